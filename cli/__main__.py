@@ -1,0 +1,5 @@
+"""``python -m ptq_cli``."""
+
+from .main import main
+
+main()

@@ -1,0 +1,37 @@
+"""How does the user see that long work goes on? By bars on standard error, if that is a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+Report = Callable[[str, int], Callable[[], None]]
+
+
+@contextmanager
+def bars() -> Iterator[Report | None]:
+    """What ptq's verbs tell their progress; None where nobody would see it.
+
+    Bars vanish when the work ends: standard error then holds errors only.
+    """
+    console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+    if not console.is_terminal or console.is_dumb_terminal:
+        yield None
+        return
+    with Progress(
+        TextColumn("{task.description:12}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    ) as progress:
+
+        def begin(stage: str, total: int) -> Callable[[], None]:
+            task = progress.add_task(stage, total=total)
+            return lambda: progress.advance(task)
+
+        yield begin

@@ -1,0 +1,5 @@
+"""``python -m ptq``."""
+
+from ptq_cli.main import main
+
+main()

@@ -1,0 +1,351 @@
+"""The verbs of ptq in Python: calibrate, inspect, quantize, evaluate, verify; the command line calls these.
+
+result = ptq.quantize("model.onnx", "images/")
+result.save("model.int8.onnx")
+print(result.report.evaluation.forms["int8"].accuracy)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import onnx
+
+from ptq import files
+from ptq.assess import Quantization, assess
+from ptq.calibrate import observe
+from ptq.data import DataSource, Preprocess, Samples
+from ptq.eligible import eligible
+from ptq.errors import ModelError, StatsError, UsageError
+from ptq.evaluate import Engine, Evaluation, integer_engine, session_engine
+from ptq.evaluate import evaluate as run_side_by_side
+from ptq.execute import Executor
+from ptq.feeding import Choice, Progress, parts, takes_any_batch, told
+from ptq.graph import Graph, name_of, operator
+from ptq.observers import OBSERVERS, Observer
+from ptq.observers.store import Calibration
+from ptq.observers.store import load as load_calibration
+from ptq.plan import Plan
+from ptq.report import NodeRow, Report
+from ptq.rewrite.prepare import prepare
+from ptq.rewrite.qdq import to_qdq
+from ptq.rewrite.qlinear import to_qlinear
+from ptq.session import Session
+from ptq.solve import Settings, solve, tensors_to_observe
+from ptq.targets import target as target_named
+from ptq.verify import Verification
+from ptq.verify import verify as compare_integers
+
+Model = str | os.PathLike[str] | onnx.ModelProto | Graph
+Form = Literal["qdq", "qoperator"]
+
+DEFAULT_METHOD = "mse"
+EVALUATION_BATCH = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What quantize makes.
+
+    Attributes:
+        graph: The quantized model.
+        plan: Every scale with its reason.
+        report: Accuracy, errors, sizes.
+        calibration: The statistics, to solve again without running the model.
+    """
+
+    graph: Graph
+    plan: Plan
+    report: Report
+    calibration: Calibration
+
+    @property
+    def model(self) -> onnx.ModelProto:
+        """The quantized model as ONNX's own message."""
+        return self.graph.to_proto()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model; it appears complete or not at all.
+
+        Raises:
+            PtqError: The file cannot be written.
+        """
+        files.write(Path(path), self.graph.to_bytes())
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What would be quantized, before any data.
+
+    Attributes:
+        model: Path or name.
+        target: Name of the target.
+        opset: The opset of the model as it is.
+        changes: What preparation did.
+        nodes: The prepared graph's nodes and their fates.
+        observed: How many tensors calibration will observe.
+    """
+
+    model: str
+    target: str
+    opset: int
+    changes: tuple[str, ...]
+    nodes: tuple[NodeRow, ...]
+    observed: int
+
+
+def open_model(model: Model) -> Graph:
+    """The model as a graph.
+
+    Raises:
+        ModelError: It cannot be read, or is not valid.
+    """
+    if isinstance(model, Graph):
+        return model
+    if isinstance(model, onnx.ModelProto):
+        return Graph.from_proto(model)
+    return Graph.load(Path(model))
+
+
+def calibrate(
+    model: Model,
+    data: DataSource,
+    *,
+    preprocess: Preprocess | None = None,
+    samples: int | None = None,
+    shard: tuple[int, int] | None = None,
+    skip_bad_samples: bool = False,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Calibration:
+    """Observe the tensors of a model on all samples of the data.
+
+    Args:
+        model: A float model.
+        data: Samples (see ``ptq.data.open_samples``).
+        preprocess: How images become arrays.
+        samples: Use that many, evenly spread.
+        shard: (k, n): use every n-th sample from the k-th on; shards merge to the whole.
+        skip_bad_samples: Leave unreadable samples out instead of stopping.
+        threads: Threads for one operator; 0 is one a core.
+        progress: Told how far it is.
+
+    Raises:
+        ModelError: The model cannot be read or run.
+        DataError: A sample is missing, unreadable or does not fit.
+    """
+    prepared = prepare(_float_only(open_model(model)))
+    choice = Choice(preprocess, samples, skip_bad_samples, shard)
+    opened = choice.open(data, prepared.graph)
+    return _observe(prepared.graph, opened, threads, progress)
+
+
+def inspect(model: Model, *, target: str = "ort", skip: Collection[str] = ()) -> Inspection:
+    """Say what quantize would do to each node, without data.
+
+    Raises:
+        ModelError: The model cannot be read.
+        UsageError: There is no such target.
+    """
+    row = target_named(target)
+    graph = _float_only(open_model(model))
+    prepared = prepare(graph)
+    fate = eligible(prepared.graph, row, dict.fromkeys(skip, "skipped by the user"))
+    nodes = []
+    for node in prepared.graph.nodes:
+        name = node.name or ""
+        why = fate.floats.get(name, "")
+        if name in fate.fused:
+            why = f"may fold into {fate.fused[name]}"
+        nodes.append(NodeRow(name, operator(node), "float" if name in fate.floats else "int8", why))
+    return Inspection(
+        model=_called(model),
+        target=target,
+        opset=graph.opset,
+        changes=prepared.changes,
+        nodes=tuple(nodes),
+        observed=len(tensors_to_observe(prepared.graph)),
+    )
+
+
+def quantize(
+    model: Model,
+    data: DataSource | None = None,
+    *,
+    eval_data: DataSource | None = None,
+    target: str = "ort",
+    method: str = DEFAULT_METHOD,
+    form: Form = "qdq",
+    per_tensor: bool = False,
+    skip: Collection[str] = (),
+    stats: Calibration | str | os.PathLike[str] | None = None,
+    plan: Plan | None = None,
+    preprocess: Preprocess | None = None,
+    samples: int | None = None,
+    skip_bad_samples: bool = False,
+    arithmetic: str | None = None,
+    batch: int = EVALUATION_BATCH,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Result:
+    """Quantize a model and measure what it cost.
+
+    Args:
+        model: A float model.
+        data: Calibration samples; not needed with ``stats`` or ``plan``.
+        eval_data: Samples to measure accuracy on; without them a fifth of ``data`` is held out.
+        target: What to quantize for.
+        method: How ranges are chosen: ``minmax``, ``percentile``, ``kl`` or ``mse``.
+        form: ``qdq`` or ``qoperator``; the same integer function.
+        per_tensor: One scale for a whole weight.
+        skip: Nodes, or operators, to leave float.
+        stats: Statistics of an earlier calibration of the same model.
+        plan: A plan to obey instead of solving one.
+        preprocess: How images become arrays.
+        samples: Use that many samples of ``data``, evenly spread.
+        skip_bad_samples: Leave unreadable samples out instead of stopping.
+        arithmetic: What the integers are computed in; the target's own where None.
+        batch: Samples that run at once when accuracy is measured.
+        threads: Threads for one operator; 0 is one a core.
+        progress: Told how far it is.
+
+    Raises:
+        ModelError: The model cannot be read, prepared or run.
+        DataError: A sample is missing, unreadable or does not fit.
+        StatsError: The statistics belong to another graph.
+        PlanError: The plan does not fit.
+        UsageError: An option makes no sense.
+    """
+    if data is None and stats is None and plan is None:
+        raise UsageError("there is nothing to calibrate on; give data or statistics")
+    row, choose = target_named(target), _observer(method)
+    graph = _float_only(open_model(model))
+    prepared = prepare(graph)
+    choice = Choice(preprocess, samples, skip_bad_samples)
+    divided = parts(prepared.graph, data, eval_data, choice)
+    if stats is not None:
+        calibration = _known(stats, prepared.graph.digest())
+    elif divided.calibration is not None:
+        calibration = _observe(prepared.graph, divided.calibration, threads, progress)
+    else:
+        calibration = Calibration(prepared.graph.digest(), 0, {})
+    if plan is None:
+        settings = Settings(method, per_tensor, frozenset(skip))
+        plan = solve(prepared.graph, calibration.tensors, choose, row, settings)
+    qdq = to_qdq(prepared.graph, plan)
+    quantized = to_qlinear(qdq) if form == "qoperator" else qdq
+    made = Quantization(_called(model), graph, prepared, plan, quantized, form, method, calibration)
+    report = assess(
+        made,
+        divided,
+        arithmetic=arithmetic or row.arithmetic,
+        batch=batch,
+        threads=threads,
+        progress=progress,
+    )
+    return Result(quantized, plan, report, calibration)
+
+
+def evaluate(
+    model: Model,
+    data: DataSource,
+    *,
+    against: Model | None = None,
+    engine: Literal["ort", "integer"] = "ort",
+    arithmetic: str = "ort",
+    preprocess: Preprocess | None = None,
+    samples: int | None = None,
+    skip_bad_samples: bool = False,
+    batch: int = EVALUATION_BATCH,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Measure a model on samples, beside a float model where one is given.
+
+    Raises:
+        ModelError: A model cannot be read or run.
+        DataError: A sample is missing, unreadable or does not fit.
+    """
+    graph = open_model(model)
+    opened = Choice(preprocess, samples, skip_bad_samples).open(data, graph)
+    mine: Engine = (
+        session_engine(Session(graph, threads=threads))
+        if engine == "ort"
+        else integer_engine(Executor(graph, arithmetic))
+    )
+    reference = (
+        mine if against is None else session_engine(Session(open_model(against), threads=threads))
+    )
+    candidates = {} if against is None else {"int8" if engine == "ort" else "integers": mine}
+    return run_side_by_side(
+        reference,
+        candidates,
+        told(opened, "evaluating", progress),
+        [name_of(v) for v in graph.outputs],
+        batch=batch if takes_any_batch(graph) else 1,
+    )
+
+
+def verify(
+    model: Model,
+    data: DataSource,
+    *,
+    arithmetic: str = "ort",
+    preprocess: Preprocess | None = None,
+    samples: int | None = None,
+    skip_bad_samples: bool = False,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Verification:
+    """Compare every integer tensor of a quantized model between ONNX Runtime and the integers.
+
+    Raises:
+        ModelError: The model cannot be read, or has no integers.
+        DataError: A sample is missing, unreadable or does not fit.
+    """
+    graph = open_model(model)
+    opened = Choice(preprocess, samples, skip_bad_samples).open(data, graph)
+    return compare_integers(
+        graph, told(opened, "verifying", progress), arithmetic=arithmetic, threads=threads
+    )
+
+
+def _known(stats: Calibration | str | os.PathLike[str], digest: str) -> Calibration:
+    """Statistics of an earlier calibration, which must be of this graph."""
+    if not isinstance(stats, Calibration):
+        return load_calibration(Path(stats), digest)
+    if stats.graph != digest:
+        raise StatsError("the statistics belong to another graph; calibrate this model again")
+    return stats
+
+
+def _observe(
+    graph: Graph, samples: Samples, threads: int, progress: Progress | None
+) -> Calibration:
+    counted = told(samples, "calibrating", progress)
+    return observe(graph, counted, tensors_to_observe(graph), threads=threads)
+
+
+def _observer(method: str) -> Observer:
+    if method not in OBSERVERS:
+        raise UsageError(f"method {method!r} is unknown; choose one of {', '.join(OBSERVERS)}")
+    return OBSERVERS[method]
+
+
+def _float_only(graph: Graph) -> Graph:
+    """Refuse a model that is quantized already."""
+    for node in graph.nodes:
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear") or "QLinear" in node.op_type:
+            raise ModelError(
+                f"the model is quantized already (node {node.name}); give the float model, "
+                "or use `ptq evaluate` and `ptq verify` on this one"
+            )
+    return graph
+
+
+def _called(model: Model) -> str:
+    return str(model) if isinstance(model, (str, os.PathLike)) else "model in memory"

@@ -1,0 +1,87 @@
+"""How does ONNX Runtime's CPU provider compute in 8 bits? Its QLinear kernels, to the bit.
+
+An accumulator becomes an integer by one float32 product, clamped, rounded half to even, the zero point last:
+
+    s[c] = (sx · sw[c]) / sy        both in float32
+    q    = rne(clamp(float32(acc) · s[c], lo − zy, hi − zy)) + zy
+
+The rules were found by experiment with ONNX Runtime 1.31.1 on x86-64 with VNNI, where u8 × s8 products accumulate
+exactly; its AVX2 kernels without VNNI saturate pairs of them in int16. Operators without a QLinear kernel are not
+in the table: ONNX Runtime computes them in float.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ptq.arithmetics import moves, ort_elementwise, ort_pool, ort_softmax, products
+from ptq.arithmetics.operands import activation, bounds, result, weight
+from ptq.arithmetics.site import Kernel, Maker, Site
+from ptq.kernels.finish import Accumulator, Finish
+from ptq.types import FloatArray, IntArray
+
+
+def scaled(site: Site, scale: FloatArray) -> Finish:
+    """The finish of QLinearConv, QLinearMatMul and QGemm: float32 scale, per tensor or per channel."""
+    y = result(site)
+    zero_point, dtype = int(y.zero_point), y.qtype.dtype
+    lo, hi = (np.float32(bound - zero_point) for bound in bounds(site))
+    offset = np.float32(zero_point)
+
+    def finish(acc: Accumulator, channels: slice) -> IntArray:
+        value = np.multiply(acc, scale[channels] if scale.ndim else scale, dtype=np.float32)
+        np.clip(value, lo, hi, out=value)
+        np.rint(value, out=value)
+        value += offset
+        return value.astype(dtype)
+
+    return finish
+
+
+def _scale(site: Site, x_scale: FloatArray) -> FloatArray:
+    scale: FloatArray = np.asarray((x_scale * weight(site).scale) / result(site).scale)
+    return scale
+
+
+def _conv(site: Site) -> Kernel:
+    return products.conv(site, scaled(site, _scale(site, activation(site).scale)))
+
+
+def _gemm(site: Site) -> Kernel:
+    """QGemm: alpha multiplies the scale, and so C too."""
+    x_scale = np.float32(site.attrs.get("alpha", 1.0)) * activation(site).scale
+    return products.gemm(site, scaled(site, _scale(site, x_scale)))
+
+
+def _matmul(site: Site) -> Kernel:
+    return products.matmul(site, scaled(site, _scale(site, activation(site).scale)))
+
+
+def _moved(move: Maker) -> Maker:
+    """A movement; where the scales differ it is DequantizeLinear, movement, QuantizeLinear."""
+
+    def make(site: Site) -> Kernel:
+        kernel = move(site)
+        if not site.inputs or site.inputs[0] is None:
+            return kernel
+        same = site.inputs[0] == site.outputs[0] and site.clamp is None
+        if same:
+            return kernel
+        requantize = ort_elementwise.requantize(site)
+        return lambda inputs: requantize([kernel(inputs)])
+
+    return make
+
+
+KERNELS: Mapping[str, Maker] = {
+    **{op: _moved(move) for op, move in moves.MOVES.items()},
+    **moves.INDICES,
+    **ort_elementwise.KERNELS,
+    **ort_pool.KERNELS,
+    **ort_softmax.KERNELS,
+    "Conv": _conv,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+}

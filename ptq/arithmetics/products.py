@@ -1,0 +1,134 @@
+"""How do the operators that sum products reach their integer cores? The same way in every arithmetic.
+
+Conv, ConvTranspose, Gemm and MatMul differ between arithmetics only in their finish (ptq.kernels.finish), which
+the arithmetic hands in; a MatMul's or Gemm's channels are the columns of its right operand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.arithmetics.operands import Inputs, activation, constant, required, weight
+from ptq.arithmetics.site import Kernel, Site
+from ptq.errors import UnsupportedError
+from ptq.kernels.conv import convolution, transposed_convolution
+from ptq.kernels.finish import Finish
+from ptq.kernels.matmul import product, products
+
+
+def _constant_weight(site: Site) -> NDArray[Any]:
+    w = constant(site, 1)
+    if w is None:
+        raise UnsupportedError(f"{site.op} needs a constant weight; leave the node float")
+    return w
+
+
+def _spatial(site: Site, rank: int) -> dict[str, Any]:
+    """Attributes that Conv and ConvTranspose share, with ONNX's defaults."""
+    return {
+        "strides": tuple(site.attrs.get("strides", (1,) * rank)),
+        "pads": tuple(site.attrs.get("pads", (0,) * 2 * rank)),
+        "dilations": tuple(site.attrs.get("dilations", (1,) * rank)),
+        "group": int(site.attrs.get("group", 1)),
+        "auto_pad": site.attrs.get("auto_pad", "NOTSET"),
+    }
+
+
+def conv(site: Site, finish: Finish) -> Kernel:
+    """A convolution of channels-last x with constant weights O·spatial·I."""
+    w, x = _constant_weight(site), activation(site)
+    core = convolution(
+        w,
+        constant(site, 2),
+        x_qtype=x.qtype,
+        x_zero_point=int(x.zero_point),
+        w_zero_point=weight(site).zero_point,
+        **_spatial(site, w.ndim - 2),
+    )
+    return lambda inputs: core(required(site, inputs, 0), finish)
+
+
+def conv_transpose(site: Site, finish: Finish) -> Kernel:
+    """A transposed convolution of channels-last x with constant weights O·spatial·I."""
+    w, x = _constant_weight(site), activation(site)
+    rank = w.ndim - 2
+    shape = site.attrs.get("output_shape")
+    core = transposed_convolution(
+        w,
+        constant(site, 2),
+        x_qtype=x.qtype,
+        x_zero_point=int(x.zero_point),
+        w_zero_point=weight(site).zero_point,
+        output_padding=tuple(site.attrs.get("output_padding", (0,) * rank)),
+        output_shape=None if shape is None else tuple(shape),
+        **_spatial(site, rank),
+    )
+    return lambda inputs: core(required(site, inputs, 0), finish)
+
+
+def _row_bias(site: Site, columns: int) -> NDArray[Any] | None:
+    """Gemm's C as one value a column."""
+    bias = constant(site, 2)
+    if bias is None:
+        if len(site.inputs) > 2 and site.inputs[2] is not None:
+            raise UnsupportedError("Gemm needs a constant C; leave the node float")
+        return None
+    if bias.size not in (1, columns) or bias.shape[-1:] not in ((), (1,), (columns,)):
+        raise UnsupportedError(
+            f"Gemm adds one C a column, not of shape {bias.shape}; leave the node float"
+        )
+    return np.broadcast_to(bias.reshape(-1), (columns,))
+
+
+def gemm(site: Site, finish: Finish) -> Kernel:
+    """The matrix product of Gemm plus C; alpha is left to the finish.
+
+    Raises:
+        UnsupportedError: B is not constant, beta scales C, or C is not one value a column.
+    """
+    b = _constant_weight(site)
+    if site.attrs.get("transB", 0):
+        b = np.ascontiguousarray(b.T)
+    bias = _row_bias(site, b.shape[-1])
+    if bias is not None and site.attrs.get("beta", 1.0) != 1.0:
+        raise UnsupportedError("Gemm's beta has no integer form; fold it into C")
+    return _by_constant(site, b, bias, finish)
+
+
+def matmul(site: Site, finish: Finish) -> Kernel:
+    """The product of two activations, or of an activation and a constant."""
+    b = constant(site, 1)
+    if b is not None:
+        return _by_constant(site, b, None, finish)
+    left, right = activation(site), activation(site, 1)
+    core = products(
+        a_qtype=left.qtype,
+        a_zero_point=int(left.zero_point),
+        b_qtype=right.qtype,
+        b_zero_point=int(right.zero_point),
+    )
+    return lambda inputs: core(required(site, inputs, 0), required(site, inputs, 1), finish)
+
+
+def _by_constant(
+    site: Site, b: NDArray[Any], bias: NDArray[Any] | None, finish: Finish
+) -> Kernel:
+    left, right = activation(site), weight(site)
+    core = product(
+        b,
+        bias,
+        a_qtype=left.qtype,
+        a_zero_point=int(left.zero_point),
+        b_zero_point=right.zero_point,
+        b_qtype=right.qtype,
+    )
+    transposed = bool(site.attrs.get("transA", 0))
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        a = required(site, inputs, 0)
+        return core(np.ascontiguousarray(a.T) if transposed else a, finish)
+
+    return kernel

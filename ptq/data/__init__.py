@@ -1,0 +1,17 @@
+"""Samples for calibration and evaluation, streamed from images, arrays or Python."""
+
+from ptq.data.fit import InputSpec
+from ptq.data.open import DataSource, open_samples
+from ptq.data.preprocess import Preprocess
+from ptq.data.sample import Sample, Samples
+from ptq.data.split import held_out
+
+__all__ = [
+    "DataSource",
+    "InputSpec",
+    "Preprocess",
+    "Sample",
+    "Samples",
+    "held_out",
+    "open_samples",
+]

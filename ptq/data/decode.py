@@ -1,0 +1,122 @@
+"""How are an image file's pixels read, whatever the file claims to be?
+
+The named formats only, and always: EXIF orientation applied, the first frame of an animation,
+alpha dropped (not composited), CMYK and palettes converted, 16-bit gray scaled from 0 … 65535 to 0
+… 255. The size in the header is checked before anything is decoded.
+"""
+
+from __future__ import annotations
+
+import stat
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from ptq.data.preprocess import Preprocess
+from ptq.errors import DataError
+
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
+
+# Pillow's own bound (256 MB in RGB), held here too because an application may lift Pillow's.
+MAX_PIXELS = 89_478_485
+
+
+def decode(path: Path, channels: str) -> Image.Image:
+    """The image in mode RGB, or L where ``channels`` is GRAY.
+
+    Raises:
+        DataError: Not a regular file, unreadable, damaged, too large, or of a mode without a
+            meaning in pixels.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise DataError(f"{path}: not a regular file; remove it")
+        with path.open("rb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            return _decode(file, path, "L" if channels == "GRAY" else "RGB")
+    except DataError:
+        raise
+    except UnidentifiedImageError as error:
+        raise DataError(f"{path}: not an image ({', '.join(FORMATS)} are known)") from error
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise _too_large(path, "") from error
+    # Pillow's decoders let SyntaxError, struct.error, KeyError and others through on damaged files.
+    except Exception as error:
+        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
+        raise DataError(
+            f"{path}: cannot read the image: {reason or type(error).__name__}"
+        ) from error
+
+
+def _decode(file: Any, path: Path, mode: str) -> Image.Image:
+    with Image.open(file, formats=FORMATS) as opened:
+        if opened.width * opened.height > MAX_PIXELS:
+            raise _too_large(path, f" at {opened.height}×{opened.width}")
+        opened.load()
+        image = ImageOps.exif_transpose(opened)
+        if image.mode.startswith("I"):
+            image = _eight_bits(image, path)
+        if image.mode == "F":
+            raise DataError(f"{path}: floating-point pixels have no fixed range; give arrays")
+        return image.convert(mode)
+
+
+def _eight_bits(image: Image.Image, path: Path) -> Image.Image:
+    values = np.asarray(image).astype(np.int64)
+    if values.min() < 0 or values.max() > 65535:
+        raise DataError(f"{path}: 32-bit pixels have no fixed range; give arrays")
+    # 65535 = 257 · 255, and v / 257 is never halfway between two integers.
+    return Image.fromarray(((values + 128) // 257).astype(np.uint8))
+
+
+def shape_image(image: Image.Image, pre: Preprocess, path: Path) -> Image.Image:
+    """Resize and crop as a resolved preprocessing says: bilinear, antialiased when it shrinks.
+
+    The crop starts at the rounded half of what is left over (ties to even), as torchvision's does.
+    """
+    width, height = image.size
+    if pre.size is not None:
+        width, height = pre.size[1], pre.size[0]
+    elif pre.resize is not None:
+        short = min(width, height)
+        width, height = pre.resize * width // short, pre.resize * height // short
+    if width * height > MAX_PIXELS:
+        raise _too_large(path, f" once resized to {height}×{width}")
+    if (width, height) != image.size:
+        image = image.resize((width, height), Image.Resampling.BILINEAR)
+    if pre.crop is None:
+        return image
+    rows, columns = pre.crop
+    if rows > height or columns > width:
+        raise DataError(
+            f"{path}: {height}×{width} is less than the crop of {rows}×{columns}; give resize too"
+        )
+    top, left = round((height - rows) / 2), round((width - columns) / 2)
+    return image.crop((left, top, left + columns, top + rows))
+
+
+def pixel_table(pre: Preprocess, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """What each of the 256 pixel values becomes, a row a channel: float64, rounded once."""
+    count = 1 if pre.channels == "GRAY" else 3
+    scaled = np.arange(256) * (1.0 if pre.scale is None else pre.scale)
+    mean = np.broadcast_to(np.asarray(pre.mean or (0.0,), np.float64), count)
+    std = np.broadcast_to(np.asarray(pre.std or (1.0,), np.float64), count)
+    return ((scaled - mean[:, None]) / std[:, None]).astype(dtype)
+
+
+def to_array(image: Image.Image, pre: Preprocess, table: NDArray[Any]) -> NDArray[Any]:
+    """Pixels through the table, as C·H·W or H·W·C by the layout; BGR turns the colours round."""
+    pixels = np.asarray(image)
+    pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
+    order = range(pixels.shape[2])[:: -1 if pre.channels == "BGR" else 1]
+    planes = [table[k][pixels[:, :, c]] for k, c in enumerate(order)]
+    return np.stack(planes, axis=0 if pre.layout == "NCHW" else -1)
+
+
+def _too_large(path: Path, what: str) -> DataError:
+    return DataError(f"{path}: the image is too large{what}; {MAX_PIXELS} pixels at most")

@@ -1,0 +1,81 @@
+"""A folder of images as samples: one file, one sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ptq.data.decode import decode, pixel_table, shape_image, to_array
+from ptq.data.fit import InputSpec, fit
+from ptq.data.folder import Listing, image_labels
+from ptq.data.preprocess import Preprocess
+from ptq.data.sample import BadSample, Sample
+from ptq.errors import DataError
+
+
+class ImageFolder:
+    """The images of a folder, decoded one at a time."""
+
+    def __init__(
+        self, listing: Listing, inputs: Sequence[InputSpec], preprocess: Preprocess
+    ) -> None:
+        """Raises DataError or UsageError where the model's inputs cannot be fed with images."""
+        if len(inputs) != 1:
+            names = ", ".join(repr(spec.name) for spec in inputs) or "none"
+            raise DataError(
+                f"{listing.root}: images feed one input and the model's are {names}; give .npz"
+            )
+        self._spec = inputs[0]
+        self._listing = listing
+        self._labels, self._classes = image_labels(listing)
+        self._preprocess = preprocess.resolved(self._spec)
+        self._table = pixel_table(self._preprocess, self._spec.dtype)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the class folders, in label order."""
+        return self._classes
+
+    @property
+    def preprocess(self) -> Preprocess:
+        """What is applied to each image."""
+        return self._preprocess
+
+    def positions(self, at_most: int | None = None) -> range:
+        """All positions, or the first ``at_most``."""
+        return range(len(self._listing.images))[:at_most]
+
+    def name(self, position: int) -> str:
+        """The image's path relative to the folder."""
+        return self._listing.images[position]
+
+    identity = name
+
+    def labelled(self, positions: Sequence[int] | None) -> bool:
+        """Whether some of the images are labelled."""
+        chosen = self.positions() if positions is None else positions
+        return any(self._labels.get(self.name(p)) for p in chosen)
+
+    def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
+        """Decode, preprocess and shape the images, one by one."""
+        for position in positions:
+            name = self.name(position)
+            try:
+                yield self._sample(name, self._listing.root / name)
+            except DataError as error:
+                yield BadSample(name, error)
+
+    def _sample(self, name: str, path: Path) -> Sample:
+        image = shape_image(
+            decode(path, self._preprocess.channels or "RGB"), self._preprocess, path
+        )
+        array = to_array(image, self._preprocess, self._table)
+        if len(self._spec.shape) == 4:
+            array = array[np.newaxis]
+        return Sample(
+            name,
+            {self._spec.name: fit(self._spec, array, str(path))},
+            self._labels.get(name, ()),
+        )

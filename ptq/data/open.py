@@ -1,0 +1,128 @@
+"""What kind of data did the user name, and how is it opened?"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.data.arrays import MemoryTable, NpyTable, NpzTable
+from ptq.data.fit import InputSpec
+from ptq.data.folder import list_folder
+from ptq.data.images import ImageFolder
+from ptq.data.preprocess import Preprocess
+from ptq.data.rows import NpzFolder, Rows
+from ptq.data.sample import Samples, Source
+from ptq.data.stream import Stream, import_callable
+from ptq.errors import DataError, UsageError
+
+DataSource = (
+    str
+    | os.PathLike[str]
+    | Samples
+    | NDArray[Any]
+    | Mapping[str, NDArray[Any]]
+    | Callable[[], Iterable[Any]]
+    | Iterable[Any]
+)
+"""A path, ``module:callable``, arrays whose leading axis is the samples, or feeds."""
+
+
+def open_samples(
+    source: DataSource,
+    inputs: Sequence[InputSpec],
+    preprocess: Preprocess | None = None,
+    *,
+    skip_bad: bool = False,
+    limit: int | None = None,
+    shard: tuple[int, int] | None = None,
+) -> Samples:
+    """The samples of a data source, checked against the model's inputs as they are read.
+
+    Args:
+        source: A folder of images or of .npz (a whole feed each), an .npz (arrays by input name
+            and optional ``labels``, leading axis = samples), an .npy for a single input,
+            ``module:callable``, or the same in Python: arrays, a callable, a list of feeds,
+            Samples (which keep their own preprocessing and ``skip_bad``).
+        inputs: The model's inputs.
+        preprocess: For images; the model's input says what is left open.
+        skip_bad: Leave bad samples out and list them, rather than raise at the first.
+        limit: How many samples at most, evenly spread (of a callable, the first).
+        shard: (k, n): only every n-th sample, from the k-th on; after ``limit``.
+
+    Raises:
+        DataError: Nothing there, or not what the model takes; while iterating too.
+        UsageError: An option that makes no sense for this source.
+    """
+    if isinstance(source, Samples):
+        samples, images = source, False
+    else:
+        found = _source(source, inputs, preprocess or Preprocess())
+        images = isinstance(found, ImageFolder)
+        positions = None if isinstance(found, Stream) else found.positions()
+        samples = Samples(found, positions, skip_bad=skip_bad)
+    if not images and preprocess not in (None, Preprocess()):
+        raise UsageError(
+            "preprocessing options apply to a folder of images; arrays are fed as they are"
+        )
+    if limit is not None:
+        samples = samples.spread(limit)
+    return samples if shard is None else samples.shard(*shard)
+
+
+def _source(source: DataSource, inputs: Sequence[InputSpec], preprocess: Preprocess) -> Source:
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        reference = isinstance(source, str) and re.fullmatch(r"[^\W\d][\w.]*:[^\W\d][\w.]*", source)
+        if reference and not path.exists():
+            return Stream(import_callable(str(source)), inputs, str(source))
+        return _file(path, inputs, preprocess)
+    if isinstance(source, Mapping):
+        return Rows(MemoryTable({k: np.asarray(v) for k, v in source.items()}), inputs, "data")
+    if isinstance(source, np.ndarray):
+        return Rows(MemoryTable({_only(inputs, "an array"): source}), inputs, "data")
+    if callable(source):
+        return Stream(source, inputs, getattr(source, "__name__", type(source).__name__))
+    if not isinstance(source, Iterable):
+        raise UsageError(f"data of type {type(source).__name__}; give a path, arrays or a callable")
+    if iter(source) is source:
+        raise UsageError(
+            "data that can be read once only; give a callable that returns it, or a list"
+        )
+    return Stream(lambda: source, inputs, "data")
+
+
+def _file(path: Path, inputs: Sequence[InputSpec], preprocess: Preprocess) -> Source:
+    suffix = path.suffix.lower()
+    try:
+        if path.is_dir():
+            listing = list_folder(path)
+            if listing.archives:
+                return NpzFolder(listing, inputs)
+            return ImageFolder(listing, inputs, preprocess)
+        path.stat()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path}: cannot open the data: {reason}") from error
+    if not path.is_file():
+        raise DataError(f"{path}: not a file or folder; give samples")
+    if suffix == ".npz":
+        return Rows(NpzTable(path), inputs, path.name)
+    if suffix == ".npy":
+        return Rows(NpyTable(path, _only(inputs, path.name)), inputs, path.name)
+    raise DataError(
+        f"{path}: not data; give a folder of images or of .npz, an .npz, an .npy, "
+        "or module:callable"
+    )
+
+
+def _only(inputs: Sequence[InputSpec], what: str) -> str:
+    if len(inputs) != 1:
+        names = ", ".join(repr(spec.name) for spec in inputs) or "none"
+        raise DataError(f"{what} feeds one input and the model's are {names}; give an .npz")
+    return inputs[0].name

@@ -1,0 +1,176 @@
+"""How does an image become an array?
+
+    decode → channels → resize the shorter side → crop the centre (or size: exactly H, W)
+           → x · scale (1/255) → (x − mean) / std, in scaled units → layout
+
+Where nothing is given, the model's input says it: its fixed height and width are the size, its
+channel axis tells the layout and whether the images are colour or gray.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
+
+from ptq.data.fit import InputSpec
+from ptq.errors import UsageError
+
+Layout = Literal["NCHW", "NHWC"]
+Channels = Literal["RGB", "BGR", "GRAY"]
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    """Options of the way from image to array; None leaves an option to the model's input.
+
+    Attributes:
+        size: Height and width to resize to exactly; excludes resize and crop.
+        resize: Length of the shorter side after resizing; the longer one follows, rounded down.
+        crop: Height and width to cut from the centre.
+        scale: Factor on the pixel values 0 … 255; 1/255 for a float input, 1 for uint8.
+        mean: Subtracted after scaling, one value or one a channel, in the order of ``channels``.
+        std: Divides what is left, likewise.
+        layout: Of the model's input; of three dimensions, without N.
+        channels: Order of the colours, or gray by ITU-R 601.
+    """
+
+    size: tuple[int, int] | None = None
+    resize: int | None = None
+    crop: tuple[int, int] | None = None
+    scale: float | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    layout: Layout | None = None
+    channels: Channels | None = None
+
+    def __post_init__(self) -> None:
+        for option in ("size", "crop"):
+            pair = getattr(self, option)
+            if pair is not None:
+                object.__setattr__(self, option, tuple(pair))
+                if len(pair) != 2 or min(pair) < 1:
+                    raise UsageError(f"{option} {pair} is not a height and a width of at least 1")
+        if self.resize is not None and self.resize < 1:
+            raise UsageError(f"resize {self.resize} is not a length of at least 1")
+        if self.size is not None and (self.resize is not None or self.crop is not None):
+            raise UsageError("size excludes resize and crop; give the one or the others")
+        for option in ("mean", "std"):
+            values = getattr(self, option)
+            if values is not None:
+                object.__setattr__(self, option, tuple(float(v) for v in values))
+                if len(values) not in (1, 3) or not all(map(math.isfinite, values)):
+                    raise UsageError(f"{option} {values} is not 1 or 3 finite numbers")
+        if self.scale is not None and not (math.isfinite(self.scale) and self.scale != 0):
+            raise UsageError(f"scale {self.scale} is not a finite number other than 0")
+        if self.std is not None and min(self.std) <= 0:
+            raise UsageError(f"std {self.std} is not positive")
+        _one_of("layout", self.layout, get_args(Layout))
+        _one_of("channels", self.channels, get_args(Channels))
+
+    def resolved(self, spec: InputSpec) -> Preprocess:
+        """The same with everything filled in that the model's input says.
+
+        Height and width stay open (no size, no crop) where the model leaves both dynamic: each
+        image then keeps its own.
+
+        Raises:
+            UsageError: An option that contradicts the input, or an input that takes no images.
+        """
+        if spec.dtype.kind != "f" and spec.dtype.name != "uint8":
+            raise UsageError(f"input {spec.name!r} takes {spec}; images feed float or uint8 inputs")
+        if len(spec.shape) not in (3, 4):
+            raise UsageError(
+                f"input {spec.name!r} takes {spec}; images feed 3 or 4 dimensions: give arrays"
+            )
+        if len(spec.shape) == 4 and spec.shape[0] not in (1, None):
+            raise UsageError(
+                f"input {spec.name!r} takes {spec}, {spec.shape[0]} images at once; "
+                "export the model with a batch of 1 or a dynamic one, or give a folder of .npz"
+            )
+        layout = self.layout or _layout(spec)
+        depth, height, width = _image_dims(spec, layout)
+        if self.channels is not None:
+            channels = self.channels
+        elif depth is None and len(spec.shape) == 4:
+            channels = "RGB"
+        else:
+            channels = "GRAY" if depth in (1, None) else "RGB"
+        count = 1 if channels == "GRAY" else 3
+        if depth is not None and depth != count:
+            raise UsageError(
+                f"input {spec.name!r} takes {spec}: {depth} channels in layout {layout}, "
+                f"and {channels} images have {count}; give another channels or layout, or arrays"
+            )
+        for option, values in (("mean", self.mean), ("std", self.std)):
+            if values is not None and len(values) not in (1, count):
+                raise UsageError(
+                    f"{option} has {len(values)} values; {channels} takes 1 or {count}"
+                )
+        filled = replace(self, layout=layout, channels=channels)
+        return filled._with_range(spec)._with_geometry(spec, height, width)
+
+    def describe(self) -> dict[str, Any]:
+        """What is applied, in the order in which it is; only plain values, for a report."""
+        order = ("channels", "resize", "crop", "size", "scale", "mean", "std", "layout")
+        said = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {
+            k: list(said[k]) if isinstance(said[k], tuple) else said[k]
+            for k in order
+            if said[k] is not None
+        }
+
+    def _with_range(self, spec: InputSpec) -> Preprocess:
+        if spec.dtype.kind == "f":
+            return replace(self, scale=1 / 255 if self.scale is None else self.scale)
+        if self.scale not in (None, 1) or self.mean is not None or self.std is not None:
+            raise UsageError(
+                f"input {spec.name!r} takes uint8 pixels as they are; drop scale, mean and std"
+            )
+        return replace(self, scale=1.0)
+
+    def _with_geometry(self, spec: InputSpec, height: int | None, width: int | None) -> Preprocess:
+        final = self.size or self.crop
+        if final is not None:
+            if any(
+                want is not None and want != got
+                for want, got in zip((height, width), final, strict=True)
+            ):
+                option = "size" if self.size else "crop"
+                raise UsageError(
+                    f"{option} {final[0]},{final[1]} does not fit input {spec.name!r}, "
+                    f"which takes {spec} in layout {self.layout}"
+                )
+            return self
+        if height is None and width is None:
+            return self
+        if height is None or width is None:
+            raise UsageError(
+                f"input {spec.name!r} takes {spec}, one side dynamic; give size (height, width)"
+            )
+        if self.resize is None:
+            return replace(self, size=(height, width))
+        if self.resize < min(height, width):
+            raise UsageError(
+                f"resize {self.resize} leaves less than the {height}×{width} that input "
+                f"{spec.name!r} takes"
+            )
+        return replace(self, crop=(height, width))
+
+
+def _image_dims(spec: InputSpec, layout: Layout) -> tuple[int | None, int | None, int | None]:
+    """Channels, height and width of an image input, None where dynamic."""
+    a, b, c = spec.shape[-3:]
+    return (a, b, c) if layout == "NCHW" else (c, a, b)
+
+
+def _layout(spec: InputSpec) -> Layout:
+    # The channel axis is the one of length 1 or 3; where both could be it, or none, PyTorch's.
+    first, last = spec.shape[-3], spec.shape[-1]
+    return "NHWC" if last in (1, 3) and first not in (1, 3) else "NCHW"
+
+
+def _one_of(option: str, value: str | None, allowed: Sequence[str]) -> None:
+    if value is not None and value not in allowed:
+        raise UsageError(f"{option} {value!r} is unknown; choose one of {', '.join(allowed)}")

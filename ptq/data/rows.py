@@ -1,0 +1,167 @@
+"""Arrays as samples: the rows of a table, or whole feeds from the files of a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ptq.data.arrays import Table, open_npz, read_array
+from ptq.data.fit import InputSpec, check_header, fit, match_keys
+from ptq.data.folder import Listing
+from ptq.data.sample import BadSample, Sample, acceptable
+from ptq.errors import DataError
+
+
+class _Arrays:
+    """What all sources of arrays have in common: no classes, nothing to preprocess."""
+
+    classes: tuple[str, ...] = ()
+    preprocess: None = None
+
+
+class Rows(_Arrays):
+    """Arrays by input name whose leading axis is the samples.
+
+    An input of the array's rank takes a row with a batch axis of 1 before it; an input of one rank
+    less takes the row itself.
+    """
+
+    def __init__(self, table: Table, inputs: Sequence[InputSpec], title: str) -> None:
+        """Checks names, shapes, types and labels before any row is read; raises DataError."""
+        self._table = table
+        self._title = title
+        self._inputs = inputs
+        headers = table.headers
+        self._keys, labels = match_keys(list(headers), inputs, title)
+        if not inputs:
+            raise DataError(
+                f"{title}: the model has no inputs, so there is nothing to calibrate with"
+            )
+        self._batched: dict[str, bool] = {}
+        for spec in inputs:
+            header = headers[self._keys[spec.name]]
+            where = f"{title} array {self._keys[spec.name]!r}"
+            if not header.shape or 0 in header.shape:
+                raise DataError(f"{where}: holds no samples: its shape is {list(header.shape)}")
+            batched = len(header.shape) == len(spec.shape)
+            if batched and spec.shape[0] not in (1, None):
+                raise DataError(
+                    f"{where}: the model takes {spec}, {spec.shape[0]} rows at once, so that its "
+                    "rows are not samples; give a folder of .npz with a whole feed each"
+                )
+            row = (1, *header.shape[1:]) if batched else header.shape[1:]
+            check_header(spec, row, header.dtype, f"{where} (its leading axis is the samples)")
+            self._batched[spec.name] = batched
+        lengths = {self._keys[s.name]: headers[self._keys[s.name]].shape[0] for s in inputs}
+        if labels is not None:
+            lengths[labels] = (headers[labels].shape or (0,))[0]
+        self._count = next(iter(lengths.values()))
+        for key, length in lengths.items():
+            if length != self._count:
+                raise DataError(
+                    f"{title}: arrays differ in length: {next(iter(lengths))!r} has {self._count} "
+                    f"samples, {key!r} has {length}"
+                )
+        self._labels = None if labels is None else table.whole(labels)
+        if self._labels is not None:
+            if self._labels.ndim > 2:
+                raise DataError(f"{title}: 'labels' has {self._labels.ndim} dimensions, not 1 or 2")
+            acceptable(self._labels.ravel(), f"{title} array 'labels'")
+
+    def positions(self, at_most: int | None = None) -> range:
+        """All positions, or the first ``at_most``."""
+        return range(self._count)[:at_most]
+
+    def name(self, position: int) -> str:
+        """File and row."""
+        return f"{self._title}[{position}]"
+
+    def identity(self, position: int) -> str:
+        """The row's index."""
+        return str(position)
+
+    def labelled(self, positions: Sequence[int] | None) -> bool:
+        """Whether some of the rows are labelled."""
+        if self._labels is None:
+            return False
+        chosen = self._labels if positions is None else self._labels[list(positions)]
+        return bool((chosen >= 0).any())
+
+    def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
+        """Stream the rows; damage ends the reading, since nothing behind it can be read."""
+        for position, row in self._table.rows(list(self._keys.values()), positions):
+            name = self.name(position)
+            try:
+                feed = {}
+                for spec in self._inputs:
+                    array = row[self._keys[spec.name]]
+                    feed[spec.name] = fit(
+                        spec, array[None] if self._batched[spec.name] else array, name
+                    )
+                labels = None if self._labels is None else self._labels[position]
+                yield Sample(name, feed, acceptable(labels, name))
+            except DataError as error:
+                yield BadSample(name, error)
+
+
+class NpzFolder(_Arrays):
+    """A folder of .npz: each file is one whole feed, shaped as the model takes it."""
+
+    def __init__(self, listing: Listing, inputs: Sequence[InputSpec]) -> None:
+        """Reads nothing yet."""
+        self._listing = listing
+        self._inputs = inputs
+
+    def positions(self, at_most: int | None = None) -> range:
+        """All positions, or the first ``at_most``."""
+        return range(len(self._listing.archives))[:at_most]
+
+    def name(self, position: int) -> str:
+        """The file's path relative to the folder."""
+        return self._listing.archives[position]
+
+    identity = name
+
+    def labelled(self, positions: Sequence[int] | None) -> bool:
+        """Whether the first of the files is labelled."""
+        for item in self.read((self.positions() if positions is None else positions)[:1]):
+            return isinstance(item, Sample) and bool(item.labels)
+        return False
+
+    def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
+        """Read the files one by one."""
+        for position in positions:
+            name = self.name(position)
+            try:
+                yield self._sample(name)
+            except DataError as error:
+                yield BadSample(name, error)
+
+    def _sample(self, name: str) -> Sample:
+        path = self._listing.root / name
+        where = str(path)
+        with open_npz(path) as (archive, headers):
+            keys, labels = match_keys(list(headers), self._inputs, where)
+            for spec in self._inputs:
+                header = headers[keys[spec.name]]
+                check_header(spec, header.shape, header.dtype, where)
+            feed = {
+                spec.name: fit(
+                    spec,
+                    read_array(archive, keys[spec.name], headers[keys[spec.name]], where),
+                    where,
+                )
+                for spec in self._inputs
+            }
+            if labels is None:
+                return Sample(name, feed)
+            classes = read_array(archive, labels, headers[labels], where)
+        if classes.ndim == 2 and len(classes) == 1:
+            classes = classes[0]
+        if classes.ndim and len(classes) > 1:
+            leading = {array.shape[:1] for array in feed.values()}
+            if leading == {classes.shape[:1]}:
+                raise DataError(
+                    f"{where}: a labelled file is one sample, and this one has {len(classes)}; "
+                    "give one .npz of all rows instead"
+                )
+        return Sample(name, feed, acceptable(classes, where))

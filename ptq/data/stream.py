@@ -1,0 +1,126 @@
+"""Feeds from Python as samples: a callable that returns them, or what can be iterated again."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ptq.data.fit import InputSpec, fit, match_keys
+from ptq.data.sample import BadSample, Sample, acceptable
+from ptq.errors import DataError, PtqError, UsageError
+
+Feeds = Callable[[], Iterable[Any]]
+
+
+class Stream:
+    """What a callable yields: feeds (arrays by input name), or pairs of feed and label.
+
+    A single input's feed may be the array alone. Its length is not known until it is counted,
+    which runs the callable once; it may have no end if only the first samples are asked for.
+    """
+
+    classes: tuple[str, ...] = ()
+    preprocess: None = None
+
+    def __init__(self, feeds: Feeds, inputs: Sequence[InputSpec], title: str) -> None:
+        """``feeds`` is called anew for each pass."""
+        self._feeds = feeds
+        self._inputs = inputs
+        self._title = title
+
+    def positions(self, at_most: int | None = None) -> range:
+        """All positions, or the first ``at_most``, counted by running the callable once."""
+        return range(sum(1 for _ in itertools.islice(self._items(), at_most)))
+
+    def name(self, position: int) -> str:
+        """The callable and the place in what it yields."""
+        return f"{self._title}[{position}]"
+
+    def identity(self, position: int) -> str:
+        """The place in what the callable yields."""
+        return str(position)
+
+    def labelled(self, positions: Sequence[int] | None) -> bool:
+        """Whether the first sample is labelled."""
+        for item in self.read([0] if positions is None else positions[:1]):
+            return isinstance(item, Sample) and bool(item.labels)
+        return False
+
+    def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
+        """Run the callable and check what it yields."""
+        items = self._items()
+        done = 0
+        for position in positions:
+            item = next(itertools.islice(items, position - done, None), self)
+            done = position + 1
+            if item is self:
+                return
+            name = self.name(position)
+            try:
+                yield self._sample(item, name)
+            except DataError as error:
+                yield BadSample(name, error)
+
+    def _items(self) -> Iterator[Any]:
+        empty = True
+        try:
+            for item in self._feeds():
+                empty = False
+                yield item
+        except PtqError:
+            raise
+        # The callable is the user's own code: whatever it raises is said in one line, and chained.
+        except Exception as error:
+            reason = " ".join(str(error).split())
+            raise DataError(f"{self._title}: raised {type(error).__name__}: {reason}") from error
+        if empty:
+            raise DataError(f"{self._title}: gives no samples")
+
+    def _sample(self, item: Any, name: str) -> Sample:
+        labels: Any = None
+        if isinstance(item, tuple) and len(item) == 2:
+            item, labels = item
+        if not isinstance(item, Mapping):
+            if len(self._inputs) != 1 or not hasattr(item, "__array__"):
+                raise DataError(
+                    f"{name}: is of type {type(item).__name__}; give a dict of arrays by input "
+                    "name, or a pair of it and a label"
+                )
+            item = {self._inputs[0].name: item}
+        keys, label_key = match_keys([str(key) for key in item], self._inputs, name)
+        if label_key is not None and labels is None:
+            labels = item[label_key]
+        feed = {s.name: fit(s, np.asarray(item[keys[s.name]]), name) for s in self._inputs}
+        return Sample(name, feed, acceptable(labels, name))
+
+
+def import_callable(reference: str) -> Feeds:
+    """The callable that ``module:name`` refers to; the module may be in the working folder.
+
+    Raises:
+        UsageError: No such module or name, or something that cannot be called.
+    """
+    module, _, attribute = reference.partition(":")
+    # At the end of the path, so that a file in the working folder hides no installed module.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        found: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    # Importing runs the user's module: whatever it raises is said in one line, and chained.
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise UsageError(
+            f"{reference}: cannot import it: {type(error).__name__}: {reason}"
+        ) from error
+    if not callable(found):
+        raise UsageError(f"{reference}: is of type {type(found).__name__}; name a callable")
+    feeds: Feeds = found
+    return feeds

@@ -1,0 +1,212 @@
+"""Which nodes will be quantized for a target, which stay float and why; known before any data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptq.graph import (
+    Graph,
+    Node,
+    Value,
+    attributes,
+    constant,
+    consumers,
+    dtype_of,
+    name_of,
+    operator,
+)
+from ptq.ops import OPS, OpSpec, Output, Role
+from ptq.targets import Target
+
+FLOAT32 = np.dtype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Operand:
+    """One input of a node that will be quantized, in the role it has there."""
+
+    position: int
+    value: Value
+    role: Role
+
+
+@dataclass(frozen=True, eq=False)
+class Integer:
+    """A node that will be quantized."""
+
+    node: Node
+    spec: OpSpec
+    operands: tuple[Operand, ...]
+
+    def values(self, role: Role) -> list[Value]:
+        """The inputs in that role."""
+        return [o.value for o in self.operands if o.role is role]
+
+
+@dataclass(frozen=True, eq=False)
+class Eligible:
+    """The fate of every node of the main graph.
+
+    Attributes:
+        integers: Nodes that will be quantized, by name, in graph order.
+        floats: The others, with the reason.
+        fused: Activation nodes whose work the node before them may do in its requantization.
+    """
+
+    integers: Mapping[str, Integer]
+    floats: Mapping[str, str]
+    fused: Mapping[str, str]
+
+
+def eligible(
+    graph: Graph,
+    target: Target,
+    skip: Mapping[str, str] | None = None,
+    refused: Mapping[str, str] | None = None,
+) -> Eligible:
+    """Decide for every node.
+
+    Args:
+        graph: A prepared graph, shapes inferred.
+        target: What the nodes shall run on.
+        skip: Names of nodes, or operators, that shall stay float, with the reason.
+        refused: Tensors that cannot be quantized, with the reason.
+    """
+    integers: dict[str, Integer] = {}
+    floats: dict[str, str] = {}
+    for node in graph.nodes:
+        assert node.name
+        verdict = _judge(node, target, skip or {}, refused or {})
+        if isinstance(verdict, str):
+            floats[node.name] = verdict
+        else:
+            integers[node.name] = verdict
+    if not target.specified:
+        for name in _idle(integers):
+            del integers[name]
+            floats[name] = "only moves values between nodes that stay float"
+    return Eligible(integers, floats, dict(_fusions(integers)))
+
+
+def _judge(
+    node: Node, target: Target, skip: Mapping[str, str], refused: Mapping[str, str]
+) -> Integer | str:
+    op = operator(node)
+    for key in (node.name, op):
+        if key in skip:
+            return skip[key]
+    spec = OPS.get(op)
+    if spec is None:
+        return f"ptq has no row for {op}"
+    if not target.quantizes(spec):
+        return f"{target.source} has no integer kernel for {op}"
+    operands = []
+    for position, value in enumerate(node.inputs):
+        if value is None:
+            continue
+        role = _role(spec, position, value)
+        problem = _problem(node, value, role, refused)
+        if problem:
+            return problem
+        operands.append(Operand(position, value, role))
+    if not any(o.role is Role.ACTIVATION and constant(o.value) is None for o in operands):
+        return "reads no activation"
+    for value in node.outputs:
+        if spec.output is not Output.NONE and value.name in refused:
+            return refused[value.name]
+    return _limit(node, spec) or Integer(node, spec, tuple(operands))
+
+
+def _role(spec: OpSpec, position: int, value: Value) -> Role:
+    role = spec.role(position)
+    if role is Role.WEIGHT and spec.two_activations and constant(value) is None:
+        return Role.ACTIVATION
+    return role
+
+
+def _problem(node: Node, value: Value, role: Role, refused: Mapping[str, str]) -> str | None:
+    if role is Role.KEEP:
+        return None
+    name = name_of(value)
+    if name in refused:
+        return refused[name]
+    if dtype_of(value) != FLOAT32:
+        return f"{name} is {dtype_of(value)}, not float32"
+    array = constant(value)
+    if role is Role.ACTIVATION and array is None:
+        return None
+    if array is None:
+        return f"{role.value} {name} is not constant"
+    if array.size == 0:
+        return f"{role.value} {name} is empty"
+    if not np.isfinite(array).all() and role is not Role.VALUE:
+        return f"{role.value} {name} holds NaN or Inf"
+    if role is Role.BIAS and array.size != _channels(node):
+        return f"bias {name} has {array.size} elements for {_channels(node)} channels"
+    return None
+
+
+def _channels(node: Node) -> int:
+    weight = constant(node.inputs[1])
+    if weight is None:
+        shape = node.inputs[1].shape if node.inputs[1] is not None else None
+        last = shape[-1] if shape is not None else None
+        return last if isinstance(last, int) else -1
+    attrs = attributes(node)
+    if node.op_type == "ConvTranspose":
+        return weight.shape[1] * int(attrs.get("group", 1))
+    if node.op_type == "Gemm":
+        return int(weight.shape[0 if attrs.get("transB") else 1])
+    return int(weight.shape[0])
+
+
+def _limit(node: Node, spec: OpSpec) -> str | None:
+    """What the integer kernels of an operator do not cover."""
+    attrs = attributes(node)
+    if spec.op == "Gemm" and (attrs.get("beta", 1.0) != 1.0 or attrs.get("transA")):
+        return "Gemm with beta or transA has no integer kernel"
+    if spec.op == "Pad" and attrs.get("mode", "constant") != "constant":
+        return f"Pad in mode {attrs['mode']} has no integer kernel"
+    if spec.op == "AveragePool" and any(d != 1 for d in attrs.get("dilations", ())):
+        return "AveragePool with dilations has no integer kernel"
+    if spec.op == "MaxPool" and len(node.outputs) > 1:
+        return "MaxPool with indices has no integer kernel"
+    return None
+
+
+def _idle(integers: Mapping[str, Integer]) -> list[str]:
+    """Moving nodes that no chain of moving nodes joins to one that computes on integers."""
+    joined: dict[str, set[str]] = {name: set() for name in integers}
+    for name, integer in integers.items():
+        for value in integer.values(Role.ACTIVATION):
+            producer = value.producer()
+            if producer is not None and producer.name in joined:
+                joined[name].add(producer.name)
+                joined[producer.name].add(name)
+    busy = {name for name, integer in integers.items() if not integer.spec.moves}
+    frontier = list(busy)
+    while frontier:
+        for other in joined[frontier.pop()] - busy:
+            busy.add(other)
+            frontier.append(other)
+    return [name for name in integers if name not in busy]
+
+
+def _fusions(integers: Mapping[str, Integer]) -> Iterator[tuple[str, str]]:
+    for name, integer in integers.items():
+        if not integer.spec.activation:
+            continue
+        before = integer.node.inputs[0]
+        assert before is not None
+        producer = before.producer()
+        if (
+            producer is not None
+            and producer.name in integers
+            and integers[producer.name].spec.absorbs
+            and consumers(before) == [integer.node]
+            and not before.is_graph_output()
+        ):
+            yield name, producer.name

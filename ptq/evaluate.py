@@ -1,0 +1,185 @@
+"""Runs several forms of one model side by side on the same samples and measures how they differ."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.data import Sample
+from ptq.errors import DataError
+from ptq.execute import Executor
+from ptq.metrics import Accuracy, AccuracyMeter, Fidelity, FidelityMeter, is_scores
+from ptq.session import Session
+
+Engine = Callable[[Mapping[str, NDArray[Any]]], list[NDArray[Any]]]
+"""One form of the model: a feed to its outputs, in order."""
+
+REFERENCE = "float"
+_SPEED_SECONDS, _SPEED_ROUNDS = 0.6, 200
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One form of the model.
+
+    Attributes:
+        accuracy: Against labels; None where there are none.
+        outputs: Fidelity to the float model by output; empty for the float model itself.
+    """
+
+    accuracy: Accuracy | None
+    outputs: Mapping[str, Fidelity]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All forms on the same samples.
+
+    Attributes:
+        samples: Their number.
+        head: The output that labels are compared with and that comes first in the report.
+        forms: Measurements by name; the float model is ``float``.
+    """
+
+    samples: int
+    head: str
+    forms: Mapping[str, Measured]
+
+
+def session_engine(session: Session) -> Engine:
+    """A model in ONNX Runtime."""
+    return lambda feed: session.run(feed)
+
+
+def integer_engine(executor: Executor) -> Engine:
+    """A quantized model in integers."""
+    names = executor.program.outputs
+
+    def run(feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        results = executor.run(feed)
+        return [results[name] for name in names]
+
+    return run
+
+
+def evaluate(
+    reference: Engine,
+    candidates: Mapping[str, Engine],
+    samples: Iterable[Sample],
+    outputs: Sequence[str],
+    *,
+    batch: int = 1,
+) -> Evaluation:
+    """Run the float model and others on the samples.
+
+    Args:
+        reference: The float model.
+        candidates: Other forms of it by name, with the same inputs and outputs.
+        samples: One feed each.
+        outputs: Names of the outputs, in order.
+        batch: How many samples of equal shape run at once; 1 where the model fixes its batch.
+
+    Raises:
+        DataError: There is no sample, or the model fails on one.
+    """
+    engines = {REFERENCE: reference, **candidates}
+    fidelity = {name: [FidelityMeter() for _ in outputs] for name in candidates}
+    accuracy = {name: [AccuracyMeter() for _ in outputs] for name in engines}
+    scores = [True] * len(outputs)
+    count = 0
+    for group in batches(samples, batch):
+        results = {name: _run(engine, group) for name, engine in engines.items()}
+        for index, sample in enumerate(group):
+            count += 1
+            for position in range(len(outputs)):
+                truth = results[REFERENCE][index][position]
+                scores[position] &= is_scores(truth)
+                for name in candidates:
+                    fidelity[name][position].add(truth, results[name][index][position])
+                if is_scores(truth):
+                    for name in engines:
+                        scored = results[name][index][position]
+                        accuracy[name][position].add(scored, sample.labels)
+    if not count:
+        raise DataError("there is no sample to evaluate on; give at least one")
+    head = _head(outputs, scores, [meter.result() for meter in accuracy[REFERENCE]])
+    position = outputs.index(head)
+    return Evaluation(
+        samples=count,
+        head=head,
+        forms={
+            name: Measured(
+                accuracy[name][position].result(),
+                {
+                    output: meter.result()
+                    for output, meter in zip(outputs, fidelity.get(name, []), strict=False)
+                },
+            )
+            for name in engines
+        },
+    )
+
+
+def _head(
+    outputs: Sequence[str], scores: Sequence[bool], accuracies: Sequence[Accuracy | None]
+) -> str:
+    """The output that holds the classes: of those that look like it, the one the float model gets right most."""
+    ranked = sorted(
+        range(len(outputs)),
+        key=lambda i: (-(a.top1 if (a := accuracies[i]) is not None else 0.0), not scores[i], i),
+    )
+    return outputs[ranked[0]]
+
+
+def batches(samples: Iterable[Sample], size: int) -> Iterator[list[Sample]]:
+    """Runs of samples that can be stacked along a leading axis of 1."""
+    group: list[Sample] = []
+    for sample in samples:
+        if group and (len(group) >= size or not _alike(group[0], sample)):
+            yield group
+            group = []
+        group.append(sample)
+    if group:
+        yield group
+
+
+def _alike(one: Sample, other: Sample) -> bool:
+    return all(
+        array.ndim > 0 and array.shape[0] == 1 and array.shape == other.feed[name].shape
+        for name, array in one.feed.items()
+    )
+
+
+def _run(engine: Engine, group: Sequence[Sample]) -> list[list[NDArray[Any]]]:
+    """Outputs by sample, then by output."""
+    try:
+        if len(group) == 1:
+            return [engine(group[0].feed)]
+        stacked = {
+            name: np.concatenate([sample.feed[name] for sample in group]) for name in group[0].feed
+        }
+        results = engine(stacked)
+    except DataError as error:
+        raise DataError(f"{group[0].name}: {error}") from error
+    if any(a.ndim == 0 or a.shape[0] != len(group) for a in results):
+        return [engine(sample.feed) for sample in group]
+    return [[array[i : i + 1] for array in results] for i in range(len(group))]
+
+
+def speed_ratio(reference: Session, candidate: Session, feed: Mapping[str, NDArray[Any]]) -> float:
+    """How many times faster the candidate runs a feed: the ratio of medians of interleaved runs."""
+    times: tuple[list[float], list[float]] = ([], [])
+    begin = time.perf_counter()
+    while len(times[0]) < _SPEED_ROUNDS and (
+        len(times[0]) < 3 or time.perf_counter() - begin < _SPEED_SECONDS
+    ):
+        for session, taken in zip((reference, candidate), times, strict=True):
+            start = time.perf_counter()
+            session.run(feed)
+            taken.append(time.perf_counter() - start)
+    return float(np.median(times[0]) / np.median(times[1]))

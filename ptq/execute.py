@@ -1,0 +1,223 @@
+"""Runs a quantized graph in integers, step by step; no tensor between steps is real.
+
+Kernels come from an arithmetic (``ptq.arithmetics``). What the arithmetic, or ONNX Runtime by its own rules,
+computes in float is an island: on one 8-bit input and one value at a time it is a table of 256 entries made by
+running it once, any other runs in ONNX Runtime, integers in and integers out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.arithmetics import arithmetic
+from ptq.arithmetics.site import Kernel, Maker, Site
+from ptq.errors import DataError, UnsupportedError
+from ptq.graph import Graph
+from ptq.islands import Island
+from ptq.layout import Tensor, attrs_last, weight_last
+from ptq.ops import OPS, UNARY, Layout, Role
+from ptq.program import Program, Step, read_program
+from ptq.session import Session
+from ptq.types import QuantParams
+
+Runner = Callable[[Sequence[Tensor | None]], list[Tensor]]
+
+
+class Executor:
+    """A quantized graph ready to run in integers.
+
+    Attributes:
+        arithmetic: Name of its arithmetic.
+        islands: The steps computed in float, by name, with their operators.
+        tables: Those of the islands that are tables.
+    """
+
+    def __init__(self, graph: Graph, arithmetic_name: str = "ort") -> None:
+        """Read the graph; kernels are prepared when they first run.
+
+        Raises:
+            UsageError: There is no such arithmetic.
+        """
+        self.arithmetic = arithmetic_name
+        self._kernels = arithmetic(arithmetic_name)
+        self.program: Program = read_program(graph, self._kernels.__contains__)
+        self._runners: dict[tuple[str, tuple[Any, ...]], Runner] = {}
+        self._last_reader = _last_readers(self.program)
+        self._constants = {n: Tensor(a) for n, a in self.program.constants.items()}
+        self.islands = {s.name: s.ops for s in self.program.steps if isinstance(s, Island)}
+        self.tables = frozenset(
+            s.name
+            for s in self.program.steps
+            if isinstance(s, Island) and _is_table(s, self.program)
+        )
+
+    def run(
+        self,
+        feed: Mapping[str, NDArray[Any]],
+        taps: Collection[str] = (),
+        given: Mapping[str, NDArray[Any]] | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        """Run one feed.
+
+        Args:
+            feed: The graph's inputs by name.
+            taps: Further tensors to return: integers by their names in the graph.
+            given: Tensors to take instead of computing them, by name.
+
+        Returns:
+            The graph's outputs and the taps by name, in ONNX's layout.
+
+        Raises:
+            DataError: An input is missing.
+            UnsupportedError: The arithmetic cannot express a node; the text names it.
+        """
+        missing = [name for name in self.program.inputs if name not in feed]
+        if missing:
+            raise DataError(f"the feed lacks input {missing[0]}")
+        tensors = {name: Tensor(np.asarray(array)) for name, array in feed.items()}
+        wanted = {*self.program.outputs, *taps}
+        kept: dict[str, NDArray[Any]] = {}
+        for index, step in enumerate(self.program.steps):
+            inputs = [None if n is None else self._find(tensors, n) for n in step.inputs]
+            for name, result in zip(step.outputs, self._run_step(step, inputs), strict=True):
+                if name in wanted:
+                    kept[name] = result.channels_first()
+                tensors[name] = Tensor(given[name]) if given and name in given else result
+            for name in self._last_reader[index]:
+                tensors.pop(name, None)
+        for name in wanted - kept.keys():
+            kept[name] = self._find(tensors, name).channels_first()
+        return kept
+
+    def _find(self, tensors: Mapping[str, Tensor], name: str) -> Tensor:
+        found = tensors.get(name) or self._constants.get(name)
+        if found is None:
+            raise UnsupportedError(
+                f"tensor {name} is computed by no step; the graph is not quantized whole"
+            )
+        return found
+
+    def _run_step(self, step: Step | Island, inputs: list[Tensor | None]) -> list[Tensor]:
+        situation = tuple(None if t is None else (t.last, t.array.ndim) for t in inputs)
+        key = (step.name, situation)
+        if key not in self._runners:
+            if isinstance(step, Island):
+                self._runners[key] = self._prepare_island(step)
+            else:
+                self._runners[key] = self._prepare(step, inputs)
+        return self._runners[key](inputs)
+
+    def _prepare_island(self, island: Island) -> Runner:
+        if island.name in self.tables:
+            return _table(island, self.program.params[island.inputs[0]])
+        session = Session(island.graph, optimize="none")
+
+        def run(inputs: Sequence[Tensor | None]) -> list[Tensor]:
+            arrays = [t.channels_first() for t in inputs if t is not None]
+            feed = dict(zip(island.inputs, arrays, strict=True))
+            return [Tensor(a) for a in session.run(feed, island.outputs)]
+
+        return run
+
+    def _prepare(self, step: Step, inputs: list[Tensor | None]) -> Runner:
+        spec = OPS.get(step.op)
+        layout = spec.layout if spec is not None else Layout.FOLLOWS
+        first_rank = max((t.array.ndim for t in inputs if t is not None), default=0)
+        if layout is Layout.FOLLOWS:
+            last = any(t is not None and t.last for t in inputs)
+        else:
+            last = layout is Layout.SPATIAL and first_rank > 2
+        attrs = dict(step.attrs)
+        if last and layout is Layout.FOLLOWS:
+            attrs = attrs_last(step.op, attrs, first_rank)
+        maker: Maker | None = self._kernels.get(step.op)
+        if maker is None:
+            raise UnsupportedError(
+                f"{step.op} {step.name} has no kernel in the {self.arithmetic} arithmetic"
+            )
+
+        def oriented(position: int, tensor: Tensor | None) -> NDArray[Any] | None:
+            if tensor is None:
+                return None
+            if spec is not None and spec.role(position) in (Role.KEEP, Role.BIAS, Role.VALUE):
+                return tensor.array
+            if not last:
+                return tensor.channels_first()
+            if spec is not None and spec.role(position) is Role.WEIGHT:
+                return weight_last(step.op, tensor.array, int(attrs.get("group", 1)))
+            return tensor.channels_last(first_rank)
+
+        fixed = {
+            i: oriented(i, t)
+            for i, (n, t) in enumerate(zip(step.inputs, inputs, strict=True))
+            if n in self.program.constants
+        }
+        kernel = self._make(maker, step, attrs, tuple(fixed.get(i) for i in range(len(inputs))))
+
+        def run(arriving: Sequence[Tensor | None]) -> list[Tensor]:
+            arrays = [fixed[i] if i in fixed else oriented(i, t) for i, t in enumerate(arriving)]
+            return [Tensor(kernel(arrays), last)]
+
+        return run
+
+    def _make(
+        self,
+        maker: Maker,
+        step: Step,
+        attrs: Mapping[str, Any],
+        constants: tuple[NDArray[Any] | None, ...],
+    ) -> Kernel:
+        params = self.program.params
+        site = Site(
+            op=step.op,
+            attrs=attrs,
+            inputs=tuple(None if n is None else params.get(n) for n in step.inputs),
+            outputs=tuple(params.get(n) for n in step.outputs),
+            constants=constants,
+        )
+        try:
+            return maker(site)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{step.op} {step.name}: {error}") from error
+
+
+def _last_readers(program: Program) -> list[list[str]]:
+    """For each step, the tensors that nobody needs after it."""
+    last = {n: i for i, s in enumerate(program.steps) for n in s.inputs if n is not None}
+    ends: list[list[str]] = [[] for _ in program.steps]
+    for name, index in last.items():
+        if name not in program.outputs:
+            ends[index].append(name)
+    return ends
+
+
+def _is_table(island: Island, program: Program) -> bool:
+    params = program.params.get(island.inputs[0]) if len(island.inputs) == 1 else None
+    return (
+        params is not None
+        and params.axis is None
+        and params.qtype.bits == 8
+        and len(island.outputs) == 1
+        and island.outputs[0] in program.params
+        and all(op in UNARY for op in island.ops)
+    )
+
+
+def _table(island: Island, params: QuantParams) -> Runner:
+    info = np.iinfo(params.qtype.dtype)
+    codes = np.arange(info.min, info.max + 1).astype(params.qtype.dtype)
+    table = Session(island.graph.free_shapes(), optimize="none").run({island.inputs[0]: codes})[0]
+    # int8 codes read as uint8 run 0…127, -128…-1
+    looked_up = np.roll(table, int(info.min))
+
+    def run(inputs: Sequence[Tensor | None]) -> list[Tensor]:
+        tensor = inputs[0]
+        assert tensor is not None
+        return [Tensor(looked_up[tensor.array.view(np.uint8)], tensor.last)]
+
+    return run
+    # int8 codes read as uint8 run 0…127, -128…-1

@@ -1,0 +1,107 @@
+"""Which samples of the user's data serve what, and how the model wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from ptq.data import DataSource, InputSpec, Preprocess, Sample, Samples, held_out, open_samples
+from ptq.errors import ModelError
+from ptq.graph import Graph, dtype_of, name_of, shape_of
+
+Progress = Callable[[str, int], Callable[[], None]]
+"""Told of a stage and its number of samples, it gives what to call after each."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How the user wants samples read.
+
+    Attributes:
+        preprocess: How images become arrays; None where the model's input says it.
+        samples: Use that many, evenly spread; None for all.
+        skip_bad: Leave unreadable samples out instead of stopping.
+        shard: (k, n): every n-th sample from the k-th on; None for all.
+    """
+
+    preprocess: Preprocess | None = None
+    samples: int | None = None
+    skip_bad: bool = False
+    shard: tuple[int, int] | None = None
+
+    def open(self, data: DataSource, graph: Graph) -> Samples:
+        """Open the samples for a model.
+
+        Raises:
+            DataError: They are missing, or are nothing that the model takes.
+        """
+        return open_samples(
+            data,
+            input_specs(graph),
+            self.preprocess,
+            skip_bad=self.skip_bad,
+            limit=self.samples,
+            shard=self.shard,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The samples that ranges are chosen from, those that accuracy is measured on, and that in words."""
+
+    calibration: Samples | None
+    evaluation: Samples | None
+    described: str
+
+
+def parts(
+    graph: Graph, data: DataSource | None, eval_data: DataSource | None, choice: Choice
+) -> Parts:
+    """Divide the data; without samples for evaluation, a fifth is held out."""
+    opened = None if data is None else choice.open(data, graph)
+    if eval_data is not None:
+        whole = Choice(choice.preprocess, skip_bad=choice.skip_bad)
+        return Parts(opened, whole.open(eval_data, graph), "on evaluation samples")
+    if opened is None:
+        return Parts(None, None, "")
+    first, second = held_out(opened)
+    if second is first:
+        return Parts(first, second, "on calibration samples")
+    return Parts(first, second, "on samples held out from calibration")
+
+
+def input_specs(graph: Graph) -> list[InputSpec]:
+    """What the model takes.
+
+    Raises:
+        ModelError: An input is not a tensor of numbers.
+    """
+    specs = []
+    for value in graph.inputs:
+        dtype, shape = dtype_of(value), shape_of(value)
+        if dtype is None or shape is None:
+            raise ModelError(
+                f"input {value.name} has no shape or is no tensor of numbers; ptq cannot feed it"
+            )
+        specs.append(InputSpec(name_of(value), dtype, shape))
+    return specs
+
+
+def takes_any_batch(graph: Graph) -> bool:
+    """Whether the model takes any number of samples at once."""
+    shapes = [shape_of(value) for value in graph.inputs]
+    return all(shape is not None and len(shape) > 0 and shape[0] is None for shape in shapes)
+
+
+def told(samples: Samples, stage: str, progress: Progress | None) -> Iterable[Sample]:
+    """The samples, with progress reported after each."""
+    if progress is None:
+        return samples
+
+    def each() -> Iterator[Sample]:
+        advance = progress(stage, len(samples))
+        for sample in samples:
+            yield sample
+            advance()
+
+    return each()

@@ -1,0 +1,400 @@
+"""The model as rewrites and the solver see it: a few verbs over onnx_ir, ONNX's own in-memory graph.
+
+Reading gives every node a unique name, takes functions apart, and makes initializers of what is constant in
+name only (initializers listed among the inputs, Constant nodes), so that nobody downstream asks again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.checker
+import onnx.shape_inference
+import onnx.version_converter
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+from onnx_ir.passes import common as passes
+
+from ptq.errors import ModelError
+
+Node = ir.Node
+Value = ir.Value
+
+ONNX_DOMAINS = ("", "ai.onnx")
+FLOAT_TYPES = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.float64))
+
+
+def attributes(node: Node) -> dict[str, Any]:
+    """The node's attributes as plain Python values and numpy arrays."""
+    plain: dict[str, Any] = {}
+    for name, attribute in node.attributes.items():
+        value = attribute.value
+        plain[name] = value.numpy() if isinstance(value, ir.TensorProtocol) else value
+    return plain
+
+
+def operator(node: Node) -> str:
+    """The operator's name; those outside ONNX's own domain carry theirs, ``com.microsoft::QGemm``."""
+    return node.op_type if node.domain in ONNX_DOMAINS else f"{node.domain}::{node.op_type}"
+
+
+def name_of(value: Value) -> str:
+    """The value's name; reading has made sure that there is one."""
+    assert value.name is not None
+    return value.name
+
+
+def dtype_of(value: Value) -> np.dtype[Any] | None:
+    """The element type where it is known and numpy has it."""
+    if value.dtype is None or value.dtype in (ir.DataType.STRING, ir.DataType.UNDEFINED):
+        return None
+    return value.dtype.numpy()
+
+
+def shape_of(value: Value) -> tuple[int | None, ...] | None:
+    """The static shape, None for each dimension that varies; None where not even the rank is known."""
+    if value.shape is None:
+        return None
+    # Paddle writes -1 for a dimension that varies.
+    return tuple(d if isinstance(d, int) and d >= 0 else None for d in value.shape)
+
+
+def constant(value: Value | None) -> NDArray[Any] | None:
+    """The array of an initializer; None for everything else."""
+    if value is None or value.const_value is None or not value.is_initializer():
+        return None
+    array: NDArray[Any] = value.const_value.numpy()
+    return array
+
+
+def consumers(value: Value) -> list[Node]:
+    """The nodes that read the value, those inside sub-graphs included, each once."""
+    return list(dict.fromkeys(use.node for use in value.uses()))
+
+
+class Graph:
+    """One model, open for reading and rewriting; names of inputs, outputs and surviving tensors stay."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self._model = model
+        self._names = {name_of(v) for v in self._values()}
+        self._names.update(node.name for node in model.graph.all_nodes() if node.name)
+
+    @property
+    def _graph(self) -> ir.Graph:
+        return self._model.graph
+
+    def _values(self) -> Iterable[Value]:
+        yield from self._graph.inputs
+        for node in self._graph.all_nodes():
+            yield from (v for v in node.outputs if v.name)
+            for attribute in node.attributes.values():
+                if attribute.type == ir.AttributeType.GRAPH:
+                    yield from (v for v in attribute.value.inputs if v.name)
+                    yield from attribute.value.initializers.values()
+        yield from self._graph.initializers.values()
+
+    # Reading and writing
+
+    @classmethod
+    def load(cls, path: str | Path) -> Graph:
+        """Read a model file, external data included.
+
+        Raises:
+            ModelError: The file is missing, is not an ONNX model, or is not a valid one.
+        """
+        path = Path(path)
+        if not path.is_file():
+            what = "is a folder" if path.is_dir() else "does not exist"
+            raise ModelError(f"model {path} {what}; give the path of an .onnx file")
+        if path.stat().st_size == 0:
+            raise ModelError(f"model {path} is empty; give the path of an .onnx file")
+        try:
+            proto = onnx.load(path)
+        except DecodeError:
+            raise ModelError(f"model {path} is not an ONNX file, or is damaged") from None
+        except (OSError, ValueError, RuntimeError, onnx.checker.ValidationError) as error:
+            raise ModelError(f"model {path} cannot be read: {first_line(error)}") from error
+        return cls.from_proto(proto, str(path))
+
+    @classmethod
+    def from_proto(cls, proto: onnx.ModelProto, source: str = "the model") -> Graph:
+        """Take a model that is in memory; it is not changed.
+
+        Raises:
+            ModelError: It is not a valid ONNX model.
+        """
+        if not proto.opset_import or not proto.HasField("graph"):
+            raise ModelError(f"{source} has no graph or no opset; it is not an ONNX model")
+        if proto.training_info:
+            raise ModelError(f"{source} carries training information; export it for inference")
+        try:
+            onnx.checker.check_model(proto)
+            model = ir.from_proto(proto)
+            passes.InlinePass()(model)
+            passes.RemoveInitializersFromInputsPass()(model)
+            passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+            passes.TopologicalSortPass()(model)
+        except (onnx.checker.ValidationError, ValueError, TypeError, RuntimeError) as error:
+            raise ModelError(f"{source} is not a valid ONNX model: {first_line(error)}") from error
+        _name_nodes(model)
+        return cls(model)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Graph:
+        """Take a serialized model."""
+        return cls.from_proto(onnx.load_model_from_string(data))
+
+    def to_proto(self) -> onnx.ModelProto:
+        """The model as ONNX's own message, a copy."""
+        proto: onnx.ModelProto = ir.to_proto(self._model)
+        return proto
+
+    def to_bytes(self) -> bytes:
+        """The model serialized, the same bytes for the same graph."""
+        data: bytes = self.to_proto().SerializeToString(deterministic=True)
+        return data
+
+    def copy(self) -> Graph:
+        """An independent graph to rewrite."""
+        return Graph(ir.from_proto(self.to_proto()))
+
+    def digest(self) -> str:
+        """SHA-256 of the graph: nodes, attributes, weights and names, without the model's metadata."""
+        proto = self.to_proto()
+        head = repr(sorted((o.domain, o.version) for o in proto.opset_import)).encode()
+        return hashlib.sha256(head + proto.graph.SerializeToString(deterministic=True)).hexdigest()
+
+    # Looking
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes of the main graph, each after what it reads."""
+        return list(self._graph)
+
+    @property
+    def inputs(self) -> list[Value]:
+        """The graph's inputs."""
+        return list(self._graph.inputs)
+
+    @property
+    def outputs(self) -> list[Value]:
+        """The graph's outputs."""
+        return list(self._graph.outputs)
+
+    @property
+    def opset(self) -> int:
+        """The version of ONNX's own operators."""
+        return self._graph.opset_imports.get("") or self._graph.opset_imports.get("ai.onnx") or 1
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The model's metadata_props, open for writing."""
+        return self._model.metadata_props
+
+    def value(self, name: str) -> Value | None:
+        """The main graph's value of that name."""
+        found = self._graph.initializers.get(name)
+        if found is not None:
+            return found
+        candidates = [*self._graph.inputs, *(v for node in self._graph for v in node.outputs)]
+        return next((v for v in candidates if v.name == name), None)
+
+    # Changing
+
+    def fresh(self, hint: str) -> str:
+        """A name that nothing in the model has yet, ``hint`` itself where that is free."""
+        name, number = hint, 1
+        while name in self._names:
+            name, number = f"{hint}_{number}", number + 1
+        self._names.add(name)
+        return name
+
+    def add_constant(self, array: NDArray[Any], hint: str) -> Value:
+        """A new initializer."""
+        name = self.fresh(hint)
+        tensor = ir.tensor(np.ascontiguousarray(array) if array.ndim else array, name=name)
+        value = ir.Value(
+            name=name, type=ir.TensorType(tensor.dtype), shape=tensor.shape, const_value=tensor
+        )
+        self._graph.register_initializer(value)
+        return value
+
+    def insert(
+        self,
+        op: str,
+        inputs: Sequence[Value | None],
+        *,
+        before: Node | None = None,
+        after: Node | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        output: str,
+        dtype: np.dtype[Any] | None = None,
+        shape_like: Value | None = None,
+    ) -> Value:
+        """A new node with one output; ``op`` may carry a domain, ``com.microsoft::QLinearAdd``.
+
+        Args:
+            op: Operator.
+            inputs: What it reads; None for an input left out.
+            before: Stands before this node.
+            after: Stands after this node; with neither, the node stands last.
+            attrs: Attributes as plain values.
+            output: Wished name of its output, and of the node.
+            dtype: Element type of the output, where known.
+            shape_like: A value whose shape the output has.
+        """
+        domain, _, kind = op.rpartition("::")
+        node = ir.node(kind, list(inputs), dict(attrs or {}), domain=domain, num_outputs=1)
+        node.name = self.fresh(f"{output}_{kind}")
+        result = node.outputs[0]
+        result.name = self.fresh(output)
+        if dtype is not None:
+            result.type = ir.TensorType(ir.DataType.from_numpy(np.dtype(dtype)))
+        if shape_like is not None:
+            result.shape = shape_like.shape
+        if before is not None:
+            self._graph.insert_before(before, node)
+        elif after is not None:
+            self._graph.insert_after(after, node)
+        else:
+            self._graph.append(node)
+        if domain and domain not in self._graph.opset_imports:
+            self._graph.opset_imports[domain] = 1
+        return result
+
+    def redirect(self, old: Value, new: Value, keep: Iterable[Node] = ()) -> None:
+        """Let all readers of ``old``, but for the nodes in ``keep``, read ``new``; outputs are untouched."""
+        kept = set(keep)
+        for use in list(old.uses()):
+            if use.node not in kept:
+                use.node.replace_input_with(use.idx, new)
+
+    def substitute(self, old: Value, new: Value) -> None:
+        """Let ``new`` stand for ``old`` everywhere; if ``old`` is a graph output, ``new`` takes its name.
+
+        Raises:
+            ModelError: ``old`` is a graph output and ``new`` is a graph input, another output or constant.
+        """
+        if old.is_graph_output():
+            self.hand_over_output(old, new)
+        self.redirect(old, new)
+
+    def hand_over_output(self, old: Value, new: Value) -> None:
+        """Let ``new`` be the graph output that ``old`` was, under its name; readers of ``old`` stay.
+
+        Raises:
+            ModelError: ``new`` is a graph input, another output or constant, whose own name must stay.
+        """
+        if new.is_graph_input() or new.is_graph_output() or new.is_initializer():
+            raise ModelError(f"{new.name} cannot take the name of {old.name}: its own must stay")
+        name = name_of(old)
+        old.name = self.fresh(f"{name}_unquantized")
+        new.name, new.type, new.shape = name, old.type, old.shape
+        for index, output in enumerate(self._graph.outputs):
+            if output is old:
+                self._graph.outputs[index] = new
+
+    def remove(self, node: Node) -> None:
+        """Delete a node whose outputs nobody reads any more."""
+        self._graph.remove(node, safe=True)
+
+    def sweep(self) -> None:
+        """Delete nodes and initializers that no output depends on."""
+        passes.RemoveUnusedNodesPass()(self._model)
+        passes.RemoveUnusedOpsetsPass()(self._model)
+
+    def sort(self) -> None:
+        """Put every node after what it reads."""
+        self._graph.sort()
+
+    def expose(self, names: Iterable[str]) -> None:
+        """Make graph outputs of these values too."""
+        present = {name_of(v) for v in self._graph.outputs}
+        for node in self._graph:
+            for value in node.outputs:
+                if value.name in names and value.name not in present:
+                    self._graph.outputs.append(value)
+
+    def extracted(
+        self, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str]
+    ) -> Graph:
+        """A model of some of the nodes alone, with the given values as its inputs and outputs."""
+        chosen = {node.name for node in nodes}
+        part = self.copy()
+        values = {name_of(v): v for v in part._values()}
+        graph = part._graph
+        graph.outputs.clear()
+        graph.outputs.extend(values[name] for name in outputs)
+        kept = [ir.Value(name=n, type=values[n].type, shape=values[n].shape) for n in inputs]
+        for fresh in kept:
+            part.redirect(values[name_of(fresh)], fresh)
+        graph.inputs.clear()
+        for node in reversed(list(graph)):
+            if node.name not in chosen:
+                graph.remove(node, safe=True)
+        graph.inputs.extend(kept)
+        part.sweep()
+        return part
+
+    def free_shapes(self) -> Graph:
+        """The same graph with nothing said of its tensors' shapes, for feeds of other ones."""
+        part = self.copy()
+        for value in part._values():
+            if not value.is_initializer():
+                value.shape = None
+        return part
+
+    def rebuilt(self, change: Callable[[onnx.ModelProto], onnx.ModelProto]) -> Graph:
+        """The graph after a transformation that only ONNX's own message knows."""
+        return Graph.from_proto(change(self.to_proto()))
+
+    def with_opset(self, version: int) -> Graph:
+        """The same model in a newer version of ONNX's operators, by ONNX's own converter.
+
+        Raises:
+            ModelError: The converter has no rule for one of the operators.
+        """
+        try:
+            return self.rebuilt(
+                lambda proto: onnx.version_converter.convert_version(proto, version)
+            )
+        except (RuntimeError, onnx.checker.ValidationError, ModelError) as error:
+            raise ModelError(
+                f"opset {self.opset} cannot be raised to {version}: {first_line(error)}"
+            ) from error
+
+    def with_shapes(self) -> Graph:
+        """The same model with what ONNX's shape inference can say of its tensors."""
+
+        def inferred(proto: onnx.ModelProto) -> onnx.ModelProto:
+            result: onnx.ModelProto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+            return result
+
+        return self.rebuilt(inferred)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of a library's message, short enough for one line of ours."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else type(error).__name__
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def _name_nodes(model: ir.Model) -> None:
+    """Give every node a name of its own; names that are unique already stay."""
+    seen: set[str] = set()
+    for node in model.graph.all_nodes():
+        first = next((v.name for v in node.outputs if v.name), "node")
+        base = node.name or f"{node.op_type}_{first}"
+        name, number = base, 1
+        while name in seen:
+            name, number = f"{base}_{number}", number + 1
+        node.name = name
+        seen.add(name)

@@ -1,0 +1,162 @@
+"""Which tensors must share scale and zero point: union-find over the rows' output rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ptq.eligible import Eligible, Integer
+from ptq.graph import Value, consumers, name_of
+from ptq.ops import Fixed, Output, Role
+from ptq.targets import Target
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Tensors with one scale and zero point.
+
+    Attributes:
+        tensors: All of them, in graph order.
+        observed: Those whose statistics set the range.
+        fixed: The operator whose specification prescribes the parameters, and these.
+        reciprocal: The scale must be 1/n (ONNX Runtime's Softmax).
+        via: For a tensor that follows another: which, and through which node.
+    """
+
+    tensors: tuple[str, ...]
+    observed: tuple[str, ...]
+    fixed: tuple[str, Fixed] | None
+    reciprocal: bool
+    via: dict[str, str]
+
+
+@dataclass
+class Groups:
+    """The union-find structure; members are tensor names.
+
+    Attributes:
+        values: The tensors by name.
+        conflicts: Nodes whose inputs cannot share a scale though they must, with the reason.
+    """
+
+    values: dict[str, Value] = field(default_factory=dict)
+    conflicts: dict[str, str] = field(default_factory=dict)
+    _parent: dict[str, str] = field(default_factory=dict)
+    _observed: set[str] = field(default_factory=set)
+    _fixed: dict[str, tuple[str, Fixed]] = field(default_factory=dict)
+    _reciprocal: set[str] = field(default_factory=set)
+    _via: dict[str, str] = field(default_factory=dict)
+
+    def add(self, value: Value) -> str:
+        """Take a tensor in, alone in its group until it is joined."""
+        name = name_of(value)
+        self.values.setdefault(name, value)
+        self._parent.setdefault(name, name)
+        return name
+
+    def root(self, name: str) -> str:
+        """The representative of the tensor's group."""
+        while self._parent[name] != name:
+            self._parent[name] = self._parent[self._parent[name]]
+            name = self._parent[name]
+        return name
+
+    def join(self, leader: str, follower: str, via: str) -> None:
+        """Let ``follower`` share the parameters of ``leader``, because of the node ``via``."""
+        self._via.setdefault(follower, f"{leader}, through {via}")
+        self._parent[self.root(follower)] = self.root(leader)
+
+    def fixed(self, name: str) -> Fixed | None:
+        """The parameters that a specification prescribes for the tensor's group."""
+        root = self.root(name)
+        found = [f for n, (_, f) in self._fixed.items() if self.root(n) == root]
+        return found[0] if found else None
+
+    def reciprocal(self, name: str) -> bool:
+        """Whether the scale of the tensor's group must be 1/n."""
+        return any(self.root(n) == self.root(name) for n in self._reciprocal)
+
+    def observed(self) -> Iterator[str]:
+        """The tensors whose statistics are needed."""
+        for group in self.members():
+            if group.fixed is None:
+                yield from (n for n in group.observed if self.values[n].const_value is None)
+
+    def members(self) -> Iterator[Group]:
+        """The groups, in the order of their first tensor."""
+        groups: dict[str, list[str]] = {}
+        for name in self._parent:
+            groups.setdefault(self.root(name), []).append(name)
+        for names in groups.values():
+            fixed = [self._fixed[n] for n in names if n in self._fixed]
+            yield Group(
+                tensors=tuple(names),
+                observed=tuple(n for n in names if n in self._observed),
+                fixed=fixed[0] if fixed else None,
+                reciprocal=any(n in self._reciprocal for n in names),
+                via={n: self._via[n] for n in names if n in self._via},
+            )
+
+
+def scale_groups(fate: Eligible, target: Target) -> Groups:
+    """Group the activations of all nodes that will be quantized."""
+    groups = Groups()
+    for integer in fate.integers.values():
+        for value in integer.values(Role.ACTIVATION):
+            if name_of(value) not in groups.values:
+                groups._observed.add(groups.add(value))
+        _add_outputs(groups, integer, target, fate)
+    for integer in fate.integers.values():
+        if target.output(integer.spec) is Output.ONE_GROUP:
+            _join_inputs(groups, integer, target)
+    return groups
+
+
+def _add_outputs(groups: Groups, integer: Integer, target: Target, fate: Eligible) -> None:
+    rule = target.output(integer.spec)
+    node = integer.node
+    assert node.name
+    if rule is Output.NONE:
+        return
+    first = name_of(integer.values(Role.ACTIVATION)[0])
+    for value in node.outputs:
+        name = groups.add(value)
+        if node.name in fate.fused:
+            # the producer's accumulator is requantized straight to what the activation puts out
+            groups._observed.discard(first)
+            groups._observed.add(name)
+            groups.join(name, first, node.name)
+        elif isinstance(rule, Fixed):
+            groups._fixed[name] = (integer.spec.op, rule)
+        elif rule is Output.SAME_AS_INPUT:
+            groups.join(first, name, node.name)
+        elif rule is Output.OBSERVED:
+            groups._observed.add(name)
+            if integer.spec.reciprocal and not target.specified:
+                groups._reciprocal.add(name)
+
+
+def _join_inputs(groups: Groups, integer: Integer, target: Target) -> None:
+    """A Concat: all inputs where the target demands it, else those that nobody else reads.
+
+    Sharing costs an input with other readers its own resolution; one that only the Concat reads is
+    spared a second rounding.
+    """
+    node = integer.node
+    assert node.name
+    output = name_of(node.outputs[0])
+    inputs = integer.values(Role.ACTIVATION)
+    prescribed = [groups.fixed(name_of(value)) for value in inputs]
+    if target.specified and any(prescribed) and len(set(prescribed)) > 1:
+        which = next(name_of(v) for v, fixed in zip(inputs, prescribed, strict=True) if fixed)
+        groups.conflicts[node.name] = (
+            f"its inputs must share a scale, but that of {which} is prescribed"
+        )
+        return
+    for value in inputs:
+        name = name_of(value)
+        sole = consumers(value) == [node] and not value.is_graph_output()
+        if target.specified or (sole and not groups.reciprocal(name)):
+            groups.join(output, name, node.name)
+        else:
+            groups._observed.add(output)

@@ -1,0 +1,199 @@
+"""What does a convolution accumulate? Channels last, exact, one tile after the other while it is in the cache.
+
+    acc[n, o…, m] = bias[m] + Σ w'[m, t…, i]·(x[n, o·stride − begin + t·dilation, i] − zero_point),   w' = w − w_zero_point
+
+Padding stands for the real number 0 and so adds nothing. Three ways lead there: a 1×1 convolution is a matrix
+product as it stands, a depthwise one multiplies and adds tap by tap (`depthwise`), all others copy the windows
+of some output rows into a matrix (im2col). `exact` says when float32 may do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from ptq.errors import ModelError
+from ptq.kernels import exact, window
+from ptq.kernels.depthwise import depthwise
+from ptq.kernels.finish import Finish
+from ptq.kernels.matmul import rows_product
+from ptq.kernels.transposed import transposed_convolution as transposed_convolution
+from ptq.kernels.workers import Output, buffer, run, threads
+from ptq.types import IntArray, QType
+
+Convolution = Callable[[IntArray, Finish], IntArray]
+
+# Elements of a tile's largest buffer: 256 KiB of float32, a quarter of a common L2 cache.
+_TILE = 2**16
+
+
+def convolution(
+    w: IntArray,
+    bias: NDArray[np.int32] | None,
+    *,
+    x_qtype: QType,
+    x_zero_point: int,
+    w_zero_point: IntArray | int = 0,
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    auto_pad: str = "NOTSET",
+) -> Convolution:
+    """Prepare a convolution: pack its weights, and return what runs it on an input and a Finish.
+
+    Args:
+        w: Shape (O, spatial…, C / group), integers.
+        bias: Shape (O,), in units of the accumulator, or None.
+        x_qtype: The type of x, which has shape (N, spatial…, C).
+        x_zero_point: Of x.
+        w_zero_point: One number, or one for each output channel.
+        strides: One for each spatial axis; None for ones.
+        pads: ONNX order, all begins and then all ends; None for zeros.
+        dilations: One for each spatial axis; None for ones.
+        group: The groups into which the input and output channels are divided.
+        auto_pad: NOTSET, VALID, SAME_UPPER or SAME_LOWER, resolved when x is there.
+
+    Raises:
+        ModelError: If shapes and attributes do not fit each other.
+    """
+    if len(w) % group:
+        raise ModelError(f"{len(w)} output channels do not divide into {group} groups; correct the node")
+    kernel = w.shape[1:-1]
+    wide = centred(w, w_zero_point)
+    rank = len(kernel)
+    strides = tuple(strides or (1,) * rank)
+    dilations = tuple(dilations or (1,) * rank)
+    geometry: dict[str, Any] = {
+        "strides": strides, "pads": pads, "dilations": dilations, "auto_pad": auto_pad,
+    }  # fmt: skip
+    if group > 1 and w.shape[-1] == 1 and rank <= 2:
+        return depthwise(wide, bias, x_qtype, x_zero_point, group, geometry)
+    if group == 1 and prod(kernel) == 1 and not any(pads or ()):
+        return _pointwise(wide, bias, x_qtype, x_zero_point, strides)
+    return _dense(wide, bias, x_qtype, x_zero_point, group, geometry)
+
+
+def centred(w: IntArray, zero_point: IntArray | int) -> exact.Whole:
+    """Weights minus their zero point, which is one number or one for each output channel (axis 0)."""
+    zeros = np.asarray(zero_point, np.int64)
+    centre: exact.Whole = w.astype(np.int64) - zeros.reshape((-1,) + (1,) * (w.ndim - 1))
+    return centre
+
+
+def _pointwise(
+    w: exact.Whole,
+    bias: NDArray[np.int32] | None,
+    x_qtype: QType,
+    zero_point: int,
+    strides: tuple[int, ...],
+) -> Convolution:
+    product = rows_product(w.reshape(len(w), -1).T, bias, x_qtype, zero_point)
+    step = (slice(None), *(slice(None, None, stride) for stride in strides))
+
+    def convolve(x: IntArray, finish: Finish) -> IntArray:
+        _check_channels(x, w.shape[-1])
+        x = x[step]
+        return product(x.reshape(-1, x.shape[-1]), finish).reshape(*x.shape[:-1], len(w))
+
+    return convolve
+
+
+def _dense(
+    w: exact.Whole,
+    bias: NDArray[np.int32] | None,
+    x_qtype: QType,
+    zero_point: int,
+    group: int,
+    geometry: dict[str, Any],
+) -> Convolution:
+    outputs, *kernel, inner = w.shape
+    taps, each = prod(kernel), outputs // group
+    matrix = w.reshape(outputs, -1).T
+    plan = exact.plan(matrix, bias, x_qtype.dtype, zero_point)
+    packed = [
+        exact.pack(matrix[:, g * each : (g + 1) * each], plan.lo, plan.hi) for g in range(group)
+    ]
+    accumulator = np.dtype(np.float32 if plan.exact else np.int32)
+    rest = exact.as_bias(plan.bias, accumulator)
+
+    def convolve(x: IntArray, finish: Finish) -> IntArray:
+        _check_channels(x, group * inner)
+        axes = window.axes(x.shape[1:-1], kernel, **geometry)
+        sizes = tuple(axis.outputs for axis in axes)
+        across = prod(sizes[1:])
+        rows = max(1, _TILE // (across * max(taps * inner, outputs)))
+        rows = min(rows, -(-len(x) * sizes[0] // threads()))
+        bands = -(-sizes[0] // rows)
+        out = Output((len(x), *sizes, outputs))
+
+        def tile(i: int) -> None:
+            n, band = divmod(i, bands)
+            first, last = band * rows, min((band + 1) * rows, sizes[0])
+            m = (last - first) * across
+            padded = pad(x[n], axes, first, last, plan.offset, zero_point)
+            windows = view(padded, axes, last - first, group)
+            columns = buffer("columns", (group, *windows.shape[1:-1], inner))
+            np.copyto(columns, windows)
+            acc = buffer("acc", (m, outputs), accumulator)
+            for g in range(group):
+                left = columns[g].reshape(m, taps * inner)
+                exact.multiply(left, packed[g], acc[:, g * each : (g + 1) * each])
+            exact.add_bias(acc, rest)
+            done = finish(acc.reshape(last - first, *sizes[1:], outputs), slice(0, outputs))
+            out[n, first:last] = done
+
+        run(tile, len(x) * bands)
+        return out.array
+
+    return convolve
+
+
+def pad(
+    x: IntArray, axes: tuple[window.Axis, ...], first: int, last: int, offset: int, zero_point: int
+) -> NDArray[np.float32]:
+    """What the output rows [first, last) see of one image (spatial…, C): x − offset, padded, in float32."""
+    spans = (axes[0].inputs(first, last), *(axis.inputs(0, axis.outputs) for axis in axes[1:]))
+    shape = (*(stop - start for start, stop in spans), x.shape[-1])
+    padded = buffer("padded", shape)
+    source = tuple(axis.inside(span) for axis, span in zip(axes, spans, strict=True))
+    inside = tuple(
+        slice(part.start - start, part.stop - start)
+        for part, (start, _) in zip(source, spans, strict=True)
+    )
+    if any(part != slice(0, size) for part, size in zip(inside, shape[:-1], strict=True)):
+        padded.fill(zero_point - offset)
+    if offset:
+        np.subtract(x[source], np.float32(offset), out=padded[inside], dtype=np.float32)
+    else:
+        np.copyto(padded[inside], x[source])
+    return padded
+
+
+def view(padded: NDArray[np.float32], axes: tuple[window.Axis, ...], rows: int, group: int) -> Any:
+    """The windows of some output rows: (group, rows, outputs…, taps…, C / group), without a copy."""
+    *spatial, item = padded.strides
+    inner = padded.shape[-1] // group
+    return as_strided(
+        padded,
+        (group, rows, *(a.outputs for a in axes[1:]), *(a.kernel for a in axes), inner),
+        (
+            inner * item,
+            *(a.stride * s for a, s in zip(axes, spatial, strict=True)),
+            *(a.dilation * s for a, s in zip(axes, spatial, strict=True)),
+            item,
+        ),
+        writeable=False,
+    )
+
+
+def _check_channels(x: IntArray, channels: int) -> None:
+    if x.shape[-1] != channels:
+        raise ModelError(
+            f"a convolution of {channels} input channels got {x.shape[-1]}; check the input's layout"
+        )

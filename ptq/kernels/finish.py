@@ -1,0 +1,29 @@
+"""The one seam between an integer core and an arithmetic: what becomes of an accumulator."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.types import FloatArray, IntArray
+
+Accumulator = FloatArray | NDArray[np.int32]
+
+
+class Finish(Protocol):
+    """Turns accumulators into output integers: rescale, round, add the zero point, clamp."""
+
+    def __call__(self, acc: Accumulator, channels: slice) -> IntArray:
+        """Finish one tile.
+
+        Args:
+            acc: Shape (..., channels of the slice), bias included. float32 only where every value is an
+                integer of magnitude at most 2^24 and so exact; int32 otherwise. May be overwritten.
+            channels: Which output channels the last axis holds (per-channel parameters follow it).
+
+        Returns:
+            Integers of the output's type, same shape.
+        """
+        ...

@@ -1,0 +1,37 @@
+"""What does float32 hardware do that numpy has no function for?
+
+The fused multiply-add, a·b + c in one rounding, and C's ``round``, whose ties go away from zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ptq.types import FloatArray
+
+
+def fma(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> FloatArray:
+    """a · b + c rounded once to float32.
+
+    The product of two float32 (24 bits each) is exact in float64. Knuth's TwoSum gives the error of the sum, and
+    an inexact sum is moved to the neighbour whose last bit is odd; from such a value with 53 ≥ 24 + 2 bits the
+    second rounding is the correct one (Boldo and Melquiond 2008).
+    """
+    product = np.asarray(a, np.float32).astype(np.float64) * np.asarray(b, np.float32)
+    addend = np.asarray(c, np.float32).astype(np.float64)
+    total = np.asarray(product + addend)
+    back = total - product
+    error = (product - (total - back)) + (addend - back)
+    even = (total.view(np.int64) & 1) == 0
+    neighbour = np.nextafter(total, np.copysign(np.inf, error))
+    odd = np.where((error != 0) & even, neighbour, total)
+    return odd.astype(np.float32)
+
+
+def round_half_away(x: NDArray[Any]) -> NDArray[Any]:
+    """Nearest integer, ties away from zero, in the floating-point type of x."""
+    whole = np.trunc(x)
+    return whole + np.copysign(np.abs(x - whole) >= 0.5, x).astype(whole.dtype)

@@ -1,0 +1,205 @@
+"""What does a matrix product accumulate?
+
+    acc[…, m, n] = bias[n] + Σ_k (a[…, m, k] − a_zero_point)·(b[…, k, n] − b_zero_point)
+
+exactly; `exact` says when float32 may do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.errors import ModelError
+from ptq.kernels import exact
+from ptq.kernels.finish import Finish
+from ptq.kernels.workers import Output, buffer, run, threads
+from ptq.types import FloatArray, IntArray, QType
+
+# Elements of a tile's operand and accumulator together: 384 KiB of float32.
+_TILE = 3 * 2**15
+_ROWS = 48
+
+
+def rows_product(
+    w: exact.Whole, bias: NDArray[np.int32] | None, a_qtype: QType, a_zero_point: int
+) -> Callable[[IntArray, Finish], IntArray]:
+    """Prepare the product of integer rows (M, K) with a matrix (K, N), its zero point already subtracted."""
+    depth, columns = w.shape
+    plan = exact.plan(w, bias, a_qtype.dtype, a_zero_point)
+    packed = exact.pack(w, plan.lo, plan.hi)
+    accumulator = np.dtype(np.float32 if plan.exact else np.int32)
+    rest = exact.as_bias(plan.bias, accumulator)
+
+    def product(a: IntArray, finish: Finish) -> IntArray:
+        if a.shape[1] != depth:
+            raise ModelError(f"{a.shape[1]} columns meet {depth} rows; check the operands' shapes")
+        total = len(a)
+        height = tile_rows(total, depth + columns)
+        out = Output((total, columns))
+
+        def tile(i: int) -> None:
+            rows = slice(i * height, min((i + 1) * height, total))
+            left = convert(a[rows], plan.offset)
+            acc = buffer("acc", (rows.stop - rows.start, columns), accumulator)
+            exact.multiply(left, packed, acc)
+            exact.add_bias(acc, rest)
+            out[rows] = finish(acc, slice(0, columns))
+
+        run(tile, max(1, -(-total // height)))
+        return out.array
+
+    return product
+
+
+def tile_rows(total: int, width: int) -> int:
+    """How many of some rows make a tile: multiples of 48 that fit the cache, and a share for every thread."""
+    most = max(1, _TILE // (_ROWS * width))
+    share = -(-total // (_ROWS * threads()))
+    return _ROWS * max(1, min(most, share))
+
+
+def convert(a: IntArray, offset: int | IntArray) -> FloatArray:
+    """a − offset in float32; exact, as both have at most 16 bits."""
+    left: FloatArray = buffer("left", a.shape)
+    if isinstance(offset, int) and offset == 0:
+        np.copyto(left, a)
+    else:
+        np.subtract(a, np.asarray(offset, np.float32), out=left, dtype=np.float32)
+    return left
+
+
+def product(
+    b: IntArray,
+    bias: NDArray[np.int32] | None,
+    *,
+    a_qtype: QType,
+    a_zero_point: IntArray | int,
+    b_qtype: QType,
+    b_zero_point: IntArray | int,
+) -> Callable[[IntArray, Finish], IntArray]:
+    """Prepare a product with a constant right operand.
+
+    Args:
+        b: Shape (K, N), (…, K, N), or (K,) as ONNX MatMul has it.
+        bias: Shape (N,), in units of the accumulator, or None.
+        a_qtype: The type of a.
+        a_zero_point: One number, or one for each row of a.
+        b_qtype: The type of b.
+        b_zero_point: One number, or one for each column of b.
+
+    Raises:
+        ModelError: If the shapes do not fit each other.
+    """
+    if b.ndim == 2 and np.ndim(a_zero_point) == 0:
+        rows = rows_product(_minus(b, b_zero_point, -2), bias, a_qtype, int(a_zero_point))
+        columns = b.shape[1]
+
+        def flat(a: IntArray, finish: Finish) -> IntArray:
+            return rows(a.reshape(-1, a.shape[-1]), finish).reshape(*a.shape[:-1], columns)
+
+        return flat
+    packed = _pack(b, b_zero_point, *_interval(a_qtype, a_zero_point))
+    return lambda a, finish: _pairs(a, a_zero_point, b.shape, packed, bias, finish)
+
+
+def products(
+    *,
+    a_qtype: QType,
+    a_zero_point: IntArray | int,
+    b_qtype: QType,
+    b_zero_point: IntArray | int,
+) -> Callable[[IntArray, IntArray, Finish], IntArray]:
+    """Prepare a product of two operands that both arrive at run time, as ONNX MatMul takes them.
+
+    Args:
+        a_qtype: The type of a, shape (…, M, K) or (K,).
+        a_zero_point: One number, or one for each row of a.
+        b_qtype: The type of b, shape (…, K, N) or (K,).
+        b_zero_point: One number, or one for each column of b.
+
+    Raises:
+        ModelError: If the shapes do not fit each other.
+    """
+    interval = _interval(a_qtype, a_zero_point)
+
+    def multiply(a: IntArray, b: IntArray, finish: Finish) -> IntArray:
+        return _pairs(a, a_zero_point, b.shape, _pack(b, b_zero_point, *interval), None, finish)
+
+    return multiply
+
+
+def _interval(qtype: QType, zero_point: IntArray | int) -> tuple[int, int]:
+    """The least and the greatest value that q − zero_point takes."""
+    info = np.iinfo(qtype.dtype)
+    return int(info.min - np.max(zero_point)), int(info.max - np.min(zero_point))
+
+
+def _pack(b: IntArray, zero_point: IntArray | int, lo: int, hi: int) -> list[exact.Packed]:
+    """Pack every matrix of b (…, K, N) or (K,)."""
+    wide = _minus(b[:, None] if b.ndim == 1 else b, zero_point, -2)
+    matrices = wide.reshape(-1, *wide.shape[-2:])
+    packed: list[exact.Packed] = [exact.pack(matrices[0], lo, hi)] * len(matrices)
+
+    def tile(i: int) -> None:
+        packed[i] = exact.pack(matrices[i], lo, hi)
+
+    run(tile, len(matrices))
+    return packed
+
+
+def _pairs(
+    a: IntArray,
+    a_zero_point: IntArray | int,
+    b_shape: tuple[int, ...],
+    packed: list[exact.Packed],
+    bias: NDArray[np.int32] | None,
+    finish: Finish,
+) -> IntArray:
+    """Multiply every matrix of a with its matrix of b, batch axes broadcast."""
+    a_vector, b_vector = a.ndim == 1, len(b_shape) == 1
+    left = a[None] if a_vector else a
+    right = (*b_shape, 1) if b_vector else b_shape
+    (m, depth), columns = left.shape[-2:], right[-1]
+    if depth != right[-2]:
+        raise ModelError(f"{depth} columns meet {right[-2]} rows; check the operands' shapes")
+    batch = np.broadcast_shapes(left.shape[:-2], right[:-2])
+    of_a, of_b = (
+        np.broadcast_to(np.arange(prod(shape)).reshape(shape), batch).ravel()
+        for shape in (left.shape[:-2], right[:-2])
+    )
+    zeros = np.asarray(a_zero_point, np.int64)
+    scalar = int(zeros) if zeros.ndim == 0 else None
+    spread = np.broadcast_to(zeros[:, None] if zeros.ndim == 1 else zeros, (*left.shape[:-1], 1))
+    spread, left = spread.reshape(-1, m, 1), left.reshape(-1, m, depth)
+    height = tile_rows(m * len(of_a), depth + columns)
+    bands = -(-m // height)
+    out = Output((len(of_a), m, columns))
+
+    def tile(i: int) -> None:
+        item, band = divmod(i, bands)
+        rows = slice(band * height, min((band + 1) * height, m))
+        offset = spread[of_a[item], rows] if scalar is None else scalar
+        operand = packed[of_b[item]]
+        # Exact in float32 by its own bound; a bias is not part of that bound.
+        real = operand.exact and bias is None
+        acc = buffer("acc", (rows.stop - rows.start, columns), np.float32 if real else np.int32)
+        exact.multiply(convert(left[of_a[item], rows], offset), operand, acc)
+        if bias is not None:
+            acc += bias
+        out[item, rows] = finish(acc, slice(0, columns))
+
+    run(tile, len(of_a) * bands)
+    shape = batch + (() if a_vector else (m,)) + (() if b_vector else (columns,))
+    return out.array.reshape(shape)
+
+
+def _minus(q: IntArray, zero_point: IntArray | int, axis: int) -> exact.Whole:
+    """Subtract zero points: one number, one for each row or column (1-d), or already of the same rank."""
+    zeros = np.asarray(zero_point, np.int64)
+    centred: exact.Whole = q.astype(np.int64) - (np.expand_dims(zeros, axis) if zeros.ndim == 1 else zeros)
+    return centred

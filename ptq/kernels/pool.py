@@ -1,0 +1,157 @@
+"""What does a pool see in its windows: the greatest integer, or their sum and count?
+
+Channels last. The windows follow ONNX Runtime: in ceil mode the last one must start inside the input or its
+left padding, padding never wins a maximum and adds nothing to a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.kernels import window
+from ptq.types import FloatArray, IntArray
+
+
+def max_pool(
+    x: IntArray,
+    *,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    ceil_mode: bool | int = False,
+) -> IntArray:
+    """The greatest integer of every window of x (N, spatial…, C), of the same type.
+
+    Raises:
+        ModelError: If the attributes do not fit the input.
+    """
+    axes = _axes(x, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
+    for i, axis in enumerate(axes, start=1):
+        x = _along(x, i, axis, np.maximum, np.iinfo(x.dtype).min)
+    return x
+
+
+def window_sums(
+    x: IntArray,
+    *,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    ceil_mode: bool | int = False,
+    count_include_pad: bool | int = False,
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The sum of the raw integers of every window of x (N, spatial…, C), and the number of taps it stands for.
+
+    Returns:
+        Sums (N, outputs…, C) over the taps inside the image, and counts (outputs…, 1): those taps, or with
+        ``count_include_pad`` the taps in the padding too.
+
+    Raises:
+        ModelError: If the attributes do not fit the input.
+    """
+    axes = _axes(x, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
+    sums: NDArray[Any] = x.astype(np.int32)
+    for i, axis in enumerate(axes, start=1):
+        sums = _along(sums, i, axis, np.add, 0)
+    return sums, _counts(axes, bool(count_include_pad))
+
+
+def sequential_window_sum(
+    values: FloatArray,
+    *,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    ceil_mode: bool | int = False,
+    count_include_pad: bool | int = False,
+) -> tuple[FloatArray, NDArray[np.int32]]:
+    """The float32 sum of every window, added one tap after the other in row-major order, and its count.
+
+    ONNX Runtime's QLinearAveragePool adds dequantized values so; float32 rounds after every addition, which
+    makes the order part of the result. Padding adds nothing.
+
+    Returns:
+        Sums (N, outputs…, C) and counts (outputs…, 1) as from `window_sums`.
+
+    Raises:
+        ModelError: If the attributes do not fit the input.
+    """
+    axes = _axes(values, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
+    padded = np.asarray(values, np.float32)
+    for i, axis in enumerate(axes, start=1):
+        padded = _padded(padded, i, axis, 0)
+    sums: FloatArray = np.zeros((len(values), *(a.outputs for a in axes), values.shape[-1]), np.float32)
+    for tap in np.ndindex(*(axis.kernel for axis in axes)):
+        np.add(sums, padded[(slice(None), *map(_taps, axes, tap))], out=sums)
+    return sums, _counts(axes, bool(count_include_pad))
+
+
+def _axes(
+    x: NDArray[Any],
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] | None,
+    pads: Sequence[int] | None,
+    dilations: Sequence[int] | None,
+    auto_pad: str,
+    ceil_mode: bool | int,
+) -> tuple[window.Axis, ...]:
+    return window.axes(
+        x.shape[1:-1],
+        kernel_shape,
+        strides=strides,
+        pads=pads,
+        dilations=dilations,
+        auto_pad=auto_pad,
+        ceil_mode=bool(ceil_mode),
+    )
+
+
+def _taps(axis: window.Axis, tap: int) -> slice:
+    """Where tap number ``tap`` of all windows lies in the padded input."""
+    first = tap * axis.dilation
+    return slice(first, first + (axis.outputs - 1) * axis.stride + 1, axis.stride)
+
+
+def _padded(x: NDArray[Any], position: int, axis: window.Axis, fill: int) -> NDArray[Any]:
+    """The input with everything that its windows see along one axis."""
+    behind = max((axis.outputs - 1) * axis.stride + axis.extent - axis.begin - axis.size, 0)
+    if axis.begin == behind == 0:
+        return x
+    widths = [(0, 0)] * x.ndim
+    widths[position] = (axis.begin, behind)
+    return np.pad(x, widths, constant_values=fill)
+
+
+def _along(x: NDArray[Any], position: int, axis: window.Axis, ufunc: np.ufunc, fill: int) -> NDArray[Any]:
+    """Reduce the windows along one axis: maxima and integer sums are separable."""
+    padded = _padded(x, position, axis, fill)
+    before = (slice(None),) * position
+    out: NDArray[Any] = padded[(*before, _taps(axis, 0))].copy()
+    for tap in range(1, axis.kernel):
+        ufunc(out, padded[(*before, _taps(axis, tap))], out=out)
+    return out
+
+
+def _counts(axes: tuple[window.Axis, ...], include_pad: bool) -> NDArray[np.int32]:
+    """The number of taps of every window, shape (outputs…, 1)."""
+    total = np.ones((1,) * len(axes), np.int32)
+    for i, axis in enumerate(axes):
+        starts = np.arange(axis.outputs, dtype=np.int32) * axis.stride - axis.begin
+        taps = starts[:, None] + np.arange(axis.kernel, dtype=np.int32) * axis.dilation
+        inside = (taps >= 0) & (taps < axis.size)
+        if include_pad:
+            inside = taps < axis.size + axis.end
+        shape = [1] * len(axes)
+        shape[i] = -1
+        total = total * inside.sum(1, dtype=np.int32).reshape(shape)
+    return total[..., None]

@@ -1,0 +1,104 @@
+"""Where do the windows of a convolution or a pool lie?
+
+Along one axis, window o covers the positions o·stride − begin + t·dilation, t = 0 … kernel−1, and
+
+    outputs = (size + begin + end − extent) / stride + 1,    extent = (kernel − 1) · dilation + 1
+
+rounded down, or up in ceil mode. SAME pads until outputs = ⌈size / stride⌉.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ptq.errors import ModelError
+
+AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The windows along one spatial axis."""
+
+    size: int
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
+    end: int
+    outputs: int
+
+    @property
+    def extent(self) -> int:
+        """The positions from a window's first tap to its last, both included."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    def inputs(self, first: int, last: int) -> tuple[int, int]:
+        """The half-open span of positions that the outputs [first, last) look at, padding included."""
+        start = first * self.stride - self.begin
+        return start, start + (last - first - 1) * self.stride + self.extent
+
+    def inside(self, span: tuple[int, int]) -> slice:
+        """The part of a span that is not padding; it may be empty."""
+        start = min(max(span[0], 0), self.size)
+        return slice(start, min(max(span[1], start), self.size))
+
+
+def axes(
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    *,
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    ceil_mode: bool = False,
+) -> tuple[Axis, ...]:
+    """The windows along every spatial axis.
+
+    Args:
+        sizes: The input's spatial sizes.
+        kernel: The window's taps along each axis.
+        strides: One per axis; None for ones.
+        pads: ONNX order, all begins and then all ends; None for zeros; only with NOTSET.
+        dilations: One per axis; None for ones.
+        auto_pad: NOTSET, VALID, SAME_UPPER or SAME_LOWER.
+        ceil_mode: Round the number of outputs up, while the last window starts inside the input or before it.
+
+    Raises:
+        ModelError: If the attributes do not fit each other or leave no output.
+    """
+    rank = len(sizes)
+    strides = tuple(strides or (1,) * rank)
+    dilations = tuple(dilations or (1,) * rank)
+    pads = tuple(pads or (0,) * (2 * rank))
+    if not len(kernel) == len(strides) == len(dilations) == rank or len(pads) != 2 * rank:
+        raise ModelError(
+            f"kernel {tuple(kernel)}, strides {strides}, dilations {dilations} and pads {pads} do not fit "
+            f"{rank} spatial axes; correct the node's attributes"
+        )
+    if auto_pad not in AUTO_PADS:
+        raise ModelError(f"auto_pad {auto_pad!r} is unknown; use one of {', '.join(AUTO_PADS)}")
+    found = []
+    for i, size in enumerate(sizes):
+        extent = (kernel[i] - 1) * dilations[i] + 1
+        begin, end = pads[i], pads[rank + i]
+        if auto_pad != "NOTSET":
+            begin = end = 0
+        if auto_pad.startswith("SAME"):
+            wanted = -(-size // strides[i])
+            total = max((wanted - 1) * strides[i] + extent - size, 0)
+            begin = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
+            end = total - begin
+        span = size + begin + end - extent
+        outputs = (-(-span // strides[i]) if ceil_mode else span // strides[i]) + 1
+        if ceil_mode and (outputs - 1) * strides[i] >= size + begin:
+            outputs -= 1
+        if outputs < 1:
+            raise ModelError(
+                f"a window of {extent} finds no place in {size} positions padded by {begin} and {end}; "
+                "check kernel_shape, dilations and pads against the input's shape"
+            )
+        found.append(Axis(size, kernel[i], strides[i], dilations[i], begin, end, outputs))
+    return tuple(found)

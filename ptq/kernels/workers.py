@@ -1,0 +1,113 @@
+"""On how many threads do the kernels work, and how is a job shared out among them?
+
+numpy lets go of the interpreter lock inside its loops, so tiles run side by side on plain threads. The caller
+works too: it takes tiles from the same counter as the pool, so a pool that is busy or slow to wake costs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ptq.errors import UsageError
+
+_local = threading.local()
+_pool: ThreadPoolExecutor | None = None
+_lock = threading.Lock()
+
+
+def threads() -> int:
+    """The number of threads: PTQ_THREADS, or all processors, and never more than the process may use.
+
+    Raises:
+        UsageError: If PTQ_THREADS is not a positive number.
+    """
+    affinity = getattr(os, "sched_getaffinity", None)
+    usable = len(affinity(0)) if affinity else os.cpu_count() or 1
+    wanted = os.environ.get("PTQ_THREADS")
+    if not wanted:
+        return usable
+    if not wanted.isdecimal() or int(wanted) < 1:
+        raise UsageError(f"PTQ_THREADS is {wanted!r}; set it to a positive number, or unset it")
+    return min(int(wanted), usable)
+
+
+def run(tile: Callable[[int], None], tiles: int) -> None:
+    """Call ``tile(i)`` for every i below ``tiles``, on all threads, in no particular order."""
+    numbers = count()
+
+    def work() -> None:
+        while (i := next(numbers)) < tiles:
+            tile(i)
+
+    helpers = min(threads(), tiles) - 1
+    if helpers < 1:
+        return work()
+    pool = _executor()
+    futures = [pool.submit(work) for _ in range(helpers)]
+    try:
+        work()
+    finally:
+        # A helper that has not begun is not waited for: run() may itself be called from the pool.
+        begun = [future for future in futures if not future.cancel()]
+        errors = [error for future in begun if (error := future.exception())]
+    if errors:
+        raise errors[0]
+
+
+def buffer(slot: str, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    """An uninitialised array that the next call of this thread for the same slot takes back."""
+    dtype = np.dtype(dtype)
+    size = prod(shape) * dtype.itemsize
+    memory: NDArray[np.uint8] | None = getattr(_local, slot, None)
+    if memory is None or memory.size < size:
+        memory = np.empty(size, np.uint8)
+        setattr(_local, slot, memory)
+    return memory[:size].view(dtype).reshape(shape)
+
+
+class Output:
+    """A result that tiles are written into; the first tile brings its type."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self._array: NDArray[Any] | None = None
+        self._lock = threading.Lock()
+
+    def __setitem__(self, where: Any, tile: NDArray[Any]) -> None:
+        if self._array is None:
+            with self._lock:
+                if self._array is None:
+                    self._array = np.empty(self.shape, tile.dtype)
+        self._array[where] = tile
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """The result, once at least one tile was written."""
+        assert self._array is not None
+        return self._array
+
+
+def _executor() -> ThreadPoolExecutor:
+    global _pool
+    with _lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="ptq")
+        return _pool
+
+
+def _forget() -> None:
+    global _pool, _lock
+    _pool, _lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_forget)

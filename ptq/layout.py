@@ -1,0 +1,62 @@
+"""Channels last: how arrays and the axes that an operator names change between ONNX's layout and the kernels'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """An array at run time, and whether its channels have been moved from axis 1 to the end."""
+
+    array: NDArray[Any]
+    last: bool = False
+
+    def channels_last(self, rank: int | None = None) -> NDArray[Any]:
+        """The array channels last, broadcast to ``rank`` first where it has fewer axes."""
+        if self.last:
+            return self.array
+        array = self.array
+        if rank is not None and array.ndim < rank:
+            array = array.reshape((1,) * (rank - array.ndim) + array.shape)
+        return np.ascontiguousarray(np.moveaxis(array, 1, -1)) if array.ndim > 2 else array
+
+    def channels_first(self) -> NDArray[Any]:
+        """The array as ONNX has it."""
+        return np.ascontiguousarray(np.moveaxis(self.array, -1, 1)) if self.last else self.array
+
+
+def weight_last(op: str, weight: NDArray[Any], group: int) -> NDArray[Any]:
+    """A convolution's weight as O·spatial·I (from ONNX's O·I·spatial, or I·O·spatial when transposed)."""
+    if op == "ConvTranspose":
+        inputs, per_group = weight.shape[:2]
+        parts = weight.reshape(group, inputs // group, per_group, *weight.shape[2:])
+        weight = np.moveaxis(parts, 2, 1).reshape(
+            group * per_group, inputs // group, *weight.shape[2:]
+        )
+    return np.ascontiguousarray(np.moveaxis(weight, 1, -1))
+
+
+def axis_last(axis: int, rank: int) -> int:
+    """Where an axis of ONNX's layout stands channels last."""
+    axis %= rank
+    return axis if axis == 0 else rank - 1 if axis == 1 else axis - 1
+
+
+def attrs_last(op: str, attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:
+    """The attributes of an operator that follows the layout of its input, for a channels-last array."""
+    renamed = dict(attrs)
+    if op in ("Concat", "Softmax") and "axis" in attrs:
+        renamed["axis"] = axis_last(int(attrs["axis"]), rank)
+    if op == "Pad" and "pads" in attrs and "axes" not in attrs:
+        pads = np.asarray(attrs["pads"]).reshape(2, rank)
+        order = [0, *range(2, rank), 1]
+        renamed["pads"] = pads[:, order].reshape(-1)
+    if op == "Pad" and "axes" in attrs:
+        renamed["axes"] = np.array([axis_last(int(a), rank) for a in np.atleast_1d(attrs["axes"])])
+    return renamed

@@ -1,0 +1,104 @@
+"""What is measured of a model's outputs against labels and against the float model's, sample by sample."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MANY_CLASSES = 20  # a top-5 score says something from there on
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """How near an output is to the float model's, over all samples.
+
+    Attributes:
+        sqnr_db: Signal over error, in decibels; inf where they are equal.
+        cosine: Mean cosine between the two, a sample at a time.
+        agreement: Share of samples whose largest element stands at the same place; None for an output that
+            is not one score a class.
+    """
+
+    sqnr_db: float
+    cosine: float
+    agreement: float | None
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Agreement with labels.
+
+    Attributes:
+        top1: Share of labelled samples whose highest score is an acceptable class.
+        top5: The same for the five highest; None with few classes.
+        labelled: Number of labelled samples.
+    """
+
+    top1: float
+    top5: float | None
+    labelled: int
+
+
+@dataclass
+class FidelityMeter:
+    """Accumulates a Fidelity."""
+
+    signal: float = 0.0
+    noise: float = 0.0
+    cosines: list[float] = field(default_factory=list)
+    agreements: list[bool] = field(default_factory=list)
+
+    def add(self, reference: NDArray[Any], output: NDArray[Any]) -> None:
+        """Take in one sample's output and the float model's."""
+        r, o = (np.asarray(a, np.float64).reshape(-1) for a in (reference, output))
+        self.signal += float(r @ r)
+        self.noise += float(((r - o) ** 2).sum())
+        lengths = math.sqrt(float(r @ r) * float(o @ o))
+        self.cosines.append(float(r @ o) / lengths if lengths else float(not (r - o).any()))
+        if is_scores(reference):
+            self.agreements.append(int(r.argmax()) == int(o.argmax()))
+
+    def result(self) -> Fidelity:
+        """What was measured."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sqnr = (
+                10 * float(np.log10(np.float64(self.signal) / self.noise))
+                if self.noise
+                else math.inf
+            )
+        agreement = float(np.mean(self.agreements)) if self.agreements else None
+        return Fidelity(sqnr, float(np.mean(self.cosines)), agreement)
+
+
+@dataclass
+class AccuracyMeter:
+    """Accumulates an Accuracy."""
+
+    first: list[bool] = field(default_factory=list)
+    fifth: list[bool] = field(default_factory=list)
+
+    def add(self, scores: NDArray[Any], labels: tuple[int, ...]) -> None:
+        """Take in one sample's scores and its acceptable classes; none: it is left out."""
+        if not labels:
+            return
+        flat = scores.reshape(-1)
+        order = np.argsort(-flat, kind="stable")
+        self.first.append(int(order[0]) in labels)
+        if flat.size > MANY_CLASSES:
+            self.fifth.append(bool(set(order[:5].tolist()) & set(labels)))
+
+    def result(self) -> Accuracy | None:
+        """What was measured; None without labels."""
+        if not self.first:
+            return None
+        fifth = float(np.mean(self.fifth)) if self.fifth else None
+        return Accuracy(float(np.mean(self.first)), fifth, len(self.first))
+
+
+def is_scores(output: NDArray[Any]) -> bool:
+    """Whether one sample's output is a score for each of several classes: one axis longer than 1."""
+    return output.ndim > 0 and output.size == max(output.shape) > 1

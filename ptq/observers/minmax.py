@@ -1,0 +1,18 @@
+"""Which range covers every value seen?"""
+
+from __future__ import annotations
+
+from ptq.observers.cells import cells_of
+from ptq.observers.stats import TensorStats
+from ptq.types import QType, Range
+
+
+def minmax(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
+    """The extremes of the values and 0.
+
+    Raises:
+        StatsError: No finite value was seen.
+    """
+    del qtype, symmetric  # the same for every type; the solver makes the scale symmetric
+    cells = cells_of(stats)
+    return Range(min(cells.lo[0], 0.0), max(cells.hi[-1], 0.0))

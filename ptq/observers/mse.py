@@ -1,0 +1,112 @@
+"""Which range gives the least mean squared quantization error?
+
+Both ends are searched, each on its own. A first pass minimises the model
+
+    C(lo) + C(hi) + N (hi − lo)² / (12 · steps²)
+
+where C is the squared clipping error of all values beyond an end, from cumulative sums, and N the number of
+nonzero values; it is convex in (lo, hi). Around its minimum the search goes on with the error of the real
+grid, whose zero point is an integer (see `error`), and the whole range is always a candidate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.observers.affine import asymmetric, symmetric
+from ptq.observers.cells import Cells, cells_of
+from ptq.observers.error import squared_error
+from ptq.observers.stats import TensorStats
+from ptq.types import QType, Range
+
+_REACHES = (0.1, 0.025, 0.006, 0.002)  # half-widths of the successive searches, relative to an end
+_PER_SIDE = 9  # candidates for an end where both vary
+_PER_LINE = 33  # candidates where one does
+_Floats = NDArray[np.float64]
+
+
+def mse(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
+    """The range, two-sided or [-T, T], with the least expected squared error.
+
+    Returns:
+        A range inside the extremes seen that contains 0. For a symmetric scale its larger end is T.
+
+    Raises:
+        StatsError: No finite value was seen.
+    """
+    cells = cells_of(stats)
+    least, most = min(cells.lo[0], 0.0), max(cells.hi[-1], 0.0)
+    if least == most:
+        return Range(0.0, 0.0)
+    if symmetric:
+        limit = max(-least, most)
+        zero = np.zeros(1)
+        tops = _candidates(cells.absolute(), limit)
+        _, threshold = _coarse((zero, zero), tops, 4 * cells.total / qtype.steps**2)
+        best = _refine(cells, qtype, (0.0, limit), (0.0, threshold), mirrored=True)[1]
+        return Range(max(least, -best), min(most, best))
+    bottoms = _candidates(cells.mirrored(), -least)
+    tops = _candidates(cells, most)
+    nonzero = float(cells.counts[(cells.lo != 0) | (cells.hi != 0)].sum())
+    start = _coarse((-bottoms[0], bottoms[1]), tops, nonzero / qtype.steps**2)
+    return Range(*_refine(cells, qtype, (least, most), start, mirrored=False))
+
+
+def _candidates(cells: Cells, end: float) -> tuple[_Floats, _Floats]:
+    """Cell edges between 0 and the end, denser near it, and the squared clipping error at each."""
+    if end <= 0:
+        return np.zeros(1), np.zeros(1)
+    exponents = np.concatenate([np.arange(0, 5, 1 / 16), np.arange(5, 30, 0.5)])
+    edges = np.unique(np.concatenate([[0.0, end], cells.lo[cells.lo > 0]]))
+    chosen = edges[np.unique(np.searchsorted(edges, end * 2.0**-exponents))]
+    order = np.argsort(cells.lo)[::-1]
+    lo, hi, counts = cells.lo[order], cells.hi[order], cells.counts[order]
+    moments = [counts, counts * (lo + hi) / 2, counts * (lo * lo + lo * hi + hi * hi) / 3]
+    beyond = np.searchsorted(-lo, -chosen, side="right")
+    zeroth, first, second = (np.concatenate([[0.0], np.cumsum(m)])[beyond] for m in moments)
+    return chosen, np.maximum(second - 2 * chosen * first + chosen**2 * zeroth, 0.0)
+
+
+def _coarse(
+    bottoms: tuple[_Floats, _Floats], tops: tuple[_Floats, _Floats], mass: float
+) -> tuple[float, float]:
+    """The minimum of the model over all pairs of ends."""
+    (lo, lo_cost), (hi, hi_cost) = bottoms, tops
+    model = lo_cost[:, None] + hi_cost + (hi - lo[:, None]) ** 2 * (mass / 12)
+    i, j = np.unravel_index(np.argmin(model), model.shape)
+    return float(lo[i]), float(hi[j])
+
+
+def _refine(
+    cells: Cells,
+    qtype: QType,
+    limits: tuple[float, float],
+    start: tuple[float, float],
+    *,
+    mirrored: bool,
+) -> tuple[float, float]:
+    """The best ends near the start, by the error of the real grid, or the limits where they are better."""
+    best = np.array([limits])
+    least = _errors(cells, qtype, best, mirrored=mirrored)[0]
+    centre = np.array(start)
+    for reach in _REACHES:
+        count = _PER_SIDE if limits[0] < 0 < limits[1] else _PER_LINE
+        factors = np.linspace(1 - reach, 1 + reach, count)
+        lows = np.unique(np.maximum(centre[0] * factors, limits[0]))
+        highs = np.unique(np.minimum(centre[1] * factors, limits[1]))
+        pairs = np.stack(np.meshgrid(lows, highs), axis=-1).reshape(-1, 2)
+        errors = _errors(cells, qtype, pairs, mirrored=mirrored)
+        centre = pairs[np.argmin(errors)]
+        if errors.min() < least:
+            least, best = errors.min(), centre[None]
+    return float(best[0, 0]), float(best[0, 1])
+
+
+def _errors(cells: Cells, qtype: QType, ends: _Floats, *, mirrored: bool) -> _Floats:
+    """The squared error for each row (lo, hi) of ends."""
+    convert = symmetric if mirrored else asymmetric
+    params = convert(Range(ends[:, 0], ends[:, 1]), qtype, axis=0)
+    first = (qtype.lo - params.zero_point).astype(np.float64)
+    last = (qtype.hi - params.zero_point).astype(np.float64)
+    return squared_error(cells, params.scale.astype(np.float64), first, last)

@@ -1,0 +1,49 @@
+"""Which range holds p percent of the values?
+
+What is cut off is (100 − p) / 2 percent at either end, or all of it at the one end of values that have one
+sign. For a symmetric scale it is the p-th percentile of the absolute values. An end is interpolated inside its
+cell; no end moves past 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptq.errors import UsageError
+from ptq.observers.cells import Cells, cells_of
+from ptq.observers.observer import Observer
+from ptq.observers.stats import TensorStats
+from ptq.types import QType, Range
+
+
+def percentile(p: float = 99.99) -> Observer:
+    """An observer that keeps p percent of the values inside the range.
+
+    Raises:
+        UsageError: p is not in (0, 100].
+    """
+    if not 0 < p <= 100:
+        raise UsageError(f"percentile {p} is not above 0 and at most 100; 99.99 is usual")
+
+    def observe(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
+        del qtype
+        cells = cells_of(stats)
+        least, most = min(cells.lo[0], 0.0), max(cells.hi[-1], 0.0)
+        cut = (1 - p / 100) * cells.total
+        if symmetric:
+            threshold = _high_end(cells.absolute(), cut)
+            return Range(max(least, -threshold), min(most, threshold))
+        if least < 0 < most:
+            cut /= 2
+        return Range(-_high_end(cells.mirrored(), cut), _high_end(cells, cut))
+
+    return observe
+
+
+def _high_end(cells: Cells, cut: float) -> float:
+    """The least number, not below 0, above which at most that many values lie."""
+    from_top = np.cumsum(cells.counts[::-1])
+    i = min(int(np.searchsorted(from_top, cut, side="right")), from_top.size - 1)
+    lo, hi, count = cells.lo[-1 - i], cells.hi[-1 - i], cells.counts[-1 - i]
+    inside = min(max((cut - (from_top[i] - count)) / count, 0.0), 1.0)
+    return max(float(hi - inside * (hi - lo)), 0.0)

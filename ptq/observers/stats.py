@@ -1,0 +1,264 @@
+"""What is remembered of a tensor's values, so that every range can be chosen afterwards?
+
+Exact minimum and maximum; how often 0, the minimum and the maximum occur; NaN and infinities, counted and
+otherwise ignored; and either each distinct value with its count, while there are at most 1024 of them, or the
+counts by the upper 16 bits (see `prefix`). All of it is integer addition, minimum, maximum and union: the
+statistics are the same, bit for bit, in whatever order, batches or shards the values arrive.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.errors import StatsError
+from ptq.observers.distinct import CAP, distinct_counts
+from ptq.observers.prefix import PrefixCounts, count_equal, from_cells, prefix_counts, prefixes
+from ptq.types import FloatArray
+
+_PIECE = 1 << 30  # values counted at once; cell counts of one piece are int32
+
+
+class TensorStats:
+    """Statistics of one tensor, accumulated by `update` and `merge`.
+
+    Distinct objects may be updated from distinct threads.
+
+    Attributes:
+        channel_axis: The axis along which channel extremes are kept, None for none.
+        count: Finite values seen.
+        zeros: How many of them are 0 (or -0.0).
+        min: The least finite value, float32; +inf before the first. ``at_min``: how often it occurs.
+        max: The greatest finite value, float32; -inf before the first. ``at_max``: how often it occurs.
+        nan: NaNs seen. ``pos_inf``, ``neg_inf``: infinities seen.
+        values: float32, ascending: the distinct values; None once there were more than 1024.
+        value_counts: int64, how often each of ``values`` occurs.
+        channel_min: float32, one for each channel; None without axis or values. Likewise ``channel_max``.
+    """
+
+    def __init__(self, channel_axis: int | None = None) -> None:
+        self.channel_axis = channel_axis
+        self.count = self.zeros = self.at_min = self.at_max = 0
+        self.nan = self.pos_inf = self.neg_inf = 0
+        self.min, self.max = np.float32(np.inf), np.float32(-np.inf)
+        self.values: FloatArray | None = np.empty(0, np.float32)
+        self.value_counts: NDArray[np.int64] = np.empty(0, np.int64)
+        self.channel_min: FloatArray | None = None
+        self.channel_max: FloatArray | None = None
+        self._prefixes = from_cells(np.empty(0, np.uint16), np.empty(0, np.int64))
+
+    @property
+    def nonfinite(self) -> int:
+        """How many NaNs and infinities were seen."""
+        return self.nan + self.pos_inf + self.neg_inf
+
+    def cell_counts(self) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+        """The occupied cells of the nonzero values, ascending as integers, and their counts."""
+        return self._all_prefixes().sparse()
+
+    def update(self, x: NDArray[Any]) -> None:
+        """Count the values of one array, any shape, taken as float32.
+
+        Raises:
+            StatsError: The channel axis is missing or has changed its length.
+        """
+        array = np.ascontiguousarray(x, np.float32)
+        if array.size == 0:
+            return
+        if self.channel_axis is not None:
+            self._widen_channels(*_channel_extremes(array, self.channel_axis))
+        flat = array.reshape(-1)
+        for start in range(0, flat.size, _PIECE):
+            self._count(flat[start : start + _PIECE])
+
+    def merge(self, other: TensorStats) -> TensorStats:
+        """The statistics of both; neither is changed.
+
+        Raises:
+            StatsError: The channels differ in axis or number.
+        """
+        if self.channel_axis != other.channel_axis:
+            raise StatsError(
+                f"statistics along channel axis {self.channel_axis} and {other.channel_axis} do not add up;"
+                " calibrate both with the same settings"
+            )
+        both = TensorStats(self.channel_axis)
+        for part in (self, other):
+            both.nan += part.nan
+            both.pos_inf += part.pos_inf
+            both.neg_inf += part.neg_inf
+            both._widen(part.min, part.at_min, part.max, part.at_max)
+            if part.channel_min is not None and part.channel_max is not None:
+                both._widen_channels(part.channel_min, part.channel_max)
+            both.count += part.count
+            both.zeros += part.zeros
+        if self.values is not None and other.values is not None:
+            both._add_values(self.values, self.value_counts)
+            both._add_values(other.values, other.value_counts)
+        else:
+            both._add_prefixes(self._all_prefixes())
+            both._add_prefixes(other._all_prefixes())
+        return both
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TensorStats):
+            return NotImplemented
+        mine, theirs = self.to_arrays(), other.to_arrays()
+        return mine.keys() == theirs.keys() and all(
+            np.array_equal(mine[name], theirs[name]) for name in mine
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+    def __repr__(self) -> str:
+        return f"TensorStats({self.count} values in [{self.min}, {self.max}])"
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The statistics as named arrays; equal statistics give equal arrays."""
+        tally = [self.count, self.zeros, self.at_min, self.at_max]
+        tally += [self.nan, self.pos_inf, self.neg_inf]
+        arrays: dict[str, NDArray[Any]] = {
+            "tally": np.array(tally, np.int64),
+            "extremes": np.array([self.min, self.max], np.float32),
+        }
+        if self.values is not None:
+            arrays |= {"values": self.values, "counts": self.value_counts}
+        else:
+            cells, counts = self.cell_counts()
+            arrays |= {"cells": cells, "counts": counts}
+        if self.channel_axis is not None:
+            arrays["channel_axis"] = np.array(self.channel_axis, np.int64)
+        if self.channel_min is not None and self.channel_max is not None:
+            arrays["channels"] = np.stack([self.channel_min, self.channel_max])
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> TensorStats:
+        """The inverse of `to_arrays`.
+
+        Raises:
+            StatsError: The arrays are not those of one tensor's statistics.
+        """
+        try:
+            axis = int(arrays["channel_axis"]) if "channel_axis" in arrays else None
+            stats = cls(axis)
+            tally = [int(n) for n in arrays["tally"]]
+            stats.count, stats.zeros, stats.at_min, stats.at_max = tally[:4]
+            stats.nan, stats.pos_inf, stats.neg_inf = tally[4:]
+            stats.min, stats.max = (np.float32(end) for end in arrays["extremes"])
+            counts = arrays["counts"].astype(np.int64, casting="safe")
+            if "values" in arrays:
+                stats.values = arrays["values"].astype(np.float32, casting="safe")
+                stats.value_counts = counts
+                keys: NDArray[Any] = stats.values
+            else:
+                stats.values = None
+                keys = arrays["cells"].astype(np.uint16, casting="safe")
+                stats._prefixes = from_cells(keys, counts)
+            if "channels" in arrays:
+                stats.channel_min, stats.channel_max = arrays["channels"].astype(np.float32)
+        except (KeyError, ValueError, TypeError, IndexError) as error:
+            raise StatsError(f"statistics are damaged ({error}); calibrate again") from None
+        counted = int(counts.sum()) + (stats.zeros if stats.values is None else 0)
+        if (
+            keys.shape != counts.shape
+            or min(tally) < 0
+            or np.any(counts <= 0)
+            or np.any(keys[1:] <= keys[:-1])
+            or counted != stats.count
+            or (stats.count > 0) != bool(stats.min <= stats.max)
+        ):
+            raise StatsError("statistics are damaged (counts contradict each other); calibrate again")
+        return stats
+
+    def _count(self, flat: FloatArray) -> None:
+        lo, hi = flat.min(), flat.max()
+        if not (math.isfinite(lo) and math.isfinite(hi)):
+            self.nan += int(np.count_nonzero(np.isnan(flat)))
+            self.pos_inf += int(np.count_nonzero(flat == np.inf))
+            self.neg_inf += int(np.count_nonzero(flat == -np.inf))
+            flat = flat[np.isfinite(flat)]
+            if flat.size == 0:
+                return
+            lo, hi = flat.min(), flat.max()
+        self.count += flat.size
+        few = None if self.values is None else distinct_counts(flat, self.values)
+        if few is not None:
+            values, counts = few
+            zeros = int(counts[values == 0].sum())
+            self._add_values(values, counts)
+        else:
+            zeros, by_prefix = prefix_counts(flat, self._all_prefixes().binades)
+            self._add_prefixes(by_prefix)
+        self.zeros += zeros
+        at_lo, at_hi = (
+            0 if inside else zeros if end == 0 else count_equal(flat, end)
+            for end, inside in ((lo, lo > self.min), (hi, hi < self.max))
+        )
+        self._widen(lo, at_lo, hi, at_hi)
+
+    def _widen(self, lo: np.float32, at_lo: int, hi: np.float32, at_hi: int) -> None:
+        if lo <= self.min:
+            self.at_min = at_lo + (self.at_min if lo == self.min else 0)
+            self.min = np.float32(lo + np.float32(0))
+        if hi >= self.max:
+            self.at_max = at_hi + (self.at_max if hi == self.max else 0)
+            self.max = np.float32(hi + np.float32(0))
+
+    def _widen_channels(self, lo: FloatArray, hi: FloatArray) -> None:
+        if self.channel_min is None or self.channel_max is None:
+            self.channel_min, self.channel_max = lo, hi
+            return
+        if lo.shape != self.channel_min.shape:
+            raise StatsError(
+                f"axis {self.channel_axis} has {lo.size} channels where it had {self.channel_min.size};"
+                " keep statistics by channel along an axis of fixed length"
+            )
+        self.channel_min = np.minimum(self.channel_min, lo)
+        self.channel_max = np.maximum(self.channel_max, hi)
+
+    def _add_values(self, values: FloatArray, counts: NDArray[np.int64]) -> None:
+        if self.values is None:
+            self._add_prefixes(_prefixes_of(values, counts))
+            return
+        union = np.union1d(self.values, values)
+        total = np.zeros(union.size, np.int64)
+        total[np.searchsorted(union, self.values)] += self.value_counts
+        total[np.searchsorted(union, values)] += counts
+        self.values, self.value_counts = union, total
+        if union.size > CAP:
+            self._prefixes = self._all_prefixes()
+            self.values, self.value_counts = None, np.empty(0, np.int64)
+
+    def _add_prefixes(self, counts: PrefixCounts) -> None:
+        self._prefixes = self._all_prefixes().plus(counts)
+        self.values, self.value_counts = None, np.empty(0, np.int64)
+
+    def _all_prefixes(self) -> PrefixCounts:
+        if self.values is None:
+            return self._prefixes
+        return _prefixes_of(self.values, self.value_counts)
+
+
+def _prefixes_of(values: FloatArray, counts: NDArray[np.int64]) -> PrefixCounts:
+    nonzero = values != 0
+    return from_cells(prefixes(values[nonzero]), counts[nonzero])
+
+
+def _channel_extremes(x: FloatArray, axis: int) -> tuple[FloatArray, FloatArray]:
+    """Extremes of the finite values of each channel; (+inf, -inf) where there are none."""
+    if not -x.ndim <= axis < x.ndim:
+        raise StatsError(
+            f"an array of rank {x.ndim} has no axis {axis}; name the channel axis of this tensor"
+        )
+    others = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
+    lo, hi = x.min(axis=others), x.max(axis=others)
+    if not (np.all(np.isfinite(lo)) and np.all(np.isfinite(hi))):
+        finite = np.isfinite(x)
+        lo = np.min(x, axis=others, initial=np.inf, where=finite)
+        hi = np.max(x, axis=others, initial=-np.inf, where=finite)
+    return lo + np.float32(0), hi + np.float32(0)

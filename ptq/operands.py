@@ -1,0 +1,116 @@
+"""Scales of weights and biases.
+
+Weights are symmetric in [-127, 127] with zero point 0, one scale an output channel (LiteRT's 8-bit specification);
+a bias has S_bias = S_input · S_weight and Z_bias = 0 (Jacob et al. 2018, eq. 11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.eligible import Integer
+from ptq.graph import Value, attributes, constant
+from ptq.observers.affine import symmetric
+from ptq.ops import Role
+from ptq.plan import Why
+from ptq.types import INT32, QuantParams, QType
+
+Scaled = tuple[QuantParams, Why]
+
+
+def operands(
+    integer: Integer, activations: list[QuantParams], qtype: QType, *, per_tensor: bool
+) -> Mapping[int, Scaled]:
+    """Parameters of a node's weight and bias, by input position, each with its reason.
+
+    Args:
+        integer: The node.
+        activations: Parameters of its activation inputs, in order.
+        qtype: Integer type of weights.
+        per_tensor: One scale for the whole weight.
+    """
+    by_role = {operand.role: operand for operand in integer.operands}
+    weight, bias = by_role.get(Role.WEIGHT), by_role.get(Role.BIAS)
+    solved: dict[int, Scaled] = {}
+    second = activations[1] if len(activations) > 1 else None
+    if weight is not None:
+        axis = None if per_tensor else _channel_axis(integer, weight.value)
+        params, why = _weight(_array(weight.value), qtype, axis)
+        if bias is not None:
+            room = _room(_array(weight.value), params)
+            widened = _widened(params, activations[0], _array(bias.value), room)
+            if widened is not None:
+                params, why = widened
+        solved[weight.position] = params, why
+        second = params
+    if bias is not None and second is not None:
+        solved[bias.position] = _bias(_array(bias.value), activations[0], second)
+    return solved
+
+
+def _array(value: Value) -> NDArray[Any]:
+    array = constant(value)
+    assert array is not None  # eligible nodes have constant weights and biases
+    return array
+
+
+def _channel_axis(integer: Integer, weight: Value) -> int | None:
+    """The axis of a weight along which each output channel may have its own scale."""
+    match integer.spec.op:
+        case "Conv":
+            return 0
+        case "ConvTranspose":
+            return 1
+        case "Gemm":
+            return 0 if attributes(integer.node).get("transB") else 1
+        case "MatMul":
+            # QLinearMatMul takes one scale a column only where all batches share the columns
+            return 1 if _array(weight).ndim == 2 else None
+    return None
+
+
+def _weight(array: NDArray[Any], qtype: QType, axis: int | None) -> Scaled:
+    others = None if axis is None else tuple(a for a in range(array.ndim) if a != axis)
+    threshold = np.abs(array.astype(np.float64)).max(axis=others)
+    detail = "largest magnitude" + ("" if axis is None else " a channel")
+    return symmetric(threshold, qtype, axis), Why("observed", detail)
+
+
+def _room(weight: NDArray[Any], params: QuantParams) -> int:
+    """The magnitude that a bias may have beside K products of at most 255 · 127 in an int32."""
+    products = weight.size // max(1, params.scale.size) * 255 * 127
+    return max(INT32.hi - products, INT32.hi // 2)
+
+
+def _widened(
+    weight: QuantParams, first: QuantParams, bias: NDArray[Any], room: int
+) -> Scaled | None:
+    """Weight scales enlarged where the bias would not fit int32; None where it does."""
+    magnitude = np.abs(bias.astype(np.float64)).reshape(-1)
+    if weight.axis is not None:
+        magnitude = magnitude.reshape(-1, weight.scale.size).max(axis=0)
+    needed = np.max(magnitude, axis=None if weight.axis is None else (), initial=0.0)
+    needed = needed / (float(first.scale) * room)
+    short = needed > weight.scale
+    if not short.any():
+        return None
+    above = np.nextafter(needed.astype(np.float32), np.float32(np.inf))
+    scale = np.where(short, above, weight.scale)
+    worst = float(np.max(scale / weight.scale))
+    detail = (
+        f"{int(short.sum())} scale(s) widened up to {worst:.3g} times for the bias to fit int32"
+    )
+    return QuantParams(scale, weight.zero_point, weight.qtype, weight.axis), Why("derived", detail)
+
+
+def _bias(bias: NDArray[Any], first: QuantParams, second: QuantParams) -> Scaled:
+    scale = np.asarray(first.scale * second.scale)
+    if scale.ndim and scale.size != bias.size:
+        scale = np.tile(scale, bias.size // scale.size)  # ConvTranspose: groups share their scales
+    zeros = np.zeros(scale.shape, np.int64)
+    params = QuantParams(scale, zeros, INT32, 0 if scale.ndim else None)
+    return params, Why("derived", "input scale × weight scale")

@@ -1,0 +1,289 @@
+"""Reads a quantized graph, QDQ or QOperator, as a sequence of integer steps.
+
+Between steps no tensor is real: what a runtime computes in float between a DequantizeLinear and a
+QuantizeLinear is one step, an island, that takes integers and gives integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.graph import Graph, Node, Value, attributes, constant, name_of, operator
+from ptq.islands import Island, islands
+from ptq.ops import MOVED_TO_INPUTS, OPS, PASSES, OpSpec, Output, Role
+from ptq.types import QuantParams
+from ptq.units import Quantized, Unit, dequantized, quant_params, unit
+
+QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One operator on integers.
+
+    Attributes:
+        name: Its node's name.
+        op: ONNX operator, or ``Requantize`` for a DequantizeLinear → QuantizeLinear.
+        attrs: ONNX attributes, and what newer opsets moved to inputs.
+        inputs: Names of tensors and constants, None where absent.
+        outputs: Names of tensors.
+    """
+
+    name: str
+    op: str
+    attrs: Mapping[str, Any]
+    inputs: tuple[str | None, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A quantized graph as steps.
+
+    Attributes:
+        steps: In order.
+        params: What the integers of a tensor or constant mean.
+        constants: Arrays by name.
+        inputs: Names of the graph's inputs.
+        outputs: Names of its outputs.
+    """
+
+    steps: tuple[Step | Island, ...]
+    params: Mapping[str, QuantParams]
+    constants: Mapping[str, NDArray[Any]]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def read_program(graph: Graph, runs: Callable[[str], bool]) -> Program:
+    """Read a quantized graph.
+
+    Args:
+        graph: QDQ, QOperator, or a mixture.
+        runs: Whether the arithmetic has a kernel for an operator; those without are islands.
+    """
+    reader = _Reader(graph, runs)
+    strays: list[Node] = []
+    for node in graph.nodes:
+        if not reader.read(node):
+            strays.append(node)
+    found = islands(graph, [n for n in strays if operator(n) not in QUANTIZERS])
+    steps = _ordered([*reader.steps, *found])
+    return Program(
+        steps=tuple(steps),
+        params=reader.params,
+        constants=reader.constants,
+        inputs=tuple(name_of(v) for v in graph.inputs),
+        outputs=tuple(name_of(v) for v in graph.outputs),
+    )
+
+
+def _ordered(steps: list[Step | Island]) -> list[Step | Island]:
+    """Every step after those that write what it reads."""
+    writer = {name: step for step in steps for name in step.outputs}
+    ordered: dict[int, Step | Island] = {}
+    for root in steps:
+        stack = [(root, False)]
+        while stack:
+            step, expanded = stack.pop()
+            if id(step) in ordered:
+                continue
+            if expanded:
+                ordered[id(step)] = step
+                continue
+            stack.append((step, True))
+            stack.extend((writer[n], False) for n in step.inputs if n is not None and n in writer)
+    return list(ordered.values())
+
+
+@dataclass
+class _Reader:
+    graph: Graph
+    runs: Callable[[str], bool]
+    steps: list[Step | Island] = field(default_factory=list)
+    params: dict[str, QuantParams] = field(default_factory=dict)
+    constants: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def read(self, node: Node) -> bool:
+        """Take the node as a step; False where it belongs to an island or to another step."""
+        op = operator(node)
+        if op == "QuantizeLinear":
+            return self._quantize(node)
+        if op == "DequantizeLinear":
+            return self._dequantize(node)
+        if op in QLINEAR_FORMS:
+            return self._qlinear(node, QLINEAR_FORMS[op])
+        found = unit(node) if self.runs(op) else None
+        if found is not None:
+            self._unit(found)
+            return True
+        return self.runs(op) and self._on_integers(node)
+
+    def _quantize(self, node: Node) -> bool:
+        source, output = node.inputs[0], node.outputs[0]
+        assert source is not None
+        meaning = _meaning(node, output)
+        if meaning is None:
+            return False
+        self.params[name_of(output)] = meaning
+        before = dequantized(source)
+        if before is not None and before.params.axis is None:
+            self._tensor(before)
+            self._step(node, "Requantize", (name_of(before.integers),), name_of(output))
+        elif source.is_graph_input():
+            self._step(node, "QuantizeLinear", (name_of(source),), name_of(output))
+        else:
+            return False
+        return True
+
+    def _dequantize(self, node: Node) -> bool:
+        found = dequantized(node.outputs[0])
+        if found is None:
+            return False
+        self._tensor(found)
+        if node.outputs[0].is_graph_output():
+            source = (name_of(found.integers),)
+            self._step(node, "DequantizeLinear", source, name_of(node.outputs[0]))
+        return True
+
+    def _unit(self, found: Unit) -> None:
+        names: list[str | None] = []
+        for operand in found.inputs:
+            if isinstance(operand, Quantized):
+                self._tensor(operand)
+                names.append(name_of(operand.integers))
+            else:
+                names.append(self._plain(operand))
+        outputs = []
+        for value, output in zip(found.node.outputs, found.outputs, strict=True):
+            if output is not None:
+                self._tensor(output)
+            outputs.append(name_of(output.integers if output else value))
+        attrs = _attrs(found.node)
+        assert found.node.name
+        self.steps.append(Step(found.node.name, found.spec.op, attrs, tuple(names), tuple(outputs)))
+
+    def _on_integers(self, node: Node) -> bool:
+        """An operator that stands on integers itself, in a QOperator graph."""
+        spec = OPS[operator(node)]
+        first = node.inputs[0]
+        if first is None or name_of(first) not in self.params:
+            return False
+        meaning = self.params[name_of(first)]
+        if not (spec.qlinear is PASSES or spec.activation):
+            return False
+        attrs = _attrs(node)
+        for key in ("min", "max", "value"):
+            if key in attrs:
+                attrs[key] = meaning.dequantize(np.asarray(attrs[key]))
+        if spec.output is not Output.NONE:
+            for value in node.outputs:
+                self.params[name_of(value)] = meaning
+        names = tuple(
+            self._plain(v) if spec.role(i) in (Role.KEEP, Role.VALUE) else name_of(v) if v else None
+            for i, v in enumerate(node.inputs)
+        )
+        assert node.name
+        outputs = tuple(name_of(v) for v in node.outputs)
+        self.steps.append(Step(node.name, spec.op, attrs, names, outputs))
+        return True
+
+    def _qlinear(self, node: Node, spec: OpSpec) -> bool:
+        assert spec.qlinear is not None and node.name
+        inputs: dict[int, str | None] = {}
+        values = [*node.inputs]
+        position = 0
+        for token in spec.qlinear.order.split():
+            if token == "y":
+                meaning = _params_of(values[position], values[position + 1], node.outputs[0])
+                if meaning is None:
+                    return False
+                self.params[name_of(node.outputs[0])] = meaning
+                position += 2
+            elif token == "*":
+                for index, start in enumerate(range(position, len(values), 3)):
+                    inputs[index] = self._triple(values[start : start + 3], spec, index, node)
+            elif token.endswith("="):
+                value = values[position] if position < len(values) else None
+                inputs[int(token[:-1])] = self._plain(value)
+                position += 1
+            else:
+                triple = values[position : position + 3]
+                inputs[int(token)] = self._triple(triple, spec, int(token), node)
+                position += 3
+        attrs = _attrs(node)
+        for extra in spec.qlinear.attrs or {}:
+            attrs.pop(extra, None)
+        names = tuple(inputs.get(i) for i in range(max(inputs) + 1))
+        self.steps.append(Step(node.name, spec.op, attrs, names, (name_of(node.outputs[0]),)))
+        return True
+
+    def _triple(
+        self, triple: list[Value | None], spec: OpSpec, index: int, node: Node
+    ) -> str | None:
+        integers, scale, zero_point = triple
+        assert integers is not None
+        axis = None
+        if spec.role(index) is Role.WEIGHT:
+            array = constant(integers)
+            rank = array.ndim if array is not None else 2
+            axis = {"Conv": 0}.get(spec.op, rank - 1)
+            if spec.op == "Gemm" and attributes(node).get("transB"):
+                axis = 0
+        meaning = _params_of(scale, zero_point, integers, axis)
+        if meaning is not None:
+            self.params[name_of(integers)] = meaning
+        return self._plain(integers)
+
+    def _tensor(self, quantized: Quantized) -> None:
+        self.params[name_of(quantized.integers)] = quantized.params
+        self._plain(quantized.integers)
+
+    def _plain(self, value: Value | None) -> str | None:
+        if value is None:
+            return None
+        array = constant(value)
+        if array is not None:
+            self.constants[name_of(value)] = array
+        return name_of(value)
+
+    def _step(self, node: Node, op: str, inputs: tuple[str, ...], output: str) -> None:
+        assert node.name
+        self.steps.append(Step(node.name, op, {}, inputs, (output,)))
+
+
+QLINEAR_FORMS: Mapping[str, OpSpec] = {
+    spec.qlinear.op: spec for spec in OPS.values() if spec.qlinear is not None and spec.qlinear.op
+}
+
+
+def _attrs(node: Node) -> dict[str, Any]:
+    """Attributes, and those constant inputs that older opsets had as attributes."""
+    attrs = attributes(node)
+    for position, name in MOVED_TO_INPUTS.get(node.op_type, {}).items():
+        value = node.inputs[position] if position < len(node.inputs) else None
+        array = constant(value)
+        if array is not None:
+            attrs[name] = array
+    return attrs
+
+
+def _meaning(node: Node, integers: Value) -> QuantParams | None:
+    zero_point = node.inputs[2] if len(node.inputs) > 2 else None
+    axis = attributes(node).get("axis", 1)
+    return _params_of(node.inputs[1], zero_point, integers, axis)
+
+
+def _params_of(
+    scale: Value | None, zero_point: Value | None, integers: Value, axis: int | None = None
+) -> QuantParams | None:
+    scales, zeros = constant(scale), constant(zero_point)
+    if scales is None or (zero_point is not None and zeros is None):
+        return None
+    dtype = zeros.dtype if zeros is not None else np.dtype(np.uint8)
+    return quant_params(scales, zeros, dtype, axis if axis is not None else 0, integers)

@@ -1,0 +1,1 @@
+"""Graph to graph, one rewrite a file."""

@@ -1,0 +1,150 @@
+"""Which per-channel affine maps vanish into the linear node before them?
+
+a·(W∗x + c) + b = (a·W)∗x + (a·c + b),  computed in float64, stored in the weight's own type.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.graph import (
+    FLOAT_TYPES,
+    Graph,
+    Node,
+    attributes,
+    constant,
+    consumers,
+    dtype_of,
+    name_of,
+    operator,
+    shape_of,
+)
+from ptq.rewrite.affine import Affine, arithmetic, batch_norm
+from ptq.rewrite.replace import replace, set_attributes, set_constant
+
+INTO = {"Conv": "convolutions", "ConvTranspose": "transposed convolutions", "Gemm": "Gemm nodes"}
+
+
+def fold_affine(graph: Graph) -> list[str]:
+    """Fold BatchNormalization and arithmetic with constants into the Conv or Gemm before it; in place.
+
+    Only where the linear node has no other reader; a BatchNormalization that stands elsewhere
+    becomes Mul and Add.
+
+    Returns:
+        One sentence for each kind of change.
+    """
+    folded: Counter[tuple[str, str]] = Counter()
+    split = 0
+    for node in graph.nodes:
+        linear = _before(node)
+        if linear is not None and _fold(graph, node, linear):
+            folded[node.op_type, linear.op_type] += 1
+        elif operator(node) == "BatchNormalization":
+            split += _split(graph, node)
+    notes = [f"folded {n} {op} nodes into {INTO[into]}" for (op, into), n in folded.items()]
+    return notes + ([f"split {split} BatchNormalization nodes into Mul and Add"] if split else [])
+
+
+def _before(node: Node) -> Node | None:
+    """The linear node that alone feeds this one."""
+    candidates = [v.producer() for v in node.inputs[:2] if v is not None]
+    linear = next((n for n in candidates if n is not None and operator(n) in INTO), None)
+    if linear is None or linear.graph is not node.graph:
+        return None
+    y = linear.outputs[0]
+    return None if y.is_graph_output() or consumers(y) != [node] else linear
+
+
+def _fold(graph: Graph, node: Node, linear: Node) -> bool:
+    weight = constant(linear.inputs[1])
+    bias_value = linear.inputs[2] if len(linear.inputs) > 2 else None
+    bias = constant(bias_value)
+    if (
+        weight is None
+        or weight.dtype not in FLOAT_TYPES
+        or (bias_value is not None and bias is None)
+    ):
+        return False
+    attrs = attributes(linear)
+    channels = _channels(linear.op_type, weight, attrs)
+    affine = batch_norm(node) or arithmetic(node, max(weight.ndim, 2), channels)
+    if affine is None or affine.x is not linear.outputs[0] or _opens_a_pattern(node, affine):
+        return False
+    c = np.zeros(()) if bias is None else bias.astype(np.float64)
+    if linear.op_type == "Gemm":
+        if c.size not in (1, channels) or (c.ndim > 0 and c.size > 1 and c.shape[-1] != channels):
+            return False
+        c = c.reshape(-1) * attrs.get("beta", 1.0)
+    with np.errstate(over="ignore"):  # float16; what overflows is not folded
+        new_bias = np.broadcast_to(affine.a * c + affine.b, (channels,)).astype(weight.dtype)
+        new_weight = _scaled(linear.op_type, weight, attrs, affine.a).astype(weight.dtype)
+    if not np.all(np.isfinite(new_weight)) or not np.all(np.isfinite(new_bias)):
+        return False
+    if np.any(affine.a != 1):
+        set_constant(graph, linear, 1, new_weight, "weight")
+    set_constant(graph, linear, 2, new_bias, f"{name_of(linear.outputs[0])}_bias")
+    if linear.op_type == "Gemm":
+        set_attributes(linear, beta=1.0)
+    replace(graph, node, linear.outputs[0])
+    return True
+
+
+def _opens_a_pattern(node: Node, affine: Affine) -> bool:
+    """Whether a scalar is added before a Clip: a hard sigmoid in pieces, which is one function."""
+    after = consumers(node.outputs[0])
+    shifts = affine.a.ndim == 0 and affine.b.ndim == 0 and bool(affine.b != 0)
+    return shifts and any(n.op_type == "Clip" for n in after)
+
+
+def _channels(op: str, weight: NDArray[Any], attrs: dict[str, Any]) -> int:
+    """How many output channels a linear node has."""
+    if op == "Gemm":
+        return int(weight.shape[0 if attrs.get("transB", 0) else 1])
+    if op == "ConvTranspose":
+        return int(weight.shape[1] * attrs.get("group", 1))
+    return int(weight.shape[0])
+
+
+def _scaled(
+    op: str, weight: NDArray[Any], attrs: dict[str, Any], a: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The weight times a, along its output channels."""
+    if a.ndim == 0:
+        return weight * a
+    if op == "ConvTranspose":  # I·(O/g)·spatial, the input channels of one group after the other
+        group = int(attrs.get("group", 1))
+        parts = weight.reshape(group, weight.shape[0] // group, *weight.shape[1:])
+        spatial = (1,) * (weight.ndim - 2)
+        return (parts * a.reshape(group, 1, -1, *spatial)).reshape(weight.shape)
+    if op == "Gemm":
+        return weight * (a[:, None] if attrs.get("transB", 0) else a)
+    return weight * a.reshape(-1, *(1,) * (weight.ndim - 1))
+
+
+def _split(graph: Graph, node: Node) -> bool:
+    """Replace a BatchNormalization by Mul and Add with constants of shape (C, 1, …)."""
+    affine = batch_norm(node)
+    shape = None if affine is None else shape_of(affine.x)
+    dtype = None if affine is None else dtype_of(affine.x)
+    if affine is None or shape is None or dtype not in FLOAT_TYPES:
+        return False
+    name, column = name_of(node.outputs[0]), (-1, *(1,) * (len(shape) - 2))
+    a, b = (v.astype(dtype).reshape(column) for v in (affine.a, affine.b))
+    factor = graph.add_constant(a, f"{name}_scale")
+    offset = graph.add_constant(b, f"{name}_offset")
+    product = graph.insert(
+        "Mul",
+        [affine.x, factor],
+        before=node,
+        output=f"{name}_scaled",
+        dtype=dtype,
+        shape_like=affine.x,
+    )
+    result = graph.insert("Add", [product, offset], before=node, output=f"{name}_shifted")
+    replace(graph, node, result)
+    return True

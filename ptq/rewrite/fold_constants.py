@@ -1,0 +1,67 @@
+"""Which tensors do not depend on the graph's inputs, because weights or static shapes fix them?
+
+One walk in the order of the nodes: each is evaluated if its inputs are constant; otherwise its
+output's shape is inferred from what the walk has found so far, and shape arithmetic is followed element
+by element.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from ptq.graph import Graph, Node, dtype_of, operator
+from ptq.rewrite.evaluate_node import evaluated
+from ptq.rewrite.fold_shapes import describe_expand, expands_to_itself, fold_reshape
+from ptq.rewrite.node_shapes import refine_shapes
+from ptq.rewrite.replace import freeze
+from ptq.rewrite.shape_values import ShapeValues
+
+
+def fold_constants(graph: Graph) -> list[str]:
+    """Make initializers of what is constant, and of the shapes that are static; in place.
+
+    Returns:
+        One sentence for each kind of change.
+    """
+    values, folded = ShapeValues(), Counter[str]()
+    for node in graph.nodes:
+        results = evaluated(node, graph.opset)
+        if results is not None:
+            named = [v for v in node.outputs if v.name]
+            for value, array in zip(named, results, strict=True):
+                freeze(graph, value, array)
+            folded["constant"] += 1
+            continue
+        refine_shapes(node, graph.opset)
+        folded[_fold_shape(graph, node, values)] += 1
+    graph.sweep()
+    sentences = {
+        "constant": "folded {} constant nodes into initializers",
+        "shape": "folded {} nodes that static shapes fix into initializers",
+        "reshape": "gave {} Reshape nodes a constant target",
+        "expand": "removed {} Expand nodes that change nothing",
+    }
+    return [s.format(folded[kind]) for kind, s in sentences.items() if folded[kind]]
+
+
+def _fold_shape(graph: Graph, node: Node, values: ShapeValues) -> str:
+    """Fold one node by what is known of shapes; the kind of change, or nothing."""
+    output = node.outputs[0]
+    elements = values.visit(node)
+    if elements is not None and all(isinstance(e, int) for e in elements.reshape(-1)):
+        dtype = dtype_of(output)
+        if dtype is not None and not output.is_graph_output():
+            freeze(graph, output, np.array(elements.tolist(), dtype).reshape(elements.shape))
+            return "shape"
+    match operator(node):
+        case "Reshape" if fold_reshape(graph, node, values):
+            return "reshape"
+        case "Expand" if expands_to_itself(node, values) and not output.is_graph_output():
+            assert node.inputs[0] is not None
+            graph.substitute(output, node.inputs[0])
+            return "expand"
+        case "Expand":
+            describe_expand(node, values)
+    return ""

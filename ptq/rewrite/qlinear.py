@@ -1,0 +1,142 @@
+"""Rewrites a QDQ graph with ONNX Runtime's integer operators: QLinearConv, QGemm, QLinearAdd …
+
+What stands between a DequantizeLinear and a QuantizeLinear becomes its integer form, or runs on the integers
+itself where it only moves them; an operator without such a form keeps its quantizers. The integers of every
+tensor keep their name.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptq.graph import Graph, Value, attributes, constant, operator
+from ptq.ops import PASSES, TABLE, QLinear, Role
+from ptq.units import Quantized, Unit, unit
+
+
+def to_qlinear(qdq: Graph) -> Graph:
+    """The same integer function in ONNX Runtime's QOperator form."""
+    graph = qdq.copy()
+    for node in graph.nodes:
+        found = unit(node)
+        if found is None or found.spec.qlinear is None:
+            continue
+        integers = _write(graph, found, found.spec.qlinear)
+        if integers is not None:
+            output = found.outputs[0]
+            _stand_in(graph, output.integers if output else node.outputs[0], integers)
+    graph.sweep()
+    return graph
+
+
+def _stand_in(graph: Graph, old: Value, new: Value) -> None:
+    name = old.name
+    graph.substitute(old, new)
+    if not new.is_graph_output():
+        old.name, new.name = f"{name}_replaced", name
+
+
+def _write(graph: Graph, unit: Unit, form: QLinear) -> Value | None:
+    if form is PASSES:
+        return _pass(graph, unit)
+    if form is TABLE:
+        return _clamp(graph, unit)
+    return _linear(graph, unit, form)
+
+
+def _pass(graph: Graph, unit: Unit) -> Value | None:
+    """The operator itself on integers, which needs input and output with the same meaning."""
+    output = unit.outputs[0]
+    first = unit.inputs[0]
+    assert isinstance(first, Quantized)
+    if output is not None and output.params != first.params:
+        return None
+    inputs: list[Value | None] = []
+    for position, operand in enumerate(unit.inputs):
+        if isinstance(operand, Quantized):
+            inputs.append(operand.integers)
+        elif unit.spec.role(position) is Role.VALUE:
+            inputs.append(_in_units_of(graph, operand, first))
+        else:
+            inputs.append(operand)
+    if unit.spec.op == "Pad" and (len(inputs) < 3 or inputs[2] is None):
+        inputs[2:3] = [_in_units_of(graph, None, first)]
+    return graph.insert(
+        operator(unit.node),
+        inputs,
+        attrs=attributes(unit.node),
+        before=unit.node,
+        output=f"{unit.node.outputs[0].name}_moved",
+        dtype=first.params.qtype.dtype if output is not None else np.dtype(np.int64),
+        shape_like=unit.node.outputs[0],
+    )
+
+
+def _in_units_of(graph: Graph, value: Value | None, tensor: Quantized) -> Value:
+    """A constant in the integers of a tensor; 0 where there is none."""
+    real = constant(value) if value is not None else np.zeros((), np.float32)
+    assert real is not None
+    quantized = tensor.params.quantize(real.reshape(()))
+    return graph.add_constant(quantized, f"{value.name if value else 'zero'}_quantized")
+
+
+def _clamp(graph: Graph, unit: Unit) -> Value | None:
+    """A Relu or Clip whose input and output mean the same is a Clip of integers; others stay."""
+    first, output = unit.inputs[0], unit.outputs[0]
+    assert isinstance(first, Quantized) and output is not None
+    if first.params != output.params:
+        return None
+    bounds: list[Value | None] = [None, None]
+    if unit.spec.op == "Relu":
+        bounds[0] = _in_units_of(graph, None, first)
+    else:
+        for position, operand in enumerate(unit.inputs[1:3]):
+            if isinstance(operand, Value):
+                bounds[position] = _in_units_of(graph, operand, first)
+    return graph.insert(
+        "Clip",
+        [first.integers, *bounds],
+        before=unit.node,
+        output=f"{unit.node.outputs[0].name}_clamped",
+        dtype=first.params.qtype.dtype,
+        shape_like=unit.node.outputs[0],
+    )
+
+
+def _linear(graph: Graph, unit: Unit, form: QLinear) -> Value:
+    output = unit.outputs[0]
+    assert output is not None
+    inputs: list[Value | None] = []
+    for token in form.order.split():
+        if token == "y":
+            inputs += [output.scale, output.zero_point]
+        elif token == "*":
+            for operand in unit.inputs:
+                inputs += _triple(operand)
+        elif token.endswith("="):
+            position = int(token[:-1])
+            operand = unit.inputs[position] if position < len(unit.inputs) else None
+            inputs.append(operand.integers if isinstance(operand, Quantized) else None)
+        else:
+            inputs += _triple(unit.inputs[int(token)])
+    while inputs and inputs[-1] is None:
+        inputs.pop()
+    attrs = {**attributes(unit.node), **(form.attrs or {})}
+    if unit.spec.op == "Gemm":
+        attrs.pop("beta", None)  # QGemm adds its integer C as it is
+    if unit.spec.op == "Softmax":
+        attrs["opset"] = graph.opset
+    return graph.insert(
+        form.op,
+        inputs,
+        attrs=attrs,
+        before=unit.node,
+        output=f"{unit.node.outputs[0].name}_integer",
+        dtype=output.params.qtype.dtype,
+        shape_like=unit.node.outputs[0],
+    )
+
+
+def _triple(operand: Quantized | Value | None) -> list[Value | None]:
+    assert isinstance(operand, Quantized)
+    return [operand.integers, operand.scale, operand.zero_point]

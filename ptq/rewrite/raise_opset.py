@@ -1,0 +1,67 @@
+"""Which version of ONNX's operators can carry Q/DQ pairs, and how does an older model get there?"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+import onnx
+
+from ptq.errors import ModelError
+from ptq.graph import Graph, Node, attributes, operator, shape_of
+from ptq.rewrite.replace import set_attributes
+
+NEEDED = 13
+"""QuantizeLinear and DequantizeLinear take an axis from here on."""
+WANTED = 17
+"""LayerNormalization is one node from here on, and every runtime of the last years reads it."""
+NEEDED_IR = 8
+"""The format that came with opset 17."""
+SOFTMAX = ("Softmax", "LogSoftmax", "Hardmax")
+ASIDE = "ptq.aside"
+
+
+def raise_opset(graph: Graph) -> tuple[Graph, list[str]]:
+    """The same model in opset 17 if it is older than 13; as it is otherwise.
+
+    Softmax, LogSoftmax and Hardmax changed their meaning in opset 13, but not along the last axis:
+    there they are kept out of the conversion, which would take them apart.
+
+    Returns:
+        The graph, and one sentence if it changed.
+
+    Raises:
+        ModelError: ONNX's converter has no rule for one of the operators.
+    """
+    if graph.opset >= NEEDED:
+        return graph, []
+    kept = {str(node.name) for node in graph.with_shapes().nodes if _same_in_both(node)}
+    aside = graph.rebuilt(lambda proto: _set_aside(proto, kept))
+    try:
+        raised = aside.with_opset(WANTED)
+    except ModelError:
+        raised = aside.with_opset(NEEDED)
+    for node in raised.nodes:
+        if node.domain == ASIDE:
+            node.domain = ""
+            set_attributes(node, axis=-1)
+    raised.sweep()
+    return raised, [f"raised the opset from {graph.opset} to {raised.opset}"]
+
+
+def _same_in_both(node: Node) -> bool:
+    """Whether it is a Softmax over the last axis, where old and new semantics coincide."""
+    if operator(node) not in SOFTMAX or node.inputs[0] is None:
+        return False
+    shape = shape_of(node.inputs[0])
+    return shape is not None and attributes(node).get("axis", 1) in (-1, len(shape) - 1)
+
+
+def _set_aside(proto: onnx.ModelProto, names: Set[str]) -> onnx.ModelProto:
+    """Put nodes into a domain that the converter does not touch, and raise the format's version."""
+    proto.ir_version = max(proto.ir_version, NEEDED_IR)
+    chosen = [node for node in proto.graph.node if node.name in names]
+    for node in chosen:
+        node.domain = ASIDE
+    if chosen:
+        proto.opset_import.append(onnx.helper.make_opsetid(ASIDE, 1))
+    return proto

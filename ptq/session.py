@@ -1,0 +1,81 @@
+"""The only door to ONNX Runtime: sessions on the CPU, without telemetry, from bytes and never from a path."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# read when the library is loaded: since 1.29 its Linux wheels collect usage data otherwise
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+import onnxruntime
+from numpy.typing import NDArray
+
+from ptq.errors import DataError, ModelError
+from ptq.graph import Graph, first_line
+
+_QUIET = 4  # fatal errors only: what goes wrong is raised, and said once
+
+LEVELS = {
+    "none": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+
+VERSION: str = onnxruntime.__version__
+
+
+class Session:
+    """A model ready to run."""
+
+    def __init__(
+        self, graph: Graph, *, threads: int = 0, optimize: str = "all", save_optimized: str = ""
+    ) -> None:
+        """Load a graph.
+
+        Args:
+            graph: What to run.
+            threads: Threads for one operator; 0 is one a core.
+            optimize: ``none``, ``basic`` or ``all``.
+            save_optimized: Write the graph as ONNX Runtime will run it to this path.
+
+        Raises:
+            ModelError: ONNX Runtime does not take the model.
+        """
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.graph_optimization_level = LEVELS[optimize]
+        options.log_severity_level = _QUIET
+        if save_optimized:
+            options.optimized_model_filepath = save_optimized
+        try:
+            self._session = onnxruntime.InferenceSession(
+                graph.to_bytes(), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # ONNX Runtime's errors share no base class but this one
+            raise ModelError(f"ONNX Runtime cannot load the model: {first_line(error)}") from error
+        self.inputs: tuple[str, ...] = tuple(i.name for i in self._session.get_inputs())
+        self.outputs: tuple[str, ...] = tuple(o.name for o in self._session.get_outputs())
+
+    def run(
+        self, feed: Mapping[str, NDArray[Any]], outputs: Sequence[str] | None = None
+    ) -> list[NDArray[Any]]:
+        """Run once.
+
+        Raises:
+            DataError: ONNX Runtime refuses the feed or fails on it.
+        """
+        try:
+            results: list[NDArray[Any]] = self._session.run(outputs, dict(feed))
+        except Exception as error:  # as above
+            raise DataError(f"ONNX Runtime cannot run the sample: {first_line(error)}") from error
+        return results
+
+
+def versions() -> dict[str, str]:
+    """Versions of what produced floats and integers may depend on."""
+    import numpy
+    import onnx
+
+    return {"onnxruntime": VERSION, "onnx": onnx.__version__, "numpy": numpy.__version__}

@@ -1,0 +1,231 @@
+"""From what was observed to a plan: scale groups, ranges, fixed parameters, folded activations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ptq.eligible import Eligible, Integer, eligible
+from ptq.errors import StatsError, UsageError
+from ptq.graph import Graph, Value, constant, name_of
+from ptq.groups import Group, Groups, scale_groups
+from ptq.observers import Observer, TensorStats
+from ptq.observers.affine import asymmetric
+from ptq.operands import operands
+from ptq.ops import Role
+from ptq.plan import Clamp, Plan, Why, operand_key
+from ptq.targets import TARGETS, Target
+from ptq.types import QType, QuantParams, Range
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user may ask of a plan.
+
+    Attributes:
+        method: Name of the range method, for the reasons.
+        per_tensor: One scale for a whole weight instead of one an output channel.
+        skip: Names of nodes, or operators, to leave float.
+    """
+
+    method: str
+    per_tensor: bool = False
+    skip: frozenset[str] = frozenset()
+
+
+def tensors_to_observe(graph: Graph) -> list[str]:
+    """The tensors whose ranges any target may ask for, in graph order."""
+    wanted: dict[str, None] = {}
+    for target in TARGETS.values():
+        groups = scale_groups(eligible(graph, target), target)
+        wanted.update(dict.fromkeys(groups.observed()))
+    return list(wanted)
+
+
+def solve(
+    graph: Graph,
+    stats: Mapping[str, TensorStats],
+    observer: Observer,
+    target: Target,
+    settings: Settings,
+) -> Plan:
+    """Choose scale and zero point of every tensor that the target computes on as integers.
+
+    Args:
+        graph: A prepared graph, shapes inferred.
+        stats: What calibration saw, by tensor.
+        observer: The range method.
+        target: What to quantize for.
+        settings: The user's wishes.
+
+    Raises:
+        StatsError: A tensor that needs a range was not observed.
+        UsageError: A node to skip does not exist.
+    """
+    _check_skip(graph, settings.skip)
+    fate, groups = _fates(graph, stats, target, settings.skip)
+    draft = _Draft(target, fate, settings, floats=dict(fate.floats))
+    for group in groups.members():
+        _solve_group(draft, group, groups, stats, observer)
+    for integer in fate.integers.values():
+        _solve_operands(draft, integer)
+        _solve_activation(draft, integer)
+    return Plan(
+        target=target.name,
+        graph=graph.digest(),
+        tensors=draft.tensors,
+        operands=draft.operands,
+        folded=draft.folded,
+        clamps=draft.clamps,
+        floats=draft.floats,
+        why=draft.why,
+    )
+
+
+@dataclass
+class _Draft:
+    """The plan while it is being solved."""
+
+    target: Target
+    fate: Eligible
+    settings: Settings
+    tensors: dict[str, QuantParams] = field(default_factory=dict)
+    operands: dict[tuple[str, int], QuantParams] = field(default_factory=dict)
+    folded: dict[str, str] = field(default_factory=dict)
+    clamps: dict[str, Clamp] = field(default_factory=dict)
+    floats: dict[str, str] = field(default_factory=dict)
+    why: dict[str, Why] = field(default_factory=dict)
+
+
+def _check_skip(graph: Graph, skip: Collection[str]) -> None:
+    known = {node.name for node in graph.nodes} | {node.op_type for node in graph.nodes}
+    unknown = sorted(set(skip) - known)
+    if unknown:
+        raise UsageError(
+            f"--skip {unknown[0]}: the prepared graph has no such node or operator; "
+            "`ptq inspect` lists them"
+        )
+
+
+def _fates(
+    graph: Graph, stats: Mapping[str, TensorStats], target: Target, skipped: Collection[str]
+) -> tuple[Eligible, Groups]:
+    """Decide for every node, leaving float also those whose data or groups forbid integers."""
+    refused = {
+        name: f"{name} held NaN or Inf during calibration"
+        for name, seen in stats.items()
+        if seen.nonfinite
+    }
+    skip = dict.fromkeys(skipped, "skipped by the user")
+    while True:
+        fate = eligible(graph, target, skip, refused)
+        groups = scale_groups(fate, target)
+        if not groups.conflicts:
+            return fate, groups
+        skip.update(groups.conflicts)
+
+
+def _solve_group(
+    draft: _Draft,
+    group: Group,
+    groups: Groups,
+    stats: Mapping[str, TensorStats],
+    observer: Observer,
+) -> None:
+    qtype, method = draft.target.activation, draft.settings.method
+    if group.fixed is not None:
+        op, fixed = group.fixed
+        params = QuantParams.whole(fixed.scale, fixed.zero_point, qtype)
+        reason = Why("fixed", f"LiteRT's specification for {op}")
+    else:
+        span = _range(group, groups, stats, observer, qtype)
+        if group.reciprocal:
+            params = _reciprocal(span, qtype)
+            reason = Why("observed", f"{method}, as 1/n: the kernel takes ⌊1/scale⌋")
+        else:
+            params = asymmetric(span, qtype)
+            observed = any(constant(groups.values[name]) is None for name in group.observed)
+            reason = Why("observed", method) if observed else Why("constant", "its own extremes")
+    for name in group.tensors:
+        draft.tensors[name] = params
+        draft.why[name] = Why("same", group.via[name]) if name in group.via else reason
+
+
+def _range(
+    group: Group,
+    groups: Groups,
+    stats: Mapping[str, TensorStats],
+    observer: Observer,
+    qtype: QType,
+) -> Range:
+    """The smallest range that contains that of each observed member."""
+    span = Range(0.0, 0.0)
+    for name in group.observed:
+        value = groups.values[name]
+        if constant(value) is not None:
+            span = span.union(_extremes(value))
+        elif name in stats and stats[name].count:
+            span = span.union(observer(stats[name], qtype, symmetric=False))
+        elif name not in stats:
+            raise StatsError(f"tensor {name} was not observed; calibrate again with this version")
+    return span
+
+
+def _extremes(value: Value) -> Range:
+    array = constant(value)
+    assert array is not None
+    return Range(min(0.0, float(array.min())), max(0.0, float(array.max())))
+
+
+def _reciprocal(seen: Range, qtype: QType) -> QuantParams:
+    """The finest scale 1/n that covers the range and that float32 division gives back as n."""
+    top = max(float(seen.hi), 2.0**-20)
+    n = max(1, math.floor(qtype.steps / top))
+    while np.floor(np.float32(1) / np.float32(1 / n)) != n:
+        n -= 1
+    return QuantParams.whole(1 / n, qtype.lo, qtype)
+
+
+def _solve_operands(draft: _Draft, integer: Integer) -> None:
+    name = integer.node.name
+    assert name is not None
+    inputs = [draft.tensors[name_of(value)] for value in integer.values(Role.ACTIVATION)]
+    solved = operands(integer, inputs, draft.target.weight, per_tensor=draft.settings.per_tensor)
+    for position, (params, why) in solved.items():
+        draft.operands[name, position] = params
+        draft.why[operand_key(name, position)] = why
+
+
+def _solve_activation(draft: _Draft, integer: Integer) -> None:
+    """Fold a fused activation where the output's integers cannot leave its bounds anyway."""
+    name = integer.node.name
+    if name is None or name not in draft.fate.fused:
+        return
+    producer = draft.fate.fused[name]
+    params = draft.tensors[name_of(integer.node.outputs[0])]
+    lo, hi = _bounds(integer)
+    step, zero = float(params.scale), int(params.zero_point)
+    lowest, highest = step * (params.qtype.lo - zero), step * (params.qtype.hi - zero)
+    if lo <= 0 <= hi and lowest >= lo - step / 2 and highest <= hi + step / 2:
+        draft.folded[name] = producer
+        before = name_of(integer.values(Role.ACTIVATION)[0])
+        del draft.tensors[before], draft.why[before]
+    else:
+        qlo, qhi = (int(params.quantize(bound)) for bound in (lo, hi))
+        draft.clamps[name] = Clamp(producer, qlo, qhi)
+
+
+def _bounds(integer: Integer) -> tuple[float, float]:
+    """The real bounds of a Relu or Clip."""
+    if integer.spec.op == "Relu":
+        return 0.0, math.inf
+    bounds = [-math.inf, math.inf]
+    for operand in integer.operands:
+        if operand.role is Role.VALUE:
+            array = constant(operand.value)
+            assert array is not None
+            bounds[operand.position - 1] = float(array.item())
+    return bounds[0], bounds[1]

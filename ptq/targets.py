@@ -1,0 +1,82 @@
+"""The runtimes that ptq quantizes for, one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ptq.errors import UsageError
+from ptq.ops import Fixed, OpSpec, Output, Role
+from ptq.types import INT8, INT8_WEIGHT, UINT8, QType
+
+
+@dataclass(frozen=True)
+class Target:
+    """One row.
+
+    Attributes:
+        name: As ``--target`` takes it.
+        activation: Integer type of activations.
+        weight: Integer type of weights, symmetric.
+        arithmetic: The arithmetic that its runtime computes in, by default.
+        specified: LiteRT's specification holds: fixed output parameters and same-scale operators.
+        source: Where the row's facts come from.
+    """
+
+    name: str
+    activation: QType
+    weight: QType
+    arithmetic: str
+    specified: bool
+    source: str
+
+    def quantizes(self, spec: OpSpec) -> bool:
+        """Whether the runtime gains from integers there: it has a kernel, or weights to store."""
+        if self.specified:
+            return spec.litert is not None
+        return spec.qlinear is not None or Role.WEIGHT in spec.inputs
+
+    def output(self, spec: OpSpec) -> Output | Fixed:
+        """Where the operator's output parameters come from on this target."""
+        if not self.specified:
+            return spec.output
+        if spec.fixed is not None:
+            zero_point = spec.fixed.zero_point + (0 if self.activation.signed else 128)
+            return Fixed(spec.fixed.scale, zero_point)
+        if spec.same_scale and spec.output is Output.OBSERVED:
+            return Output.SAME_AS_INPUT
+        return spec.output
+
+
+TARGETS: Mapping[str, Target] = {
+    target.name: target
+    for target in (
+        Target(
+            "ort",
+            UINT8,  # int8 leaves the neighbours of every tensor with two readers in float: measured
+            INT8_WEIGHT,
+            "ort",
+            specified=False,
+            source="ONNX Runtime 1.31.1, CPU",
+        ),
+        Target(
+            "litert",
+            INT8,
+            INT8_WEIGHT,
+            "litert",
+            specified=True,
+            source="LiteRT 8-bit quantization specification",
+        ),
+    )
+}
+
+
+def target(name: str) -> Target:
+    """The target of that name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if name not in TARGETS:
+        raise UsageError(f"target {name!r} is unknown; choose one of {', '.join(TARGETS)}")
+    return TARGETS[name]

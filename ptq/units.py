@@ -1,0 +1,124 @@
+"""Finds the operators of a QDQ graph that compute on integers: DequantizeLinear → operator → QuantizeLinear."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.graph import Node, Value, attributes, constant, consumers, operator, shape_of
+from ptq.ops import OPS, OpSpec, Output, Role
+from ptq.types import QType, QuantParams
+
+
+@dataclass(frozen=True, eq=False)
+class Quantized:
+    """Integers with the initializers that say what they mean."""
+
+    integers: Value
+    scale: Value
+    zero_point: Value | None
+    params: QuantParams
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """One operator on integers.
+
+    Attributes:
+        node: The float operator between the quantizers.
+        spec: Its row.
+        inputs: By position; a Value where the input is left alone (indices, shapes, bounds), None where absent.
+        outputs: By position; None where an output is not quantized.
+    """
+
+    node: Node
+    spec: OpSpec
+    inputs: tuple[Quantized | Value | None, ...]
+    outputs: tuple[Quantized | None, ...]
+
+
+def dequantized(value: Value | None) -> Quantized | None:
+    """What the value is the real reading of; None where no DequantizeLinear with constant scale makes it."""
+    node = value.producer() if value is not None else None
+    if node is None or operator(node) != "DequantizeLinear":
+        return None
+    return _quantized(node, node.inputs[0])
+
+
+def requantized(value: Value) -> Quantized | None:
+    """The integers that a value becomes, if QuantizeLinear is all that reads it."""
+    readers = consumers(value)
+    if len(readers) != 1 or operator(readers[0]) != "QuantizeLinear" or value.is_graph_output():
+        return None
+    return _quantized(readers[0], readers[0].outputs[0])
+
+
+def _quantized(node: Node, integers: Value | None) -> Quantized | None:
+    """Read the scale and zero point of a quantizer; its axis may count from the end."""
+    scale, zero_point = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
+    scales, zeros = constant(scale), constant(zero_point)
+    if (
+        integers is None
+        or scale is None
+        or scales is None
+        or (zero_point is not None and zeros is None)
+    ):
+        return None
+    if scales.dtype != np.float32:
+        return None
+    dtype = zeros.dtype if zeros is not None else np.dtype(np.uint8)
+    if zeros is None and operator(node) == "DequantizeLinear" and integers.dtype is not None:
+        dtype = integers.dtype.numpy()
+    params = quant_params(scales, zeros, dtype, attributes(node).get("axis", 1), integers)
+    return None if params is None else Quantized(integers, scale, zero_point, params)
+
+
+def quant_params(
+    scales: NDArray[Any],
+    zeros: NDArray[Any] | None,
+    dtype: np.dtype[Any],
+    axis: int,
+    integers: Value | None = None,
+) -> QuantParams | None:
+    """The parameters that initializers of a quantizer stand for; None for block-wise or non-integer ones."""
+    if dtype.kind not in "iu" or scales.ndim > 1:
+        return None
+    bits, info = dtype.itemsize * 8, np.iinfo(dtype)
+    qtype = QType(bits, dtype.kind == "i", int(info.min), int(info.max))
+    if zeros is None:
+        zeros = np.zeros(scales.shape, np.int64)
+    if scales.size == 1:
+        return QuantParams(scales.reshape(()), zeros.reshape(()).astype(np.int64), qtype)
+    shape = shape_of(integers) if integers is not None else None
+    axis = axis + len(shape) if axis < 0 and shape is not None else axis
+    return QuantParams(scales, zeros.astype(np.int64), qtype, axis)
+
+
+def unit(node: Node) -> Unit | None:
+    """The node as an operator on integers; None where one of its tensors is real."""
+    spec = OPS.get(operator(node))
+    if spec is None:
+        return None
+    inputs: list[Quantized | Value | None] = []
+    for position, value in enumerate(node.inputs):
+        role = spec.role(position)
+        if value is None or role in (Role.KEEP, Role.VALUE):
+            inputs.append(value)
+            continue
+        quantized = dequantized(value)
+        if quantized is None:
+            return None
+        inputs.append(quantized)
+    outputs: list[Quantized | None] = []
+    for value in node.outputs:
+        if spec.output is Output.NONE:
+            outputs.append(None)
+            continue
+        quantized = requantized(value)
+        if quantized is None or quantized.params.qtype.bits != 8:
+            return None
+        outputs.append(quantized)
+    return Unit(node, spec, tuple(inputs), tuple(outputs))
