@@ -7,6 +7,11 @@ from typing import Annotated
 
 import typer
 
+# The names in the tables of ptq, which a test holds them to: importing those takes a second.
+METHODS = "minmax|percentile|kl|mse"
+TARGETS = "ort|litert"
+ARITHMETICS = "ort|litert"
+
 SAMPLES_HELP = (
     "Samples: a folder of images (class sub-folders are labels), an .npz (arrays by input name and "
     "optional 'labels', leading axis = samples), a folder of .npz (one whole feed each), an .npy for "
@@ -29,7 +34,11 @@ AnyModel = Annotated[
 Data = Annotated[str, typer.Option("--data", metavar="PATH", help=SAMPLES_HELP)]
 OptionalData = Annotated[str | None, typer.Option("--data", metavar="PATH", help=SAMPLES_HELP)]
 Target = Annotated[
-    str, typer.Option("--target", metavar="ort|litert", help="The runtime to quantize for.")
+    str, typer.Option("--target", metavar=TARGETS, help="The runtime to quantize for.")
+]
+Arithmetic = Annotated[
+    str,
+    typer.Option("--arithmetic", metavar=ARITHMETICS, help="What the integers are computed in."),
 ]
 Skip = Annotated[
     list[str] | None,
@@ -64,7 +73,9 @@ SkipBad = Annotated[
 ]
 Json = Annotated[
     str | None,
-    typer.Option("--json", metavar="FILE", help="Write the result as JSON; - is standard output."),
+    typer.Option(
+        "--json", metavar="FILE|-", help="Write the result as JSON; - is standard output."
+    ),
 ]
 Size = Annotated[
     str | None,
@@ -100,5 +111,7 @@ Layout = Annotated[
 ]
 Channels = Annotated[
     str | None,
-    typer.Option("--channels", metavar="RGB|BGR|GRAY", help="Colours that the model's input takes."),
+    typer.Option(
+        "--channels", metavar="RGB|BGR|GRAY", help="Colours that the model's input takes."
+    ),
 ]

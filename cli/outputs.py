@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ptq import files
 from ptq.errors import UsageError
+from ptq.report import dumps
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 STANDARD_OUTPUT = "-"
 
@@ -18,25 +24,39 @@ def default_output(model: Path) -> Path:
     return Path(f"{model.stem}.int8.onnx")
 
 
-def check_outputs(inputs: Iterable[Path | str | None], outputs: Iterable[Path | str | None]) -> None:
+def check_outputs(
+    inputs: Iterable[Path | str | None], outputs: Iterable[Path | None], json: str | None = None
+) -> None:
     """Make sure, before long work, that every output can be written and none of them is an input.
+
+    Args:
+        inputs: What the command reads; a reference to a callable is no file and does no harm.
+        outputs: Files that it writes, None where one is not asked for.
+        json: Where its JSON goes; ``-`` is standard output.
 
     Raises:
         UsageError: An output is an input, also by another name, or two outputs are one file.
         PtqError: An output cannot be written.
     """
     sources = [Path(source) for source in inputs if source is not None]
-    places = [Path(p) for p in outputs if p is not None and str(p) != STANDARD_OUTPUT]
+    places = [place for place in outputs if place is not None]
+    if json not in (None, STANDARD_OUTPUT):
+        places.append(Path(json))
     for index, place in enumerate(places):
         for source in sources:
             if _same(place, source):
-                raise UsageError(
-                    f"output {place} is the input {source} itself; give another name"
-                )
+                raise UsageError(f"output {place} is the input {source} itself; give another name")
         for other in places[:index]:
             if _same(place, other):
                 raise UsageError(f"two outputs go to {place}; give each its own name")
         files.check_writable(place)
+
+
+def document(result: DataclassInstance | Sequence[DataclassInstance], **more: object) -> str:
+    """A result of ptq as JSON, with what its properties say."""
+    if isinstance(result, Sequence):
+        return dumps([asdict(row) for row in result])
+    return dumps({**asdict(result), **more})
 
 
 def write_json(document: str, place: str | None) -> bool:

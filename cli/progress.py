@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -18,7 +19,7 @@ def bars() -> Iterator[Report | None]:
     Bars vanish when the work ends: standard error then holds errors only.
     """
     console = Console(stderr=True, markup=False, highlight=False, emoji=False)
-    if not console.is_terminal or console.is_dumb_terminal:
+    if not sys.stderr.isatty() or console.is_dumb_terminal:
         yield None
         return
     with Progress(

@@ -1,1 +1,63 @@
-"""Post-training quantization for ONNX models."""
+"""Post-training quantization for ONNX models: observed ranges, a plan with reasons, and its cost measured.
+
+import ptq
+
+result = ptq.quantize("model.onnx", "images/")
+result.save("model.int8.onnx")
+"""
+
+from importlib.metadata import version
+
+from ptq.api import (
+    Inspection,
+    Result,
+    calibrate,
+    evaluate,
+    inspect,
+    quantize,
+    verify,
+)
+from ptq.data import Preprocess, Sample, Samples, open_samples
+from ptq.errors import (
+    DataError,
+    ModelError,
+    PlanError,
+    PtqError,
+    StatsError,
+    UnsupportedError,
+    UsageError,
+)
+from ptq.evaluate import Evaluation
+from ptq.observers.store import Calibration
+from ptq.plan import Plan
+from ptq.report import Report
+from ptq.verify import Verification
+
+__version__ = version("onnx-ptq")
+
+__all__ = [
+    "Calibration",
+    "DataError",
+    "Evaluation",
+    "Inspection",
+    "ModelError",
+    "Plan",
+    "PlanError",
+    "Preprocess",
+    "PtqError",
+    "Report",
+    "Result",
+    "Sample",
+    "Samples",
+    "StatsError",
+    "UnsupportedError",
+    "UsageError",
+    "Verification",
+    "__version__",
+    "calibrate",
+    "evaluate",
+    "inspect",
+    "open_samples",
+    "quantize",
+    "verify",
+]

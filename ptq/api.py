@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +17,7 @@ import onnx
 
 from ptq import files
 from ptq.assess import Quantization, assess
-from ptq.calibrate import observe
+from ptq.calibrate import Wanted, observe
 from ptq.data import DataSource, Preprocess, Samples
 from ptq.eligible import eligible
 from ptq.errors import ModelError, StatsError, UsageError
@@ -27,10 +27,12 @@ from ptq.execute import Executor
 from ptq.feeding import Choice, Progress, parts, takes_any_batch, told
 from ptq.graph import Graph, name_of, operator
 from ptq.observers import OBSERVERS, Observer
+from ptq.observers.error import mean_error
 from ptq.observers.store import Calibration
 from ptq.observers.store import load as load_calibration
 from ptq.plan import Plan
 from ptq.report import NodeRow, Report
+from ptq.rewrite.bias import InputMean, channel_axes, correct_biases
 from ptq.rewrite.prepare import prepare
 from ptq.rewrite.qdq import to_qdq
 from ptq.rewrite.qlinear import to_qlinear
@@ -182,6 +184,7 @@ def quantize(
     form: Form = "qdq",
     per_tensor: bool = False,
     skip: Collection[str] = (),
+    correct_bias: bool = True,
     stats: Calibration | str | os.PathLike[str] | None = None,
     plan: Plan | None = None,
     preprocess: Preprocess | None = None,
@@ -203,6 +206,7 @@ def quantize(
         form: ``qdq`` or ``qoperator``; the same integer function.
         per_tensor: One scale for a whole weight.
         skip: Nodes, or operators, to leave float.
+        correct_bias: Take the mean error of rounded weights out of the biases.
         stats: Statistics of an earlier calibration of the same model.
         plan: A plan to obey instead of solving one.
         preprocess: How images become arrays.
@@ -236,7 +240,14 @@ def quantize(
     if plan is None:
         settings = Settings(method, per_tensor, frozenset(skip))
         plan = solve(prepared.graph, calibration.tensors, choose, row, settings)
-    qdq = to_qdq(prepared.graph, plan)
+    plan.check(prepared.graph.digest())
+    corrected, count = prepared.graph, 0
+    if correct_bias:
+        corrected, count = correct_biases(prepared.graph, plan, _means(calibration, plan))
+    if count:
+        note = f"corrected {count} biases for the mean error of their rounded weights"
+        prepared = replace(prepared, changes=(*prepared.changes, note))
+    qdq = to_qdq(corrected, plan)
     quantized = to_qlinear(qdq) if form == "qoperator" else qdq
     made = Quantization(_called(model), graph, prepared, plan, quantized, form, method, calibration)
     report = assess(
@@ -314,6 +325,19 @@ def verify(
     )
 
 
+def _means(calibration: Calibration, plan: Plan) -> dict[str, InputMean]:
+    """Means by channel of the tensors that weights meet, and what quantizing adds to them."""
+    means = {}
+    for name, sums in calibration.channels.items():
+        real, stats = sums.mean, calibration.tensors.get(name)
+        if real is None or name not in plan.tensors:
+            continue
+        known = stats is not None and stats.count
+        added = mean_error(stats, plan.tensors[name]) if known and stats is not None else 0.0
+        means[name] = InputMean(real, added)
+    return means
+
+
 def _known(stats: Calibration | str | os.PathLike[str], digest: str) -> Calibration:
     """Statistics of an earlier calibration, which must be of this graph."""
     if not isinstance(stats, Calibration):
@@ -327,7 +351,12 @@ def _observe(
     graph: Graph, samples: Samples, threads: int, progress: Progress | None
 ) -> Calibration:
     counted = told(samples, "calibrating", progress)
-    return observe(graph, counted, tensors_to_observe(graph), threads=threads)
+    return observe(graph, counted, wanted(graph), threads=threads)
+
+
+def wanted(graph: Graph) -> Wanted:
+    """What to observe of a prepared graph, whatever will be asked of the statistics."""
+    return Wanted(tensors_to_observe(graph), channel_axes(graph))
 
 
 def _observer(method: str) -> Observer:

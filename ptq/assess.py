@@ -66,10 +66,12 @@ def assess(
     """
     executor = Executor(made.quantized, arithmetic)
     evaluation, speed = None, None
+    skipped = _skipped(parts)  # each reading of samples begins the list anew
     if parts.evaluation is not None:
         before = Session(made.source, threads=threads)
         after = Session(made.quantized, threads=threads)
         evaluation = _evaluation(made, parts, before, after, executor, batch, progress)
+        skipped |= _skipped(parts)
         speed = speed_ratio(before, after, next(iter(parts.evaluation)).feed)
     used = parts.calibration or parts.evaluation
     applied = used.preprocess if used is not None else None
@@ -90,9 +92,14 @@ def assess(
         islands=executor.islands,
         tensors=tensor_rows(made.prepared.graph, made.plan, made.calibration.tensors),
         nodes=node_rows(made.prepared.graph, made.plan),
-        skipped=tuple(s for p in (parts.calibration, parts.evaluation) if p for s in p.skipped),
+        skipped=tuple(skipped.items()),
         versions=versions(),
     )
+
+
+def _skipped(parts: Parts) -> dict[str, str]:
+    """Bad samples that the latest readings left out, with the reason."""
+    return dict(s for p in (parts.calibration, parts.evaluation) if p for s in p.skipped)
 
 
 def _evaluation(

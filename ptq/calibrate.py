@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ptq.data import Sample
 from ptq.errors import DataError
-from ptq.graph import Graph, name_of
+from ptq.graph import Graph
+from ptq.observers.moments import ChannelSums
 from ptq.observers.stats import TensorStats
 from ptq.observers.store import Calibration
 from ptq.session import Session
@@ -23,27 +24,77 @@ from ptq.session import Session
 COUNTERS = 2  # counting one tensor is a single thread's work; two keep up with the model
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What to observe of a graph.
+
+    Attributes:
+        tensors: Float tensors whose values are counted, inputs of the graph included.
+        channels: Float tensors that are summed by channel, with their channel axis.
+    """
+
+    tensors: Sequence[str]
+    channels: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """All of them, each once."""
+        return list(dict.fromkeys([*self.tensors, *self.channels]))
+
+
 def observe(
-    graph: Graph, samples: Iterable[Sample], tensors: Sequence[str], *, threads: int = 0
+    graph: Graph, samples: Iterable[Sample], wanted: Wanted, *, threads: int = 0
 ) -> Calibration:
-    """Count the values of tensors over all samples.
+    """Observe tensors over all samples.
 
     Args:
         graph: A prepared graph.
         samples: What to run it on.
-        tensors: Names of float tensors of the graph, its inputs included.
+        wanted: What to observe.
         threads: Threads for one operator; 0 is one a core.
 
     Raises:
         DataError: There is no sample, or the model fails on one; the text names it.
     """
+    counted = count_values(exposing(graph, wanted, threads=threads), samples, wanted)
+    return Calibration(graph.digest(), counted.samples, counted.tensors, counted.channels)
+
+
+def exposing(graph: Graph, wanted: Wanted, *, threads: int = 0) -> Session:
+    """The float model, loaded, with the tensors among its outputs."""
     exposed = graph.copy()
-    exposed.expose(tensors)
-    fed = {name_of(v) for v in graph.inputs}
-    computed = [name for name in tensors if name not in fed]
-    session = Session(exposed, threads=threads)
-    stats = {name: TensorStats() for name in tensors}
-    count = 0
+    exposed.expose(wanted.names)
+    return Session(exposed, threads=threads)
+
+
+@dataclass
+class Counted:
+    """Statistics while they are being gathered."""
+
+    tensors: dict[str, TensorStats]
+    channels: dict[str, ChannelSums]
+    samples: int = 0
+
+    def add(self, name: str, array: NDArray[Any]) -> None:
+        """Take in one sample's tensor; different tensors may come from different threads."""
+        if name in self.tensors:
+            self.tensors[name].update(array)
+        if name in self.channels:
+            self.channels[name].update(array)
+
+
+def count_values(session: Session, samples: Iterable[Sample], wanted: Wanted) -> Counted:
+    """Run the model over the samples and count.
+
+    Raises:
+        DataError: There is no sample, or the model fails on one; the text names it.
+    """
+    fed = set(session.inputs)
+    computed = [name for name in wanted.names if name not in fed]
+    counted = Counted(
+        {name: TensorStats() for name in wanted.tensors},
+        {name: ChannelSums(axis) for name, axis in wanted.channels.items()},
+    )
     with ThreadPoolExecutor(COUNTERS) as pool:
         counting: list[Future[None]] = []
         for sample in samples:
@@ -52,21 +103,15 @@ def observe(
             except DataError as error:
                 raise DataError(f"{sample.name}: {error}") from error
             arrays = dict(zip(computed, results, strict=True))
-            arrays.update((name, sample.feed[name]) for name in tensors if name in fed)
+            arrays.update((name, sample.feed[name]) for name in wanted.names if name in fed)
             _wait(counting)
-            counting = _count(pool, stats, arrays)
-            count += 1
+            largest_first = sorted(arrays, key=lambda name: (-arrays[name].size, name))
+            counting = [pool.submit(counted.add, name, arrays[name]) for name in largest_first]
+            counted.samples += 1
         _wait(counting)
-    if not count:
+    if not counted.samples:
         raise DataError("there is no calibration sample; give at least one")
-    return Calibration(graph.digest(), count, stats)
-
-
-def _count(
-    pool: ThreadPoolExecutor, stats: Mapping[str, TensorStats], arrays: Mapping[str, NDArray[Any]]
-) -> list[Future[None]]:
-    largest_first = sorted(arrays, key=lambda name: (-arrays[name].size, name))
-    return [pool.submit(stats[name].update, np.asarray(arrays[name])) for name in largest_first]
+    return counted
 
 
 def _wait(counting: Iterable[Future[None]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -95,7 +96,7 @@ def _judge(
     node: Node, target: Target, skip: Mapping[str, str], refused: Mapping[str, str]
 ) -> Integer | str:
     op = operator(node)
-    for key in (node.name, op):
+    for key in (node.name or "", op):
         if key in skip:
             return skip[key]
     spec = OPS.get(op)
@@ -114,10 +115,10 @@ def _judge(
         operands.append(Operand(position, value, role))
     if not any(o.role is Role.ACTIVATION and constant(o.value) is None for o in operands):
         return "reads no activation"
-    for value in node.outputs:
-        if spec.output is not Output.NONE and value.name in refused:
-            return refused[value.name]
-    return _limit(node, spec) or Integer(node, spec, tuple(operands))
+    for name in map(name_of, node.outputs if spec.output is not Output.NONE else ()):
+        if name in refused:
+            return refused[name]
+    return _limit(node, spec, target) or Integer(node, spec, tuple(operands))
 
 
 def _role(spec: OpSpec, position: int, value: Value) -> Role:
@@ -144,34 +145,43 @@ def _problem(node: Node, value: Value, role: Role, refused: Mapping[str, str]) -
         return f"{role.value} {name} is empty"
     if not np.isfinite(array).all() and role is not Role.VALUE:
         return f"{role.value} {name} holds NaN or Inf"
-    if role is Role.BIAS and array.size != _channels(node):
-        return f"bias {name} has {array.size} elements for {_channels(node)} channels"
+    if role is Role.BIAS and not _one_a_channel(array.shape, _channels(node)):
+        return f"bias {name} of shape {array.shape} is not one value for each of {_channels(node)} channels"
     return None
+
+
+def _one_a_channel(shape: tuple[int, ...], channels: int) -> bool:
+    """Whether the last axis counts the channels and all others are 1."""
+    return shape[-1:] == (channels,) and math.prod(shape) == channels
 
 
 def _channels(node: Node) -> int:
     weight = constant(node.inputs[1])
     if weight is None:
-        shape = node.inputs[1].shape if node.inputs[1] is not None else None
-        last = shape[-1] if shape is not None else None
-        return last if isinstance(last, int) else -1
+        return -1
     attrs = attributes(node)
     if node.op_type == "ConvTranspose":
-        return weight.shape[1] * int(attrs.get("group", 1))
+        return int(weight.shape[1]) * int(attrs.get("group", 1))
     if node.op_type == "Gemm":
         return int(weight.shape[0 if attrs.get("transB") else 1])
     return int(weight.shape[0])
 
 
-def _limit(node: Node, spec: OpSpec) -> str | None:
+def _limit(node: Node, spec: OpSpec, target: Target) -> str | None:
     """What the integer kernels of an operator do not cover."""
     attrs = attributes(node)
-    if spec.op == "Gemm" and (attrs.get("beta", 1.0) != 1.0 or attrs.get("transA")):
-        return "Gemm with beta or transA has no integer kernel"
+    if spec.op == "Gemm" and any(attrs.get(name, 1.0) != 1.0 for name in ("alpha", "beta")):
+        # ONNX Runtime leaves it float in a QDQ graph; its QGemm multiplies C by alpha too
+        return "Gemm with alpha or beta has no integer kernel"
+    if spec.op == "Gemm" and attrs.get("transA"):
+        return "Gemm with transA has no integer kernel"
     if spec.op == "Pad" and attrs.get("mode", "constant") != "constant":
         return f"Pad in mode {attrs['mode']} has no integer kernel"
     if spec.op == "AveragePool" and any(d != 1 for d in attrs.get("dilations", ())):
         return "AveragePool with dilations has no integer kernel"
+    padded = any(attrs.get("pads", ())) or attrs.get("auto_pad", "NOTSET").startswith("SAME")
+    if target.specified and attrs.get("count_include_pad") and padded:
+        return "AVERAGE_POOL_2D counts no padding"
     if spec.op == "MaxPool" and len(node.outputs) > 1:
         return "MaxPool with indices has no integer kernel"
     return None
@@ -202,11 +212,11 @@ def _fusions(integers: Mapping[str, Integer]) -> Iterator[tuple[str, str]]:
         before = integer.node.inputs[0]
         assert before is not None
         producer = before.producer()
+        writer = integers.get(producer.name or "") if producer is not None else None
         if (
-            producer is not None
-            and producer.name in integers
-            and integers[producer.name].spec.absorbs
+            writer is not None
+            and writer.spec.absorbs
             and consumers(before) == [integer.node]
             and not before.is_graph_output()
         ):
-            yield name, producer.name
+            yield name, writer.node.name or ""

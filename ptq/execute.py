@@ -18,7 +18,7 @@ from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.errors import DataError, UnsupportedError
 from ptq.graph import Graph
 from ptq.islands import Island
-from ptq.layout import Tensor, attrs_last, weight_last
+from ptq.layout import Tensor, attrs_last, weight_last, weight_params_last
 from ptq.ops import OPS, UNARY, Layout, Role
 from ptq.program import Program, Step, read_program
 from ptq.session import Session
@@ -128,7 +128,9 @@ class Executor:
         layout = spec.layout if spec is not None else Layout.FOLLOWS
         first_rank = max((t.array.ndim for t in inputs if t is not None), default=0)
         if layout is Layout.FOLLOWS:
-            last = any(t is not None and t.last for t in inputs)
+            # a tensor of higher rank than one with its channels moved aligns with other axes
+            ranks = [t.array.ndim for t in inputs if t is not None and t.last]
+            last = bool(ranks) and max(ranks) == first_rank
         else:
             last = layout is Layout.SPATIAL and first_rank > 2
         attrs = dict(step.attrs)
@@ -156,7 +158,11 @@ class Executor:
             for i, (n, t) in enumerate(zip(step.inputs, inputs, strict=True))
             if n in self.program.constants
         }
-        kernel = self._make(maker, step, attrs, tuple(fixed.get(i) for i in range(len(inputs))))
+        params = [None if n is None else self.program.params.get(n) for n in step.inputs]
+        if layout is Layout.SPATIAL and len(params) > 1 and params[1] is not None:
+            params[1] = weight_params_last(step.op, params[1], int(attrs.get("group", 1)))
+        constants = tuple(fixed.get(i) for i in range(len(inputs)))
+        kernel = self._make(maker, step, attrs, tuple(params), constants)
 
         def run(arriving: Sequence[Tensor | None]) -> list[Tensor]:
             arrays = [fixed[i] if i in fixed else oriented(i, t) for i, t in enumerate(arriving)]
@@ -169,14 +175,14 @@ class Executor:
         maker: Maker,
         step: Step,
         attrs: Mapping[str, Any],
+        params: tuple[QuantParams | None, ...],
         constants: tuple[NDArray[Any] | None, ...],
     ) -> Kernel:
-        params = self.program.params
         site = Site(
             op=step.op,
             attrs=attrs,
-            inputs=tuple(None if n is None else params.get(n) for n in step.inputs),
-            outputs=tuple(params.get(n) for n in step.outputs),
+            inputs=params,
+            outputs=tuple(self.program.params.get(n) for n in step.outputs),
             constants=constants,
         )
         try:

@@ -13,11 +13,11 @@ def check_writable(path: Path) -> None:
     """Make sure, before long work, that a file can be written there.
 
     Raises:
-        PtqError: The folder does not exist or may not be written, or the path is a folder.
+        PtqError: The folder does not exist or may not be written, or the path is a folder or a device.
     """
     folder = path.parent
-    if path.is_dir():
-        raise PtqError(f"output {path} is a folder; give the name of a file")
+    if path.exists() and not path.is_file():
+        raise PtqError(f"output {path} is a folder or a device; give the name of a file")
     if not folder.is_dir():
         raise PtqError(f"output folder {folder} does not exist; make it first")
     if not os.access(folder, os.W_OK):

@@ -1,7 +1,7 @@
 """Do the integer kernels give a runtime's bytes? Recorded one-operator cases, run and counted.
 
-A folder holds ``index.json`` and one ``.npz`` a case: operands, ``NAME__scale`` and ``NAME__zero_point`` beside them,
-and ``output`` as the runtime computed it. LiteRT's cases list their tensors, ONNX Runtime's their node inputs;
+A folder holds ``index.json`` and one ``.npz`` a case: the operands with their scales and zero points, and
+``output`` as the runtime computed it. LiteRT's cases list their tensors, ONNX Runtime's their node inputs;
 ``golden_litert`` and ``golden_ort`` translate either kind into sites.
 """
 

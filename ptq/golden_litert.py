@@ -22,7 +22,19 @@ Translation = Callable[[Attrs, Arrays], Attrs]
 
 # Constant tensors whose values the attributes repeat.
 _SETTINGS = frozenset(
-    "shape perm paddings axis begin size end strides block crops output_shape".split()
+    [
+        "shape",
+        "perm",
+        "paddings",
+        "axis",
+        "begin",
+        "size",
+        "end",
+        "strides",
+        "block",
+        "crops",
+        "output_shape",
+    ]
 )
 _ACTIVATIONS = {"RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
 _AUTO_PAD = {"SAME": "SAME_UPPER", "VALID": "VALID"}
@@ -201,12 +213,15 @@ def trials(case: Mapping[str, Any], arrays: Arrays) -> list[Trial]:
     if name == "PADV2":
         names.insert(1, "")
     y = _params("output", arrays, produced)
+    constants = {n for n in described if described[n]["role"] == "const"}
+    if name == "BATCH_MATMUL":
+        constants.clear()  # a constant right operand would make it a FULLY_CONNECTED
     site = Site(
         op,
         translate(given, values | {"input": arrays["input"]} if "input" in arrays else values),
         tuple(quantized.get(n) for n in names),
         (y,),
-        tuple(values[n] if described.get(n, {}).get("role") == "const" else None for n in names),
+        tuple(values[n] if n in constants else None for n in names),
         _clamp(given, y),
     )
     maker = litert.KERNELS.get(op)

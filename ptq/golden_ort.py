@@ -60,8 +60,8 @@ def trials(case: Mapping[str, Any], arrays: Arrays) -> list[Trial]:
         dtype = None if value is None else value.dtype
         quantization.append(params(at(scale), at(zero), dtype, along))
     zero_point = at(output[2])
-    dtype = np.uint8 if zero_point is None else zero_point.dtype
-    produced = params(at(output[1]), zero_point, dtype, axis)
+    output_dtype = np.uint8 if zero_point is None else zero_point.dtype
+    produced = params(at(output[1]), zero_point, output_dtype, axis)
 
     first = op in _SPATIAL and not last
     if first:

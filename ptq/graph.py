@@ -78,6 +78,19 @@ def consumers(value: Value) -> list[Node]:
     return list(dict.fromkeys(use.node for use in value.uses()))
 
 
+def reads(node: Node) -> list[Value]:
+    """The values that the node reads, those that its sub-graphs capture included, each once."""
+    found = dict.fromkeys(value for value in node.inputs if value is not None)
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            inner = attribute.value
+            own = {*inner.inputs, *inner.initializers.values()}
+            own.update(value for inside in inner for value in inside.outputs)
+            captured = (v for inside in inner for v in reads(inside) if v not in own)
+            found.update(dict.fromkeys(captured))
+    return list(found)
+
+
 class Graph:
     """One model, open for reading and rewriting; names of inputs, outputs and surviving tensors stay."""
 
@@ -325,23 +338,18 @@ class Graph:
     def extracted(
         self, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str]
     ) -> Graph:
-        """A model of some of the nodes alone, with the given values as its inputs and outputs."""
-        chosen = {node.name for node in nodes}
-        part = self.copy()
-        values = {name_of(v): v for v in part._values()}
-        graph = part._graph
-        graph.outputs.clear()
-        graph.outputs.extend(values[name] for name in outputs)
-        kept = [ir.Value(name=n, type=values[n].type, shape=values[n].shape) for n in inputs]
-        for fresh in kept:
-            part.redirect(values[name_of(fresh)], fresh)
-        graph.inputs.clear()
-        for node in reversed(list(graph)):
-            if node.name not in chosen:
-                graph.remove(node, safe=True)
-        graph.inputs.extend(kept)
-        part.sweep()
-        return part
+        """A model of some of the nodes alone, in the order given, with these values going in and out."""
+        values = {v.name: v for node in nodes for v in (*reads(node), *node.outputs)}
+        proto = onnx.ModelProto(ir_version=self._model.ir_version or 8)
+        for domain, version in self._graph.opset_imports.items():
+            proto.opset_import.add(domain=domain, version=version)
+        proto.graph.name = "part"
+        proto.graph.node.extend(ir.to_proto(node) for node in nodes)
+        proto.graph.input.extend(ir.to_proto(values[name]) for name in inputs)
+        proto.graph.output.extend(ir.to_proto(values[name]) for name in outputs)
+        initializers = (v.const_value for v in values.values() if v.is_initializer())
+        proto.graph.initializer.extend(ir.to_proto(t) for t in initializers if t is not None)
+        return Graph(ir.from_proto(proto))
 
     def free_shapes(self) -> Graph:
         """The same graph with nothing said of its tensors' shapes, for feeds of other ones."""
@@ -366,8 +374,9 @@ class Graph:
                 lambda proto: onnx.version_converter.convert_version(proto, version)
             )
         except (RuntimeError, onnx.checker.ValidationError, ModelError) as error:
+            reason = first_line(error).rpartition(" failed: ")[2]  # drops the converter's own place
             raise ModelError(
-                f"opset {self.opset} cannot be raised to {version}: {first_line(error)}"
+                f"opset {self.opset} cannot be raised to {version} ({reason}); export a newer opset"
             ) from error
 
     def with_shapes(self) -> Graph:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ptq.eligible import Eligible, Integer
-from ptq.graph import Value, consumers, name_of
+from ptq.graph import Node, Value, constant, consumers, name_of
 from ptq.ops import Fixed, Output, Role
 from ptq.targets import Target
 
@@ -42,6 +42,7 @@ class Groups:
     values: dict[str, Value] = field(default_factory=dict)
     conflicts: dict[str, str] = field(default_factory=dict)
     _parent: dict[str, str] = field(default_factory=dict)
+    _together: dict[str, list[str]] = field(default_factory=dict)
     _observed: set[str] = field(default_factory=set)
     _fixed: dict[str, tuple[str, Fixed]] = field(default_factory=dict)
     _reciprocal: set[str] = field(default_factory=set)
@@ -51,7 +52,8 @@ class Groups:
         """Take a tensor in, alone in its group until it is joined."""
         name = name_of(value)
         self.values.setdefault(name, value)
-        self._parent.setdefault(name, name)
+        if name not in self._parent:
+            self._parent[name], self._together[name] = name, [name]
         return name
 
     def root(self, name: str) -> str:
@@ -64,7 +66,14 @@ class Groups:
     def join(self, leader: str, follower: str, via: str) -> None:
         """Let ``follower`` share the parameters of ``leader``, because of the node ``via``."""
         self._via.setdefault(follower, f"{leader}, through {via}")
-        self._parent[self.root(follower)] = self.root(leader)
+        lost, kept = self.root(follower), self.root(leader)
+        if lost != kept:
+            self._parent[lost] = kept
+            self._together[kept] += self._together.pop(lost)
+
+    def together(self, name: str) -> list[str]:
+        """The tensors of the tensor's group."""
+        return self._together[self.root(name)]
 
     def fixed(self, name: str) -> Fixed | None:
         """The parameters that a specification prescribes for the tensor's group."""
@@ -108,7 +117,7 @@ def scale_groups(fate: Eligible, target: Target) -> Groups:
         _add_outputs(groups, integer, target, fate)
     for integer in fate.integers.values():
         if target.output(integer.spec) is Output.ONE_GROUP:
-            _join_inputs(groups, integer, target)
+            _join_inputs(groups, integer, target, fate)
     return groups
 
 
@@ -136,11 +145,12 @@ def _add_outputs(groups: Groups, integer: Integer, target: Target, fate: Eligibl
                 groups._reciprocal.add(name)
 
 
-def _join_inputs(groups: Groups, integer: Integer, target: Target) -> None:
+def _join_inputs(groups: Groups, integer: Integer, target: Target, fate: Eligible) -> None:
     """A Concat: all inputs where the target demands it, else those that nobody else reads.
 
     Sharing costs an input with other readers its own resolution; one that only the Concat reads is
-    spared a second rounding.
+    spared a second rounding. An activation that shared a range with what is not bounded as it is could
+    not be folded.
     """
     node = integer.node
     assert node.name
@@ -153,10 +163,50 @@ def _join_inputs(groups: Groups, integer: Integer, target: Target) -> None:
             f"its inputs must share a scale, but that of {which} is prescribed"
         )
         return
-    for value in inputs:
-        name = name_of(value)
-        sole = consumers(value) == [node] and not value.is_graph_output()
-        if target.specified or (sole and not groups.reciprocal(name)):
-            groups.join(output, name, node.name)
-        else:
-            groups._observed.add(output)
+    names = [name_of(value) for value in inputs]
+    if target.specified:
+        sharing = names
+    else:
+        sharing = [name for name in names if _read_by_nobody_else(groups, name, node, fate)]
+        activations = {name: _activations(groups, name, fate) for name in sharing}
+        if len(set(activations.values())) > 1:
+            sharing = [name for name in sharing if not activations[name]]
+    if len(sharing) < len(names):
+        groups._observed.add(output)
+    for name in sharing:
+        groups.join(output, name, node.name)
+
+
+def _read_by_nobody_else(groups: Groups, name: str, node: Node, fate: Eligible) -> bool:
+    """Whether all that reads the tensor, or another of its group, is the node or within the group."""
+    if groups.reciprocal(name):
+        return False
+    values = [groups.values[member] for member in groups.together(name)]
+    return all(
+        not value.is_graph_output()
+        and all(
+            reader is node or _passes_on(groups, name, reader, fate) for reader in consumers(value)
+        )
+        for value in values
+    )
+
+
+def _passes_on(groups: Groups, name: str, reader: Node, fate: Eligible) -> bool:
+    """Whether the reader is a folded activation or a movement that stays within the tensor's group."""
+    integer = fate.integers.get(reader.name or "")
+    if integer is None or not (
+        reader.name in fate.fused or integer.spec.output is Output.SAME_AS_INPUT
+    ):
+        return False
+    return groups.root(name_of(reader.outputs[0])) == groups.root(name)
+
+
+def _activations(groups: Groups, name: str, fate: Eligible) -> frozenset[str]:
+    """How the fused activations that put out the tensor's group are bounded."""
+    bounds = set()
+    for member in groups.together(name):
+        producer = groups.values[member].producer()
+        if producer is not None and producer.name in fate.fused:
+            limits = [constant(value) for value in producer.inputs[1:]]
+            bounds.add(f"{producer.op_type}{[None if b is None else b.item() for b in limits]}")
+    return frozenset(bounds)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ptq.graph import Graph, Node, Value, consumers, name_of, operator
+from ptq.graph import Graph, Node, Value, name_of, operator, reads
 
 QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
 
@@ -46,20 +46,30 @@ def islands(graph: Graph, nodes: list[Node]) -> list[Island]:
         return node
 
     for node in nodes:
-        for value in node.inputs:
-            before = value.producer() if value is not None else None
+        for value in reads(node):
+            before = value.producer()
             if before is not None and before in chosen and level[before] == level[node]:
                 root[find(node)] = find(before)
     groups: dict[Node, list[Node]] = {}
     for node in nodes:
         groups.setdefault(find(node), []).append(node)
-    return [_cut(graph, members) for members in groups.values()]
+    readers = _readers(graph)
+    return [_cut(graph, members, readers) for members in groups.values()]
+
+
+def _readers(graph: Graph) -> dict[Value, list[Node]]:
+    """The nodes of the main graph that read each value, themselves or in a sub-graph, in order."""
+    readers: dict[Value, list[Node]] = {}
+    for node in graph.nodes:
+        for value in reads(node):
+            readers.setdefault(value, []).append(node)
+    return readers
 
 
 def _levels(graph: Graph, chosen: set[Node]) -> dict[Node, int]:
     level: dict[Node, int] = {}
     for node in graph.nodes:
-        before = [v.producer() for v in node.inputs if v is not None]
+        before = [value.producer() for value in reads(node)]
         steps = [
             level[p]
             + (0 if p in chosen and node in chosen else int((p in chosen) != (node in chosen)))
@@ -70,29 +80,27 @@ def _levels(graph: Graph, chosen: set[Node]) -> dict[Node, int]:
     return level
 
 
-def _cut(graph: Graph, members: list[Node]) -> Island:
-    inside = dict.fromkeys(members)
-    for node in members:
-        for value in node.inputs:
-            before = value.producer() if value is not None else None
-            if before is not None and operator(before) == "DequantizeLinear":
-                inside.setdefault(before)
+def _cut(graph: Graph, members: list[Node], readers: Mapping[Value, list[Node]]) -> Island:
+    producers = [value.producer() for node in members for value in reads(node)]
+    dequantizers = dict.fromkeys(
+        node for node in producers if node is not None and operator(node) == "DequantizeLinear"
+    )
+    quantizers: dict[Node, None] = {}
     shores: list[Value] = []
-    for node in members:
-        for value in node.outputs:
-            readers = [n for n in consumers(value) if n not in inside]
-            for reader in readers:
-                if operator(reader) == "QuantizeLinear":
-                    inside.setdefault(reader)
-                    shores.append(reader.outputs[0])
-            others = [n for n in readers if operator(n) != "QuantizeLinear"]
-            if others or value.is_graph_output():
-                shores.append(value)
+    own = set(members)
+    for value in (value for node in members for value in node.outputs):
+        outside = [node for node in readers.get(value, ()) if node not in own]
+        leaving = [node for node in outside if operator(node) == "QuantizeLinear"]
+        quantizers.update(dict.fromkeys(leaving))
+        shores += [node.outputs[0] for node in leaving]
+        if len(leaving) < len(outside) or value.is_graph_output():
+            shores.append(value)
+    inside = [*dequantizers, *members, *quantizers]
     made = {v for node in inside for v in node.outputs}
     inputs = dict.fromkeys(
         name_of(v)
         for node in inside
-        for v in _reads(node)
+        for v in reads(node)
         if v not in made and not v.is_initializer()
     )
     outputs = dict.fromkeys(name_of(v) for v in shores)
@@ -100,11 +108,7 @@ def _cut(graph: Graph, members: list[Node]) -> Island:
     return Island(
         name=members[0].name,
         ops=tuple(operator(node) for node in members),
-        graph=graph.extracted(list(inside), list(inputs), list(outputs)),
+        graph=graph.extracted(inside, list(inputs), list(outputs)),
         inputs=tuple(inputs),
         outputs=tuple(outputs),
     )
-
-
-def _reads(node: Node) -> Iterable[Value]:
-    return (value for value in node.inputs if value is not None)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.types import QuantParams
+
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
@@ -40,6 +42,16 @@ def weight_last(op: str, weight: NDArray[Any], group: int) -> NDArray[Any]:
             group * per_group, inputs // group, *weight.shape[2:]
         )
     return np.ascontiguousarray(np.moveaxis(weight, 1, -1))
+
+
+def weight_params_last(op: str, params: QuantParams, group: int) -> QuantParams:
+    """A convolution's weight parameters along O; the groups of a transposed one share theirs."""
+    if params.axis is None:
+        return params
+    repeats = group if op == "ConvTranspose" else 1
+    return QuantParams(
+        np.tile(params.scale, repeats), np.tile(params.zero_point, repeats), params.qtype, 0
+    )
 
 
 def axis_last(axis: int, rank: int) -> int:

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from ptq.eligible import Integer
 from ptq.graph import Value, attributes, constant
-from ptq.observers.affine import symmetric
+from ptq.observers.affine import SCALE_FLOOR, symmetric
 from ptq.ops import Role
 from ptq.plan import Why
-from ptq.types import INT32, QuantParams, QType
+from ptq.types import INT32, QType, QuantParams
 
 Scaled = tuple[QuantParams, Why]
+
+BIAS_BITS = 24  # what float32, in which runtimes rescale, resolves
 
 
 def operands(
@@ -40,7 +42,9 @@ def operands(
     if weight is not None:
         axis = None if per_tensor else _channel_axis(integer, weight.value)
         params, why = _weight(_array(weight.value), qtype, axis)
-        if bias is not None:
+        if bias is not None and not _array(weight.value).any():
+            params, why = _for_bias_alone(params, activations[0], _array(bias.value))
+        elif bias is not None:
             room = _room(_array(weight.value), params)
             widened = _widened(params, activations[0], _array(bias.value), room)
             if widened is not None:
@@ -78,6 +82,14 @@ def _weight(array: NDArray[Any], qtype: QType, axis: int | None) -> Scaled:
     threshold = np.abs(array.astype(np.float64)).max(axis=others)
     detail = "largest magnitude" + ("" if axis is None else " a channel")
     return symmetric(threshold, qtype, axis), Why("observed", detail)
+
+
+def _for_bias_alone(weight: QuantParams, first: QuantParams, bias: NDArray[Any]) -> Scaled:
+    """The scale of a weight of zeros: it says nothing by itself, but the bias is counted in it."""
+    step = float(np.abs(bias).max()) / 2**BIAS_BITS
+    scale = np.full(weight.scale.shape, max(step / float(first.scale), SCALE_FLOOR), np.float32)
+    params = QuantParams(scale, weight.zero_point, weight.qtype, weight.axis)
+    return params, Why("derived", "weight of zeros: the bias alone")
 
 
 def _room(weight: NDArray[Any], params: QuantParams) -> int:

@@ -153,7 +153,6 @@ OPS: Mapping[str, OpSpec] = _table(
         "Gemm",
         (_X, _W, _B),
         FIRST,
-        two_activations=True,
         qlinear=QLinear(_MS + "QGemm", "0 1 2= y"),
         litert="FULLY_CONNECTED",
     ),
@@ -258,6 +257,10 @@ OPS: Mapping[str, OpSpec] = _table(
     _move("Unsqueeze", "RESHAPE", n=1),
     _move("Transpose", "TRANSPOSE"),
     _move("Gather", "GATHER", n=1),
+    _move("Slice", "SLICE", n=4),
+    _move("Expand", None, n=1),
+    _move("DepthToSpace", "DEPTH_TO_SPACE"),
+    _move("SpaceToDepth", "SPACE_TO_DEPTH"),
     _move("Identity", None, FOLLOWS),
     OpSpec("Shape", (_X,), Output.NONE, FIRST, qlinear=PASSES, litert="SHAPE"),
 )
@@ -267,6 +270,7 @@ MOVED_TO_INPUTS: Mapping[str, Mapping[int, str]] = {
     "Pad": {1: "pads", 2: "value", 3: "axes"},
     "ReduceMean": {1: "axes"},
     "Reshape": {1: "shape"},
+    "Slice": {1: "starts", 2: "ends", 3: "axes", 4: "steps"},
     "Squeeze": {1: "axes"},
     "Unsqueeze": {1: "axes"},
 }

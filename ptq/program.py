@@ -170,9 +170,8 @@ class _Reader:
 
     def _on_integers(self, node: Node) -> bool:
         """An operator that stands on integers itself, in a QOperator graph."""
-        spec = OPS[operator(node)]
-        first = node.inputs[0]
-        if first is None or name_of(first) not in self.params:
+        spec, first = OPS.get(operator(node)), node.inputs[0]
+        if spec is None or first is None or name_of(first) not in self.params:
             return False
         meaning = self.params[name_of(first)]
         if not (spec.qlinear is PASSES or spec.activation):

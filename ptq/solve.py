@@ -209,7 +209,10 @@ def _solve_activation(draft: _Draft, integer: Integer) -> None:
     lo, hi = _bounds(integer)
     step, zero = float(params.scale), int(params.zero_point)
     lowest, highest = step * (params.qtype.lo - zero), step * (params.qtype.hi - zero)
-    if lo <= 0 <= hi and lowest >= lo - step / 2 and highest <= hi + step / 2:
+    half = step * (
+        0.5 + 1e-4
+    )  # [-1, 1] in 255 steps puts both ends half a step out, but for rounding
+    if lo <= 0 <= hi and lowest >= lo - half and highest <= hi + half:
         draft.folded[name] = producer
         before = name_of(integer.values(Role.ACTIVATION)[0])
         del draft.tensors[before], draft.why[before]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ptq.errors import UsageError
 from ptq.ops import Fixed, OpSpec, Output, Role
@@ -17,10 +17,14 @@ class Target:
     Attributes:
         name: As ``--target`` takes it.
         activation: Integer type of activations.
-        weight: Integer type of weights, symmetric.
+        weight: Integer type of weights.
         arithmetic: The arithmetic that its runtime computes in, by default.
         specified: LiteRT's specification holds: fixed output parameters and same-scale operators.
         source: Where the row's facts come from.
+        symmetric: n where activations have zero point 0 and S = threshold / n; None where they have both freely.
+        weight_zero_point: Weights have a zero point of their own; else it is the middle of their type.
+        per_channel: A weight may have one scale an output channel.
+        backward: Operators whose input takes the output's range (BackwardCalibration), so that S_x = S_y.
     """
 
     name: str
@@ -29,6 +33,10 @@ class Target:
     arithmetic: str
     specified: bool
     source: str
+    symmetric: int | None = None
+    weight_zero_point: bool = False
+    per_channel: bool = True
+    backward: frozenset[str] = field(default=frozenset())
 
     def quantizes(self, spec: OpSpec) -> bool:
         """Whether the runtime gains from integers there: it has a kernel, or weights to store."""
@@ -66,6 +74,36 @@ TARGETS: Mapping[str, Target] = {
             "litert",
             specified=True,
             source="LiteRT 8-bit quantization specification",
+        ),
+        Target(
+            "tpu-mlir",
+            INT8,
+            INT8_WEIGHT,  # threshold / 127
+            "tpu-mlir",
+            specified=False,
+            source="TPU-MLIR developer manual",
+            symmetric=128,
+            # ForwardCalibration, S_y from S_x, is what the rows of movements say for every target
+            backward=frozenset(["Clip", "LeakyRelu", "MaxPool", "PRelu", "Relu"]),
+        ),
+        Target(
+            "gemmlowp",
+            UINT8,
+            UINT8,
+            "gemmlowp",
+            specified=True,  # the uint8 scheme that LiteRT's specification has grown from
+            source="gemmlowp, doc/quantization.md",
+            weight_zero_point=True,
+            per_channel=False,
+        ),
+        Target(
+            "tensorrt",
+            INT8,
+            INT8_WEIGHT,
+            "ort",
+            specified=False,
+            source="TensorRT's explicit quantization: Q/DQ nodes, int8, zero point 0",
+            symmetric=127,
         ),
     )
 }

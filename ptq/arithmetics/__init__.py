@@ -3,12 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from ptq.arithmetics import litert, ort
+from ptq.arithmetics import (
+    fixed_point,
+    gemmlowp,
+    litert,
+    ort,
+    ort_avx2,
+    tflite_micro,
+    tpu_mlir,
+)
 from ptq.arithmetics.site import Maker
 from ptq.errors import UsageError
 
-ARITHMETICS: Mapping[str, Mapping[str, Maker]] = {"ort": ort.KERNELS, "litert": litert.KERNELS}
+
+@dataclass(frozen=True, eq=False)
+class Arithmetic:
+    """One row.
+
+    Attributes:
+        name: As ``--arithmetic`` takes it.
+        kernels: What prepares the kernel of each operator; an operator that is missing cannot be run.
+        equals: Whose bytes it gives, or how far it is from being tied to a runtime.
+        source: Where its rules come from.
+    """
+
+    name: str
+    kernels: Mapping[str, Maker]
+    equals: str
+    source: str
+
+
+ROWS: tuple[Arithmetic, ...] = (
+    Arithmetic(
+        "ort",
+        ort.KERNELS,
+        "ONNX Runtime 1.31.1 on x86-64 with VNNI, bit for bit",
+        "experiments with its QLinear kernels",
+    ),
+    Arithmetic(
+        "ort-avx2",
+        ort_avx2.KERNELS,
+        "ONNX Runtime 1.31.1 on x86-64 with AVX2 and no VNNI, bit for bit",
+        "experiments with its QLinear kernels on an emulated Haswell",
+    ),
+    Arithmetic(
+        "litert",
+        litert.KERNELS,
+        "LiteRT 2.3.0's reference kernels, bit for bit",
+        "LiteRT 8-bit quantization specification; experiments",
+    ),
+    Arithmetic(
+        "tflite-micro",
+        tflite_micro.KERNELS,
+        "tflite-micro 0.dev20261023182759, bit for bit",
+        "experiments, where it differs from LiteRT",
+    ),
+    Arithmetic(
+        "gemmlowp",
+        gemmlowp.KERNELS,
+        "the uint8 paradigm as published",
+        "Jacob et al. 2018, sections 2.2-2.4; gemmlowp, doc/quantization.md",
+    ),
+    Arithmetic(
+        "tpu-mlir",
+        tpu_mlir.KERNELS,
+        "the published derivations, 32-bit multipliers",
+        "TPU-MLIR developer manual, chapter Quantization",
+    ),
+    Arithmetic(
+        "tpu-mlir-8",
+        tpu_mlir.KERNELS_8,
+        "the published derivations, 8-bit multipliers",
+        "TPU-MLIR developer manual, chapter Quantization",
+    ),
+    Arithmetic(
+        "fixed-point",
+        fixed_point.KERNELS,
+        "scale alignment as published",
+        "D. Corvoysier, Aligning quantization scales, 2023",
+    ),
+)
+
+ARITHMETICS: Mapping[str, Mapping[str, Maker]] = {row.name: row.kernels for row in ROWS}
 """Kernels by operator, by arithmetic; a pair that is missing cannot be run."""
 
 

@@ -28,7 +28,14 @@ from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.errors import UnsupportedError
 from ptq.kernels.fixedpoint import Int64, rescale
 from ptq.kernels.float32 import round_half_away
-from ptq.kernels.lookup import Function, PairFunction, lookup, lookup_pairs, tabulate, tabulate_pairs
+from ptq.kernels.lookup import (
+    Function,
+    PairFunction,
+    lookup,
+    lookup_pairs,
+    tabulate,
+    tabulate_pairs,
+)
 from ptq.types import FloatArray, IntArray, QuantParams
 
 _HEADROOM = 20
@@ -65,7 +72,8 @@ def saturated(site: Site, value: NDArray[Any]) -> IntArray:
     """The zero point added, clamped to the output's bounds."""
     y = result(site)
     lo, hi = bounds(site)
-    return np.clip(value + int(y.zero_point), lo, hi).astype(y.qtype.dtype)
+    q: IntArray = np.clip(value + int(y.zero_point), lo, hi).astype(y.qtype.dtype)
+    return q
 
 
 def mapped(site: Site, function: Function) -> Kernel:
@@ -83,9 +91,7 @@ def paired(site: Site, function: PairFunction) -> Kernel:
         return saturated(site, function(qa - int(a.zero_point), qb - int(b.zero_point)))
 
     table = tabulate_pairs(centred, a.qtype, b.qtype)
-    return lambda inputs: lookup_pairs(
-        table, required(site, inputs, 0), required(site, inputs, 1)
-    )
+    return lambda inputs: lookup_pairs(table, required(site, inputs, 0), required(site, inputs, 1))
 
 
 def _sum(sign: int) -> Maker:
@@ -174,14 +180,14 @@ def _tanhf() -> Callable[[FloatArray], FloatArray]:
 
 def _logistic(x: FloatArray) -> FloatArray:
     """1 / (1 + expf(−x)) in float32; float64 exp, rounded, is the C library's expf."""
-    exponential = np.exp(-x.astype(np.float64)).astype(np.float32)
+    # Below −88.7 the exponential is infinite in float32, and the result zero.
+    with np.errstate(over="ignore"):
+        exponential = np.exp(-x.astype(np.float64)).astype(np.float32)
     value: FloatArray = np.float32(1) / (np.float32(1) + exponential)
     return value
 
 
-def _by_function(
-    function: Callable[[FloatArray], FloatArray], scale: float, lowest: bool
-) -> Maker:
+def _by_function(function: Callable[[FloatArray], FloatArray], scale: float, lowest: bool) -> Maker:
     """A table of a real function whose output scale LiteRT's specification fixes."""
 
     def make(site: Site) -> Kernel:

@@ -30,8 +30,8 @@ Exact = Callable[[NDArray[np.int64], NDArray[np.intp]], NDArray[Any]]
 
 
 def gemmlowp_finish(site: Site, real: float | NDArray[np.float64]) -> Finish:
-    """zo + MBQM(acc, real[c]), clamped; ``real`` per tensor or per channel."""
-    multiplier, shift = quantize_multiplier(real)
+    """Zo + MBQM(acc, real[c]), clamped; ``real`` per tensor or per channel."""
+    multiplier, shift = quantize_multiplier(_per_tensor_or_channel(real))
     effective = np.ldexp(multiplier.astype(np.float64), (shift - 31).astype(np.int32))
     window = np.ldexp(0.5, np.minimum(shift, 0).astype(np.int32))
 
@@ -44,13 +44,19 @@ def gemmlowp_finish(site: Site, real: float | NDArray[np.float64]) -> Finish:
 
 
 def real_finish(site: Site, real: float | NDArray[np.float64]) -> Finish:
-    """zo + round_half_away(acc · real[c]) in float64, clamped; ``real`` per tensor or per channel."""
-    effective = np.asarray(real, np.float64)
+    """Zo + round_half_away(acc · real[c]) in float64, clamped; ``real`` per tensor or per channel."""
+    effective = _per_tensor_or_channel(real)
 
     def exact(acc: NDArray[np.int64], channel: NDArray[np.intp]) -> NDArray[Any]:
         return round_half_away(acc * (effective[channel] if effective.ndim else effective))
 
     return _finish(site, effective, np.zeros_like(effective), exact)
+
+
+def _per_tensor_or_channel(real: float | NDArray[np.float64]) -> NDArray[np.float64]:
+    """One number 0-d, so that a slice of the channels does not index it."""
+    each = np.asarray(real, np.float64)
+    return each.reshape(()) if each.size == 1 else each
 
 
 def _finish(

@@ -24,6 +24,7 @@ from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.kernels import shape as move
 from ptq.kernels.fixedpoint import Int64
 from ptq.kernels.float32 import round_half_away
+from ptq.types import IntArray
 
 _ONE = 1024
 
@@ -54,7 +55,8 @@ def _bilinear(site: Site) -> Kernel:
         value = (_ONE - dy) * ((_ONE - dx) * top[:, :, x0] + dx * top[:, :, x1])
         value += dy * ((_ONE - dx) * bottom[:, :, x0] + dx * bottom[:, :, x1])
         rounded = (np.abs(value) + (1 << 19)) >> 20
-        return (np.sign(value) * rounded).astype(q.dtype)
+        resized: IntArray = (np.sign(value) * rounded).astype(q.dtype)
+        return resized
 
     return kernel
 
@@ -68,7 +70,8 @@ def _nearest_of(size: int, out: int, aligned: bool, half_pixel: bool) -> NDArray
     offset = np.float32(0.5 if half_pixel else 0.0)
     position = (np.arange(out, dtype=np.float32) + offset) * step
     whole = round_half_away(position) if aligned else np.floor(position)
-    return np.clip(whole, 0, size - 1).astype(np.int64)
+    position_of: NDArray[np.int64] = np.clip(whole, 0, size - 1).astype(np.int64)
+    return position_of
 
 
 def _nearest(site: Site) -> Kernel:

@@ -37,9 +37,7 @@ _INT16_MAX = 2**15 - 1
 def _prelu(site: Site) -> Kernel:
     x, slope, y = activation(site, 0), activation(site, 1), result(site)
     identity, below = x.scale / y.scale, (x.scale * slope.scale) / y.scale
-    return paired(
-        site, lambda q, a: np.where(q >= 0, rescale(q, identity), rescale(q * a, below))
-    )
+    return paired(site, lambda q, a: np.where(q >= 0, rescale(q, identity), rescale(q * a, below)))
 
 
 def _int16(x: Int64) -> Int64:

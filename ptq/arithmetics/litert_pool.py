@@ -39,7 +39,8 @@ def _average_pool(site: Site) -> Kernel:
         half = n // 2
         # |Σ| + n/2 over n, floored, is the truncating division of either sign.
         mean = np.sign(sums) * ((np.abs(sums.astype(np.int64)) + half) // n)
-        return np.clip(mean, *lo_hi).astype(q.dtype)
+        rounded: NDArray[Any] = np.clip(mean, *lo_hi).astype(q.dtype)
+        return rounded
 
     return kernel
 

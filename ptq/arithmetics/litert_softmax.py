@@ -55,7 +55,7 @@ class Scaling:
 
 
 def exponentials(scaling: Scaling, difference: Int64) -> Int64:
-    """exp of each difference in Q0.31, 0 below the least."""
+    """Exp of each difference in Q0.31, 0 below the least."""
     inside = np.maximum(difference, scaling.least)
     return np.where(difference >= scaling.least, exp_of_negative(scaling(inside)), 0)
 
@@ -73,7 +73,8 @@ def _softmax(site: Site) -> Kernel:
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = required(site, inputs, 0).astype(np.int16)
         below = q.max(axis=axis, keepdims=True) - q
-        total = parts[below].sum(axis=axis, keepdims=True)
+        # From 4096 on the sum can leave int32; every share is below half a step long before.
+        total = np.minimum(parts[below].sum(axis=axis, keepdims=True), INT32_MAX)
         inverse, over_one = reciprocal(total, _SUM_BITS)
         exponent = np.minimum(over_one + 31 - 8, 62)
         share = divide_by_power_of_two(doubling_high_mul(table[below], inverse), exponent)
@@ -96,7 +97,8 @@ def _log_softmax(site: Site) -> Kernel:
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = required(site, inputs, 0).astype(np.int16)
         below = q.max(axis=axis, keepdims=True) - q
-        logarithm = log_of_one_and_more(parts[below].sum(axis=axis, keepdims=True))
+        total = np.minimum(parts[below].sum(axis=axis, keepdims=True), INT32_MAX)
+        logarithm = log_of_one_and_more(total)
         # Differences down to here keep the logarithm of the share within Q5.26.
         least = np.maximum(scaling.least - 1, multiply(logarithm + INT32_MIN, *back))
         share = divide_by_power_of_two(scaled[below] - logarithm, 31 - _INPUT_BITS - 4)

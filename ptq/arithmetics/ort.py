@@ -27,11 +27,14 @@ def scaled(site: Site, scale: FloatArray) -> Finish:
     """The finish of QLinearConv, QLinearMatMul and QGemm: float32 scale, per tensor or per channel."""
     y = result(site)
     zero_point, dtype = int(y.zero_point), y.qtype.dtype
+    if scale.size == 1:
+        scale = scale.reshape(())
     lo, hi = (np.float32(bound - zero_point) for bound in bounds(site))
     offset = np.float32(zero_point)
 
     def finish(acc: Accumulator, channels: slice) -> IntArray:
-        value = np.multiply(acc, scale[channels] if scale.ndim else scale, dtype=np.float32)
+        value = acc.astype(np.float32, copy=False)
+        np.multiply(value, scale[channels] if scale.ndim else scale, out=value)
         np.clip(value, lo, hi, out=value)
         np.rint(value, out=value)
         value += offset

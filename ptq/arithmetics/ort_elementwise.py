@@ -65,7 +65,8 @@ def _horner(x: FloatArray, coefficients: tuple[float, ...]) -> FloatArray:
 def _saturated(site: Site, value: NDArray[Any]) -> IntArray:
     """Half to even of what already holds the zero point."""
     lo, hi = bounds(site)
-    return np.rint(np.clip(value, lo, hi)).astype(result(site).qtype.dtype)
+    q: IntArray = np.rint(np.clip(value, lo, hi)).astype(result(site).qtype.dtype)
+    return q
 
 
 def real_table(site: Site, function: Real, index: int = 0) -> IntArray:
@@ -157,9 +158,7 @@ def _mul(site: Site) -> Kernel:
         return _saturated(site, exact * ratio + offset)
 
     table = tabulate_pairs(scaled, a.qtype, b.qtype)
-    return lambda inputs: lookup_pairs(
-        table, required(site, inputs, 0), required(site, inputs, 1)
-    )
+    return lambda inputs: lookup_pairs(table, required(site, inputs, 0), required(site, inputs, 1))
 
 
 def _concat(site: Site) -> Kernel:

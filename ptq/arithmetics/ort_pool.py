@@ -2,12 +2,14 @@
 
 QLinearAveragePool:        d = sx · (x − zx), added one by one in the window's order, in float32
                            q = rne(float32((Σd / n) / sy) + zy)               the zero point before rounding
+                           n the window's taps inside the image, or with count_include_pad all of them
 QLinearGlobalAveragePool:  s = sx / (sy · n);  q = rne(clamp(float32(Σx − n·zx) · s)) + zy          after it
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.kernels.lookup import lookup, tabulate
 from ptq.kernels.pool import sequential_window_sum
 from ptq.kernels.reduce import axis_sums
+from ptq.types import IntArray
 
 
 def _average_pool(site: Site) -> Kernel:
@@ -26,14 +29,17 @@ def _average_pool(site: Site) -> Kernel:
     lo, hi = bounds(site)
     window = pool_window(site)
     counted = bool(site.attrs.get("count_include_pad", 0))
+    taps = prod(window["kernel_shape"])
     reals = tabulate(x.dequantize, x.qtype)
     offset = y.zero_point.astype(np.float32)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         values = lookup(reals, required(site, inputs, 0))
-        sums, counts = sequential_window_sum(values, count_include_pad=counted, **window)
-        q = sums / counts.astype(np.float32) / y.scale + offset
-        return np.clip(np.rint(q), lo, hi).astype(y.qtype.dtype)
+        sums, inside = sequential_window_sum(values, **window)
+        count = np.float32(taps) if counted else inside.astype(np.float32)
+        q = sums / count / y.scale + offset
+        rounded: IntArray = np.clip(np.rint(q), lo, hi).astype(y.qtype.dtype)
+        return rounded
 
     return kernel
 

@@ -26,6 +26,13 @@ def _constant_weight(site: Site) -> NDArray[Any]:
     return w
 
 
+def _constant_bias(site: Site) -> NDArray[Any] | None:
+    bias = constant(site, 2)
+    if bias is None and len(site.inputs) > 2 and site.inputs[2] is not None:
+        raise UnsupportedError(f"{site.op} needs a constant bias; leave the node float")
+    return bias
+
+
 def _spatial(site: Site, rank: int) -> dict[str, Any]:
     """Attributes that Conv and ConvTranspose share, with ONNX's defaults."""
     return {
@@ -37,12 +44,21 @@ def _spatial(site: Site, rank: int) -> dict[str, Any]:
     }
 
 
+def _check_channels(site: Site, channels: int) -> None:
+    if weight(site).scale.size not in (1, channels):
+        raise UnsupportedError(
+            f"the weight of {site.op} has {weight(site).scale.size} scales for {channels} output "
+            "channels; give it one, or one a channel"
+        )
+
+
 def conv(site: Site, finish: Finish) -> Kernel:
     """A convolution of channels-last x with constant weights O·spatial·I."""
     w, x = _constant_weight(site), activation(site)
+    _check_channels(site, len(w))
     core = convolution(
         w,
-        constant(site, 2),
+        _constant_bias(site),
         x_qtype=x.qtype,
         x_zero_point=int(x.zero_point),
         w_zero_point=weight(site).zero_point,
@@ -54,14 +70,15 @@ def conv(site: Site, finish: Finish) -> Kernel:
 def conv_transpose(site: Site, finish: Finish) -> Kernel:
     """A transposed convolution of channels-last x with constant weights O·spatial·I."""
     w, x = _constant_weight(site), activation(site)
-    rank = w.ndim - 2
+    rank, params = w.ndim - 2, weight(site)
+    _check_channels(site, len(w))
     shape = site.attrs.get("output_shape")
     core = transposed_convolution(
         w,
-        constant(site, 2),
+        _constant_bias(site),
         x_qtype=x.qtype,
         x_zero_point=int(x.zero_point),
-        w_zero_point=weight(site).zero_point,
+        w_zero_point=params.zero_point,
         output_padding=tuple(site.attrs.get("output_padding", (0,) * rank)),
         output_shape=None if shape is None else tuple(shape),
         **_spatial(site, rank),
@@ -71,12 +88,10 @@ def conv_transpose(site: Site, finish: Finish) -> Kernel:
 
 def _row_bias(site: Site, columns: int) -> NDArray[Any] | None:
     """Gemm's C as one value a column."""
-    bias = constant(site, 2)
+    bias = _constant_bias(site)
     if bias is None:
-        if len(site.inputs) > 2 and site.inputs[2] is not None:
-            raise UnsupportedError("Gemm needs a constant C; leave the node float")
         return None
-    if bias.size not in (1, columns) or bias.shape[-1:] not in ((), (1,), (columns,)):
+    if bias.size != 1 and (bias.size != columns or bias.shape[-1] != columns):
         raise UnsupportedError(
             f"Gemm adds one C a column, not of shape {bias.shape}; leave the node float"
         )
@@ -113,10 +128,11 @@ def matmul(site: Site, finish: Finish) -> Kernel:
     return lambda inputs: core(required(site, inputs, 0), required(site, inputs, 1), finish)
 
 
-def _by_constant(
-    site: Site, b: NDArray[Any], bias: NDArray[Any] | None, finish: Finish
-) -> Kernel:
+def _by_constant(site: Site, b: NDArray[Any], bias: NDArray[Any] | None, finish: Finish) -> Kernel:
     left, right = activation(site), weight(site)
+    columns = 0 if site.attrs.get("transB", 0) else b.ndim - 1
+    if right.axis is not None and right.axis % b.ndim != columns:
+        raise UnsupportedError(f"the weight of {site.op} has a scale a row; give it one a column")
     core = product(
         b,
         bias,

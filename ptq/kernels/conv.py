@@ -1,6 +1,6 @@
 """What does a convolution accumulate? Channels last, exact, one tile after the other while it is in the cache.
 
-    acc[n, o…, m] = bias[m] + Σ w'[m, t…, i]·(x[n, o·stride − begin + t·dilation, i] − zero_point),   w' = w − w_zero_point
+    acc[n, o…, m] = bias[m] + Σ (w[m, t…, i] − w_zero_point)·(x[n, o·stride − begin + t·dilation, i] − zero_point)
 
 Padding stands for the real number 0 and so adds nothing. Three ways lead there: a 1×1 convolution is a matrix
 product as it stands, a depthwise one multiplies and adds tap by tap (`depthwise`), all others copy the windows
@@ -14,11 +14,10 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from ptq.errors import ModelError
-from ptq.kernels import exact, window
+from ptq.kernels import exact, patches, window
 from ptq.kernels.depthwise import depthwise
 from ptq.kernels.finish import Finish
 from ptq.kernels.matmul import rows_product
@@ -28,8 +27,8 @@ from ptq.types import IntArray, QType
 
 Convolution = Callable[[IntArray, Finish], IntArray]
 
-# Elements of a tile's largest buffer: 256 KiB of float32, a quarter of a common L2 cache.
-_TILE = 2**16
+# Elements of a tile's largest buffer: half a MiB of float32.
+_TILE = 2**17
 
 
 def convolution(
@@ -63,7 +62,9 @@ def convolution(
         ModelError: If shapes and attributes do not fit each other.
     """
     if len(w) % group:
-        raise ModelError(f"{len(w)} output channels do not divide into {group} groups; correct the node")
+        raise ModelError(
+            f"{len(w)} output channels do not divide into {group} groups; correct the node"
+        )
     kernel = w.shape[1:-1]
     wide = centred(w, w_zero_point)
     rank = len(kernel)
@@ -136,10 +137,10 @@ def _dense(
             n, band = divmod(i, bands)
             first, last = band * rows, min((band + 1) * rows, sizes[0])
             m = (last - first) * across
-            padded = pad(x[n], axes, first, last, plan.offset, zero_point)
-            windows = view(padded, axes, last - first, group)
-            columns = buffer("columns", (group, *windows.shape[1:-1], inner))
-            np.copyto(columns, windows)
+            padded = patches.pad(x[n], axes, first, last, plan.offset, zero_point)
+            seen = patches.windows(padded, axes, last - first, group)
+            columns = buffer("columns", seen.shape)
+            np.copyto(columns, seen)
             acc = buffer("acc", (m, outputs), accumulator)
             for g in range(group):
                 left = columns[g].reshape(m, taps * inner)
@@ -152,44 +153,6 @@ def _dense(
         return out.array
 
     return convolve
-
-
-def pad(
-    x: IntArray, axes: tuple[window.Axis, ...], first: int, last: int, offset: int, zero_point: int
-) -> NDArray[np.float32]:
-    """What the output rows [first, last) see of one image (spatial…, C): x − offset, padded, in float32."""
-    spans = (axes[0].inputs(first, last), *(axis.inputs(0, axis.outputs) for axis in axes[1:]))
-    shape = (*(stop - start for start, stop in spans), x.shape[-1])
-    padded = buffer("padded", shape)
-    source = tuple(axis.inside(span) for axis, span in zip(axes, spans, strict=True))
-    inside = tuple(
-        slice(part.start - start, part.stop - start)
-        for part, (start, _) in zip(source, spans, strict=True)
-    )
-    if any(part != slice(0, size) for part, size in zip(inside, shape[:-1], strict=True)):
-        padded.fill(zero_point - offset)
-    if offset:
-        np.subtract(x[source], np.float32(offset), out=padded[inside], dtype=np.float32)
-    else:
-        np.copyto(padded[inside], x[source])
-    return padded
-
-
-def view(padded: NDArray[np.float32], axes: tuple[window.Axis, ...], rows: int, group: int) -> Any:
-    """The windows of some output rows: (group, rows, outputs…, taps…, C / group), without a copy."""
-    *spatial, item = padded.strides
-    inner = padded.shape[-1] // group
-    return as_strided(
-        padded,
-        (group, rows, *(a.outputs for a in axes[1:]), *(a.kernel for a in axes), inner),
-        (
-            inner * item,
-            *(a.stride * s for a, s in zip(axes, spatial, strict=True)),
-            *(a.dilation * s for a, s in zip(axes, spatial, strict=True)),
-            item,
-        ),
-        writeable=False,
-    )
 
 
 def _check_channels(x: IntArray, channels: int) -> None:

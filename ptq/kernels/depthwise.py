@@ -16,13 +16,14 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from ptq.errors import ModelError
-from ptq.kernels import exact, window
+from ptq.kernels import exact, patches, window
 from ptq.kernels.finish import Finish
 from ptq.kernels.workers import Output, buffer, run, threads
 from ptq.types import IntArray, QType
 
-# Elements of a tile's accumulator, and of its repeated weights: together about 512 KiB of float32.
-_TILE = 2**16
+# Elements of a tile's accumulator, and of its repeated weights: half a MiB and one MiB of float32.
+_TILE = 2**17
+_WEIGHTS = 2**18
 
 
 def depthwise(
@@ -46,11 +47,19 @@ def depthwise(
     outputs, *kernel, _ = w.shape
     multiplier = outputs // channels
     plan = exact.plan(w.reshape(outputs, -1).T, bias, x_qtype.dtype, zero_point)
-    # Beyond float32 (more than 500 taps) float64 is exact: |w·x| < 2^17, so it takes 2^36 taps to reach 2^53.
+    # Beyond float32 (more than 250 taps) float64 is exact: |w·x| < 2^17, so it takes 2^36 taps to reach 2^53.
     real = np.dtype(np.float32 if plan.exact else np.float64)
     accumulator = np.dtype(np.float32 if plan.exact else np.int32)
-    taps = w.reshape(outputs, *(1,) * (2 - len(kernel)), *kernel).transpose(1, 2, 0).astype(real)
+    # One dimension is a column: repeated weights would have the length of the whole signal.
+    taps = w.reshape(outputs, *kernel, *(1,) * (2 - len(kernel))).transpose(1, 2, 0).astype(real)
     rest = plan.bias.astype(accumulator)
+    repeated: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
+
+    def repeat(c: slice, wide: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Weights and bias of some output channels as long as a row of outputs."""
+        shape = (*taps.shape[:2], wide, c.stop - c.start)
+        weights = np.broadcast_to(taps[:, :, None, c], shape).reshape(*shape[:2], -1)
+        return weights, np.tile(rest[c], wide)
 
     def convolve(x: IntArray, finish: Finish) -> IntArray:
         if x.shape[-1] != channels:
@@ -60,37 +69,40 @@ def depthwise(
         found = window.axes(x.shape[1:-1], kernel, **geometry)
         shape = (len(x), *(axis.outputs for axis in found), outputs)
         if x.ndim == 3:
-            x = x[:, None]
-            found = (window.Axis(1, 1, 1, 1, 0, 0, 1), *found)
+            x = x[:, :, None]
+            found = (*found, window.Axis(1, 1, 1, 1, 0, 0, 1))
         vertical, across = found
-        wide = across.outputs
-        # Channels in blocks whose repeated weights stay in the cache, then rows.
-        block = max(1, _TILE // (len(taps) * taps.shape[1] * wide * multiplier))
-        block = -(-channels // -(-channels // block))
+        high, wide = vertical.outputs, across.outputs
+        # All channels at once unless their repeated weights are too many for the cache; then some rows.
+        blocks = min(channels, -(-taps.size * wide // _WEIGHTS))
+        block = -(-channels // blocks)
         blocks = -(-channels // block)
-        rows = max(1, _TILE // (wide * block * multiplier))
-        rows = -(-vertical.outputs // -(-vertical.outputs // rows))
-        if len(x) * blocks < threads():
-            rows = min(rows, -(-vertical.outputs // threads()))
-        bands = -(-vertical.outputs // rows)
-        out = Output((len(x), vertical.outputs, wide, outputs))
+        share = max(1, threads() // (len(x) * blocks))
+        bands = min(high, max(share, -(-high * wide * block * multiplier // _TILE)))
+        rows = -(-high // bands)
+        bands = -(-high // rows)
+        if blocks == 1 and wide not in repeated:
+            repeated.clear()
+            repeated[wide] = repeat(slice(0, outputs), wide)
+        once = repeated.get(wide)
+        out = Output((len(x), high, wide, outputs))
 
         def tile(i: int) -> None:
             n, i = divmod(i, blocks * bands)
             number, band = divmod(i, bands)
             c = slice(number * block, min((number + 1) * block, channels))
             m = slice(c.start * multiplier, c.stop * multiplier)
-            first, last = band * rows, min((band + 1) * rows, vertical.outputs)
-            length = wide * (m.stop - m.start)
-            weights = buffer("weights", (*taps.shape[:2], wide, m.stop - m.start), real)
-            np.copyto(weights, taps[:, :, None, m])
-            seen = _seen(x[n, :, :, c], found, first, last, multiplier, plan, zero_point, real)
-            acc = buffer("acc", (last - first, length), real)
-            np.einsum("hijx,ijx->hx", seen, weights.reshape(*taps.shape[:2], length), out=acc)
-            if not plan.exact:
-                acc = acc.astype(np.int64).astype(np.int32)
-            acc += np.tile(rest[m], wide)
-            out[n, first:last, :, m] = finish(acc.reshape(last - first, wide, -1), m)
+            weights, added = once if once is not None and blocks == 1 else repeat(m, wide)
+            first, last = band * rows, min((band + 1) * rows, high)
+            image = x[n, :, :, c]
+            if multiplier > 1:
+                image = np.repeat(image, multiplier, -1)
+            seen = _seen(image, (vertical, across), first, last, plan, zero_point, real)
+            acc = buffer("acc", (last - first, weights.shape[-1]), real)
+            np.einsum("hijx,ijx->hx", seen, weights, out=acc)
+            total = acc if plan.exact else acc.astype(np.int64).astype(np.int32)
+            np.add(total, added, out=total)
+            out[n, first:last, :, m] = finish(total.reshape(last - first, wide, -1), m)
 
         run(tile, len(x) * blocks * bands)
         return out.array.reshape(shape)
@@ -100,46 +112,55 @@ def depthwise(
 
 def _seen(
     x: IntArray,
-    axes: tuple[window.Axis, ...],
+    axes: tuple[window.Axis, window.Axis],
     first: int,
     last: int,
-    multiplier: int,
     plan: exact.Sum,
     zero_point: int,
     real: np.dtype[Any],
 ) -> NDArray[Any]:
     """What each tap sees for the output rows [first, last): (rows, kh, kw, columns · channels)."""
     vertical, across = axes
-    top, bottom = span = vertical.inputs(first, last)
-    left, right = across.inputs(0, across.outputs)
-    step, wide, channels = across.stride, across.outputs, x.shape[-1]
-    # With stride 1 the taps of a row overlap in memory; otherwise each gets a row of its own.
-    copies = 1 if step == 1 else across.kernel
-    width = right - left if step == 1 else wide
-    padded = buffer("padded", (copies, bottom - top, width, channels, multiplier), real)
-    rows = vertical.inside(span)
-    edge = top < 0 or left < 0 or bottom > vertical.size or right > across.size
-    if edge:
-        padded.fill(zero_point - plan.offset)
-    for copy in range(copies):
-        start = left + copy * across.dilation
-        begin = -(min(start, 0) // step)
-        count = min(width, -(-(across.size - start) // step))
-        if count <= begin:
-            continue
-        columns = slice(start + begin * step, start + (count - 1) * step + 1, step)
-        target = padded[copy, rows.start - top : rows.stop - top, begin:count]
-        source = x[rows, columns, :, None]
-        if plan.offset:
-            np.subtract(source, real.type(plan.offset), out=target, dtype=real)
-        else:
-            np.copyto(target, source)
-    item = real.itemsize
-    plane, row, column = padded.strides[:3]
-    tap = across.dilation * column if step == 1 else plane
+    if across.stride == 1:
+        padded = patches.pad(x, axes, first, last, plan.offset, zero_point, real)
+        row, column, item = padded.strides
+        tap = across.dilation * column
+    else:
+        padded = _columns(x, axes, first, last, plan, zero_point, real)
+        row, tap, _, item = padded.strides
     return as_strided(
         padded,
-        (last - first, vertical.kernel, across.kernel, wide * channels * multiplier),
+        (last - first, vertical.kernel, across.kernel, across.outputs * x.shape[-1]),
         (vertical.stride * row, vertical.dilation * row, tap, item),
         writeable=False,
     )
+
+
+def _columns(
+    x: IntArray,
+    axes: tuple[window.Axis, window.Axis],
+    first: int,
+    last: int,
+    plan: exact.Sum,
+    zero_point: int,
+    real: np.dtype[Any],
+) -> NDArray[Any]:
+    """The columns that each tap sees, beside each other: (input rows, kw, columns, C)."""
+    vertical, across = axes
+    top, bottom = span = vertical.inputs(first, last)
+    rows = vertical.inside(span)
+    padded = buffer("padded", (bottom - top, across.kernel, across.outputs, x.shape[-1]), real)
+    padded[: rows.start - top] = zero_point - plan.offset
+    padded[rows.stop - top :] = zero_point - plan.offset
+    inside = padded[rows.start - top : rows.stop - top]
+    step = across.stride
+    for tap in range(across.kernel):
+        start = tap * across.dilation - across.begin
+        low = min(-(min(start, 0) // step), across.outputs)
+        high = max(min(-(-(across.size - start) // step), across.outputs), low)
+        inside[:, tap, :low] = zero_point - plan.offset
+        inside[:, tap, high:] = zero_point - plan.offset
+        if low < high:
+            columns = slice(start + low * step, start + (high - 1) * step + 1, step)
+            patches.copy(x[rows, columns], plan.offset, inside[:, tap, low:high])
+    return padded

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.kernels.workers import buffer
-from ptq.types import FloatArray
+from ptq.types import FloatArray, IntArray
 
 EXACT = 2**24
 
@@ -59,7 +59,9 @@ class Sum:
     hi: int
 
 
-def plan(w: Whole, bias: Whole | None, dtype: np.dtype[Any], zero_point: int, *, centred: bool = False) -> Sum:
+def plan(
+    w: Whole, bias: IntArray | None, dtype: np.dtype[Any], zero_point: int, *, centred: bool = False
+) -> Sum:
     """The offset, the remaining bias and the exactness of bias + Σ w·(x − zero_point).
 
     Args:
@@ -153,7 +155,9 @@ def multiply(a: FloatArray, b: Packed, out: NDArray[Any]) -> None:
             np.add(out, part if direct else part.astype(np.int32), out=out)
 
 
-def _multiply_chunk(a: FloatArray, panels: tuple[tuple[int, FloatArray], ...], out: FloatArray) -> None:
+def _multiply_chunk(
+    a: FloatArray, panels: tuple[tuple[int, FloatArray], ...], out: FloatArray
+) -> None:
     rows = len(a)
     blocks = max(rows // _ROWS, 1)
     height = rows // blocks if rows % blocks == 0 and rows // blocks <= _MOST_ROWS else _ROWS

@@ -30,11 +30,12 @@ def doubling_high_mul(a: Int64, b: Int64 | int) -> Int64:
     """
     high = (a * np.int64(b) if isinstance(b, int) else a * b) + (1 << 30)
     high >>= 31
-    return np.minimum(high, INT32_MAX)
+    saturated: Int64 = np.minimum(high, INT32_MAX)
+    return saturated
 
 
 def divide_by_power_of_two(x: Int64, exponent: Int64 | int) -> Int64:
-    """x / 2^exponent, ties away from zero; exponent from 0 to 62."""
+    """X / 2^exponent, ties away from zero; exponent from 0 to 62."""
     power = np.asarray(exponent, np.int64)
     half = (np.int64(1) << power) >> 1
     # x >> 63 takes one from a negative x, so that its ties fall to the lower integer.
@@ -43,10 +44,11 @@ def divide_by_power_of_two(x: Int64, exponent: Int64 | int) -> Int64:
 
 
 def multiply_by_power_of_two(x: Int64, exponent: int) -> Int64:
-    """x · 2^exponent, saturated to int32; ties of a negative exponent away from zero."""
+    """X · 2^exponent, saturated to int32; ties of a negative exponent away from zero."""
     if exponent <= 0:
         return divide_by_power_of_two(x, -exponent)
-    return np.clip(x << exponent, INT32_MIN, INT32_MAX)
+    saturated: Int64 = np.clip(x << exponent, INT32_MIN, INT32_MAX)
+    return saturated
 
 
 def quantize_multiplier(real: float | NDArray[Any]) -> tuple[Int64, Int64]:
@@ -65,7 +67,7 @@ def quantize_multiplier(real: float | NDArray[Any]) -> tuple[Int64, Int64]:
 
 
 def multiply(x: Int64, multiplier: Int64 | int, shift: Int64 | int) -> Int64:
-    """x · multiplier · 2^(shift − 31) by gemmlowp's two roundings; the left shift wraps in int32."""
+    """X · multiplier · 2^(shift − 31) by gemmlowp's two roundings; the left shift wraps in int32."""
     left, right = np.maximum(shift, 0), np.maximum(-np.asarray(shift, np.int64), 0)
     shifted = x << left
     if np.any(left):
@@ -74,5 +76,5 @@ def multiply(x: Int64, multiplier: Int64 | int, shift: Int64 | int) -> Int64:
 
 
 def rescale(x: Int64, real: float | NDArray[Any]) -> Int64:
-    """x · real as ``multiply`` does it with the quantized multiplier of ``real``."""
+    """X · real as ``multiply`` does it with the quantized multiplier of ``real``."""
     return multiply(x, *quantize_multiplier(real))

@@ -14,7 +14,7 @@ from ptq.types import FloatArray
 
 
 def fma(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> FloatArray:
-    """a · b + c rounded once to float32.
+    """A · b + c rounded once to float32.
 
     The product of two float32 (24 bits each) is exact in float64. Knuth's TwoSum gives the error of the sum, and
     an inexact sum is moved to the neighbour whose last bit is odd; from such a value with 53 ≥ 24 + 2 bits the
@@ -34,4 +34,5 @@ def fma(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> FloatArray:
 def round_half_away(x: NDArray[Any]) -> NDArray[Any]:
     """Nearest integer, ties away from zero, in the floating-point type of x."""
     whole = np.trunc(x)
-    return whole + np.copysign(np.abs(x - whole) >= 0.5, x).astype(whole.dtype)
+    away: NDArray[Any] = whole + np.copysign(np.abs(x - whole) >= 0.5, x).astype(whole.dtype)
+    return away

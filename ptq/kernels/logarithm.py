@@ -1,15 +1,21 @@
 """How is log(x) of x ≥ 1 computed in 32-bit fixed point? As LiteRT's LogSoftmax does it.
 
-log(x) = k·log 2 + log(r), with r near 2^(−1/4) and k a multiple of 1/2 off by a quarter, found by two candidates: x by
-its headroom, and x·sqrt(1/2) by its own. With q = 2(r − c), c = 2^(−1/4), p = (r + c)/2, log(r) − log(c) is a rational
-function of q and p, whose denominator goes through 1/(1 + x). (TensorFlow Lite, log_x_for_x_greater_than_or_equal_to_1.)
+log(x) = k·log 2 + log(r / c) with c = 2^(−1/4), r near it and k a half off by a quarter. Two candidates give r
+and k: x by its headroom, and x·sqrt(1/2) by its own. With q = 2(r − c) and p = (r + c)/2, log(r / c) is a rational
+function whose denominator goes through 1/(1 + x). (TensorFlow Lite, log_x_for_x_greater_than_or_equal_to_1.)
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ptq.kernels.fixedpoint import INT32_MAX, INT32_MIN, Int64, doubling_high_mul
+from ptq.kernels.fixedpoint import (
+    INT32_MAX,
+    INT32_MIN,
+    Int64,
+    divide_by_power_of_two,
+    doubling_high_mul,
+)
 from ptq.kernels.softmax import leading_zeros, one_over_one_plus, rounding_half_sum
 
 _INPUT_BITS = 12
@@ -28,7 +34,7 @@ _ALPHA_F = 638450708
 
 def log_of_one_and_more(x: Int64) -> Int64:
     """log(x) in Q5.26 for x ≥ 1 in Q12.19."""
-    quarter = (_QUARTER + (1 << (_OUTPUT_BITS - 1))) >> _OUTPUT_BITS
+    quarter = _QUARTER >> _OUTPUT_BITS
     headroom = leading_zeros(x)
     first = _saturated(doubling_high_mul(x << (headroom - 1), _ROOT_OF_HALF) << 1)
     first_power = _saturated(_in_output(_INPUT_BITS - headroom) + quarter)
@@ -46,8 +52,7 @@ def log_of_one_and_more(x: Int64) -> Int64:
     bracket = _ALPHA_I + q + doubling_high_mul(square, _ALPHA_D)
     denominator = doubling_high_mul(p, bracket) + doubling_high_mul(q, _ALPHA_F)
     ratio = doubling_high_mul(numerator, one_over_one_plus(denominator))
-    fraction = _rescaled(ratio)
-    return doubling_high_mul(power, _LOG_2) + fraction
+    return doubling_high_mul(power, _LOG_2) + divide_by_power_of_two(ratio, _OUTPUT_BITS)
 
 
 def _in_output(whole: Int64) -> Int64:
@@ -56,9 +61,3 @@ def _in_output(whole: Int64) -> Int64:
 
 def _saturated(x: Int64) -> Int64:
     return np.clip(x, INT32_MIN, INT32_MAX)
-
-
-def _rescaled(x: Int64) -> Int64:
-    """Q0.31 to Q5.26, ties away from zero."""
-    half = 1 << (_OUTPUT_BITS - 1)
-    return (x + half + (x >> 63)) >> _OUTPUT_BITS

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptq.errors import ModelError
-from ptq.kernels import exact
+from ptq.kernels import exact, patches
 from ptq.kernels.finish import Finish
 from ptq.kernels.workers import Output, buffer, run, threads
 from ptq.types import FloatArray, IntArray, QType
 
-# Elements of a tile's operand and accumulator together: 384 KiB of float32.
-_TILE = 3 * 2**15
+# Elements of a tile's operand and accumulator together: 1 MiB of float32, where overhead no longer counts.
+_TILE = 2**18
 _ROWS = 48
+_FEWEST = 16
 
 
 def rows_product(
@@ -57,19 +57,17 @@ def rows_product(
 
 
 def tile_rows(total: int, width: int) -> int:
-    """How many of some rows make a tile: multiples of 48 that fit the cache, and a share for every thread."""
-    most = max(1, _TILE // (_ROWS * width))
-    share = -(-total // (_ROWS * threads()))
-    return _ROWS * max(1, min(most, share))
+    """How many of some rows make a tile: what fits the cache, and a share for every thread."""
+    bands = max(-(-total * width // _TILE), min(threads(), total // _FEWEST), 1)
+    height = -(-total // bands)
+    # Long tiles are cut into blocks of 48 rows; a short one is a block of its own.
+    return height if height < 10 * _ROWS else -(-height // _ROWS) * _ROWS
 
 
 def convert(a: IntArray, offset: int | IntArray) -> FloatArray:
-    """a − offset in float32; exact, as both have at most 16 bits."""
+    """Write a − offset in float32; the offset is one number or an array that broadcasts."""
     left: FloatArray = buffer("left", a.shape)
-    if isinstance(offset, int) and offset == 0:
-        np.copyto(left, a)
-    else:
-        np.subtract(a, np.asarray(offset, np.float32), out=left, dtype=np.float32)
+    patches.copy(a, offset, left)
     return left
 
 
@@ -136,7 +134,7 @@ def products(
 def _interval(qtype: QType, zero_point: IntArray | int) -> tuple[int, int]:
     """The least and the greatest value that q − zero_point takes."""
     info = np.iinfo(qtype.dtype)
-    return int(info.min - np.max(zero_point)), int(info.max - np.min(zero_point))
+    return int(info.min) - int(np.max(zero_point)), int(info.max) - int(np.min(zero_point))
 
 
 def _pack(b: IntArray, zero_point: IntArray | int, lo: int, hi: int) -> list[exact.Packed]:
@@ -201,5 +199,7 @@ def _pairs(
 def _minus(q: IntArray, zero_point: IntArray | int, axis: int) -> exact.Whole:
     """Subtract zero points: one number, one for each row or column (1-d), or already of the same rank."""
     zeros = np.asarray(zero_point, np.int64)
-    centred: exact.Whole = q.astype(np.int64) - (np.expand_dims(zeros, axis) if zeros.ndim == 1 else zeros)
+    centred: exact.Whole = q.astype(np.int64) - (
+        np.expand_dims(zeros, axis) if zeros.ndim == 1 else zeros
+    )
     return centred

@@ -7,6 +7,7 @@ left padding, padding never wins a maximum and adds nothing to a sum.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ def window_sums(
 
     Returns:
         Sums (N, outputs…, C) over the taps inside the image, and counts (outputs…, 1): those taps, or with
-        ``count_include_pad`` the taps in the padding too.
+        ``count_include_pad`` those in the padding too, but none beyond it (as ONNX Runtime's AveragePool).
 
     Raises:
         ModelError: If the attributes do not fit the input.
@@ -81,7 +82,8 @@ def sequential_window_sum(
     makes the order part of the result. Padding adds nothing.
 
     Returns:
-        Sums (N, outputs…, C) and counts (outputs…, 1) as from `window_sums`.
+        Sums (N, outputs…, C), and counts (outputs…, 1): the taps inside the image, or with
+        ``count_include_pad`` all taps of the window, even those that ceil mode puts beyond the padding.
 
     Raises:
         ModelError: If the attributes do not fit the input.
@@ -90,10 +92,13 @@ def sequential_window_sum(
     padded = np.asarray(values, np.float32)
     for i, axis in enumerate(axes, start=1):
         padded = _padded(padded, i, axis, 0)
-    sums: FloatArray = np.zeros((len(values), *(a.outputs for a in axes), values.shape[-1]), np.float32)
+    sums: FloatArray = np.zeros(
+        (len(values), *(a.outputs for a in axes), values.shape[-1]), np.float32
+    )
     for tap in np.ndindex(*(axis.kernel for axis in axes)):
         np.add(sums, padded[(slice(None), *map(_taps, axes, tap))], out=sums)
-    return sums, _counts(axes, bool(count_include_pad))
+    counts = _counts(axes, False)
+    return sums, np.full_like(counts, prod(kernel_shape)) if count_include_pad else counts
 
 
 def _axes(
@@ -132,7 +137,9 @@ def _padded(x: NDArray[Any], position: int, axis: window.Axis, fill: int) -> NDA
     return np.pad(x, widths, constant_values=fill)
 
 
-def _along(x: NDArray[Any], position: int, axis: window.Axis, ufunc: np.ufunc, fill: int) -> NDArray[Any]:
+def _along(
+    x: NDArray[Any], position: int, axis: window.Axis, ufunc: np.ufunc, fill: int
+) -> NDArray[Any]:
     """Reduce the windows along one axis: maxima and integer sums are separable."""
     padded = _padded(x, position, axis, fill)
     before = (slice(None),) * position

@@ -42,9 +42,7 @@ def sliced(
     return np.ascontiguousarray(x[tuple(index)])
 
 
-def pad(
-    x: Array, pads: Sequence[int], axes: Sequence[int] | None, mode: str, value: int
-) -> Array:
+def pad(x: Array, pads: Sequence[int], axes: Sequence[int] | None, mode: str, value: int) -> Array:
     """Pad as ONNX does: all begins, then all ends, of the axes (None: all); negative ones crop."""
     along = range(x.ndim) if axes is None else axes
     half = len(pads) // 2

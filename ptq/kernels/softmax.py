@@ -1,7 +1,7 @@
 """How is exp(x) / Σ exp computed in 32-bit fixed point? gemmlowp's functions, as LiteRT's Softmax calls them.
 
-Qa.b has a integer bits and b fractional ones. exp on [−1/4, 0) is a Taylor polynomial about −1/8; what is left of x
-is a sum of powers of two, whose exponentials are multiplied on. 1/(1 + x) takes three Newton steps from the line
+Qa.b has a integer and b fractional bits. exp on [−1/4, 0) is a Taylor polynomial about −1/8; what is left of x is
+a sum of powers of two, whose exponentials are multiplied on. 1/(1 + x) takes three Newton steps from the line
 48/17 − 32/17 · (1 + x)/2. (gemmlowp, fixedpoint.h; TensorFlow Lite, softmax.h.)
 """
 

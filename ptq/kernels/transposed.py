@@ -2,7 +2,7 @@
 
 Every input position i adds its products to the outputs i·stride − begin + t·dilation, one for each tap t:
 
-    acc[n, p…, m] = bias[m] + Σ w'[m, t…, c]·(x[n, i…, c] − zero_point)   over all i, t with that output,  w' = w − w_zero_point
+    acc[n, p…, m] = bias[m] + Σ (w[m, t…, c] − w_zero_point)·(x[n, i…, c] − zero_point)   over all i, t that meet p
 
 First a matrix product for all taps, then the taps are added where they belong.
 """
@@ -59,18 +59,25 @@ def transposed_convolution(
     outputs, *kernel, inner = w.shape
     rank, taps = len(kernel), prod(kernel)
     if outputs % group:
-        raise ModelError(f"{outputs} output channels do not divide into {group} groups; correct the node")
+        raise ModelError(
+            f"{outputs} output channels do not divide into {group} groups; correct the node"
+        )
     each = outputs // group
     step = tuple(strides or (1,) * rank)
     spread = tuple(dilations or (1,) * rank)
     extra = tuple(output_padding or (0,) * rank)
-    wide = w.astype(np.int64) - np.asarray(w_zero_point, np.int64).reshape((-1,) + (1,) * (rank + 1))
+    wide = w.astype(np.int64) - np.asarray(w_zero_point, np.int64).reshape(
+        (-1,) + (1,) * (rank + 1)
+    )
     # Positions at the border see fewer weights than others, so that the offset must be the zero point itself.
     plan = exact.plan(wide.reshape(outputs, -1).T, bias, x_qtype.dtype, x_zero_point, centred=True)
     accumulator = np.dtype(np.float32 if plan.exact else np.int32)
     packed = [
         exact.pack(
-            wide[g * each : (g + 1) * each].reshape(each, taps, inner).transpose(2, 1, 0).reshape(inner, -1),
+            wide[g * each : (g + 1) * each]
+            .reshape(each, taps, inner)
+            .transpose(2, 1, 0)
+            .reshape(inner, -1),
             plan.lo,
             plan.hi,
         )
@@ -95,7 +102,11 @@ def transposed_convolution(
             left = buffer("left", x.shape[1:])
             np.subtract(x[n], np.float32(plan.offset), out=left, dtype=np.float32)
             left = left.reshape(-1, group * inner)
-            canvas = buffer("canvas", (*(max(f, c[1]) for f, c in zip(full, cut, strict=True)), outputs), accumulator)
+            canvas = buffer(
+                "canvas",
+                (*(max(f, c[1]) for f, c in zip(full, cut, strict=True)), outputs),
+                accumulator,
+            )
             canvas[...] = plan.bias.astype(accumulator)
             part = buffer("taps", (len(left), taps * each), product_type)
             for g in range(group):
@@ -127,10 +138,13 @@ def _crop(
 ) -> list[tuple[int, int]]:
     """The part [first, last) of the full output that is kept along each axis."""
     if auto_pad not in window.AUTO_PADS:
-        raise ModelError(f"auto_pad {auto_pad!r} is unknown; use one of {', '.join(window.AUTO_PADS)}")
+        raise ModelError(
+            f"auto_pad {auto_pad!r} is unknown; use one of {', '.join(window.AUTO_PADS)}"
+        )
     rank = len(sizes)
     if output_shape is None and auto_pad.startswith("SAME"):
-        output_shape = [n * s for n, s in zip(sizes, strides, strict=True)]
+        # Never more than there is: ONNX Runtime lets the padding not go below zero.
+        output_shape = [min(n * s, f) for n, s, f in zip(sizes, strides, full, strict=True)]
     if output_shape is not None:
         wanted = tuple(output_shape)[-rank:]
         first = [max(f - n, 0) for f, n in zip(full, wanted, strict=True)]
@@ -139,5 +153,7 @@ def _crop(
     ends = tuple(pads or (0,) * 2 * rank) if auto_pad == "NOTSET" else (0,) * 2 * rank
     kept = [(ends[i], full[i] - ends[rank + i]) for i in range(rank)]
     if any(last <= first for first, last in kept):
-        raise ModelError(f"pads {ends} leave nothing of the output's {tuple(full)}; correct the node's pads")
+        raise ModelError(
+            f"pads {ends} leave nothing of the output's {tuple(full)}; correct the node's pads"
+        )
     return kept

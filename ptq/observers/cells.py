@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.errors import StatsError
-from ptq.observers.prefix import prefixes
+from ptq.observers.prefix import edges, prefixes
 from ptq.observers.stats import TensorStats
 
 
@@ -39,7 +39,8 @@ class Cells:
     @property
     def points(self) -> NDArray[np.bool_]:
         """Which intervals are points."""
-        return self.lo == self.hi
+        points: NDArray[np.bool_] = self.lo == self.hi
+        return points
 
     def take(self, which: NDArray[np.bool_]) -> Cells:
         """Some of the intervals."""
@@ -52,15 +53,15 @@ class Cells:
     def absolute(self) -> Cells:
         """The cells of the absolute values: where two overlap, they are cut at each other's ends."""
         ends = np.sort(np.abs([self.lo, self.hi]), axis=0)  # no interval has 0 inside
-        edges = np.unique(ends)
-        start, stop = np.searchsorted(edges, ends)
+        cuts = np.unique(ends)
+        start, stop = np.searchsorted(cuts, ends)
         pieces = stop - start
         into = np.repeat(start - np.cumsum(pieces) + pieces, pieces) + np.arange(pieces.sum())
         width = np.where(pieces > 0, ends[1] - ends[0], 1.0)
-        spread = np.repeat(self.counts / width, pieces) * np.diff(edges)[into]
-        at = np.bincount(start[pieces == 0], self.counts[pieces == 0], edges.size)
-        lo, hi = np.concatenate([edges, edges[:-1]]), np.concatenate([edges, edges[1:]])
-        counts = np.concatenate([at, np.bincount(into, spread, edges.size - 1)])
+        spread = np.repeat(self.counts / width, pieces) * np.diff(cuts)[into]
+        at = np.bincount(start[pieces == 0], self.counts[pieces == 0], cuts.size)
+        lo, hi = np.concatenate([cuts, cuts[:-1]]), np.concatenate([cuts, cuts[1:]])
+        counts = np.concatenate([at, np.bincount(into, spread, cuts.size - 1)])
         order = np.lexsort((hi, lo))
         return Cells(lo[order], hi[order], counts[order]).take(counts[order] > 0)
 
@@ -72,13 +73,16 @@ def cells_of(stats: TensorStats) -> Cells:
         StatsError: No finite value was seen.
     """
     if stats.count == 0:
-        raise StatsError("no finite value was observed; calibrate with samples that reach this tensor")
+        raise StatsError(
+            "no finite value was observed; calibrate with samples that reach this tensor"
+        )
     if stats.values is not None:
         values = stats.values.astype(np.float64)
         return Cells(values, values, stats.value_counts.astype(np.float64))
     prefix, counts = stats.cell_counts()
     counts = counts.copy()
-    near, far = _edge(prefix & 0x7FFF), _edge((prefix & 0x7FFF) + np.uint16(1))
+    magnitude = prefix & np.uint16(0x7FFF)
+    near, far = edges()[magnitude], edges()[magnitude + np.uint16(1)]
     negative = prefix >= 0x8000
     lo = np.maximum(np.where(negative, -far, near), float(stats.min))
     hi = np.minimum(np.where(negative, -near, far), float(stats.max))
@@ -92,9 +96,3 @@ def cells_of(stats: TensorStats) -> Cells:
     counts = np.concatenate([counts, np.array([count for _, count in atoms])])
     order = np.lexsort((hi, lo))
     return Cells(lo[order], hi[order], counts[order].astype(np.float64)).take(counts[order] > 0)
-
-
-def _edge(magnitude: NDArray[np.uint16]) -> NDArray[np.float64]:
-    """The real number whose upper 16 bits these are; 2^128 above the largest finite cell."""
-    edge = (magnitude.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
-    return np.where(np.isinf(edge), 2.0**128, edge)

@@ -56,14 +56,14 @@ def _union(known: FloatArray, x: FloatArray) -> FloatArray:
     return np.union1d(known, x + np.float32(0))
 
 
-def _ranks(x: FloatArray, values: FloatArray) -> NDArray[np.int64]:
+def _ranks(x: FloatArray, values: FloatArray) -> NDArray[np.uint16]:
     """Where each x stands among the values, if it is one of them."""
     factor = np.uint32(2654435769)  # 2^32 / golden ratio
     slots = _slots(values, factor)
     while np.unique(slots).size < values.size:
         factor = np.uint32((int(factor) * 747796405 + 2891336452) % 2**32 | 1)
         slots = _slots(values, factor)
-    table = np.zeros(1 << _HASH_BITS, np.int64)
+    table = np.zeros(1 << _HASH_BITS, np.uint16)
     table[slots] = np.arange(values.size)
     return table[_slots(x, factor)]
 

@@ -39,29 +39,27 @@ def mse(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
     least, most = min(cells.lo[0], 0.0), max(cells.hi[-1], 0.0)
     if least == most:
         return Range(0.0, 0.0)
+    nonzero = float(cells.counts[(cells.lo != 0) | (cells.hi != 0)].sum())
     if symmetric:
         limit = max(-least, most)
         zero = np.zeros(1)
         tops = _candidates(cells.absolute(), limit)
-        _, threshold = _coarse((zero, zero), tops, 4 * cells.total / qtype.steps**2)
+        _, threshold = _coarse((zero, zero), tops, 4 * nonzero / qtype.steps**2)
         best = _refine(cells, qtype, (0.0, limit), (0.0, threshold), mirrored=True)[1]
         return Range(max(least, -best), min(most, best))
     bottoms = _candidates(cells.mirrored(), -least)
     tops = _candidates(cells, most)
-    nonzero = float(cells.counts[(cells.lo != 0) | (cells.hi != 0)].sum())
     start = _coarse((-bottoms[0], bottoms[1]), tops, nonzero / qtype.steps**2)
     return Range(*_refine(cells, qtype, (least, most), start, mirrored=False))
 
 
 def _candidates(cells: Cells, end: float) -> tuple[_Floats, _Floats]:
-    """Cell edges between 0 and the end, denser near it, and the squared clipping error at each."""
+    """Numbers from 0 to the end, denser near it, and the squared clipping error at each."""
     if end <= 0:
         return np.zeros(1), np.zeros(1)
-    exponents = np.concatenate([np.arange(0, 5, 1 / 16), np.arange(5, 30, 0.5)])
-    edges = np.unique(np.concatenate([[0.0, end], cells.lo[cells.lo > 0]]))
-    chosen = edges[np.unique(np.searchsorted(edges, end * 2.0**-exponents))]
-    order = np.argsort(cells.lo)[::-1]
-    lo, hi, counts = cells.lo[order], cells.hi[order], cells.counts[order]
+    exponents = np.concatenate([np.arange(0, 5, 1 / 16), np.arange(5, 30, 1 / 4)])
+    chosen = np.concatenate([[0.0], end * 2.0 ** -exponents[::-1]])
+    lo, hi, counts = cells.lo[::-1], cells.hi[::-1], cells.counts[::-1]
     moments = [counts, counts * (lo + hi) / 2, counts * (lo * lo + lo * hi + hi * hi) / 3]
     beyond = np.searchsorted(-lo, -chosen, side="right")
     zeroth, first, second = (np.concatenate([[0.0], np.cumsum(m)])[beyond] for m in moments)

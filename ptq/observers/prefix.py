@@ -8,11 +8,12 @@ Zeros have no cell: they are counted apart, which also makes -0.0 equal to 0.
 
 The histogram is a sparse matrix-vector product: the matrix has one column and a 1 in row ``key`` for every
 value, so that A · [1] adds up the keys. SciPy runs it without the interpreter's lock and without widening
-the keys to 64 bits; it takes half the time of ``numpy.bincount``.
+the keys to 64 bits; it takes about half the time of ``numpy.bincount``.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import dataclass
 from functools import cache
@@ -24,16 +25,17 @@ from ptq.types import FloatArray
 
 PER_BINADE = 128
 BINADES = 512
-CHUNK = 1 << 17
+_SIGN = 256  # the first binade of the negative numbers
+CHUNK = 1 << 18
 """Keys of one product: 1 MB, the size of a second-level cache."""
 
 
 @dataclass(frozen=True, eq=False)
 class PrefixCounts:
-    """Counts of nonzero finite values by their upper 16 bits.
+    """Counts of nonzero values by their upper 16 bits.
 
     Attributes:
-        binades: int64, ascending; the upper 9 bits (sign and exponent) of those that hold a value.
+        binades: int64, ascending; the upper 9 bits (sign and exponent) of those that are counted.
         counts: int64, shape (binades, 128), by mantissa.
     """
 
@@ -42,13 +44,37 @@ class PrefixCounts:
 
     def plus(self, other: PrefixCounts) -> PrefixCounts:
         """The counts of both."""
-        if np.array_equal(self.binades, other.binades):
+        if self.binades is other.binades:
             return PrefixCounts(self.binades, self.counts + other.counts)
         binades = np.union1d(self.binades, other.binades)
         counts = np.zeros((binades.size, PER_BINADE), np.int64)
         for part in (self, other):
             counts[np.searchsorted(binades, part.binades)] += part.counts
         return PrefixCounts(binades, counts)
+
+    @property
+    def nonfinite(self) -> bool:
+        """Whether the binades of NaN and the infinities are among them."""
+        return not {_SIGN - 1, BINADES - 1}.isdisjoint(self.binades.tolist())
+
+    def outermost(self, *, negative: bool) -> tuple[float, float, int] | None:
+        """The last cell on one side of 0 that may hold a value.
+
+        Returns:
+            Its edge nearer to 0, its other edge, beyond which nothing lies, and its count; or None
+            where no binade of that side is counted.
+        """
+        row = (self.binades.size if negative else int(np.searchsorted(self.binades, _SIGN))) - 1
+        if row < 0 or (self.binades[row] >= _SIGN) != negative:
+            return None
+        first = int(self.binades[row]) % _SIGN * PER_BINADE
+        sign = -1.0 if negative else 1.0
+        filled = np.flatnonzero(self.counts[row])
+        if filled.size == 0:  # all values are nearer than the binade
+            return math.nan, sign * float(edges()[first]), 0
+        last = int(filled[-1])
+        near, far = sign * edges()[first + last : first + last + 2]
+        return float(near), float(far), int(self.counts[row, last])
 
     def sparse(self) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
         """The occupied cells, ascending, and their counts."""
@@ -65,27 +91,40 @@ def from_cells(cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> PrefixCo
     return PrefixCounts(binades, dense)
 
 
+@cache
+def edges() -> NDArray[np.float64]:
+    """The low edge of each nonnegative cell, up to 2^128, the high edge of the largest finite one."""
+    exponent, mantissa = np.divmod(np.arange(255 * PER_BINADE + 1), PER_BINADE)
+    leading = np.where(exponent > 0, PER_BINADE, 0)
+    real = np.ldexp((leading + mantissa).astype(np.float64), np.maximum(exponent, 1) - 134)
+    return np.asarray(real, np.float64)
+
+
 def prefixes(x: FloatArray) -> NDArray[np.uint16]:
     """The cell of each value."""
     upper: NDArray[np.uint16] = (x.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     return upper
 
 
-def prefix_counts(x: FloatArray, expected: NDArray[np.int64]) -> tuple[int, PrefixCounts]:
+def prefix_counts(
+    x: FloatArray, expected: NDArray[np.int64], *, many_zeros: bool
+) -> tuple[int, PrefixCounts]:
     """Count the zeros, and the other values by cell.
 
     Args:
-        x: Finite, one-dimensional and contiguous, fewer than 2^31 values.
-        expected: Binades that are likely to be occupied. They are part of the result even if empty, and
+        x: One-dimensional and contiguous, fewer than 2^31 values.
+        expected: Binades that are likely to be occupied. They are part of the result even if empty;
             where they suffice, the search for others is saved.
+        many_zeros: Whether many zeros are likely; counting is quicker then, never different.
     """
-    zeros, total = _histogram(x)
-    dense = total.reshape(BINADES, PER_BINADE)
-    tiny = dense[:: BINADES // 2]
-    if int(tiny.sum()) == zeros:
+    dense = _histogram(x, spread=many_zeros)
+    tiny = dense[::_SIGN]
+    below_normal = int(tiny.sum())
+    zeros = count_equal(x, 0.0) if below_normal else 0
+    if below_normal == zeros:
         tiny[:] = 0
-    else:  # there are subnormal values, whose cells the spread of zeros has mixed
-        dense = _histogram(x[x != 0])[1].reshape(BINADES, PER_BINADE)
+    else:  # subnormal values, whose cells a spread has mixed
+        dense = _histogram(x[x != 0], spread=False)
     counts = dense[expected].astype(np.int64)
     if int(counts.sum()) == x.size - zeros:
         return zeros, PrefixCounts(expected, counts)
@@ -93,8 +132,8 @@ def prefix_counts(x: FloatArray, expected: NDArray[np.int64]) -> tuple[int, Pref
     return zeros, PrefixCounts(binades, dense[binades].astype(np.int64))
 
 
-def key_counts(keys: NDArray[np.int64]) -> NDArray[np.int32]:
-    """How often each integer below 65,536 occurs among at most 2^18 keys."""
+def key_counts(keys: NDArray[np.uint16]) -> NDArray[np.int32]:
+    """How often each 16-bit integer occurs among at most 2^18 keys."""
     counter = _counter()
     counter.keys[: keys.size] = keys
     return counter.counts(keys.size)
@@ -104,7 +143,7 @@ class _Counter(threading.local):
     """A matrix of one column, whose product with [1] counts its row indices; one for each thread."""
 
     def __init__(self) -> None:
-        from scipy.sparse import csc_array  # 0.1 s to import, needed only where something is counted
+        from scipy.sparse import csc_array  # 0.1 s to import: only where something is counted
 
         ones = np.ones(CHUNK, np.int32)
         ends = np.array([0, CHUNK], np.int32)
@@ -115,10 +154,9 @@ class _Counter(threading.local):
         self.flags = np.zeros(CHUNK, np.bool_)
 
     def counts(self, size: int) -> NDArray[np.int32]:
-        """How often each number below 65,536 occurs among the first ``size`` keys."""
+        """How often each 16-bit integer occurs among the first ``size`` keys."""
         self._matrix.indptr[1] = size
-        counts: NDArray[np.int32] = self._matrix @ self._one
-        return counts
+        return np.asarray(self._matrix @ self._one, np.int32)
 
 
 @cache
@@ -140,22 +178,22 @@ def count_equal(x: FloatArray, value: float) -> int:
     return total
 
 
-def _histogram(x: FloatArray) -> tuple[int, NDArray[np.int32]]:
-    """The number of zeros, and the counts by prefix, zeros included.
+def _histogram(x: FloatArray, *, spread: bool) -> NDArray[np.int32]:
+    """Counts by prefix, shape (512, 128), zeros in their own cells.
 
     Additions to one address wait for each other: after a ReLU, where every other value may be 0,
-    one key for all zeros would double the time. Where they are many, all that lies below 2^-126 is
-    spread over the first 128 cells, whatever its own.
+    one key for all zeros would double the time. ``spread`` scatters what lies from 0 to 2^-126
+    over the first 128 cells, whatever its own.
     """
     bits, counter = x.view(np.uint32), _counter()
-    zeros, total = 0, None
+    total: NDArray[np.int32] | None = None
     for start in range(0, x.size, CHUNK):
         part = bits[start : start + CHUNK]
-        zero = count_equal(x[start : start + CHUNK], 0.0)
         keys = np.right_shift(part, np.uint32(16), out=counter.keys[: part.size])
-        if 8 * zero > part.size:
+        if spread:
             np.maximum(keys, _spread()[: part.size], out=keys)
         counts = counter.counts(part.size)
-        zeros += zero
         total = counts if total is None else np.add(total, counts, out=total)
-    return zeros, np.zeros(BINADES * PER_BINADE, np.int32) if total is None else total
+    if total is None:
+        total = np.zeros(BINADES * PER_BINADE, np.int32)
+    return total.reshape(BINADES, PER_BINADE)

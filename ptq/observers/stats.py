@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.errors import StatsError
+from ptq.observers.channels import channel_extremes
 from ptq.observers.distinct import CAP, distinct_counts
 from ptq.observers.prefix import PrefixCounts, count_equal, from_cells, prefix_counts, prefixes
 from ptq.types import FloatArray
@@ -32,8 +33,8 @@ class TensorStats:
         channel_axis: The axis along which channel extremes are kept, None for none.
         count: Finite values seen.
         zeros: How many of them are 0 (or -0.0).
-        min: The least finite value, float32; +inf before the first. ``at_min``: how often it occurs.
-        max: The greatest finite value, float32; -inf before the first. ``at_max``: how often it occurs.
+        min: The least finite value; +inf before the first. ``at_min``: how often it occurs.
+        max: The greatest finite value; -inf before the first. ``at_max``: how often it occurs.
         nan: NaNs seen. ``pos_inf``, ``neg_inf``: infinities seen.
         values: float32, ascending: the distinct values; None once there were more than 1024.
         value_counts: int64, how often each of ``values`` occurs.
@@ -44,7 +45,7 @@ class TensorStats:
         self.channel_axis = channel_axis
         self.count = self.zeros = self.at_min = self.at_max = 0
         self.nan = self.pos_inf = self.neg_inf = 0
-        self.min, self.max = np.float32(np.inf), np.float32(-np.inf)
+        self.min, self.max = math.inf, -math.inf
         self.values: FloatArray | None = np.empty(0, np.float32)
         self.value_counts: NDArray[np.int64] = np.empty(0, np.int64)
         self.channel_min: FloatArray | None = None
@@ -66,11 +67,12 @@ class TensorStats:
         Raises:
             StatsError: The channel axis is missing or has changed its length.
         """
-        array = np.ascontiguousarray(x, np.float32)
+        with np.errstate(over="ignore"):  # a float64 beyond float32 is counted as infinite
+            array = np.ascontiguousarray(x, np.float32)
         if array.size == 0:
             return
         if self.channel_axis is not None:
-            self._widen_channels(*_channel_extremes(array, self.channel_axis))
+            self._widen_channels(*channel_extremes(array, self.channel_axis))
         flat = array.reshape(-1)
         for start in range(0, flat.size, _PIECE):
             self._count(flat[start : start + _PIECE])
@@ -91,7 +93,8 @@ class TensorStats:
             both.nan += part.nan
             both.pos_inf += part.pos_inf
             both.neg_inf += part.neg_inf
-            both._widen(part.min, part.at_min, part.max, part.at_max)
+            both._extend(part.min, part.at_min, negative=True)
+            both._extend(part.max, part.at_max, negative=False)
             if part.channel_min is not None and part.channel_max is not None:
                 both._widen_channels(part.channel_min, part.channel_max)
             both.count += part.count
@@ -111,8 +114,6 @@ class TensorStats:
         return mine.keys() == theirs.keys() and all(
             np.array_equal(mine[name], theirs[name]) for name in mine
         )
-
-    __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
         return f"TensorStats({self.count} values in [{self.min}, {self.max}])"
@@ -149,65 +150,98 @@ class TensorStats:
             tally = [int(n) for n in arrays["tally"]]
             stats.count, stats.zeros, stats.at_min, stats.at_max = tally[:4]
             stats.nan, stats.pos_inf, stats.neg_inf = tally[4:]
-            stats.min, stats.max = (np.float32(end) for end in arrays["extremes"])
+            stats.min, stats.max = (float(end) for end in arrays["extremes"].astype(np.float32))
             counts = arrays["counts"].astype(np.int64, casting="safe")
             if "values" in arrays:
                 stats.values = arrays["values"].astype(np.float32, casting="safe")
                 stats.value_counts = counts
                 keys: NDArray[Any] = stats.values
+                finite = np.isfinite(keys)
             else:
                 stats.values = None
                 keys = arrays["cells"].astype(np.uint16, casting="safe")
+                finite = keys & 0x7FFF < 0x7F80
                 stats._prefixes = from_cells(keys, counts)
             if "channels" in arrays:
                 stats.channel_min, stats.channel_max = arrays["channels"].astype(np.float32)
         except (KeyError, ValueError, TypeError, IndexError) as error:
             raise StatsError(f"statistics are damaged ({error}); calibrate again") from None
         counted = int(counts.sum()) + (stats.zeros if stats.values is None else 0)
-        if (
-            keys.shape != counts.shape
-            or min(tally) < 0
-            or np.any(counts <= 0)
-            or np.any(keys[1:] <= keys[:-1])
-            or counted != stats.count
-            or (stats.count > 0) != bool(stats.min <= stats.max)
-        ):
-            raise StatsError("statistics are damaged (counts contradict each other); calibrate again")
+        sound = (
+            keys.shape == counts.shape
+            and bool(np.all(finite) and np.all(counts > 0) and np.all(keys[1:] > keys[:-1]))
+            and min(tally) >= 0
+            and counted == stats.count
+            and (stats.count > 0) == (stats.min <= stats.max)
+        )
+        if not sound:
+            raise StatsError(
+                "statistics are damaged (counts contradict each other); calibrate again"
+            )
         return stats
 
     def _count(self, flat: FloatArray) -> None:
-        lo, hi = flat.min(), flat.max()
-        if not (math.isfinite(lo) and math.isfinite(hi)):
-            self.nan += int(np.count_nonzero(np.isnan(flat)))
-            self.pos_inf += int(np.count_nonzero(flat == np.inf))
-            self.neg_inf += int(np.count_nonzero(flat == -np.inf))
-            flat = flat[np.isfinite(flat)]
-            if flat.size == 0:
+        if self.values is not None:
+            flat = self._finite(flat)
+            few = distinct_counts(flat, self.values)
+            if few is not None:
+                self._count_values(*few)
                 return
-            lo, hi = flat.min(), flat.max()
+        known = self._all_prefixes().binades
+        many_zeros = 8 * self.zeros > self.count
+        zeros, added = prefix_counts(flat, known, many_zeros=many_zeros)
+        if added.nonfinite:
+            flat = self._finite(flat)
+            zeros, added = prefix_counts(flat, known, many_zeros=many_zeros)
+        for negative in (True, False):
+            self._reach(flat, zeros, added, negative=negative)
         self.count += flat.size
-        few = None if self.values is None else distinct_counts(flat, self.values)
-        if few is not None:
-            values, counts = few
-            zeros = int(counts[values == 0].sum())
-            self._add_values(values, counts)
-        else:
-            zeros, by_prefix = prefix_counts(flat, self._all_prefixes().binades)
-            self._add_prefixes(by_prefix)
         self.zeros += zeros
-        at_lo, at_hi = (
-            0 if inside else zeros if end == 0 else count_equal(flat, end)
-            for end, inside in ((lo, lo > self.min), (hi, hi < self.max))
-        )
-        self._widen(lo, at_lo, hi, at_hi)
+        self._add_prefixes(added)
 
-    def _widen(self, lo: np.float32, at_lo: int, hi: np.float32, at_hi: int) -> None:
-        if lo <= self.min:
-            self.at_min = at_lo + (self.at_min if lo == self.min else 0)
-            self.min = np.float32(lo + np.float32(0))
-        if hi >= self.max:
-            self.at_max = at_hi + (self.at_max if hi == self.max else 0)
-            self.max = np.float32(hi + np.float32(0))
+    def _finite(self, flat: FloatArray) -> FloatArray:
+        """The finite values; the others are counted."""
+        finite = np.isfinite(flat)
+        if bool(finite.all()):
+            return flat
+        self.nan += int(np.count_nonzero(np.isnan(flat)))
+        self.pos_inf += int(np.count_nonzero(flat == np.inf))
+        self.neg_inf += int(np.count_nonzero(flat == -np.inf))
+        return flat[finite]
+
+    def _count_values(self, values: FloatArray, counts: NDArray[np.int64]) -> None:
+        seen = np.flatnonzero(counts)
+        if seen.size:
+            first, last = seen[0], seen[-1]
+            self._extend(float(values[first]), int(counts[first]), negative=True)
+            self._extend(float(values[last]), int(counts[last]), negative=False)
+        self.count += int(counts.sum())
+        self.zeros += int(counts[values == 0].sum())
+        self._add_values(values, counts)
+
+    def _reach(self, flat: FloatArray, zeros: int, added: PrefixCounts, *, negative: bool) -> None:
+        """Take note of one extreme, with a pass over the values only where the cells cannot tell."""
+        outermost = added.outermost(negative=negative)
+        if outermost is None and zeros:
+            self._extend(0.0, zeros, negative=negative)
+            return
+        near, far, count = outermost or (math.nan, math.nan, 0)
+        if flat.size == 0 or (far >= self.min if negative else far <= self.max):
+            return
+        end = float(flat.min() if negative else flat.max())
+        if end != near:  # otherwise no value of that cell lies anywhere else
+            inside = end > self.min if negative else end < self.max
+            count = 0 if inside else count_equal(flat, end)
+        self._extend(end, count, negative=negative)
+
+    def _extend(self, end: float, count: int, *, negative: bool) -> None:
+        """Take note of a value that lies at or beyond all others of one array, and how often."""
+        if negative and end <= self.min:
+            self.at_min = count + (self.at_min if end == self.min else 0)
+            self.min = end
+        if not negative and end >= self.max:
+            self.at_max = count + (self.at_max if end == self.max else 0)
+            self.max = end
 
     def _widen_channels(self, lo: FloatArray, hi: FloatArray) -> None:
         if self.channel_min is None or self.channel_max is None:
@@ -247,18 +281,3 @@ class TensorStats:
 def _prefixes_of(values: FloatArray, counts: NDArray[np.int64]) -> PrefixCounts:
     nonzero = values != 0
     return from_cells(prefixes(values[nonzero]), counts[nonzero])
-
-
-def _channel_extremes(x: FloatArray, axis: int) -> tuple[FloatArray, FloatArray]:
-    """Extremes of the finite values of each channel; (+inf, -inf) where there are none."""
-    if not -x.ndim <= axis < x.ndim:
-        raise StatsError(
-            f"an array of rank {x.ndim} has no axis {axis}; name the channel axis of this tensor"
-        )
-    others = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
-    lo, hi = x.min(axis=others), x.max(axis=others)
-    if not (np.all(np.isfinite(lo)) and np.all(np.isfinite(hi))):
-        finite = np.isfinite(x)
-        lo = np.min(x, axis=others, initial=np.inf, where=finite)
-        hi = np.max(x, axis=others, initial=-np.inf, where=finite)
-    return lo + np.float32(0), hi + np.float32(0)

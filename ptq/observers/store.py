@@ -1,7 +1,8 @@
 """How are the statistics of a whole calibration kept in one file?
 
 The file is an uncompressed .npz that ``numpy.load`` reads: ``format``, ``graph``, ``samples``, ``names``
-(sorted), and the arrays of `TensorStats.to_arrays` for each name as ``NUMBER/ARRAY``. Equal statistics give
+(sorted), and the arrays of `TensorStats.to_arrays` for each name as ``NUMBER/ARRAY``; ``summed`` and
+``sums/NUMBER/ARRAY`` hold the sums by channel likewise. Equal statistics give
 equal bytes: the entries are sorted, carry the zip format's earliest time, and no compressor is involved,
 whose output would depend on its version.
 """
@@ -11,8 +12,8 @@ from __future__ import annotations
 import io
 import os
 import zipfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.errors import StatsError
+from ptq.observers.moments import ChannelSums
 from ptq.observers.stats import TensorStats
 
 FORMAT = 1
@@ -33,11 +35,13 @@ class Calibration:
         graph: Digest of the graph that was run.
         samples: How many samples were counted.
         tensors: Statistics by tensor name.
+        channels: Sums by channel, by tensor name.
     """
 
     graph: str
     samples: int
     tensors: Mapping[str, TensorStats]
+    channels: Mapping[str, ChannelSums] = field(default_factory=dict)
 
     def merge(self, other: Calibration) -> Calibration:
         """The statistics of both sets of samples.
@@ -45,25 +49,35 @@ class Calibration:
         Raises:
             StatsError: They belong to different graphs or tensors.
         """
-        if self.graph != other.graph or self.tensors.keys() != other.tensors.keys():
+        same_tensors = self.tensors.keys() == other.tensors.keys()
+        if (
+            self.graph != other.graph
+            or not same_tensors
+            or self.channels.keys() != other.channels.keys()
+        ):
             raise StatsError(
                 "the two calibrations belong to different graphs; calibrate both with the same model"
             )
         tensors = {name: stats.merge(other.tensors[name]) for name, stats in self.tensors.items()}
-        return Calibration(self.graph, self.samples + other.samples, tensors)
+        channels = {name: sums.merge(other.channels[name]) for name, sums in self.channels.items()}
+        return Calibration(self.graph, self.samples + other.samples, tensors, channels)
 
     def to_bytes(self) -> bytes:
         """The file's content."""
-        names = sorted(self.tensors)
+        names, summed = sorted(self.tensors), sorted(self.channels)
         arrays: dict[str, NDArray[Any]] = {
             "format": np.array(FORMAT, np.int64),
             "graph": np.frombuffer(self.graph.encode(), np.uint8),
             "names": np.frombuffer("\0".join(names).encode(), np.uint8),
+            "summed": np.frombuffer("\0".join(summed).encode(), np.uint8),
             "samples": np.array(self.samples, np.int64),
         }
         for number, name in enumerate(names):
             for key, array in self.tensors[name].to_arrays().items():
                 arrays[f"{number}/{key}"] = array
+        for number, name in enumerate(summed):
+            for key, array in self.channels[name].to_arrays().items():
+                arrays[f"sums/{number}/{key}"] = array
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
             for key in sorted(arrays):
@@ -121,18 +135,15 @@ def from_bytes(content: bytes, source: str) -> Calibration:
     try:
         arrays = _arrays(content)
         if int(arrays["format"]) != FORMAT:
-            raise StatsError(f"is of format {arrays['format']}, this version reads {FORMAT}")
-        text = arrays["names"].tobytes().decode()
-        names = text.split("\0") if text else []
-        parts: list[dict[str, NDArray[Any]]] = [{} for _ in names]
-        for key, array in arrays.items():
-            number, slash, part = key.partition("/")
-            if slash:
-                parts[int(number)][part] = array
+            raise StatsError(f"format {int(arrays['format'])} is not {FORMAT}; calibrate again")
         tensors = {
-            name: TensorStats.from_arrays(part) for name, part in zip(names, parts, strict=True)
+            name: TensorStats.from_arrays(part) for name, part in _parts(arrays, "names", "")
         }
-        return Calibration(arrays["graph"].tobytes().decode(), int(arrays["samples"]), tensors)
+        channels = {
+            name: ChannelSums.from_arrays(part) for name, part in _parts(arrays, "summed", "sums/")
+        }
+        graph = arrays["graph"].tobytes().decode()
+        return Calibration(graph, int(arrays["samples"]), tensors, channels)
     except StatsError as error:
         raise StatsError(f"{source}: {error}") from None
     except (zipfile.BadZipFile, ValueError, KeyError, IndexError, TypeError, EOFError) as error:
@@ -140,6 +151,20 @@ def from_bytes(content: bytes, source: str) -> Calibration:
             f"{source}: not a file of calibration statistics, or damaged"
             f" ({type(error).__name__}); make it with `ptq calibrate`"
         ) from None
+
+
+def _parts(
+    arrays: Mapping[str, NDArray[Any]], names: str, prefix: str
+) -> Iterator[tuple[str, dict[str, NDArray[Any]]]]:
+    """Each name of a list with the arrays stored under its number."""
+    text = arrays[names].tobytes().decode()
+    found: dict[str, dict[str, NDArray[Any]]] = {}
+    for key, array in arrays.items():
+        number, slash, part = key.removeprefix(prefix).partition("/")
+        if slash and key.startswith(prefix):
+            found.setdefault(number, {})[part] = array
+    for position, name in enumerate(text.split("\0") if text else []):
+        yield name, found[str(position)]
 
 
 def _arrays(content: bytes) -> dict[str, NDArray[Any]]:

@@ -39,14 +39,16 @@ def evaluated(node: Node, opset: int) -> list[NDArray[Any]] | None:
 
     Too large is more than 64 MB and more than all the inputs together.
     """
-    arrays = [constant(v) for v in node.inputs if v is not None]
-    known = [a for a in arrays if a is not None]
-    if not known or len(known) < len(arrays) or not _may_fold(node):
+    inputs = [v for v in node.inputs if v is not None]
+    if not inputs or not all(v.is_initializer() for v in inputs) or not _may_fold(node):
+        return None
+    known = [a for a in map(constant, inputs) if a is not None]
+    if len(known) < len(inputs):
         return None
     limit = max(MAX_BYTES, sum(a.nbytes for a in known))
     if _announced_bytes(node, known) > limit:
         return None
-    feeds = {str(v.name): a for v, a in zip((v for v in node.inputs if v), known, strict=True)}
+    feeds = {str(v.name): a for v, a in zip(inputs, known, strict=True)}
     results = _run(node, feeds, opset)
     if results is None or sum(a.nbytes for a in results) > limit:
         return None
@@ -71,12 +73,14 @@ def _announced_bytes(node: Node, inputs: Sequence[NDArray[Any]]) -> int:
         return prod(d for d in shape if d is not None) * (4 if dtype is None else dtype.itemsize)
     match node.op_type:
         case "ConstantOfShape":
-            return 4 * prod(inputs[0].tolist())
-        case "Expand":
-            return inputs[0].nbytes * prod(inputs[1].tolist())
-        case "Tile":
-            return inputs[0].nbytes * prod(inputs[1].tolist())
+            return 4 * _product(inputs[0])
+        case "Expand" | "Tile":
+            return inputs[0].nbytes * _product(inputs[1])
     return 0
+
+
+def _product(sizes: NDArray[Any]) -> int:
+    return prod(int(size) for size in sizes.reshape(-1))
 
 
 def _run(node: Node, feeds: dict[str, NDArray[Any]], opset: int) -> list[NDArray[Any]] | None:

@@ -1,12 +1,14 @@
 """How much padding does auto_pad mean, now that the sizes are known?
 
-SAME:  out = ⌈in / stride⌉,  total = max((out − 1)·stride + (kernel − 1)·dilation + 1 − in, 0),
-the odd one at the end (SAME_UPPER) or at the beginning (SAME_LOWER). ONNX operators, Conv and MaxPool.
+SAME:  out = ⌈in / stride⌉,  total = max((out − 1)·stride + kernel − in, 0),  the odd one at the end
+(SAME_UPPER) or at the beginning (SAME_LOWER). ONNX operators, Conv and MaxPool. With dilations the
+specification and ONNX Runtime disagree; such nodes stay as they are.
 """
 
 from __future__ import annotations
 
 from ptq.graph import Graph, Node, attributes, operator, shape_of
+from ptq.rewrite.counted import counted
 from ptq.rewrite.replace import set_attributes
 
 CONVOLUTIONS = ("Conv", "ConvTranspose")
@@ -29,7 +31,7 @@ def explicit_pads(graph: Graph) -> list[str]:
         if "kernel_shape" not in node.attributes and weight is not None and None not in weight:
             set_attributes(node, kernel_shape=[d for d in weight[2:] if d is not None])
         resolved += _resolve(node)
-    return [f"wrote out the padding of {resolved} nodes"] if resolved else []
+    return [f"wrote out the padding of {counted(resolved, 'node')}"] if resolved else []
 
 
 def _resolve(node: Node) -> bool:
@@ -41,16 +43,14 @@ def _resolve(node: Node) -> bool:
         set_attributes(node, auto_pad=None, pads=[0] * (2 * len(kernel)))
         return True
     shape = None if node.inputs[0] is None else shape_of(node.inputs[0])
-    if node.op_type == "ConvTranspose" or shape is None or None in shape[2:]:
+    dilated = any(d != 1 for d in attrs.get("dilations", ()))
+    if node.op_type == "ConvTranspose" or dilated or shape is None or None in shape[2:]:
         return False
-    ones = [1] * len(kernel)
     begins, ends = [], []
-    for size, k, stride, dilation in zip(
-        shape[2:], kernel, attrs.get("strides", ones), attrs.get("dilations", ones), strict=True
-    ):
+    strides = attrs.get("strides", [1] * len(kernel))
+    for size, k, stride in zip(shape[2:], kernel, strides, strict=True):
         assert size is not None
-        out = -(-size // stride)
-        total = max((out - 1) * stride + (k - 1) * dilation + 1 - size, 0)
+        total = max((-(-size // stride) - 1) * stride + k - size, 0)
         small, large = total // 2, total - total // 2
         begins.append(small if mode == "SAME_UPPER" else large)
         ends.append(large if mode == "SAME_UPPER" else small)

@@ -24,6 +24,7 @@ from ptq.graph import (
     shape_of,
 )
 from ptq.rewrite.affine import Affine, arithmetic, batch_norm
+from ptq.rewrite.counted import counted
 from ptq.rewrite.replace import replace, set_attributes, set_constant
 
 INTO = {"Conv": "convolutions", "ConvTranspose": "transposed convolutions", "Gemm": "Gemm nodes"}
@@ -46,8 +47,12 @@ def fold_affine(graph: Graph) -> list[str]:
             folded[node.op_type, linear.op_type] += 1
         elif operator(node) == "BatchNormalization":
             split += _split(graph, node)
-    notes = [f"folded {n} {op} nodes into {INTO[into]}" for (op, into), n in folded.items()]
-    return notes + ([f"split {split} BatchNormalization nodes into Mul and Add"] if split else [])
+    notes = [
+        f"folded {counted(n, f'{op} node')} into {INTO[into]}" for (op, into), n in folded.items()
+    ]
+    return notes + (
+        [f"split {counted(split, 'BatchNormalization node')} into Mul and Add"] if split else []
+    )
 
 
 def _before(node: Node) -> Node | None:

@@ -12,9 +12,11 @@ from collections import Counter
 import numpy as np
 
 from ptq.graph import Graph, Node, dtype_of, operator
+from ptq.rewrite.counted import counted
 from ptq.rewrite.evaluate_node import evaluated
 from ptq.rewrite.fold_shapes import describe_expand, expands_to_itself, fold_reshape
-from ptq.rewrite.node_shapes import refine_shapes
+from ptq.rewrite.node_shapes import refine_shape, refine_shapes
+from ptq.rewrite.remove_noops import changes_nothing
 from ptq.rewrite.replace import freeze
 from ptq.rewrite.shape_values import ShapeValues
 
@@ -34,16 +36,23 @@ def fold_constants(graph: Graph) -> list[str]:
                 freeze(graph, value, array)
             folded["constant"] += 1
             continue
+        x = node.inputs[0] if node.inputs else None
+        if x is not None and changes_nothing(node, x):
+            refine_shape(node.outputs[0], x.shape)  # inference forgets symbols in a Slice
         refine_shapes(node, graph.opset)
         folded[_fold_shape(graph, node, values)] += 1
     graph.sweep()
     sentences = {
-        "constant": "folded {} constant nodes into initializers",
-        "shape": "folded {} nodes that static shapes fix into initializers",
-        "reshape": "gave {} Reshape nodes a constant target",
-        "expand": "removed {} Expand nodes that change nothing",
+        "constant": ("evaluated", "constant node", ""),
+        "shape": ("evaluated", "node", " that static shapes fix"),
+        "reshape": ("made the target of", "Reshape node", " constant"),
+        "expand": ("removed", "Expand node", " without effect"),
     }
-    return [s.format(folded[kind]) for kind, s in sentences.items() if folded[kind]]
+    return [
+        f"{verb} {counted(folded[kind], what)}{rest}"
+        for kind, (verb, what, rest) in sentences.items()
+        if folded[kind]
+    ]
 
 
 def _fold_shape(graph: Graph, node: Node, values: ShapeValues) -> str:
@@ -55,6 +64,11 @@ def _fold_shape(graph: Graph, node: Node, values: ShapeValues) -> str:
         if dtype is not None and not output.is_graph_output():
             freeze(graph, output, np.array(elements.tolist(), dtype).reshape(elements.shape))
             return "shape"
+    if elements is not None and not output.is_graph_output():
+        for x in node.inputs:
+            if x is not None and x.dtype == output.dtype and values.equal(x, output):
+                graph.substitute(output, x)
+                return "shape"
     match operator(node):
         case "Reshape" if fold_reshape(graph, node, values):
             return "reshape"

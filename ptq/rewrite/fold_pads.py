@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptq.graph import Graph, Node, Value, attributes, constant, consumers, operator, shape_of
+from ptq.rewrite.counted import counted
 from ptq.rewrite.replace import set_attributes
 
 
@@ -21,7 +22,7 @@ def fold_pads(graph: Graph) -> list[str]:
         if pads is None or y.is_graph_output():
             continue
         readers = consumers(y)
-        if not readers or not all(_takes(n, y, pads) for n in readers):
+        if not readers or not all(n.graph is node.graph and _takes(n, y, pads) for n in readers):
             continue
         for reader in readers:
             _give(reader, pads)
@@ -29,7 +30,7 @@ def fold_pads(graph: Graph) -> list[str]:
         graph.substitute(y, node.inputs[0])
         graph.remove(node)
         folded += 1
-    return [f"merged {folded} Pad nodes into the nodes after them"] if folded else []
+    return [f"merged {counted(folded, 'Pad node')} into what follows"] if folded else []
 
 
 def _zero_pads(node: Node) -> list[int] | None:

@@ -13,6 +13,7 @@ from ptq.graph import (
     operator,
     shape_of,
 )
+from ptq.rewrite.counted import counted
 from ptq.rewrite.replace import replace
 
 
@@ -53,7 +54,7 @@ def matmul_to_gemm(graph: Graph) -> list[str]:
         if last is not node:
             graph.remove(node)
         turned += 1
-    return [f"turned {turned} MatMul nodes into Gemm"] if turned else []
+    return [f"turned {counted(turned, 'MatMul node')} into Gemm"] if turned else []
 
 
 def _is_dense(node: Node) -> bool:

@@ -43,7 +43,8 @@ def _inferred(node: Node, inputs: Mapping[str, Value], opset: int) -> list[onnx.
     types, data = {}, {}
     for name, value in inputs.items():
         message = onnx.TypeProto()
-        ir.serde.serialize_type_into(message, value.type)
+        if value.type is not None:
+            ir.serde.serialize_type_into(message, value.type)
         if value.shape is not None:
             ir.serde.serialize_shape_into(message, value.shape)
         types[name] = message

@@ -13,6 +13,7 @@ from ptq.graph import (
     operator,
     shape_of,
 )
+from ptq.rewrite.counted import counted
 from ptq.rewrite.replace import replace
 
 
@@ -38,7 +39,7 @@ def pool_means(graph: Graph) -> list[str]:
             )
         replace(graph, node, result)
         turned += 1
-    return [f"turned {turned} ReduceMean nodes into GlobalAveragePool"] if turned else []
+    return [f"turned {counted(turned, 'ReduceMean node')} into GlobalAveragePool"] if turned else []
 
 
 def _is_spatial_mean(node: Node) -> bool:

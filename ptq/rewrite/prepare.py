@@ -9,15 +9,17 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ptq.graph import Graph, shape_of
+from ptq.graph import Graph
 from ptq.rewrite.explicit_pads import explicit_pads
 from ptq.rewrite.fold_affine import fold_affine
 from ptq.rewrite.fold_constants import fold_constants
 from ptq.rewrite.fold_pads import fold_pads
+from ptq.rewrite.give_biases import give_biases
 from ptq.rewrite.matmul_to_gemm import matmul_to_gemm
 from ptq.rewrite.pool_means import pool_means
 from ptq.rewrite.raise_opset import raise_opset
 from ptq.rewrite.remove_noops import remove_noops
+from ptq.rewrite.shape_values import dimensions, shape_of_symbols
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,25 +44,38 @@ def prepare(graph: Graph) -> Prepared:
         ModelError: The opset is too old and cannot be raised.
     """
     graph = graph.copy()
-    _open_dimensions(graph)
+    _name_dimensions(graph)
     graph, changes = raise_opset(graph)
-    graph = graph.with_shapes()
+    changes += fold_constants(graph)
+    graph = graph.with_shapes()  # after the walk, whose symbols it would dilute by names of its own
     for rewrite in (
-        fold_constants,
         remove_noops,
         explicit_pads,
         fold_pads,
         pool_means,
         matmul_to_gemm,
         fold_affine,
+        give_biases,
     ):
         changes += rewrite(graph)
-        graph.sweep()
+    graph.sweep()
     return Prepared(graph.with_shapes(), tuple(changes))
 
 
-def _open_dimensions(graph: Graph) -> None:
-    """Leave open what some exporters write as −1, which inference would reckon with."""
+def _name_dimensions(graph: Graph) -> None:
+    """Give the inputs' nameless dimensions a name, by which they are known again further on.
+
+    Some exporters write −1, or ``?`` for several that differ.
+    """
     for value in [*graph.inputs, *graph.outputs, *(v for n in graph.nodes for v in n.outputs)]:
-        if value.shape is not None and any(isinstance(d, int) and d < 0 for d in value.shape):
-            value.shape = ir.Shape(shape_of(value) or ())
+        symbols = dimensions(value)
+        if symbols is None:
+            continue
+        shape = list(shape_of_symbols(symbols))
+        if value.is_graph_input():
+            names = [f"{value.name}_dim_{axis}" for axis in range(len(shape))]
+            shape = [
+                ir.SymbolicDim(name) if isinstance(d, ir.SymbolicDim) and d.value is None else d
+                for d, name in zip(shape, names, strict=True)
+            ]
+        value.shape = ir.Shape(shape)

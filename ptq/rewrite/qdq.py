@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ptq.graph import Graph, Node, Value, constant, name_of
 from ptq.plan import Plan
 from ptq.rewrite.fold_activations import fold_activations
 from ptq.rewrite.quantizers import Quantizers
 from ptq.rewrite.shield import shield_float_weights
+from ptq.types import QuantParams
 
 
 def to_qdq(graph: Graph, plan: Plan) -> Graph:
@@ -14,22 +17,21 @@ def to_qdq(graph: Graph, plan: Plan) -> Graph:
 
     A tensor that an integer node writes passes through Q and DQ for all its readers, graph outputs
     included; one that a float node writes keeps its real values for readers that stay float.
-
-    Raises:
-        PlanError: The plan belongs to another graph.
     """
-    plan.check(graph.digest())
     quantized = fold_activations(graph, plan)
     quantizers = Quantizers(quantized)
     for node in quantized.nodes:
         if node.name not in plan.floats:
             _quantize_constants(node, plan, quantizers)
+    integers = {node for node in quantized.nodes if node.name not in plan.floats}
     writers = {name_of(v): node for node in quantized.nodes for v in node.outputs}
     values = {name_of(v): v for v in quantized.inputs}
     values.update((name_of(v), v) for node in quantized.nodes for v in node.outputs)
     for name in plan.tensors:
         if name in values:
-            _quantize_tensor(quantized, values[name], writers.get(name), plan, quantizers)
+            _quantize_tensor(
+                quantized, values[name], writers.get(name), integers, plan.tensors[name], quantizers
+            )
     shield_float_weights(quantized)
     quantized.sort()
     quantized.sweep()
@@ -55,21 +57,24 @@ def _quantize_constants(node: Node, plan: Plan, quantizers: Quantizers) -> None:
 
 
 def _quantize_tensor(
-    graph: Graph, value: Value, writer: Node | None, plan: Plan, quantizers: Quantizers
+    graph: Graph,
+    value: Value,
+    writer: Node | None,
+    integers: Collection[Node],
+    params: QuantParams,
+    quantizers: Quantizers,
 ) -> None:
     name = name_of(value)
-    params = plan.tensors[name]
-    by_integers = writer is not None and writer.name not in plan.floats
-    readers = [
-        use for use in value.uses() if by_integers or (use.node.name or "") not in plan.floats
-    ]
+    by_integers = writer in integers
+    # nodes inside sub-graphs compute in float
+    readers = [use for use in value.uses() if by_integers or use.node in integers]
     if not readers and not (by_integers and value.is_graph_output()):
         return
     first = None if writer is not None else graph.nodes[0]
-    integers = quantizers.quantize(value, params, before=first, after=writer)
+    quantized = quantizers.quantize(value, params, before=first, after=writer)
     pair = quantizers.parameters(params, name)
-    after = integers.producer()
-    real = quantizers.dequantize(integers, *pair, params, hint=name, after=after)
+    after = quantized.producer()
+    real = quantizers.dequantize(quantized, *pair, params, hint=name, after=after)
     for use in readers:
         use.node.replace_input_with(use.idx, real)
     if by_integers and value.is_graph_output():

@@ -1,4 +1,4 @@
-"""Rewrites a QDQ graph with ONNX Runtime's integer operators: QLinearConv, QGemm, QLinearAdd …
+"""Rewrites a QDQ graph with ONNX Runtime's integer operators, QLinearConv, QGemm and so on.
 
 What stands between a DequantizeLinear and a QuantizeLinear becomes its integer form, or runs on the integers
 itself where it only moves them; an operator without such a form keeps its quantizers. The integers of every

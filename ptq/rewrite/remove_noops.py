@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 
 from ptq.graph import Graph, Node, Value, attributes, constant, operator, shape_of
+from ptq.rewrite.counted import counted
 from ptq.rewrite.shape_values import dimensions
 
 FAR = 10**9
@@ -32,7 +33,7 @@ def remove_noops(graph: Graph) -> list[str]:
         graph.substitute(y, x)
         graph.remove(node)
         removed[node.op_type] += 1
-    return [f"removed {n} {op} nodes that change nothing" for op, n in removed.items()]
+    return [f"removed {counted(n, f'{op} node')} without effect" for op, n in removed.items()]
 
 
 def changes_nothing(node: Node, x: Value) -> bool:

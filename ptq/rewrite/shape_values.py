@@ -65,6 +65,14 @@ class ShapeValues:
         array = constant(value)
         return None if array is None or array.dtype.kind not in "iub" else array.astype(object)
 
+    def equal(self, a: Value, b: Value) -> bool:
+        """Whether two values are known to be the same in every element."""
+        first, second = self.of(a), self.of(b)
+        if first is None or second is None or first.shape != second.shape:
+            return False
+        pairs = zip(first.reshape(-1), second.reshape(-1), strict=True)
+        return all(e is not None and e == f for e, f in pairs)
+
     def visit(self, node: Node) -> Elements | None:
         """Learn what one node computes; None if it is none of the operators on shapes."""
         rule = RULES.get(operator(node))
@@ -129,7 +137,7 @@ def _pairwise(rule: Callable[[Element, Element], Element]) -> Rule:
     ufunc = np.frompyfunc(rule, 2, 1)
 
     def apply(inputs: list[Elements], attrs: Mapping[str, Any]) -> Any:
-        result = inputs[0]
+        result: Any = inputs[0]
         for other in inputs[1:]:
             result = ufunc(result, other)
         return result

@@ -1,0 +1,124 @@
+"""What calibration costs, as a multiple of a plain float pass over the same samples.
+
+    python benchmarks/calibration.py [MODEL DATA] [--samples 128] [--runs 5] [--threads 2]
+
+All rows run in one process on the same samples, interleaved, batch 1; the median of the runs counts, and the
+loading of the model is left out of ptq's. ONNX Runtime's calibrators are timed as their users call them:
+``create_calibrator``, ``collect_data``, ``compute_data``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, create_calibrator
+from rich.console import Console
+from rich.table import Table
+
+from ptq.api import wanted
+from ptq.calibrate import count_values, exposing
+from ptq.data import Sample, open_samples
+from ptq.feeding import input_specs
+from ptq.graph import Graph
+from ptq.rewrite.prepare import prepare
+from ptq.session import Session
+
+SAMPLE = Path(__file__).parent.parent / "sample_data"
+
+
+class Feeds(CalibrationDataReader):  # type: ignore[misc]
+    """Samples as ONNX Runtime's calibrators read them."""
+
+    def __init__(self, samples: list[Sample]) -> None:
+        self._feeds = iter([sample.feed for sample in samples])
+
+    def get_next(self) -> dict[str, object] | None:
+        """The next feed; None at the end."""
+        return next(self._feeds, None)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long one call takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def peer(path: Path, samples: list[Sample], method: CalibrationMethod) -> Callable[[], object]:
+    """One of ONNX Runtime's calibrators over the samples."""
+
+    def run() -> object:
+        with tempfile.TemporaryDirectory() as folder:
+            calibrator = create_calibrator(
+                str(path),
+                augmented_model_path=f"{folder}/augmented.onnx",
+                calibrate_method=method,
+            )
+            calibrator.collect_data(Feeds(samples))
+            return calibrator.compute_data()
+
+    return run
+
+
+def main() -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("model", nargs="?", default=SAMPLE / "fashion_mobilenet.onnx", type=Path)
+    parser.add_argument("data", nargs="?", default=str(SAMPLE / "images" / "calibration"))
+    parser.add_argument("--samples", type=int, default=128)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--without-peers", action="store_true", help="ptq alone")
+    options = parser.parse_args()
+
+    graph = prepare(Graph.load(options.model)).graph
+    samples = list(open_samples(options.data, input_specs(graph), limit=options.samples))
+    observed = wanted(graph)
+    plain = Session(graph, threads=options.threads)
+    session = exposing(graph, observed, threads=options.threads)
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "prepared.onnx"
+        onnx.save(graph.to_proto(), path)
+        rows: dict[str, Callable[[], object]] = {
+            "float pass": lambda: [plain.run(sample.feed) for sample in samples],
+            "ptq calibrate": lambda: count_values(session, samples, observed),
+        }
+        if not options.without_peers:
+            for method in (
+                CalibrationMethod.MinMax,
+                CalibrationMethod.Entropy,
+                CalibrationMethod.Percentile,
+            ):
+                rows[f"ONNX Runtime {method.name}"] = peer(path, samples, method)
+        taken: dict[str, list[float]] = {name: [] for name in rows}
+        for name in rows:
+            rows[name]()  # the first run pays for what later ones find warm
+            if name == "ptq calibrate":
+                break
+        for _ in range(options.runs):
+            for name, work in rows.items():
+                taken[name].append(seconds(work))
+
+    table = Table(
+        title=f"{options.model.name}: {len(samples)} samples, {len(observed.names)} tensors"
+    )
+    table.add_column("work")
+    table.add_column("× float pass", justify="right")
+    table.add_column("lowest–highest", justify="right")
+    base = statistics.median(taken["float pass"])
+    for name, times in taken.items():
+        ratios = [t / base for t in times]
+        spread = f"{min(ratios):.2f}–{max(ratios):.2f}"
+        table.add_row(name, f"{statistics.median(ratios):.2f}", spread)
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""``ptq calibrate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import options as o
+
+
+def calibrate(
+    model: o.Model,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="STATS", help="The statistics, an .npz.")
+    ],
+    data: o.OptionalData = None,
+    merge: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--merge", metavar="FILE", help="Add the statistics of an earlier calibration; repeat."
+        ),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option("--shard", metavar="K/N", help="Every N-th sample from the K-th, from 0, on."),
+    ] = None,
+    samples: o.SampleCount = None,
+    skip_bad_samples: o.SkipBad = False,
+    threads: o.Threads = 0,
+    size: o.Size = None,
+    resize: o.Resize = None,
+    crop: o.Crop = None,
+    scale: o.Scale = None,
+    mean: o.Mean = None,
+    std: o.Std = None,
+    layout: o.Layout = None,
+    channels: o.Channels = None,
+) -> None:
+    """Observe a float model on samples, once.
+
+    The statistics of its tensors are kept. From them ptq quantize --stats chooses ranges, by any
+    method, without running the model again. The statistics of shards, merged, are those of the
+    whole, bit for bit.
+    """
+    from . import inputs, outputs, tables
+    from .progress import bars
+    from .statistics import collect
+
+    outputs.check_outputs([model, data, *(merge or ())], [output])
+    images = inputs.preprocess(
+        size=size, resize=resize, crop=crop, scale=scale,
+        mean=mean, std=std, layout=layout, channels=channels,
+    )  # fmt: skip
+    with bars() as progress:
+        calibration = collect(
+            model, data, merge or [], preprocess=images, samples=samples,
+            shard=inputs.shard(shard), skip_bad_samples=skip_bad_samples,
+            threads=threads, progress=progress,
+        )  # fmt: skip
+    calibration.save(output)
+    tables.calibration(calibration, output)

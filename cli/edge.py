@@ -1,0 +1,85 @@
+"""What does a run end with? An exit code and, where it failed, one line on standard error.
+
+0    done
+1    the model or the data, or a fault of ptq itself
+2    usage
+130  interrupted (SIGINT)
+143  terminated (SIGTERM)
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import traceback
+import warnings
+from types import FrameType
+
+import typer
+
+INTERRUPTED, TERMINATED = 130, 143
+
+
+def run(app: typer.Typer, arguments: list[str] | None = None) -> int:
+    """Run the application and say what went wrong, once; the exit code."""
+    try:
+        returned = app(arguments, prog_name="ptq", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # the flush at exit would fail again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        returned = INTERRUPTED
+    except Exception as error:
+        code, text = explain(error)
+        if os.environ.get("PTQ_TRACEBACK"):
+            traceback.print_exception(error)
+        typer.echo(f"error: {one_line(text)}", err=True)
+        return code
+    if returned == INTERRUPTED:
+        typer.echo("interrupted", err=True)
+    return returned if isinstance(returned, int) else 0
+
+
+def explain(error: Exception) -> tuple[int, str]:
+    """The exit code and the text for an error."""
+    if isinstance(error, typer.TyperException):
+        text = error.format_message().strip().removesuffix(".")
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "ptq"
+        return error.exit_code, f"{text[:1].lower()}{text[1:]}; see {command} --help"
+    if isinstance(error, MemoryError):
+        return 1, "not enough memory; use --batch 1, or a machine with more"
+
+    from ptq.errors import PtqError
+
+    if isinstance(error, PtqError):
+        return error.exit_code, str(error)
+    return 1, (
+        f"internal: {type(error).__name__}: {error}; please report it, "
+        "with what PTQ_TRACEBACK=1 in the environment shows"
+    )
+
+
+def one_line(text: str) -> str:
+    """The text with line breaks and control characters taken out: names come from files."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))
+
+
+def prepare_process() -> None:
+    """Make SIGTERM unwind the stack, so that temporary files go, and output one voice, printable."""
+    signal.signal(signal.SIGTERM, _terminate)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr] # files, of a process
+    # what libraries warn of and log is no message of ptq; standard error is for errors
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
+    logging.getLogger().addHandler(logging.NullHandler())
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not disturb the cleaning up
+    raise SystemExit(TERMINATED)

@@ -1,0 +1,90 @@
+"""Which commands are there? Each parses its options, calls one verb of ptq.api, and prints its result.
+
+ptq itself is imported inside the commands: ``--help`` needs none of it, and it takes a second.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from . import options as o
+from .calibrate import calibrate
+from .edge import prepare_process, run
+from .measure import evaluate, verify
+from .quantize import quantize
+
+app = typer.Typer(
+    name="ptq",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Run ``ptq`` on the arguments of the process and leave with its exit code."""
+    prepare_process()
+    sys.exit(run(app))
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"ptq {version('onnx-ptq')}")
+        raise typer.Exit
+
+
+@app.callback()
+def ptq(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Post-training quantization for ONNX models, with its cost measured.
+
+    Exit codes: 0 done; 1 the model or the data; 2 usage; 130 interrupted; 143 terminated.
+    """
+
+
+def inspect(
+    model: o.Model, target: o.Target = "ort", skip: o.Skip = None, json: o.Json = None
+) -> None:
+    """Say what will be quantized, before any data.
+
+    And what stays float, and why.
+    """
+    from ptq import api
+
+    from . import outputs, tables
+
+    outputs.check_outputs([model], [], json)
+    inspection = api.inspect(model, target=target, skip=skip or ())
+    if not outputs.write_json(outputs.document(inspection), json):
+        tables.inspection(inspection)
+
+
+def ops(json: o.Json = None) -> None:
+    """Print the table of operators.
+
+    What is quantized and how, in which form in ONNX Runtime and in LiteRT, and what computes it.
+    """
+    from . import outputs, tables
+    from .optable import op_rows
+
+    outputs.check_outputs([], [], json)
+    rows = op_rows()
+    if not outputs.write_json(outputs.document(rows), json):
+        tables.operators(rows)
+
+
+app.command(epilog=o.PREPROCESSING)(quantize)
+app.command(epilog=o.PREPROCESSING)(calibrate)
+app.command()(inspect)
+app.command(epilog=o.PREPROCESSING)(evaluate)
+app.command(epilog=o.PREPROCESSING)(verify)
+app.command()(ops)

@@ -1,0 +1,86 @@
+"""What does ptq know of each operator, in the words of a table for people?
+
+The rows of ptq.ops, ptq.targets and ptq.arithmetics; ``ptq ops`` and docs/ops.md print them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ptq.arithmetics import ARITHMETICS
+from ptq.ops import OPS, PASSES, TABLE, UNARY, Fixed, OpSpec, Output
+from ptq.targets import TARGETS, Target
+
+NOT_QUANTIZED = "stays float"
+
+
+@dataclass(frozen=True)
+class OpRow:
+    """One operator.
+
+    Attributes:
+        op: ONNX operator.
+        inputs: The role of each input.
+        outputs: By target: where scale and zero point of the output come from.
+        onnxruntime: The operator on integers in ONNX Runtime: ``itself`` where it only moves them,
+            ``folded`` where the node before does its work, ``float`` where there is none.
+        litert: LiteRT's operator; empty where it has none.
+        runs: By arithmetic: ``runs``, ``by table`` of a function that is float there, or
+            ``cannot run``: the executor leaves it to ONNX Runtime in float.
+    """
+
+    op: str
+    inputs: tuple[str, ...]
+    outputs: Mapping[str, str]
+    onnxruntime: str
+    litert: str
+    runs: Mapping[str, str]
+
+
+def op_rows() -> tuple[OpRow, ...]:
+    """The whole table, in the order of ptq.ops."""
+    return tuple(_row(spec) for spec in OPS.values())
+
+
+def _row(spec: OpSpec) -> OpRow:
+    roles = [role.value for role in spec.inputs]
+    if spec.variadic:
+        roles[-1] += " …"
+    return OpRow(
+        op=spec.op,
+        inputs=tuple(roles),
+        outputs={name: _output(spec, target) for name, target in TARGETS.items()},
+        onnxruntime=_form(spec),
+        litert=spec.litert or "",
+        runs={name: _runs(spec, name) for name in ARITHMETICS},
+    )
+
+
+def _output(spec: OpSpec, target: Target) -> str:
+    if not target.quantizes(spec):
+        return NOT_QUANTIZED
+    rule = target.output(spec)
+    if isinstance(rule, Fixed):
+        return f"scale 1/{1 / rule.scale:g}, zero point {rule.zero_point}"
+    if rule is Output.ONE_GROUP and not target.specified:
+        return "one with the inputs that it alone reads"
+    if rule is Output.OBSERVED and spec.reciprocal and not target.specified:
+        return "observed, scale 1/n"
+    return rule.value
+
+
+def _form(spec: OpSpec) -> str:
+    if spec.qlinear is None:
+        return "float"
+    if spec.qlinear == PASSES:
+        return "itself"
+    if spec.qlinear == TABLE:
+        return "folded, or itself"
+    return spec.qlinear.op.rpartition("::")[2]
+
+
+def _runs(spec: OpSpec, arithmetic: str) -> str:
+    if spec.op in ARITHMETICS[arithmetic]:
+        return "runs"
+    return "by table" if spec.op in UNARY else "cannot run"

@@ -1,0 +1,114 @@
+"""``ptq quantize``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from . import options as o
+
+
+def quantize(
+    model: o.Model,
+    data: o.OptionalData = None,
+    eval_data: Annotated[
+        str | None,
+        typer.Option(
+            "--eval",
+            metavar="PATH",
+            help="Samples that accuracy is measured on, as for --data; without it, a fifth of "
+            "--data is held out for that where there are at least 50 samples.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The quantized model; by default NAME.int8.onnx in the current folder.",
+        ),
+    ] = None,
+    form: Annotated[
+        Literal["qdq", "qoperator"],
+        typer.Option("--format", help="How the integers are written; the same function."),
+    ] = "qdq",
+    target: o.Target = "ort",
+    method: Annotated[
+        str,
+        typer.Option("--method", metavar=o.METHODS, help="How ranges are chosen."),
+    ] = "mse",
+    samples: o.SampleCount = None,
+    batch: o.Batch = 8,
+    per_tensor: Annotated[
+        bool, typer.Option("--per-tensor", help="One scale a weight, instead of one a channel.")
+    ] = False,
+    skip: o.Skip = None,
+    stats: Annotated[
+        Path | None,
+        typer.Option(
+            "--stats", metavar="FILE", help="Statistics of ptq calibrate; --data is then optional."
+        ),
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option("--plan", metavar="FILE", help="Obey a plan instead of solving one."),
+    ] = None,
+    save_plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--save-plan", metavar="FILE", help="Write the plan, every scale with its reason."
+        ),
+    ] = None,
+    skip_bad_samples: o.SkipBad = False,
+    arithmetic: Annotated[
+        str | None,
+        typer.Option(
+            "--arithmetic",
+            metavar=o.ARITHMETICS,
+            help="What the integers are computed in; the target's own by default.",
+        ),
+    ] = None,
+    threads: o.Threads = 0,
+    json: o.Json = None,
+    size: o.Size = None,
+    resize: o.Resize = None,
+    crop: o.Crop = None,
+    scale: o.Scale = None,
+    mean: o.Mean = None,
+    std: o.Std = None,
+    layout: o.Layout = None,
+    channels: o.Channels = None,
+) -> None:
+    """Quantize a float model to 8 bits and measure what it cost.
+
+    Accuracy is measured three ways on the same samples: the float model, the result in ONNX
+    Runtime, and the result in integers alone. The quantized model is written, in the current folder
+    unless -o says otherwise; what stands there is replaced, the input model never.
+    """
+    from ptq import api, files
+
+    from . import inputs, outputs, render
+    from .progress import bars
+
+    place = output or outputs.default_output(model)
+    outputs.check_outputs([model, data, eval_data, stats, plan], [place, save_plan], json)
+    images = inputs.preprocess(
+        size=size, resize=resize, crop=crop, scale=scale,
+        mean=mean, std=std, layout=layout, channels=channels,
+    )  # fmt: skip
+    given_plan = inputs.read_plan(plan)
+    with bars() as progress:
+        result = api.quantize(
+            model, data, eval_data=eval_data, target=target, method=method, form=form,
+            per_tensor=per_tensor, skip=skip or (), stats=stats, plan=given_plan,
+            preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples,
+            arithmetic=arithmetic, batch=batch, threads=threads, progress=progress,
+        )  # fmt: skip
+    result.save(place)
+    if save_plan is not None:
+        files.write(save_plan, result.plan.to_json().encode())
+    if not outputs.write_json(result.report.to_json(), json):
+        render.report(result.report, str(place))

@@ -1,0 +1,79 @@
+"""What do all results on the terminal have in common: console, tables, paragraphs, numbers?"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Iterable
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from .edge import one_line
+
+
+def show(*blocks: RenderableType) -> None:
+    """Print on standard output; what looks like markup in a name is the name.
+
+    In a file or a pipe lines end where their text ends, without rich's padding.
+    """
+    console = Console(markup=False, highlight=False, emoji=False)
+    if console.is_terminal:
+        console.print(*blocks, sep="\n")
+        return
+    with console.capture() as captured:
+        console.print(*blocks, sep="\n")
+    sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def heading(text: str) -> Text:
+    """A line that opens a part of the result."""
+    return Text(one_line(text), "bold")
+
+
+def indented(text: str, style: str = "") -> Padding:
+    """A paragraph under a heading; control characters are taken out."""
+    return Padding(Text(one_line(text), style), (0, 0, 0, 2), expand=False)
+
+
+def table(*columns: str, left: Iterable[str] = ()) -> Table:
+    """An empty table; columns hold numbers, right-aligned, but for those in ``left``."""
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    texts = set(left)
+    for name in columns:
+        if name in texts:
+            made.add_column(name, overflow="fold")
+        else:
+            made.add_column(name, justify="right")
+    return made
+
+
+def percent(share: float | None, digits: int = 2) -> str:
+    """A share of 1 as a percentage without its sign; a dash where there is none."""
+    return "–" if share is None else f"{100 * share:.{digits}f}"
+
+
+def decibels(value: float) -> str:
+    """A level in dB; ∞ where there is no error."""
+    return "∞" if value == math.inf else f"{value:.1f}"
+
+
+def size(count: int) -> str:
+    """A number of bytes, in decimal units."""
+    if count < 1_000_000:
+        return f"{count / 1e3:.1f} kB"
+    return f"{count / 1e6:.1f} MB"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def tally(names: Iterable[str]) -> str:
+    """``3 Conv, 1 Add``: each name with its number, the most frequent first."""
+    return ", ".join(f"{count} {name}" for name, count in Counter(names).most_common())

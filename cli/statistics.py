@@ -1,0 +1,48 @@
+"""What do ``ptq calibrate``'s samples and earlier statistics come to, together?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from pathlib import Path
+
+from ptq import api
+from ptq.data import Preprocess
+from ptq.errors import UsageError
+from ptq.observers.store import Calibration, load
+from ptq.rewrite.prepare import prepare
+
+
+def collect(
+    model: Path,
+    data: str | None,
+    earlier: Sequence[Path],
+    *,
+    preprocess: Preprocess | None,
+    samples: int | None,
+    shard: tuple[int, int] | None,
+    skip_bad_samples: bool,
+    threads: int,
+    progress: Callable[[str, int], Callable[[], None]] | None,
+) -> Calibration:
+    """The statistics of the data, if any are given, merged with those in the files.
+
+    Raises:
+        UsageError: There is neither.
+        ModelError: The model cannot be read or run.
+        DataError: A sample is missing, unreadable or does not fit.
+        StatsError: A file is damaged, or belongs to another model.
+    """
+    if data is None and not earlier:
+        raise UsageError("there is nothing to observe; give --data, or statistics to --merge")
+    parts = []
+    if earlier:
+        digest = prepare(api.open_model(model)).graph.digest()
+        parts = [load(path, digest) for path in earlier]
+    if data is not None:
+        observed = api.calibrate(
+            model, data, preprocess=preprocess, samples=samples, shard=shard,
+            skip_bad_samples=skip_bad_samples, threads=threads, progress=progress,
+        )  # fmt: skip
+        parts.append(observed)
+    return reduce(Calibration.merge, parts)

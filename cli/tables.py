@@ -1,0 +1,202 @@
+"""How do an evaluation, an inspection, a verification, statistics and the operators read on a terminal?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
+from rich.table import Table
+
+from .edge import one_line
+from .screen import counted, decibels, heading, indented, percent, show, table, tally
+
+if TYPE_CHECKING:
+    from ptq.api import Inspection
+    from ptq.evaluate import Evaluation
+    from ptq.observers.store import Calibration
+    from ptq.report import NodeRow
+    from ptq.verify import TensorDifference, Verification
+
+    from .optable import OpRow
+
+SHOWN = 10
+
+
+def evaluation(result: Evaluation, model: Path, arithmetic: str | None) -> None:
+    """Print an evaluation; ``arithmetic`` names that of the integers, None in ONNX Runtime."""
+    alone = len(result.forms) == 1
+    engine = f"integers ({arithmetic})" if arithmetic else "in ONNX Runtime"
+    show(heading(f"{model}, {engine}, on {counted(result.samples, 'sample')}"))
+    names = {"float": engine if alone else "float"}
+    show(*forms(result, {**names, "int8": "int8 in ONNX Runtime", "integers": engine}))
+    if alone and result.forms["float"].accuracy is None:
+        show(indented("No sample is labelled: give labels, or the float model with --against."))
+
+
+def forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[RenderableType]:
+    """The forms of a model side by side, and their outputs other than the first."""
+    base = result.forms["float"].accuracy
+    others = [form for name, form in result.forms.items() if name != "float"]
+    labelled = base is not None
+    top5 = base is not None and base.top5 is not None
+    agreement = any(form.outputs[result.head].agreement is not None for form in others)
+    columns = [
+        *(["top-1\n%", "change,\npoints"] if labelled else []),
+        *(["top-5\n%", "change,\npoints"] if top5 else []),
+        *(["agreement\nwith float %"] if agreement else []),
+        *(["SQNR\ndB", "\ncosine"] if others else []),
+    ]
+    if columns:
+        made = table("", *columns, left=[""])
+        for name, form in result.forms.items():
+            cells = [titles[name]]
+            if base is not None and form.accuracy is not None:
+                scores = [(form.accuracy.top1, base.top1)]
+                if base.top5 is not None and form.accuracy.top5 is not None:
+                    scores.append((form.accuracy.top5, base.top5))
+                for score, before in scores:
+                    change = "" if name == "float" else f"{100 * (score - before):+.2f}"
+                    cells += [percent(score), change]
+            if name != "float":
+                fidelity = form.outputs[result.head]
+                cells += [percent(fidelity.agreement)] if agreement else []
+                cells += [decibels(fidelity.sqnr_db), f"{fidelity.cosine:.6f}"]
+            made.add_row(*cells)
+        yield made
+    if base is not None and base.labelled < result.samples:
+        yield indented(f"top-1 over the {base.labelled} labelled samples of {result.samples}")
+    further = [name for name in (others[0].outputs if others else ()) if name != result.head]
+    if further:
+        yield _further(result, further, titles)
+        if len(further) > SHOWN:
+            yield indented(f"and {counted(len(further) - SHOWN, 'output')} more; --json has all")
+
+
+def _further(result: Evaluation, outputs: Sequence[str], titles: Mapping[str, str]) -> Table:
+    made = table("output", "form", "SQNR dB", "cosine", left=["output", "form"])
+    for output in outputs[:SHOWN]:
+        for name, form in result.forms.items():
+            if output in form.outputs:
+                fidelity = form.outputs[output]
+                made.add_row(
+                    output, titles[name], decibels(fidelity.sqnr_db), f"{fidelity.cosine:.6f}"
+                )
+    return made
+
+
+def nodes(rows: Sequence[NodeRow]) -> Iterator[RenderableType]:
+    """How many nodes met which fate, and for each reason to stay float the operators."""
+    fates = {"int8": "int8", "folded": "folded into the node before", "clamp": "clamps on integers"}
+    counts = {fate: sum(row.fate == fate for row in rows) for fate in (*fates, "float")}
+    said = [f"{counts[fate]} {text}" for fate, text in fates.items() if counts[fate]]
+    said.append(f"{counts['float']} float")
+    yield heading(f"{counted(len(rows), 'node')}: {', '.join(said)}")
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if row.fate == "float":
+            reasons.setdefault(row.why, []).append(row.op)
+    for why, ops in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        yield indented(f"float: {tally(ops)}: {why}")
+
+
+def inspection(result: Inspection) -> None:
+    """Print what would be quantized."""
+    show(heading(f"{result.model}, opset {result.opset}, for target {result.target}"))
+    show(*(indented(f"prepared: {change}") for change in result.changes))
+    show(*nodes(result.nodes))
+    columns = ["fate", "operator", "node"]
+    made = table(*columns, left=columns)
+    for row in result.nodes:
+        node = f"{row.name}: {row.why}" if row.why else row.name
+        made.add_row(row.fate, one_line(row.op), one_line(node))
+    show(made, indented(f"Calibration will observe {counted(result.observed, 'tensor')}."))
+
+
+def verification(result: Verification) -> None:
+    """Print whether the integers agree, and where they do not."""
+    differing = [t for t in result.tensors if t.differing or t.differing_locally]
+    elements = sum(t.elements for t in result.tensors)
+    show(
+        heading(
+            f"{counted(len(result.tensors), 'integer tensor')}, {elements} elements on "
+            f"{counted(result.samples, 'sample')}: ONNX Runtime and the integers "
+            f"({result.arithmetic}) " + ("are equal" if result.equal else "differ")
+        )
+    )
+    if not result.intact:
+        show(
+            indented("ONNX Runtime's outputs changed when its integers were read; compare outputs")
+        )
+    if result.first is not None:
+        show(indented(_first(result.first, len(differing))), _differences(differing))
+        if len(differing) > SHOWN:
+            show(indented(f"and {len(differing) - SHOWN} more; --json has all"))
+    if differing and result.arithmetic == "ort" and result.exact_products is False:
+        show(
+            indented(
+                "This processor has no VNNI: ONNX Runtime saturates sums of two products to 16 bits "
+                "here, and differences are expected."
+            )
+        )
+    show(*islands(result.islands))
+
+
+def _first(tensor: TensorDifference, count: int) -> str:
+    where = "at that node itself" if tensor.differing_locally else "before it, outside the integers"
+    return (
+        f"{counted(count, 'tensor')} differ; the first is {tensor.tensor}, made by {tensor.node} "
+        f"({tensor.op}): {tensor.differing} of {tensor.elements} elements, by up to "
+        f"{counted(tensor.largest, 'step')}; it arises {where}"
+    )
+
+
+def _differences(differing: Sequence[TensorDifference]) -> Table:
+    made = table("tensor", "operator", "differ", "at the node", "of", "largest, steps",
+                 left=["tensor", "operator"])  # fmt: skip
+    for t in differing[:SHOWN]:
+        made.add_row(
+            one_line(t.tensor), t.op,
+            *map(str, (t.differing, t.differing_locally, t.elements, t.largest)),
+        )  # fmt: skip
+    return made
+
+
+def islands(found: Mapping[str, tuple[str, ...]]) -> Iterator[RenderableType]:
+    """What the integer run leaves to ONNX Runtime's float."""
+    if found:
+        kinds = tally("+".join(ops) for ops in found.values())
+        yield indented(f"computed in float within the integers, agreeing by construction: {kinds}")
+
+
+def calibration(result: Calibration, path: Path) -> None:
+    """Print what was observed."""
+    show(
+        heading(
+            f"{counted(len(result.tensors), 'tensor')} observed on "
+            f"{counted(result.samples, 'sample')}"
+        ),
+        indented(f"Written: {path}. Next: ptq quantize MODEL --stats {path}"),
+    )
+
+
+def operators(rows: Sequence[OpRow]) -> None:
+    """Print the table of operators."""
+    columns = ["operator", "inputs", "output", "ONNX Runtime", "LiteRT", "in integers"]
+    made = table(*columns, left=columns)
+    for column in made.columns[:2]:
+        column.no_wrap = True
+    for row in rows:
+        made.add_row(
+            row.op, "\n".join(row.inputs), _merged(row.outputs), row.onnxruntime, row.litert or "–",
+            _merged(row.runs),
+        )  # fmt: skip
+    show(made)
+
+
+def _merged(cells: Mapping[str, str]) -> str:
+    """What all say, or what each says on a line of its own."""
+    if len(set(cells.values())) == 1:
+        return next(iter(cells.values()))
+    return "\n".join(f"{name}: {text}" for name, text in cells.items())

@@ -1,0 +1,69 @@
+"""How does tflite-micro compute in 8 bits, where it differs from LiteRT's reference kernels?
+
+    Gemm, MatMul by a constant  q = zo + MBQM(acc, sx · sw[c] / so)     two roundings, not one in float64
+    MatMul of activations       q = zo + MBQM(acc, sa · sb / so)        multiplier in float64, not float32
+    Mul                         q = zo + MBQM((a − za)(b − zb), sa · sb / so)        the same
+    Clip to [0, 6]              q = clamp(x, zx, zx + round(6 / sx))    RELU6 does not rescale
+    SpaceToBatchND              pads with the integer 0, not with the zero point
+
+ReduceSum has the formula that `litert` has here too; it is LiteRT's kernel that departs from it. All else is the
+same. Established by experiment with tflite-micro 0.dev20261023182759.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.arithmetics import litert, products
+from ptq.arithmetics.litert_elementwise import activation_bounds, paired, same_scale
+from ptq.arithmetics.litert_finish import gemmlowp_finish
+from ptq.arithmetics.operands import Inputs, activation, constant, required, result, weight
+from ptq.arithmetics.site import Kernel, Maker, Site
+from ptq.kernels import shape as move
+from ptq.kernels.fixedpoint import rescale
+
+_RELU6 = (0.0, 6.0)
+
+
+def _matmul(site: Site) -> Kernel:
+    right = weight(site) if constant(site, 1) is not None else activation(site, 1)
+    product = activation(site).scale.astype(np.float64) * right.scale
+    return products.matmul(site, gemmlowp_finish(site, product / float(result(site).scale)))
+
+
+def _mul(site: Site) -> Kernel:
+    product = float(activation(site, 0).scale) * float(activation(site, 1).scale)
+    multiplier = product / float(result(site).scale)
+    return paired(site, lambda qa, qb: rescale(qa * qb, multiplier))
+
+
+def _clip(site: Site) -> Kernel:
+    lowest, highest = site.attrs.get("min"), site.attrs.get("max")
+    if lowest is None or highest is None or (float(lowest), float(highest)) != _RELU6:
+        return litert.KERNELS["Clip"](site)
+    lo, hi = activation_bounds(activation(site), *_RELU6)
+    result(site)
+    return lambda inputs: np.clip(required(site, inputs, 0), lo, hi)
+
+
+def _space_to_batch(site: Site) -> Kernel:
+    block, paddings = tuple(site.attrs["block"]), site.attrs["paddings"]
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        return move.space_to_batch(required(site, inputs, 0), block, paddings, 0)
+
+    return kernel
+
+
+KERNELS: Mapping[str, Maker] = {
+    **litert.KERNELS,
+    "Clip": _clip,
+    "Gemm": litert.gemmlowp_gemm,
+    "MatMul": _matmul,
+    "Mul": _mul,
+    "SpaceToBatchND": same_scale(_space_to_batch),
+}

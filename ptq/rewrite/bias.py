@@ -1,0 +1,85 @@
+"""Corrects biases for the mean error that rounded weights and a rounded input make.
+
+With weights W rounded to Ŵ and an input x rounded to x̂, the mean of an output channel shifts by
+Σ Ŵ · E[x̂] − Σ W · E[x]; the bias takes it back (Nagel et al. 2019, "Data-Free Quantization Through Weight
+Equalization and Bias Correction", section 4.2, with the means observed). E[x̂ − x] is one number for the whole
+tensor, from its statistics; taps that fall on padding are counted like the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.graph import Graph, Node, attributes, constant, name_of, operator
+from ptq.plan import Plan
+
+CORRECTED = ("Conv", "Gemm")
+
+
+def channel_axes(graph: Graph) -> dict[str, int]:
+    """The tensors whose channel means bias correction needs, with their channel axis."""
+    return {
+        name_of(value): 1
+        for node in graph.nodes
+        if operator(node) in CORRECTED and (value := node.inputs[0]) and constant(value) is None
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class InputMean:
+    """The mean of a tensor.
+
+    Attributes:
+        real: float64 by channel.
+        added: What quantizing adds to the mean of each channel.
+    """
+
+    real: NDArray[np.float64]
+    added: float
+
+
+def correct_biases(graph: Graph, plan: Plan, means: Mapping[str, InputMean]) -> tuple[Graph, int]:
+    """The graph with corrected biases, and how many nodes that concerned.
+
+    Args:
+        graph: The prepared graph.
+        plan: Its plan; only weights that it quantizes make an error.
+        means: Of the tensors of `channel_axes`, as far as they are known.
+    """
+    corrected, count = graph.copy(), 0
+    for node in corrected.nodes:
+        first = node.inputs[0] if node.inputs else None
+        if operator(node) in CORRECTED and first is not None and name_of(first) in means:
+            count += _correct(corrected, node, plan, means[name_of(first)])
+    return corrected, count
+
+
+def _correct(graph: Graph, node: Node, plan: Plan, mean: InputMean) -> bool:
+    assert node.name
+    weight, bias = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
+    array, values = constant(weight), constant(bias)
+    params = plan.operands.get((node.name, 1))
+    if array is None or values is None or bias is None or params is None:
+        return False
+    rounded = params.dequantize(params.quantize(array)).astype(np.float64)
+    shift = _sums(node, rounded, mean.real + mean.added) - _sums(node, array, mean.real)
+    new = (values.astype(np.float64).reshape(-1) - shift).reshape(values.shape)
+    hint = f"{bias.name}_corrected"
+    node.replace_input_with(2, graph.add_constant(new.astype(values.dtype), hint))
+    return True
+
+
+def _sums(node: Node, weight: NDArray[Any], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean of each output channel that the weight makes of the means of its inputs."""
+    attrs, weight = attributes(node), weight.astype(np.float64)
+    if operator(node) == "Gemm":
+        columns: NDArray[np.float64] = (weight if attrs.get("transB") else weight.T) @ mean
+        return columns
+    groups = int(attrs.get("group", 1))
+    taps = weight.reshape(groups, -1, weight.shape[1], int(np.prod(weight.shape[2:]))).sum(axis=3)
+    return np.einsum("goi,gi->go", taps, mean.reshape(groups, -1)).reshape(-1)

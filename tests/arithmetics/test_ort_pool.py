@@ -1,0 +1,48 @@
+"""Averages of the ``ort`` arithmetic against ONNX Runtime, which runs the node live."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from qlinear import Cases, assert_same_integers, onnxruntime_output, parameters, quantized
+
+from ptq.arithmetics.ort_pool import KERNELS
+from ptq.arithmetics.site import Site
+
+
+@pytest.fixture(params=range(24))
+def cases(request: pytest.FixtureRequest) -> Cases:
+    return Cases(request.param)
+
+
+def test_average_pool_is_qlinear_average_pool(cases: Cases) -> None:
+    x, xp = cases.values(2, 3, 9, 8), cases.params()
+    yp = cases.params(
+        np.float32(float(xp.scale) * (1 if cases.ties else cases.rng.uniform(0.6, 1.3)))
+    )
+    attrs = {
+        "kernel_shape": [int(v) for v in cases.rng.integers(2, 5, 2)],
+        "strides": [cases.size(3), cases.size(3)],
+        "pads": [int(v) for v in cases.rng.integers(0, 2, 4)],
+        "count_include_pad": int(cases.rng.integers(2)),
+        "ceil_mode": int(cases.rng.integers(2)),
+    }
+    arrays = {**quantized("x", x, xp), **parameters("y", yp)}
+    theirs = onnxruntime_output(
+        "QLinearAveragePool", "com.microsoft", list(arrays), arrays, ["x"], **attrs
+    )
+    kernel = KERNELS["AveragePool"](Site("AveragePool", attrs, (xp,), (yp,), (None,)))
+    assert_same_integers(np.moveaxis(kernel([np.moveaxis(x, 1, -1)]), -1, 1), theirs)
+
+
+def test_global_average_pool_is_its_qlinear_kernel(cases: Cases) -> None:
+    x, xp = cases.values(2, 5, cases.size(12), cases.size(12)), cases.params()
+    yp = cases.params(
+        np.float32(float(xp.scale) * (1 if cases.ties else cases.rng.uniform(0.6, 1.3)))
+    )
+    arrays = {**quantized("x", x, xp), **parameters("y", yp)}
+    theirs = onnxruntime_output(
+        "QLinearGlobalAveragePool", "com.microsoft", list(arrays), arrays, ["x"]
+    )
+    kernel = KERNELS["GlobalAveragePool"](Site("GlobalAveragePool", {}, (xp,), (yp,), (None,)))
+    assert_same_integers(np.moveaxis(kernel([np.moveaxis(x, 1, -1)]), -1, 1), theirs)

@@ -1,0 +1,148 @@
+"""Each command from its arguments to its output; the oracle is what the Python verbs return."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+
+from ptq.observers.store import load
+from ptq.plan import Plan
+
+
+def test_quantize_writes_its_model_in_the_current_folder_and_says_so(ptq, model, data):
+    result = ptq("quantize", model, "--data", data)
+    assert (result.code, result.err) == (0, "")
+    assert [p.name for p in Path().iterdir()] == ["model.int8.onnx"]
+    onnx.checker.check_model(onnx.load("model.int8.onnx"))
+    assert "Written: model.int8.onnx" in result.out
+    assert "Accuracy ON CALIBRATION SAMPLES (24 samples)" in result.out
+
+
+def test_quantize_leaves_the_input_model_as_it_was(ptq, model, data):
+    before = model.read_bytes()
+    assert ptq("quantize", model, "--data", data).code == 0
+    assert model.read_bytes() == before
+    assert sorted(p.name for p in model.parent.iterdir()) == ["data.npz", "model.onnx"]
+
+
+def test_quantize_writes_the_same_bytes_twice(ptq, model, data):
+    for name in ("one.onnx", "two.onnx"):
+        assert ptq("quantize", model, "--data", data, "-o", name).code == 0
+    assert Path("one.onnx").read_bytes() == Path("two.onnx").read_bytes()
+
+
+@pytest.mark.parametrize("place", ["-", "report.json"])
+def test_the_json_of_quantize_has_the_three_forms(ptq, model, data, place):
+    result = ptq("quantize", model, "--data", data, "--eval", data, "--json", place)
+    assert result.code == 0
+    document = json.loads(result.out if place == "-" else Path(place).read_text())
+    assert list(document["evaluation"]["forms"]) == ["float", "int8", "integers"]
+    assert document["evaluation"]["samples"] == 24
+    assert document["evaluated_on"] == "on evaluation samples"
+    assert document["int8_bytes"] == len(Path("model.int8.onnx").read_bytes())
+
+
+def test_a_qoperator_model_holds_integer_operators(ptq, model, data):
+    assert ptq("quantize", model, "--data", data, "--format", "qoperator").code == 0
+    ops = {node.op_type for node in onnx.load("model.int8.onnx").graph.node}
+    assert "QLinearConv" in ops
+
+
+def test_a_saved_plan_given_back_makes_the_same_model(ptq, model, data):
+    assert ptq("quantize", model, "--data", data, "--save-plan", "plan.json").code == 0
+    assert Plan.from_json(Path("plan.json").read_text()).target == "ort"
+    assert ptq("quantize", model, "--plan", "plan.json", "-o", "again.onnx").code == 0
+    assert Path("again.onnx").read_bytes() == Path("model.int8.onnx").read_bytes()
+
+
+def test_a_skipped_node_stays_float_and_the_report_says_why(ptq, model, data):
+    result = ptq("quantize", model, "--data", data, "--skip", "head")
+    assert result.code == 0
+    assert "float: 1 Gemm: skipped by the user" in result.out
+
+
+def test_statistics_replace_data_and_nothing_is_run_again(ptq, model, data):
+    assert ptq("calibrate", model, "--data", data, "-o", "stats.npz").code == 0
+    result = ptq("quantize", model, "--stats", "stats.npz", "--method", "minmax")
+    assert result.code == 0
+    assert "Accuracy was not measured" in result.out
+    assert "ranges by minmax, calibrated on 24 samples" in result.out
+
+
+def test_shards_merged_are_the_whole_bit_for_bit(ptq, model, data):
+    assert ptq("calibrate", model, "--data", data, "-o", "whole.npz").code == 0
+    for k in range(3):
+        shard = ["--shard", f"{k}/3", "-o", f"{k}.npz"]
+        assert ptq("calibrate", model, "--data", data, *shard).code == 0
+    merge = ["--merge", "2.npz", "--merge", "0.npz", "--merge", "1.npz"]
+    assert ptq("calibrate", model, *merge, "-o", "merged.npz").code == 0
+    assert Path("merged.npz").read_bytes() == Path("whole.npz").read_bytes()
+
+
+def test_new_data_are_added_to_earlier_statistics(ptq, model, data):
+    assert ptq("calibrate", model, "--data", data, "-o", "one.npz").code == 0
+    again = ptq("calibrate", model, "--data", data, "--merge", "one.npz", "-o", "two.npz")
+    assert again.code == 0
+    assert load(Path("two.npz")).samples == 48
+
+
+def test_inspect_names_every_node_and_its_fate(ptq, model):
+    result = ptq("inspect", model, "--skip", "Gemm", "--json", "-")
+    fates = {node["name"]: node["fate"] for node in json.loads(result.out)["nodes"]}
+    assert result.code == 0
+    assert fates.pop("head") == "float"
+    assert set(fates.values()) == {"int8"}
+    assert "skipped by the user" in ptq("inspect", model, "--skip", "Gemm").out
+
+
+def test_evaluate_alone_measures_accuracy(ptq, model, data):
+    result = ptq("evaluate", model, "--data", data, "--json", "-")
+    forms = json.loads(result.out)["forms"]
+    assert result.code == 0
+    assert forms["float"]["accuracy"]["labelled"] == 24
+
+
+@pytest.mark.parametrize(("engine", "form"), [("ort", "int8"), ("integer", "integers")])
+def test_evaluate_against_the_float_model_measures_fidelity(ptq, model, data, engine, form):
+    assert ptq("quantize", model, "--data", data, "-o", "q.onnx").code == 0
+    arguments = ["evaluate", "q.onnx", "--data", data, "--against", model, "--engine", engine]
+    result = ptq(*arguments, "--json", "-")
+    assert result.code == 0
+    assert json.loads(result.out)["forms"][form]["outputs"]["y"]["sqnr_db"] > 20
+    assert "SQNR" in ptq(*arguments).out
+
+
+def test_verify_exits_with_1_where_integers_differ(ptq, model, data):
+    assert ptq("quantize", model, "--data", data, "-o", "q.onnx").code == 0
+    arguments = ["verify", "q.onnx", "--data", data, "--arithmetic", "litert"]
+    document = json.loads(ptq(*arguments, "--json", "-").out)
+    result = ptq(*arguments)
+    assert document["equal"] == (result.code == 0)
+    assert result.code == int(any(t["differing"] for t in document["tensors"]))
+    assert ("differ; the first is" in result.out) == (result.code == 1)
+
+
+def test_ops_prints_the_table_for_people_and_for_machines(ptq):
+    rows = json.loads(ptq("ops", "--json", "-").out)
+    assert [row["op"] for row in rows][:2] == ["Conv", "ConvTranspose"]
+    text = ptq("ops")
+    assert text.code == 0
+    assert all(row["op"] in text.out for row in rows)
+
+
+def test_bad_samples_are_skipped_on_demand_and_named(ptq, model, folder):
+    samples = folder / "samples"
+    samples.mkdir()
+    import numpy as np
+
+    for index in range(3):
+        np.savez(samples / f"{index}.npz", x=np.full((1, 3, 8, 8), index, np.float32))
+    (samples / "3.npz").write_text("no archive")
+    assert ptq("quantize", model, "--data", samples).code == 1
+    result = ptq("quantize", model, "--data", samples, "--skip-bad-samples")
+    assert result.code == 0
+    assert "left out" in result.out
+    assert "3.npz" in result.out

@@ -1,0 +1,235 @@
+"""Statistics against direct counts of the data, and against themselves in another order."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from ptq.errors import StatsError
+from ptq.observers.stats import TensorStats
+from ptq.types import FloatArray
+
+FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True, allow_subnormal=True)
+ARRAYS = hnp.arrays(np.float32, st.integers(0, 60), elements=FLOATS)
+MIXED = st.one_of(
+    ARRAYS,
+    st.builds(
+        lambda seed, size: np.random.default_rng(seed).normal(size=size).astype(np.float32),
+        st.integers(0, 5),
+        st.integers(0, 3000),
+    ),
+)
+
+
+def stats_of(*parts: FloatArray, channel_axis: int | None = None) -> TensorStats:
+    stats = TensorStats(channel_axis)
+    for part in parts:
+        stats.update(part)
+    return stats
+
+
+def content(stats: TensorStats) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in stats.to_arrays().items()}
+
+
+def relu6(seed: int, size: int) -> FloatArray:
+    x = np.random.default_rng(seed).normal(1, 3, size)
+    return np.clip(x, 0, 6).astype(np.float32)
+
+
+def counted_by_numpy(x: FloatArray) -> dict[int, int]:
+    x = x[np.isfinite(x) & (x != 0)]
+    counts = np.bincount(x.view(np.uint32) >> 16, minlength=65536)
+    return {int(cell): int(counts[cell]) for cell in np.flatnonzero(counts)}
+
+
+@given(st.lists(MIXED, min_size=1, max_size=4))
+def test_tally_and_extremes_are_those_numpy_finds_in_the_data(parts: list[FloatArray]) -> None:
+    stats, x = stats_of(*parts), np.concatenate(parts)
+    finite = x[np.isfinite(x)]
+    assert stats.count == finite.size
+    assert stats.zeros == np.count_nonzero(finite == 0)
+    assert stats.nan == np.count_nonzero(np.isnan(x))
+    assert stats.pos_inf == np.count_nonzero(x == np.inf)
+    assert stats.neg_inf == np.count_nonzero(x == -np.inf)
+    assert stats.nonfinite == x.size - finite.size
+    if finite.size:
+        assert (stats.min, stats.max) == (finite.min(), finite.max())
+        assert stats.at_min == np.count_nonzero(finite == finite.min())
+        assert stats.at_max == np.count_nonzero(finite == finite.max())
+
+
+@given(st.lists(MIXED, min_size=1, max_size=4))
+def test_cells_are_those_numpy_counts_in_the_data(parts: list[FloatArray]) -> None:
+    cells, counts = stats_of(*parts).cell_counts()
+    found = dict(zip(cells.tolist(), counts.tolist(), strict=True))
+    assert found == counted_by_numpy(np.concatenate(parts))
+
+
+@given(st.lists(MIXED, min_size=1, max_size=4))
+def test_distinct_values_are_those_of_numpy_unique_up_to_1024(parts: list[FloatArray]) -> None:
+    stats, x = stats_of(*parts), np.concatenate(parts)
+    values, counts = np.unique(x[np.isfinite(x)] + np.float32(0), return_counts=True)
+    if values.size > 1024:
+        assert stats.values is None
+    else:
+        np.testing.assert_array_equal(stats.values, values)
+        np.testing.assert_array_equal(stats.value_counts, counts)
+
+
+@given(MIXED, MIXED, MIXED)
+def test_merge_is_associative_and_commutative_and_equals_one_update(
+    a: FloatArray, b: FloatArray, c: FloatArray
+) -> None:
+    one = content(stats_of(np.concatenate([a, b, c])))
+    x, y, z = stats_of(a), stats_of(b), stats_of(c)
+    assert content(x.merge(y).merge(z)) == one
+    assert content(x.merge(y.merge(z))) == one
+    assert content(z.merge(x).merge(y)) == one
+    assert x == stats_of(a)  # merging changed nothing
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 1000])
+@pytest.mark.parametrize("kind", ["relu6", "normal", "pixels", "tiny"])
+def test_shuffled_and_batched_values_give_the_same_bytes(kind: str, pieces: int) -> None:
+    rng = np.random.default_rng(3)
+    x = {
+        "relu6": relu6(0, 30_000),
+        "normal": rng.normal(size=30_000).astype(np.float32),
+        "pixels": (rng.integers(0, 256, 30_000) / 255).astype(np.float32),
+        "tiny": (rng.normal(size=30_000) * 1e-38).astype(np.float32),
+    }[kind]
+    whole = content(stats_of(x))
+    assert content(stats_of(*np.array_split(rng.permutation(x), pieces))) == whole
+
+
+@pytest.mark.parametrize("size", [2**18 - 1, 2**18, 2**18 + 1, 700_000])
+@pytest.mark.parametrize("kind", ["relu6", "normal", "pixels"])
+def test_arrays_longer_than_one_chunk_are_counted_as_numpy_does(kind: str, size: int) -> None:
+    rng = np.random.default_rng(size)
+    x = {
+        "relu6": relu6(1, size),
+        "normal": rng.normal(size=size).astype(np.float32),
+        "pixels": (rng.integers(0, 256, size) / 127 - 1).astype(np.float32),
+    }[kind]
+    stats = stats_of(x, x)
+    cells, counts = stats.cell_counts()
+    expected = {cell: 2 * n for cell, n in counted_by_numpy(x).items()}
+    assert dict(zip(cells.tolist(), counts.tolist(), strict=True)) == expected
+    assert stats.zeros == 2 * np.count_nonzero(x == 0)
+    assert stats.at_max == 2 * np.count_nonzero(x == x.max())
+    assert stats.at_min == 2 * np.count_nonzero(x == x.min())
+
+
+def test_a_new_value_after_1024_makes_the_tensor_continuous_in_any_order() -> None:
+    x = np.arange(1025, dtype=np.float32)
+    assert stats_of(x[:1024]).values is not None
+    assert stats_of(x).values is None
+    assert content(stats_of(x[:1024], x[1024:])) == content(stats_of(x[1024:], x[:1024]))
+
+
+def test_new_values_that_come_late_in_an_array_are_found() -> None:
+    x = np.repeat(np.arange(300, dtype=np.float32), 2000)  # 600,000 values, sorted
+    stats = stats_of(x)
+    assert stats.values is not None
+    np.testing.assert_array_equal(stats.values, np.arange(300))
+    np.testing.assert_array_equal(stats.value_counts, 2000)
+
+
+def test_negative_zero_counts_as_zero() -> None:
+    assert content(stats_of(np.float32([-0.0, 0.0, 1]))) == content(stats_of(np.float32([0, 0, 1])))
+    many = np.random.default_rng(0).normal(size=5000).astype(np.float32)
+    signed = np.concatenate([many, np.full(9, -0.0, np.float32)])
+    assert content(stats_of(signed)) == content(stats_of(np.abs(signed) * np.sign(signed)))
+
+
+def test_subnormal_values_beside_many_zeros_are_not_zeros() -> None:
+    x = np.zeros(5000, np.float32)
+    x[:2000] = np.arange(1, 2001, dtype=np.uint32).view(np.float32)
+    stats = stats_of(x, x)
+    assert stats.zeros == 6000
+    cells, counts = stats.cell_counts()
+    np.testing.assert_array_equal(cells, [0])
+    np.testing.assert_array_equal(counts, [4000])
+
+
+def test_nan_and_infinities_are_counted_and_leave_the_range_alone() -> None:
+    x = np.random.default_rng(0).normal(size=5000).astype(np.float32)
+    dirty = np.concatenate([x, np.float32([np.nan, np.inf, np.inf, -np.inf])])
+    stats = stats_of(x, dirty, dirty)
+    clean = stats_of(x, x, x)
+    assert (stats.nan, stats.pos_inf, stats.neg_inf, stats.nonfinite) == (2, 4, 2, 8)
+    assert (stats.min, stats.max, stats.count) == (clean.min, clean.max, clean.count)
+
+
+def test_float64_beyond_float32_is_counted_as_infinite() -> None:
+    stats = TensorStats()
+    stats.update(np.array([1e300, 2.0]))
+    assert (stats.pos_inf, stats.max) == (1, 2.0)
+
+
+def test_extremes_of_channels_are_those_of_numpy_and_merge_exactly() -> None:
+    x = np.random.default_rng(0).normal(size=(6, 3, 4, 4)).astype(np.float32)
+    x[0, 1, 0, 0] = np.nan
+    x[1, 2, 0, 0] = -np.inf
+    stats = stats_of(x[:2], channel_axis=1).merge(stats_of(x[2:], channel_axis=1))
+    finite = np.where(np.isfinite(x), x, np.nan)
+    np.testing.assert_array_equal(stats.channel_min, np.nanmin(finite, axis=(0, 2, 3)))
+    np.testing.assert_array_equal(stats.channel_max, np.nanmax(finite, axis=(0, 2, 3)))
+    assert content(stats) == content(stats_of(x, channel_axis=1))
+
+
+def test_a_channel_axis_that_is_missing_or_changes_is_an_error() -> None:
+    stats = stats_of(np.zeros((2, 3), np.float32), channel_axis=1)
+    with pytest.raises(StatsError, match="has 4 channels where it had 3"):
+        stats.update(np.zeros((2, 4), np.float32))
+    with pytest.raises(StatsError, match="has no axis 1"):
+        stats.update(np.zeros(3, np.float32))
+    with pytest.raises(StatsError, match="do not add up"):
+        stats.merge(TensorStats())
+
+
+@given(MIXED)
+def test_arrays_round_trip(x: FloatArray) -> None:
+    stats = stats_of(x.reshape(1, -1), channel_axis=0) if x.size else stats_of(x)
+    assert TensorStats.from_arrays(stats.to_arrays()) == stats
+
+
+@pytest.mark.parametrize("name", ["tally", "extremes", "counts", "cells"])
+def test_arrays_that_contradict_each_other_are_refused(name: str) -> None:
+    arrays = stats_of(np.random.default_rng(0).normal(size=2000).astype(np.float32)).to_arrays()
+    without = {key: array for key, array in arrays.items() if key != name}
+    with pytest.raises(StatsError, match="damaged"):
+        TensorStats.from_arrays(without)
+    if name in ("tally", "cells"):
+        with pytest.raises(StatsError, match="damaged"):
+            TensorStats.from_arrays(arrays | {name: arrays[name][::-1]})
+    with pytest.raises(StatsError, match="damaged"):
+        TensorStats.from_arrays(arrays | {name: arrays[name][:-1]})
+
+
+def test_updates_of_distinct_statistics_from_two_threads_do_not_mix() -> None:
+    data = [relu6(seed, 50_000) for seed in range(8)]
+    stats = [TensorStats() for _ in data]
+
+    def count(which: int) -> None:
+        for i in range(which, len(data), 2):
+            for part in np.array_split(data[i], 9):
+                stats[i].update(part)
+
+    threads = [threading.Thread(target=count, args=(which,)) for which in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert stats == [stats_of(x) for x in data]
+
+
+def test_statistics_of_many_values_stay_small() -> None:
+    stats = stats_of(np.random.default_rng(0).normal(size=1_000_000).astype(np.float32))
+    assert sum(array.nbytes for array in stats.to_arrays().values()) < 60_000

@@ -1,0 +1,22 @@
+"""Weights and beginnings that the test networks share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+from networks import network, normal
+
+W = normal(8, 3, 3, 3, seed=1, scale=0.3)
+V = normal(8, 8, 3, 3, seed=2, scale=0.15)
+B = normal(8, seed=3, scale=0.3)
+CONV = "c = Conv<pads=[1,1,1,1]>(x, w, b)\n"
+WB = {"w": W, "b": B}
+SAME = "<pads=[1,1,1,1]>"
+ROW = {"x": (2, 16)}
+SEQUENCE = {"x": (1, 3, 20)}
+
+
+def convolved(nodes: str, **more: Any) -> onnx.ModelProto:
+    """A 3×3 convolution to c, and then these nodes."""
+    return network(CONV + nodes, **{**WB, **more})

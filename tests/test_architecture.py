@@ -1,0 +1,158 @@
+"""The house rules that can be read off the source: who imports whom, what is packaged, how long files are.
+
+The oracle is the syntax tree of every module; nothing is run but for the test of importability.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+LONGEST = 300  # lines of one file
+
+# What stands higher may import what stands lower; what stands side by side may not import each other.
+LAYERS = (
+    "errors",
+    "types files cpu metrics ops",
+    "graph kernels",
+    "data observers targets plan session units islands layout",
+    "arithmetics rewrite eligible program calibrate feeding",
+    "execute groups operands golden_case",
+    "solve evaluate verify golden_litert golden_ort",
+    "report golden",
+    "rows",
+    "assess",
+    "api",
+    "__init__",
+    "ptq_cli",
+)
+RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer.split()}
+
+ALLOWED = {
+    "onnxruntime": {"ptq.session"},
+    "onnx_ir": {"ptq.graph", "ptq.rewrite"},
+    "onnx": {"ptq.graph", "ptq.rewrite", "ptq.api", "ptq.session"},  # a public type; a version
+    "PIL": {"ptq.data"},
+    "rich": {"ptq_cli"},
+    "typer": {"ptq_cli"},
+}
+
+
+def _sources() -> dict[str, Path]:
+    """Every module by the name under which it is imported."""
+    found = {}
+    for folder, package in (("ptq", "ptq"), ("cli", "ptq_cli")):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            name = ".".join((package, *parts)).removesuffix(".__init__")
+            found[name] = path
+    return found
+
+
+SOURCES = _sources()
+
+
+def _imports(module: str) -> Iterator[str]:
+    """What a module imports, each by its full name; what it needs for types alone too."""
+    path = SOURCES[module]
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join((*above, *([base] if base else [])))
+            inner = (f"{base}.{alias.name}" for alias in node.names)
+            yield from (name if name in SOURCES else base for name in inner)
+
+
+def _unit(module: str) -> str:
+    """The part of the house that a module belongs to."""
+    package, _, rest = module.partition(".")
+    return package if package == "ptq_cli" else rest.partition(".")[0] or "__init__"
+
+
+def test_every_module_has_its_place_in_the_layers():
+    units = {_unit(module) for module in SOURCES} - {"__main__"}
+    assert units == set(RANK)
+
+
+def test_imports_point_one_way():
+    upward = [
+        f"{module} -> {imported}"
+        for module in SOURCES
+        for imported in _imports(module)
+        if imported in SOURCES
+        and module != "ptq.__main__"  # the one that starts the command line
+        and _unit(module) != _unit(imported)
+        and RANK[_unit(imported)] >= RANK[_unit(module)]
+    ]
+    assert upward == []
+
+
+def test_kernels_know_arrays_types_and_errors_only():
+    allowed = {"kernels", "types", "errors"}
+    strangers = [
+        f"{module} -> {imported}"
+        for module in SOURCES
+        if _unit(module) == "kernels"
+        for imported in _imports(module)
+        if imported in SOURCES and _unit(imported) not in allowed
+    ]
+    assert strangers == []
+
+
+@pytest.mark.parametrize("library", ALLOWED)
+def test_a_library_is_imported_behind_its_door_only(library):
+    importers = {
+        module
+        for module in SOURCES
+        for imported in _imports(module)
+        if imported.partition(".")[0] == library
+    }
+    doors = ALLOWED[library]
+    assert importers, f"nobody imports {library}"
+    assert {m for m in importers if not any(f"{m}.".startswith(f"{d}.") for d in doors)} == set()
+
+
+def test_the_command_line_names_its_own_modules_relatively():
+    absolute = [
+        module
+        for module, path in SOURCES.items()
+        if module.startswith("ptq_cli")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and not node.level and "cli" in (node.module or "")
+    ]
+    assert absolute == []
+
+
+def test_every_folder_with_modules_is_packaged():
+    with (ROOT / "pyproject.toml").open("rb") as stream:
+        listed = tomllib.load(stream)["tool"]["setuptools"]["packages"]
+    packages = [m for m, path in SOURCES.items() if path.name == "__init__.py"]
+    folders = {path.parent for path in SOURCES.values()}
+    assert sorted(listed) == sorted(packages)
+    assert len(folders) == len(packages)
+
+
+@pytest.mark.parametrize("module", [m for m in SOURCES if not m.endswith("__main__")])
+def test_every_module_can_be_imported(module):
+    assert importlib.import_module(module).__doc__
+
+
+def test_no_file_is_too_long_to_read_in_one_sitting():
+    lengths = {m: len(p.read_text(encoding="utf-8").splitlines()) for m, p in SOURCES.items()}
+    assert {m: n for m, n in lengths.items() if n > LONGEST} == {}
+
+
+def test_no_module_is_a_drawer_for_odds_and_ends():
+    drawers = {"utils", "helpers", "common", "manager", "misc"}
+    assert [m for m in SOURCES if drawers & set(m.split("."))] == []

@@ -1,0 +1,38 @@
+"""Documents that are made from the program, against the program."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from ptq_cli.optable import op_rows
+
+from ptq.arithmetics import ARITHMETICS
+from ptq.observers import OBSERVERS
+from ptq.ops import OPS
+from ptq.targets import TARGETS
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_the_generated_pages_are_up_to_date():
+    command = [sys.executable, str(ROOT / "scripts" / "docs"), "--check"]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_table_of_operators_has_a_row_for_each_and_a_column_for_each_arithmetic():
+    rows = op_rows()
+    assert [row.op for row in rows] == list(OPS)
+    assert all(list(row.runs) == list(ARITHMETICS) for row in rows)
+    assert all(list(row.outputs) == list(TARGETS) for row in rows)
+    for row in rows:
+        runs = {name for name, how in row.runs.items() if how == "runs"}
+        assert runs == {name for name, kernels in ARITHMETICS.items() if row.op in kernels}
+
+
+def test_help_offers_every_method_target_and_arithmetic():
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    for table, option in ((OBSERVERS, "method"), (TARGETS, "target"), (ARITHMETICS, "arithmetic")):
+        assert f"--{option} {'|'.join(table)}\n" in page or f"--{option} {'|'.join(table)} " in page

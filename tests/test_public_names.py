@@ -1,0 +1,30 @@
+"""The names that ptq promises, against what the package holds."""
+
+from __future__ import annotations
+
+import types
+from importlib.metadata import version
+
+import pytest
+
+import ptq
+import ptq.errors
+
+
+def test_all_lists_existing_names_in_order():
+    assert sorted(ptq.__all__) == ptq.__all__
+    assert [name for name in ptq.__all__ if not hasattr(ptq, name)] == []
+
+
+@pytest.mark.parametrize("verb", ["calibrate", "evaluate", "inspect", "quantize", "verify"])
+def test_a_verb_is_a_function_and_not_the_module_of_its_name(verb):
+    assert isinstance(getattr(ptq, verb), types.FunctionType)
+
+
+def test_every_error_that_leaves_ptq_is_public():
+    errors = {name for name, value in vars(ptq.errors).items() if isinstance(value, type)}
+    assert errors <= set(ptq.__all__)
+
+
+def test_the_version_is_that_of_the_distribution():
+    assert ptq.__version__ == version("onnx-ptq")

@@ -1,0 +1,257 @@
+"""Record small vectors: one-operator models run in LiteRT's reference kernels and in ONNX Runtime.
+
+    python tests/vectors/make.py litert|ort
+
+``litert`` needs ai-edge-litert 2.3.0, ``ort`` onnxruntime on a processor with VNNI (elsewhere u8 × s8 saturates).
+Both write index.json and one .npz a case into the folder of that name beside this file.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+SEEDS = (1, 2)
+
+
+def save(folder: str, cases: list[dict[str, Any]], arrays: list[dict[str, Any]]) -> None:
+    """Write the cases and their index."""
+    target = HERE / folder
+    target.mkdir(exist_ok=True)
+    for case, values in zip(cases, arrays, strict=True):
+        np.savez_compressed(target / case["file"], **values)
+    (target / "index.json").write_text(json.dumps({"format": 1, "cases": cases}) + "\n")
+
+
+class Draw:
+    """Random tensors of one seed; even seeds have power-of-two scales, which tie."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng, self.ties = np.random.default_rng(seed), seed % 2 == 0
+
+    def scale(self, near: float = 0.03) -> float:
+        real = near * np.exp(self.rng.uniform(-0.7, 0.7))
+        return float(np.float32(2.0 ** np.round(np.log2(real)) if self.ties else real))
+
+    def q(self, *shape: int, dtype: Any = np.int8, low: int = -128, high: int = 127) -> Any:
+        return self.rng.integers(low, high + 1, shape).astype(dtype)
+
+    def tensor(self, name: str, value: Any, scale: Any = None, zero: Any = None) -> dict[str, Any]:
+        """An activation that arrives at run time."""
+        scale = self.scale() if scale is None else scale
+        zero = int(self.q(1)[0]) if zero is None else zero
+        return {"name": name, "role": "input", "value": value, "scale": [scale], "zero": [zero]}
+
+    def weight(self, name: str, value: Any, channels: int, axis: int) -> dict[str, Any]:
+        """A constant with a scale a channel and zero point 0."""
+        scales = [self.scale(0.01) for _ in range(channels)]
+        zeros = [0] * channels
+        return {
+            "name": name,
+            "role": "const",
+            "value": value,
+            "scale": scales,
+            "zero": zeros,
+            "axis": axis,
+        }
+
+
+def setting(name: str, value: Any, dtype: Any = np.int32) -> dict[str, Any]:
+    """A constant that is not quantized."""
+    return {
+        "name": name,
+        "role": "const",
+        "value": np.asarray(value, dtype),
+        "scale": [],
+        "zero": [],
+    }
+
+
+def bias(d: Draw, x: dict[str, Any], w: dict[str, Any]) -> dict[str, Any]:
+    """An int32 bias in units of the accumulator."""
+    scales = [float(np.float32(x["scale"][0]) * np.float32(s)) for s in w["scale"]]
+    value = d.q(len(scales), dtype=np.int32, low=-3000, high=3000)
+    return {
+        "name": "bias",
+        "role": "const",
+        "value": value,
+        "scale": scales,
+        "zero": [0] * len(scales),
+    }
+
+
+WINDOW = {"stride_h": 2, "stride_w": 1, "padding": "SAME"}
+
+
+def litert_cases(d: Draw) -> list[tuple[str, dict[str, Any], list[dict[str, Any]], Any, Any]]:
+    """(op, attributes, inputs, output scale, output zero point); None draws the parameter."""
+    x = d.tensor("input", d.q(1, 7, 6, 4))
+    conv = d.weight("filter", d.q(5, 3, 2, 4, low=-127), 5, 0)
+    deep = d.weight("filter", d.q(1, 3, 3, 8, low=-127), 8, 3)
+    turned = d.weight("weights", d.q(3, 3, 3, 4, low=-127), 3, 0)
+    flat, dense = d.tensor("input", d.q(3, 40)), d.weight("weights", d.q(6, 40, low=-127), 6, 0)
+    pair = [d.tensor("input1", d.q(2, 9, 20)), d.tensor("input2", d.q(1, 1, 20))]
+    other = [d.tensor("lhs", d.q(2, 5, 9)), d.tensor("rhs", d.q(2, 9, 4))]
+    every = d.tensor("input", np.arange(-128, 128, dtype=np.int8).reshape(4, 64))
+    rows, same = d.tensor("input", d.q(6, 11)), (x["scale"][0], x["zero"][0])
+    real = {
+        "name": "input",
+        "role": "input",
+        "value": d.rng.normal(0, 2, (5, 30)),
+        "scale": [],
+        "zero": [],
+    }
+    real["value"] = np.round(real["value"] * 64).astype(np.float32) / np.float32(64)
+    alpha = d.tensor("alpha", d.q(1, 1, 4)) | {"role": "const"}
+    image = setting("size", [9, 11])
+    sized = {"size": [9, 11], "align_corners": False, "half_pixel_centers": d.ties}
+    block, pads = setting("block", [2, 3]), setting("paddings", [[1, 0], [0, 0]])
+    dilated = {"dilation_h": 1, "dilation_w": 1}
+    return [
+        ("CONV_2D", WINDOW | dilated | {"activation": "NONE"}, [x, conv, bias(d, x, conv)], 0.4, None),
+        ("CONV_2D", WINDOW | dilated | {"activation": "RELU6"}, [x, conv, bias(d, x, conv)], 0.05, -128),
+        ("DEPTHWISE_CONV_2D", WINDOW | dilated | {"depth_multiplier": 2, "activation": "RELU",
+                                                  "stride_w": 2}, [x, deep, bias(d, x, deep)], 0.2, None),
+        ("TRANSPOSE_CONV", {"stride_h": 2, "stride_w": 2, "padding": "SAME", "activation": "NONE",
+                            "output_shape": [1, 14, 12, 3]},
+         [setting("output_shape", [1, 14, 12, 3]), turned, x, bias(d, x, turned)], 0.3, None),
+        ("FULLY_CONNECTED", {"activation": "NONE"}, [flat, dense, bias(d, flat, dense)], 0.4, None),
+        ("BATCH_MATMUL", {"adj_x": False, "adj_y": False}, other, 0.5, None),
+        ("ADD", {"activation": "NONE"}, pair, None, None),
+        ("SUB", {"activation": "RELU"}, pair, None, None),
+        ("MUL", {"activation": "NONE"}, pair, 0.1, None),
+        ("AVERAGE_POOL_2D", WINDOW | {"filter_h": 3, "filter_w": 2, "activation": "NONE"}, [x], *same),
+        ("MAX_POOL_2D", WINDOW | {"filter_h": 2, "filter_w": 3, "activation": "RELU"}, [x], *same),
+        ("MEAN", {"axis": [1, 2], "keep_dims": True}, [x, setting("axis", [1, 2])], None, None),
+        ("QUANTIZE", {}, [every], None, None),
+        ("QUANTIZE", {}, [real], None, None),
+        ("LOGISTIC", {}, [every], 1 / 256, -128),
+        ("TANH", {}, [every], 1 / 128, 0),
+        ("SOFTMAX", {"beta": 1.0}, [rows], 1 / 256, -128),
+        ("LOG_SOFTMAX", {}, [rows], 16 / 256, 127),
+        ("L2_NORMALIZATION", {"activation": "NONE"}, [rows], 1 / 128, 0),
+        ("RELU6", {"activation": "RELU6"}, [every], None, None),
+        ("LEAKY_RELU", {"alpha": 0.25 if d.ties else -0.2}, [every], None, None),
+        ("PRELU", {}, [x, alpha], None, None),
+        ("HARD_SWISH", {}, [every], None, None),
+        ("LESS", {}, pair, "bool", None),
+        ("RESIZE_BILINEAR", sized, [x, image], *same),
+        ("RESIZE_NEAREST_NEIGHBOR", sized, [x, image], *same),
+        ("SPACE_TO_BATCH_ND", {"block": [2, 3], "paddings": [[1, 0], [0, 0]]}, [x, block, pads], *same),
+    ]  # fmt: skip
+
+
+def litert() -> None:
+    """Run the LiteRT cases with the reference kernels forced."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+    from flatbuffer import litert_model
+
+    cases, stored = [], []
+    for seed in SEEDS:
+        for op, attributes, tensors, near, zero in litert_cases(d := Draw(seed)):
+            fixed = near is not None and zero is not None
+            scale = [] if near == "bool" else [near if fixed else d.scale(near or 0.03)]
+            zeros = [] if near == "bool" else [int(d.q(1)[0]) if zero is None else zero]
+            dtype = np.bool_ if near == "bool" else np.int8
+            output = {"name": "output", "role": "output", "value": np.zeros(1, dtype),
+                      "scale": scale, "zero": zeros}  # fmt: skip
+            model = litert_model(op, attributes, [*tensors, output])
+            runner = Interpreter(
+                model_content=model, experimental_op_resolver_type=OpResolverType.BUILTIN_REF
+            )
+            runner.allocate_tensors()
+            for detail in runner.get_input_details():
+                value = next(t["value"] for t in tensors if t["name"] == detail["name"])
+                runner.set_tensor(detail["index"], value)
+            runner.invoke()
+            output["value"] = runner.get_tensor(runner.get_output_details()[0]["index"])
+            arrays = {t["name"]: t["value"] for t in [*tensors, output]}
+            for t in [*tensors, output]:
+                if t["scale"]:
+                    arrays[f"{t['name']}__scale"] = np.float32(t["scale"])
+                    arrays[f"{t['name']}__zero_point"] = np.int32(t["zero"])
+            name = f"{op.lower()}_{len([c for c in cases if c['op'] == op])}"
+            described = [
+                {"name": t["name"], "role": t["role"], "dtype": t["value"].dtype.name,
+                 "quantized_dimension": t.get("axis", 0)} for t in [*tensors, output]
+            ]  # fmt: skip
+            cases.append({"id": name, "file": f"{name}.npz", "op": op, "attributes": attributes,
+                          "tensors": described})  # fmt: skip
+            stored.append(arrays)
+    save("litert", cases, stored)
+
+
+def ort_cases(d: Draw) -> list[tuple[str, dict[str, Any], dict[str, Any], list[str]]]:
+    """(op, attributes, node inputs in order, those fed at run time)."""
+    dtype = np.uint8 if d.ties else np.int8
+
+    def value(*shape: int) -> Any:
+        return d.q(*shape).view(np.uint8).astype(np.uint8).view(dtype)
+
+    def parameters(name: str, near: float = 0.03, kind: Any = dtype) -> dict[str, Any]:
+        zero = np.zeros((), np.int8) if kind is np.int8 and name == "w" else value()
+        return {f"{name}s": np.float32(d.scale(near)), f"{name}z": zero}
+
+    x, w = value(1, 4, 6, 5), d.q(3, 4, 2, 3, low=-64, high=64)
+    y = parameters("y")
+    xp, wp = parameters("x"), parameters("w", 0.01, np.int8)
+    wide = parameters("y", 0.4)
+    added = d.q(3, dtype=np.int32, low=-2000, high=2000)
+    operand = {"a": value(1, 256), **parameters("a"), "b": value(9, 1), **parameters("b")}
+    every = np.arange(256, dtype=np.uint8).view(dtype).reshape(4, 64)
+    matrix = d.q(20, 3, low=-64, high=64)
+    pool = {"kernel_shape": [2, 3], "strides": [1, 2], "pads": [1, 0, 0, 1], "count_include_pad": 1}
+    return [
+        ("QLinearConv", {"pads": [1, 0, 1, 1], "strides": [2, 1]},
+         {"x": x, **xp, "w": w, **wp, **wide, "b": added}, ["x"]),
+        ("QLinearMatMul", {}, {"x": value(5, 20), **xp, "w": matrix, **wp, **wide}, ["x"]),
+        ("QGemm", {"alpha": 0.75, "transB": 0},
+         {"x": value(5, 20), **xp, "w": matrix, **wp, "b": added, **wide}, ["x"]),
+        ("QLinearAdd", {}, {**operand, **y}, ["a", "b"]),
+        ("QLinearMul", {}, {**operand, **parameters("y", 0.1)}, ["a", "b"]),
+        ("QLinearAveragePool", pool, {"x": x, **xp, **y}, ["x"]),
+        ("QLinearGlobalAveragePool", {"channels_last": 0}, {"x": x, **xp, **y}, ["x"]),
+        ("QLinearSigmoid", {}, {"x": every, **xp, **y}, ["x"]),
+        ("QLinearLeakyRelu", {"alpha": 0.25}, {"x": every, **xp, **y}, ["x"]),
+        ("QLinearSoftmax", {"axis": -1, "opset": 13}, {"x": value(6, 11), **xp,
+                                                     "ys": np.float32(1 / 256), "yz": y["yz"]}, ["x"]),
+        ("QLinearConcat", {"axis": 1}, {**y, "x0": x, **parameters("x0"), "x1": x, "x1s": y["ys"],
+                                        "x1z": y["yz"]}, ["x0", "x1"]),
+    ]  # fmt: skip
+
+
+def ort() -> None:
+    """Run the ONNX Runtime cases."""
+    import onnxruntime
+    from onnx import helper, numpy_helper
+
+    cases, stored = [], []
+    for seed in SEEDS:
+        for op, attributes, arrays, fed in ort_cases(Draw(seed)):
+            domain = "" if op in ("QLinearConv", "QLinearMatMul") else "com.microsoft"
+            graph = helper.make_graph(
+                [helper.make_node(op, list(arrays), ["y"], domain=domain, **attributes)],
+                "g",
+                [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(arrays[n].dtype),
+                                               arrays[n].shape) for n in fed],
+                [helper.make_empty_tensor_value_info("y")],
+                [numpy_helper.from_array(np.asarray(a), n) for n, a in arrays.items() if n not in fed],
+            )  # fmt: skip
+            opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+            model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+            session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+            output = session.run(None, {n: arrays[n] for n in fed})[0]
+            name = f"{op.lower()}_{seed}"
+            cases.append({"id": name, "file": f"{name}.npz", "op": op, "attributes": attributes,
+                          "node_inputs": list(arrays), "runtime_inputs": fed})  # fmt: skip
+            stored.append({**arrays, "output": output})
+    save("ort", cases, stored)
+
+
+if __name__ == "__main__":
+    {"litert": litert, "ort": ort}[sys.argv[1]]()
