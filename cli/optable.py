@@ -43,6 +43,16 @@ def op_rows() -> tuple[OpRow, ...]:
     return tuple(_row(spec) for spec in OPS.values())
 
 
+def grouped(cells: Mapping[str, str]) -> str:
+    """What most say, then the others by name: ``observed; litert, gemmlowp: same as the input``."""
+    names: dict[str, list[str]] = {}
+    for name, text in cells.items():
+        names.setdefault(text, []).append(name)
+    usual = max(names, key=lambda text: len(names[text]))
+    others = [f"{', '.join(by)}: {text}" for text, by in names.items() if text != usual]
+    return "; ".join([usual, *others])
+
+
 def _row(spec: OpSpec) -> OpRow:
     roles = [role.value for role in spec.inputs]
     if spec.variadic:

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 # The names in the tables of ptq, which a test holds them to: importing those takes a second.
-METHODS = "minmax|percentile|kl|mse"
-TARGETS = "ort|litert"
-ARITHMETICS = "ort|litert"
+METHODS = "minmax, percentile, kl or mse"
+TARGETS = "ort, litert, tpu-mlir, gemmlowp or tensorrt"
+ARITHMETICS = "ort, ort-avx2, litert, tflite-micro, gemmlowp, tpu-mlir, tpu-mlir-8 or fixed-point"
 
 SAMPLES_HELP = (
     "Samples: a folder of images (class sub-folders are labels), an .npz (arrays by input name and "
@@ -34,11 +34,13 @@ AnyModel = Annotated[
 Data = Annotated[str, typer.Option("--data", metavar="PATH", help=SAMPLES_HELP)]
 OptionalData = Annotated[str | None, typer.Option("--data", metavar="PATH", help=SAMPLES_HELP)]
 Target = Annotated[
-    str, typer.Option("--target", metavar=TARGETS, help="The runtime to quantize for.")
+    str, typer.Option("--target", metavar="NAME", help=f"The runtime to quantize for: {TARGETS}.")
 ]
 Arithmetic = Annotated[
     str,
-    typer.Option("--arithmetic", metavar=ARITHMETICS, help="What the integers are computed in."),
+    typer.Option(
+        "--arithmetic", metavar="NAME", help=f"What the integers are computed in: {ARITHMETICS}."
+    ),
 ]
 Skip = Annotated[
     list[str] | None,

@@ -38,7 +38,7 @@ def quantize(
     target: o.Target = "ort",
     method: Annotated[
         str,
-        typer.Option("--method", metavar=o.METHODS, help="How ranges are chosen."),
+        typer.Option("--method", metavar="NAME", help=f"How ranges are chosen: {o.METHODS}."),
     ] = "mse",
     samples: o.SampleCount = None,
     batch: o.Batch = 8,
@@ -67,8 +67,9 @@ def quantize(
         str | None,
         typer.Option(
             "--arithmetic",
-            metavar=o.ARITHMETICS,
-            help="What the integers are computed in; the target's own by default.",
+            metavar="NAME",
+            help=f"What the integers are computed in: {o.ARITHMETICS}; by default what the "
+            "target computes in.",
         ),
     ] = None,
     threads: o.Threads = 0,

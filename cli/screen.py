@@ -42,7 +42,7 @@ def indented(text: str, style: str = "") -> Padding:
 
 def table(*columns: str, left: Iterable[str] = ()) -> Table:
     """An empty table; columns hold numbers, right-aligned, but for those in ``left``."""
-    made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     texts = set(left)
     for name in columns:
         if name in texts:

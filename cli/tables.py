@@ -43,13 +43,14 @@ def forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[RenderableT
     top5 = base is not None and base.top5 is not None
     agreement = any(form.outputs[result.head].agreement is not None for form in others)
     columns = [
-        *(["top-1\n%", "change,\npoints"] if labelled else []),
-        *(["top-5\n%", "change,\npoints"] if top5 else []),
-        *(["agreement\nwith float %"] if agreement else []),
+        *(["top-1\n%", "change\npoints"] if labelled else []),
+        *(["top-5\n%", "change\npoints"] if top5 else []),
+        *(["agrees\n%"] if agreement else []),
         *(["SQNR\ndB", "\ncosine"] if others else []),
     ]
     if columns:
         made = table("", *columns, left=[""])
+        made.columns[0].no_wrap = True
         for name, form in result.forms.items():
             cells = [titles[name]]
             if base is not None and form.accuracy is not None:
@@ -146,8 +147,9 @@ def verification(result: Verification) -> None:
 def _first(tensor: TensorDifference, count: int) -> str:
     where = "at that node itself" if tensor.differing_locally else "before it, outside the integers"
     return (
-        f"{counted(count, 'tensor')} differ; the first is {tensor.tensor}, made by {tensor.node} "
-        f"({tensor.op}): {tensor.differing} of {tensor.elements} elements, by up to "
+        f"{counted(count, 'tensor')} {'differs' if count == 1 else 'differ'}; "
+        f"the first is {tensor.tensor}, made by {tensor.node} ({tensor.op}): "
+        f"{tensor.differing} of {tensor.elements} elements, by up to "
         f"{counted(tensor.largest, 'step')}; it arises {where}"
     )
 
@@ -183,20 +185,16 @@ def calibration(result: Calibration, path: Path) -> None:
 
 def operators(rows: Sequence[OpRow]) -> None:
     """Print the table of operators."""
-    columns = ["operator", "inputs", "output", "ONNX Runtime", "LiteRT", "in integers"]
-    made = table(*columns, left=columns)
-    for column in made.columns[:2]:
-        column.no_wrap = True
+    from .optable import grouped
+
+    made = table("operator", "inputs → output · forms · in integers", left=["operator"])
+    made.columns[0].no_wrap = True
+    made.columns[1].justify = "left"
     for row in rows:
         made.add_row(
-            row.op, "\n".join(row.inputs), _merged(row.outputs), row.onnxruntime, row.litert or "–",
-            _merged(row.runs),
-        )  # fmt: skip
+            row.op,
+            f"{', '.join(row.inputs)} → {grouped(row.outputs)}\n"
+            f"ONNX Runtime: {row.onnxruntime} · LiteRT: {row.litert or '–'}\n"
+            f"{grouped(row.runs)}",
+        )
     show(made)
-
-
-def _merged(cells: Mapping[str, str]) -> str:
-    """What all say, or what each says on a line of its own."""
-    if len(set(cells.values())) == 1:
-        return next(iter(cells.values()))
-    return "\n".join(f"{name}: {text}" for name, text in cells.items())

@@ -19,20 +19,22 @@ from ptq import files
 from ptq.assess import Quantization, assess
 from ptq.calibrate import Wanted, observe
 from ptq.data import DataSource, Preprocess, Samples
-from ptq.eligible import eligible
-from ptq.errors import ModelError, StatsError, UsageError
+from ptq.errors import StatsError, UsageError
 from ptq.evaluate import Engine, Evaluation, integer_engine, session_engine
 from ptq.evaluate import evaluate as run_side_by_side
 from ptq.execute import Executor
 from ptq.feeding import Choice, Progress, parts, takes_any_batch, told
-from ptq.graph import Graph, name_of, operator
+from ptq.graph import Graph, name_of
+from ptq.inspection import Inspection, inspection
+from ptq.models import Model, called, open_model, require_float
 from ptq.observers import OBSERVERS, Observer
-from ptq.observers.error import mean_error
+from ptq.observers.means import input_means
 from ptq.observers.store import Calibration
 from ptq.observers.store import load as load_calibration
+from ptq.operands import with_derived_biases
 from ptq.plan import Plan
-from ptq.report import NodeRow, Report
-from ptq.rewrite.bias import InputMean, channel_axes, correct_biases
+from ptq.report import Report
+from ptq.rewrite.bias import channel_axes, correct_biases
 from ptq.rewrite.prepare import prepare
 from ptq.rewrite.qdq import to_qdq
 from ptq.rewrite.qlinear import to_qlinear
@@ -42,7 +44,6 @@ from ptq.targets import target as target_named
 from ptq.verify import Verification
 from ptq.verify import verify as compare_integers
 
-Model = str | os.PathLike[str] | onnx.ModelProto | Graph
 Form = Literal["qdq", "qoperator"]
 
 DEFAULT_METHOD = "mse"
@@ -79,40 +80,6 @@ class Result:
         files.write(Path(path), self.graph.to_bytes())
 
 
-@dataclass(frozen=True)
-class Inspection:
-    """What would be quantized, before any data.
-
-    Attributes:
-        model: Path or name.
-        target: Name of the target.
-        opset: The opset of the model as it is.
-        changes: What preparation did.
-        nodes: The prepared graph's nodes and their fates.
-        observed: How many tensors calibration will observe.
-    """
-
-    model: str
-    target: str
-    opset: int
-    changes: tuple[str, ...]
-    nodes: tuple[NodeRow, ...]
-    observed: int
-
-
-def open_model(model: Model) -> Graph:
-    """The model as a graph.
-
-    Raises:
-        ModelError: It cannot be read, or is not valid.
-    """
-    if isinstance(model, Graph):
-        return model
-    if isinstance(model, onnx.ModelProto):
-        return Graph.from_proto(model)
-    return Graph.load(Path(model))
-
-
 def calibrate(
     model: Model,
     data: DataSource,
@@ -140,7 +107,7 @@ def calibrate(
         ModelError: The model cannot be read or run.
         DataError: A sample is missing, unreadable or does not fit.
     """
-    prepared = prepare(_float_only(open_model(model)))
+    prepared = prepare(require_float(open_model(model)))
     choice = Choice(preprocess, samples, skip_bad_samples, shard)
     opened = choice.open(data, prepared.graph)
     return _observe(prepared.graph, opened, threads, progress)
@@ -153,25 +120,8 @@ def inspect(model: Model, *, target: str = "ort", skip: Collection[str] = ()) ->
         ModelError: The model cannot be read.
         UsageError: There is no such target.
     """
-    row = target_named(target)
-    graph = _float_only(open_model(model))
-    prepared = prepare(graph)
-    fate = eligible(prepared.graph, row, dict.fromkeys(skip, "skipped by the user"))
-    nodes = []
-    for node in prepared.graph.nodes:
-        name = node.name or ""
-        why = fate.floats.get(name, "")
-        if name in fate.fused:
-            why = f"may fold into {fate.fused[name]}"
-        nodes.append(NodeRow(name, operator(node), "float" if name in fate.floats else "int8", why))
-    return Inspection(
-        model=_called(model),
-        target=target,
-        opset=graph.opset,
-        changes=prepared.changes,
-        nodes=tuple(nodes),
-        observed=len(tensors_to_observe(prepared.graph)),
-    )
+    graph = require_float(open_model(model))
+    return inspection(called(model), graph, prepare(graph), target_named(target), skip)
 
 
 def quantize(
@@ -226,8 +176,8 @@ def quantize(
     """
     if data is None and stats is None and plan is None:
         raise UsageError("there is nothing to calibrate on; give data or statistics")
-    row, choose = target_named(target), _observer(method)
-    graph = _float_only(open_model(model))
+    row, choose = target_named(target if plan is None else plan.target), _observer(method)
+    graph = require_float(open_model(model))
     prepared = prepare(graph)
     choice = Choice(preprocess, samples, skip_bad_samples)
     divided = parts(prepared.graph, data, eval_data, choice)
@@ -240,16 +190,20 @@ def quantize(
     if plan is None:
         settings = Settings(method, per_tensor, frozenset(skip))
         plan = solve(prepared.graph, calibration.tensors, choose, row, settings)
-    plan.check(prepared.graph.digest())
+    else:
+        plan.check(prepared.graph.digest())
+        plan = with_derived_biases(prepared.graph, plan)
     corrected, count = prepared.graph, 0
     if correct_bias:
-        corrected, count = correct_biases(prepared.graph, plan, _means(calibration, plan))
+        corrected, count = correct_biases(
+            prepared.graph, plan, input_means(calibration, plan.tensors)
+        )
     if count:
         note = f"corrected {count} biases for the mean error of their rounded weights"
         prepared = replace(prepared, changes=(*prepared.changes, note))
     qdq = to_qdq(corrected, plan)
     quantized = to_qlinear(qdq) if form == "qoperator" else qdq
-    made = Quantization(_called(model), graph, prepared, plan, quantized, form, method, calibration)
+    made = Quantization(called(model), graph, prepared, plan, quantized, form, method, calibration)
     report = assess(
         made,
         divided,
@@ -325,19 +279,6 @@ def verify(
     )
 
 
-def _means(calibration: Calibration, plan: Plan) -> dict[str, InputMean]:
-    """Means by channel of the tensors that weights meet, and what quantizing adds to them."""
-    means = {}
-    for name, sums in calibration.channels.items():
-        real, stats = sums.mean, calibration.tensors.get(name)
-        if real is None or name not in plan.tensors:
-            continue
-        known = stats is not None and stats.count
-        added = mean_error(stats, plan.tensors[name]) if known and stats is not None else 0.0
-        means[name] = InputMean(real, added)
-    return means
-
-
 def _known(stats: Calibration | str | os.PathLike[str], digest: str) -> Calibration:
     """Statistics of an earlier calibration, which must be of this graph."""
     if not isinstance(stats, Calibration):
@@ -363,18 +304,3 @@ def _observer(method: str) -> Observer:
     if method not in OBSERVERS:
         raise UsageError(f"method {method!r} is unknown; choose one of {', '.join(OBSERVERS)}")
     return OBSERVERS[method]
-
-
-def _float_only(graph: Graph) -> Graph:
-    """Refuse a model that is quantized already."""
-    for node in graph.nodes:
-        if node.op_type in ("QuantizeLinear", "DequantizeLinear") or "QLinear" in node.op_type:
-            raise ModelError(
-                f"the model is quantized already (node {node.name}); give the float model, "
-                "or use `ptq evaluate` and `ptq verify` on this one"
-            )
-    return graph
-
-
-def _called(model: Model) -> str:
-    return str(model) if isinstance(model, (str, os.PathLike)) else "model in memory"

@@ -7,7 +7,7 @@ counts must not. While it runs a sample, the tensors of the one before are being
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,7 +64,7 @@ def exposing(graph: Graph, wanted: Wanted, *, threads: int = 0) -> Session:
     """The float model, loaded, with the tensors among its outputs."""
     exposed = graph.copy()
     exposed.expose(wanted.names)
-    return Session(exposed, threads=threads)
+    return Session(exposed, threads=threads, arena=False)
 
 
 @dataclass
@@ -96,7 +96,6 @@ def count_values(session: Session, samples: Iterable[Sample], wanted: Wanted) ->
         {name: ChannelSums(axis) for name, axis in wanted.channels.items()},
     )
     with ThreadPoolExecutor(COUNTERS) as pool:
-        counting: list[Future[None]] = []
         for sample in samples:
             try:
                 results = session.run(sample.feed, computed) if computed else []
@@ -104,16 +103,12 @@ def count_values(session: Session, samples: Iterable[Sample], wanted: Wanted) ->
                 raise DataError(f"{sample.name}: {error}") from error
             arrays = dict(zip(computed, results, strict=True))
             arrays.update((name, sample.feed[name]) for name in wanted.names if name in fed)
-            _wait(counting)
             largest_first = sorted(arrays, key=lambda name: (-arrays[name].size, name))
-            counting = [pool.submit(counted.add, name, arrays[name]) for name in largest_first]
+            # popped, so that each tensor is freed as soon as it is counted
+            work = [pool.submit(counted.add, name, arrays.pop(name)) for name in largest_first]
+            for future in work:
+                future.result()
             counted.samples += 1
-        _wait(counting)
     if not counted.samples:
         raise DataError("there is no calibration sample; give at least one")
     return counted
-
-
-def _wait(counting: Iterable[Future[None]]) -> None:
-    for future in counting:
-        future.result()

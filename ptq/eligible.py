@@ -85,6 +85,9 @@ def eligible(
             floats[node.name] = verdict
         else:
             integers[node.name] = verdict
+    for name, before in _left_behind(integers, floats):
+        del integers[name]
+        floats[name] = f"follows {before}, which stays float"
     if not target.specified:
         for name in _idle(integers):
             del integers[name]
@@ -185,6 +188,22 @@ def _limit(node: Node, spec: OpSpec, target: Target) -> str | None:
     if spec.op == "MaxPool" and len(node.outputs) > 1:
         return "MaxPool with indices has no integer kernel"
     return None
+
+
+def _left_behind(
+    integers: Mapping[str, Integer], floats: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Activations whose producer stays float: to quantize what is between would cost and gain nothing."""
+    left = []
+    for name, integer in integers.items():
+        before = integer.values(Role.ACTIVATION)[0]
+        producer = before.producer()
+        if producer is None or not integer.spec.activation or producer.name not in floats:
+            continue
+        spec = OPS.get(operator(producer))
+        if spec is not None and spec.absorbs and consumers(before) == [integer.node]:
+            left.append((name, producer.name or ""))
+    return left
 
 
 def _idle(integers: Mapping[str, Integer]) -> list[str]:

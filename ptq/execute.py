@@ -21,6 +21,7 @@ from ptq.islands import Island
 from ptq.layout import Tensor, attrs_last, weight_last, weight_params_last
 from ptq.ops import OPS, UNARY, Layout, Role
 from ptq.program import Program, Step, read_program
+from ptq.rewrite.adopt import adopt
 from ptq.session import Session
 from ptq.types import QuantParams
 
@@ -36,15 +37,23 @@ class Executor:
         tables: Those of the islands that are tables.
     """
 
-    def __init__(self, graph: Graph, arithmetic_name: str = "ort") -> None:
+    def __init__(
+        self, graph: Graph, arithmetic_name: str = "ort", floats: Collection[str] = ()
+    ) -> None:
         """Read the graph; kernels are prepared when they first run.
+
+        Args:
+            graph: QDQ, QOperator, or a mixture, made by any tool.
+            arithmetic_name: The arithmetic.
+            floats: Integer tensors that shall be computed in float, between quantizers.
 
         Raises:
             UsageError: There is no such arithmetic.
         """
         self.arithmetic = arithmetic_name
         self._kernels = arithmetic(arithmetic_name)
-        self.program: Program = read_program(graph, self._kernels.__contains__)
+        runs = self._kernels.__contains__
+        self.program: Program = read_program(adopt(graph), runs, floats)
         self._runners: dict[tuple[str, tuple[Any, ...]], Runner] = {}
         self._last_reader = _last_readers(self.program)
         self._constants = {n: Tensor(a) for n, a in self.program.constants.items()}
@@ -226,4 +235,3 @@ def _table(island: Island, params: QuantParams) -> Runner:
         return [Tensor(looked_up[tensor.array.view(np.uint8)], tensor.last)]
 
     return run
-    # int8 codes read as uint8 run 0…127, -128…-1

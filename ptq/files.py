@@ -27,11 +27,17 @@ def check_writable(path: Path) -> None:
 def write(path: Path, content: bytes) -> None:
     """Write a file under a temporary name beside its place, and move it there complete.
 
+    A symbolic link stays one, and its target is written. A device or pipe is written to as it is.
+
     Raises:
         PtqError: It cannot be written; what stood there before is untouched.
     """
     temporary = ""
     try:
+        path = path.resolve()
+        if path.exists() and not path.is_file() and not path.is_dir():
+            path.write_bytes(content)
+            return
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)

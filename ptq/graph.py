@@ -57,6 +57,12 @@ def dtype_of(value: Value) -> np.dtype[Any] | None:
     return value.dtype.numpy()
 
 
+def declare(value: Value, dtype: np.dtype[Any]) -> None:
+    """Say the element type of a value that carries none."""
+    if value.dtype is None:
+        value.dtype = ir.DataType.from_numpy(np.dtype(dtype))
+
+
 def shape_of(value: Value) -> tuple[int | None, ...] | None:
     """The static shape, None for each dimension that varies; None where not even the rank is known."""
     if value.shape is None:

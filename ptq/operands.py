@@ -7,16 +7,18 @@ a bias has S_bias = S_input · S_weight and Z_bias = 0 (Jacob et al. 2018, eq. 1
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptq.eligible import Integer
-from ptq.graph import Value, attributes, constant
+from ptq.errors import PlanError
+from ptq.graph import Graph, Value, attributes, constant, name_of
 from ptq.observers.affine import SCALE_FLOOR, symmetric
 from ptq.ops import Role
-from ptq.plan import Why
+from ptq.plan import Plan, Why
 from ptq.types import INT32, QType, QuantParams
 
 Scaled = tuple[QuantParams, Why]
@@ -54,6 +56,31 @@ def operands(
     if bias is not None and second is not None:
         solved[bias.position] = _bias(_array(bias.value), activations[0], second)
     return solved
+
+
+def with_derived_biases(graph: Graph, plan: Plan) -> Plan:
+    """The plan with every bias in the steps of its input and weight, whose scales a user may have edited.
+
+    Raises:
+        PlanError: A bias does not fit int32 in such steps.
+    """
+    solved = dict(plan.operands)
+    for node in graph.nodes:
+        name = node.name or ""
+        if (name, 1) not in solved or (name, 2) not in solved:
+            continue
+        source, value = node.inputs[0], node.inputs[2]
+        first = plan.tensors.get(name_of(source)) if source is not None else None
+        if first is None or value is None:
+            continue
+        bias = _array(value)
+        params, _ = _bias(bias, first, solved[name, 1])
+        if np.abs(bias.astype(np.float64).reshape(-1) / params.scale).max() > INT32.hi:
+            raise PlanError(
+                f"the bias of {name} does not fit int32 with the plan's scales; enlarge them"
+            )
+        solved[name, 2] = params
+    return replace(plan, operands=solved)
 
 
 def _array(value: Value) -> NDArray[Any]:

@@ -265,6 +265,11 @@ OPS: Mapping[str, OpSpec] = _table(
     OpSpec("Shape", (_X,), Output.NONE, FIRST, qlinear=PASSES, litert="SHAPE"),
 )
 
+QLINEAR_FORMS: Mapping[str, OpSpec] = {
+    spec.qlinear.op: spec for spec in OPS.values() if spec.qlinear is not None and spec.qlinear.op
+}
+"""The rows by the names of their QLinear operators."""
+
 MOVED_TO_INPUTS: Mapping[str, Mapping[int, str]] = {
     "Clip": {1: "min", 2: "max"},
     "Pad": {1: "pads", 2: "value", 3: "axes"},

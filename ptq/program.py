@@ -6,7 +6,7 @@ QuantizeLinear is one step, an island, that takes integers and gives integers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ptq.graph import Graph, Node, Value, attributes, constant, name_of, operator
 from ptq.islands import Island, islands
-from ptq.ops import MOVED_TO_INPUTS, OPS, PASSES, OpSpec, Output, Role
+from ptq.ops import MOVED_TO_INPUTS, OPS, PASSES, QLINEAR_FORMS, OpSpec, Output, Role
 from ptq.types import QuantParams
 from ptq.units import Quantized, Unit, dequantized, quant_params, unit
 
@@ -60,14 +60,17 @@ class Program:
     outputs: tuple[str, ...]
 
 
-def read_program(graph: Graph, runs: Callable[[str], bool]) -> Program:
+def read_program(
+    graph: Graph, runs: Callable[[str], bool], floats: Collection[str] = ()
+) -> Program:
     """Read a quantized graph.
 
     Args:
         graph: QDQ, QOperator, or a mixture.
         runs: Whether the arithmetic has a kernel for an operator; those without are islands.
+        floats: Integer tensors whose operators are islands all the same.
     """
-    reader = _Reader(graph, runs)
+    reader = _Reader(graph, runs, floats)
     strays: list[Node] = []
     for node in graph.nodes:
         if not reader.read(node):
@@ -105,6 +108,7 @@ def _ordered(steps: list[Step | Island]) -> list[Step | Island]:
 class _Reader:
     graph: Graph
     runs: Callable[[str], bool]
+    floats: Collection[str]
     steps: list[Step | Island] = field(default_factory=list)
     params: dict[str, QuantParams] = field(default_factory=dict)
     constants: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -119,10 +123,16 @@ class _Reader:
         if op in QLINEAR_FORMS:
             return self._qlinear(node, QLINEAR_FORMS[op])
         found = unit(node) if self.runs(op) else None
+        if found is not None and self._is_float(found):
+            return False
         if found is not None:
             self._unit(found)
             return True
         return self.runs(op) and self._on_integers(node)
+
+    def _is_float(self, found: Unit) -> bool:
+        outputs = (output for output in found.outputs if output is not None)
+        return any(name_of(output.integers) in self.floats for output in outputs)
 
     def _quantize(self, node: Node) -> bool:
         source, output = node.inputs[0], node.outputs[0]
@@ -254,11 +264,6 @@ class _Reader:
     def _step(self, node: Node, op: str, inputs: tuple[str, ...], output: str) -> None:
         assert node.name
         self.steps.append(Step(node.name, op, {}, inputs, (output,)))
-
-
-QLINEAR_FORMS: Mapping[str, OpSpec] = {
-    spec.qlinear.op: spec for spec in OPS.values() if spec.qlinear is not None and spec.qlinear.op
-}
 
 
 def _attrs(node: Node) -> dict[str, Any]:

@@ -30,7 +30,13 @@ class Session:
     """A model ready to run."""
 
     def __init__(
-        self, graph: Graph, *, threads: int = 0, optimize: str = "all", save_optimized: str = ""
+        self,
+        graph: Graph,
+        *,
+        threads: int = 0,
+        optimize: str = "all",
+        save_optimized: str = "",
+        arena: bool = True,
     ) -> None:
         """Load a graph.
 
@@ -39,6 +45,8 @@ class Session:
             threads: Threads for one operator; 0 is one a core.
             optimize: ``none``, ``basic`` or ``all``.
             save_optimized: Write the graph as ONNX Runtime will run it to this path.
+            arena: Let ONNX Runtime keep freed memory and grow it in powers of two: faster for small
+                tensors, but its peak depends on chance.
 
         Raises:
             ModelError: ONNX Runtime does not take the model.
@@ -46,6 +54,7 @@ class Session:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.graph_optimization_level = LEVELS[optimize]
+        options.enable_cpu_mem_arena = arena
         options.log_severity_level = _QUIET
         if save_optimized:
             options.optimized_model_filepath = save_optimized

@@ -10,13 +10,14 @@ import numpy as np
 
 from ptq.eligible import Eligible, Integer, eligible
 from ptq.errors import StatsError, UsageError
-from ptq.graph import Graph, Value, constant, name_of
+from ptq.graph import Graph, constant, name_of
 from ptq.groups import Group, Groups, scale_groups
 from ptq.observers import Observer, TensorStats
 from ptq.observers.affine import asymmetric
 from ptq.operands import operands
 from ptq.ops import Role
 from ptq.plan import Clamp, Plan, Why, operand_key
+from ptq.sources import seen_in
 from ptq.targets import TARGETS, Target
 from ptq.types import QType, QuantParams, Range
 
@@ -65,7 +66,7 @@ def solve(
         StatsError: A tensor that needs a range was not observed.
         UsageError: A node to skip does not exist.
     """
-    _check_skip(graph, settings.skip)
+    check_skip(graph, settings.skip)
     fate, groups = _fates(graph, stats, target, settings.skip)
     draft = _Draft(target, fate, settings, floats=dict(fate.floats))
     for group in groups.members():
@@ -100,7 +101,12 @@ class _Draft:
     why: dict[str, Why] = field(default_factory=dict)
 
 
-def _check_skip(graph: Graph, skip: Collection[str]) -> None:
+def check_skip(graph: Graph, skip: Collection[str]) -> None:
+    """Make sure that the nodes or operators to leave float exist.
+
+    Raises:
+        UsageError: One does not.
+    """
     known = {node.name for node in graph.nodes} | {node.op_type for node in graph.nodes}
     unknown = sorted(set(skip) - known)
     if unknown:
@@ -114,6 +120,9 @@ def _fates(
     graph: Graph, stats: Mapping[str, TensorStats], target: Target, skipped: Collection[str]
 ) -> tuple[Eligible, Groups]:
     """Decide for every node, leaving float also those whose data or groups forbid integers."""
+    for name in tensors_to_observe(graph):
+        if name not in stats:
+            raise StatsError(f"tensor {name} was not observed; calibrate again with this version")
     refused = {
         name: f"{name} held NaN or Inf during calibration"
         for name, seen in stats.items()
@@ -123,9 +132,11 @@ def _fates(
     while True:
         fate = eligible(graph, target, skip, refused)
         groups = scale_groups(fate, target)
-        if not groups.conflicts:
+        unknown = [n for n in groups.observed() if seen_in(groups.values[n], stats) is None]
+        if not groups.conflicts and not unknown:
             return fate, groups
         skip.update(groups.conflicts)
+        refused.update((n, f"{n} was not observed before its activation") for n in unknown)
 
 
 def _solve_group(
@@ -164,20 +175,13 @@ def _range(
     """The smallest range that contains that of each observed member."""
     span = Range(0.0, 0.0)
     for name in group.observed:
-        value = groups.values[name]
-        if constant(value) is not None:
-            span = span.union(_extremes(value))
-        elif name in stats and stats[name].count:
-            span = span.union(observer(stats[name], qtype, symmetric=False))
-        elif name not in stats:
-            raise StatsError(f"tensor {name} was not observed; calibrate again with this version")
+        for source in seen_in(groups.values[name], stats) or ():
+            array = constant(source)
+            if array is not None:
+                span = span.union(Range(float(array.min()), float(array.max())))
+            elif stats[name_of(source)].count:
+                span = span.union(observer(stats[name_of(source)], qtype, symmetric=False))
     return span
-
-
-def _extremes(value: Value) -> Range:
-    array = constant(value)
-    assert array is not None
-    return Range(min(0.0, float(array.min())), max(0.0, float(array.max())))
 
 
 def _reciprocal(seen: Range, qtype: QType) -> QuantParams:

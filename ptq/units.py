@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.graph import Node, Value, attributes, constant, consumers, operator, shape_of
+from ptq.graph import Node, Value, attributes, constant, consumers, dtype_of, operator, shape_of
 from ptq.ops import OPS, OpSpec, Output, Role
 from ptq.types import QType, QuantParams
 
@@ -45,7 +45,7 @@ def dequantized(value: Value | None) -> Quantized | None:
     node = value.producer() if value is not None else None
     if node is None or operator(node) != "DequantizeLinear":
         return None
-    return _quantized(node, node.inputs[0])
+    return quantizer(node, node.inputs[0])
 
 
 def requantized(value: Value) -> Quantized | None:
@@ -53,10 +53,10 @@ def requantized(value: Value) -> Quantized | None:
     readers = consumers(value)
     if len(readers) != 1 or operator(readers[0]) != "QuantizeLinear" or value.is_graph_output():
         return None
-    return _quantized(readers[0], readers[0].outputs[0])
+    return quantizer(readers[0], readers[0].outputs[0])
 
 
-def _quantized(node: Node, integers: Value | None) -> Quantized | None:
+def quantizer(node: Node, integers: Value | None) -> Quantized | None:
     """Read the scale and zero point of a quantizer; its axis may count from the end."""
     scale, zero_point = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
     scales, zeros = constant(scale), constant(zero_point)
@@ -69,11 +69,21 @@ def _quantized(node: Node, integers: Value | None) -> Quantized | None:
         return None
     if scales.dtype != np.float32:
         return None
-    dtype = zeros.dtype if zeros is not None else np.dtype(np.uint8)
-    if zeros is None and operator(node) == "DequantizeLinear" and integers.dtype is not None:
-        dtype = integers.dtype.numpy()
+    dtype = zeros.dtype if zeros is not None else implied_type(node)
+    if dtype is None:
+        return None
     params = quant_params(scales, zeros, dtype, attributes(node).get("axis", 1), integers)
     return None if params is None else Quantized(integers, scale, zero_point, params)
+
+
+def implied_type(node: Node) -> np.dtype[Any] | None:
+    """The integer type of a quantizer without a zero point; None where nothing says it."""
+    if operator(node) == "DequantizeLinear":
+        integers = node.inputs[0]
+        return dtype_of(integers) if integers is not None else None
+    named = int(attributes(node).get("output_dtype", 0))
+    # TensorProto.DataType; 0 leaves it to the zero point, and without one it is uint8
+    return {0: np.dtype(np.uint8), 2: np.dtype(np.uint8), 3: np.dtype(np.int8)}.get(named)
 
 
 def quant_params(
@@ -109,7 +119,8 @@ def unit(node: Node) -> Unit | None:
             inputs.append(value)
             continue
         quantized = dequantized(value)
-        if quantized is None:
+        bits = 32 if role is Role.BIAS else 8
+        if quantized is None or quantized.params.qtype.bits != bits:
             return None
         inputs.append(quantized)
     outputs: list[Quantized | None] = []

@@ -12,7 +12,8 @@ whose implicit scale 2^-maxfracbits the rescale to the output takes in:
 
 Products sum over channels, so an input quantized per channel is aligned to one scalar maxfracbits. The bias
 becomes b_i, in steps of 2^-maxfracbits · Sw[c], before anything runs. Concat is our extension: it too combines
-inputs of different scales. The axis of a per-channel activation counts in the layout of the arrays that a kernel gets.
+inputs of different scales. The axis of a per-channel activation counts in the layout of the arrays that a
+kernel gets.
 
 Source: D. Corvoysier, Aligning quantization scales before incompatible operations, 2023. Three of its formulas
 slip (derived in the tests): the shift is maxfracbits − fracbits, b's exponent is fracbits_b, and 2^-maxfracbits

@@ -22,7 +22,7 @@ from ptq.kernels.depthwise import depthwise
 from ptq.kernels.finish import Finish
 from ptq.kernels.matmul import rows_product
 from ptq.kernels.transposed import transposed_convolution as transposed_convolution
-from ptq.kernels.workers import Output, buffer, run, threads
+from ptq.kernels.workers import Output, buffer, run, shares, threads
 from ptq.types import IntArray, QType
 
 Convolution = Callable[[IntArray, Finish], IntArray]
@@ -128,8 +128,10 @@ def _dense(
         axes = window.axes(x.shape[1:-1], kernel, **geometry)
         sizes = tuple(axis.outputs for axis in axes)
         across = prod(sizes[1:])
-        rows = max(1, _TILE // (across * max(taps * inner, outputs)))
-        rows = min(rows, -(-len(x) * sizes[0] // threads()))
+        bands = min(sizes[0], -(-sizes[0] * across * max(group * taps * inner, outputs) // _TILE))
+        if len(x) % threads():
+            bands = shares(bands, sizes[0])
+        rows = -(-sizes[0] // bands)
         bands = -(-sizes[0] // rows)
         out = Output((len(x), *sizes, outputs))
 

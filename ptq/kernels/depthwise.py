@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ptq.errors import ModelError
 from ptq.kernels import exact, patches, window
 from ptq.kernels.finish import Finish
-from ptq.kernels.workers import Output, buffer, run, threads
+from ptq.kernels.workers import Output, buffer, run, shares, threads
 from ptq.types import IntArray, QType
 
 # Elements of a tile's accumulator, and of its repeated weights: half a MiB and one MiB of float32.
@@ -77,8 +77,9 @@ def depthwise(
         blocks = min(channels, -(-taps.size * wide // _WEIGHTS))
         block = -(-channels // blocks)
         blocks = -(-channels // block)
-        share = max(1, threads() // (len(x) * blocks))
-        bands = min(high, max(share, -(-high * wide * block * multiplier // _TILE)))
+        bands = -(-high * wide * block * multiplier // _TILE)
+        if len(x) * blocks % threads():
+            bands = shares(bands, high)
         rows = -(-high // bands)
         bands = -(-high // rows)
         if blocks == 1 and wide not in repeated:

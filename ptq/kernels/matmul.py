@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ptq.errors import ModelError
 from ptq.kernels import exact, patches
 from ptq.kernels.finish import Finish
-from ptq.kernels.workers import Output, buffer, run, threads
+from ptq.kernels.workers import Output, buffer, run, shares
 from ptq.types import FloatArray, IntArray, QType
 
 # Elements of a tile's operand and accumulator together: 1 MiB of float32, where overhead no longer counts.
@@ -58,7 +58,7 @@ def rows_product(
 
 def tile_rows(total: int, width: int) -> int:
     """How many of some rows make a tile: what fits the cache, and a share for every thread."""
-    bands = max(-(-total * width // _TILE), min(threads(), total // _FEWEST), 1)
+    bands = max(1, shares(-(-total * width // _TILE), total // _FEWEST))
     height = -(-total // bands)
     # Long tiles are cut into blocks of 48 rows; a short one is a block of its own.
     return height if height < 10 * _ROWS else -(-height // _ROWS) * _ROWS

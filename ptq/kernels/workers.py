@@ -63,6 +63,11 @@ def run(tile: Callable[[int], None], tiles: int) -> None:
         raise errors[0]
 
 
+def shares(tiles: int, most: int) -> int:
+    """At least that many tiles, at most ``most``, such that no thread is left without a last one."""
+    return min(-(-tiles // threads()) * threads(), most)
+
+
 def buffer(slot: str, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
     """An uninitialised array that the next call of this thread for the same slot takes back."""
     dtype = np.dtype(dtype)
@@ -100,7 +105,7 @@ def _executor() -> ThreadPoolExecutor:
     global _pool
     with _lock:
         if _pool is None:
-            _pool = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="ptq")
+            _pool = ThreadPoolExecutor(max(8, os.cpu_count() or 1), thread_name_prefix="ptq")
         return _pool
 
 

@@ -146,7 +146,15 @@ def from_bytes(content: bytes, source: str) -> Calibration:
         return Calibration(graph, int(arrays["samples"]), tensors, channels)
     except StatsError as error:
         raise StatsError(f"{source}: {error}") from None
-    except (zipfile.BadZipFile, ValueError, KeyError, IndexError, TypeError, EOFError) as error:
+    except (
+        zipfile.BadZipFile,
+        RuntimeError,
+        ValueError,
+        KeyError,
+        IndexError,
+        TypeError,
+        EOFError,
+    ) as error:
         raise StatsError(
             f"{source}: not a file of calibration statistics, or damaged"
             f" ({type(error).__name__}); make it with `ptq calibrate`"

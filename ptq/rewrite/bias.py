@@ -9,13 +9,13 @@ tensor, from its statistics; taps that fall on padding are counted like the othe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptq.graph import Graph, Node, attributes, constant, name_of, operator
+from ptq.observers.means import InputMean
 from ptq.plan import Plan
 
 CORRECTED = ("Conv", "Gemm")
@@ -28,19 +28,6 @@ def channel_axes(graph: Graph) -> dict[str, int]:
         for node in graph.nodes
         if operator(node) in CORRECTED and (value := node.inputs[0]) and constant(value) is None
     }
-
-
-@dataclass(frozen=True, eq=False)
-class InputMean:
-    """The mean of a tensor.
-
-    Attributes:
-        real: float64 by channel.
-        added: What quantizing adds to the mean of each channel.
-    """
-
-    real: NDArray[np.float64]
-    added: float
 
 
 def correct_biases(graph: Graph, plan: Plan, means: Mapping[str, InputMean]) -> tuple[Graph, int]:

@@ -1,6 +1,6 @@
 """Gives a bias of zeros to the convolutions and Gemms without one.
 
-It costs nothing in integers, LiteRT's CONV_2D refuses to go without, and bias correction needs a place to write to.
+It costs nothing in integers, LiteRT's CONV_2D refuses to go without, and bias correction needs a place.
 """
 
 from __future__ import annotations

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ptq.graph import Graph, Node, Value, constant, name_of
+from ptq.errors import PlanError
+from ptq.graph import Graph, Node, Value, constant, name_of, reads
 from ptq.plan import Plan
 from ptq.rewrite.fold_activations import fold_activations
 from ptq.rewrite.quantizers import Quantizers
-from ptq.rewrite.shield import shield_float_weights
+from ptq.rewrite.shield import shield_floats
 from ptq.types import QuantParams
 
 
@@ -17,7 +18,11 @@ def to_qdq(graph: Graph, plan: Plan) -> Graph:
 
     A tensor that an integer node writes passes through Q and DQ for all its readers, graph outputs
     included; one that a float node writes keeps its real values for readers that stay float.
+
+    Raises:
+        PlanError: The plan names what the graph does not have, or has a wrong number of scales.
     """
+    _check(graph, plan)
     quantized = fold_activations(graph, plan)
     quantizers = Quantizers(quantized)
     for node in quantized.nodes:
@@ -32,10 +37,36 @@ def to_qdq(graph: Graph, plan: Plan) -> Graph:
             _quantize_tensor(
                 quantized, values[name], writers.get(name), integers, plan.tensors[name], quantizers
             )
-    shield_float_weights(quantized)
+    shield_floats(quantized, plan.floats)
     quantized.sort()
     quantized.sweep()
     return quantized
+
+
+def _check(graph: Graph, plan: Plan) -> None:
+    """Make sure that an edited plan speaks of this graph."""
+    nodes = {node.name or "": node for node in graph.nodes}
+    tensors = {name_of(v) for v in graph.inputs}
+    tensors.update(name_of(v) for node in graph.nodes for v in (*reads(node), *node.outputs))
+    for name, params in plan.tensors.items():
+        if name not in tensors:
+            raise PlanError(f"the plan has a scale for {name}, which is no tensor of the graph")
+        if params.axis is not None:
+            raise PlanError(f"the plan quantizes {name} per channel; give activations one scale")
+    named = [*plan.floats, *plan.folded, *plan.clamps, *(node for node, _ in plan.operands)]
+    for name in named:
+        if name not in nodes:
+            raise PlanError(f"the plan speaks of node {name}, which the graph does not have")
+    for (name, position), params in plan.operands.items():
+        inputs = nodes[name].inputs
+        array = constant(inputs[position]) if 0 <= position < len(inputs) else None
+        if array is None:
+            raise PlanError(f"the plan has a scale for {name}[{position}], which is no constant")
+        channels = array.size if params.qtype.bits == 32 else array.shape[params.axis or 0]
+        if params.axis is not None and params.scale.size != channels:
+            raise PlanError(
+                f"the plan has {params.scale.size} scales for the {channels} channels of {name}[{position}]"
+            )
 
 
 def _quantize_constants(node: Node, plan: Plan, quantizers: Quantizers) -> None:

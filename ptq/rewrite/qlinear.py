@@ -51,6 +51,8 @@ def _pass(graph: Graph, unit: Unit) -> Value | None:
     assert isinstance(first, Quantized)
     if output is not None and output.params != first.params:
         return None
+    if unit.spec.op == "MaxPool" and graph.opset < 12:
+        return None  # MaxPool takes 8-bit integers from opset 12 on
     inputs: list[Value | None] = []
     for position, operand in enumerate(unit.inputs):
         if isinstance(operand, Quantized):
@@ -84,8 +86,8 @@ def _clamp(graph: Graph, unit: Unit) -> Value | None:
     """A Relu or Clip whose input and output mean the same is a Clip of integers; others stay."""
     first, output = unit.inputs[0], unit.outputs[0]
     assert isinstance(first, Quantized) and output is not None
-    if first.params != output.params:
-        return None
+    if first.params != output.params or graph.opset < 12:
+        return None  # Clip takes 8-bit integers from opset 12 on
     bounds: list[Value | None] = [None, None]
     if unit.spec.op == "Relu":
         bounds[0] = _in_units_of(graph, None, first)

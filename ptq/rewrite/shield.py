@@ -1,42 +1,85 @@
 """Keeps float what is meant to stay float.
 
-From its basic optimizations on, ONNX Runtime quantizes by itself, per tensor and by min/max, a float constant
-weight whose operator stands between a DequantizeLinear and a QuantizeLinear (measured on 1.31.1). A Sum of
-one operand before the QuantizeLinear is the identity, and hides the pattern.
+What stands between a DequantizeLinear and a QuantizeLinear, ONNX Runtime takes for an operator to run on integers.
+From its basic optimizations on it even quantizes by itself, per tensor and by min/max, a float constant weight
+there, also where a Relu or Clip follows; and it carries quantizers past operators that only move values (all
+measured on 1.31.1). A Sum of one operand before the QuantizeLinear is the identity, and hides the pattern.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
-from ptq.graph import Graph, Node, constant, consumers, name_of, operator
+from ptq.graph import Graph, Node, Value, name_of, operator
+from ptq.ops import OPS, PASSES
 
-WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
+def shield_floats(graph: Graph, floats: Collection[str]) -> None:
+    """Part nodes that stay float from the quantizers behind them, in place.
 
-def shield_float_weights(graph: Graph) -> None:
-    """Part float weighted operators from the quantizers behind them, in place."""
+    Args:
+        graph: A graph with its quantizers.
+        floats: Names of the nodes that stay float.
+    """
+    shields: dict[Value, Value] = {}
     for node in graph.nodes:
-        if operator(node) not in WEIGHTED or not _tempting(node):
+        if operator(node) in ("MatMul", "Gemm") and node.name in floats:
+            _shield_product(graph, node)
+        if operator(node) != "QuantizeLinear":
             continue
-        output = node.outputs[0]
-        quantizers = [n for n in consumers(output) if operator(n) == "QuantizeLinear"]
-        if not quantizers:
+        value = node.inputs[0]
+        origin = _origin(value, past_activations=True)
+        if value is None or origin is None or origin.name not in floats or not _tempting(origin):
             continue
-        shielded = graph.insert(
-            "Sum",
-            [output],
-            after=node,
-            output=f"{name_of(output)}_shielded",
-            dtype=np.dtype(np.float32),
-            shape_like=output,
-        )
-        for quantizer in quantizers:
-            quantizer.replace_input_with(0, shielded)
+        if value not in shields:
+            shields[value] = _shield(graph, value)
+        node.replace_input_with(0, shields[value])
+
+
+def _shield(graph: Graph, value: Value) -> Value:
+    return graph.insert(
+        "Sum",
+        [value],
+        after=value.producer(),
+        output=f"{name_of(value)}_shielded",
+        dtype=np.dtype(np.float32),
+        shape_like=value,
+    )
+
+
+def _shield_product(graph: Graph, node: Node) -> None:
+    """Shield a product of two dequantized tensors, which would be summed in integers whoever reads it."""
+    origins = [_origin(value, past_activations=False) for value in node.inputs[:2]]
+    first = node.inputs[0]
+    if first is not None and all(
+        o is not None and operator(o) == "DequantizeLinear" for o in origins
+    ):
+        node.replace_input_with(0, _shield(graph, first))
 
 
 def _tempting(node: Node) -> bool:
-    """Whether the operator reads a dequantized tensor and a float constant."""
-    makers = [value.producer() for value in node.inputs if value is not None]
-    dequantized = any(m is not None and operator(m) == "DequantizeLinear" for m in makers)
-    return dequantized and any(constant(value) is not None for value in node.inputs[:2])
+    """Whether ONNX Runtime has integers for the operator and finds dequantized ones before it."""
+    spec = OPS.get(operator(node))
+    if spec is None or not (
+        operator(node) == "ConvTranspose" or (spec.qlinear and spec.qlinear.op)
+    ):
+        return False
+    origins = [_origin(value, past_activations=False) for value in node.inputs]
+    return any(o is not None and operator(o) == "DequantizeLinear" for o in origins)
+
+
+def _origin(value: Value | None, *, past_activations: bool) -> Node | None:
+    """The node that computes a value, not counting those that move it."""
+    node = value.producer() if value is not None else None
+    while node is not None:
+        spec = OPS.get(operator(node))
+        moves = spec is not None and (
+            spec.qlinear is PASSES or (past_activations and spec.activation)
+        )
+        before = node.inputs[0] if moves else None
+        if before is None:
+            break
+        node = before.producer()
+    return node

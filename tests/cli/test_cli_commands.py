@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
@@ -54,7 +55,9 @@ def test_a_qoperator_model_holds_integer_operators(ptq, model, data):
 def test_a_saved_plan_given_back_makes_the_same_model(ptq, model, data):
     assert ptq("quantize", model, "--data", data, "--save-plan", "plan.json").code == 0
     assert Plan.from_json(Path("plan.json").read_text()).target == "ort"
-    assert ptq("quantize", model, "--plan", "plan.json", "-o", "again.onnx").code == 0
+    assert (
+        ptq("quantize", model, "--plan", "plan.json", "--data", data, "-o", "again.onnx").code == 0
+    )
     assert Path("again.onnx").read_bytes() == Path("model.int8.onnx").read_bytes()
 
 
@@ -122,7 +125,7 @@ def test_verify_exits_with_1_where_integers_differ(ptq, model, data):
     result = ptq(*arguments)
     assert document["equal"] == (result.code == 0)
     assert result.code == int(any(t["differing"] for t in document["tensors"]))
-    assert ("differ; the first is" in result.out) == (result.code == 1)
+    assert ("the first is" in result.out) == (result.code == 1)
 
 
 def test_ops_prints_the_table_for_people_and_for_machines(ptq):
@@ -136,8 +139,6 @@ def test_ops_prints_the_table_for_people_and_for_machines(ptq):
 def test_bad_samples_are_skipped_on_demand_and_named(ptq, model, folder):
     samples = folder / "samples"
     samples.mkdir()
-    import numpy as np
-
     for index in range(3):
         np.savez(samples / f"{index}.npz", x=np.full((1, 3, 8, 8), index, np.float32))
     (samples / "3.npz").write_text("no archive")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import numpy as np
+import onnx
 import pytest
 
 MODEL, USAGE = 1, 2
@@ -57,8 +58,6 @@ def test_a_wrong_shape_names_the_input_and_both_shapes(ptq, model, folder):
 
 
 def test_statistics_of_another_model_are_refused(ptq, model, data, folder):
-    import onnx
-
     other = onnx.load(model)
     other.graph.initializer[0].raw_data = bytes(len(other.graph.initializer[0].raw_data))
     onnx.save(other, folder / "other.onnx")
@@ -161,8 +160,6 @@ def test_lack_of_memory_is_one_line(ptq, model, monkeypatch):
 
 
 def test_control_characters_of_a_name_do_not_reach_the_terminal(ptq, model, folder):
-    import onnx
-
     hostile = onnx.load(model)
     hostile.graph.node[0].name = "conv\x1b[31m[bold]"
     onnx.save(hostile, folder / "hostile.onnx")

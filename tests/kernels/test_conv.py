@@ -195,7 +195,7 @@ def test_the_number_of_threads_does_not_change_the_result(
     run = convolution(w, bias, x_qtype=UINT8, x_zero_point=9, group=group, pads=[pads] * 4)
     results = []
     for number in (1, 2, 5):
-        for module in ("workers", "matmul", "conv", "depthwise"):
+        for module in ("workers", "conv", "depthwise"):
             monkeypatch.setattr(f"ptq.kernels.{module}.threads", lambda number=number: number)
         results.append(run(x, keep))
     np.testing.assert_array_equal(

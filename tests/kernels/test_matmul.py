@@ -137,7 +137,6 @@ def test_the_number_of_threads_does_not_change_the_result(monkeypatch: pytest.Mo
     results = []
     for number in (1, 2, 5):
         monkeypatch.setattr("ptq.kernels.workers.threads", lambda number=number: number)
-        monkeypatch.setattr("ptq.kernels.matmul.threads", lambda number=number: number)
         results += [products(**zeros)(a, b, keep), product(b, None, **zeros)(a, keep)]
         np.testing.assert_array_equal(product(b[1], None, **zeros)(a[1], keep), results[0][1])
     # float64 holds every sum: 700 · 255 · 128 < 2^53

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptq.observers.affine import SCALE_FLOOR, asymmetric, symmetric
@@ -60,6 +60,7 @@ def test_a_tensor_of_zeros_has_scale_one() -> None:
     np.testing.assert_array_equal(symmetric(np.zeros(3), INT8_WEIGHT, axis=0).scale, 1)
 
 
+@settings(deadline=None)
 @given(NUMBERS, NUMBERS, TYPES)
 def test_parameters_are_finite_and_represent_zero_exactly(a: float, b: float, qtype: QType) -> None:
     for params in (asymmetric(span(a, b), qtype), symmetric(span(a, b), qtype)):
@@ -72,6 +73,7 @@ def test_parameters_are_finite_and_represent_zero_exactly(a: float, b: float, qt
         assert params.quantize(np.float32([0.0])) == params.zero_point
 
 
+@settings(deadline=None)
 @given(NUMBERS, NUMBERS, TYPES)
 def test_every_value_of_the_range_is_within_a_step_of_an_integer(
     a: float, b: float, qtype: QType

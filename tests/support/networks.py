@@ -58,8 +58,7 @@ def network(
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     inferred = onnx.shape_inference.infer_shapes(model)
     for output, known in zip(model.graph.output, inferred.graph.output, strict=True):
-        if output.name not in types:
-            output.CopyFrom(known)
+        output.CopyFrom(known)
     return model
 
 

@@ -1,0 +1,46 @@
+"""What a user may give as a model."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import onnx
+
+from ptq.errors import ModelError
+from ptq.graph import Graph
+
+Model = str | os.PathLike[str] | onnx.ModelProto | Graph
+
+
+def open_model(model: Model) -> Graph:
+    """The model as a graph.
+
+    Raises:
+        ModelError: It cannot be read, or is not valid.
+    """
+    if isinstance(model, Graph):
+        return model
+    if isinstance(model, onnx.ModelProto):
+        return Graph.from_proto(model)
+    return Graph.load(Path(model))
+
+
+def require_float(graph: Graph) -> Graph:
+    """The graph itself, if it is a float one.
+
+    Raises:
+        ModelError: It is quantized already.
+    """
+    for node in graph.nodes:
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear") or "QLinear" in node.op_type:
+            raise ModelError(
+                f"the model is quantized already (node {node.name}); give the float model, "
+                "or use `ptq evaluate` and `ptq verify` on this one"
+            )
+    return graph
+
+
+def called(model: Model) -> str:
+    """What reports call the model."""
+    return str(model) if isinstance(model, (str, os.PathLike)) else "model in memory"

@@ -1,0 +1,107 @@
+"""Brings a graph that any tool quantized into the shape from which integer operators are read.
+
+ONNX Runtime's optimizer sees more integer operators than stand between a DequantizeLinear and a QuantizeLinear
+by the letter: quantizers of Microsoft's domain, weights that are quantized in the graph, clamps that the next
+quantizer repeats, biases left float, movements without quantizers of their own. Each is rewritten here as ONNX
+Runtime 1.31 does it, so that the integers of the tensors that remain, and their names, are the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ptq.graph import Graph, Value, constant, declare, dtype_of, operator
+from ptq.ops import OPS, PASSES
+from ptq.rewrite.adopt_biases import join_biases, quantize_biases
+from ptq.rewrite.adopt_clamps import adopt_clamps
+from ptq.rewrite.adopt_constants import adopt_constants
+from ptq.rewrite.adopt_moves import adopt_moves
+from ptq.units import implied_type
+
+QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
+MICROSOFT = "com.microsoft::"
+_SHARED_TYPES = (np.dtype(np.int8), np.dtype(np.uint8), np.dtype(np.int32))
+
+
+def adopt(graph: Graph) -> Graph:
+    """The same integer function, read as ONNX Runtime reads it; tensors that remain keep their names."""
+    adopted = graph.copy()
+    _adopt_domain(adopted)
+    _complete(adopted)
+    adopt_constants(adopted)
+    adopt_clamps(adopted)
+    adopt_moves(adopted)
+    join_biases(adopted)
+    adopt_moves(adopted)  # the Reshapes of what has just been joined
+    quantize_biases(adopted)
+    adopted.sort()
+    adopted.sweep()
+    _declare_integers(adopted)
+    known = all(value.dtype is not None for node in adopted.nodes for value in node.outputs)
+    return adopted if known else adopted.with_shapes()
+
+
+def _adopt_domain(graph: Graph) -> None:
+    """Microsoft's quantizers mean what ONNX's mean; in 8 bits and int32 every opset has them."""
+    for node in graph.nodes:
+        kind = operator(node).removeprefix(MICROSOFT)
+        if not operator(node).startswith(MICROSOFT) or kind not in QUANTIZERS:
+            continue
+        zero_point = constant(node.inputs[2]) if len(node.inputs) > 2 else None
+        if zero_point is None or zero_point.dtype in _SHARED_TYPES:
+            node.domain = ""
+
+
+def _complete(graph: Graph) -> None:
+    """Write out the zero point 0 where a quantizer of 8 bits leaves it out; QLinear operators need it."""
+    for node in graph.nodes:
+        scales = constant(node.inputs[1]) if len(node.inputs) > 1 else None
+        if operator(node) not in QUANTIZERS or scales is None:
+            continue
+        if len(node.inputs) > 2 and node.inputs[2] is not None:
+            continue
+        dtype = implied_type(node)
+        if dtype in (np.dtype(np.int8), np.dtype(np.uint8)):
+            zeros = graph.add_constant(np.zeros(scales.shape, dtype), f"{node.name}_zero_point")
+            node.resize_inputs(3)
+            node.replace_input_with(2, zeros)
+
+
+def _declare_integers(graph: Graph) -> None:
+    """Say the element types that ONNX's inference does not find behind operators it does not know."""
+    for node in graph.nodes:
+        op, output = operator(node), node.outputs[0]
+        if op == "QuantizeLinear":
+            zero_point = node.inputs[2] if len(node.inputs) > 2 else None
+            _declare_like(output, zero_point, implied_type(node))
+        elif op in QLINEAR_ZERO_POINTS:
+            position = QLINEAR_ZERO_POINTS[op]
+            zero_point = node.inputs[position] if position < len(node.inputs) else None
+            _declare_like(output, zero_point, None)
+        elif op in OPS and OPS[op].qlinear is PASSES and node.inputs[0] is not None:
+            _declare_like(output, node.inputs[0], None)
+
+
+def _declare_like(value: Value, model: Value | None, otherwise: np.dtype[Any] | None) -> None:
+    dtype = dtype_of(model) if model is not None else otherwise
+    if dtype is not None:
+        declare(value, dtype)
+
+
+def _zero_point_position(order: str) -> int:
+    """Where a QLinear form has its output's zero point."""
+    position = 0
+    for token in order.split():
+        if token == "y":
+            return position + 1
+        position += 1 if token.endswith("=") else 3
+    raise ValueError(f"{order} has no output")
+
+
+QLINEAR_ZERO_POINTS = {
+    spec.qlinear.op: _zero_point_position(spec.qlinear.order)
+    for spec in OPS.values()
+    if spec.qlinear is not None and spec.qlinear.op
+}

@@ -1,0 +1,257 @@
+"""Rewrites ONNX Runtime's integer operators as QDQ: DequantizeLinear → float operator → QuantizeLinear.
+
+Every integer tensor keeps its name, scale and zero point. What stands on integers by itself (MaxPool, Reshape, Clip
+…) is put between quantizers too; a bias is the reading of its int32 with scale input × weight (and × alpha, by
+which QGemm multiplies its C as well). MatMulInteger, ConvInteger and DynamicQuantizeLinear stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ptq.errors import UnsupportedError
+from ptq.graph import Graph, Node, Value, attributes, constant, name_of, operator, shape_of
+from ptq.ops import MOVED_TO_INPUTS, OPS, PASSES, QLINEAR_FORMS, OpSpec, Output, Role
+from ptq.types import QuantParams
+from ptq.units import quant_params
+
+Triple = tuple[Value, Value, Value | None]
+
+
+def to_qdq_form(graph: Graph) -> Graph:
+    """The same integer function between quantizers.
+
+    Raises:
+        UnsupportedError: An operator has no float form; the text names it and says why.
+    """
+    rewritten = graph.copy()
+    if graph.opset < 10:
+        raise UnsupportedError(f"opset {graph.opset} has no quantizers; raise it to 13 or more")
+    writer = _Writer(rewritten)
+    for node in rewritten.nodes:
+        op = operator(node)
+        if op in ("QuantizeLinear", "DequantizeLinear"):
+            writer.remember(node)
+        elif op in QLINEAR_FORMS:
+            writer.linear(node, QLINEAR_FORMS[op])
+        elif op in OPS and (OPS[op].qlinear is PASSES or OPS[op].activation):
+            writer.on_integers(node, OPS[op])
+    rewritten.sweep()
+    return rewritten
+
+
+@dataclass
+class _Writer:
+    graph: Graph
+    meaning: dict[str, Triple] = field(default_factory=dict)
+    read: dict[tuple[str, str, str, int | None], Value] = field(default_factory=dict)
+
+    def remember(self, node: Node) -> None:
+        """Know the tensor that a quantizer writes or reads."""
+        reads = operator(node) == "DequantizeLinear"
+        integers = node.inputs[0] if reads else node.outputs[0]
+        scale, zero_point = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
+        if integers is not None and scale is not None:
+            self.meaning.setdefault(name_of(integers), (integers, scale, zero_point))
+
+    def linear(self, node: Node, spec: OpSpec) -> None:
+        """One QLinear operator."""
+        assert spec.qlinear is not None
+        values, position = list(node.inputs), 0
+        inputs: dict[int, Value | None] = {}
+        biases: list[tuple[int, Value | None]] = []
+        triples: list[Triple] = []
+        scale = zero_point = None
+        for token in spec.qlinear.order.split():
+            if token == "y":
+                scale, zero_point = values[position], values[position + 1]
+                position += 2
+            elif token == "*":
+                for index, start in enumerate(range(position, len(values), 3)):
+                    inputs[index] = self._real(_triple(values[start : start + 3]), None, node)
+            elif token.endswith("="):
+                biases.append((int(token[:-1]), _at(values, position)))
+                position += 1
+            else:
+                triple = _triple(values[position : position + 3])
+                triples.append(triple)
+                axis = _weight_axis(spec, int(token), triple, node)
+                inputs[int(token)] = self._real(triple, axis, node)
+                position += 3
+        for index, integers in biases:
+            if integers is not None:
+                inputs[index] = self._bias(integers, triples, node)
+        assert scale is not None
+        attrs = self._attributes(node, spec)
+        reals = [inputs.get(i) for i in range(max(inputs) + 1)]
+        self._quantized(node, spec.op, reals, attrs, (scale, zero_point))
+
+    def on_integers(self, node: Node, spec: OpSpec) -> None:
+        """An operator on integers whose meaning is known."""
+        first = node.inputs[0]
+        if first is None or name_of(first) not in self.meaning or spec.output is Output.NONE:
+            return
+        integers, scale, zero_point = self.meaning[name_of(first)]
+        params = _params(integers, scale, zero_point, node)
+        inputs: list[Value | None] = []
+        for position, value in enumerate(node.inputs):
+            role = spec.role(position)
+            if value is not None and role is Role.ACTIVATION:
+                inputs.append(self._real((value, scale, zero_point), None, node))
+            elif value is not None and role is Role.VALUE:
+                inputs.append(self._value(value, params, node))
+            else:
+                inputs.append(value)
+        attrs = attributes(node)
+        for name in MOVED_TO_INPUTS.get(spec.op, {}).values():
+            if name in ("min", "max", "value") and name in attrs:
+                attrs[name] = float(params.dequantize(np.asarray(attrs[name])))
+        self._quantized(node, spec.op, inputs, attrs, (scale, zero_point))
+
+    def _attributes(self, node: Node, spec: OpSpec) -> dict[str, Any]:
+        """The float operator's attributes; what only the integer form has is seen to or refused."""
+        attrs = attributes(node)
+        if spec.op == "Softmax":
+            attrs["axis"] = _softmax_axis(self.graph, node, attrs)
+            attrs.pop("opset", None)
+        if spec.op in ("AveragePool", "GlobalAveragePool") and attrs.pop("channels_last", 0):
+            raise UnsupportedError(
+                f"{operator(node)} {node.name} has its channels last, which no ONNX pool has; "
+                "convert the model from before ONNX Runtime optimized it"
+            )
+        return attrs
+
+    def _quantized(
+        self,
+        node: Node,
+        op: str,
+        inputs: list[Value | None],
+        attrs: dict[str, Any],
+        parameters: tuple[Value, Value | None],
+    ) -> None:
+        """Put the float operator and a QuantizeLinear in the place of an integer one."""
+        old = node.outputs[0]
+        name, dtype = name_of(old), np.dtype(np.float32)
+        real = self.graph.insert(
+            op,
+            inputs,
+            attrs=attrs,
+            before=node,
+            output=f"{name}_real",
+            dtype=dtype,
+            shape_like=old,
+        )
+        scale, zero_point = parameters
+        integers = self.graph.insert(
+            "QuantizeLinear",
+            [real, scale, zero_point],
+            before=node,
+            output=f"{name}_requantized",
+            shape_like=old,
+        )
+        integers.type = old.type
+        self.graph.substitute(old, integers)
+        if not integers.is_graph_output():
+            old.name, integers.name = f"{name}_replaced", name
+        self.meaning[name] = (integers, scale, zero_point)
+
+    def _real(self, triple: Triple, axis: int | None, node: Node) -> Value:
+        """The real reading of an operand, one for all its readers."""
+        integers, scale, zero_point = triple
+        key = (name_of(integers), name_of(scale), name_of(zero_point) if zero_point else "", axis)
+        if key not in self.read:
+            self.read[key] = self._dequantize(integers, scale, zero_point, axis, node)
+        if not integers.is_initializer():
+            self.meaning.setdefault(name_of(integers), triple)
+        return self.read[key]
+
+    def _bias(self, integers: Value, triples: list[Triple], node: Node) -> Value:
+        x, w = (_params(*triple, node) for triple in triples[:2])
+        alpha = np.float32(attributes(node).get("alpha", 1.0))
+        scale = (alpha * x.scale) * w.scale
+        scales = self.graph.add_constant(np.asarray(scale), f"{name_of(integers)}_scale")
+        return self._dequantize(integers, scales, None, 0 if scale.ndim else None, node)
+
+    def _value(self, value: Value, params: QuantParams, node: Node) -> Value:
+        array = constant(value)
+        if array is None:
+            raise UnsupportedError(
+                f"{operator(node)} {node.name} computes {name_of(value)}; it must be constant"
+            )
+        return self.graph.add_constant(params.dequantize(array), f"{name_of(value)}_real")
+
+    def _dequantize(
+        self, integers: Value, scale: Value, zero_point: Value | None, axis: int | None, node: Node
+    ) -> Value:
+        if axis is not None and self.graph.opset < 13:
+            raise UnsupportedError(
+                f"{operator(node)} {node.name} has a scale a channel, for which DequantizeLinear needs "
+                f"opset 13; the model has {self.graph.opset}"
+            )
+        return self.graph.insert(
+            "DequantizeLinear",
+            [integers, scale] if zero_point is None else [integers, scale, zero_point],
+            attrs={} if axis is None else {"axis": axis},
+            before=node,
+            output=f"{name_of(integers)}_dequantized",
+            dtype=np.dtype(np.float32),
+            shape_like=integers,
+        )
+
+
+def _at(values: list[Value | None], position: int) -> Value | None:
+    return values[position] if position < len(values) else None
+
+
+def _triple(values: list[Value | None]) -> Triple:
+    integers, scale, zero_point = values
+    assert integers is not None
+    assert scale is not None
+    return integers, scale, zero_point
+
+
+def _params(integers: Value, scale: Value, zero_point: Value | None, node: Node) -> QuantParams:
+    scales, zeros = constant(scale), constant(zero_point)
+    if scales is None or (zero_point is not None and zeros is None):
+        raise UnsupportedError(
+            f"{operator(node)} {node.name} computes a scale or zero point; they must be constant"
+        )
+    dtype = zeros.dtype if zeros is not None else np.dtype(np.uint8)
+    params = quant_params(scales, zeros, dtype, 0, integers)
+    if params is None:
+        raise UnsupportedError(f"{operator(node)} {node.name} has scales in blocks")
+    return params
+
+
+def _weight_axis(spec: OpSpec, index: int, triple: Triple, node: Node) -> int | None:
+    """The channel axis of an operand with several scales; it is not written in a QLinear form."""
+    scales = constant(triple[1])
+    if scales is None or scales.size == 1 or spec.role(index) is not Role.WEIGHT:
+        return None
+    if spec.op == "Conv" or (spec.op == "Gemm" and attributes(node).get("transB")):
+        return 0
+    array = constant(triple[0])
+    shape = array.shape if array is not None else shape_of(triple[0])
+    if shape is None:
+        raise UnsupportedError(f"{operator(node)} {node.name} has a weight of unknown rank")
+    return len(shape) - 1
+
+
+def _softmax_axis(graph: Graph, node: Node, attrs: dict[str, Any]) -> int:
+    """The axis, where the integer form's opset and the graph's mean the same by it.
+
+    Before opset 13 Softmax ran over all axes from ``axis`` on: the same only for the last one.
+    """
+    axis, opset = int(attrs.get("axis", -1)), int(attrs.get("opset", graph.opset))
+    old, new = opset < 13, graph.opset < 13
+    shape = shape_of(node.outputs[0]) or (shape_of(node.inputs[0]) if node.inputs[0] else None)
+    last = axis == -1 or (shape is not None and axis == len(shape) - 1)
+    if old != new and not last:
+        raise UnsupportedError(
+            f"{operator(node)} {node.name} runs over several axes as Softmax did before opset 13; "
+            f"the model has opset {graph.opset}"
+        )
+    return axis

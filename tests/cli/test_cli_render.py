@@ -1,0 +1,131 @@
+"""How results read; the oracle is the text a person expects for figures that are set here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from ptq_cli import render, tables
+
+from ptq.evaluate import Evaluation, Measured
+from ptq.metrics import Accuracy, Fidelity
+from ptq.report import NodeRow, Report, TensorRow
+from ptq.verify import TensorDifference, Verification
+
+BEFORE, AFTER = Accuracy(0.9, 0.99, 200), Accuracy(0.885, 0.995, 200)
+NEAR = {"scores": Fidelity(30.0, 0.999, 0.97), "boxes": Fidelity(math.inf, 1.0, None)}
+EVALUATION = Evaluation(
+    samples=250,
+    head="scores",
+    forms={
+        "float": Measured(BEFORE, {}),
+        "int8": Measured(AFTER, NEAR),
+        "integers": Measured(AFTER, NEAR),
+    },
+)
+REPORT = Report(
+    model="net.onnx",
+    target="ort",
+    method="mse",
+    form="qdq",
+    arithmetic="ort",
+    changes=(),
+    preprocessing={"channels": "BGR", "resize": 256, "crop": [224, 224], "mean": [0.4, 0.5, 0.6]},
+    calibration_samples=64,
+    evaluated_on="on evaluation samples",
+    evaluation=EVALUATION,
+    float_bytes=4_000_000,
+    int8_bytes=1_000_000,
+    speed=2.5,
+    islands={"a": ("Erf",), "b": ("Erf",)},
+    tensors=(TensorRow("t" * 90, "activation", 12.5, 0.75, 0.01, -1.0, 2.0, "observed: mse"),),
+    nodes=(
+        NodeRow("c", "Conv", "int8", ""),
+        NodeRow("r", "Relu", "folded", "the requantization of c does its work"),
+        NodeRow("e", "Erf", "float", "no integer form"),
+        NodeRow("f", "Erf", "float", "no integer form"),
+    ),
+)
+
+
+@pytest.fixture
+def printed(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(show, *arguments):
+        show(*arguments)
+        text = capsys.readouterr().out
+        assert max(map(len, text.splitlines())) <= 80
+        return " ".join(text.split())
+
+    return run
+
+
+def test_a_report_says_sizes_speed_and_how_images_were_prepared(printed):
+    text = printed(render.report, REPORT, "out.onnx")
+    assert "net.onnx → out.onnx 4.0 MB → 1.0 MB, 4.00 times smaller; 2.50 times as fast" in text
+    assert "BGR, shorter side resized to 256, centre cropped to 224×224, − (0.4, 0.5, 0.6)" in text
+
+
+def test_changes_of_accuracy_are_signed_percentage_points(printed):
+    text = printed(render.report, REPORT, "out.onnx")
+    assert "int8 in ONNX Runtime 88.50 -1.50 99.50 +0.50 97.00 30.0 0.999000" in text
+    assert "200 labelled samples of 250" in text
+
+
+def test_an_output_without_error_has_an_infinite_ratio(printed):
+    assert "boxes int8 in ONNX Runtime ∞ 1.000000" in printed(render.report, REPORT, "out.onnx")
+
+
+def test_nodes_left_float_are_grouped_by_their_reason(printed):
+    text = printed(render.report, REPORT, "out.onnx")
+    assert "4 nodes: 1 int8, 1 folded into the node before, 2 float" in text
+    assert "float: 2 Erf: no integer form" in text
+    assert "agreeing by construction: 2 Erf" in text
+
+
+def test_the_error_of_a_tensor_is_shared_between_rounding_and_clipping(printed):
+    assert "12.5 75, 25 1.000 -1 … 2" in printed(render.report, REPORT, "out.onnx")
+
+
+def test_figures_on_calibration_samples_are_marked(printed):
+    text = printed(render.report, replace(REPORT, evaluated_on=render.ON_CALIBRATION), "out.onnx")
+    assert "Accuracy ON CALIBRATION SAMPLES (250 samples)" in text
+
+
+def test_a_report_without_samples_says_so(printed):
+    text = printed(render.report, replace(REPORT, evaluation=None, speed=None), "out.onnx")
+    assert "Accuracy was not measured" in text
+    assert "times as fast" not in text
+
+
+def test_without_labels_there_is_no_accuracy(printed):
+    forms = {name: replace(form, accuracy=None) for name, form in EVALUATION.forms.items()}
+    text = printed(tables.evaluation, replace(EVALUATION, forms=forms), Path("q.onnx"), "litert")
+    assert "top-1" not in text
+    assert "integers (litert) 97.00 30.0 0.999000" in text
+
+
+@pytest.mark.parametrize(
+    ("locally", "arises"), [(3, "at that node itself"), (0, "before it, outside the integers")]
+)
+def test_a_verification_names_the_first_tensor_that_diverges(printed, locally, arises):
+    result = Verification(
+        arithmetic="ort",
+        optimized=True,
+        samples=2,
+        tensors=(
+            TensorDifference("same", "n0", "Conv", 10, 0, 0, 0),
+            TensorDifference("other", "n1", "Add", 10, 3, 1, locally),
+        ),
+        islands={},
+        intact=False,
+        exact_products=False,
+    )
+    text = printed(tables.verification, result)
+    assert "1 tensor differs; the first is other, made by n1 (Add): 3 of 10 elements" in text
+    assert f"by up to 1 step; it arises {arises}" in text
+    assert "outputs changed when its integers were read" in text
+    assert "no VNNI" in text

@@ -1,0 +1,53 @@
+"""Oracle: the definition — every tile once, errors out, the environment obeyed."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from ptq.errors import UsageError
+from ptq.kernels import workers
+
+
+def test_the_environment_sets_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTQ_THREADS", "1")
+    assert workers.threads() == 1
+    monkeypatch.setenv("PTQ_THREADS", "4096")
+    assert 1 <= workers.threads() <= (os.cpu_count() or 1)
+    for wrong in ("0", "-1", "two"):
+        monkeypatch.setenv("PTQ_THREADS", wrong)
+        with pytest.raises(UsageError, match="PTQ_THREADS"):
+            workers.threads()
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_every_tile_runs_once_even_when_tiles_run_tiles(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "threads", lambda: number)
+    lock, seen = threading.Lock(), []
+
+    def outer(i: int) -> None:
+        def inner(j: int) -> None:
+            with lock:
+                seen.append((i, j))
+
+        workers.run(inner, 5)
+
+    workers.run(outer, 7)
+    assert sorted(seen) == [(i, j) for i in range(7) for j in range(5)]
+
+
+def test_an_error_in_any_tile_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "threads", lambda: 3)
+    meeting = threading.Barrier(3, timeout=30)
+
+    def tile(i: int) -> None:
+        meeting.wait()  # all three threads are at work, so that two of them are the pool's
+        if threading.current_thread() is not threading.main_thread():
+            raise ValueError("in the pool")
+
+    with pytest.raises(ValueError, match="in the pool"):
+        workers.run(tile, 3)

@@ -1,0 +1,306 @@
+"""LiteRT's 8-bit quantization specification, statement by statement and row by row.
+
+Oracles: the specification's table, transcribed below; Python's integers and float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from networks import network, normal, quantized
+from sites import int8, run
+
+from ptq.arithmetics import gemmlowp, litert
+from ptq.arithmetics.site import Site
+from ptq.errors import UnsupportedError
+from ptq.observers.affine import asymmetric
+from ptq.ops import OPS, Fixed, OpSpec, Output, Role
+from ptq.plan import Plan
+from ptq.targets import TARGETS
+from ptq.types import INT8, INT32, QuantParams, Range
+
+TARGET = TARGETS["litert"]
+SAME, FREE, NONE = "same scale/zero_point", "", "no output"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the specification says of one operator; inputs and outputs are int8 in [-128, 127] per tensor.
+
+    Attributes:
+        kernel: Its name among the kernels of the ``litert`` arithmetic.
+        restriction: SAME, FREE, NONE, or the output's (scale, zero_point).
+        weight_dim: quantized_dimension of an int8 weight in [-127, 127] with zero_point 0.
+    """
+
+    kernel: str
+    restriction: str | tuple[float, int] = FREE
+    weight_dim: int | None = None
+
+
+TABLE = {
+    "ADD": Row("Add"),
+    "AVERAGE_POOL_2D": Row("AveragePool", SAME),
+    "CONCATENATION": Row("Concat", SAME),
+    "CONV_2D": Row("Conv", weight_dim=0),
+    "DEPTHWISE_CONV_2D": Row("Conv", weight_dim=3),
+    "FULLY_CONNECTED": Row("Gemm", weight_dim=0),
+    "L2_NORMALIZATION": Row("L2Normalization", (1.0 / 128.0, 0)),
+    "LOGISTIC": Row("Sigmoid", (1.0 / 256.0, -128)),
+    "MAX_POOL_2D": Row("MaxPool", SAME),
+    "MUL": Row("Mul"),
+    "RESHAPE": Row("Reshape", SAME),
+    "RESIZE_BILINEAR": Row("ResizeBilinear", SAME),
+    "SOFTMAX": Row("Softmax", (1.0 / 256.0, -128)),
+    "SPACE_TO_DEPTH": Row("SpaceToDepth", SAME),
+    "TANH": Row("Tanh", (1.0 / 128.0, 0)),
+    "PAD": Row("Pad", SAME),
+    "GATHER": Row("Gather", SAME),
+    "BATCH_TO_SPACE_ND": Row("BatchToSpaceND", SAME),
+    "SPACE_TO_BATCH_ND": Row("SpaceToBatchND", SAME),
+    "TRANSPOSE": Row("Transpose", SAME),
+    "MEAN": Row("ReduceMean"),
+    "SUB": Row("Sub"),
+    "SUM": Row("ReduceSum"),
+    "SQUEEZE": Row("Squeeze", SAME),
+    "LOG_SOFTMAX": Row("LogSoftmax", (16.0 / 256.0, 127)),
+    "MAXIMUM": Row("Max", SAME),
+    "ARG_MAX": Row("ArgMax", NONE),
+    "MINIMUM": Row("Min", SAME),
+    "LESS": Row("Less", NONE),
+    "PADV2": Row("Pad", SAME),
+    "GREATER": Row("Greater", NONE),
+    "GREATER_EQUAL": Row("GreaterOrEqual", NONE),
+    "LESS_EQUAL": Row("LessOrEqual", NONE),
+    "SLICE": Row("Slice", SAME),
+    "EQUAL": Row("Equal", NONE),
+    "NOT_EQUAL": Row("NotEqual", NONE),
+    "SHAPE": Row("Shape", NONE),
+    "QUANTIZE": Row("Requantize"),
+}
+
+OF_TABLE = [(spec, TABLE[spec.litert]) for spec in OPS.values() if spec.litert in TABLE]
+ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "AveragePool": {"kernel_shape": (1, 1)},
+    "BatchToSpaceND": {"block": (1, 1), "crops": [[0, 0], [0, 0]]},
+    "Concat": {"axis": 0},
+    "MaxPool": {"kernel_shape": (1, 1)},
+    "Pad": {"pads": [0] * 8},
+    "Reshape": {"shape": [1, 2, 2, 1]},
+    "ResizeBilinear": {"size": (2, 2)},
+    "Slice": {"starts": [0], "ends": [2]},
+    "SpaceToBatchND": {"block": (1, 1), "paddings": [[0, 0], [0, 0]]},
+    "SpaceToDepth": {"blocksize": 1},
+    "Squeeze": {"axes": [0]},
+}
+
+
+@pytest.mark.parametrize(("spec", "row"), OF_TABLE, ids=[spec.op for spec, _ in OF_TABLE])
+def test_the_row_of_the_operator_says_what_the_specification_says(spec: OpSpec, row: Row) -> None:
+    rule = TARGET.output(spec)
+    expected: dict[Any, Any] = {
+        FREE: (Output.OBSERVED,),
+        SAME: (Output.SAME_AS_INPUT, Output.ONE_GROUP),
+        NONE: (Output.NONE,),
+    }
+    if isinstance(row.restriction, tuple):
+        assert rule == Fixed(*row.restriction)
+    else:
+        assert rule in expected[row.restriction]
+    assert spec.inputs[0] is Role.ACTIVATION
+    if row.weight_dim is not None:
+        assert spec.inputs[1:] == (Role.WEIGHT, Role.BIAS)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_operator_has_a_kernel(name: str) -> None:
+    assert TABLE[name].kernel in litert.KERNELS
+
+
+@pytest.mark.parametrize("name", [n for n, row in TABLE.items() if row.restriction == SAME])
+def test_a_kernel_whose_tensors_must_share_a_scale_refuses_two(name: str) -> None:
+    op = TABLE[name].kernel
+    count = 2 if op in ("Max", "Min", "Concat") else 1
+    x = np.arange(4, dtype=np.int8).reshape(1, 2, 2, 1)
+    indices = [(np.array([0]), None)] if op == "Gather" else []
+    operands = [*[(x, int8(0.5, 3))] * count, *indices]
+    assert run("litert", op, operands, int8(0.5, 3), **ATTRIBUTES.get(op, {})).size
+    for other in (int8(0.25, 3), int8(0.5, 4)):
+        with pytest.raises(UnsupportedError, match="one scale"):
+            run("litert", op, operands, other, **ATTRIBUTES.get(op, {}))
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, row in TABLE.items() if isinstance(row.restriction, tuple)]
+)
+def test_a_kernel_whose_output_is_prescribed_refuses_another(name: str) -> None:
+    row = TABLE[name]
+    assert isinstance(row.restriction, tuple)
+    scale, zero_point = row.restriction
+    x = [(np.arange(4, dtype=np.int8)[None], int8(0.05, 3))]
+    assert run("litert", row.kernel, x, int8(scale, zero_point)).shape == (1, 4)
+    for other in (int8(scale / 2, zero_point), int8(scale, zero_point // 2 + 1)):
+        with pytest.raises(UnsupportedError, match="output"):
+            run("litert", row.kernel, x, other)
+
+
+def test_activations_are_int8_from_minus_128_to_127_per_tensor() -> None:
+    assert TARGET.activation == INT8
+    assert (INT8.lo, INT8.hi) == (-128, 127)
+    plan = quantized(network("y = Add(x, x)"), target="litert").plan
+    assert all(p.axis is None and p.qtype == INT8 for p in plan.tensors.values())
+
+
+def operand(plan: Plan, position: int) -> QuantParams:
+    """The parameters of the one weight (1) or bias (2) of the plan."""
+    (params,) = (p for (_, at), p in plan.operands.items() if at == position)
+    return params
+
+
+def test_weights_are_int8_from_minus_127_to_127_with_zero_point_0() -> None:
+    assert (TARGET.weight.lo, TARGET.weight.hi, TARGET.weight.signed) == (-127, 127, True)
+    plan = quantized(network("y = Conv(x, w)", w=normal(4, 3, 3, 3)), target="litert").plan
+    weight = operand(plan, 1)
+    assert not weight.zero_point.any()
+    assert weight.quantize(normal(4, 3, 3, 3)).min() >= -127
+
+
+@pytest.mark.parametrize(
+    ("nodes", "shape", "axis"),
+    [
+        ("y = Conv(x, w)", (4, 3, 3, 3), 0),
+        ("y = Conv<group = 3>(x, w)", (3, 1, 3, 3), 0),  # dim 3 in LiteRT's 1HWC layout
+        ("f = Flatten(x)\ny = Gemm<transB = 1>(f, w)", (5, 192), 0),
+    ],
+)
+def test_a_weight_has_one_scale_an_output_channel(nodes: str, shape: Any, axis: int) -> None:
+    plan = quantized(network(nodes, w=normal(*shape)), target="litert").plan
+    weight = operand(plan, 1)
+    assert (weight.axis, weight.scale.shape) == (axis, (shape[axis],))
+
+
+def test_a_bias_has_the_scale_input_times_weight_and_zero_point_0() -> None:
+    model = network("y = Conv(x, w, b)", w=normal(4, 3, 3, 3), b=normal(4, seed=1))
+    plan = quantized(model, target="litert").plan
+    weight, bias = operand(plan, 1), operand(plan, 2)
+    np.testing.assert_array_equal(bias.scale, plan.tensors["x"].scale * weight.scale)
+    assert bias.qtype == INT32
+    assert not bias.zero_point.any()
+
+
+def test_erratum_the_bias_of_a_fully_connected_layer_has_one_scale_a_channel_too() -> None:
+    """The table calls it per-tensor, beside a weight per axis and input0_scale · input1_scale[...].
+
+    Both cannot be: with input1_scale[0] ≠ input1_scale[1] no single number equals both products.
+    """
+    model = network("f = Flatten(x)\ny = Gemm<transB = 1>(f, w, b)", w=normal(5, 192), b=normal(5))
+    plan = quantized(model, target="litert").plan
+    weight, bias = operand(plan, 1), operand(plan, 2)
+    assert len(set(weight.scale.tolist())) == 5
+    assert bias.scale.shape == weight.scale.shape
+
+
+@given(st.floats(2.0**-20, 8, width=32), st.integers(-128, 127), st.integers(-128, 127))
+def test_the_real_value_is_the_int8_value_minus_the_zero_point_times_the_scale(
+    scale: float, zero: int, q: int
+) -> None:
+    params = QuantParams.whole(scale, zero, INT8)
+    real = params.dequantize(np.array([q], np.int8))[0]
+    assert real == np.float32(np.float64(scale) * (q - zero))
+
+
+@given(st.floats(-50, 0), st.floats(0, 50))
+def test_the_zero_point_of_an_activation_lies_in_minus_128_to_127(lo: float, hi: float) -> None:
+    assert -128 <= int(asymmetric(Range(lo, hi), INT8).zero_point) <= 127
+
+
+def test_asymmetry_buys_up_to_one_bit() -> None:
+    """A tensor of one sign has twice as many steps with a zero point at the end as with one in the middle."""
+    free = asymmetric(Range(0.0, 6.0), INT8)
+    assert int(free.zero_point) == -128
+    assert float(free.scale) * 255 == pytest.approx(6.0)
+    assert float(free.scale) == pytest.approx(6.0 / 127 / 2, rel=1 / 127)
+
+
+def test_quantized_dimension_1_gives_every_slice_of_t_its_scale_and_zero_point() -> None:
+    """dims [4, 3, 2, 1], scale [1, 2, 3], zero_point [1, 2, 3]: t[:, c] has scale[c] and zero_point[c]."""
+    params = QuantParams(np.array([1.0, 2.0, 3.0]), np.array([1, 2, 3]), INT8, axis=1)
+    t = np.arange(24, dtype=np.int8).reshape(4, 3, 2, 1)
+    real = params.dequantize(t)
+    for c, (scale, zero_point) in enumerate([(1.0, 1), (2.0, 2), (3.0, 3)]):
+        alone = QuantParams.whole(scale, zero_point, INT8)
+        np.testing.assert_array_equal(real[:, c, :, :], alone.dequantize(t[:, c, :, :]))
+    np.testing.assert_array_equal(params.quantize(real), t)
+
+
+def test_the_quantized_dimension_costs_nothing_where_it_is_one_dot_product_each() -> None:
+    """Per-channel scales only enter the multiplier: the accumulators are those of one scale."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(-128, 128, (1, 4, 4, 3)).astype(np.int8)
+    w = rng.integers(-127, 128, (2, 3, 3, 3)).astype(np.int8)
+    accumulators = []
+    for scale, axis in ((np.array([0.5, 0.25]), 0), (0.5, None)):
+        y = int8(200.0)
+        out = run("litert", "Conv", [(x, int8(0.5)), (w, int8(scale, 0, axis))], y, constants=[1])
+        accumulators.append(out)
+    np.testing.assert_array_equal(accumulators[0][..., 0], accumulators[1][..., 0])
+    assert (accumulators[0][..., 1] != accumulators[1][..., 1]).any()
+
+
+@given(st.integers(0, 2**31))
+def test_the_product_of_a_row_and_a_column_is_the_sum_of_four_terms(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 9))
+    qa, qb = rng.integers(-128, 128, n), rng.integers(-128, 128, n)
+    za, zb = (int(z) for z in rng.integers(-128, 128, 2))
+    direct = int(((qa - za) * (qb - zb)).sum())
+    assert direct == (qa * qb).sum() - (qa * zb).sum() - (qb * za).sum() + n * za * zb
+    assert direct == gemmlowp.factored(qa[None], za, qb[:, None], zb).item()
+
+
+def test_erratum_the_sums_run_over_n_terms() -> None:
+    """The text sums from i = 0 to n over vectors of length n: n + 1 terms, the last of which does not exist.
+
+    It matters in the term of both zero points, which is n · za · zb.
+    """
+    assert gemmlowp.factored(np.full((1, 3), 5), 2, np.full((3, 1), 7), 4).item() == 3 * 3 * 3
+
+
+def test_the_terms_of_the_constant_weights_are_computed_once() -> None:
+    """Σ qb·za and Σ za·zb hold nothing that changes from one inference to the next."""
+    qb = np.array([[3], [5]])
+    product = gemmlowp.prepared(2)(qb, np.array([4]))
+    qb[:] = 0  # the first term alone reads the weights again
+    assert product(np.zeros((1, 2), np.int64)).item() == 2 * 2 * 4 - 2 * (3 + 5)
+
+
+def test_symmetric_weights_drop_the_sum_over_the_activations() -> None:
+    """With zb = 0 no inference sums the rows of A."""
+
+    class Unsummed(np.ndarray[Any, Any]):
+        def sum(self, *args: Any, **kwargs: Any) -> Any:
+            raise AssertionError("a row was summed")
+
+    a = np.array([[9, 4]]).view(Unsummed)
+    b = np.array([[3], [5]])
+    assert gemmlowp.prepared(2)(b, np.array([0]))(a).item() == (9 - 2) * 3 + (4 - 2) * 5
+    with pytest.raises(AssertionError, match="summed"):
+        gemmlowp.prepared(2)(b, np.array([1]))(a)
+
+
+def test_activations_are_multiplied_by_constant_weights() -> None:
+    site = Site("Conv", {}, (int8(1.0), int8(1.0)), (int8(1.0),), (None, None))
+    with pytest.raises(UnsupportedError, match="constant weight"):
+        litert.KERNELS["Conv"](site)
+
+
+def test_the_sign_matters_only_for_symmetric_quantization() -> None:
+    """Signed integers have their zero point 0 in the middle; unsigned ones would have 128."""
+    assert INT8.lo + INT8.hi + 1 == 0
+    assert TARGET.activation.signed
+    assert TARGET.weight.signed

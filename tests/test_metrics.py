@@ -1,0 +1,99 @@
+"""Accuracy and fidelity; the definitions, computed by hand, are the oracle."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ptq.metrics import AccuracyMeter, FidelityMeter, is_scores
+
+
+def test_an_equal_output_has_no_noise() -> None:
+    meter = FidelityMeter()
+    meter.add(np.array([[1.0, 2, 3]]), np.array([[1.0, 2, 3]]))
+    result = meter.result()
+    assert (result.sqnr_db, result.cosine, result.agreement) == (math.inf, 1.0, 1.0)
+
+
+def test_sqnr_is_over_all_samples_and_cosine_a_sample_at_a_time() -> None:
+    meter = FidelityMeter()
+    meter.add(np.array([[3.0, 4.0]]), np.array([[3.0, 4.5]]))
+    meter.add(np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]]))
+    result = meter.result()
+    assert result.sqnr_db == pytest.approx(10 * math.log10(26 / 2.25))
+    first = (9 + 18) / (5 * math.sqrt(9 + 4.5**2))
+    assert result.cosine == pytest.approx((first + 0) / 2)
+    assert result.agreement == 0.5
+
+
+def test_silence_against_noise_is_minus_infinity_and_against_silence_equal() -> None:
+    noisy, silent = FidelityMeter(), FidelityMeter()
+    noisy.add(np.zeros((1, 3)), np.ones((1, 3)))
+    silent.add(np.zeros((1, 3)), np.zeros((1, 3)))
+    assert (noisy.result().sqnr_db, noisy.result().cosine) == (-math.inf, 0.0)
+    assert (silent.result().sqnr_db, silent.result().cosine) == (math.inf, 1.0)
+
+
+def test_an_output_that_is_no_list_of_scores_has_no_agreement() -> None:
+    meter = FidelityMeter()
+    meter.add(np.ones((1, 2, 3)), np.ones((1, 2, 3)))
+    assert meter.result().agreement is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "scores"),
+    [
+        ((1, 10), True),
+        ((10,), True),
+        ((1, 10, 1, 1), True),
+        ((1, 1), False),
+        ((), False),
+        ((2, 10), False),
+        ((1, 3, 8, 8), False),
+    ],
+)
+def test_scores_are_one_axis(shape: tuple[int, ...], scores: bool) -> None:
+    assert is_scores(np.zeros(shape)) == scores
+
+
+def test_unlabelled_samples_are_left_out() -> None:
+    meter = AccuracyMeter()
+    meter.add(np.array([[0.0, 1.0]]), ())
+    assert meter.result() is None
+    meter.add(np.array([[0.0, 1.0]]), (1,))
+    meter.add(np.array([[0.0, 1.0]]), (0,))
+    result = meter.result()
+    assert result is not None
+    assert (result.top1, result.labelled) == (0.5, 2)
+
+
+def test_any_acceptable_class_counts() -> None:
+    meter = AccuracyMeter()
+    meter.add(np.array([[0.0, 1.0, 0.5]]), (0, 1))
+    meter.add(np.array([[0.0, 1.0, 0.5]]), (0, 2))
+    result = meter.result()
+    assert result is not None
+    assert result.top1 == 0.5
+
+
+def test_top_five_is_measured_with_many_classes_alone() -> None:
+    few, many = AccuracyMeter(), AccuracyMeter()
+    few.add(np.arange(20.0)[None], (15,))
+    for label in (29, 25, 24):
+        many.add(np.arange(30.0)[None], (label,))
+    small, large = few.result(), many.result()
+    assert small is not None
+    assert large is not None
+    assert small.top5 is None
+    assert large.top5 == pytest.approx(2 / 3)
+    assert large.top1 == pytest.approx(1 / 3)
+
+
+def test_the_first_of_equal_scores_is_taken() -> None:
+    meter = AccuracyMeter()
+    meter.add(np.array([[0.5, 0.5]]), (0,))
+    result = meter.result()
+    assert result is not None
+    assert result.top1 == 1.0
