@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ptq.arithmetics import ARITHMETICS
-from ptq.ops import OPS, PASSES, TABLE, UNARY, Fixed, OpSpec, Output
+from ptq.ops import OPS, UNARY
+from ptq.opspec import PASSES, TABLE, Fixed, OpSpec, Output
 from ptq.targets import TARGETS, Target
 
 NOT_QUANTIZED = "stays float"

@@ -9,6 +9,7 @@ from pathlib import Path
 from ptq import api
 from ptq.data import Preprocess
 from ptq.errors import UsageError
+from ptq.models import open_model
 from ptq.observers.store import Calibration, load
 from ptq.rewrite.prepare import prepare
 
@@ -37,7 +38,7 @@ def collect(
         raise UsageError("there is nothing to observe; give --data, or statistics to --merge")
     parts = []
     if earlier:
-        digest = prepare(api.open_model(model)).graph.digest()
+        digest = prepare(open_model(model)).graph.digest()
         parts = [load(path, digest) for path in earlier]
     if data is not None:
         observed = api.calibrate(

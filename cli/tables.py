@@ -13,8 +13,8 @@ from .edge import one_line
 from .screen import counted, decibels, heading, indented, percent, show, table, tally
 
 if TYPE_CHECKING:
-    from ptq.api import Inspection
     from ptq.evaluate import Evaluation
+    from ptq.inspection import Inspection
     from ptq.observers.store import Calibration
     from ptq.report import NodeRow
     from ptq.verify import TensorDifference, Verification

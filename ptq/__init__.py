@@ -9,7 +9,6 @@ result.save("model.int8.onnx")
 from importlib.metadata import version
 
 from ptq.api import (
-    Inspection,
     Result,
     calibrate,
     evaluate,
@@ -28,6 +27,7 @@ from ptq.errors import (
     UsageError,
 )
 from ptq.evaluate import Evaluation
+from ptq.inspection import Inspection
 from ptq.observers.store import Calibration
 from ptq.plan import Plan
 from ptq.report import Report

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-import onnx
-
-from ptq import files
 from ptq.assess import Quantization, assess
 from ptq.calibrate import Wanted, observe
 from ptq.data import DataSource, Preprocess, Samples
@@ -24,16 +21,17 @@ from ptq.evaluate import Engine, Evaluation, integer_engine, session_engine
 from ptq.evaluate import evaluate as run_side_by_side
 from ptq.execute import Executor
 from ptq.feeding import Choice, Progress, parts, takes_any_batch, told
-from ptq.graph import Graph, name_of
+from ptq.graph import Graph
 from ptq.inspection import Inspection, inspection
 from ptq.models import Model, called, open_model, require_float
-from ptq.observers import OBSERVERS, Observer
+from ptq.nodes import name_of
+from ptq.observers import observer_named
 from ptq.observers.means import input_means
 from ptq.observers.store import Calibration
 from ptq.observers.store import load as load_calibration
 from ptq.operands import with_derived_biases
 from ptq.plan import Plan
-from ptq.report import Report
+from ptq.result import Result
 from ptq.rewrite.bias import channel_axes, correct_biases
 from ptq.rewrite.prepare import prepare
 from ptq.rewrite.qdq import to_qdq
@@ -48,36 +46,6 @@ Form = Literal["qdq", "qoperator"]
 
 DEFAULT_METHOD = "mse"
 EVALUATION_BATCH = 8
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """What quantize makes.
-
-    Attributes:
-        graph: The quantized model.
-        plan: Every scale with its reason.
-        report: Accuracy, errors, sizes.
-        calibration: The statistics, to solve again without running the model.
-    """
-
-    graph: Graph
-    plan: Plan
-    report: Report
-    calibration: Calibration
-
-    @property
-    def model(self) -> onnx.ModelProto:
-        """The quantized model as ONNX's own message."""
-        return self.graph.to_proto()
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model; it appears complete or not at all.
-
-        Raises:
-            PtqError: The file cannot be written.
-        """
-        files.write(Path(path), self.graph.to_bytes())
 
 
 def calibrate(
@@ -176,7 +144,7 @@ def quantize(
     """
     if data is None and stats is None and plan is None:
         raise UsageError("there is nothing to calibrate on; give data or statistics")
-    row, choose = target_named(target if plan is None else plan.target), _observer(method)
+    row, choose = target_named(target if plan is None else plan.target), observer_named(method)
     graph = require_float(open_model(model))
     prepared = prepare(graph)
     choice = Choice(preprocess, samples, skip_bad_samples)
@@ -298,9 +266,3 @@ def _observe(
 def wanted(graph: Graph) -> Wanted:
     """What to observe of a prepared graph, whatever will be asked of the statistics."""
     return Wanted(tensors_to_observe(graph), channel_axes(graph))
-
-
-def _observer(method: str) -> Observer:
-    if method not in OBSERVERS:
-        raise UsageError(f"method {method!r} is unknown; choose one of {', '.join(OBSERVERS)}")
-    return OBSERVERS[method]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from ptq.evaluate import Evaluation, evaluate, integer_engine, session_engine, speed_ratio
 from ptq.execute import Executor
 from ptq.feeding import Parts, Progress, takes_any_batch, told
-from ptq.graph import Graph, name_of
+from ptq.graph import Graph
+from ptq.nodes import name_of
 from ptq.observers.store import Calibration
 from ptq.plan import Plan
 from ptq.report import Report

@@ -8,18 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptq.graph import (
-    Graph,
-    Node,
-    Value,
-    attributes,
-    constant,
-    consumers,
-    dtype_of,
-    name_of,
-    operator,
-)
-from ptq.ops import OPS, OpSpec, Output, Role
+from ptq.graph import Graph
+from ptq.nodes import Node, Value, attributes, constant, consumers, dtype_of, name_of, operator
+from ptq.ops import OPS
+from ptq.opspec import OpSpec, Output, Role
 from ptq.targets import Target
 
 FLOAT32 = np.dtype(np.float32)

@@ -42,3 +42,10 @@ class PlanError(PtqError):
 
 class StatsError(PtqError):
     """Calibration statistics that are damaged or belong to another graph."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of a library's message, short enough for one line of ours."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else type(error).__name__
+    return text if len(text) <= 200 else text[:197] + "..."

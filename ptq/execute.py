@@ -19,7 +19,8 @@ from ptq.errors import DataError, UnsupportedError
 from ptq.graph import Graph
 from ptq.islands import Island
 from ptq.layout import Tensor, attrs_last, weight_last, weight_params_last
-from ptq.ops import OPS, UNARY, Layout, Role
+from ptq.ops import OPS, UNARY
+from ptq.opspec import Layout, Role
 from ptq.program import Program, Step, read_program
 from ptq.rewrite.adopt import adopt
 from ptq.session import Session
@@ -38,7 +39,11 @@ class Executor:
     """
 
     def __init__(
-        self, graph: Graph, arithmetic_name: str = "ort", floats: Collection[str] = ()
+        self,
+        graph: Graph,
+        arithmetic_name: str = "ort",
+        floats: Collection[str] = (),
+        replaced: Mapping[str, Maker] | None = None,
     ) -> None:
         """Read the graph; kernels are prepared when they first run.
 
@@ -46,12 +51,13 @@ class Executor:
             graph: QDQ, QOperator, or a mixture, made by any tool.
             arithmetic_name: The arithmetic.
             floats: Integer tensors that shall be computed in float, between quantizers.
+            replaced: Kernels to run in the place of the arithmetic's own, by operator.
 
         Raises:
             UsageError: There is no such arithmetic.
         """
         self.arithmetic = arithmetic_name
-        self._kernels = arithmetic(arithmetic_name)
+        self._kernels = {**arithmetic(arithmetic_name), **(replaced or {})}
         runs = self._kernels.__contains__
         self.program: Program = read_program(adopt(graph), runs, floats)
         self._runners: dict[tuple[str, tuple[Any, ...]], Runner] = {}
@@ -189,6 +195,7 @@ class Executor:
     ) -> Kernel:
         site = Site(
             op=step.op,
+            name=step.name,
             attrs=attrs,
             inputs=params,
             outputs=tuple(self.program.params.get(n) for n in step.outputs),

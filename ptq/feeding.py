@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ptq.data import DataSource, InputSpec, Preprocess, Sample, Samples, held_out, open_samples
 from ptq.errors import ModelError
-from ptq.graph import Graph, dtype_of, name_of, shape_of
+from ptq.graph import Graph
+from ptq.nodes import dtype_of, name_of, shape_of
 
 Progress = Callable[[str, int], Callable[[], None]]
 """Told of a stage and its number of samples, it gives what to call after each."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from ptq.graph import Graph, Node, Value, name_of, operator
+from ptq.graph import Graph
+from ptq.nodes import Node, Value, name_of, operator
 from ptq.session import Session
 
 _FOLLOWED = ("Transpose", "Reshape", "Identity")

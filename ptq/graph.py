@@ -17,84 +17,12 @@ import onnx.checker
 import onnx.shape_inference
 import onnx.version_converter
 import onnx_ir as ir
-from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from onnx_ir.passes import common as passes
 
-from ptq.errors import ModelError
-
-Node = ir.Node
-Value = ir.Value
-
-ONNX_DOMAINS = ("", "ai.onnx")
-FLOAT_TYPES = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.float64))
-
-
-def attributes(node: Node) -> dict[str, Any]:
-    """The node's attributes as plain Python values and numpy arrays."""
-    plain: dict[str, Any] = {}
-    for name, attribute in node.attributes.items():
-        value = attribute.value
-        plain[name] = value.numpy() if isinstance(value, ir.TensorProtocol) else value
-    return plain
-
-
-def operator(node: Node) -> str:
-    """The operator's name; those outside ONNX's own domain carry theirs, ``com.microsoft::QGemm``."""
-    return node.op_type if node.domain in ONNX_DOMAINS else f"{node.domain}::{node.op_type}"
-
-
-def name_of(value: Value) -> str:
-    """The value's name; reading has made sure that there is one."""
-    assert value.name is not None
-    return value.name
-
-
-def dtype_of(value: Value) -> np.dtype[Any] | None:
-    """The element type where it is known and numpy has it."""
-    if value.dtype is None or value.dtype in (ir.DataType.STRING, ir.DataType.UNDEFINED):
-        return None
-    return value.dtype.numpy()
-
-
-def declare(value: Value, dtype: np.dtype[Any]) -> None:
-    """Say the element type of a value that carries none."""
-    if value.dtype is None:
-        value.dtype = ir.DataType.from_numpy(np.dtype(dtype))
-
-
-def shape_of(value: Value) -> tuple[int | None, ...] | None:
-    """The static shape, None for each dimension that varies; None where not even the rank is known."""
-    if value.shape is None:
-        return None
-    # Paddle writes -1 for a dimension that varies.
-    return tuple(d if isinstance(d, int) and d >= 0 else None for d in value.shape)
-
-
-def constant(value: Value | None) -> NDArray[Any] | None:
-    """The array of an initializer; None for everything else."""
-    if value is None or value.const_value is None or not value.is_initializer():
-        return None
-    array: NDArray[Any] = value.const_value.numpy()
-    return array
-
-
-def consumers(value: Value) -> list[Node]:
-    """The nodes that read the value, those inside sub-graphs included, each once."""
-    return list(dict.fromkeys(use.node for use in value.uses()))
-
-
-def reads(node: Node) -> list[Value]:
-    """The values that the node reads, those that its sub-graphs capture included, each once."""
-    found = dict.fromkeys(value for value in node.inputs if value is not None)
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            inner = attribute.value
-            own = {*inner.inputs, *inner.initializers.values()}
-            own.update(value for inside in inner for value in inside.outputs)
-            captured = (v for inside in inner for v in reads(inside) if v not in own)
-            found.update(dict.fromkeys(captured))
-    return list(found)
+from ptq.errors import ModelError, first_line
+from ptq.modelfile import read_proto, to_ir
+from ptq.nodes import Node, Value, name_of, reads
 
 
 class Graph:
@@ -129,18 +57,7 @@ class Graph:
             ModelError: The file is missing, is not an ONNX model, or is not a valid one.
         """
         path = Path(path)
-        if not path.is_file():
-            what = "is a folder" if path.is_dir() else "does not exist"
-            raise ModelError(f"model {path} {what}; give the path of an .onnx file")
-        if path.stat().st_size == 0:
-            raise ModelError(f"model {path} is empty; give the path of an .onnx file")
-        try:
-            proto = onnx.load(path)
-        except DecodeError:
-            raise ModelError(f"model {path} is not an ONNX file, or is damaged") from None
-        except (OSError, ValueError, RuntimeError, onnx.checker.ValidationError) as error:
-            raise ModelError(f"model {path} cannot be read: {first_line(error)}") from error
-        return cls.from_proto(proto, str(path))
+        return cls.from_proto(read_proto(path), str(path))
 
     @classmethod
     def from_proto(cls, proto: onnx.ModelProto, source: str = "the model") -> Graph:
@@ -149,21 +66,7 @@ class Graph:
         Raises:
             ModelError: It is not a valid ONNX model.
         """
-        if not proto.opset_import or not proto.HasField("graph"):
-            raise ModelError(f"{source} has no graph or no opset; it is not an ONNX model")
-        if proto.training_info:
-            raise ModelError(f"{source} carries training information; export it for inference")
-        try:
-            onnx.checker.check_model(proto)
-            model = ir.from_proto(proto)
-            passes.InlinePass()(model)
-            passes.RemoveInitializersFromInputsPass()(model)
-            passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
-            passes.TopologicalSortPass()(model)
-        except (onnx.checker.ValidationError, ValueError, TypeError, RuntimeError) as error:
-            raise ModelError(f"{source} is not a valid ONNX model: {first_line(error)}") from error
-        _name_nodes(model)
-        return cls(model)
+        return cls(to_ir(proto, source))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Graph:
@@ -217,14 +120,6 @@ class Graph:
         """The model's metadata_props, open for writing."""
         return self._model.metadata_props
 
-    def value(self, name: str) -> Value | None:
-        """The main graph's value of that name."""
-        found = self._graph.initializers.get(name)
-        if found is not None:
-            return found
-        candidates = [*self._graph.inputs, *(v for node in self._graph for v in node.outputs)]
-        return next((v for v in candidates if v.name == name), None)
-
     # Changing
 
     def fresh(self, hint: str) -> str:
@@ -240,7 +135,10 @@ class Graph:
         name = self.fresh(hint)
         tensor = ir.tensor(np.ascontiguousarray(array) if array.ndim else array, name=name)
         value = ir.Value(
-            name=name, type=ir.TensorType(tensor.dtype), shape=tensor.shape, const_value=tensor
+            name=name,
+            type=ir.TensorType(tensor.dtype),
+            shape=ir.Shape(array.shape),
+            const_value=tensor,
         )
         self._graph.register_initializer(value)
         return value
@@ -335,10 +233,10 @@ class Graph:
 
     def expose(self, names: Iterable[str]) -> None:
         """Make graph outputs of these values too."""
-        present = {name_of(v) for v in self._graph.outputs}
+        wanted = set(names) - {name_of(v) for v in self._graph.outputs}
         for node in self._graph:
             for value in node.outputs:
-                if value.name in names and value.name not in present:
+                if value.name in wanted:
                     self._graph.outputs.append(value)
 
     def extracted(
@@ -393,23 +291,3 @@ class Graph:
             return result
 
         return self.rebuilt(inferred)
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of a library's message, short enough for one line of ours."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else type(error).__name__
-    return text if len(text) <= 200 else text[:197] + "..."
-
-
-def _name_nodes(model: ir.Model) -> None:
-    """Give every node a name of its own; names that are unique already stay."""
-    seen: set[str] = set()
-    for node in model.graph.all_nodes():
-        first = next((v.name for v in node.outputs if v.name), "node")
-        base = node.name or f"{node.op_type}_{first}"
-        name, number = base, 1
-        while name in seen:
-            name, number = f"{base}_{number}", number + 1
-        node.name = name
-        seen.add(name)

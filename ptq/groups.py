@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ptq.eligible import Eligible, Integer
-from ptq.graph import Node, Value, constant, consumers, name_of
-from ptq.ops import Fixed, Output, Role
+from ptq.nodes import Node, Value, constant, consumers, name_of
+from ptq.opspec import Fixed, Output, Role
 from ptq.targets import Target
 
 

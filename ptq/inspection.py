@@ -6,7 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ptq.eligible import eligible
-from ptq.graph import Graph, operator
+from ptq.graph import Graph
+from ptq.nodes import operator
 from ptq.report import NodeRow
 from ptq.rewrite.prepare import Prepared
 from ptq.solve import check_skip, tensors_to_observe

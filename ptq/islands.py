@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ptq.graph import Graph, Node, Value, name_of, operator, reads
+from ptq.graph import Graph
+from ptq.nodes import Node, Value, name_of, operator, reads
 
 QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from ptq.eligible import Integer
 from ptq.errors import PlanError
-from ptq.graph import Graph, Value, attributes, constant, name_of
+from ptq.graph import Graph
+from ptq.nodes import Value, attributes, constant, name_of
 from ptq.observers.affine import SCALE_FLOOR, symmetric
-from ptq.ops import Role
+from ptq.opspec import Role
 from ptq.plan import Plan, Why
 from ptq.types import INT32, QType, QuantParams
 

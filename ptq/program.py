@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.graph import Graph, Node, Value, attributes, constant, name_of, operator
+from ptq.graph import Graph
 from ptq.islands import Island, islands
-from ptq.ops import MOVED_TO_INPUTS, OPS, PASSES, QLINEAR_FORMS, OpSpec, Output, Role
+from ptq.nodes import Node, Value, attributes, constant, name_of, operator
+from ptq.ops import MOVED_TO_INPUTS, OPS, QLINEAR_FORMS
+from ptq.opspec import PASSES, OpSpec, Output, Role
 from ptq.types import QuantParams
-from ptq.units import Quantized, Unit, dequantized, quant_params, unit
+from ptq.units import Quantized, Unit, channel_axis, dequantized, quant_params, unit
 
 QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
 
@@ -240,10 +242,7 @@ class _Reader:
         axis = None
         if spec.role(index) is Role.WEIGHT:
             array = constant(integers)
-            rank = array.ndim if array is not None else 2
-            axis = {"Conv": 0}.get(spec.op, rank - 1)
-            if spec.op == "Gemm" and attributes(node).get("transB"):
-                axis = 0
+            axis = channel_axis(node, array.ndim if array is not None else 2)
         meaning = _params_of(scale, zero_point, integers, axis)
         if meaning is not None:
             self.params[name_of(integers)] = meaning

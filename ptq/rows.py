@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.graph import Graph, Value, constant, name_of, operator
+from ptq.graph import Graph
+from ptq.nodes import Value, constant, name_of, operator
 from ptq.observers.error import quantization_error
 from ptq.observers.stats import TensorStats
 from ptq.plan import Plan, operand_key

@@ -12,8 +12,8 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import onnxruntime
 from numpy.typing import NDArray
 
-from ptq.errors import DataError, ModelError
-from ptq.graph import Graph, first_line
+from ptq.errors import DataError, ModelError, first_line
+from ptq.graph import Graph
 
 _QUIET = 4  # fatal errors only: what goes wrong is raised, and said once
 

@@ -10,12 +10,13 @@ import numpy as np
 
 from ptq.eligible import Eligible, Integer, eligible
 from ptq.errors import StatsError, UsageError
-from ptq.graph import Graph, constant, name_of
+from ptq.graph import Graph
 from ptq.groups import Group, Groups, scale_groups
+from ptq.nodes import constant, name_of
 from ptq.observers import Observer, TensorStats
 from ptq.observers.affine import asymmetric
 from ptq.operands import operands
-from ptq.ops import Role
+from ptq.opspec import Role
 from ptq.plan import Clamp, Plan, Why, operand_key
 from ptq.sources import seen_in
 from ptq.targets import TARGETS, Target

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from ptq.graph import Value, constant, name_of, operator
-from ptq.ops import OPS, Output, Role
+from ptq.nodes import Value, constant, name_of, operator
+from ptq.ops import OPS
+from ptq.opspec import Output, Role
 
 
 def seen_in(value: Value, observed: Container[str]) -> list[Value] | None:

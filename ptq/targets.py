@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ptq.errors import UsageError
-from ptq.ops import Fixed, OpSpec, Output, Role
+from ptq.opspec import Fixed, OpSpec, Output, Role
 from ptq.types import INT8, INT8_WEIGHT, UINT8, QType
 
 

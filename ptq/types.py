@@ -127,8 +127,9 @@ class QuantParams:
         scale, zero_point = self.along(np.ndim(x))
         ratio = np.asarray(x, np.float32) / scale
         lo, hi = self.qtype.lo - zero_point, self.qtype.hi - zero_point
-        q = np.rint(np.clip(ratio, lo, hi)).astype(np.int64) + zero_point
-        return q.astype(self.qtype.dtype)
+        steps = np.rint(np.clip(ratio, lo, hi)).astype(np.int64)
+        q: IntArray = np.asarray(steps + zero_point).astype(self.qtype.dtype)
+        return q
 
     def dequantize(self, q: IntArray) -> FloatArray:
         """Integer to real as ONNX DequantizeLinear does it: one float32 product."""

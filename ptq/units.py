@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.graph import Node, Value, attributes, constant, consumers, dtype_of, operator, shape_of
-from ptq.ops import OPS, OpSpec, Output, Role
+from ptq.nodes import Node, Value, attributes, constant, consumers, dtype_of, operator, shape_of
+from ptq.ops import OPS
+from ptq.opspec import OpSpec, Output, Role
 from ptq.types import QType, QuantParams
 
 
@@ -105,6 +106,17 @@ def quant_params(
     shape = shape_of(integers) if integers is not None else None
     axis = axis + len(shape) if axis < 0 and shape is not None else axis
     return QuantParams(scales, zeros.astype(np.int64), qtype, axis)
+
+
+def channel_axis(node: Node, rank: int) -> int | None:
+    """The axis of a constant operand along which each output channel may have a scale; None for no such."""
+    op = operator(node).removeprefix("com.microsoft::")
+    if op in ("Gemm", "QGemm"):
+        return 0 if attributes(node).get("transB") else rank - 1
+    axes = {"Conv": 0, "QLinearConv": 0, "ConvTranspose": 1}
+    if op in axes:
+        return axes[op]
+    return rank - 1 if op in ("MatMul", "QLinearMatMul") else None
 
 
 def unit(node: Node) -> Unit | None:

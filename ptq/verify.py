@@ -18,10 +18,11 @@ from ptq.data import Sample
 from ptq.errors import DataError, ModelError
 from ptq.execute import Executor
 from ptq.fused import float_tensors
-from ptq.graph import Graph, name_of
+from ptq.graph import Graph
+from ptq.nodes import name_of
 from ptq.program import Program, Step
+from ptq.rewrite.unsigned_pairs import signed, unsigned_pairs
 from ptq.session import Session
-
 
 _FLOAT = (
     "without optimizations ONNX Runtime dequantizes, computes in float32 and quantizes: "
@@ -128,7 +129,7 @@ def verify(
     """
     level = "all" if optimize else "none"
     executor = Executor(graph, arithmetic)
-    exposed_graph = graph.copy()
+    exposed_graph, moved = unsigned_pairs(graph) if optimize else (graph.copy(), frozenset[str]())
     exposed_graph.expose(_integers(executor.program, graph))
     if optimize and (floats := float_tensors(exposed_graph)):
         executor = Executor(graph, arithmetic, floats)
@@ -153,6 +154,7 @@ def verify(
         count += 1
         try:
             theirs = dict(zip(wanted, exposed.run(sample.feed, wanted), strict=True))
+            theirs.update({name: signed(theirs[name]) for name in moved & theirs.keys()})
             alone = plain.run(sample.feed, outputs)
         except DataError as error:
             raise DataError(f"{sample.name}: {error}") from error

@@ -9,7 +9,7 @@ from cases import quantized_case
 from networks import accuracy_db, network, normal, optimized_kernels, quantized
 from parts import CONV, ROW, SAME, WB, B, V, W, convolved
 
-from ptq.graph import constant
+from ptq.nodes import constant
 from ptq.types import INT8_WEIGHT, INT32
 
 TRANSPOSED = "y = ConvTranspose<strides=[2,2],group=2>(x, w)"

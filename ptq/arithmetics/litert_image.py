@@ -63,10 +63,8 @@ def _bilinear(site: Site) -> Kernel:
 
 def _nearest_of(size: int, out: int, aligned: bool, half_pixel: bool) -> NDArray[np.int64]:
     """The input position of every output position along one axis, computed in float32."""
-    if aligned and out > 1:
-        step = np.float32(size - 1) / np.float32(out - 1)
-    else:
-        step = np.float32(size) / np.float32(out)
+    spans = (size - 1, out - 1) if aligned and out > 1 else (size, out)
+    step = np.float32(spans[0]) / np.float32(spans[1])
     offset = np.float32(0.5 if half_pixel else 0.0)
     position = (np.arange(out, dtype=np.float32) + offset) * step
     whole = round_half_away(position) if aligned else np.floor(position)

@@ -30,6 +30,7 @@ class Site:
         constants: Integer value of each constant input, None for those that arrive at run time.
         outputs: Quantization of each output; None where it is not quantized (indices, shapes).
         clamp: A fused activation's bounds in the output's integers, on top of its type's own.
+        name: Name of the node.
     """
 
     op: str
@@ -38,6 +39,7 @@ class Site:
     outputs: tuple[QuantParams | None, ...]
     constants: tuple[NDArray[Any] | None, ...] = field(default=())
     clamp: tuple[int, int] | None = None
+    name: str = ""
 
 
 Maker = Callable[[Site], Kernel]

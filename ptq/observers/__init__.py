@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from ptq.errors import UsageError
 from ptq.observers.kl import kl
 from ptq.observers.minmax import minmax
 from ptq.observers.mse import mse
@@ -17,4 +18,25 @@ OBSERVERS: Mapping[str, Observer] = MappingProxyType(
 )
 """Every observer with its usual parameters."""
 
-__all__ = ["OBSERVERS", "Observer", "TensorStats", "kl", "minmax", "mse", "percentile"]
+
+def observer_named(name: str) -> Observer:
+    """The observer of that name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if name not in OBSERVERS:
+        raise UsageError(f"method {name!r} is unknown; choose one of {', '.join(OBSERVERS)}")
+    return OBSERVERS[name]
+
+
+__all__ = [
+    "OBSERVERS",
+    "Observer",
+    "TensorStats",
+    "kl",
+    "minmax",
+    "mse",
+    "observer_named",
+    "percentile",
+]

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ptq.graph import Graph, Value, constant, declare, dtype_of, operator
-from ptq.ops import OPS, PASSES
+from ptq.graph import Graph
+from ptq.nodes import Value, constant, declare, dtype_of, operator
+from ptq.ops import OPS
+from ptq.opspec import PASSES
 from ptq.rewrite.adopt_biases import join_biases, quantize_biases
 from ptq.rewrite.adopt_clamps import adopt_clamps
 from ptq.rewrite.adopt_constants import adopt_constants
@@ -25,19 +27,21 @@ MICROSOFT = "com.microsoft::"
 _SHARED_TYPES = (np.dtype(np.int8), np.dtype(np.uint8), np.dtype(np.int32))
 
 
-def adopt(graph: Graph) -> Graph:
-    """The same integer function, read as ONNX Runtime reads it; tensors that remain keep their names."""
+def adopt(graph: Graph, *, biases: bool = True) -> Graph:
+    """The same integer function, read as ONNX Runtime reads it; tensors that remain keep their names.
+
+    Args:
+        graph: QDQ, QOperator, or a mixture.
+        biases: Whether float biases between integers become int32.
+    """
     adopted = graph.copy()
     _adopt_domain(adopted)
     _complete(adopted)
-    adopt_constants(adopted)
-    adopt_clamps(adopted)
-    adopt_moves(adopted)
-    join_biases(adopted)
-    adopt_moves(adopted)  # the Reshapes of what has just been joined
-    quantize_biases(adopted)
+    steps = [adopt_constants, adopt_clamps, adopt_moves, join_biases, adopt_moves]
+    for step in [*steps, quantize_biases] if biases else steps:
+        step(adopted)
+        adopted.sweep()  # what is read by nobody would still count as a reader
     adopted.sort()
-    adopted.sweep()
     _declare_integers(adopted)
     known = all(value.dtype is not None for node in adopted.nodes for value in node.outputs)
     return adopted if known else adopted.with_shapes()

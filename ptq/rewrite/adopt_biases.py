@@ -10,17 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptq.graph import (
-    Graph,
-    Node,
-    Value,
-    attributes,
-    constant,
-    consumers,
-    name_of,
-    operator,
-    shape_of,
-)
+from ptq.graph import Graph
+from ptq.nodes import Node, Value, attributes, constant, consumers, name_of, operator, shape_of
 from ptq.types import INT32
 from ptq.units import Quantized, dequantized, requantized
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptq.graph import Graph, Node, Value, attributes, constant, consumers, operator
+from ptq.graph import Graph
+from ptq.nodes import Node, Value, attributes, constant, consumers, operator
 from ptq.types import QuantParams
 from ptq.units import dequantized, quantizer
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptq.graph import Graph, Node, attributes, constant, name_of, operator
+from ptq.graph import Graph
+from ptq.nodes import Node, attributes, constant, name_of, operator
 from ptq.units import dequantized, quantizer
 
 

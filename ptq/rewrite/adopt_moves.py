@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptq.graph import Graph, Node, Value, consumers, operator
+from ptq.graph import Graph
+from ptq.nodes import Node, Value, consumers, operator
 from ptq.units import Quantized, dequantized, quantizer, requantized
 
 CARRIED = frozenset(

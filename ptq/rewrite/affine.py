@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.graph import FLOAT_TYPES, Node, Value, attributes, constant, operator
+from ptq.nodes import FLOAT_TYPES, Node, Value, attributes, constant, operator
 
 
 @dataclass(frozen=True, eq=False)

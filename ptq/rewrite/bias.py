@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.graph import Graph, Node, attributes, constant, name_of, operator
+from ptq.graph import Graph
+from ptq.nodes import Node, attributes, constant, name_of, operator
 from ptq.observers.means import InputMean
 from ptq.plan import Plan
 
@@ -69,4 +70,5 @@ def _sums(node: Node, weight: NDArray[Any], mean: NDArray[np.float64]) -> NDArra
         return columns
     groups = int(attrs.get("group", 1))
     taps = weight.reshape(groups, -1, weight.shape[1], int(np.prod(weight.shape[2:]))).sum(axis=3)
-    return np.einsum("goi,gi->go", taps, mean.reshape(groups, -1)).reshape(-1)
+    sums: NDArray[np.float64] = np.einsum("goi,gi->go", taps, mean.reshape(groups, -1))
+    return sums.reshape(-1)

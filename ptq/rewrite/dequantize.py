@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from ptq.errors import UnsupportedError
-from ptq.graph import Graph, Node, Value, attributes, constant, name_of, operator, shape_of
-from ptq.ops import MOVED_TO_INPUTS, OPS, PASSES, QLINEAR_FORMS, OpSpec, Output, Role
+from ptq.graph import Graph
+from ptq.nodes import Node, Value, attributes, constant, name_of, operator, shape_of
+from ptq.ops import MOVED_TO_INPUTS, OPS, QLINEAR_FORMS
+from ptq.opspec import PASSES, OpSpec, Output, Role
 from ptq.types import QuantParams
-from ptq.units import quant_params
+from ptq.units import channel_axis, quant_params
 
 Triple = tuple[Value, Value, Value | None]
 
@@ -144,6 +146,9 @@ class _Writer:
             dtype=dtype,
             shape_like=old,
         )
+        maker = real.producer()
+        assert maker is not None
+        maker.name, node.name = node.name, maker.name
         scale, zero_point = parameters
         integers = self.graph.insert(
             "QuantizeLinear",
@@ -231,13 +236,11 @@ def _weight_axis(spec: OpSpec, index: int, triple: Triple, node: Node) -> int | 
     scales = constant(triple[1])
     if scales is None or scales.size == 1 or spec.role(index) is not Role.WEIGHT:
         return None
-    if spec.op == "Conv" or (spec.op == "Gemm" and attributes(node).get("transB")):
-        return 0
     array = constant(triple[0])
     shape = array.shape if array is not None else shape_of(triple[0])
     if shape is None:
         raise UnsupportedError(f"{operator(node)} {node.name} has a weight of unknown rank")
-    return len(shape) - 1
+    return channel_axis(node, len(shape))
 
 
 def _softmax_axis(graph: Graph, node: Node, attrs: dict[str, Any]) -> int:

@@ -14,7 +14,7 @@ import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from ptq.graph import Node, constant, dtype_of, operator, shape_of
+from ptq.nodes import Node, constant, dtype_of, operator, shape_of
 
 MAX_BYTES = 64 * 2**20
 KEPT = frozenset(

@@ -7,7 +7,8 @@ specification and ONNX Runtime disagree; such nodes stay as they are.
 
 from __future__ import annotations
 
-from ptq.graph import Graph, Node, attributes, operator, shape_of
+from ptq.graph import Graph
+from ptq.nodes import Node, attributes, operator, shape_of
 from ptq.rewrite.counted import counted
 from ptq.rewrite.replace import set_attributes
 

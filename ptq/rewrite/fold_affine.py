@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.graph import (
+from ptq.graph import Graph
+from ptq.nodes import (
     FLOAT_TYPES,
-    Graph,
     Node,
     attributes,
     constant,

@@ -11,7 +11,8 @@ from collections import Counter
 
 import numpy as np
 
-from ptq.graph import Graph, Node, dtype_of, operator
+from ptq.graph import Graph
+from ptq.nodes import Node, dtype_of, operator
 from ptq.rewrite.counted import counted
 from ptq.rewrite.evaluate_node import evaluated
 from ptq.rewrite.fold_shapes import describe_expand, expands_to_itself, fold_reshape

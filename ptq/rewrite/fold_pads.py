@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptq.graph import Graph, Node, Value, attributes, constant, consumers, operator, shape_of
+from ptq.graph import Graph
+from ptq.nodes import Node, Value, attributes, constant, consumers, operator, shape_of
 from ptq.rewrite.counted import counted
 from ptq.rewrite.replace import set_attributes
 

@@ -12,7 +12,8 @@ from math import prod
 
 import numpy as np
 
-from ptq.graph import Graph, Node, constant, name_of
+from ptq.graph import Graph
+from ptq.nodes import Node, constant, name_of
 from ptq.rewrite.node_shapes import refine_shape
 from ptq.rewrite.replace import set_attributes, set_constant
 from ptq.rewrite.shape_values import Element, Elements, ShapeValues, dimensions, shape_of_symbols

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptq.graph import Graph, attributes, constant, operator
+from ptq.graph import Graph
+from ptq.nodes import attributes, constant, operator
 
 
 def give_biases(graph: Graph) -> list[str]:

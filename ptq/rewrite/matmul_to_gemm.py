@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from ptq.graph import (
-    FLOAT_TYPES,
-    Graph,
-    Node,
-    constant,
-    consumers,
-    dtype_of,
-    name_of,
-    operator,
-    shape_of,
-)
+from ptq.graph import Graph
+from ptq.nodes import FLOAT_TYPES, Node, constant, consumers, dtype_of, name_of, operator, shape_of
 from ptq.rewrite.counted import counted
 from ptq.rewrite.replace import replace
 

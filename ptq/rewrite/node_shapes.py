@@ -9,7 +9,7 @@ import onnx.defs
 import onnx.shape_inference
 import onnx_ir as ir
 
-from ptq.graph import ONNX_DOMAINS, Node, Value, constant, name_of, shape_of
+from ptq.nodes import ONNX_DOMAINS, Node, Value, constant, name_of, shape_of
 
 SMALL = 1024
 """Constants of at most so many elements are shown to the inference; larger ones are weights."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ptq.errors import PlanError
-from ptq.graph import Graph, Node, Value, constant, name_of, reads
+from ptq.graph import Graph
+from ptq.nodes import Node, Value, constant, name_of, reads
 from ptq.plan import Plan
 from ptq.rewrite.fold_activations import fold_activations
 from ptq.rewrite.quantizers import Quantizers

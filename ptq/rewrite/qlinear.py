@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptq.graph import Graph, Value, attributes, constant, operator
-from ptq.ops import PASSES, TABLE, QLinear, Role
+from ptq.graph import Graph
+from ptq.nodes import Value, attributes, constant, operator
+from ptq.opspec import PASSES, TABLE, QLinear, Role
 from ptq.units import Quantized, Unit, unit
 
 

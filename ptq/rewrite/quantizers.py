@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.graph import Graph, Node, Value
+from ptq.graph import Graph
+from ptq.nodes import Node, Value
 from ptq.types import QuantParams
 
 

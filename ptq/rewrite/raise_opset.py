@@ -7,7 +7,8 @@ from collections.abc import Set
 import onnx
 
 from ptq.errors import ModelError
-from ptq.graph import Graph, Node, attributes, operator, shape_of
+from ptq.graph import Graph
+from ptq.nodes import Node, attributes, operator, shape_of
 from ptq.rewrite.replace import set_attributes
 
 NEEDED = 13

@@ -6,7 +6,8 @@ from collections import Counter
 
 import numpy as np
 
-from ptq.graph import Graph, Node, Value, attributes, constant, operator, shape_of
+from ptq.graph import Graph
+from ptq.nodes import Node, Value, attributes, constant, operator, shape_of
 from ptq.rewrite.counted import counted
 from ptq.rewrite.shape_values import dimensions
 

@@ -8,7 +8,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from ptq.graph import Graph, Node, Value, name_of
+from ptq.graph import Graph
+from ptq.nodes import Node, Value, name_of
 
 
 def replace(graph: Graph, node: Node, new: Value) -> None:

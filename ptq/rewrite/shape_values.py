@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from ptq.graph import Node, Value, attributes, constant, dtype_of, operator
+from ptq.nodes import Node, Value, attributes, constant, dtype_of, operator
 
 Element = int | str | None
 Elements = NDArray[np.object_]

@@ -12,8 +12,10 @@ from collections.abc import Collection
 
 import numpy as np
 
-from ptq.graph import Graph, Node, Value, name_of, operator
-from ptq.ops import OPS, PASSES
+from ptq.graph import Graph
+from ptq.nodes import Node, Value, name_of, operator
+from ptq.ops import OPS
+from ptq.opspec import PASSES
 
 
 def shield_floats(graph: Graph, floats: Collection[str]) -> None:

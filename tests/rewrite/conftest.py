@@ -8,7 +8,8 @@ import onnx.parser
 import onnxruntime
 import pytest
 
-from ptq.graph import Graph, operator
+from ptq.graph import Graph
+from ptq.nodes import operator
 
 
 def parsed_model(text, opset=17, **constants):

@@ -8,7 +8,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ptq
-from ptq.graph import Graph, constant, operator
+from ptq.graph import Graph
+from ptq.nodes import constant, operator
 from ptq.rewrite.bias import channel_axes
 from ptq.rewrite.give_biases import give_biases
 from ptq.session import Session

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ptq.graph import attributes
+from ptq.nodes import attributes
 from ptq.rewrite.explicit_pads import explicit_pads
 
 KINDS = {

@@ -5,7 +5,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from ptq.graph import constant
+from ptq.nodes import constant
 from ptq.rewrite.fold_affine import fold_affine
 
 LINEAR = {

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptq.graph import attributes, constant, shape_of
+from ptq.nodes import attributes, constant, shape_of
 from ptq.rewrite.fold_constants import fold_constants
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptq.graph import attributes
+from ptq.nodes import attributes
 from ptq.rewrite.fold_pads import fold_pads
 
 CONSTANTS = {

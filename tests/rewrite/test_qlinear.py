@@ -9,7 +9,7 @@ from cases import CASES, quantized_case
 from networks import disagreements, optimized_kernels
 
 from ptq.cpu import sums_exactly
-from ptq.graph import operator
+from ptq.nodes import operator
 from ptq.ops import OPS
 
 exact_products = pytest.mark.skipif(

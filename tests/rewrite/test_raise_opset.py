@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ptq.errors import ModelError
-from ptq.graph import attributes
+from ptq.nodes import attributes
 from ptq.rewrite.raise_opset import raise_opset
 
 

@@ -139,11 +139,14 @@ def optimized_kernels(graph: Graph, level: str = "all") -> Counter[str]:
 
 
 def forms(done: Quantized, feed: Mapping[str, Array]) -> dict[str, list[Array]]:
-    """Outputs of every form of the integer function on one feed."""
+    """Outputs of every form of the integer function on one feed.
+
+    ONNX Runtime runs a QDQ graph in floats where its optimizations are off, which is another function.
+    """
     names = [value.name for value in done.model.graph.output]
     results = {}
     for name, graph in (("qdq", done.qdq), ("qoperator", done.qlinear)):
-        for level in ("all", "none"):
+        for level in ("all", "none") if name == "qoperator" else ("all",):
             results[f"{name} {level}"] = Session(graph, threads=1, optimize=level).run(feed)
         run = Executor(graph, "ort").run(feed)
         results[f"{name} integers"] = [run[n] for n in names]

@@ -1,0 +1,134 @@
+"""Node by node, what of a quantized graph runs on integers, and why the rest must stay float."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ptq.arithmetics import arithmetic
+from ptq.graph import Graph
+from ptq.islands import Island
+from ptq.nodes import Node, Value, attributes, constant, consumers, dtype_of, name_of, operator
+from ptq.ops import OPS
+from ptq.opspec import Output, Role
+from ptq.program import read_program
+from ptq.rewrite.adopt import adopt
+from ptq.units import dequantized, requantized
+
+QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What becomes of one node of a quantized graph.
+
+    Attributes:
+        node: Its name.
+        op: Its operator.
+        runs: ``integer``; ``float``, between a DequantizeLinear and a QuantizeLinear or beyond all of
+            them; ``index``, on shapes and indices; ``folded``, its work being done by a neighbour.
+        why: The reason where it is not integer.
+    """
+
+    node: str
+    op: str
+    runs: Literal["integer", "float", "index", "folded"]
+    why: str = ""
+
+
+def fates(graph: Graph, arithmetic_name: str = "ort") -> tuple[Fate, ...]:
+    """The fate of every node but the quantizers, in the graph's order.
+
+    Raises:
+        UsageError: There is no such arithmetic.
+    """
+    kernels = arithmetic(arithmetic_name)
+    adopted = adopt(graph)
+    program = read_program(adopted, kernels.__contains__)
+    integers = {step.name for step in program.steps if not isinstance(step, Island)}
+    floats = {node.name: node for node in adopted.nodes if node.name not in integers}
+    found = []
+    for node in graph.nodes:
+        op, name = operator(node), node.name or ""
+        if op in QUANTIZERS:
+            continue
+        if name in integers:
+            found.append(Fate(name, op, "integer"))
+        elif name in floats and _counts(floats[name]):
+            found.append(Fate(name, op, "index", "shapes, indices or conditions, never quantized"))
+        elif name in floats:
+            why = why_float(floats[name], kernels.__contains__)
+            found.append(Fate(name, op, "float", f"must stay float: {why}"))
+        else:
+            found.append(Fate(name, op, "folded", "a neighbour does its work"))
+    return tuple(found)
+
+
+def _counts(node: Node) -> bool:
+    """Whether a node gives integers or truth values that no quantizer made."""
+    types = [dtype_of(value) for value in node.outputs]
+    return all(dtype in (np.int32, np.int64, np.bool_) for dtype in types)
+
+
+def why_float(node: Node, runs: Callable[[str], bool]) -> str:
+    """Why a node cannot run on integers."""
+    op = operator(node)
+    spec = OPS.get(op)
+    if spec is None or not runs(op):
+        return f"{op} has no integer kernel in this arithmetic"
+    for position, value in enumerate(node.inputs):
+        role = spec.role(position)
+        if value is None or role in (Role.KEEP, Role.VALUE):
+            continue
+        what = f"{role.value} {name_of(value)}"
+        found = dequantized(value)
+        if found is None:
+            return f"{what} {_why_real(value)}"
+        if found.params.qtype.bits != (32 if role is Role.BIAS else 8):
+            return f"{what} is {found.params.qtype.name}"
+        if role is Role.ACTIVATION and found.params.axis is not None:
+            return f"{what} has a scale a channel"
+    for value in node.outputs:
+        if spec.output is not Output.NONE and (reason := _why_not_requantized(value)):
+            return f"output {name_of(value)} {reason}"
+    return "its attributes or constants have no integer form in this arithmetic"
+
+
+def _why_real(value: Value) -> str:
+    """Why no integers stand behind a real value."""
+    maker = value.producer()
+    if maker is None or "DequantizeLinear" not in operator(maker):
+        return "is a float constant" if constant(value) is not None else "is computed in float"
+    return _why_unread(maker, maker.inputs[0])
+
+
+def _why_not_requantized(value: Value) -> str:
+    """Why a real value does not become integers of 8 bits; nothing where it does."""
+    found = requantized(value)
+    if found is not None:
+        return "" if found.params.qtype.bits == 8 else f"is {found.params.qtype.name}"
+    if value.is_graph_output():
+        return "is an output of the model in float"
+    readers = consumers(value)
+    quantizers = [node for node in readers if "QuantizeLinear" in operator(node)]
+    if not quantizers:
+        return "meets no QuantizeLinear"
+    if len(readers) > 1:
+        return f"has {len(readers)} readers, not one QuantizeLinear alone"
+    return _why_unread(quantizers[0], quantizers[0].outputs[0])
+
+
+def _why_unread(quantizer: Node, integers: Value | None) -> str:
+    """What about a quantizer is beyond 8-bit integers with constant scales along at most one axis."""
+    scales = constant(quantizer.inputs[1])
+    if scales is None:
+        return "has a scale that is computed at run time"
+    if scales.ndim > 1 or attributes(quantizer).get("block_size", 0):
+        return "is quantized in blocks"
+    if scales.dtype.name != "float32":
+        return f"has a scale of {scales.dtype.name}"
+    kind = integers.dtype.name.lower() if integers is not None and integers.dtype else "unknown"
+    return f"is quantized as {kind}"

@@ -1,0 +1,67 @@
+"""Does a quantized model, whoever made it, keep LiteRT's 8-bit specification? Each breach, with its clause.
+
+The rules are read from the operator table (``ptq.ops``) and the target's row (``ptq.targets``), the same that
+``ptq quantize --target litert`` obeys; ``ptq.lint_rules`` lays a node beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptq.errors import UsageError
+from ptq.foreign import why_float
+from ptq.graph import Graph
+from ptq.lint_rules import Finding, check, clause_name
+from ptq.nodes import Node, operator
+from ptq.ops import OPS, QLINEAR_FORMS
+from ptq.rewrite.adopt import adopt
+from ptq.rewrite.dequantize import to_qdq_form
+from ptq.targets import Target
+from ptq.targets import target as target_of
+from ptq.units import dequantized, unit
+
+QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
+_INTEGER_OPS = ("MatMulInteger", "ConvInteger", "DynamicQuantizeLinear")
+
+
+def lint(graph: Graph, target: str = "litert") -> tuple[Finding, ...]:
+    """What in a QDQ or QOperator model departs from the target's specification, in the graph's order.
+
+    Raises:
+        UsageError: There is no such target, or no specification of it.
+        UnsupportedError: An integer operator has no float form to hold against the specification.
+    """
+    row = target_of(target)
+    if not row.specified:
+        raise UsageError(f"target {target!r} has no specification to lint against; choose litert")
+    linear = any(operator(node) in QLINEAR_FORMS for node in graph.nodes)
+    read = adopt(to_qdq_form(graph) if linear else graph, biases=False)
+    return tuple(finding for node in read.nodes for finding in _of_node(node, row))
+
+
+def _of_node(node: Node, row: Target) -> Iterator[Finding]:
+    op, name = operator(node), node.name or ""
+    if op in QUANTIZERS:
+        return
+    output = node.outputs[0].name or ""
+    spec = OPS.get(op)
+    if spec is None or spec.litert is None:
+        if op in _INTEGER_OPS:
+            text = f"{op} finds its scale at run time; the specification knows constant scales only"
+            yield Finding(output, name, "dynamic", "int8 quantized operator specifications", text)
+        elif any(dequantized(value) is not None for value in node.inputs):
+            text = f"{op} has integers before it but no row in the specification; it runs in float"
+            yield Finding(
+                output, name, "unspecified", "int8 quantized operator specifications", text, "note"
+            )
+        return
+    if unit(node) is None and _touches_integers(node):
+        why = why_float(node, lambda _: True)
+        yield Finding(
+            output, name, "float", clause_name(node, spec), f"runs in float: {why}", "note"
+        )
+    yield from check(node, spec, row)
+
+
+def _touches_integers(node: Node) -> bool:
+    return any(dequantized(value) is not None for value in node.inputs)

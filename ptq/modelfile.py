@@ -1,0 +1,68 @@
+"""From a file to ONNX's in-memory graph: what is read, what is refused, and what is made uniform at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import onnx.checker
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+from onnx_ir.passes import common as passes
+
+from ptq.errors import ModelError, first_line
+
+
+def read_proto(path: Path) -> onnx.ModelProto:
+    """Read a model file, external data included.
+
+    Raises:
+        ModelError: The file is missing, or is not an ONNX model.
+    """
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise ModelError(f"model {path} {what}; give the path of an .onnx file")
+    if path.stat().st_size == 0:
+        raise ModelError(f"model {path} is empty; give the path of an .onnx file")
+    try:
+        return onnx.load(path)
+    except DecodeError:
+        raise ModelError(f"model {path} is not an ONNX file, or is damaged") from None
+    except (OSError, ValueError, RuntimeError, onnx.checker.ValidationError) as error:
+        raise ModelError(f"model {path} cannot be read: {first_line(error)}") from error
+
+
+def to_ir(proto: onnx.ModelProto, source: str) -> ir.Model:
+    """The model with functions taken apart, constants as initializers, and a name for every node.
+
+    Raises:
+        ModelError: It is not a valid ONNX model.
+    """
+    if not proto.opset_import or not proto.HasField("graph"):
+        raise ModelError(f"{source} has no graph or no opset; it is not an ONNX model")
+    if proto.training_info:
+        raise ModelError(f"{source} carries training information; export it for inference")
+    try:
+        onnx.checker.check_model(proto)
+        model = ir.from_proto(proto)
+        passes.InlinePass()(model)
+        passes.RemoveInitializersFromInputsPass()(model)
+        passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+        passes.TopologicalSortPass()(model)
+    except (onnx.checker.ValidationError, ValueError, TypeError, RuntimeError) as error:
+        raise ModelError(f"{source} is not a valid ONNX model: {first_line(error)}") from error
+    _name_nodes(model)
+    return model
+
+
+def _name_nodes(model: ir.Model) -> None:
+    """Give every node a name of its own; names that are unique already stay."""
+    seen: set[str] = set()
+    for node in model.graph.all_nodes():
+        first = next((v.name for v in node.outputs if v.name), "node")
+        base = node.name or f"{node.op_type}_{first}"
+        name, number = base, 1
+        while name in seen:
+            name, number = f"{base}_{number}", number + 1
+        node.name = name
+        seen.add(name)

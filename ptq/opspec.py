@@ -1,0 +1,110 @@
+"""The vocabulary of the operator table: what a row can say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Role(Enum):
+    """What an input is to the quantizer."""
+
+    ACTIVATION = "activation"  # quantized per tensor; a constant one by its own extremes
+    WEIGHT = "weight"  # constant, symmetric, per output channel
+    BIAS = "bias"  # constant int32 with scale input × weight
+    VALUE = "value"  # a constant in the units of the first input: a pad value, a clamp's bound
+    KEEP = "keep"  # left alone: indices, shapes, axes
+
+
+class Output(Enum):
+    """Where an output's scale and zero point come from."""
+
+    OBSERVED = "observed"
+    SAME_AS_INPUT = "same as the input"
+    ONE_GROUP = "one with all inputs"
+    NONE = "not quantized"
+
+
+class Layout(Enum):
+    """How an operator meets channels-last arrays in the executor."""
+
+    SPATIAL = "channels last"  # its kernel wants N, spatial…, C
+    FOLLOWS = "either"  # any layout, its axes renamed
+    FIRST = "as ONNX has it"
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Scale and zero point that a specification prescribes, the zero point as int8 counts it."""
+
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class QLinear:
+    """ONNX Runtime's integer operator and the order of its inputs.
+
+    Attributes:
+        op: Name with domain.
+        order: Space-separated: ``0`` is the integers, scale and zero point of input 0, ``2=`` the
+            integers of input 2 alone, ``y`` the output's scale and zero point, ``*`` every input's triple.
+        attrs: Attributes that the form has and the float operator has not.
+    """
+
+    op: str
+    order: str
+    attrs: Mapping[str, int] | None = None
+
+
+PASSES = QLinear("", "")
+"""The float operator itself runs on integers: it only moves or compares them."""
+TABLE = QLinear("", "table")
+"""A function of one value: DequantizeLinear → operator → QuantizeLinear, 256 entries."""
+
+
+@dataclass(frozen=True)
+class OpSpec:
+    """One row.
+
+    Attributes:
+        op: ONNX operator.
+        inputs: Role of each input; the last stands for all further ones where ``variadic``.
+        output: Where the outputs' parameters come from, unless the target prescribes them.
+        layout: How the executor's kernel meets channels-last arrays.
+        qlinear: ONNX Runtime's integer form; None where it has none and computes in float.
+        litert: LiteRT's operator; None where its specification has none.
+        fixed: Output parameters that LiteRT's specification prescribes.
+        reciprocal: ONNX Runtime's kernel takes ⌊1/scale⌋ for 1/scale, so the scale must be 1/n.
+        same_scale: LiteRT's specification wants inputs and output with one scale and zero point.
+        activation: A clamp that may be fused into the operator before it.
+        absorbs: An activation after it can be fused into its requantization.
+        variadic: The last role repeats.
+        two_activations: A weight that is not constant is an activation like any other.
+    """
+
+    op: str
+    inputs: tuple[Role, ...]
+    output: Output
+    layout: Layout
+    qlinear: QLinear | None = None
+    litert: str | None = None
+    fixed: Fixed | None = None
+    reciprocal: bool = False
+    same_scale: bool = False
+    activation: bool = False
+    absorbs: bool = False
+    variadic: bool = False
+    two_activations: bool = False
+
+    @property
+    def moves(self) -> bool:
+        """Whether it computes nothing by itself: worth integers only beside a node that does."""
+        return self.qlinear in (PASSES, TABLE)
+
+    def role(self, index: int) -> Role:
+        """The role of the input at that position."""
+        if index < len(self.inputs):
+            return self.inputs[index]
+        return self.inputs[-1] if self.variadic else Role.KEEP

@@ -1,0 +1,45 @@
+"""What quantize gives back."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from ptq import files
+from ptq.graph import Graph
+from ptq.observers.store import Calibration
+from ptq.plan import Plan
+from ptq.report import Report
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What quantize makes.
+
+    Attributes:
+        graph: The quantized model.
+        plan: Every scale with its reason.
+        report: Accuracy, errors, sizes.
+        calibration: The statistics, to solve again without running the model.
+    """
+
+    graph: Graph
+    plan: Plan
+    report: Report
+    calibration: Calibration
+
+    @property
+    def model(self) -> onnx.ModelProto:
+        """The quantized model as ONNX's own message."""
+        return self.graph.to_proto()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model; it appears complete or not at all.
+
+        Raises:
+            PtqError: The file cannot be written.
+        """
+        files.write(Path(path), self.graph.to_bytes())

@@ -1,0 +1,60 @@
+"""Moves int8 activations between quantizers to uint8: q + 128 and z + 128 stand for the same real values.
+
+ONNX Runtime on x86 does so before it chooses kernels, where one DequantizeLinear with one reader follows a
+QuantizeLinear; a tensor that is also a graph output it leaves alone, and computes its neighbours in float. So a
+tensor that shall be read must be moved first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptq.graph import Graph
+from ptq.nodes import Node, Value, constant, consumers, name_of, operator
+from ptq.types import IntArray
+
+_SHIFT = 128
+
+
+def unsigned_pairs(graph: Graph) -> tuple[Graph, frozenset[str]]:
+    """The same graph with the int8 tensors that ONNX Runtime would move in uint8, and their names."""
+    moved = graph.copy()
+    names = set()
+    for node in moved.nodes:
+        reader = _only_reader(node)
+        if reader is None or not (_int8(node) and _int8(reader)):
+            continue
+        for quantizer in (node, reader):
+            zero_point = quantizer.inputs[2]
+            array = constant(zero_point)
+            assert zero_point is not None
+            assert array is not None
+            unsigned = (array.astype(np.int16) + _SHIFT).astype(np.uint8)
+            fresh = moved.add_constant(unsigned, f"{name_of(zero_point)}_unsigned")
+            quantizer.replace_input_with(2, fresh)
+        integers = node.outputs[0]
+        integers.type = reader.inputs[2].type if reader.inputs[2] is not None else None
+        names.add(name_of(integers))
+    moved.sweep()
+    return moved, frozenset(names)
+
+
+def signed(q: IntArray) -> IntArray:
+    """Integers of a moved tensor as they were."""
+    return (q.astype(np.int16) - _SHIFT).astype(np.int8)
+
+
+def _only_reader(node: Node) -> Node | None:
+    """The DequantizeLinear after a QuantizeLinear, where nothing else reads either."""
+    if operator(node) != "QuantizeLinear" or node.outputs[0].is_graph_output():
+        return None
+    readers = consumers(node.outputs[0])
+    if len(readers) != 1 or operator(readers[0]) != "DequantizeLinear":
+        return None
+    real: Value = readers[0].outputs[0]
+    return readers[0] if len(list(real.uses())) + real.is_graph_output() == 1 else None
+
+
+def _int8(quantizer: Node) -> bool:
+    array = constant(quantizer.inputs[2]) if len(quantizer.inputs) > 2 else None
+    return array is not None and array.dtype == np.int8 and array.size == 1

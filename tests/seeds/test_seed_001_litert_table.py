@@ -1,0 +1,143 @@
+"""The operator table of LiteRT's 8-bit quantization specification beside our rows and kernels.
+
+Oracle: the table, transcribed below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from sites import int8, run
+
+from ptq.arithmetics import litert
+from ptq.errors import UnsupportedError
+from ptq.ops import OPS
+from ptq.opspec import Fixed, OpSpec, Output, Role
+from ptq.targets import TARGETS
+
+TARGET = TARGETS["litert"]
+SAME, FREE, NONE = "same scale/zero_point", "", "no output"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the specification says of one operator; inputs and outputs are int8 in [-128, 127] per tensor.
+
+    Attributes:
+        kernel: Its name among the kernels of the ``litert`` arithmetic.
+        restriction: SAME, FREE, NONE, or the output's (scale, zero_point).
+        weight_dim: quantized_dimension of an int8 weight in [-127, 127] with zero_point 0.
+    """
+
+    kernel: str
+    restriction: str | tuple[float, int] = FREE
+    weight_dim: int | None = None
+
+
+TABLE = {
+    "ADD": Row("Add"),
+    "AVERAGE_POOL_2D": Row("AveragePool", SAME),
+    "CONCATENATION": Row("Concat", SAME),
+    "CONV_2D": Row("Conv", weight_dim=0),
+    "DEPTHWISE_CONV_2D": Row("Conv", weight_dim=3),
+    "FULLY_CONNECTED": Row("Gemm", weight_dim=0),
+    "L2_NORMALIZATION": Row("L2Normalization", (1.0 / 128.0, 0)),
+    "LOGISTIC": Row("Sigmoid", (1.0 / 256.0, -128)),
+    "MAX_POOL_2D": Row("MaxPool", SAME),
+    "MUL": Row("Mul"),
+    "RESHAPE": Row("Reshape", SAME),
+    "RESIZE_BILINEAR": Row("ResizeBilinear", SAME),
+    "SOFTMAX": Row("Softmax", (1.0 / 256.0, -128)),
+    "SPACE_TO_DEPTH": Row("SpaceToDepth", SAME),
+    "TANH": Row("Tanh", (1.0 / 128.0, 0)),
+    "PAD": Row("Pad", SAME),
+    "GATHER": Row("Gather", SAME),
+    "BATCH_TO_SPACE_ND": Row("BatchToSpaceND", SAME),
+    "SPACE_TO_BATCH_ND": Row("SpaceToBatchND", SAME),
+    "TRANSPOSE": Row("Transpose", SAME),
+    "MEAN": Row("ReduceMean"),
+    "SUB": Row("Sub"),
+    "SUM": Row("ReduceSum"),
+    "SQUEEZE": Row("Squeeze", SAME),
+    "LOG_SOFTMAX": Row("LogSoftmax", (16.0 / 256.0, 127)),
+    "MAXIMUM": Row("Max", SAME),
+    "ARG_MAX": Row("ArgMax", NONE),
+    "MINIMUM": Row("Min", SAME),
+    "LESS": Row("Less", NONE),
+    "PADV2": Row("Pad", SAME),
+    "GREATER": Row("Greater", NONE),
+    "GREATER_EQUAL": Row("GreaterOrEqual", NONE),
+    "LESS_EQUAL": Row("LessOrEqual", NONE),
+    "SLICE": Row("Slice", SAME),
+    "EQUAL": Row("Equal", NONE),
+    "NOT_EQUAL": Row("NotEqual", NONE),
+    "SHAPE": Row("Shape", NONE),
+    "QUANTIZE": Row("Requantize"),
+}
+
+OF_TABLE = [(spec, TABLE[spec.litert]) for spec in OPS.values() if spec.litert in TABLE]
+ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "AveragePool": {"kernel_shape": (1, 1)},
+    "BatchToSpaceND": {"block": (1, 1), "crops": [[0, 0], [0, 0]]},
+    "Concat": {"axis": 0},
+    "MaxPool": {"kernel_shape": (1, 1)},
+    "Pad": {"pads": [0] * 8},
+    "Reshape": {"shape": [1, 2, 2, 1]},
+    "ResizeBilinear": {"size": (2, 2)},
+    "Slice": {"starts": [0], "ends": [2]},
+    "SpaceToBatchND": {"block": (1, 1), "paddings": [[0, 0], [0, 0]]},
+    "SpaceToDepth": {"blocksize": 1},
+    "Squeeze": {"axes": [0]},
+}
+
+
+@pytest.mark.parametrize(("spec", "row"), OF_TABLE, ids=[spec.op for spec, _ in OF_TABLE])
+def test_the_row_of_the_operator_says_what_the_specification_says(spec: OpSpec, row: Row) -> None:
+    rule = TARGET.output(spec)
+    expected: dict[Any, Any] = {
+        FREE: (Output.OBSERVED,),
+        SAME: (Output.SAME_AS_INPUT, Output.ONE_GROUP),
+        NONE: (Output.NONE,),
+    }
+    if isinstance(row.restriction, tuple):
+        assert rule == Fixed(*row.restriction)
+    else:
+        assert rule in expected[row.restriction]
+    assert spec.inputs[0] is Role.ACTIVATION
+    if row.weight_dim is not None:
+        assert spec.inputs[1:] == (Role.WEIGHT, Role.BIAS)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_operator_has_a_kernel(name: str) -> None:
+    assert TABLE[name].kernel in litert.KERNELS
+
+
+@pytest.mark.parametrize("name", [n for n, row in TABLE.items() if row.restriction == SAME])
+def test_a_kernel_whose_tensors_must_share_a_scale_refuses_two(name: str) -> None:
+    op = TABLE[name].kernel
+    count = 2 if op in ("Max", "Min", "Concat") else 1
+    x = np.arange(4, dtype=np.int8).reshape(1, 2, 2, 1)
+    indices = [(np.array([0]), None)] if op == "Gather" else []
+    operands = [*[(x, int8(0.5, 3))] * count, *indices]
+    assert run("litert", op, operands, int8(0.5, 3), **ATTRIBUTES.get(op, {})).size
+    for other in (int8(0.25, 3), int8(0.5, 4)):
+        with pytest.raises(UnsupportedError, match="one scale"):
+            run("litert", op, operands, other, **ATTRIBUTES.get(op, {}))
+
+
+@pytest.mark.parametrize(
+    "name", [n for n, row in TABLE.items() if isinstance(row.restriction, tuple)]
+)
+def test_a_kernel_whose_output_is_prescribed_refuses_another(name: str) -> None:
+    row = TABLE[name]
+    assert isinstance(row.restriction, tuple)
+    scale, zero_point = row.restriction
+    x = [(np.arange(4, dtype=np.int8)[None], int8(0.05, 3))]
+    assert run("litert", row.kernel, x, int8(scale, zero_point)).shape == (1, 4)
+    for other in (int8(scale / 2, zero_point), int8(scale, zero_point // 2 + 1)):
+        with pytest.raises(UnsupportedError, match="output"):
+            run("litert", row.kernel, x, other)

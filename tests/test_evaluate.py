@@ -1,0 +1,108 @@
+"""Several forms of a model on the same samples; engines written by hand are the oracle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import CASES
+from networks import normal
+
+from ptq.data import Sample
+from ptq.errors import DataError
+from ptq.evaluate import batches, evaluate, session_engine, speed_ratio
+from ptq.graph import Graph
+from ptq.session import Session
+
+Feed = Mapping[str, Any]
+
+
+def scores(feed: Feed) -> list[Any]:
+    """The input itself, ten scores a sample."""
+    return [feed["x"]]
+
+
+def labelled(count: int, classes: int = 10) -> list[Sample]:
+    """Samples whose largest element is their label, but for each third."""
+    made = []
+    for index in range(count):
+        x = normal(1, classes, seed=index)
+        label = int(x.argmax()) if index % 3 else int(x.argmin())
+        made.append(Sample(f"sample {index}", {"x": x}, (label,)))
+    return made
+
+
+def test_forms_stand_beside_each_other() -> None:
+    result = evaluate(
+        scores, {"same": scores, "rolled": lambda f: [np.roll(f["x"], 1, 1)]}, labelled(9), ["y"]
+    )
+    assert result.samples == 9
+    assert result.head == "y"
+    assert result.forms["float"].accuracy is not None
+    assert result.forms["float"].accuracy.top1 == pytest.approx(6 / 9)
+    assert result.forms["float"].outputs == {}
+    same, rolled = result.forms["same"].outputs["y"], result.forms["rolled"].outputs["y"]
+    assert (same.sqnr_db, same.agreement) == (math.inf, 1.0)
+    assert rolled.agreement == 0.0
+    assert result.forms["same"].accuracy == result.forms["float"].accuracy
+
+
+@pytest.mark.parametrize("batch", [1, 4, 7, 64])
+def test_figures_do_not_depend_on_the_batch(batch: int) -> None:
+    engine = {"rounded": lambda f: [np.round(f["x"], 1)]}
+    assert evaluate(scores, engine, labelled(9), ["y"], batch=batch) == evaluate(
+        scores, engine, labelled(9), ["y"]
+    )
+
+
+def test_samples_of_other_shapes_are_not_stacked() -> None:
+    made = [*labelled(3), *labelled(2, classes=12), *labelled(1)]
+    assert [len(group) for group in batches(made, 8)] == [3, 2, 1]
+    assert [len(group) for group in batches(labelled(7), 3)] == [3, 3, 1]
+    assert list(batches([], 3)) == []
+
+
+def test_a_model_whose_outputs_do_not_split_runs_one_by_one() -> None:
+    seen = []
+
+    def total(feed: Feed) -> list[Any]:
+        seen.append(len(feed["x"]))
+        return [feed["x"].sum(keepdims=True)[0]]
+
+    result = evaluate(total, {"same": total}, labelled(4), ["y"], batch=4)
+    assert result.samples == 4
+    assert 1 in seen
+    assert result.forms["same"].outputs["y"].sqnr_db == math.inf
+
+
+def test_the_head_is_the_output_that_knows_the_labels() -> None:
+    def heads(feed: Feed) -> list[Any]:
+        return [np.ones((len(feed["x"]), 2, 3)), -feed["x"], feed["x"]]
+
+    result = evaluate(heads, {"same": heads}, labelled(9), ["map", "wrong", "right"])
+    assert result.head == "right"
+    assert result.forms["same"].outputs["map"].agreement is None
+    assert set(result.forms["same"].outputs) == {"map", "wrong", "right"}
+
+
+def test_without_labels_the_head_is_the_first_that_holds_scores() -> None:
+    made = [Sample(s.name, s.feed) for s in labelled(3)]
+    result = evaluate(lambda f: [np.ones((len(f["x"]), 2, 3)), f["x"]], {}, made, ["map", "scores"])
+    assert result.head == "scores"
+    assert result.forms["float"].accuracy is None
+
+
+def test_no_sample_is_an_error_and_a_failing_one_is_named() -> None:
+    with pytest.raises(DataError, match="no sample"):
+        evaluate(scores, {}, [], ["y"])
+    engine = session_engine(Session(Graph.from_proto(CASES["relu"]), threads=1))
+    with pytest.raises(DataError, match="^wrong: "):
+        evaluate(engine, {}, [Sample("wrong", {"x": normal(1, 5, 8, 8)})], ["y"])
+
+
+def test_the_speed_of_a_model_beside_itself_is_a_positive_ratio() -> None:
+    session = Session(Graph.from_proto(CASES["relu"]), threads=1)
+    assert 0 < speed_ratio(session, session, {"x": normal(1, 3, 8, 8)}) < math.inf
