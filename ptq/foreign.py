@@ -79,22 +79,30 @@ def why_float(node: Node, runs: Callable[[str], bool]) -> str:
     spec = OPS.get(op)
     if spec is None or not runs(op):
         return f"{op} has no integer kernel in this arithmetic"
-    for position, value in enumerate(node.inputs):
-        role = spec.role(position)
-        if value is None or role in (Role.KEEP, Role.VALUE):
-            continue
-        what = f"{role.value} {name_of(value)}"
-        found = dequantized(value)
-        if found is None:
-            return f"{what} {_why_real(value)}"
-        if found.params.qtype.bits != (32 if role is Role.BIAS else 8):
-            return f"{what} is {found.params.qtype.name}"
-        if role is Role.ACTIVATION and found.params.axis is not None:
-            return f"{what} has a scale a channel"
-    for value in node.outputs:
-        if spec.output is not Output.NONE and (reason := _why_not_requantized(value)):
-            return f"output {name_of(value)} {reason}"
-    return "its attributes or constants have no integer form in this arithmetic"
+    operands = [(spec.role(i), v) for i, v in enumerate(node.inputs) if v is not None]
+    reasons = [_why_no_operand(role, value) for role, value in operands if role is not Role.BIAS]
+    if spec.output is not Output.NONE:
+        reasons += [_why_no_output(value) for value in node.outputs]
+    # last: a bias becomes integers with all else, so that it is never the first cause
+    reasons += [_why_no_operand(role, value) for role, value in operands if role is Role.BIAS]
+    return next(
+        (reason for reason in reasons if reason),
+        "its attributes or constants have no integer form in this arithmetic",
+    )
+
+
+def _why_no_operand(role: Role, value: Value) -> str:
+    """Why an input is not the integers that its role asks for; nothing where it is."""
+    if role in (Role.KEEP, Role.VALUE):
+        return ""
+    what, found = f"{role.value} {name_of(value)}", dequantized(value)
+    if found is None:
+        return f"{what} {_why_real(value)}"
+    if found.params.qtype.bits != (32 if role is Role.BIAS else 8):
+        return f"{what} is {found.params.qtype.name}"
+    if role is Role.ACTIVATION and found.params.axis is not None:
+        return f"{what} has a scale a channel"
+    return ""
 
 
 def _why_real(value: Value) -> str:
@@ -105,20 +113,22 @@ def _why_real(value: Value) -> str:
     return _why_unread(maker, maker.inputs[0])
 
 
-def _why_not_requantized(value: Value) -> str:
-    """Why a real value does not become integers of 8 bits; nothing where it does."""
-    found = requantized(value)
+def _why_no_output(value: Value) -> str:
+    """Why a real result does not become integers of 8 bits; nothing where it does."""
+    what, found = f"output {name_of(value)}", requantized(value)
     if found is not None:
-        return "" if found.params.qtype.bits == 8 else f"is {found.params.qtype.name}"
+        if found.params.qtype.bits != 8:
+            return f"{what} is {found.params.qtype.name}"
+        return f"{what} has a scale a channel" if found.params.axis is not None else ""
     if value.is_graph_output():
-        return "is an output of the model in float"
+        return f"{what} is an output of the model in float"
     readers = consumers(value)
     quantizers = [node for node in readers if "QuantizeLinear" in operator(node)]
     if not quantizers:
-        return "meets no QuantizeLinear"
+        return f"{what} meets no QuantizeLinear"
     if len(readers) > 1:
-        return f"has {len(readers)} readers, not one QuantizeLinear alone"
-    return _why_unread(quantizers[0], quantizers[0].outputs[0])
+        return f"{what} has {len(readers)} readers, not one QuantizeLinear alone"
+    return f"{what} {_why_unread(quantizers[0], quantizers[0].outputs[0])}"
 
 
 def _why_unread(quantizer: Node, integers: Value | None) -> str:

@@ -26,7 +26,7 @@ def float_tensors(graph: Graph) -> frozenset[str]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "optimized.onnx"
         Session(graph, threads=1, save_optimized=str(path))
-        optimized = Graph.load(path)
+        optimized = Graph.load_as_it_is(path)
     return frozenset(name_of(value) for value in optimized.outputs if _from_float(value))
 
 

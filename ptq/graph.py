@@ -60,6 +60,11 @@ class Graph:
         return cls.from_proto(read_proto(path), str(path))
 
     @classmethod
+    def load_as_it_is(cls, path: str | Path) -> Graph:
+        """Read a file that a runtime wrote for itself, without holding it against ONNX's rules."""
+        return cls(ir.from_proto(read_proto(Path(path))))
+
+    @classmethod
     def from_proto(cls, proto: onnx.ModelProto, source: str = "the model") -> Graph:
         """Take a model that is in memory; it is not changed.
 

@@ -19,7 +19,7 @@ from ptq.nodes import Node, Value, attributes, constant, name_of, operator
 from ptq.ops import MOVED_TO_INPUTS, OPS, QLINEAR_FORMS
 from ptq.opspec import PASSES, OpSpec, Output, Role
 from ptq.types import QuantParams
-from ptq.units import Quantized, Unit, channel_axis, dequantized, quant_params, unit
+from ptq.units import Quantized, Unit, channel_axis, dequantized, params_of, unit
 
 QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
 
@@ -144,9 +144,12 @@ class _Reader:
             return False
         self.params[name_of(output)] = meaning
         before = dequantized(source)
-        if before is not None and before.params.axis is None:
+        if before is not None and _one_byte(before.params) and _one_byte(meaning):
             self._tensor(before)
             self._step(node, "Requantize", (name_of(before.integers),), name_of(output))
+        elif before is not None:
+            self._real(source, before)
+            self._step(node, "QuantizeLinear", (name_of(source),), name_of(output))
         elif source.is_graph_input():
             self._step(node, "QuantizeLinear", (name_of(source),), name_of(output))
         else:
@@ -159,9 +162,17 @@ class _Reader:
             return False
         self._tensor(found)
         if node.outputs[0].is_graph_output():
-            source = (name_of(found.integers),)
-            self._step(node, "DequantizeLinear", source, name_of(node.outputs[0]))
+            self._real(node.outputs[0], found)
         return True
+
+    def _real(self, value: Value, integers: Quantized) -> None:
+        """The real reading of integers that leave the graph, or that have more than 8 bits."""
+        maker = value.producer()
+        assert maker is not None
+        if all(step.name != maker.name for step in self.steps):
+            self._tensor(integers)
+            source = (name_of(integers.integers),)
+            self._step(maker, "DequantizeLinear", source, name_of(value))
 
     def _unit(self, found: Unit) -> None:
         names: list[str | None] = []
@@ -211,7 +222,7 @@ class _Reader:
         position = 0
         for token in spec.qlinear.order.split():
             if token == "y":
-                meaning = _params_of(values[position], values[position + 1], node.outputs[0])
+                meaning = params_of(values[position], values[position + 1], node.outputs[0])
                 if meaning is None:
                     return False
                 self.params[name_of(node.outputs[0])] = meaning
@@ -243,7 +254,7 @@ class _Reader:
         if spec.role(index) is Role.WEIGHT:
             array = constant(integers)
             axis = channel_axis(node, array.ndim if array is not None else 2)
-        meaning = _params_of(scale, zero_point, integers, axis)
+        meaning = params_of(scale, zero_point, integers, axis)
         if meaning is not None:
             self.params[name_of(integers)] = meaning
         return self._plain(integers)
@@ -276,17 +287,11 @@ def _attrs(node: Node) -> dict[str, Any]:
     return attrs
 
 
+def _one_byte(params: QuantParams) -> bool:
+    return params.axis is None and params.qtype.bits == 8
+
+
 def _meaning(node: Node, integers: Value) -> QuantParams | None:
     zero_point = node.inputs[2] if len(node.inputs) > 2 else None
     axis = attributes(node).get("axis", 1)
-    return _params_of(node.inputs[1], zero_point, integers, axis)
-
-
-def _params_of(
-    scale: Value | None, zero_point: Value | None, integers: Value, axis: int | None = None
-) -> QuantParams | None:
-    scales, zeros = constant(scale), constant(zero_point)
-    if scales is None or (zero_point is not None and zeros is None):
-        return None
-    dtype = zeros.dtype if zeros is not None else np.dtype(np.uint8)
-    return quant_params(scales, zeros, dtype, axis if axis is not None else 0, integers)
+    return params_of(node.inputs[1], zero_point, integers, axis)

@@ -121,9 +121,6 @@ def _fates(
     graph: Graph, stats: Mapping[str, TensorStats], target: Target, skipped: Collection[str]
 ) -> tuple[Eligible, Groups]:
     """Decide for every node, leaving float also those whose data or groups forbid integers."""
-    for name in tensors_to_observe(graph):
-        if name not in stats:
-            raise StatsError(f"tensor {name} was not observed; calibrate again with this version")
     refused = {
         name: f"{name} held NaN or Inf during calibration"
         for name, seen in stats.items()
@@ -136,6 +133,11 @@ def _fates(
         unknown = [n for n in groups.observed() if seen_in(groups.values[n], stats) is None]
         if not groups.conflicts and not unknown:
             return fate, groups
+        lost = set(unknown).intersection(tensors_to_observe(graph)) if unknown else ()
+        if lost:
+            raise StatsError(
+                f"tensor {min(lost)} was not observed; calibrate again with this version"
+            )
         skip.update(groups.conflicts)
         refused.update((n, f"{n} was not observed before its activation") for n in unknown)
 

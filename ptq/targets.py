@@ -84,7 +84,7 @@ TARGETS: Mapping[str, Target] = {
             source="TPU-MLIR developer manual",
             symmetric=128,
             # ForwardCalibration, S_y from S_x, is what the rows of movements say for every target
-            backward=frozenset(["Clip", "LeakyRelu", "MaxPool", "PRelu", "Relu"]),
+            backward=frozenset(["Clip", "LeakyRelu", "PRelu", "Relu"]),
         ),
         Target(
             "gemmlowp",

@@ -108,6 +108,17 @@ def quant_params(
     return QuantParams(scales, zeros.astype(np.int64), qtype, axis)
 
 
+def params_of(
+    scale: Value | None, zero_point: Value | None, integers: Value, axis: int | None = None
+) -> QuantParams | None:
+    """The parameters that two values stand for, of an operator that has them as inputs; None if not constant."""
+    scales, zeros = constant(scale), constant(zero_point)
+    if scales is None or (zero_point is not None and zeros is None):
+        return None
+    dtype = zeros.dtype if zeros is not None else np.dtype(np.uint8)
+    return quant_params(scales, zeros, dtype, axis if axis is not None else 0, integers)
+
+
 def channel_axis(node: Node, rank: int) -> int | None:
     """The axis of a constant operand along which each output channel may have a scale; None for no such."""
     op = operator(node).removeprefix("com.microsoft::")

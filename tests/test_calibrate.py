@@ -77,7 +77,7 @@ def test_only_the_input_may_be_wanted() -> None:
 
 def test_a_sample_that_fails_is_named() -> None:
     broken = [*FEEDS[:2], {"x": normal(1, 5, 8, 8)}]
-    with pytest.raises(DataError, match="^sample 2: "):
+    with pytest.raises(DataError, match=r"^sample 2: "):
         observed(broken)
 
 

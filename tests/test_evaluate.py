@@ -99,7 +99,7 @@ def test_no_sample_is_an_error_and_a_failing_one_is_named() -> None:
     with pytest.raises(DataError, match="no sample"):
         evaluate(scores, {}, [], ["y"])
     engine = session_engine(Session(Graph.from_proto(CASES["relu"]), threads=1))
-    with pytest.raises(DataError, match="^wrong: "):
+    with pytest.raises(DataError, match=r"^wrong: "):
         evaluate(engine, {}, [Sample("wrong", {"x": normal(1, 5, 8, 8)})], ["y"])
 
 

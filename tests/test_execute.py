@@ -95,7 +95,7 @@ def test_the_specification_s_arithmetic_computes_what_the_float_model_did(name: 
 
 def test_an_operator_that_the_arithmetic_cannot_express_is_named() -> None:
     done = quantized_case("average pool padded")
-    with pytest.raises(UnsupportedError, match="^AveragePool AveragePool_y: "):
+    with pytest.raises(UnsupportedError, match=r"^AveragePool AveragePool_y: "):
         Executor(done.qdq, "litert").run(done.feeds[0])
 
 

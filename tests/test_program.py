@@ -90,7 +90,11 @@ def test_a_float_chain_around_an_integer_step_is_two_islands() -> None:
 
 def test_the_numbers_of_a_qlinear_node_are_those_of_the_quantizers() -> None:
     qdq, qoperator = program("residual"), program("residual", "qoperator")
-    assert {"x_quantized", "w_quantized", "y_quantized"} <= qdq.params.keys() & qoperator.params.keys()
+    assert {
+        "x_quantized",
+        "w_quantized",
+        "y_quantized",
+    } <= qdq.params.keys() & qoperator.params.keys()
     for name in qdq.params.keys() & qoperator.params.keys():
         params = qdq.params[name]
         assert qoperator.params[name].scale.tobytes() == params.scale.tobytes()

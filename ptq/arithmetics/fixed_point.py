@@ -8,7 +8,7 @@ whose implicit scale 2^-maxfracbits the rescale to the output takes in:
 
     Add, Sub, Concat     q = Zy + (x_i [± y_i]) · 2^-maxfracbits / Sy                  aligned channel by channel
     Conv, Gemm, MatMul   q = Zy + (Σ x_i (w − Zw) + b_i) · 2^-maxfracbits · Sw[c] / Sy
-    Requantize           q = Zy + x_i · 2^-maxfracbits / Sy
+    Requantize           q = Zy + x_i · 2^-maxfracbits / Sy                             Relu, Clip: clamped
 
 Products sum over channels, so an input quantized per channel is aligned to one scalar maxfracbits. The bias
 becomes b_i, in steps of 2^-maxfracbits · Sw[c], before anything runs. Concat is our extension: it too combines
@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.arithmetics import litert, matrix, moves
+from ptq.arithmetics.clamps import with_clamp
 from ptq.arithmetics.fixed_point_align import Aligned, align, along, rescaled
 from ptq.arithmetics.operands import Inputs, constant, required, result, weight
 from ptq.arithmetics.site import Kernel, Maker, Site
@@ -87,6 +88,10 @@ def _requantize(site: Site) -> Kernel:
         return rescaled(site, along(real, way.axis, x.ndim), way.reach)(x)
 
     return kernel
+
+
+def _clip(site: Site) -> Kernel:
+    return _requantize(with_clamp(site))
 
 
 def _moved(site: Site, *, move: Maker) -> Kernel:
@@ -160,10 +165,12 @@ KERNELS: Mapping[str, Maker] = {
     **moves.INDICES,
     **{op: litert.KERNELS[op] for op in ("QuantizeLinear", "DequantizeLinear")},
     "Add": partial(_sum, sign=1),
+    "Clip": _clip,
     "Concat": _concat,
     "Conv": _conv,
     "Gemm": _gemm,
     "MatMul": _matmul,
+    "Relu": _clip,
     "Requantize": _requantize,
     "Sub": partial(_sum, sign=-1),
 }

@@ -12,6 +12,7 @@ With S the scales, Z the zero points, and ratio = Sx / Sy:
     PRelu             x ≥ Zx: (x − Zx) + Zy
                       below:  (qα·M_i8 (x − Zx) >> rshift) + Zy              M / 2^rshift = Sα · ratio
     Requantize        q = ((x − Zx) · M >> rshift) + Zy
+    Relu, Clip        the same, clamped
 
 BackwardCalibration makes ratio 1 in LeakyRelu and PRelu; with another the upper branch is Requantize's. The
 manual subtracts Offset in AveragePool and splits at q ≥ 0 in LeakyRelu; both are slips (derived in the tests).
@@ -28,6 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.arithmetics.clamps import with_clamp
 from ptq.arithmetics.litert_elementwise import mapped, paired
 from ptq.arithmetics.moves import pool_window
 from ptq.arithmetics.operands import Inputs, activation, bounds, required, result
@@ -88,6 +90,10 @@ def _requantize(site: Site, *, bits: int) -> Kernel:
     return mapped(site, scaled(_ratio(site), bits))
 
 
+def _clip(site: Site, *, bits: int) -> Kernel:
+    return _requantize(with_clamp(site), bits=bits)
+
+
 def _leaky_relu(site: Site, *, bits: int) -> Kernel:
     alpha = float(np.float32(site.attrs.get("alpha", 0.01)))
     above, below = scaled(_ratio(site), bits), scaled(alpha * _ratio(site), _EIGHT_BIT)
@@ -145,10 +151,12 @@ def elementwise(bits: int) -> Mapping[str, Maker]:
     return {
         "Add": partial(_sum, sign=1),
         "AveragePool": _average_pool,
+        "Clip": partial(_clip, bits=bits),
         "GlobalAveragePool": _global_average_pool,
         "LeakyRelu": partial(_leaky_relu, bits=bits),
         "Mul": partial(_mul, bits=bits),
         "PRelu": partial(_prelu, bits=bits),
+        "Relu": partial(_clip, bits=bits),
         "Requantize": partial(_requantize, bits=bits),
         "Sub": partial(_sum, sign=-1),
     }

@@ -151,7 +151,8 @@ def _dense(
             done = finish(acc.reshape(last - first, *sizes[1:], outputs), slice(0, outputs))
             out[n, first:last] = done
 
-        run(tile, len(x) * bands)
+        rows_seen = len(x) * sizes[0] * across
+        run(tile, len(x) * bands, group * exact.duration(rows_seen, taps * inner, each))
         return out.array
 
     return convolve

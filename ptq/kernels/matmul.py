@@ -50,7 +50,7 @@ def rows_product(
             exact.add_bias(acc, rest)
             out[rows] = finish(acc, slice(0, columns))
 
-        run(tile, max(1, -(-total // height)))
+        run(tile, max(1, -(-total // height)), exact.duration(total, depth, columns))
         return out.array
 
     return product
@@ -146,7 +146,7 @@ def _pack(b: IntArray, zero_point: IntArray | int, lo: int, hi: int) -> list[exa
     def tile(i: int) -> None:
         packed[i] = exact.pack(matrices[i], lo, hi)
 
-    run(tile, len(matrices))
+    run(tile, len(matrices), 10.0 * wide.size)
     return packed
 
 
@@ -191,7 +191,7 @@ def _pairs(
             acc += bias
         out[item, rows] = finish(acc, slice(0, columns))
 
-    run(tile, len(of_a) * bands)
+    run(tile, len(of_a) * bands, exact.duration(len(of_a) * m, depth, columns))
     shape = batch + (() if a_vector else (m,)) + (() if b_vector else (columns,))
     return out.array.reshape(shape)
 

@@ -122,7 +122,8 @@ def transposed_convolution(
             kept = canvas[tuple(slice(first, last) for first, last in cut)]
             out[n] = finish(np.ascontiguousarray(kept), slice(0, outputs))
 
-        run(tile, len(x))
+        work = exact.duration(prod(x.shape[:-1]), inner, taps * outputs)
+        run(tile, len(x), work)
         return out.array
 
     return convolve

@@ -34,7 +34,8 @@ def adopt(graph: Graph, *, biases: bool = True) -> Graph:
         graph: QDQ, QOperator, or a mixture.
         biases: Whether float biases between integers become int32.
     """
-    adopted = graph.copy()
+    typed = all(v.dtype is not None and v.shape is not None for n in graph.nodes for v in n.outputs)
+    adopted = graph.copy() if typed else graph.with_shapes()
     _adopt_domain(adopted)
     _complete(adopted)
     steps = [adopt_constants, adopt_clamps, adopt_moves, join_biases, adopt_moves]

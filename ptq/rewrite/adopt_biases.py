@@ -12,8 +12,11 @@ import numpy as np
 
 from ptq.graph import Graph
 from ptq.nodes import Node, Value, attributes, constant, consumers, name_of, operator, shape_of
-from ptq.types import INT32
+from ptq.types import INT32, FloatArray
 from ptq.units import Quantized, dequantized, requantized
+
+# A Conv's bias of a scale farther from input × weight than this is real to ONNX Runtime; nearer, its integers count.
+_TOLERANCE = np.float32(0.0101)
 
 
 def join_biases(graph: Graph) -> None:
@@ -93,9 +96,23 @@ def _reshaped(graph: Graph, value: Value, shape: tuple[int, ...], before: Node) 
     )
 
 
+def _real_bias(node: Node, x: Quantized, w: Quantized) -> FloatArray | None:
+    """A float bias, or what a Conv's integers of another scale stand for; None where there is nothing to do."""
+    array, found = constant(node.inputs[2]), dequantized(node.inputs[2])
+    if array is not None:
+        return array if array.dtype == np.float32 else None
+    integers = constant(found.integers) if found is not None else None
+    if found is None or integers is None or operator(node) != "Conv":
+        return None  # QGemm takes the integers whatever their scale
+    wanted = x.params.scale * w.params.scale
+    far = np.abs(found.params.scale - wanted) > _TOLERANCE * wanted
+    return found.params.dequantize(integers) if far.any() else None
+
+
 def _quantize(graph: Graph, node: Node) -> None:
-    array, found = constant(node.inputs[2]), _operands(node)
-    if array is None or array.dtype != np.float32 or found is None:
+    found = _operands(node)
+    array = _real_bias(node, *found) if found is not None else None
+    if array is None or found is None:
         return
     if requantized(node.outputs[0]) is None or array.ndim != 1:
         return

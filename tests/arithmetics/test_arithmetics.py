@@ -132,6 +132,17 @@ def test_moves_between_two_scales_rescale(name: str) -> None:
     np.testing.assert_array_equal(ours, out[:, 1:])
 
 
+@pytest.mark.parametrize("name", ["litert", "tpu-mlir", "tpu-mlir-8", "fixed-point"])
+@pytest.mark.parametrize(("op", "lo", "hi"), [("Relu", 0.0, 99.0), ("Clip", -1.5, 6.0)])
+def test_an_activation_is_the_real_one_to_the_nearest(
+    name: str, op: str, lo: float, hi: float
+) -> None:
+    x = np.arange(-128, 128).astype(np.int8)
+    attrs = {} if op == "Relu" else {"min": lo, "max": hi}
+    ours = run(name, op, [(x, int8(0.1, 5))], int8(0.06, -20), **attrs)
+    assert_near(name, ours, np.clip((x.astype(int) - 5) * 0.1, lo, hi) / 0.06 - 20)
+
+
 @pytest.mark.parametrize(
     "name", [n for n in NAMES if n != "ort-avx2"]
 )  # uint8 × int8 saturates there

@@ -194,6 +194,7 @@ def test_the_number_of_threads_does_not_change_the_result(
     bias = rng.integers(-9999, 9999, 64).astype(np.int32)
     run = convolution(w, bias, x_qtype=UINT8, x_zero_point=9, group=group, pads=[pads] * 4)
     results = []
+    monkeypatch.setattr(workers, "WORTHWHILE", 0)
     for number in (1, 2, 5):
         for module in ("workers", "conv", "depthwise"):
             monkeypatch.setattr(f"ptq.kernels.{module}.threads", lambda number=number: number)
@@ -220,6 +221,7 @@ def test_one_kernel_serves_inputs_of_several_sizes() -> None:
 
 def test_a_tiles_error_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "threads", lambda: 2)
+    monkeypatch.setattr(workers, "WORTHWHILE", 0)
 
     def fail(acc: Any, channels: slice) -> Any:
         raise ValueError("from the finish")

@@ -135,6 +135,7 @@ def test_the_number_of_threads_does_not_change_the_result(monkeypatch: pytest.Mo
         "a_qtype": UINT8, "a_zero_point": 3, "b_qtype": INT8, "b_zero_point": 0,
     }  # fmt: skip
     results = []
+    monkeypatch.setattr("ptq.kernels.workers.WORTHWHILE", 0)
     for number in (1, 2, 5):
         monkeypatch.setattr("ptq.kernels.workers.threads", lambda number=number: number)
         results += [products(**zeros)(a, b, keep), product(b, None, **zeros)(a, keep)]

@@ -34,9 +34,9 @@ def test_every_tile_runs_once_even_when_tiles_run_tiles(
             with lock:
                 seen.append((i, j))
 
-        workers.run(inner, 5)
+        workers.run(inner, 5, work=1e9)
 
-    workers.run(outer, 7)
+    workers.run(outer, 7, work=1e9)
     assert sorted(seen) == [(i, j) for i in range(7) for j in range(5)]
 
 
@@ -50,4 +50,11 @@ def test_an_error_in_any_tile_reaches_the_caller(monkeypatch: pytest.MonkeyPatch
             raise ValueError("in the pool")
 
     with pytest.raises(ValueError, match="in the pool"):
-        workers.run(tile, 3)
+        workers.run(tile, 3, work=1e9)
+
+
+def test_little_work_stays_on_the_callers_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "threads", lambda: 2)
+    seen = set()
+    workers.run(lambda i: seen.add(threading.current_thread()), 100, work=1000)
+    assert seen == {threading.main_thread()}

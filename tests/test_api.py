@@ -1,0 +1,206 @@
+"""The verbs as a user calls them; what they promise in their docstrings is the oracle."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from networks import feeds, network, normal
+from parts import CONV, SAME, WB, V
+
+import ptq
+from ptq.errors import DataError, ModelError, PlanError, StatsError, UsageError
+
+MODEL = network(
+    CONV + f"r = Relu(c)\nd = Conv{SAME}(r, v)\na = Add(d, r)\ng = GlobalAveragePool(a)\n"
+    "f = Flatten(g)\ny = Gemm(f, m, k)",
+    {"x": ("n", 3, 8, 8)},
+    v=V,
+    m=normal(8, 10),
+    k=normal(10),
+    **WB,
+)
+ARRAYS = {"x": np.concatenate([f["x"] for f in feeds(MODEL, 60)])}
+FEW = {"x": ARRAYS["x"][:10]}
+
+
+@pytest.fixture(scope="module")
+def result() -> ptq.Result:
+    return ptq.quantize(MODEL, ARRAYS, threads=1)
+
+
+def test_quantize_gives_a_model_a_plan_and_a_report(result: ptq.Result) -> None:
+    onnx.checker.check_model(result.model)
+    assert set(result.plan.tensors) >= {"x", "r", "d", "a", "y"}
+    evaluation = result.report.evaluation
+    assert evaluation is not None
+    assert set(evaluation.forms) == {"float", "int8", "integers"}
+    assert evaluation.forms["int8"].outputs["y"].sqnr_db > 20
+    assert evaluation.forms["int8"].outputs == evaluation.forms["integers"].outputs
+    json.loads(result.report.to_json())
+
+
+def test_a_fifth_is_held_out_and_the_report_says_so(result: ptq.Result) -> None:
+    evaluation = result.report.evaluation
+    assert evaluation is not None
+    assert result.report.calibration_samples + evaluation.samples == 60
+    assert 6 <= evaluation.samples <= 20
+    assert result.report.evaluated_on == "on samples held out from calibration"
+
+
+def test_few_samples_serve_both_and_the_report_says_so() -> None:
+    report = ptq.quantize(MODEL, FEW, threads=1).report
+    assert report.evaluated_on == "on calibration samples"
+    assert report.calibration_samples == 10
+    separate = ptq.quantize(MODEL, FEW, eval_data=ARRAYS, threads=1).report
+    assert separate.evaluated_on == "on evaluation samples"
+    assert separate.evaluation is not None
+    assert separate.evaluation.samples == 60
+
+
+def test_save_writes_what_the_model_is(result: ptq.Result, tmp_path: Path) -> None:
+    result.save(tmp_path / "small.onnx")
+    assert onnx.load(tmp_path / "small.onnx") == result.model
+
+
+def test_both_forms_are_the_same_function(result: ptq.Result) -> None:
+    other = ptq.quantize(MODEL, ARRAYS, form="qoperator", threads=1)
+    assert "QLinearConv" in {n.op_type for n in other.model.graph.node}
+    assert other.report.evaluation == result.report.evaluation
+
+
+@pytest.mark.parametrize("method", ["minmax", "percentile", "kl", "mse"])
+def test_saved_statistics_do_not_run_the_model_again(
+    result: ptq.Result, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result.calibration.save(tmp_path / "stats.npz")
+
+    def refuse(*args: Any, **more: Any) -> None:
+        raise AssertionError("the model was run")
+
+    # the module, which shares its name with the verb
+    monkeypatch.setattr(sys.modules["ptq.calibrate"], "Session", refuse)
+    monkeypatch.setattr("ptq.api.observe", refuse)
+    again = ptq.quantize(MODEL, stats=tmp_path / "stats.npz", method=method, threads=1)
+    assert method in {why.detail for why in again.plan.why.values()}
+    assert again.report.evaluation is None
+    in_memory = ptq.quantize(MODEL, stats=result.calibration, method=method, threads=1)
+    assert in_memory.plan.to_json() == again.plan.to_json()
+    if method == "mse":
+        assert again.plan.to_json() == result.plan.to_json()
+
+
+@pytest.mark.parametrize("target", ["ort", "litert"])
+def test_the_same_statistics_serve_every_target(result: ptq.Result, target: str) -> None:
+    plan = ptq.quantize(MODEL, stats=result.calibration, target=target, threads=1).plan
+    assert plan.target == target
+    assert not plan.floats
+
+
+def test_statistics_of_another_graph_are_refused(result: ptq.Result, tmp_path: Path) -> None:
+    other = network(CONV + "y = Relu(c)", {"x": ("n", 3, 8, 8)}, **WB)
+    result.calibration.save(tmp_path / "stats.npz")
+    for stats in (result.calibration, tmp_path / "stats.npz"):
+        with pytest.raises(StatsError, match="another graph"):
+            ptq.quantize(other, stats=stats)
+
+
+def test_a_plan_is_obeyed_down_to_its_biases(result: ptq.Result) -> None:
+    wider = replace(result.plan.tensors["r"], scale=2 * result.plan.tensors["r"].scale)
+    edited = replace(result.plan, tensors={**result.plan.tensors, "r": wider})
+    edited = ptq.Plan.from_json(edited.to_json())
+    again = ptq.quantize(MODEL, ARRAYS, plan=edited, threads=1)
+    weight, bias = again.plan.operands["Conv_d", 1], again.plan.operands.get(("Conv_d", 2))
+    assert again.plan.tensors["r"] == wider
+    if bias is not None:
+        assert np.array_equal(bias.scale, wider.scale * weight.scale)
+    classifier = again.plan.operands["Gemm_y", 2]
+    assert classifier == result.plan.operands["Gemm_y", 2]
+    evaluation = again.report.evaluation
+    assert evaluation is not None
+    assert evaluation.forms["int8"].outputs == evaluation.forms["integers"].outputs
+    assert evaluation.forms["int8"].outputs["y"].sqnr_db > 15
+
+
+def test_a_plan_s_own_target_rules(result: ptq.Result) -> None:
+    plan = ptq.quantize(MODEL, stats=result.calibration, target="litert", threads=1).plan
+    assert ptq.quantize(MODEL, plan=plan, threads=1).report.arithmetic == "litert"
+
+
+def test_a_plan_of_another_graph_is_refused(result: ptq.Result) -> None:
+    with pytest.raises(PlanError, match="another model"):
+        ptq.quantize(network(CONV + "y = Relu(c)", **WB), plan=result.plan)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({}, UsageError, "nothing to calibrate on"),
+        ({"data": FEW, "method": "magic"}, UsageError, "method 'magic' is unknown"),
+        ({"data": FEW, "target": "abacus"}, UsageError, "target 'abacus' is unknown"),
+        ({"data": FEW, "arithmetic": "abacus"}, UsageError, "arithmetic 'abacus' is unknown"),
+        ({"data": FEW, "skip": ["Conv_z"]}, UsageError, "Conv_z"),
+        ({"data": {"x": normal(4, 5, 8, 8)}}, DataError, "x"),
+        ({"data": {"z": FEW["x"]}}, DataError, "x"),
+        ({"data": "missing-folder"}, DataError, "missing-folder"),
+    ],
+)
+def test_what_makes_no_sense_is_said_in_one_line(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message) as caught:
+        ptq.quantize(MODEL, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_quantized_model_is_not_quantized_again(result: ptq.Result) -> None:
+    with pytest.raises(ModelError, match="quantized already"):
+        ptq.quantize(result.model, FEW)
+
+
+def test_inspect_knows_the_fates_before_any_data(result: ptq.Result) -> None:
+    nodes = {row.name: row for row in ptq.inspect(MODEL).nodes}
+    assert nodes["Relu_r"].why == "may fold into Conv_c"
+    floats = {name for name, row in nodes.items() if row.fate == "float"}
+    assert floats == set(result.plan.floats)
+    skipped = {row.name: row for row in ptq.inspect(MODEL, skip=["Conv_d"]).nodes}
+    assert skipped["Conv_d"].fate == "float"
+
+
+def test_evaluate_lays_a_model_beside_the_float_one(result: ptq.Result) -> None:
+    for engine, form in (("ort", "int8"), ("integer", "integers")):
+        made = ptq.evaluate(result.model, FEW, against=MODEL, engine=engine, threads=1)  # type: ignore[arg-type]
+        assert made.samples == 10
+        assert made.forms[form].outputs["y"].sqnr_db > 15
+
+
+def test_verify_finds_a_quantized_model_equal(result: ptq.Result) -> None:
+    made = ptq.verify(result.model, FEW, threads=1)
+    assert made.intact
+    assert made.samples == 10
+    assert made.equal or made.exact_products is False
+
+
+def test_the_given_model_stays_as_it_is(result: ptq.Result) -> None:
+    before = MODEL.SerializeToString(deterministic=True)
+    ptq.quantize(MODEL, FEW, threads=1)
+    assert MODEL.SerializeToString(deterministic=True) == before
+
+
+def test_progress_is_told_of_every_stage() -> None:
+    told: list[tuple[str, int]] = []
+    steps = []
+
+    def progress(stage: str, total: int) -> Any:
+        told.append((stage, total))
+        return lambda: steps.append(stage)
+
+    ptq.quantize(MODEL, FEW, threads=1, progress=progress)
+    assert told == [("calibrating", 10), ("evaluating", 10)]
+    assert (steps.count("calibrating"), steps.count("evaluating")) == (10, 10)
