@@ -39,7 +39,14 @@ ALLOWED = {
     "onnxruntime": {"ptq.session"},
     "onnx_ir": {"ptq.graph", "ptq.modelfile", "ptq.nodes", "ptq.rewrite"},
     # in the last three: a type of the public functions, and a version
-    "onnx": {"ptq.graph", "ptq.modelfile", "ptq.rewrite", "ptq.models", "ptq.result", "ptq.session"},
+    "onnx": {
+        "ptq.graph",
+        "ptq.modelfile",
+        "ptq.rewrite",
+        "ptq.models",
+        "ptq.result",
+        "ptq.session",
+    },
     "PIL": {"ptq.data"},
     "rich": {"ptq_cli"},
     "typer": {"ptq_cli"},

@@ -192,3 +192,36 @@ def _fuses(graph: Graph) -> bool:
     exposed = graph.copy()
     exposed.expose(["yq"])
     return "yq" not in float_tensors(exposed)
+
+
+def _tied_sum() -> Graph:
+    """An Add whose sums fall on ties: scales are powers of two and the zero point is odd."""
+    return foreign(
+        "xq = QuantizeLinear(x, x_scale, x_zero)\nxd = DequantizeLinear(xq, x_scale, x_zero)\n"
+        "wd = DequantizeLinear(w, w_scale, w_zero)\nr = Add(xd, wd)\n" + OUTPUT,
+        w=weights(1, 3, 8, 8, dtype=np.uint8),
+        x_scale=np.float32(1 / 64),
+        w_scale=np.float32(1 / 64),
+        w_zero=np.uint8(128),
+        y_scale=np.float32(1 / 32),
+        y_zero=np.uint8(101),
+    )
+
+
+def test_without_optimizations_differences_are_explained_and_are_no_failure():
+    found = verify(_tied_sum(), samples(CONV), optimize=False, threads=1)
+    assert found.first is not None
+    assert (found.first.op, found.first.largest) == ("Add", 1)
+    assert found.passed
+    assert "before it rounds" in found.explanations["Add"]
+
+
+def test_with_optimizations_the_same_sums_are_equal_and_nothing_is_to_explain():
+    found = verify(_tied_sum(), samples(CONV), threads=1)
+    assert found.equal
+    assert found.explanations == {}
+
+
+def test_with_optimizations_another_arithmetic_does_not_pass():
+    found = verify(_tied_sum(), samples(CONV), arithmetic="litert", threads=1)
+    assert not found.passed

@@ -39,10 +39,10 @@ NODES = """
     e = Gemm(q, w4, b4)
     y = Softmax(e)
 """
-OPSETS = (13, 17, 21, 24)
+OPSETS = (13, 21, 26)
 
 
-class _Reader(CalibrationDataReader):  # type: ignore[misc]
+class _Reader(CalibrationDataReader):
     def __init__(self, these: list[dict[str, Any]]) -> None:
         self._rest = iter(these)
 
@@ -99,7 +99,7 @@ def test_every_integer_of_quantize_static_is_onnx_runtimes(
     found = verify(graph, samples(feeds(_model(opset), 3, seed=9)), threads=1)
     assert found.equal, found.first
     if activation == "QUInt8":
-        assert {"Conv", "Add", "GlobalAveragePool"} <= {tensor.op for tensor in found.tensors}
+        assert {"Conv", "Add", "MatMul"} <= {tensor.op for tensor in found.tensors}
 
 
 @pytest.mark.parametrize("form", ["QDQ", "QOperator"])
