@@ -9,7 +9,6 @@ result.save("model.int8.onnx")
 from importlib.metadata import version
 
 from ptq.api import (
-    Result,
     calibrate,
     evaluate,
     inspect,
@@ -31,6 +30,7 @@ from ptq.inspection import Inspection
 from ptq.observers.store import Calibration
 from ptq.plan import Plan
 from ptq.report import Report
+from ptq.result import Result
 from ptq.verify import Verification
 
 __version__ = version("onnx-ptq")

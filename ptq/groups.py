@@ -130,8 +130,8 @@ def _add_outputs(groups: Groups, integer: Integer, target: Target, fate: Eligibl
     first = name_of(integer.values(Role.ACTIVATION)[0])
     for value in node.outputs:
         name = groups.add(value)
-        if node.name in fate.fused:
-            # the producer's accumulator is requantized straight to what the activation puts out
+        if node.name in fate.fused or _calibrated_backward(integer, target):
+            # the producer requantizes straight to what the activation puts out
             groups._observed.discard(first)
             groups._observed.add(name)
             groups.join(name, first, node.name)
@@ -143,6 +143,17 @@ def _add_outputs(groups: Groups, integer: Integer, target: Target, fate: Eligibl
             groups._observed.add(name)
             if integer.spec.reciprocal and not target.specified:
                 groups._reciprocal.add(name)
+
+
+def _calibrated_backward(integer: Integer, target: Target) -> bool:
+    """Whether the input takes the output's range: the target says so, and nobody else reads the input."""
+    first = integer.values(Role.ACTIVATION)[0]
+    return (
+        integer.spec.op in target.backward
+        and consumers(first) == [integer.node]
+        and not first.is_graph_output()
+        and not first.is_graph_input()
+    )
 
 
 def _join_inputs(groups: Groups, integer: Integer, target: Target, fate: Eligible) -> None:

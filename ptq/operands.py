@@ -17,10 +17,11 @@ from ptq.eligible import Integer
 from ptq.errors import PlanError
 from ptq.graph import Graph
 from ptq.nodes import Value, attributes, constant, name_of
-from ptq.observers.affine import SCALE_FLOOR, symmetric
+from ptq.observers.affine import SCALE_FLOOR, asymmetric, symmetric
 from ptq.opspec import Role
 from ptq.plan import Plan, Why
-from ptq.types import INT32, QType, QuantParams
+from ptq.targets import Target
+from ptq.types import INT32, QuantParams, Range
 
 Scaled = tuple[QuantParams, Why]
 
@@ -28,14 +29,14 @@ BIAS_BITS = 24  # what float32, in which runtimes rescale, resolves
 
 
 def operands(
-    integer: Integer, activations: list[QuantParams], qtype: QType, *, per_tensor: bool
+    integer: Integer, activations: list[QuantParams], target: Target, *, per_tensor: bool
 ) -> Mapping[int, Scaled]:
     """Parameters of a node's weight and bias, by input position, each with its reason.
 
     Args:
         integer: The node.
         activations: Parameters of its activation inputs, in order.
-        qtype: Integer type of weights.
+        target: What to quantize for.
         per_tensor: One scale for the whole weight.
     """
     by_role = {operand.role: operand for operand in integer.operands}
@@ -43,8 +44,9 @@ def operands(
     solved: dict[int, Scaled] = {}
     second = activations[1] if len(activations) > 1 else None
     if weight is not None:
-        axis = None if per_tensor else _channel_axis(integer, weight.value)
-        params, why = _weight(_array(weight.value), qtype, axis)
+        whole = per_tensor or not target.per_channel
+        axis = None if whole else _channel_axis(integer, weight.value)
+        params, why = _weight(_array(weight.value), target, axis)
         if bias is not None and not _array(weight.value).any():
             params, why = _for_bias_alone(params, activations[0], _array(bias.value))
         elif bias is not None:
@@ -105,11 +107,16 @@ def _channel_axis(integer: Integer, weight: Value) -> int | None:
     return None
 
 
-def _weight(array: NDArray[Any], qtype: QType, axis: int | None) -> Scaled:
+def _weight(array: NDArray[Any], target: Target, axis: int | None) -> Scaled:
     others = None if axis is None else tuple(a for a in range(array.ndim) if a != axis)
+    if target.weight_zero_point:
+        span = Range(
+            np.min(array, axis=others, initial=0.0), np.max(array, axis=others, initial=0.0)
+        )
+        return asymmetric(span, target.weight, axis), Why("observed", "its own extremes")
     threshold = np.abs(array.astype(np.float64)).max(axis=others)
     detail = "largest magnitude" + ("" if axis is None else " a channel")
-    return symmetric(threshold, qtype, axis), Why("observed", detail)
+    return symmetric(threshold, target.weight, axis), Why("observed", detail)
 
 
 def _for_bias_alone(weight: QuantParams, first: QuantParams, bias: NDArray[Any]) -> Scaled:
@@ -121,8 +128,9 @@ def _for_bias_alone(weight: QuantParams, first: QuantParams, bias: NDArray[Any])
 
 
 def _room(weight: NDArray[Any], params: QuantParams) -> int:
-    """The magnitude that a bias may have beside K products of at most 255 · 127 in an int32."""
-    products = weight.size // max(1, params.scale.size) * 255 * 127
+    """The magnitude that a bias may have beside K products in an int32."""
+    largest = int(np.max(params.qtype.hi - params.zero_point))
+    products = weight.size // max(1, params.scale.size) * 255 * largest
     return max(INT32.hi - products, INT32.hi // 2)
 
 

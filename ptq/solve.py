@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ptq.graph import Graph
 from ptq.groups import Group, Groups, scale_groups
 from ptq.nodes import constant, name_of
 from ptq.observers import Observer, TensorStats
-from ptq.observers.affine import asymmetric
+from ptq.observers.affine import asymmetric, symmetric
 from ptq.operands import operands
 from ptq.opspec import Role
 from ptq.plan import Clamp, Plan, Why, operand_key
@@ -155,12 +155,12 @@ def _solve_group(
         params = QuantParams.whole(fixed.scale, fixed.zero_point, qtype)
         reason = Why("fixed", f"LiteRT's specification for {op}")
     else:
-        span = _range(group, groups, stats, observer, qtype)
-        if group.reciprocal:
+        span = _range(group, groups, stats, observer, draft.target)
+        if group.reciprocal and draft.target.symmetric is None:
             params = _reciprocal(span, qtype)
             reason = Why("observed", f"{method}, as 1/n: the kernel takes ⌊1/scale⌋")
         else:
-            params = asymmetric(span, qtype)
+            params = _spread(span, draft.target)
             observed = any(constant(groups.values[name]) is None for name in group.observed)
             reason = Why("observed", method) if observed else Why("constant", "its own extremes")
     for name in group.tensors:
@@ -173,7 +173,7 @@ def _range(
     groups: Groups,
     stats: Mapping[str, TensorStats],
     observer: Observer,
-    qtype: QType,
+    target: Target,
 ) -> Range:
     """The smallest range that contains that of each observed member."""
     span = Range(0.0, 0.0)
@@ -183,8 +183,18 @@ def _range(
             if array is not None:
                 span = span.union(Range(float(array.min()), float(array.max())))
             elif stats[name_of(source)].count:
-                span = span.union(observer(stats[name_of(source)], qtype, symmetric=False))
+                seen = stats[name_of(source)]
+                around_zero = target.symmetric is not None
+                span = span.union(observer(seen, target.activation, symmetric=around_zero))
     return span
+
+
+def _spread(span: Range, target: Target) -> QuantParams:
+    """The parameters that cover the range: with a zero point, or S = threshold / n around 0."""
+    if target.symmetric is None:
+        return asymmetric(span, target.activation)
+    params = symmetric(span, replace(target.activation, hi=target.symmetric))
+    return replace(params, qtype=target.activation)
 
 
 def _reciprocal(seen: Range, qtype: QType) -> QuantParams:
@@ -200,7 +210,7 @@ def _solve_operands(draft: _Draft, integer: Integer) -> None:
     name = integer.node.name
     assert name is not None
     inputs = [draft.tensors[name_of(value)] for value in integer.values(Role.ACTIVATION)]
-    solved = operands(integer, inputs, draft.target.weight, per_tensor=draft.settings.per_tensor)
+    solved = operands(integer, inputs, draft.target, per_tensor=draft.settings.per_tensor)
     for position, (params, why) in solved.items():
         draft.operands[name, position] = params
         draft.why[operand_key(name, position)] = why

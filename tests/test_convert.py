@@ -217,6 +217,25 @@ def test_integer_operators_of_dynamic_quantization_stay():
         assert kept == ["DynamicQuantizeLinear", "MatMulInteger", "Cast", "Mul"]
 
 
+def test_what_has_no_kernel_in_its_types_keeps_its_quantizers():
+    mixed = foreign(
+        INPUT + WD + "r = Conv(xd, wd)" + OUTPUT, w=weights(8, 3, 3, 3), y_zero=np.int8(-20)
+    )
+    unsigned = foreign(
+        INPUT + WD + "r = Conv(xd, wd)" + OUTPUT,
+        x_zero=np.int8(0),
+        y_zero=np.int8(-20),
+        w=weights(8, 3, 3, 3, dtype=np.uint8),
+        w_zero=np.uint8(128),
+    )
+    for graph in (mixed, unsigned):
+        kept = convert(graph, "qoperator")
+        assert "Conv" in map(operator, kept.nodes)
+        feed = samples(CONV)[0].feed
+        expected = Session(graph, threads=1).run(feed)[0]
+        assert np.array_equal(Session(kept, threads=1).run(feed)[0], expected)
+
+
 def test_a_pool_with_its_channels_last_is_refused_by_name():
     graph = foreign(
         "xq = QuantizeLinear(x, x_scale, x_zero)\n"

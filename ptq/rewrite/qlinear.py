@@ -42,7 +42,20 @@ def _write(graph: Graph, unit: Unit, form: QLinear) -> Value | None:
         return _pass(graph, unit)
     if form is TABLE:
         return _clamp(graph, unit)
-    return _linear(graph, unit, form)
+    return _linear(graph, unit, form) if _has_kernel(unit) else None
+
+
+def _has_kernel(unit: Unit) -> bool:
+    """Whether ONNX Runtime has the form in these types: all activations alike, no int8 with unsigned weights."""
+    kinds = {
+        operand.params.qtype.signed
+        for position, operand in enumerate(unit.inputs)
+        if isinstance(operand, Quantized) and unit.spec.role(position) is Role.ACTIVATION
+    }
+    kinds |= {output.params.qtype.signed for output in unit.outputs if output is not None}
+    weight = unit.inputs[1] if unit.spec.role(1) is Role.WEIGHT else None
+    signed_weight = not isinstance(weight, Quantized) or weight.params.qtype.signed
+    return kinds == {False} or (kinds == {True} and signed_weight)
 
 
 def _pass(graph: Graph, unit: Unit) -> Value | None:
