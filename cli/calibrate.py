@@ -28,6 +28,15 @@ def calibrate(
     ] = None,
     samples: o.SampleCount = None,
     skip_bad_samples: o.SkipBad = False,
+    batch: Annotated[
+        int,
+        typer.Option(
+            "--batch",
+            metavar="N",
+            min=1,
+            help="Samples held and counted together; the statistics do not depend on it.",
+        ),
+    ] = 4,
     threads: o.Threads = 0,
     size: o.Size = None,
     resize: o.Resize = None,
@@ -57,7 +66,7 @@ def calibrate(
         calibration = collect(
             model, data, merge or [], preprocess=images, samples=samples,
             shard=inputs.shard(shard), skip_bad_samples=skip_bad_samples,
-            threads=threads, progress=progress,
+            batch=batch, threads=threads, progress=progress,
         )  # fmt: skip
     calibration.save(output)
     tables.calibration(calibration, output)

@@ -23,6 +23,7 @@ def collect(
     samples: int | None,
     shard: tuple[int, int] | None,
     skip_bad_samples: bool,
+    batch: int,
     threads: int,
     progress: Callable[[str, int], Callable[[], None]] | None,
 ) -> Calibration:
@@ -43,7 +44,8 @@ def collect(
     if data is not None:
         observed = api.calibrate(
             model, data, preprocess=preprocess, samples=samples, shard=shard,
-            skip_bad_samples=skip_bad_samples, threads=threads, progress=progress,
+            skip_bad_samples=skip_bad_samples, batch=batch, threads=threads,
+            progress=progress,
         )  # fmt: skip
         parts.append(observed)
     return reduce(Calibration.merge, parts)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from ptq.assess import Quantization, assess
-from ptq.calibrate import Wanted, observe
+from ptq.calibrate import BATCH, Wanted, observe
 from ptq.data import DataSource, Preprocess, Samples
 from ptq.errors import StatsError, UsageError
 from ptq.evaluate import Engine, Evaluation, integer_engine, session_engine
@@ -56,6 +56,7 @@ def calibrate(
     samples: int | None = None,
     shard: tuple[int, int] | None = None,
     skip_bad_samples: bool = False,
+    batch: int = BATCH,
     threads: int = 0,
     progress: Progress | None = None,
 ) -> Calibration:
@@ -68,6 +69,7 @@ def calibrate(
         samples: Use that many, evenly spread.
         shard: (k, n): use every n-th sample from the k-th on; shards merge to the whole.
         skip_bad_samples: Leave unreadable samples out instead of stopping.
+        batch: Samples that are counted together; the statistics do not depend on it.
         threads: Threads for one operator; 0 is one a core.
         progress: Told how far it is.
 
@@ -78,7 +80,7 @@ def calibrate(
     prepared = prepare(require_float(open_model(model)))
     choice = Choice(preprocess, samples, skip_bad_samples, shard)
     opened = choice.open(data, prepared.graph)
-    return _observe(prepared.graph, opened, threads, progress)
+    return _observe(prepared.graph, opened, batch, threads, progress)
 
 
 def inspect(model: Model, *, target: str = "ort", skip: Collection[str] = ()) -> Inspection:
@@ -152,7 +154,7 @@ def quantize(
     if stats is not None:
         calibration = _known(stats, prepared.graph.digest())
     elif divided.calibration is not None:
-        calibration = _observe(prepared.graph, divided.calibration, threads, progress)
+        calibration = _observe(prepared.graph, divided.calibration, BATCH, threads, progress)
     else:
         calibration = Calibration(prepared.graph.digest(), 0, {})
     if plan is None:
@@ -257,10 +259,10 @@ def _known(stats: Calibration | str | os.PathLike[str], digest: str) -> Calibrat
 
 
 def _observe(
-    graph: Graph, samples: Samples, threads: int, progress: Progress | None
+    graph: Graph, samples: Samples, batch: int, threads: int, progress: Progress | None
 ) -> Calibration:
     counted = told(samples, "calibrating", progress)
-    return observe(graph, counted, wanted(graph), threads=threads)
+    return observe(graph, counted, wanted(graph), batch=batch, threads=threads)
 
 
 def wanted(graph: Graph) -> Wanted:

@@ -1,7 +1,7 @@
 """Runs the float model on calibration samples and counts what every tensor holds.
 
 The model runs one sample at a time: ONNX Runtime's floats may depend on a sample's neighbours in a batch, the
-counts must not. While it runs a sample, the tensors of the one before are being counted.
+counts must not.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ptq.data import Sample
@@ -22,6 +24,7 @@ from ptq.observers.store import Calibration
 from ptq.session import Session
 
 COUNTERS = 2  # counting one tensor is a single thread's work; two keep up with the model
+BATCH = 4  # a count costs Python as much for four samples as for one, and memory for four
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,12 @@ class Wanted:
 
 
 def observe(
-    graph: Graph, samples: Iterable[Sample], wanted: Wanted, *, threads: int = 0
+    graph: Graph,
+    samples: Iterable[Sample],
+    wanted: Wanted,
+    *,
+    batch: int = BATCH,
+    threads: int = 0,
 ) -> Calibration:
     """Observe tensors over all samples.
 
@@ -51,12 +59,13 @@ def observe(
         graph: A prepared graph.
         samples: What to run it on.
         wanted: What to observe.
+        batch: How many samples are held in memory and counted together; the statistics do not depend on it.
         threads: Threads for one operator; 0 is one a core.
 
     Raises:
         DataError: There is no sample, or the model fails on one; the text names it.
     """
-    counted = count_values(exposing(graph, wanted, threads=threads), samples, wanted)
+    counted = count_values(exposing(graph, wanted, threads=threads), samples, wanted, batch)
     return Calibration(graph.digest(), counted.samples, counted.tensors, counted.channels)
 
 
@@ -75,40 +84,56 @@ class Counted:
     channels: dict[str, ChannelSums]
     samples: int = 0
 
-    def add(self, name: str, array: NDArray[Any]) -> None:
-        """Take in one sample's tensor; different tensors may come from different threads."""
+    def add(self, name: str, arrays: Sequence[NDArray[Any]]) -> None:
+        """Take in one tensor of several samples; different tensors may come from different threads."""
         if name in self.tensors:
-            self.tensors[name].update(array)
+            self.tensors[name].update(np.concatenate([array.reshape(-1) for array in arrays]))
         if name in self.channels:
-            self.channels[name].update(array)
+            for array in arrays:
+                self.channels[name].update(array)
 
 
-def count_values(session: Session, samples: Iterable[Sample], wanted: Wanted) -> Counted:
-    """Run the model over the samples and count.
+def count_values(
+    session: Session, samples: Iterable[Sample], wanted: Wanted, batch: int = BATCH
+) -> Counted:
+    """Run the model over the samples, one at a time, and count.
 
     Raises:
         DataError: There is no sample, or the model fails on one; the text names it.
     """
-    fed = set(session.inputs)
-    computed = [name for name in wanted.names if name not in fed]
     counted = Counted(
         {name: TensorStats() for name in wanted.tensors},
         {name: ChannelSums(axis) for name, axis in wanted.channels.items()},
     )
+    remaining = iter(samples)
     with ThreadPoolExecutor(COUNTERS) as pool:
-        for sample in samples:
-            try:
-                results = session.run(sample.feed, computed) if computed else []
-            except DataError as error:
-                raise DataError(f"{sample.name}: {error}") from error
-            arrays = dict(zip(computed, results, strict=True))
-            arrays.update((name, sample.feed[name]) for name in wanted.names if name in fed)
-            largest_first = sorted(arrays, key=lambda name: (-arrays[name].size, name))
+        while group := list(islice(remaining, max(1, batch))):
+            held = _run(session, group, wanted.names)
+            largest_first = sorted(held, key=lambda name: (-held[name][0].size, name))
             # popped, so that each tensor is freed as soon as it is counted
-            work = [pool.submit(counted.add, name, arrays.pop(name)) for name in largest_first]
+            work = [pool.submit(counted.add, name, held.pop(name)) for name in largest_first]
             for future in work:
                 future.result()
-            counted.samples += 1
+            counted.samples += len(group)
     if not counted.samples:
         raise DataError("there is no calibration sample; give at least one")
     return counted
+
+
+def _run(
+    session: Session, group: Sequence[Sample], names: Sequence[str]
+) -> dict[str, list[NDArray[Any]]]:
+    """The tensors of each sample, by name."""
+    fed = set(session.inputs)
+    computed = [name for name in names if name not in fed]
+    held: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
+    for sample in group:
+        try:
+            results = session.run(sample.feed, computed) if computed else []
+        except DataError as error:
+            raise DataError(f"{sample.name}: {error}") from error
+        for name, array in zip(computed, results, strict=True):
+            held[name].append(array)
+        for name in fed.intersection(names):
+            held[name].append(sample.feed[name])
+    return held
