@@ -131,7 +131,7 @@ def channel_axis(node: Node, rank: int) -> int | None:
 
 
 def unit(node: Node) -> Unit | None:
-    """The node as an operator on integers; None where one of its tensors is real."""
+    """The node as an operator on integers; None where a tensor is real, or no kernel expresses it."""
     spec = OPS.get(operator(node))
     if spec is None:
         return None
@@ -155,4 +155,33 @@ def unit(node: Node) -> Unit | None:
         if quantized is None or quantized.params.qtype.bits != 8:
             return None
         outputs.append(quantized)
-    return Unit(node, spec, tuple(inputs), tuple(outputs))
+    found = Unit(node, spec, tuple(inputs), tuple(outputs))
+    return None if obstacle(found) else found
+
+
+def obstacle(unit: Unit) -> str:
+    """What of an operator between quantizers no integer kernel expresses; nothing where one does."""
+    node, spec = unit.node, unit.spec
+    for position, operand in enumerate(unit.inputs):
+        if not isinstance(operand, Quantized):
+            continue
+        role, array, axis = spec.role(position), constant(operand.integers), operand.params.axis
+        what = f"{role.value} {operand.integers.name}"
+        if role is Role.ACTIVATION and axis is not None:
+            return f"{what} has a scale a channel"
+        if role is Role.WEIGHT and array is None and not (spec.two_activations and axis is None):
+            return f"{what} is not constant"
+        if role is Role.WEIGHT and array is not None and axis is not None:
+            if axis != channel_axis(node, array.ndim):
+                return f"{what} has its scales along axis {axis}, not along the output channels"
+        if role is Role.BIAS and array is None:
+            return f"{what} is not constant"
+        if role is Role.BIAS and spec.op == "Gemm" and array is not None:
+            if attributes(node).get("beta", 1.0) != 1.0:
+                return f"beta scales {what}"
+            if array.size != 1 and array.size != array.shape[-1]:
+                return f"{what} is not one value a column"
+    for output in unit.outputs:
+        if output is not None and output.params.axis is not None:
+            return f"output {output.integers.name} has a scale a channel"
+    return ""
