@@ -23,8 +23,10 @@ from ptq.observers.stats import TensorStats
 from ptq.observers.store import Calibration
 from ptq.session import Session
 
-COUNTERS = 2  # counting one tensor is a single thread's work; two keep up with the model
-BATCH = 4  # a count costs Python as much for four samples as for one, and memory for four
+COUNTERS = (
+    2  # counting one tensor is a single thread's work; more would wait for each other's Python
+)
+BATCH = 4  # counting costs Python as much for four samples as for one, and memory for four
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def exposing(graph: Graph, wanted: Wanted, *, threads: int = 0) -> Session:
     """The float model, loaded, with the tensors among its outputs."""
     exposed = graph.copy()
     exposed.expose(wanted.names)
-    return Session(exposed, threads=threads, arena=False)
+    return Session(exposed, threads=threads, arena=False, spin=False)
 
 
 @dataclass
@@ -84,13 +86,19 @@ class Counted:
     channels: dict[str, ChannelSums]
     samples: int = 0
 
-    def add(self, name: str, arrays: Sequence[NDArray[Any]]) -> None:
-        """Take in one tensor of several samples; different tensors may come from different threads."""
+    def add(self, name: str, arrays: NDArray[Any] | Sequence[NDArray[Any]]) -> None:
+        """Take in one tensor of several samples; different tensors may come from different threads.
+
+        Args:
+            name: The tensor.
+            arrays: One array a sample; stacked in one array, they are counted at one go.
+        """
         if name in self.tensors:
-            self.tensors[name].update(np.concatenate([array.reshape(-1) for array in arrays]))
+            for part in [arrays] if isinstance(arrays, np.ndarray) else arrays:
+                self.tensors[name].update(part)
         if name in self.channels:
-            for array in arrays:
-                self.channels[name].update(array)
+            for stack in [arrays] if isinstance(arrays, np.ndarray) else [a[None] for a in arrays]:
+                self.channels[name].update_each(stack)
 
 
 def count_values(
@@ -105,14 +113,12 @@ def count_values(
         {name: TensorStats() for name in wanted.tensors},
         {name: ChannelSums(axis) for name, axis in wanted.channels.items()},
     )
-    remaining = iter(samples)
+    remaining, memory = iter(samples), _Memory(session, wanted.names, max(1, batch))
     with ThreadPoolExecutor(COUNTERS) as pool:
-        while group := list(islice(remaining, max(1, batch))):
-            held = _run(session, group, wanted.names)
+        while group := list(islice(remaining, memory.batch)):
+            held = memory.run(group)
             largest_first = sorted(held, key=lambda name: (-held[name][0].size, name))
-            # popped, so that each tensor is freed as soon as it is counted
-            work = [pool.submit(counted.add, name, held.pop(name)) for name in largest_first]
-            for future in work:
+            for future in [pool.submit(counted.add, name, held[name]) for name in largest_first]:
                 future.result()
             counted.samples += len(group)
     if not counted.samples:
@@ -120,20 +126,54 @@ def count_values(
     return counted
 
 
-def _run(
-    session: Session, group: Sequence[Sample], names: Sequence[str]
-) -> dict[str, list[NDArray[Any]]]:
-    """The tensors of each sample, by name."""
-    fed = set(session.inputs)
-    computed = [name for name in names if name not in fed]
-    held: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
-    for sample in group:
+class _Memory:
+    """Where the tensors of a batch of samples lie: batch after batch the same place, stacked."""
+
+    def __init__(self, session: Session, names: Sequence[str], batch: int) -> None:
+        self.batch = batch
+        self._session = session
+        self._fed = [name for name in names if name in session.inputs]
+        self._computed = [name for name in names if name not in session.inputs]
+        self._shapes: list[tuple[int, ...]] = []
+        self._stacks: dict[str, NDArray[Any]] = {}
+
+    def run(self, group: Sequence[Sample]) -> dict[str, NDArray[Any] | list[NDArray[Any]]]:
+        """Run the model on each sample; by name the samples' tensors, until the next call.
+
+        Raises:
+            DataError: The model fails on a sample; the text names it.
+        """
+        fed = {name: [sample.feed[name] for sample in group] for name in self._fed}
+        if not self._computed:
+            return {**fed}
+        if all(_shapes(sample) == _shapes(group[0]) for sample in group):
+            stacked = self._stacked(group)
+            if stacked is not None:
+                return {**fed, **stacked}
+        results = [self._apart(sample) for sample in group]
+        return {**fed, **{name: [r[name] for r in results] for name in self._computed}}
+
+    def _stacked(self, group: Sequence[Sample]) -> dict[str, NDArray[Any]] | None:
+        """The tensors written into the stacks; None where their shapes depend on values."""
+        if _shapes(group[0]) != self._shapes:
+            first = self._apart(group[0])
+            self._stacks = {n: np.empty((self.batch, *a.shape), a.dtype) for n, a in first.items()}
+            self._shapes = _shapes(group[0])
+        for place, sample in enumerate(group):
+            try:
+                into = {name: stack[place] for name, stack in self._stacks.items()}
+                self._session.run_into(sample.feed, into)
+            except DataError:
+                return None
+        return {name: stack[: len(group)] for name, stack in self._stacks.items()}
+
+    def _apart(self, sample: Sample) -> dict[str, NDArray[Any]]:
         try:
-            results = session.run(sample.feed, computed) if computed else []
+            results = self._session.run(sample.feed, self._computed)
         except DataError as error:
             raise DataError(f"{sample.name}: {error}") from error
-        for name, array in zip(computed, results, strict=True):
-            held[name].append(array)
-        for name in fed.intersection(names):
-            held[name].append(sample.feed[name])
-    return held
+        return dict(zip(self._computed, results, strict=True))
+
+
+def _shapes(sample: Sample) -> list[tuple[int, ...]]:
+    return [array.shape for array in sample.feed.values()]

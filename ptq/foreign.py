@@ -16,7 +16,7 @@ from ptq.ops import OPS
 from ptq.opspec import Output, Role
 from ptq.program import read_program
 from ptq.rewrite.adopt import adopt
-from ptq.units import dequantized, requantized
+from ptq.units import between_quantizers, dequantized, obstacle, requantized
 
 QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
 
@@ -85,6 +85,9 @@ def why_float(node: Node, runs: Callable[[str], bool]) -> str:
         reasons += [_why_no_output(value) for value in node.outputs]
     # last: a bias becomes integers with all else, so that it is never the first cause
     reasons += [_why_no_operand(role, value) for role, value in operands if role is Role.BIAS]
+    found = between_quantizers(node)
+    if found is not None:
+        reasons.append(obstacle(found))
     return next(
         (reason for reason in reasons if reason),
         "its attributes or constants have no integer form in this arithmetic",
@@ -100,8 +103,6 @@ def _why_no_operand(role: Role, value: Value) -> str:
         return f"{what} {_why_real(value)}"
     if found.params.qtype.bits != (32 if role is Role.BIAS else 8):
         return f"{what} is {found.params.qtype.name}"
-    if role is Role.ACTIVATION and found.params.axis is not None:
-        return f"{what} has a scale a channel"
     return ""
 
 
@@ -119,7 +120,7 @@ def _why_no_output(value: Value) -> str:
     if found is not None:
         if found.params.qtype.bits != 8:
             return f"{what} is {found.params.qtype.name}"
-        return f"{what} has a scale a channel" if found.params.axis is not None else ""
+        return ""
     if value.is_graph_output():
         return f"{what} is an output of the model in float"
     readers = consumers(value)

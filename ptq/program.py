@@ -16,10 +16,19 @@ from numpy.typing import NDArray
 from ptq.graph import Graph
 from ptq.islands import Island, islands
 from ptq.nodes import Node, Value, attributes, constant, name_of, operator
-from ptq.ops import MOVED_TO_INPUTS, OPS, QLINEAR_FORMS
+from ptq.ops import OPS, QLINEAR_FORMS
 from ptq.opspec import PASSES, OpSpec, Output, Role
 from ptq.types import QuantParams
-from ptq.units import Quantized, Unit, channel_axis, dequantized, params_of, unit
+from ptq.units import (
+    Quantized,
+    Unit,
+    all_attributes,
+    channel_axis,
+    dequantized,
+    of_its_own,
+    params_of,
+    unit,
+)
 
 QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
 
@@ -187,7 +196,7 @@ class _Reader:
             if output is not None:
                 self._tensor(output)
             outputs.append(name_of(output.integers if output else value))
-        attrs = _attrs(found.node)
+        attrs = all_attributes(found.node)
         assert found.node.name
         self.steps.append(Step(found.node.name, found.spec.op, attrs, tuple(names), tuple(outputs)))
 
@@ -199,7 +208,7 @@ class _Reader:
         meaning = self.params[name_of(first)]
         if not (spec.qlinear is PASSES or spec.activation):
             return False
-        attrs = _attrs(node)
+        attrs = all_attributes(node)
         for key in ("min", "max", "value"):
             if key in attrs:
                 attrs[key] = meaning.dequantize(np.asarray(attrs[key]))
@@ -217,6 +226,8 @@ class _Reader:
 
     def _qlinear(self, node: Node, spec: OpSpec) -> bool:
         assert spec.qlinear is not None and node.name
+        if of_its_own(node):
+            return False
         inputs: dict[int, str | None] = {}
         values = [*node.inputs]
         position = 0
@@ -238,7 +249,7 @@ class _Reader:
                 triple = values[position : position + 3]
                 inputs[int(token)] = self._triple(triple, spec, int(token), node)
                 position += 3
-        attrs = _attrs(node)
+        attrs = all_attributes(node)
         for extra in spec.qlinear.attrs or {}:
             attrs.pop(extra, None)
         names = tuple(inputs.get(i) for i in range(max(inputs) + 1))
@@ -274,17 +285,6 @@ class _Reader:
     def _step(self, node: Node, op: str, inputs: tuple[str, ...], output: str) -> None:
         assert node.name
         self.steps.append(Step(node.name, op, {}, inputs, (output,)))
-
-
-def _attrs(node: Node) -> dict[str, Any]:
-    """Attributes, and those constant inputs that older opsets had as attributes."""
-    attrs = attributes(node)
-    for position, name in MOVED_TO_INPUTS.get(node.op_type, {}).items():
-        value = node.inputs[position] if position < len(node.inputs) else None
-        array = constant(value)
-        if array is not None:
-            attrs[name] = array
-    return attrs
 
 
 def _one_byte(params: QuantParams) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.nodes import Node, Value, attributes, constant, consumers, dtype_of, operator, shape_of
-from ptq.ops import OPS
+from ptq.ops import MOVED_TO_INPUTS, OPS
 from ptq.opspec import OpSpec, Output, Role
 from ptq.types import QType, QuantParams
 
@@ -130,8 +130,46 @@ def channel_axis(node: Node, rank: int) -> int | None:
     return rank - 1 if op in ("MatMul", "QLinearMatMul") else None
 
 
+def softmax_axis(node: Node) -> int | None:
+    """The axis that a Softmax or QLinearSoftmax runs along; None for several, as was its rule before opset 13."""
+    attrs = attributes(node)
+    imported = node.graph.opset_imports.get("") if node.graph is not None else None
+    old = int(attrs.get("opset", imported or 13)) < 13
+    axis = int(attrs.get("axis", 1 if old and operator(node) == "Softmax" else -1))
+    source = node.inputs[0]
+    shape = shape_of(source) if source is not None else None
+    last = axis == -1 or (shape is not None and axis == len(shape) - 1)
+    return axis if not old else -1 if last else None
+
+
+def of_its_own(node: Node) -> bool:
+    """Whether a QLinear operator has a layout or a rule that ONNX's operator has not; it is left to its runtime."""
+    if attributes(node).get("channels_last", 0):
+        return True
+    return node.op_type == "QLinearSoftmax" and softmax_axis(node) is None
+
+
+def all_attributes(node: Node) -> dict[str, Any]:
+    """Attributes, and those constant inputs that older opsets had as attributes."""
+    attrs = attributes(node)
+    if node.op_type in ("Softmax", "QLinearSoftmax"):
+        attrs["axis"] = softmax_axis(node)
+    for position, name in MOVED_TO_INPUTS.get(node.op_type, {}).items():
+        value = node.inputs[position] if position < len(node.inputs) else None
+        array = constant(value)
+        if array is not None:
+            attrs[name] = array
+    return attrs
+
+
 def unit(node: Node) -> Unit | None:
     """The node as an operator on integers; None where a tensor is real, or no kernel expresses it."""
+    found = between_quantizers(node)
+    return None if found is None or obstacle(found) else found
+
+
+def between_quantizers(node: Node) -> Unit | None:
+    """The node with the integers on all its sides; None where a tensor is real or of another width."""
     spec = OPS.get(operator(node))
     if spec is None:
         return None
@@ -155,13 +193,14 @@ def unit(node: Node) -> Unit | None:
         if quantized is None or quantized.params.qtype.bits != 8:
             return None
         outputs.append(quantized)
-    found = Unit(node, spec, tuple(inputs), tuple(outputs))
-    return None if obstacle(found) else found
+    return Unit(node, spec, tuple(inputs), tuple(outputs))
 
 
 def obstacle(unit: Unit) -> str:
     """What of an operator between quantizers no integer kernel expresses; nothing where one does."""
     node, spec = unit.node, unit.spec
+    if spec.op == "Softmax" and softmax_axis(node) is None:
+        return "it runs over several axes, as Softmax did before opset 13"
     for position, operand in enumerate(unit.inputs):
         if not isinstance(operand, Quantized):
             continue
@@ -171,9 +210,9 @@ def obstacle(unit: Unit) -> str:
             return f"{what} has a scale a channel"
         if role is Role.WEIGHT and array is None and not (spec.two_activations and axis is None):
             return f"{what} is not constant"
-        if role is Role.WEIGHT and array is not None and axis is not None:
-            if axis != channel_axis(node, array.ndim):
-                return f"{what} has its scales along axis {axis}, not along the output channels"
+        across = array is not None and axis not in (None, channel_axis(node, array.ndim))
+        if role is Role.WEIGHT and across:
+            return f"{what} has its scales along axis {axis}, not along the output channels"
         if role is Role.BIAS and array is None:
             return f"{what} is not constant"
         if role is Role.BIAS and spec.op == "Gemm" and array is not None:

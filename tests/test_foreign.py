@@ -136,6 +136,33 @@ BEYOND = {
         {"w": reals(16, 8)},
         "must stay float: weight w is a float constant",
     ),
+    "a weight that is computed": (
+        "t = Transpose(xd)\ntq = QuantizeLinear(t, y_scale, y_zero)\n"
+        "td = DequantizeLinear(tq, y_scale, y_zero)\nm = Gemm(td, xd)\n"
+        "mq = QuantizeLinear(m, y_scale, y_zero)\nmd = DequantizeLinear(mq, y_scale, y_zero)\n"
+        "r = MatMul(md, md)",
+        {},
+        "must stay float: weight xq is not constant",
+    ),
+    "a C that beta scales": (
+        W_CONV + "bd = DequantizeLinear(b, b_scale)\nr = Gemm<beta = 0.5>(xd, wd, bd)",
+        GEMM_W | {"b": np.arange(8, dtype=np.int32), "b_scale": np.float32(0.0003)},
+        "must stay float: beta scales bias b",
+    ),
+    "a C that is a matrix": (
+        W_CONV + "bd = DequantizeLinear(b, b_scale)\nr = Gemm(xd, wd, bd)",
+        GEMM_W | {"b": np.ones((5, 8), np.int32), "b_scale": np.float32(0.0003)},
+        "must stay float: bias b is not one value a column",
+    ),
+    "weight scales along the rows": (
+        "wd = DequantizeLinear<axis = 0>(w, w_scale, w_zero)\nr = Gemm(xd, wd)",
+        GEMM_W
+        | {
+            "w_scale": np.linspace(0.01, 0.02, 16, dtype=np.float32),
+            "w_zero": np.zeros(16, np.int8),
+        },
+        "must stay float: weight w has its scales along axis 0, not along the output channels",
+    ),
     "two readers of a result": (
         W_CONV + "m = MatMul(xd, wd)\nn = Erf(m)\nmq = QuantizeLinear(m, y_scale, y_zero)\n"
         "md = DequantizeLinear(mq, y_scale, y_zero)\nr = Add(n, md)",
@@ -151,7 +178,7 @@ def test_what_is_beyond_eight_bits_is_named_node_by_node(name):
     if "xs" in nodes:
         nodes = "xs = QuantizeLinear(xd, y_scale, z16)\n" + nodes
     graph = foreign(INPUT + nodes + OUTPUT, ROWS, opset=21, **constants)
-    product = next(fate for fate in fates(graph) if fate.op == "MatMul")
+    product = next(fate for fate in fates(graph) if fate.op in ("MatMul", "Gemm"))
     assert (product.runs, product.why) == ("float", reason)
 
 
@@ -225,3 +252,42 @@ def test_with_optimizations_the_same_sums_are_equal_and_nothing_is_to_explain():
 def test_with_optimizations_another_arithmetic_does_not_pass():
     found = verify(_tied_sum(), samples(CONV), arithmetic="litert", threads=1)
     assert not found.passed
+
+
+OLD_SOFTMAX = {"y_scale": np.float32(1 / 256), "y_zero": np.uint8(0)}
+
+
+@pytest.mark.parametrize(
+    ("attribute", "opset", "integer"),
+    [
+        ("", 11, False),
+        ("<axis = 1>", 11, False),
+        ("<axis = 3>", 11, True),
+        ("<axis = 1>", 13, True),
+    ],
+)
+def test_softmax_over_several_axes_is_left_to_onnx_runtime(attribute, opset, integer):
+    graph = foreign(INPUT + f"r = Softmax{attribute}(xd)" + OUTPUT, opset=opset, **OLD_SOFTMAX)
+    found = verify(graph, samples(CONV), threads=1)
+    assert found.equal
+    assert ("Softmax" in {tensor.op for tensor in found.tensors}) == integer
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "QLinearGlobalAveragePool<channels_last = 1>",
+        "QLinearAveragePool<channels_last = 1, kernel_shape = [2, 2]>",
+        "QLinearSoftmax<axis = 1, opset = 11>",
+    ],
+)
+def test_integer_operators_of_another_layout_or_rule_are_left_to_onnx_runtime(node):
+    graph = foreign(
+        "xq = QuantizeLinear(x, x_scale, x_zero)\n"
+        f"yq = com.microsoft.{node}(xq, x_scale, x_zero, y_scale, y_zero)\n"
+        "y = DequantizeLinear(yq, y_scale, y_zero)",
+        **OLD_SOFTMAX,
+    )
+    found = verify(graph, samples(CONV), threads=1)
+    assert found.equal
+    assert {tensor.op for tensor in found.tensors} == {"QuantizeLinear"}

@@ -12,7 +12,7 @@ import numpy as np
 from ptq.graph import Graph
 from ptq.nodes import Value, attributes, constant, operator
 from ptq.opspec import PASSES, TABLE, QLinear, Role
-from ptq.units import Quantized, Unit, unit
+from ptq.units import Quantized, Unit, softmax_axis, unit
 
 
 def to_qlinear(qdq: Graph) -> Graph:
@@ -141,7 +141,7 @@ def _linear(graph: Graph, unit: Unit, form: QLinear) -> Value:
     if unit.spec.op == "Gemm":
         attrs.pop("beta", None)  # QGemm adds its integer C as it is
     if unit.spec.op == "Softmax":
-        attrs["opset"] = graph.opset
+        attrs["opset"], attrs["axis"] = graph.opset, softmax_axis(unit.node)
     return graph.insert(
         form.op,
         inputs,

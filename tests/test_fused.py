@@ -1,0 +1,46 @@
+"""Which tensors ONNX Runtime quantizes from float: its profile of one-layer models is known by construction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from foreign_models import INPUT, OUTPUT, foreign, weights
+
+from ptq.errors import ModelError
+from ptq.fused import float_tensors
+from ptq.graph import Graph
+
+WD = "wd = DequantizeLinear(w, w_scale, w_zero)\n"
+SIGNED = {"x_zero": np.int8(-8), "y_zero": np.int8(-20)}
+
+
+def _exposed(graph: Graph) -> Graph:
+    graph.expose(["xq", "yq"])
+    return graph
+
+
+def test_a_fused_conv_is_not_among_them():
+    graph = foreign(INPUT + WD + "r = Conv(xd, wd)" + OUTPUT, w=weights(8, 3, 3, 3))
+    assert float_tensors(_exposed(graph)) == frozenset()
+
+
+def test_an_operator_without_a_kernel_is():
+    graph = foreign(INPUT + "r = HardSigmoid(xd)" + OUTPUT)
+    assert float_tensors(_exposed(graph)) == {"yq"}
+
+
+def test_an_int8_conv_between_tensors_that_are_also_outputs_is():
+    graph = foreign(INPUT + WD + "r = Conv(xd, wd)" + OUTPUT, w=weights(8, 3, 3, 3), **SIGNED)
+    assert float_tensors(_exposed(graph)) == {"yq"}
+
+
+def test_a_change_of_scale_is_not():
+    assert float_tensors(_exposed(foreign(INPUT + "r = Identity(xd)" + OUTPUT))) == frozenset()
+
+
+def test_a_model_that_onnx_runtime_does_not_take_is_an_error():
+    proto = foreign(INPUT + "r = Relu(xd)" + OUTPUT).to_proto()
+    proto.graph.node[2].domain = "com.example"
+    proto.opset_import.add(domain="com.example", version=1)
+    with pytest.raises(ModelError, match="cannot load"):
+        float_tensors(Graph.from_proto(proto))
