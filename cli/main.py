@@ -13,6 +13,7 @@ import typer
 from . import options as o
 from .calibrate import calibrate
 from .edge import prepare_process, run
+from .foreign import convert, lint
 from .measure import evaluate, verify
 from .quantize import quantize
 
@@ -87,4 +88,6 @@ app.command(epilog=o.PREPROCESSING)(calibrate)
 app.command()(inspect)
 app.command(epilog=o.PREPROCESSING)(evaluate)
 app.command(epilog=o.PREPROCESSING)(verify)
+app.command()(convert)
+app.command()(lint)
 app.command()(ops)

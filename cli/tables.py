@@ -15,6 +15,7 @@ from .screen import counted, decibels, heading, indented, percent, show, table, 
 if TYPE_CHECKING:
     from ptq.evaluate import Evaluation
     from ptq.inspection import Inspection
+    from ptq.lint_rules import Finding
     from ptq.observers.store import Calibration
     from ptq.report import NodeRow
     from ptq.verify import TensorDifference, Verification
@@ -196,5 +197,21 @@ def operators(rows: Sequence[OpRow]) -> None:
             f"{', '.join(row.inputs)} → {grouped(row.outputs)}\n"
             f"ONNX Runtime: {row.onnxruntime} · LiteRT: {row.litert or '–'}\n"
             f"{grouped(row.runs)}",
+        )
+    show(made)
+
+
+def findings(found: Sequence[Finding], model: Path) -> None:
+    """Print where a model departs from the specification."""
+    errors = sum(finding.severity == "error" for finding in found)
+    notes = len(found) - errors
+    show(heading(f"{model}: {counted(errors, 'error')}, {counted(notes, 'note')}"))
+    if not found:
+        return
+    made = table("rule", "finding", left=["rule", "finding"])
+    for finding in found:
+        made.add_row(
+            f"{finding.severity}\n{finding.rule}",
+            f"{finding.node}, {finding.tensor}: {finding.text}\n({finding.clause})",
         )
     show(made)

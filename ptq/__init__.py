@@ -10,8 +10,10 @@ from importlib.metadata import version
 
 from ptq.api import (
     calibrate,
+    convert,
     evaluate,
     inspect,
+    lint,
     quantize,
     verify,
 )
@@ -27,6 +29,7 @@ from ptq.errors import (
 )
 from ptq.evaluate import Evaluation
 from ptq.inspection import Inspection
+from ptq.lint_rules import Finding
 from ptq.observers.store import Calibration
 from ptq.plan import Plan
 from ptq.report import Report
@@ -39,6 +42,7 @@ __all__ = [
     "Calibration",
     "DataError",
     "Evaluation",
+    "Finding",
     "Inspection",
     "ModelError",
     "Plan",
@@ -55,8 +59,10 @@ __all__ = [
     "Verification",
     "__version__",
     "calibrate",
+    "convert",
     "evaluate",
     "inspect",
+    "lint",
     "open_samples",
     "quantize",
     "verify",

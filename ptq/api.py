@@ -15,6 +15,7 @@ from typing import Literal
 
 from ptq.assess import Quantization, assess
 from ptq.calibrate import BATCH, Wanted, observe
+from ptq.convert import convert as converted
 from ptq.data import DataSource, Preprocess, Samples
 from ptq.errors import StatsError, UsageError
 from ptq.evaluate import Engine, Evaluation, integer_engine, session_engine
@@ -23,6 +24,8 @@ from ptq.execute import Executor
 from ptq.feeding import Choice, Progress, parts, takes_any_batch, told
 from ptq.graph import Graph
 from ptq.inspection import Inspection, inspection
+from ptq.lint import lint as findings
+from ptq.lint_rules import Finding
 from ptq.models import Model, called, open_model, require_float
 from ptq.nodes import name_of
 from ptq.observers import observer_named
@@ -247,6 +250,26 @@ def verify(
     return compare_integers(
         graph, told(opened, "verifying", progress), arithmetic=arithmetic, threads=threads
     )
+
+
+def convert(model: Model, form: Form) -> Graph:
+    """A quantized model in the other form, with the same integer function.
+
+    Raises:
+        ModelError: The model cannot be read.
+        UnsupportedError: An operator of it has no such form.
+    """
+    return converted(open_model(model), form)
+
+
+def lint(model: Model, *, target: str = "litert") -> tuple[Finding, ...]:
+    """Where a quantized model departs from a target's specification.
+
+    Raises:
+        ModelError: The model cannot be read.
+        UsageError: The target is unknown, or has no specification.
+    """
+    return findings(open_model(model), target)
 
 
 def _known(stats: Calibration | str | os.PathLike[str], digest: str) -> Calibration:

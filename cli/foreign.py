@@ -1,0 +1,53 @@
+"""``ptq convert`` and ``ptq lint``: what is done with anyone's quantized model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from . import options as o
+
+
+def convert(
+    quantized: o.Quantized,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="PATH", help="The converted model.")
+    ],
+    form: Annotated[
+        Literal["qdq", "qoperator"], typer.Option("--format", help="The form to convert to.")
+    ],
+) -> None:
+    """Turn a QDQ model into QOperator form, or back.
+
+    The integer function stays the same. What has no form of the other kind stays as it is.
+    """
+    from ptq import api, files
+
+    from . import outputs
+
+    outputs.check_outputs([quantized], [output])
+    files.write(output, api.convert(quantized, form).to_bytes())
+    typer.echo(f"Written: {output}")
+
+
+def lint(
+    quantized: o.Quantized,
+    target: o.Target = "litert",
+    json: o.Json = None,
+) -> None:
+    """Check a quantized model, whoever made it, against LiteRT's 8-bit specification.
+
+    The exit code is 1 where the specification is broken; notes say where it has nothing to say.
+    """
+    from ptq import api
+
+    from . import outputs, tables
+
+    outputs.check_outputs([quantized], [], json)
+    findings = api.lint(quantized, target=target)
+    if not outputs.write_json(outputs.document(findings), json):
+        tables.findings(findings, quantized)
+    if any(finding.severity == "error" for finding in findings):
+        raise typer.Exit(1)

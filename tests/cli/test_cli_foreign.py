@@ -1,0 +1,72 @@
+"""Oracle: the integers of both forms in ONNX Runtime, and the specification's own rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from ptq_cli.main import app
+from typer.testing import CliRunner
+
+import ptq
+from ptq.graph import Graph
+from ptq.session import Session
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = ROOT / "sample_data"
+
+
+@pytest.fixture(scope="module")
+def quantized(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("quantized")
+    images = SAMPLE / "images" / "calibration"
+    paths = {}
+    for target in ("ort", "litert"):
+        result = ptq.quantize(SAMPLE / "fashion_mobilenet.onnx", images, target=target, samples=16)
+        paths[target] = folder / f"{target}.onnx"
+        result.save(paths[target])
+    return paths
+
+
+def test_convert_writes_the_other_form_with_the_same_outputs(
+    quantized: dict[str, Path], tmp_path: Path
+) -> None:
+    there, back = tmp_path / "qoperator.onnx", tmp_path / "qdq.onnx"
+    for source, target, form in (
+        (quantized["ort"], there, "qoperator"),
+        (there, back, "qdq"),
+    ):
+        arguments = ["convert", str(source), "-o", str(target), "--format", form]
+        assert CliRunner().invoke(app, arguments).exit_code == 0
+    operators = {node.op_type for node in onnx.load(there).graph.node}
+    assert "QLinearConv" in operators
+    assert "Conv" not in operators
+    x = np.random.default_rng(0).normal(size=(4, 1, 28, 28)).astype(np.float32)
+    outputs = [
+        Session(Graph.load(path)).run({"input": x})[0] for path in (quantized["ort"], there, back)
+    ]
+    np.testing.assert_array_equal(outputs[1], outputs[0])
+    np.testing.assert_array_equal(outputs[2], outputs[0])
+
+
+def test_a_model_for_litert_keeps_the_specification(quantized: dict[str, Path]) -> None:
+    done = CliRunner().invoke(app, ["lint", str(quantized["litert"]), "--json", "-"])
+    assert [f for f in json.loads(done.stdout) if f["severity"] == "error"] == []
+    assert done.exit_code == 0
+
+
+def test_uint8_activations_break_the_specification_and_the_exit_code_says_so(
+    quantized: dict[str, Path],
+) -> None:
+    done = CliRunner().invoke(app, ["lint", str(quantized["ort"]), "--json", "-"])
+    assert done.exit_code == 1
+    assert "activation-type" in {f["rule"] for f in json.loads(done.stdout)}
+
+
+def test_the_findings_are_printed_with_node_and_clause(quantized: dict[str, Path]) -> None:
+    text = CliRunner().invoke(app, ["lint", str(quantized["ort"])]).stdout
+    assert "activation-type" in text
+    assert "/stem/conv/Conv" in text
