@@ -45,6 +45,13 @@ def quantize(
     per_tensor: Annotated[
         bool, typer.Option("--per-tensor", help="One scale a weight, instead of one a channel.")
     ] = False,
+    correct_bias: Annotated[
+        bool,
+        typer.Option(
+            "--bias-correction/--no-bias-correction",
+            help="Take the mean error of rounded weights and inputs out of the biases.",
+        ),
+    ] = True,
     skip: o.Skip = None,
     stats: Annotated[
         Path | None,
@@ -104,7 +111,7 @@ def quantize(
     with bars() as progress:
         result = api.quantize(
             model, data, eval_data=eval_data, target=target, method=method, form=form,
-            per_tensor=per_tensor, skip=skip or (), stats=stats, plan=given_plan,
+            per_tensor=per_tensor, correct_bias=correct_bias, skip=skip or (), stats=stats, plan=given_plan,
             preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples,
             arithmetic=arithmetic, batch=batch, threads=threads, progress=progress,
         )  # fmt: skip
