@@ -45,6 +45,8 @@ def to_ir(proto: onnx.ModelProto, source: str) -> ir.Model:
     try:
         onnx.checker.check_model(proto)
         model = ir.from_proto(proto)
+        # before IR version 4 an initializer had to be an input too, which its value then only defaults
+        model.ir_version = max(model.ir_version, 4)
         passes.InlinePass()(model)
         passes.RemoveInitializersFromInputsPass()(model)
         passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
