@@ -3,7 +3,8 @@
 With weights W rounded to Ŵ and an input x rounded to x̂, the mean of an output channel shifts by
 Σ Ŵ · E[x̂] − Σ W · E[x]; the bias takes it back (Nagel et al. 2019, "Data-Free Quantization Through Weight
 Equalization and Bias Correction", section 4.2, with the means observed). E[x̂ − x] is one number for the whole
-tensor, from its statistics; taps that fall on padding are counted like the others.
+tensor, from its statistics; a tap counts for the share of the output positions at which it falls inside the input.
+Where the sizes vary, so does that share, and a convolution with padding is left as it is.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.graph import Graph
-from ptq.nodes import Node, attributes, constant, name_of, operator
+from ptq.nodes import Node, attributes, constant, name_of, operator, shape_of
 from ptq.observers.means import InputMean
 from ptq.plan import Plan
 
@@ -54,12 +55,38 @@ def _correct(graph: Graph, node: Node, plan: Plan, mean: InputMean) -> bool:
     params = plan.operands.get((node.name, 1))
     if array is None or values is None or bias is None or params is None:
         return False
+    inside = _inside(node, array.shape)
+    if inside is None:
+        return False
     rounded = params.dequantize(params.quantize(array)).astype(np.float64)
-    shift = _sums(node, rounded, mean.real + mean.added) - _sums(node, array, mean.real)
+    shift = _sums(node, rounded * inside, mean.real + mean.added)
+    shift = shift - _sums(node, array * inside, mean.real)
     new = (values.astype(np.float64).reshape(-1) - shift).reshape(values.shape)
     hint = f"{bias.name}_corrected"
     node.replace_input_with(2, graph.add_constant(new.astype(values.dtype), hint))
     return True
+
+
+def _inside(node: Node, weight: tuple[int, ...]) -> NDArray[np.float64] | None:
+    """The share of output positions at which each tap falls inside the input; None where it is not known."""
+    attrs, kernel = attributes(node), weight[2:]
+    pads = tuple(attrs.get("pads", (0,) * 2 * len(kernel)))
+    if operator(node) == "Gemm" or (not any(pads) and attrs.get("auto_pad", "NOTSET") == "NOTSET"):
+        return np.ones(())
+    shape = shape_of(node.inputs[0]) if node.inputs[0] is not None else None
+    if shape is None or attrs.get("auto_pad", "NOTSET") != "NOTSET":
+        return None
+    share = np.ones(())
+    for axis, (size, taps) in enumerate(zip(shape[2:], kernel, strict=True)):
+        if size is None:
+            return None
+        stride = attrs.get("strides", (1,) * len(kernel))[axis]
+        dilation = attrs.get("dilations", (1,) * len(kernel))[axis]
+        reach = size + pads[axis] + pads[axis + len(kernel)] - (taps - 1) * dilation
+        starts = np.arange(0, max(reach, 1), stride) - pads[axis]
+        at = starts[:, None] + np.arange(taps) * dilation
+        share = np.multiply.outer(share, ((at >= 0) & (at < size)).mean(axis=0))
+    return share
 
 
 def _sums(node: Node, weight: NDArray[Any], mean: NDArray[np.float64]) -> NDArray[np.float64]:
