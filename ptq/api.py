@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from ptq.assess import Quantization, assess
+from ptq.assess import assess
 from ptq.calibrate import BATCH, Wanted, observe
 from ptq.convert import convert as converted
 from ptq.data import DataSource, Preprocess, Samples
@@ -21,7 +20,7 @@ from ptq.errors import StatsError, UsageError
 from ptq.evaluate import Engine, Evaluation, integer_engine, session_engine
 from ptq.evaluate import evaluate as run_side_by_side
 from ptq.execute import Executor
-from ptq.feeding import Choice, Progress, parts, takes_any_batch, told
+from ptq.feeding import Choice, Parts, Progress, parts, takes_any_batch, told
 from ptq.graph import Graph
 from ptq.inspection import Inspection, inspection
 from ptq.lint import lint as findings
@@ -29,25 +28,19 @@ from ptq.lint_rules import Finding
 from ptq.models import Model, called, open_model, require_float
 from ptq.nodes import name_of
 from ptq.observers import observer_named
-from ptq.observers.means import input_means
 from ptq.observers.store import Calibration
 from ptq.observers.store import load as load_calibration
-from ptq.operands import with_derived_biases
+from ptq.pipeline import DEFAULT_METHOD, Form, Ground, Recipe, obeyed, planned, written
 from ptq.plan import Plan
 from ptq.result import Result
-from ptq.rewrite.bias import channel_axes, correct_biases
+from ptq.rewrite.bias import channel_axes
 from ptq.rewrite.prepare import prepare
-from ptq.rewrite.qdq import to_qdq
-from ptq.rewrite.qlinear import to_qlinear
 from ptq.session import Session
-from ptq.solve import Settings, solve, tensors_to_observe
+from ptq.solve import SKIPPED, tensors_to_observe
 from ptq.targets import target as target_named
 from ptq.verify import Verification
 from ptq.verify import verify as compare_integers
 
-Form = Literal["qdq", "qoperator"]
-
-DEFAULT_METHOD = "mse"
 EVALUATION_BATCH = 8
 
 
@@ -149,34 +142,17 @@ def quantize(
     """
     if data is None and stats is None and plan is None:
         raise UsageError("there is nothing to calibrate on; give data or statistics")
-    row, choose = target_named(target if plan is None else plan.target), observer_named(method)
+    row, _ = target_named(target if plan is None else plan.target), observer_named(method)
     graph = require_float(open_model(model))
     prepared = prepare(graph)
     choice = Choice(preprocess, samples, skip_bad_samples)
     divided = parts(prepared.graph, data, eval_data, choice)
-    if stats is not None:
-        calibration = _known(stats, prepared.graph.digest())
-    elif divided.calibration is not None:
-        calibration = _observe(prepared.graph, divided.calibration, BATCH, threads, progress)
-    else:
-        calibration = Calibration(prepared.graph.digest(), 0, {})
-    if plan is None:
-        settings = Settings(method, per_tensor, frozenset(skip))
-        plan = solve(prepared.graph, calibration.tensors, choose, row, settings)
-    else:
-        plan.check(prepared.graph.digest())
-        plan = with_derived_biases(prepared.graph, plan)
-    corrected, count = prepared.graph, 0
-    if correct_bias:
-        corrected, count = correct_biases(
-            prepared.graph, plan, input_means(calibration, plan.tensors)
-        )
-    if count:
-        note = f"corrected {count} biases for the mean error of their rounded weights"
-        prepared = replace(prepared, changes=(*prepared.changes, note))
-    qdq = to_qdq(corrected, plan)
-    quantized = to_qlinear(qdq) if form == "qoperator" else qdq
-    made = Quantization(called(model), graph, prepared, plan, quantized, form, method, calibration)
+    calibration = _calibration(prepared.graph, divided, stats, threads, progress)
+    ground = Ground(called(model), graph, prepared, calibration)
+    floats = dict.fromkeys(skip, SKIPPED)
+    recipe = Recipe(row.name, method, form, per_tensor, correct_bias, floats)
+    decided = planned(ground, recipe) if plan is None else obeyed(ground, plan)
+    made = written(ground, recipe, decided)
     report = assess(
         made,
         divided,
@@ -185,7 +161,7 @@ def quantize(
         threads=threads,
         progress=progress,
     )
-    return Result(quantized, plan, report, calibration)
+    return Result(made.quantized, decided, report, calibration)
 
 
 def evaluate(
@@ -270,6 +246,21 @@ def lint(model: Model, *, target: str = "litert") -> tuple[Finding, ...]:
         UsageError: The target is unknown, or has no specification.
     """
     return findings(open_model(model), target)
+
+
+def _calibration(
+    graph: Graph,
+    divided: Parts,
+    stats: Calibration | str | os.PathLike[str] | None,
+    threads: int,
+    progress: Progress | None,
+) -> Calibration:
+    """The statistics to decide by: those given, those of the samples, or none where a plan is given."""
+    if stats is not None:
+        return _known(stats, graph.digest())
+    if divided.calibration is None:
+        return Calibration(graph.digest(), 0, {})
+    return _observe(graph, divided.calibration, BATCH, threads, progress)
 
 
 def _known(stats: Calibration | str | os.PathLike[str], digest: str) -> Calibration:

@@ -10,7 +10,7 @@ from ptq.graph import Graph
 from ptq.nodes import operator
 from ptq.report import NodeRow
 from ptq.rewrite.prepare import Prepared
-from ptq.solve import check_skip, tensors_to_observe
+from ptq.solve import SKIPPED, check_skip, tensors_to_observe
 from ptq.targets import Target
 
 
@@ -44,7 +44,7 @@ def inspection(
         UsageError: A node to skip does not exist.
     """
     check_skip(prepared.graph, skip)
-    fate = eligible(prepared.graph, target, dict.fromkeys(skip, "skipped by the user"))
+    fate = eligible(prepared.graph, target, dict.fromkeys(skip, SKIPPED))
     nodes = []
     for node in prepared.graph.nodes:
         key = node.name or ""

@@ -22,6 +22,8 @@ from ptq.sources import seen_in
 from ptq.targets import TARGETS, Target
 from ptq.types import QType, QuantParams, Range
 
+SKIPPED = "skipped by the user"
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -30,12 +32,12 @@ class Settings:
     Attributes:
         method: Name of the range method, for the reasons.
         per_tensor: One scale for a whole weight instead of one an output channel.
-        skip: Names of nodes, or operators, to leave float.
+        floats: Names of nodes, or operators, to leave float, with the reason.
     """
 
     method: str
     per_tensor: bool = False
-    skip: frozenset[str] = frozenset()
+    floats: Mapping[str, str] = field(default_factory=dict)
 
 
 def tensors_to_observe(graph: Graph) -> list[str]:
@@ -65,10 +67,10 @@ def solve(
 
     Raises:
         StatsError: A tensor that needs a range was not observed.
-        UsageError: A node to skip does not exist.
+        UsageError: A node to leave float does not exist.
     """
-    check_skip(graph, settings.skip)
-    fate, groups = _fates(graph, stats, target, settings.skip)
+    check_skip(graph, settings.floats)
+    fate, groups = _fates(graph, stats, target, settings.floats)
     draft = _Draft(target, fate, settings, floats=dict(fate.floats))
     for group in groups.members():
         _solve_group(draft, group, groups, stats, observer)
@@ -118,7 +120,7 @@ def check_skip(graph: Graph, skip: Collection[str]) -> None:
 
 
 def _fates(
-    graph: Graph, stats: Mapping[str, TensorStats], target: Target, skipped: Collection[str]
+    graph: Graph, stats: Mapping[str, TensorStats], target: Target, floats: Mapping[str, str]
 ) -> tuple[Eligible, Groups]:
     """Decide for every node, leaving float also those whose data or groups forbid integers."""
     refused = {
@@ -126,7 +128,7 @@ def _fates(
         for name, seen in stats.items()
         if seen.nonfinite
     }
-    skip = dict.fromkeys(skipped, "skipped by the user")
+    skip = dict(floats)
     while True:
         fate = eligible(graph, target, skip, refused)
         groups = scale_groups(fate, target)

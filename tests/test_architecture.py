@@ -27,7 +27,7 @@ LAYERS = (
     "execute groups operands golden_case convert",
     "solve evaluate verify golden_litert golden_ort",
     "report golden",
-    "rows inspection result lint_rules portability foreign",
+    "rows inspection result lint_rules portability foreign pipeline",
     "assess lint",
     "api",
     "__init__",

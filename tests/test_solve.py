@@ -14,7 +14,7 @@ from ptq.graph import Graph
 from ptq.observers import OBSERVERS
 from ptq.plan import Clamp
 from ptq.rewrite.prepare import prepare
-from ptq.solve import Settings, solve, tensors_to_observe
+from ptq.solve import SKIPPED, Settings, solve, tensors_to_observe
 from ptq.targets import TARGETS
 from ptq.types import INT8, UINT8
 
@@ -130,7 +130,7 @@ def test_no_skip_list_asks_for_statistics_that_calibration_did_not_gather(
     feeds = quantized_case(name).feeds
     stats = observe(graph, samples(feeds), Wanted(tensors_to_observe(graph)), threads=1).tensors
     for node in graph.nodes:
-        settings = Settings("minmax", skip=frozenset([str(node.name)]))
+        settings = Settings("minmax", floats={str(node.name): SKIPPED})
         plan = solve(graph, stats, OBSERVERS["minmax"], TARGETS[target], settings)
         assert node.name in plan.floats
 

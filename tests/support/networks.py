@@ -25,7 +25,7 @@ from ptq.rewrite.prepare import prepare
 from ptq.rewrite.qdq import to_qdq
 from ptq.rewrite.qlinear import to_qlinear
 from ptq.session import Session
-from ptq.solve import Settings, solve, tensors_to_observe
+from ptq.solve import SKIPPED, Settings, solve, tensors_to_observe
 from ptq.targets import TARGETS, Target
 
 Array = Any
@@ -124,7 +124,7 @@ def quantized(
     row = TARGETS[target] if isinstance(target, str) else target
     graph = prepare(Graph.from_proto(model)).graph
     calibration = observe(graph, samples(these), Wanted(tensors_to_observe(graph)), threads=1)
-    settings = Settings(method, per_tensor, frozenset(skip))
+    settings = Settings(method, per_tensor, dict.fromkeys(skip, SKIPPED))
     plan = solve(graph, calibration.tensors, OBSERVERS[method], row, settings)
     return Quantized(model, these, graph, calibration, plan, to_qdq(graph, plan))
 

@@ -1,0 +1,131 @@
+"""How does a float model become a quantized one? Plan, correct, write: steps that may be run again and again.
+
+What they all start from, model and statistics, is the Ground; another Recipe or plan never runs the model again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from ptq.graph import Graph
+from ptq.observers import observer_named
+from ptq.observers.means import input_means
+from ptq.observers.store import Calibration
+from ptq.operands import with_derived_biases
+from ptq.plan import Plan
+from ptq.rewrite.bias import correct_biases
+from ptq.rewrite.prepare import Prepared
+from ptq.rewrite.qdq import to_qdq
+from ptq.rewrite.qlinear import to_qlinear
+from ptq.solve import Settings, solve
+from ptq.targets import target
+
+Form = Literal["qdq", "qoperator"]
+
+DEFAULT_METHOD = "mse"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is asked of a quantization.
+
+    Attributes:
+        target: What to quantize for.
+        method: Name of the range method.
+        form: ``qdq`` or ``qoperator``.
+        per_tensor: One scale for a whole weight.
+        correct_bias: Take the mean error of rounded weights out of the biases.
+        floats: Nodes, or operators, to leave float, with the reason.
+    """
+
+    target: str = "ort"
+    method: str = DEFAULT_METHOD
+    form: Form = "qdq"
+    per_tensor: bool = False
+    correct_bias: bool = True
+    floats: Mapping[str, str] = field(default_factory=dict)
+
+    def leaving(self, floats: Mapping[str, str]) -> Recipe:
+        """The same with more nodes left float, each with its reason."""
+        return replace(self, floats={**self.floats, **floats})
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What is known before anything is decided.
+
+    Attributes:
+        name: What to call the model.
+        source: The float model as given.
+        prepared: The same, prepared.
+        calibration: The statistics of the prepared graph.
+    """
+
+    name: str
+    source: Graph
+    prepared: Prepared
+    calibration: Calibration
+
+
+@dataclass(frozen=True, eq=False)
+class Quantization:
+    """All that one quantization made.
+
+    Attributes:
+        ground: What it was made from.
+        recipe: What was asked.
+        plan: What was decided.
+        quantized: The quantized model.
+        changes: What was done to the graph, a sentence each.
+    """
+
+    ground: Ground
+    recipe: Recipe
+    plan: Plan
+    quantized: Graph
+    changes: tuple[str, ...]
+
+
+def planned(ground: Ground, recipe: Recipe) -> Plan:
+    """Solve a plan.
+
+    Raises:
+        StatsError: A tensor that needs a range was not observed.
+        UsageError: There is no such target, method, or node to skip.
+    """
+    graph = ground.prepared.graph
+    settings = Settings(recipe.method, recipe.per_tensor, recipe.floats)
+    row, observer = target(recipe.target), observer_named(recipe.method)
+    return solve(graph, ground.calibration.tensors, observer, row, settings)
+
+
+def obeyed(ground: Ground, plan: Plan) -> Plan:
+    """A plan of the user's, made complete.
+
+    Raises:
+        PlanError: It does not fit the graph.
+    """
+    plan.check(ground.prepared.graph.digest())
+    return with_derived_biases(ground.prepared.graph, plan)
+
+
+def written(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
+    """Write a plan into the model.
+
+    Raises:
+        PlanError: It does not fit the graph.
+        UnsupportedError: An operator has no such form.
+    """
+    graph, changes = ground.prepared.graph, ground.prepared.changes
+    if recipe.correct_bias:
+        means = input_means(ground.calibration, plan.tensors)
+        graph, count = correct_biases(graph, plan, means)
+        if count:
+            note = f"corrected {count} biases for the mean error of their rounded weights"
+            changes = (*changes, note)
+    quantized = to_qdq(graph, plan)
+    if recipe.form == "qoperator":
+        quantized = to_qlinear(quantized)
+    return Quantization(ground, recipe, plan, quantized, changes)
