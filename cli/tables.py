@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 from rich.table import Table
 
+from .drops import drops
 from .edge import one_line
 from .screen import counted, decibels, heading, indented, percent, show, table, tally
 
@@ -67,6 +68,7 @@ def forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[RenderableT
                 cells += [decibels(fidelity.sqnr_db), f"{fidelity.cosine:.6f}"]
             made.add_row(*cells)
         yield made
+    yield from drops(result, titles)
     if base is not None and base.labelled < result.samples:
         yield indented(f"top-1 over the {base.labelled} labelled samples of {result.samples}")
     further = [name for name in (others[0].outputs if others else ()) if name != result.head]

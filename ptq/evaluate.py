@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.data import Sample
+from ptq.drop import Drop, agreement_drop, error_drop, top1_drop
 from ptq.errors import DataError
 from ptq.execute import Executor
 from ptq.metrics import Accuracy, AccuracyMeter, Fidelity, FidelityMeter, is_scores
 from ptq.session import Session
+from ptq.usermetric import Metric, metric_drop
 
 Engine = Callable[[Mapping[str, NDArray[Any]]], list[NDArray[Any]]]
 """One form of the model: a feed to its outputs, in order."""
@@ -30,10 +32,12 @@ class Measured:
     Attributes:
         accuracy: Against labels; None where there are none.
         outputs: Fidelity to the float model by output; empty for the float model itself.
+        drop: What it loses against float, with its interval; None for the float model itself.
     """
 
     accuracy: Accuracy | None
     outputs: Mapping[str, Fidelity]
+    drop: Drop | None = None
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,7 @@ def evaluate(
     outputs: Sequence[str],
     *,
     batch: int = 1,
+    metric: Metric | None = None,
 ) -> Evaluation:
     """Run the float model and others on the samples.
 
@@ -83,46 +88,77 @@ def evaluate(
         samples: One feed each.
         outputs: Names of the outputs, in order.
         batch: How many samples of equal shape run at once; 1 where the model fixes its batch.
+        metric: What drops are counted in; where None, top-1 accuracy, agreement or the error. The samples
+            and all outputs are then held in memory.
 
     Raises:
-        DataError: There is no sample, or the model fails on one.
+        DataError: There is no sample, or the model fails on one, or the metric.
+        UsageError: The metric returns no number.
     """
     engines = {REFERENCE: reference, **candidates}
-    fidelity = {name: [FidelityMeter() for _ in outputs] for name in candidates}
-    accuracy = {name: [AccuracyMeter() for _ in outputs] for name in engines}
+    meters = {name: _Meter(len(outputs)) for name in engines}
     scores = [True] * len(outputs)
-    count = 0
+    count, kept = 0, []
     for group in batches(samples, batch):
         results = {name: _run(engine, group) for name, engine in engines.items()}
         for index, sample in enumerate(group):
             count += 1
-            for position in range(len(outputs)):
-                truth = results[REFERENCE][index][position]
-                scores[position] &= is_scores(truth)
-                for name in candidates:
-                    fidelity[name][position].add(truth, results[name][index][position])
-                if is_scores(truth):
-                    for name in engines:
-                        scored = results[name][index][position]
-                        accuracy[name][position].add(scored, sample.labels)
+            truth = results[REFERENCE][index]
+            scores = [known and is_scores(t) for known, t in zip(scores, truth, strict=True)]
+            for name, meter in meters.items():
+                meter.add(truth, results[name][index], sample.labels)
+                if metric is not None:
+                    meter.kept.append(dict(zip(outputs, results[name][index], strict=True)))
+            if metric is not None:
+                kept.append(sample)
     if not count:
         raise DataError("there is no sample to evaluate on; give at least one")
-    head = _head(outputs, scores, [meter.result() for meter in accuracy[REFERENCE]])
+    head = _head(outputs, scores, [meter.result() for meter in meters[REFERENCE].accuracy])
     position = outputs.index(head)
+    before = meters[REFERENCE]
     return Evaluation(
         samples=count,
         head=head,
         forms={
-            name: Measured(
-                accuracy[name][position].result(),
-                {
-                    output: meter.result()
-                    for output, meter in zip(outputs, fidelity.get(name, []), strict=False)
-                },
+            name: Measured(meter.accuracy[position].result(), {})
+            if meter is before
+            else Measured(
+                meter.accuracy[position].result(),
+                dict(zip(outputs, (m.result() for m in meter.fidelity), strict=True)),
+                meter.drop(before, position)
+                if metric is None
+                else metric_drop(metric, before.kept, meter.kept, kept),
             )
-            for name in engines
+            for name, meter in meters.items()
         },
     )
+
+
+class _Meter:
+    """What is measured of one form of the model, by output."""
+
+    def __init__(self, outputs: int) -> None:
+        self.accuracy = [AccuracyMeter() for _ in range(outputs)]
+        self.fidelity = [FidelityMeter() for _ in range(outputs)]
+        self.kept: list[dict[str, NDArray[Any]]] = []
+
+    def add(
+        self, truth: list[NDArray[Any]], output: list[NDArray[Any]], labels: tuple[int, ...]
+    ) -> None:
+        for position, (t, o) in enumerate(zip(truth, output, strict=True)):
+            self.fidelity[position].add(t, o)
+            if is_scores(t):
+                self.accuracy[position].add(o, labels)
+
+    def drop(self, before: _Meter, position: int) -> Drop:
+        """What is lost on one output."""
+        fidelity = self.fidelity[position]
+        was, now = before.accuracy[position].first, self.accuracy[position].first
+        if now:
+            return top1_drop(was, now)
+        if len(fidelity.agreements) == len(fidelity.noise):
+            return agreement_drop(fidelity.agreements)
+        return error_drop(fidelity.signal, fidelity.noise)
 
 
 def _head(

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq import paired
+from ptq.paired import Interval
+
 MANY_CLASSES = 20  # a top-5 score says something from there on
 
 
@@ -21,11 +24,17 @@ class Fidelity:
         cosine: Mean cosine between the two, a sample at a time.
         agreement: Share of samples whose largest element stands at the same place; None for an output that
             is not one score a class.
+        sqnr_interval: 95 % interval of it, over samples; None where it was not asked for.
+        cosine_interval: Likewise.
+        agreement_interval: Likewise.
     """
 
     sqnr_db: float
     cosine: float
     agreement: float | None
+    sqnr_interval: Interval | None = None
+    cosine_interval: Interval | None = None
+    agreement_interval: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -47,16 +56,16 @@ class Accuracy:
 class FidelityMeter:
     """Accumulates a Fidelity."""
 
-    signal: float = 0.0
-    noise: float = 0.0
+    signal: list[float] = field(default_factory=list)
+    noise: list[float] = field(default_factory=list)
     cosines: list[float] = field(default_factory=list)
     agreements: list[bool] = field(default_factory=list)
 
     def add(self, reference: NDArray[Any], output: NDArray[Any]) -> None:
         """Take in one sample's output and the float model's."""
         r, o = (np.asarray(a, np.float64).reshape(-1) for a in (reference, output))
-        self.signal += float(r @ r)
-        self.noise += float(((r - o) ** 2).sum())
+        self.signal.append(float(r @ r))
+        self.noise.append(float(((r - o) ** 2).sum()))
         lengths = math.sqrt(float(r @ r) * float(o @ o))
         self.cosines.append(float(r @ o) / lengths if lengths else float(not (r - o).any()))
         if is_scores(reference):
@@ -64,14 +73,24 @@ class FidelityMeter:
 
     def result(self) -> Fidelity:
         """What was measured."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            sqnr = (
-                10 * float(np.log10(np.float64(self.signal) / self.noise))
-                if self.noise
-                else math.inf
-            )
-        agreement = float(np.mean(self.agreements)) if self.agreements else None
-        return Fidelity(sqnr, float(np.mean(self.cosines)), agreement)
+        columns = np.array([self.signal, self.noise, self.cosines], np.float64).T
+        sums = columns.sum(axis=0)
+        drawn = paired.resampled(columns)
+        count = len(self.agreements)
+        return Fidelity(
+            sqnr_db=_decibels(*sums[:2]),
+            cosine=float(sums[2]) / len(columns),
+            agreement=sum(self.agreements) / count if count else None,
+            sqnr_interval=paired.middle(np.array([_decibels(*row[:2]) for row in drawn])),
+            cosine_interval=paired.middle(drawn[:, 2] / len(columns)),
+            agreement_interval=paired.proportion(sum(self.agreements), count) if count else None,
+        )
+
+
+def _decibels(signal: float, noise: float) -> float:
+    if not noise:
+        return math.inf
+    return 10 * math.log10(signal / noise) if signal else -math.inf
 
 
 @dataclass

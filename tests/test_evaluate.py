@@ -12,6 +12,7 @@ from cases import CASES
 from networks import normal
 
 from ptq.data import Sample
+from ptq.drop import AGREEMENT, ERROR, TOP1
 from ptq.errors import DataError
 from ptq.evaluate import batches, evaluate, session_engine, speed_ratio
 from ptq.graph import Graph
@@ -106,3 +107,27 @@ def test_no_sample_is_an_error_and_a_failing_one_is_named() -> None:
 def test_the_speed_of_a_model_beside_itself_is_a_positive_ratio() -> None:
     session = Session(Graph.from_proto(CASES["relu"]), threads=1)
     assert 0 < speed_ratio(session, session, {"x": normal(1, 3, 8, 8)}) < math.inf
+
+
+def test_a_drop_is_of_accuracy_where_there_are_labels() -> None:
+    result = evaluate(scores, {"rolled": lambda f: [np.roll(f["x"], 1, 1)]}, labelled(9), ["y"])
+    assert result.forms["float"].drop is None
+    drop = result.forms["rolled"].drop
+    assert drop is not None
+    before, after = (result.forms[name].accuracy for name in ("float", "rolled"))
+    assert before is not None
+    assert after is not None
+    assert drop.metric == TOP1
+    assert drop.points == pytest.approx(100 * (before.top1 - after.top1))
+
+
+def test_without_labels_a_drop_is_of_agreement_and_without_scores_the_error() -> None:
+    made = [Sample(s.name, s.feed) for s in labelled(9)]
+    classes = evaluate(scores, {"same": scores}, made, ["y"]).forms["same"].drop
+    fields = [Sample(f"{i}", {"x": normal(1, 3, 4, 4, seed=i)}) for i in range(4)]
+    engine = {"louder": lambda f: [f["x"] * 1.1]}
+    error = evaluate(scores, engine, fields, ["y"]).forms["louder"].drop
+    assert classes is not None
+    assert error is not None
+    assert (classes.metric, classes.points, classes.lo) == (AGREEMENT, 0.0, 0.0)
+    assert (error.metric, error.points) == (ERROR, pytest.approx(1.0, rel=1e-4))

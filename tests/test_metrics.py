@@ -97,3 +97,22 @@ def test_the_first_of_equal_scores_is_taken() -> None:
     result = meter.result()
     assert result is not None
     assert result.top1 == 1.0
+
+
+def test_every_figure_of_fidelity_lies_in_its_interval() -> None:
+    rng, meter = np.random.default_rng(5), FidelityMeter()
+    for _ in range(60):
+        x = rng.standard_normal((1, 10))
+        meter.add(x, x + 0.2 * rng.standard_normal((1, 10)))
+    result = meter.result()
+    assert result.agreement is not None
+    for figure, interval in (
+        (result.sqnr_db, result.sqnr_interval),
+        (result.cosine, result.cosine_interval),
+        (result.agreement, result.agreement_interval),
+    ):
+        assert interval is not None
+        assert interval[0] < figure < interval[1]
+    assert result.sqnr_interval is not None
+    lo, hi = result.sqnr_interval
+    assert 0.3 < hi - lo < 2  # 600 squares of Gaussian errors: about 0.25 dB of standard error
