@@ -21,10 +21,10 @@ from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, c
 from rich.console import Console
 from rich.table import Table
 
-from ptq.api import wanted
-from ptq.calibrate import count_values, exposing
+from ptq.calibrate import begin, count_values, exposing
 from ptq.data import Sample, open_samples
 from ptq.feeding import input_specs
+from ptq.gather import wanted
 from ptq.graph import Graph
 from ptq.rewrite.prepare import prepare
 from ptq.session import Session
@@ -88,7 +88,7 @@ def main() -> None:
         onnx.save(graph.to_proto(), path)
         rows: dict[str, Callable[[], object]] = {
             "float pass": lambda: [plain.run(sample.feed) for sample in samples],
-            "ptq calibrate": lambda: count_values(session, samples, observed),
+            "ptq calibrate": lambda: count_values(session, samples, observed, begin(observed)),
         }
         if not options.without_peers:
             for method in (

@@ -38,6 +38,16 @@ def calibrate(
         ),
     ] = 4,
     threads: o.Threads = 0,
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--workers",
+            metavar="N",
+            min=1,
+            help="Processes that share the samples; the statistics stay the same, bit for bit.",
+        ),
+    ] = 1,
+    checkpoint: o.Checkpoint = None,
     size: o.Size = None,
     resize: o.Resize = None,
     crop: o.Crop = None,
@@ -57,7 +67,7 @@ def calibrate(
     from .progress import bars
     from .statistics import collect
 
-    outputs.check_outputs([model, data, *(merge or ())], [output])
+    outputs.check_outputs([model, data, *(merge or ())], [output, checkpoint])
     images = inputs.preprocess(
         size=size, resize=resize, crop=crop, scale=scale,
         mean=mean, std=std, layout=layout, channels=channels,
@@ -66,7 +76,9 @@ def calibrate(
         calibration = collect(
             model, data, merge or [], preprocess=images, samples=samples,
             shard=inputs.shard(shard), skip_bad_samples=skip_bad_samples,
-            batch=batch, threads=threads, progress=progress,
+            batch=batch, threads=threads, workers=workers, checkpoint=checkpoint,
+            progress=progress,
         )  # fmt: skip
+    outputs.tell_skipped(calibration.skipped)
     calibration.save(output)
     tables.calibration(calibration, output)

@@ -56,6 +56,7 @@ def evaluate(
             preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples,
             batch=batch, threads=threads, progress=progress,
         )  # fmt: skip
+    outputs.tell_skipped(evaluation.skipped)
     if not outputs.write_json(outputs.document(evaluation), json):
         tables.evaluation(evaluation, model, arithmetic if engine == "integer" else None)
 
@@ -97,6 +98,7 @@ def verify(
             quantized, data, arithmetic=arithmetic, preprocess=images, samples=samples,
             skip_bad_samples=skip_bad_samples, threads=threads, progress=progress,
         )  # fmt: skip
+    outputs.tell_skipped(verification.skipped)
     if not outputs.write_json(outputs.document(verification, equal=verification.equal), json):
         tables.verification(verification)
     if not verification.equal:

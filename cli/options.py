@@ -67,10 +67,20 @@ Threads = Annotated[
     int,
     typer.Option("--threads", metavar="N", min=0, help="Threads in ONNX Runtime; 0 is one a core."),
 ]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="FILE",
+        help="Save the state of the calibration there every few seconds; the same command, run again "
+        "after an interruption, goes on from it and makes the same bytes.",
+    ),
+]
 SkipBad = Annotated[
     bool,
     typer.Option(
-        "--skip-bad-samples", help="Leave unreadable samples out instead of stopping at the first."
+        "--skip-bad-samples",
+        help="Leave bad samples out, and list them, instead of stopping at the first.",
     ),
 ]
 Json = Annotated[

@@ -9,14 +9,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from ptq import files
 from ptq.errors import UsageError
 from ptq.report import dumps
+
+from .edge import one_line
+from .screen import counted
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 STANDARD_OUTPUT = "-"
+LISTED = 100  # bad samples that are named on standard error; a report as JSON names all
 
 
 def default_output(model: Path) -> Path:
@@ -25,7 +31,11 @@ def default_output(model: Path) -> Path:
 
 
 def check_outputs(
-    inputs: Iterable[Path | str | None], outputs: Iterable[Path | None], json: str | None = None
+    inputs: Iterable[Path | str | None],
+    outputs: Iterable[Path | None],
+    json: str | None = None,
+    *,
+    room: int = 0,
 ) -> None:
     """Make sure, before long work, that every output can be written and none of them is an input.
 
@@ -33,6 +43,7 @@ def check_outputs(
         inputs: What the command reads; a reference to a callable is no file and does no harm.
         outputs: Files that it writes, None where one is not asked for.
         json: Where its JSON goes; ``-`` is standard output.
+        room: How many bytes the first output may take.
 
     Raises:
         UsageError: An output is an input, also by another name, or two outputs are one file.
@@ -46,10 +57,50 @@ def check_outputs(
         for source in sources:
             if _same(place, source):
                 raise UsageError(f"output {place} is the input {source} itself; give another name")
+            if (
+                place.exists()
+                and source.is_dir()
+                and place.resolve().is_relative_to(source.resolve())
+            ):
+                raise UsageError(
+                    f"output {place} is a file of the input {source}; give another name"
+                )
         for other in places[:index]:
             if _same(place, other):
                 raise UsageError(f"two outputs go to {place}; give each its own name")
-        files.check_writable(place)
+        files.check_writable(place, 0 if index else room)
+
+
+def check_model_output(
+    model: Path,
+    inputs: Iterable[Path | str | None],
+    outputs: Sequence[Path | None],
+    json: str | None = None,
+) -> None:
+    """`check_outputs` where a model is made of another, no file of which may be harmed.
+
+    The first output is taken to need as much room as the model has; quantized, it will need less.
+
+    Raises:
+        UsageError: As there.
+        PtqError: As there.
+    """
+    from ptq.models import model_files
+
+    sources = model_files(model)
+    room = sum(file.stat().st_size for file in sources if file.is_file())
+    check_outputs([*sources, *inputs], outputs, json, room=room)
+
+
+def tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
+    """Say on standard error which bad samples were left out, and why."""
+    if not skipped:
+        return
+    typer.echo(f"left out {counted(len(skipped), 'bad sample')}:", err=True)
+    for _, reason in skipped[:LISTED]:
+        typer.echo(f"  {one_line(reason)}", err=True)
+    if len(skipped) > LISTED:
+        typer.echo(f"  and {len(skipped) - LISTED} more", err=True)
 
 
 def document(result: DataclassInstance | Sequence[DataclassInstance], **more: object) -> str:

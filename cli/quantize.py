@@ -80,6 +80,7 @@ def quantize(
         ),
     ] = None,
     threads: o.Threads = 0,
+    checkpoint: o.Checkpoint = None,
     json: o.Json = None,
     size: o.Size = None,
     resize: o.Resize = None,
@@ -102,7 +103,9 @@ def quantize(
     from .progress import bars
 
     place = output or outputs.default_output(model)
-    outputs.check_outputs([model, data, eval_data, stats, plan], [place, save_plan], json)
+    outputs.check_model_output(
+        model, [data, eval_data, stats, plan], [place, save_plan, checkpoint], json
+    )
     images = inputs.preprocess(
         size=size, resize=resize, crop=crop, scale=scale,
         mean=mean, std=std, layout=layout, channels=channels,
@@ -113,8 +116,10 @@ def quantize(
             model, data, eval_data=eval_data, target=target, method=method, form=form,
             per_tensor=per_tensor, correct_bias=correct_bias, skip=skip or (), stats=stats, plan=given_plan,
             preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples,
-            arithmetic=arithmetic, batch=batch, threads=threads, progress=progress,
+            arithmetic=arithmetic, batch=batch, threads=threads, checkpoint=checkpoint,
+            progress=progress,
         )  # fmt: skip
+    outputs.tell_skipped(result.report.skipped)
     result.save(place)
     if save_plan is not None:
         files.write(save_plan, result.plan.to_json().encode())

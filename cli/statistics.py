@@ -25,6 +25,8 @@ def collect(
     skip_bad_samples: bool,
     batch: int,
     threads: int,
+    workers: int,
+    checkpoint: Path | None,
     progress: Callable[[str, int], Callable[[], None]] | None,
 ) -> Calibration:
     """The statistics of the data, if any are given, merged with those in the files.
@@ -45,7 +47,7 @@ def collect(
         observed = api.calibrate(
             model, data, preprocess=preprocess, samples=samples, shard=shard,
             skip_bad_samples=skip_bad_samples, batch=batch, threads=threads,
-            progress=progress,
+            workers=workers, checkpoint=checkpoint, progress=progress,
         )  # fmt: skip
         parts.append(observed)
     return reduce(Calibration.merge, parts)

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from pathlib import Path
+from dataclasses import replace
 from typing import Literal
 
 from ptq.assess import assess
-from ptq.calibrate import BATCH, Wanted, observe
+from ptq.calibrate import BATCH
 from ptq.convert import convert as converted
-from ptq.data import DataSource, Preprocess, Samples
-from ptq.errors import StatsError, UsageError
+from ptq.data import DataSource, Preprocess
+from ptq.errors import UsageError
 from ptq.evaluate import Engine, Evaluation, integer_engine, session_engine
 from ptq.evaluate import evaluate as run_side_by_side
 from ptq.execute import Executor
-from ptq.feeding import Choice, Parts, Progress, parts, takes_any_batch, told
+from ptq.feeding import Choice, Progress, parts, takes_any_batch, told
+from ptq.gather import gathered, known, together
 from ptq.graph import Graph
 from ptq.inspection import Inspection, inspection
 from ptq.lint import lint as findings
@@ -29,14 +30,12 @@ from ptq.models import Model, called, open_model, require_float
 from ptq.nodes import name_of
 from ptq.observers import observer_named
 from ptq.observers.store import Calibration
-from ptq.observers.store import load as load_calibration
 from ptq.pipeline import DEFAULT_METHOD, Form, Ground, Recipe, obeyed, planned, written
 from ptq.plan import Plan
 from ptq.result import Result
-from ptq.rewrite.bias import channel_axes
 from ptq.rewrite.prepare import prepare
 from ptq.session import Session
-from ptq.solve import SKIPPED, tensors_to_observe
+from ptq.solve import SKIPPED
 from ptq.targets import target as target_named
 from ptq.verify import Verification
 from ptq.verify import verify as compare_integers
@@ -54,6 +53,8 @@ def calibrate(
     skip_bad_samples: bool = False,
     batch: int = BATCH,
     threads: int = 0,
+    workers: int = 1,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Calibration:
     """Observe the tensors of a model on all samples of the data.
@@ -67,16 +68,34 @@ def calibrate(
         skip_bad_samples: Leave unreadable samples out instead of stopping.
         batch: Samples that are counted together; the statistics do not depend on it.
         threads: Threads for one operator; 0 is one a core.
+        workers: Processes, a shard of the samples each; model and data are paths then.
+        checkpoint: A file that the statistics are saved to every few seconds; where it exists, the
+            samples that it counts are read and compared, not run.
         progress: Told how far it is.
 
     Raises:
         ModelError: The model cannot be read or run.
         DataError: A sample is missing, unreadable or does not fit.
+        StatsError: The checkpoint belongs to another model, or to other samples.
+        UsageError: Options that do not go together.
     """
-    prepared = prepare(require_float(open_model(model)))
     choice = Choice(preprocess, samples, skip_bad_samples, shard)
-    opened = choice.open(data, prepared.graph)
-    return _observe(prepared.graph, opened, batch, threads, progress)
+    if workers > 1:
+        paths = (str, os.PathLike)
+        if checkpoint is not None or not (isinstance(model, paths) and isinstance(data, paths)):
+            raise UsageError(
+                "several workers need the model and the data as paths, and keep no checkpoint; "
+                "use one worker"
+            )
+        return together(
+            str(model), str(data), choice, workers,
+            batch=batch, threads=threads, progress=progress,
+        )  # fmt: skip
+    graph = prepare(require_float(open_model(model))).graph
+    return gathered(
+        graph, choice.open(data, graph),
+        batch=batch, threads=threads, checkpoint=checkpoint, progress=progress,
+    )  # fmt: skip
 
 
 def inspect(model: Model, *, target: str = "ort", skip: Collection[str] = ()) -> Inspection:
@@ -109,6 +128,7 @@ def quantize(
     arithmetic: str | None = None,
     batch: int = EVALUATION_BATCH,
     threads: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Result:
     """Quantize a model and measure what it cost.
@@ -131,23 +151,34 @@ def quantize(
         arithmetic: What the integers are computed in; the target's own where None.
         batch: Samples that run at once when accuracy is measured.
         threads: Threads for one operator; 0 is one a core.
+        checkpoint: A file for the calibration's state, as for ``calibrate``.
         progress: Told how far it is.
 
     Raises:
         ModelError: The model cannot be read, prepared or run.
         DataError: A sample is missing, unreadable or does not fit.
-        StatsError: The statistics belong to another graph.
+        StatsError: The statistics or the checkpoint belong to another graph.
         PlanError: The plan does not fit.
         UsageError: An option makes no sense.
     """
     if data is None and stats is None and plan is None:
         raise UsageError("there is nothing to calibrate on; give data or statistics")
+    if checkpoint is not None and (data is None or stats is not None):
+        raise UsageError("a checkpoint is kept where data are calibrated on; give none here")
     row, _ = target_named(target if plan is None else plan.target), observer_named(method)
     graph = require_float(open_model(model))
     prepared = prepare(graph)
     choice = Choice(preprocess, samples, skip_bad_samples)
     divided = parts(prepared.graph, data, eval_data, choice)
-    calibration = _calibration(prepared.graph, divided, stats, threads, progress)
+    if stats is not None:
+        calibration = known(stats, prepared.graph.digest())
+    elif divided.calibration is None:
+        calibration = Calibration(prepared.graph.digest(), 0, {})
+    else:
+        calibration = gathered(
+            prepared.graph, divided.calibration,
+            threads=threads, checkpoint=checkpoint, progress=progress,
+        )  # fmt: skip
     ground = Ground(called(model), graph, prepared, calibration)
     floats = dict.fromkeys(skip, SKIPPED)
     recipe = Recipe(row.name, method, form, per_tensor, correct_bias, floats)
@@ -195,13 +226,14 @@ def evaluate(
         mine if against is None else session_engine(Session(open_model(against), threads=threads))
     )
     candidates = {} if against is None else {"int8" if engine == "ort" else "integers": mine}
-    return run_side_by_side(
+    evaluation = run_side_by_side(
         reference,
         candidates,
         told(opened, "evaluating", progress),
         [name_of(v) for v in graph.outputs],
         batch=batch if takes_any_batch(graph) else 1,
     )
+    return replace(evaluation, skipped=tuple(opened.skipped))
 
 
 def verify(
@@ -223,9 +255,10 @@ def verify(
     """
     graph = open_model(model)
     opened = Choice(preprocess, samples, skip_bad_samples).open(data, graph)
-    return compare_integers(
+    verification = compare_integers(
         graph, told(opened, "verifying", progress), arithmetic=arithmetic, threads=threads
     )
+    return replace(verification, skipped=tuple(opened.skipped))
 
 
 def convert(model: Model, form: Form) -> Graph:
@@ -246,39 +279,3 @@ def lint(model: Model, *, target: str = "litert") -> tuple[Finding, ...]:
         UsageError: The target is unknown, or has no specification.
     """
     return findings(open_model(model), target)
-
-
-def _calibration(
-    graph: Graph,
-    divided: Parts,
-    stats: Calibration | str | os.PathLike[str] | None,
-    threads: int,
-    progress: Progress | None,
-) -> Calibration:
-    """The statistics to decide by: those given, those of the samples, or none where a plan is given."""
-    if stats is not None:
-        return _known(stats, graph.digest())
-    if divided.calibration is None:
-        return Calibration(graph.digest(), 0, {})
-    return _observe(graph, divided.calibration, BATCH, threads, progress)
-
-
-def _known(stats: Calibration | str | os.PathLike[str], digest: str) -> Calibration:
-    """Statistics of an earlier calibration, which must be of this graph."""
-    if not isinstance(stats, Calibration):
-        return load_calibration(Path(stats), digest)
-    if stats.graph != digest:
-        raise StatsError("the statistics belong to another graph; calibrate this model again")
-    return stats
-
-
-def _observe(
-    graph: Graph, samples: Samples, batch: int, threads: int, progress: Progress | None
-) -> Calibration:
-    counted = told(samples, "calibrating", progress)
-    return observe(graph, counted, wanted(graph), batch=batch, threads=threads)
-
-
-def wanted(graph: Graph) -> Wanted:
-    """What to observe of a prepared graph, whatever will be asked of the statistics."""
-    return Wanted(tensors_to_observe(graph), channel_axes(graph))

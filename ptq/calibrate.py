@@ -6,17 +6,17 @@ counts must not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptq.data import Sample
-from ptq.errors import DataError
+from ptq.errors import DataError, StatsError
 from ptq.graph import Graph
 from ptq.observers.moments import ChannelSums
 from ptq.observers.stats import TensorStats
@@ -47,6 +47,22 @@ class Wanted:
         return list(dict.fromkeys([*self.tensors, *self.channels]))
 
 
+class Keeper(Protocol):
+    """Keeps a calibration that may be interrupted; see `ptq.checkpoint`."""
+
+    def begin(self, samples: Iterator[Sample]) -> Calibration | None:
+        """The statistics so far, their samples taken off the iterator; None where there are none."""
+        ...
+
+    def keep(self, group: Sequence[Sample], state: Callable[[], Calibration]) -> None:
+        """Note that samples have been counted, and save where it is time to."""
+        ...
+
+    def save(self, state: Calibration) -> None:
+        """Save the statistics of all samples noted."""
+        ...
+
+
 def observe(
     graph: Graph,
     samples: Iterable[Sample],
@@ -54,6 +70,7 @@ def observe(
     *,
     batch: int = BATCH,
     threads: int = 0,
+    keeper: Keeper | None = None,
 ) -> Calibration:
     """Observe tensors over all samples.
 
@@ -63,12 +80,25 @@ def observe(
         wanted: What to observe.
         batch: How many samples are held in memory and counted together; the statistics do not depend on it.
         threads: Threads for one operator; 0 is one a core.
+        keeper: Where to go on from, and what to tell of every group of samples.
 
     Raises:
         DataError: There is no sample, or the model fails on one; the text names it.
+        StatsError: What the keeper has belongs to something else.
     """
-    counted = count_values(exposing(graph, wanted, threads=threads), samples, wanted, batch)
-    return Calibration(graph.digest(), counted.samples, counted.tensors, counted.channels)
+    digest, counted, remaining = graph.digest(), begin(wanted), iter(samples)
+
+    def state() -> Calibration:
+        return Calibration(digest, counted.samples, counted.tensors, counted.channels)
+
+    if keeper is not None and (so_far := keeper.begin(remaining)) is not None:
+        counted = resumed(so_far, wanted)
+    session = exposing(graph, wanted, threads=threads)
+    after = None if keeper is None else lambda group: keeper.keep(group, state)
+    count_values(session, remaining, wanted, counted, batch, after)
+    if keeper is not None:
+        keeper.save(state())
+    return state()
 
 
 def exposing(graph: Graph, wanted: Wanted, *, threads: int = 0) -> Session:
@@ -101,18 +131,46 @@ class Counted:
                 self.channels[name].update_each(stack)
 
 
+def begin(wanted: Wanted) -> Counted:
+    """Statistics of no sample."""
+    return Counted(
+        {name: TensorStats() for name in wanted.tensors},
+        {name: ChannelSums(axis) for name, axis in wanted.channels.items()},
+    )
+
+
+def resumed(state: Calibration, wanted: Wanted) -> Counted:
+    """Statistics to go on from.
+
+    Raises:
+        StatsError: They are of other tensors than are wanted.
+    """
+    if {*state.tensors} != {*wanted.tensors} or {*state.channels} != {*wanted.channels}:
+        raise StatsError("the checkpoint was made by another version of ptq; delete it")
+    return Counted(dict(state.tensors), dict(state.channels), state.samples)
+
+
 def count_values(
-    session: Session, samples: Iterable[Sample], wanted: Wanted, batch: int = BATCH
-) -> Counted:
+    session: Session,
+    samples: Iterable[Sample],
+    wanted: Wanted,
+    counted: Counted,
+    batch: int = BATCH,
+    after: Callable[[Sequence[Sample]], None] | None = None,
+) -> None:
     """Run the model over the samples, one at a time, and count.
+
+    Args:
+        session: The model with the wanted tensors among its outputs.
+        samples: What to run it on.
+        wanted: What to observe.
+        counted: What to add to.
+        batch: How many samples are counted together.
+        after: Told of each group of samples once it is counted.
 
     Raises:
         DataError: There is no sample, or the model fails on one; the text names it.
     """
-    counted = Counted(
-        {name: TensorStats() for name in wanted.tensors},
-        {name: ChannelSums(axis) for name, axis in wanted.channels.items()},
-    )
     remaining, memory = iter(samples), _Memory(session, wanted.names, max(1, batch))
     with ThreadPoolExecutor(COUNTERS) as pool:
         while group := list(islice(remaining, memory.batch)):
@@ -121,9 +179,10 @@ def count_values(
             for future in [pool.submit(counted.add, name, held[name]) for name in largest_first]:
                 future.result()
             counted.samples += len(group)
+            if after is not None:
+                after(group)
     if not counted.samples:
         raise DataError("there is no calibration sample; give at least one")
-    return counted
 
 
 class _Memory:

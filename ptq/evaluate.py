@@ -48,11 +48,13 @@ class Evaluation:
         samples: Their number.
         head: The output that labels are compared with and that comes first in the report.
         forms: Measurements by name; the float model is ``float``.
+        skipped: Bad samples that were left out, with the reason.
     """
 
     samples: int
     head: str
     forms: Mapping[str, Measured]
+    skipped: tuple[tuple[str, str], ...] = ()
 
 
 def session_engine(session: Session) -> Engine:

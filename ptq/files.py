@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
+import shutil
 from pathlib import Path
 
 from ptq.errors import PtqError
 
 
-def check_writable(path: Path) -> None:
+def check_writable(path: Path, room: int = 0) -> None:
     """Make sure, before long work, that a file can be written there.
 
+    Args:
+        path: The file.
+        room: How many bytes it will take, as far as that is known.
+
     Raises:
-        PtqError: The folder does not exist or may not be written, or the path is a folder or a device.
+        PtqError: The folder does not exist, may not be written or has too little room, or the path is
+            a folder or a device.
     """
     folder = path.parent
-    if path.exists() and not path.is_file():
-        raise PtqError(f"output {path} is a folder or a device; give the name of a file")
-    if not folder.is_dir():
-        raise PtqError(f"output folder {folder} does not exist; make it first")
-    if not os.access(folder, os.W_OK):
-        raise PtqError(f"output folder {folder} may not be written; choose another place")
+    try:
+        if path.exists() and not path.is_file():
+            raise PtqError(f"output {path} is a folder or a device; give the name of a file")
+        if not folder.is_dir():
+            raise PtqError(f"output folder {folder} does not exist; make it first")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PtqError(f"output folder {folder} may not be written; choose another place")
+        free = shutil.disk_usage(folder).free
+    except (OSError, ValueError) as error:  # a name too long, a null byte, a loop of links
+        reason = getattr(error, "strerror", None) or error
+        raise PtqError(f"output {path} cannot be written: {reason}; choose another place") from None
+    if free < room:
+        raise PtqError(
+            f"output folder {folder} has {free / 1e6:.1f} MB of space left and {room / 1e6:.1f} MB may "
+            "be needed; choose another place"
+        )
 
 
 def write(path: Path, content: bytes) -> None:
@@ -32,26 +48,23 @@ def write(path: Path, content: bytes) -> None:
     Raises:
         PtqError: It cannot be written; what stood there before is untouched.
     """
-    temporary = ""
+    temporary: Path | None = None
     try:
         path = path.resolve()
         if path.exists() and not path.is_file() and not path.is_dir():
             path.write_bytes(content)
             return
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as stream:
+        # a name before there is a file: whenever a signal comes, it can be taken away
+        temporary = path.parent / f".ptq-{secrets.token_hex(8)}.tmp"
+        with open(temporary, "xb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)  # mkstemp makes it readable by its owner alone
         os.replace(temporary, path)
-        temporary = ""
-    except OSError as error:
-        raise PtqError(
-            f"{path} cannot be written: {error.strerror}; choose another place"
-        ) from None
+        temporary = None
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise PtqError(f"{path} cannot be written: {reason}; choose another place") from None
     finally:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)

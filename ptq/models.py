@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import onnx
+from google.protobuf.message import DecodeError
 
 from ptq.errors import ModelError
 from ptq.graph import Graph
@@ -39,6 +40,24 @@ def require_float(graph: Graph) -> Graph:
                 "or use `ptq evaluate` and `ptq verify` on this one"
             )
     return graph
+
+
+def model_files(path: Path) -> list[Path]:
+    """The model's file and those that it says its weights are in; only the first is opened.
+
+    A file that is no model is named alone: who reads it will say so.
+    """
+    try:
+        proto = onnx.load(path, load_external_data=False)
+    except (OSError, ValueError, RuntimeError, DecodeError):
+        return [path]
+    stored = [
+        entry.value
+        for tensor in proto.graph.initializer
+        for entry in tensor.external_data
+        if entry.key == "location"
+    ]
+    return [path, *(path.parent / name for name in dict.fromkeys(stored))]
 
 
 def called(model: Model) -> str:

@@ -79,6 +79,7 @@ class Verification:
         islands: Nodes that both compute in float; ONNX Runtime's results are handed on, not compared.
         intact: Whether reading the integers left ONNX Runtime's outputs as they were.
         exact_products: Whether this processor sums 8-bit products exactly; None where nobody tells.
+        skipped: Bad samples that were left out, with the reason.
     """
 
     arithmetic: str
@@ -88,6 +89,7 @@ class Verification:
     islands: Mapping[str, tuple[str, ...]]
     intact: bool
     exact_products: bool | None
+    skipped: tuple[tuple[str, str], ...] = ()
 
     @property
     def first(self) -> TensorDifference | None:

@@ -86,7 +86,7 @@ def test_saved_statistics_do_not_run_the_model_again(
 
     # the module, which shares its name with the verb
     monkeypatch.setattr(sys.modules["ptq.calibrate"], "Session", refuse)
-    monkeypatch.setattr("ptq.api.observe", refuse)
+    monkeypatch.setattr("ptq.gather.observe", refuse)
     again = ptq.quantize(MODEL, stats=tmp_path / "stats.npz", method=method, threads=1)
     assert method in {why.detail for why in again.plan.why.values()}
     assert again.report.evaluation is None

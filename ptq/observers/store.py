@@ -10,7 +10,6 @@ whose output would depend on its version.
 from __future__ import annotations
 
 import io
-import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq import files
 from ptq.errors import StatsError
 from ptq.observers.moments import ChannelSums
 from ptq.observers.stats import TensorStats
@@ -36,12 +36,14 @@ class Calibration:
         samples: How many samples were counted.
         tensors: Statistics by tensor name.
         channels: Sums by channel, by tensor name.
+        skipped: Bad samples that were left out, with the reason; not kept in the file.
     """
 
     graph: str
     samples: int
     tensors: Mapping[str, TensorStats]
     channels: Mapping[str, ChannelSums] = field(default_factory=dict)
+    skipped: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     def merge(self, other: Calibration) -> Calibration:
         """The statistics of both sets of samples.
@@ -60,7 +62,8 @@ class Calibration:
             )
         tensors = {name: stats.merge(other.tensors[name]) for name, stats in self.tensors.items()}
         channels = {name: sums.merge(other.channels[name]) for name, sums in self.channels.items()}
-        return Calibration(self.graph, self.samples + other.samples, tensors, channels)
+        samples, skipped = self.samples + other.samples, self.skipped + other.skipped
+        return Calibration(self.graph, samples, tensors, channels, skipped)
 
     def to_bytes(self) -> bytes:
         """The file's content."""
@@ -90,16 +93,12 @@ class Calibration:
         return buffer.getvalue()
 
     def save(self, path: Path) -> None:
-        """Write the file; it appears under its name complete or not at all."""
-        partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            partial.write_bytes(self.to_bytes())
-            partial.replace(path)
-        except OSError as error:
-            partial.unlink(missing_ok=True)
-            raise StatsError(
-                f"{path}: cannot be written ({error.strerror}); choose another place"
-            ) from None
+        """Write the file; it appears under its name complete or not at all.
+
+        Raises:
+            PtqError: It cannot be written.
+        """
+        files.write(Path(path), self.to_bytes())
 
 
 def load(path: Path, graph: str | None = None) -> Calibration:

@@ -1,0 +1,159 @@
+"""How are the statistics of a model gathered: from a file, in this process, or in several?"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from functools import reduce
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from ptq.calibrate import BATCH, Wanted, observe
+from ptq.checkpoint import Checkpoint
+from ptq.data import Samples
+from ptq.errors import PtqError, StatsError
+from ptq.feeding import Choice, Progress, told
+from ptq.graph import Graph
+from ptq.models import open_model, require_float
+from ptq.observers.store import Calibration, from_bytes, load
+from ptq.rewrite.bias import channel_axes
+from ptq.rewrite.prepare import prepare
+from ptq.solve import tensors_to_observe
+
+
+def wanted(graph: Graph) -> Wanted:
+    """What to observe of a prepared graph, whatever will be asked of the statistics."""
+    return Wanted(tensors_to_observe(graph), channel_axes(graph))
+
+
+def gathered(
+    graph: Graph,
+    samples: Samples,
+    *,
+    batch: int = BATCH,
+    threads: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Calibration:
+    """Observe a prepared graph on samples, from where a checkpoint stopped.
+
+    Raises:
+        DataError: A sample is missing, unreadable or does not fit.
+        StatsError: The checkpoint belongs to something else.
+    """
+    keeper = None if checkpoint is None else Checkpoint(Path(checkpoint), graph.digest())
+    counted = told(samples, "calibrating", progress)
+    calibration = observe(
+        graph, counted, wanted(graph), batch=batch, threads=threads, keeper=keeper
+    )
+    return replace(calibration, skipped=tuple(samples.skipped))
+
+
+def known(stats: Calibration | str | os.PathLike[str], digest: str) -> Calibration:
+    """Statistics of an earlier calibration, which must be of this graph.
+
+    Raises:
+        StatsError: They are damaged, or of another graph.
+    """
+    if not isinstance(stats, Calibration):
+        return load(Path(stats), digest)
+    if stats.graph != digest:
+        raise StatsError("the statistics belong to another graph; calibrate this model again")
+    return stats
+
+
+def together(
+    model: str,
+    data: str,
+    choice: Choice,
+    workers: int,
+    *,
+    batch: int = BATCH,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Calibration:
+    """Observe a model in several processes, a shard of the samples each.
+
+    The statistics are those of one process with as many threads, bit for bit.
+
+    Args:
+        model: Path of the model.
+        data: Path of the samples, or ``module:callable``.
+        choice: How the samples are read.
+        workers: Number of processes.
+        batch: Samples that one process counts together.
+        threads: Threads for one operator, in each process; 0 is one a core.
+        progress: Told how far it is.
+
+    Raises:
+        PtqError: As one process would; of several errors, that of the first shard.
+    """
+    graph = prepare(require_float(open_model(model))).graph
+    total = len(choice.open(data, graph))
+    advance = (lambda: None) if progress is None else progress("calibrating", total)
+    (first, step), count = choice.shard or (0, 1), max(1, min(workers, total))
+    context = multiprocessing.get_context("spawn")
+    readers, processes = [], []
+    try:
+        for index in range(count):
+            reader, writer = context.Pipe(duplex=False)
+            part = replace(choice, shard=(first + index * step, step * count))
+            arguments = (model, data, part, batch, threads, writer)
+            process = context.Process(target=_work, args=arguments, daemon=True)
+            process.start()
+            writer.close()  # so that the worker's own end is the last: its death closes the pipe
+            readers.append(reader)
+            processes.append(process)
+        return reduce(Calibration.merge, _results(readers, advance))
+    finally:
+        for process in processes:
+            process.terminate()
+            process.join()
+
+
+def _results(readers: list[Connection], advance: Callable[[], None]) -> list[Calibration]:
+    """What each worker found, in the order of the workers."""
+    ended: dict[Connection, Any] = {}
+    while len(ended) < len(readers):
+        ready = wait([reader for reader in readers if reader not in ended])
+        for reader in (r for r in readers if r in ready):
+            try:
+                message = reader.recv()
+            except EOFError:
+                message = PtqError("a worker was ended from outside; use fewer workers")
+            if message is None:
+                advance()
+            else:
+                ended[reader] = message
+    found = []
+    for reader in readers:
+        message = ended[reader]
+        if isinstance(message, Exception):
+            raise message
+        content, skipped = message
+        found.append(replace(from_bytes(content, "a worker"), skipped=skipped))
+    return found
+
+
+def _work(
+    model: str, data: str, choice: Choice, batch: int, threads: int, writer: Connection
+) -> None:
+    """One process: send None for each sample, at last the statistics or the error."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted too, and ends this
+
+    def progress(stage: str, total: int) -> Callable[[], None]:
+        return lambda: writer.send(None)
+
+    try:
+        graph = prepare(require_float(open_model(model))).graph
+        samples = choice.open(data, graph)
+        found = gathered(graph, samples, batch=batch, threads=threads, progress=progress)
+        writer.send((found.to_bytes(), found.skipped))
+    except PtqError as error:
+        writer.send(error)
+    except Exception as error:  # a fault of ptq itself: said by the parent, as any other
+        writer.send(RuntimeError(f"in a worker: {type(error).__name__}: {error}"))
