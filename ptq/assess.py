@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ptq.errors import ModelError
 from ptq.evaluate import Evaluation, evaluate, integer_engine, session_engine, speed_ratio
 from ptq.execute import Executor
 from ptq.feeding import Parts, Progress, takes_any_batch, told
 from ptq.nodes import name_of
-from ptq.pipeline import Quantization
+from ptq.pipeline import Ground, Quantization
 from ptq.report import Report
 from ptq.rows import node_rows, tensor_rows
 from ptq.session import Session, versions
@@ -41,7 +42,7 @@ def assess(
     evaluation, speed = None, None
     skipped = _skipped(parts)  # each reading of samples begins the list anew
     if parts.evaluation is not None:
-        before = Session(ground.source, threads=threads)
+        before = float_session(ground, threads)
         after = Session(made.quantized, threads=threads)
         evaluation = _evaluation(made, parts, before, after, executor, batch, progress)
         skipped |= _skipped(parts)
@@ -68,6 +69,14 @@ def assess(
         skipped=tuple(skipped.items()),
         versions=versions(),
     )
+
+
+def float_session(ground: Ground, threads: int) -> Session:
+    """The float model as given; as prepared where ONNX Runtime lacks its operators as given."""
+    try:
+        return Session(ground.source, threads=threads)
+    except ModelError:
+        return Session(ground.prepared.graph, threads=threads)
 
 
 def _skipped(parts: Parts) -> dict[str, str]:

@@ -11,6 +11,8 @@
 Every message says what is wrong, where, and what to do.
 """
 
+import re
+
 
 class PtqError(Exception):
     """Base of everything that ptq raises on purpose; its text is one line for a user."""
@@ -44,8 +46,22 @@ class StatsError(PtqError):
     """Calibration statistics that are damaged or belong to another graph."""
 
 
+# ONNX Runtime and ONNX put codes, source files and signatures before what they have to say
+_PREFIXES = (
+    re.compile(r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : "),
+    re.compile(
+        r"(?:/\S+/)?onnx\w*/\S+\.(?:h|cc|cpp):\d+:? "
+        r"(?:[^()\n]*\((?:[^()\n]|\([^()\n]*\))*\)(?: const)?(?: \[with [^\]\n]*\])? )?"
+    ),
+    re.compile(r"\w+ == \w+ was false\. "),
+)
+
+
 def first_line(error: BaseException) -> str:
-    """The first line of a library's message, short enough for one line of ours."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """The first line of a library's message without its codes and source files, short enough for ours."""
+    text = str(error)
+    for prefix in _PREFIXES:
+        text = prefix.sub("", text)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     text = lines[0] if lines else type(error).__name__
     return text if len(text) <= 200 else text[:197] + "..."

@@ -14,7 +14,7 @@ from ptq.data import Sample
 from ptq.drop import Drop, agreement_drop, error_drop, top1_drop
 from ptq.errors import DataError
 from ptq.execute import Executor
-from ptq.metrics import Accuracy, AccuracyMeter, Fidelity, FidelityMeter, is_scores
+from ptq.metrics import Accuracy, AccuracyMeter, Fidelity, FidelityMeter, is_scores, numbers
 from ptq.session import Session
 from ptq.usermetric import Metric, metric_drop
 
@@ -59,7 +59,7 @@ class Evaluation:
 
 def session_engine(session: Session) -> Engine:
     """A model in ONNX Runtime."""
-    return lambda feed: session.run(feed)
+    return lambda feed: [numbers(output) for output in session.run(feed)]
 
 
 def integer_engine(executor: Executor) -> Engine:
@@ -68,7 +68,7 @@ def integer_engine(executor: Executor) -> Engine:
 
     def run(feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
         results = executor.run(feed)
-        return [results[name] for name in names]
+        return [numbers(results[name]) for name in names]
 
     return run
 

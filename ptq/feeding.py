@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ptq.data import DataSource, InputSpec, Preprocess, Sample, Samples, held_out, open_samples
 from ptq.errors import ModelError
 from ptq.graph import Graph
-from ptq.nodes import dtype_of, name_of, shape_of
+from ptq.nodes import consumers, dtype_of, name_of, operator, shape_of
+from ptq.ops import OPS
 
 Progress = Callable[[str, int], Callable[[], None]]
 """Told of a stage and its number of samples, it gives what to call after each."""
@@ -84,7 +85,8 @@ def input_specs(graph: Graph) -> list[InputSpec]:
             raise ModelError(
                 f"input {value.name} has no shape or is no tensor of numbers; ptq cannot feed it"
             )
-        specs.append(InputSpec(name_of(value), dtype, shape))
+        spared = not any(operator(node) in OPS for node in consumers(value))
+        specs.append(InputSpec(name_of(value), dtype, shape, may_hold_nan=spared))
     return specs
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ptq.eligible import Eligible, Integer
-from ptq.nodes import Node, Value, constant, consumers, name_of
+from ptq.nodes import Node, Value, attributes, constant, consumers, name_of, shape_of
 from ptq.opspec import Fixed, Output, Role
 from ptq.targets import Target
 
@@ -19,14 +19,14 @@ class Group:
         tensors: All of them, in graph order.
         observed: Those whose statistics set the range.
         fixed: The operator whose specification prescribes the parameters, and these.
-        reciprocal: The scale must be 1/n (ONNX Runtime's Softmax).
+        reciprocal: The largest n where the scale must be 1/n (ONNX Runtime's Softmax); 0 where it need not.
         via: For a tensor that follows another: which, and through which node.
     """
 
     tensors: tuple[str, ...]
     observed: tuple[str, ...]
     fixed: tuple[str, Fixed] | None
-    reciprocal: bool
+    reciprocal: int
     via: dict[str, str]
 
 
@@ -45,7 +45,7 @@ class Groups:
     _together: dict[str, list[str]] = field(default_factory=dict)
     _observed: set[str] = field(default_factory=set)
     _fixed: dict[str, tuple[str, Fixed]] = field(default_factory=dict)
-    _reciprocal: set[str] = field(default_factory=set)
+    _reciprocal: dict[str, int] = field(default_factory=dict)
     _via: dict[str, str] = field(default_factory=dict)
 
     def add(self, value: Value) -> str:
@@ -102,7 +102,9 @@ class Groups:
                 tensors=tuple(names),
                 observed=tuple(n for n in names if n in self._observed),
                 fixed=fixed[0] if fixed else None,
-                reciprocal=any(n in self._reciprocal for n in names),
+                reciprocal=min(
+                    (self._reciprocal[n] for n in names if n in self._reciprocal), default=0
+                ),
                 via={n: self._via[n] for n in names if n in self._via},
             )
 
@@ -142,7 +144,18 @@ def _add_outputs(groups: Groups, integer: Integer, target: Target, fate: Eligibl
         elif rule is Output.OBSERVED:
             groups._observed.add(name)
             if integer.spec.reciprocal and not target.specified:
-                groups._reciprocal.add(name)
+                groups._reciprocal[name] = _largest_reciprocal(node)
+
+
+def _largest_reciprocal(node: Node) -> int:
+    """The n up to which a Softmax over D elements does not overflow: 148 D.
+
+    ONNX Runtime multiplies exponentials of up to FLT_MAX / (e⁵ D) by n.
+    """
+    assert node.inputs[0] is not None
+    shape = shape_of(node.inputs[0])
+    length = None if shape is None else shape[int(attributes(node).get("axis", -1))]
+    return 148 * (length or 2)
 
 
 def _calibrated_backward(integer: Integer, target: Target) -> bool:

@@ -90,7 +90,8 @@ class FidelityMeter:
 def _decibels(signal: float, noise: float) -> float:
     if not noise:
         return math.inf
-    return 10 * math.log10(signal / noise) if signal else -math.inf
+    ratio = signal / noise
+    return 10 * math.log10(ratio) if ratio else -math.inf
 
 
 @dataclass
@@ -116,6 +117,14 @@ class AccuracyMeter:
             return None
         fifth = float(np.mean(self.fifth)) if self.fifth else None
         return Accuracy(float(np.mean(self.first)), fifth, len(self.first))
+
+
+def numbers(output: Any) -> NDArray[Any]:
+    """The numbers of an output: a sequence's one after the other, none of strings or of what is missing."""
+    if isinstance(output, np.ndarray):
+        return output if output.dtype.kind in "biuf" else np.empty(0)
+    items = output if isinstance(output, list) else []
+    return np.concatenate([np.empty(0), *(numbers(item).reshape(-1) for item in items)])
 
 
 def is_scores(output: NDArray[Any]) -> bool:

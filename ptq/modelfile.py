@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 from onnx_ir.passes import common as passes
 
 from ptq.errors import ModelError, first_line
+from ptq.reach import IR_VERSION, ONNX_DOMAINS, OPSET, brought_within
 
 
 def read_proto(path: Path) -> onnx.ModelProto:
@@ -44,9 +45,11 @@ def to_ir(proto: onnx.ModelProto, source: str) -> ir.Model:
         raise ModelError(f"{source} carries training information; export it for inference")
     try:
         onnx.checker.check_model(proto)
-        model = ir.from_proto(proto)
+        model = ir.from_proto(brought_within(proto))
         # before IR version 4 an initializer had to be an input too, which its value then only defaults
-        model.ir_version = max(model.ir_version, 4)
+        model.ir_version = min(max(model.ir_version, 4), IR_VERSION)
+        if not {*ONNX_DOMAINS} & set(model.opset_imports):
+            model.opset_imports[""] = OPSET  # operators of other domains alone: any version fits
         passes.InlinePass()(model)
         passes.RemoveInitializersFromInputsPass()(model)
         passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from ptq.errors import DataError, ModelError, first_line
 from ptq.graph import Graph
+from ptq.nodes import Node, name_of, operator, reads
+from ptq.reach import beyond_reach, since
 
 _QUIET = 4  # fatal errors only: what goes wrong is raised, and said once
 
@@ -66,8 +68,8 @@ class Session:
             self._session = onnxruntime.InferenceSession(
                 graph.to_bytes(), options, providers=["CPUExecutionProvider"]
             )
-        except Exception as error:  # ONNX Runtime's errors share no base class but this one
-            raise ModelError(f"ONNX Runtime cannot load the model: {first_line(error)}") from error
+        except Exception as error:  # its errors share no base class but this one
+            raise ModelError(_explained(error, graph)) from error
         self.inputs: tuple[str, ...] = tuple(i.name for i in self._session.get_inputs())
         self.outputs: tuple[str, ...] = tuple(o.name for o in self._session.get_outputs())
 
@@ -103,6 +105,48 @@ class Session:
             self._session.run_with_iobinding(binding)
         except Exception as error:  # as above
             raise DataError(f"ONNX Runtime cannot run the sample: {first_line(error)}") from error
+
+
+def _explained(error: Exception, graph: Graph) -> str:
+    """Why a model does not load: what ONNX Runtime says, and of which node, where it does not say that."""
+    for unknown in beyond_reach(graph.to_proto()):
+        return (
+            f"ONNX Runtime {VERSION} does not know {unknown.op_type} as opset "
+            f"{since(unknown, graph.opset)} has it (node {unknown.name}); export an older opset"
+        )
+    text = first_line(error)
+    known = {str(node.name) for node in graph.nodes} | {f"({node.op_type})" for node in graph.nodes}
+    if not any(name in text for name in known):
+        node = _first_refused(graph)
+        text = f"node {node.name} ({operator(node)}): {text}" if node is not None else text
+    return f"ONNX Runtime cannot load the model: {text}"
+
+
+def _first_refused(graph: Graph) -> Node | None:
+    """The node with which a model ceases to load, where it is one of the main graph."""
+    nodes = graph.nodes
+    loads, fails = 0, len(nodes)
+    while nodes and fails - loads > 1:
+        middle = (loads + fails) // 2
+        if _loads(graph, nodes[:middle]):
+            loads = middle
+        else:
+            fails = middle
+    return nodes[fails - 1] if nodes and not _loads(graph, nodes[:fails]) else None
+
+
+def _loads(graph: Graph, nodes: list[Node]) -> bool:
+    """Whether the first nodes of a model load, all that they compute being outputs."""
+    read = {v for node in nodes for v in reads(node)}
+    inputs = [name_of(v) for v in graph.inputs if v in read]
+    part = graph.extracted(nodes, inputs, [v.name for n in nodes for v in n.outputs if v.name])
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _QUIET
+    try:
+        onnxruntime.InferenceSession(part.to_bytes(), options, providers=["CPUExecutionProvider"])
+    except Exception:  # ONNX Runtime's errors share no base class but this one
+        return False
+    return True
 
 
 def versions() -> dict[str, str]:

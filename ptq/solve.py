@@ -159,7 +159,7 @@ def _solve_group(
     else:
         span = _range(group, groups, stats, observer, draft.target)
         if group.reciprocal and draft.target.symmetric is None:
-            params = _reciprocal(span, qtype)
+            params = _reciprocal(span, qtype, group.reciprocal)
             reason = Why("observed", f"{method}, as 1/n: the kernel takes ⌊1/scale⌋")
         else:
             params = _spread(span, draft.target)
@@ -199,10 +199,10 @@ def _spread(span: Range, target: Target) -> QuantParams:
     return replace(params, qtype=target.activation)
 
 
-def _reciprocal(seen: Range, qtype: QType) -> QuantParams:
+def _reciprocal(seen: Range, qtype: QType, most: int) -> QuantParams:
     """The finest scale 1/n that covers the range and that float32 division gives back as n."""
     top = max(float(seen.hi), 2.0**-20)
-    n = max(1, math.floor(qtype.steps / top))
+    n = min(most, max(1, math.floor(qtype.steps / top)))
     while np.floor(np.float32(1) / np.float32(1 / n)) != n:
         n -= 1
     return QuantParams.whole(1 / n, qtype.lo, qtype)

@@ -19,7 +19,7 @@ LONGEST = 300  # lines of one file
 # What stands higher may import what stands lower; what stands side by side may not import each other.
 LAYERS = (
     "errors",
-    "types files cpu paired opspec",
+    "types files cpu paired opspec reach",
     "metrics drop nodes kernels ops modelfile",
     "graph",
     "data observers targets plan session units islands layout sources",
@@ -42,6 +42,7 @@ ALLOWED = {
     "onnx": {
         "ptq.graph",
         "ptq.modelfile",
+        "ptq.reach",
         "ptq.rewrite",
         "ptq.models",
         "ptq.result",

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ptq.metrics import AccuracyMeter, FidelityMeter, is_scores
+from ptq.metrics import AccuracyMeter, FidelityMeter, is_scores, numbers
 
 
 def test_an_equal_output_has_no_noise() -> None:
@@ -116,3 +116,16 @@ def test_every_figure_of_fidelity_lies_in_its_interval() -> None:
     assert result.sqnr_interval is not None
     lo, hi = result.sqnr_interval
     assert 0.3 < hi - lo < 2  # 600 squares of Gaussian errors: about 0.25 dB of standard error
+
+
+def test_the_numbers_of_a_sequence_are_those_of_its_items_and_strings_have_none() -> None:
+    parts = [np.ones((2, 2), np.float32), np.zeros(1, np.int64)]
+    np.testing.assert_array_equal(numbers(parts), [1, 1, 1, 1, 0])
+    assert numbers(np.array(["a"])).size == 0
+    assert numbers(None).size == 0
+
+
+def test_an_infinite_error_is_minus_infinite_decibels() -> None:
+    meter = FidelityMeter()
+    meter.add(np.ones(2), np.array([1, np.inf]))
+    assert meter.result().sqnr_db == -np.inf

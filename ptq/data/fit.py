@@ -26,11 +26,19 @@ _CASTS = {"f": "f", "b": "biu", "i": "iu", "u": "iu", "c": "c", "U": "UO", "O": 
 
 @dataclass(frozen=True)
 class InputSpec:
-    """One input of the model: name, element type, and shape with None where it is dynamic."""
+    """One input of the model.
+
+    Attributes:
+        name: Its name.
+        dtype: Its element type.
+        shape: Its shape, None where it is dynamic.
+        may_hold_nan: The model makes something of NaN there.
+    """
 
     name: str
     dtype: np.dtype[Any]
     shape: tuple[int | None, ...]
+    may_hold_nan: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dtype", np.dtype(self.dtype))
@@ -70,7 +78,7 @@ def fit(spec: InputSpec, array: NDArray[Any], where: str) -> NDArray[Any]:
         DataError: Another shape or kind, values that the model's type cannot hold, or NaN.
     """
     check_header(spec, array.shape, array.dtype, where)
-    if array.dtype.kind == "f" and bool(np.isnan(array).any()):
+    if array.dtype.kind == "f" and not spec.may_hold_nan and bool(np.isnan(array).any()):
         raise DataError(f"{where}: input {spec.name!r} holds NaN; repair or remove the sample")
     if array.dtype == spec.dtype:
         return array

@@ -1,0 +1,54 @@
+"""Oracle: ONNX Runtime's own refusals, and what they leave unsaid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from networks import network, normal, optimized_kernels, quantized
+
+from ptq.errors import ModelError, first_line
+from ptq.graph import Graph
+from ptq.session import Session
+
+
+def test_a_model_that_does_not_load_is_refused_with_the_node_that_runtime_leaves_unnamed() -> None:
+    model = network(
+        """
+        a = Relu(x)
+        y, last = GRU<hidden_size = 2, layout = 1>(a, w, r)
+        """,
+        {"x": (1, 3, 4)},
+        opset=17,
+        w=np.zeros((1, 6, 4), np.float32),
+        r=np.zeros((1, 6, 2), np.float32),
+    )
+    with pytest.raises(ModelError, match=r"node GRU_y \(GRU\): .*Batchwise recurrent operations"):
+        Session(Graph.from_proto(model))
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (
+            "[ONNXRuntimeError] : 1 : FAIL : /onnxruntime_src/onnxruntime/core/graph/model.cc:256 "
+            "onnxruntime::Model::Model(onnx::ModelProto&&, const onnxruntime::ModelOptions&) "
+            "Unsupported model IR version: 14",
+            "Unsupported model IR version: 14",
+        ),
+        (
+            "[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : Could not find an implementation for X(3)",
+            "Could not find an implementation for X(3)",
+        ),
+        ("\n\nthe first line\nthe second", "the first line"),
+        ("", "RuntimeError"),
+    ],
+)
+def test_codes_and_source_files_are_taken_off_a_message(text: str, kept: str) -> None:
+    assert first_line(RuntimeError(text)) == kept
+
+
+def test_a_softmax_of_nearly_equal_values_does_not_overflow_in_the_kernel() -> None:
+    done = quantized(network("y = Softmax(x)", {"x": (1, 6)}), [{"x": normal(1, 6, scale=0.1)}] * 2)
+    assert optimized_kernels(done.qdq)["QLinearSoftmax"]
+    out = Session(done.qdq).run(done.feeds[0])[0]
+    np.testing.assert_allclose(out, Session(done.prepared).run(done.feeds[0])[0], atol=0.004)
