@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.arithmetics import arithmetic
+from ptq.arithmetics import UNSIGNED_PAIRS, arithmetic
 from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.errors import DataError, UnsupportedError
 from ptq.graph import Graph
@@ -23,6 +23,7 @@ from ptq.ops import OPS, UNARY
 from ptq.opspec import Layout, Role
 from ptq.program import Program, Step, read_program
 from ptq.rewrite.adopt import adopt
+from ptq.rewrite.unsigned_pairs import signed, unsigned, unsigned_pairs
 from ptq.session import Session
 from ptq.types import QuantParams
 
@@ -59,7 +60,10 @@ class Executor:
         self.arithmetic = arithmetic_name
         self._kernels = {**arithmetic(arithmetic_name), **(replaced or {})}
         runs = self._kernels.__contains__
-        self.program: Program = read_program(adopt(graph), runs, floats)
+        read, self._moved = adopt(graph), frozenset[str]()
+        if arithmetic_name in UNSIGNED_PAIRS:
+            read, self._moved = unsigned_pairs(read)
+        self.program: Program = read_program(read, runs, floats)
         self._runners: dict[tuple[str, tuple[Any, ...]], Runner] = {}
         self._last_reader = _last_readers(self.program)
         self._constants = {n: Tensor(a) for n, a in self.program.constants.items()}
@@ -95,18 +99,19 @@ class Executor:
             raise DataError(f"the feed lacks input {missing[0]}")
         tensors = {name: Tensor(np.asarray(array)) for name, array in feed.items()}
         wanted = {*self.program.outputs, *taps}
+        given = {n: unsigned(a) if n in self._moved else a for n, a in (given or {}).items()}
         kept: dict[str, NDArray[Any]] = {}
         for index, step in enumerate(self.program.steps):
             inputs = [None if n is None else self._find(tensors, n) for n in step.inputs]
             for name, result in zip(step.outputs, self._run_step(step, inputs), strict=True):
                 if name in wanted:
                     kept[name] = result.channels_first()
-                tensors[name] = Tensor(given[name]) if given and name in given else result
+                tensors[name] = Tensor(given[name]) if name in given else result
             for name in self._last_reader[index]:
                 tensors.pop(name, None)
         for name in wanted - kept.keys():
             kept[name] = self._find(tensors, name).channels_first()
-        return kept
+        return {n: signed(a) if n in self._moved else a for n, a in kept.items()}
 
     def _find(self, tensors: Mapping[str, Tensor], name: str) -> Tensor:
         found = tensors.get(name) or self._constants.get(name)

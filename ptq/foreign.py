@@ -11,14 +11,22 @@ import numpy as np
 from ptq.arithmetics import arithmetic
 from ptq.graph import Graph
 from ptq.islands import Island
-from ptq.nodes import Node, Value, attributes, constant, consumers, dtype_of, name_of, operator
+from ptq.nodes import (
+    QUANTIZERS,
+    Node,
+    Value,
+    attributes,
+    constant,
+    consumers,
+    dtype_of,
+    name_of,
+    operator,
+)
 from ptq.ops import OPS
 from ptq.opspec import Output, Role
 from ptq.program import read_program
 from ptq.rewrite.adopt import adopt
 from ptq.units import between_quantizers, dequantized, obstacle, requantized
-
-QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
 
 
 @dataclass(frozen=True)

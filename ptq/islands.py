@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from ptq.graph import Graph
 from ptq.nodes import Node, Value, name_of, operator, reads
 
-QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
-
 
 @dataclass(frozen=True, eq=False)
 class Island:

@@ -12,7 +12,7 @@ from ptq.errors import UsageError
 from ptq.foreign import why_float
 from ptq.graph import Graph
 from ptq.lint_rules import Finding, check, clause_name
-from ptq.nodes import Node, operator
+from ptq.nodes import QUANTIZERS, Node, operator
 from ptq.ops import OPS, QLINEAR_FORMS
 from ptq.rewrite.adopt import adopt
 from ptq.rewrite.dequantize import to_qdq_form
@@ -20,7 +20,6 @@ from ptq.targets import Target
 from ptq.targets import target as target_of
 from ptq.units import dequantized, unit
 
-QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
 _INTEGER_OPS = ("MatMulInteger", "ConvInteger", "DynamicQuantizeLinear")
 
 

@@ -12,6 +12,7 @@ Node = ir.Node
 Value = ir.Value
 
 ONNX_DOMAINS = ("", "ai.onnx")
+QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
 FLOAT_TYPES = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.float64))
 
 

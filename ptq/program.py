@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ptq.graph import Graph
 from ptq.islands import Island, islands
-from ptq.nodes import Node, Value, attributes, constant, name_of, operator
+from ptq.nodes import QUANTIZERS, Node, Value, attributes, constant, name_of, operator
 from ptq.ops import OPS, QLINEAR_FORMS
 from ptq.opspec import PASSES, OpSpec, Output, Role
 from ptq.types import QuantParams
@@ -29,8 +29,6 @@ from ptq.units import (
     params_of,
     unit,
 )
-
-QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,12 +27,15 @@ class Arithmetic:
         kernels: What prepares the kernel of each operator; an operator that is missing cannot be run.
         equals: Whose bytes it gives, or how far it is from being tied to a runtime.
         source: Where its rules come from.
+        unsigned_pairs: Whether an int8 tensor between a QuantizeLinear and its one DequantizeLinear is
+            computed in uint8, 128 more, as ONNX Runtime does on x86: sums with a zero point round otherwise.
     """
 
     name: str
     kernels: Mapping[str, Maker]
     equals: str
     source: str
+    unsigned_pairs: bool = False
 
 
 ROWS: tuple[Arithmetic, ...] = (
@@ -41,12 +44,14 @@ ROWS: tuple[Arithmetic, ...] = (
         ort.KERNELS,
         "ONNX Runtime 1.31.1 on x86-64 with VNNI, bit for bit",
         "experiments with its QLinear kernels",
+        unsigned_pairs=True,
     ),
     Arithmetic(
         "ort-avx2",
         ort_avx2.KERNELS,
         "ONNX Runtime 1.31.1 on x86-64 with AVX2 and no VNNI, bit for bit",
         "experiments with its QLinear kernels on an emulated Haswell",
+        unsigned_pairs=True,
     ),
     Arithmetic(
         "litert",
@@ -86,6 +91,7 @@ ROWS: tuple[Arithmetic, ...] = (
     ),
 )
 
+UNSIGNED_PAIRS = frozenset(row.name for row in ROWS if row.unsigned_pairs)
 ARITHMETICS: Mapping[str, Mapping[str, Maker]] = {row.name: row.kernels for row in ROWS}
 """Kernels by operator, by arithmetic; a pair that is missing cannot be run."""
 

@@ -6,7 +6,8 @@ As `ort`, but for products of uint8 activations with int8 weights, whose pairs s
 
 on raw a and b, in QLinearConv, QLinearMatMul and QGemm. K runs over a window's positions and, fastest, over the
 channels of a group; padding holds za. Convolutions with one input and one output channel a group, int8
-activations and uint8 weights sum exactly.
+activations and uint8 weights sum exactly; but int8 activations between quantizers are moved to uint8 first, and
+saturate.
 
 Source: ONNX Runtime 1.31.1 run on an emulated Haswell (AVX2, no VNNI). The session option
 ``session.x64quantprecision=1`` or weights in uint8 avoid it.

@@ -2,7 +2,8 @@
 
 QLinearAveragePool:        d = sx · (x − zx), added one by one in the window's order, in float32
                            q = rne(float32((Σd / n) / sy) + zy)               the zero point before rounding
-                           n the window's taps inside the image, or with count_include_pad all of them
+                           n the window's taps inside the image, or with count_include_pad all of them;
+                           where strides skip, SAME leaves half of it before the first window
 QLinearGlobalAveragePool:  s = sx / (sy · n);  q = rne(clamp(float32(Σx − n·zx) · s)) + zy          after it
 """
 
@@ -34,7 +35,7 @@ def _average_pool(site: Site) -> Kernel:
     offset = y.zero_point.astype(np.float32)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        values = lookup(reals, required(site, inputs, 0))
+        values = lookup(reals, _without_head(required(site, inputs, 0), window))
         sums, inside = sequential_window_sum(values, **window)
         count = np.float32(taps) if counted else inside.astype(np.float32)
         q = sums / count / y.scale + offset
@@ -42,6 +43,20 @@ def _average_pool(site: Site) -> Kernel:
         return rounded
 
     return kernel
+
+
+def _without_head(q: IntArray, window: Mapping[str, Any]) -> IntArray:
+    """The integers from the first that a window sees: SAME halves what strides skip as it halves padding."""
+    if not window["auto_pad"].startswith("SAME"):
+        return q
+    odd = int(window["auto_pad"] == "SAME_LOWER")
+    heads = []
+    for size, tap, stride in zip(
+        q.shape[1:-1], window["kernel_shape"], window["strides"], strict=True
+    ):
+        skipped = size - tap - (-(-size // stride) - 1) * stride
+        heads.append(max(skipped - odd, 0) // 2)
+    return q[(slice(None), *(slice(head, None) for head in heads))]
 
 
 def _global_average_pool(site: Site) -> Kernel:

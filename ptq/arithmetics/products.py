@@ -118,6 +118,9 @@ def matmul(site: Site, finish: Finish) -> Kernel:
     b = constant(site, 1)
     if b is not None:
         return _by_constant(site, b, None, finish)
+    if weight(site).axis is not None:
+        # a scale a column of what arrives at run time: prepared anew for every feed
+        return lambda inputs: _by_constant(site, required(site, inputs, 1), None, finish)(inputs)
     left, right = activation(site), activation(site, 1)
     core = products(
         a_qtype=left.qtype,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ptq.graph import Graph
-from ptq.nodes import Value, constant, declare, dtype_of, operator
+from ptq.nodes import QUANTIZERS, Value, constant, declare, dtype_of, operator
 from ptq.ops import OPS
 from ptq.opspec import PASSES
 from ptq.rewrite.adopt_biases import join_biases, quantize_biases
@@ -22,7 +22,6 @@ from ptq.rewrite.adopt_constants import adopt_constants
 from ptq.rewrite.adopt_moves import adopt_moves
 from ptq.units import implied_type
 
-QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
 MICROSOFT = "com.microsoft::"
 _SHARED_TYPES = (np.dtype(np.int8), np.dtype(np.uint8), np.dtype(np.int32))
 

@@ -21,8 +21,8 @@ def unsigned_pairs(graph: Graph) -> tuple[Graph, frozenset[str]]:
     moved = graph.copy()
     names = set()
     for node in moved.nodes:
-        reader = _only_reader(node)
-        if reader is None or not (_int8(node) and _int8(reader)):
+        reader = moves(node)
+        if reader is None:
             continue
         for quantizer in (node, reader):
             zero_point = quantizer.inputs[2]
@@ -37,6 +37,17 @@ def unsigned_pairs(graph: Graph) -> tuple[Graph, frozenset[str]]:
         names.add(name_of(integers))
     moved.sweep()
     return moved, frozenset(names)
+
+
+def moves(node: Node) -> Node | None:
+    """The DequantizeLinear with which ONNX Runtime moves what a QuantizeLinear writes; None where it does not."""
+    reader = _only_reader(node)
+    return reader if reader is not None and _int8(node) and _int8(reader) else None
+
+
+def unsigned(q: IntArray) -> IntArray:
+    """Integers of a tensor as they are once it is moved."""
+    return (q.astype(np.int16) + _SHIFT).astype(np.uint8)
 
 
 def signed(q: IntArray) -> IntArray:

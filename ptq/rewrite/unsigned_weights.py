@@ -12,6 +12,7 @@ from ptq.graph import Graph
 from ptq.nodes import Node, Value, constant, dtype_of, name_of, operator
 from ptq.ops import OPS, QLINEAR_FORMS
 from ptq.opspec import Role
+from ptq.rewrite.unsigned_pairs import moves
 from ptq.units import dequantized
 
 _INT8, _UINT8 = np.dtype(np.int8), np.dtype(np.uint8)
@@ -22,15 +23,20 @@ def unsigned_weights(graph: Graph) -> Graph:
     rewritten = graph.copy()
     shifted: dict[str, Value] = {}
     for node in rewritten.nodes:
-        place = _weight(node)
+        place = signed_weight(node)
         if place is not None:
             _shift(rewritten, *place, shifted)
     rewritten.sweep()
     return rewritten
 
 
-def _weight(node: Node) -> tuple[Node, int, int] | None:
-    """The node and positions that hold a weight's integers and zero point; None where there is nothing to do."""
+def signed_weight(node: Node) -> tuple[Node, int, int] | None:
+    """Where an operator's constant int8 weight beside activations that ONNX Runtime computes in uint8 stands.
+
+    Returns:
+        The node that reads its integers, and the positions there of these and of the zero point; None where
+        the weight is unsigned or computed, or the activation int8.
+    """
     op = operator(node)
     if op in QLINEAR_FORMS and QLINEAR_FORMS[op].role(1) is Role.WEIGHT:
         zero_point = node.inputs[2]
@@ -41,7 +47,9 @@ def _weight(node: Node) -> tuple[Node, int, int] | None:
         weight = node.inputs[1].producer() if node.inputs[1] is not None else None
         if x is None or w is None or weight is None:
             return None
-        signed = x.params.qtype.signed
+        writer = x.integers.producer()
+        moved = writer is not None and moves(writer) is not None
+        signed = x.params.qtype.signed and not moved
         place = (weight, 0, 2)
     else:
         return None

@@ -48,6 +48,51 @@ def test_conv_is_qlinear_conv(cases: Cases) -> None:
     assert_same_integers(np.moveaxis(ours, -1, 1), theirs)
 
 
+def test_conv_of_any_rank_and_type_is_qlinear_conv(cases: Cases) -> None:
+    rank, group = int(cases.rng.integers(1, 4)), int(cases.rng.choice([1, 2, 5]))
+    inner, each = int(cases.rng.choice([1, 3])), int(cases.rng.choice([1, 2]))
+    taps = [cases.size(4) for _ in range(rank)]
+    wtype = INT8 if cases.qtype == INT8 or cases.rng.integers(2) else UINT8
+    low, high = (-64, 65) if wtype == INT8 else (0, 256)
+    w = cases.rng.integers(low, high, (group * each, inner, *taps)).astype(wtype.dtype)
+    wp = QuantParams(cases.scale(), 0 if wtype == INT8 else cases.rng.integers(256), wtype)
+    x, xp = cases.values(2, group * inner, *(8 + t for t in taps)), cases.params()
+    yp = cases.params(accumulated_scale(cases, xp, wp, 2 * int(np.prod(w.shape[1:]))))
+    attrs = {
+        "strides": [cases.size(3) for _ in range(rank)],
+        "pads": [int(v) for v in cases.rng.integers(0, 3, 2 * rank)],
+        "dilations": [cases.size(4) for _ in range(rank)],
+        "group": group,
+    }
+    if cases.rng.integers(3) == 0:
+        attrs |= {"auto_pad": str(cases.rng.choice(["SAME_UPPER", "SAME_LOWER"]))}
+        del attrs["pads"], attrs["dilations"]
+    arrays = {**quantized("x", x, xp), **quantized("w", w, wp), **parameters("y", yp)}
+    theirs = onnxruntime_output("QLinearConv", "", list(arrays), arrays, ["x"], **attrs)
+    last = np.ascontiguousarray(np.moveaxis(w, 1, -1))
+    kernel = KERNELS["Conv"](Site("Conv", attrs, (xp, wp), (yp,), (None, last)))
+    ours = kernel([np.moveaxis(x, 1, -1), last])
+    assert_same_integers(np.moveaxis(ours, -1, 1), theirs)
+
+
+BATCHES = [((4, 9), (2, 9, 5)), ((2, 1, 4, 9), (1, 3, 9, 5)), ((2, 3, 4, 9), (3, 9, 5))]
+
+
+@pytest.mark.parametrize(("left", "right"), BATCHES)
+@pytest.mark.parametrize("seed", range(6))
+def test_batches_of_matmul_broadcast_as_in_qlinear_matmul(
+    left: tuple[int, ...], right: tuple[int, ...], seed: int
+) -> None:
+    cases = Cases(seed)
+    a, b = cases.values(*left), cases.weights(*right)
+    ap, bp = cases.params(), QuantParams(cases.scale(), cases.rng.integers(-9, 9), INT8)
+    yp = cases.params(accumulated_scale(cases, ap, bp, 9))
+    arrays = {**quantized("a", a, ap), **quantized("b", b, bp), **parameters("y", yp)}
+    theirs = onnxruntime_output("QLinearMatMul", "", list(arrays), arrays, ["a"])
+    kernel = KERNELS["MatMul"](Site("MatMul", {}, (ap, bp), (yp,), (None, b)))
+    assert_same_integers(kernel([a, b]), theirs)
+
+
 def test_matmul_is_qlinear_matmul(cases: Cases) -> None:
     m, k, n = cases.size(9), cases.size(90), cases.size(9)
     a, b = cases.values(2, m, k), cases.weights(k, n)
@@ -66,6 +111,16 @@ def test_matmul_of_two_activations_is_qlinear_matmul(cases: Cases) -> None:
         b >>= 2  # with int8 it would be a u8 × s8 product, here u8 × u8, which never saturates
     ap, bp = cases.params(), cases.params()
     yp = cases.params(accumulated_scale(cases, ap, bp, 4 * k))
+    arrays = {**quantized("a", a, ap), **quantized("b", b, bp), **parameters("y", yp)}
+    theirs = onnxruntime_output("QLinearMatMul", "", list(arrays), arrays, ["a", "b"])
+    kernel = KERNELS["MatMul"](Site("MatMul", {}, (ap, bp), (yp,), (None, None)))
+    assert_same_integers(kernel([a, b]), theirs)
+
+
+def test_matmul_takes_a_scale_a_column_of_what_arrives_too(cases: Cases) -> None:
+    a, b = cases.values(3, 7), cases.weights(7, 4)
+    ap, bp = cases.params(), cases.weight_params(4, 1)
+    yp = cases.params(accumulated_scale(cases, ap, bp, 7))
     arrays = {**quantized("a", a, ap), **quantized("b", b, bp), **parameters("y", yp)}
     theirs = onnxruntime_output("QLinearMatMul", "", list(arrays), arrays, ["a", "b"])
     kernel = KERNELS["MatMul"](Site("MatMul", {}, (ap, bp), (yp,), (None, None)))

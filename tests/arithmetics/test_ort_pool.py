@@ -35,6 +35,20 @@ def test_average_pool_is_qlinear_average_pool(cases: Cases) -> None:
     assert_same_integers(np.moveaxis(kernel([np.moveaxis(x, 1, -1)]), -1, 1), theirs)
 
 
+@pytest.mark.parametrize("size", range(6, 13))
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "VALID"])
+def test_average_pool_pads_as_onnxruntime_does_where_strides_skip(size: int, auto_pad: str) -> None:
+    cases = Cases(size)
+    x, xp, yp = cases.values(1, 2, size, 7), cases.params(), cases.params()
+    attrs = {"kernel_shape": [1, 2], "strides": [4, 3], "auto_pad": auto_pad}
+    arrays = {**quantized("x", x, xp), **parameters("y", yp)}
+    theirs = onnxruntime_output(
+        "QLinearAveragePool", "com.microsoft", list(arrays), arrays, ["x"], **attrs
+    )
+    kernel = KERNELS["AveragePool"](Site("AveragePool", attrs, (xp,), (yp,), (None,)))
+    assert_same_integers(np.moveaxis(kernel([np.moveaxis(x, 1, -1)]), -1, 1), theirs)
+
+
 def test_global_average_pool_is_its_qlinear_kernel(cases: Cases) -> None:
     x, xp = cases.values(2, 5, cases.size(12), cases.size(12)), cases.params()
     yp = cases.params(
