@@ -4,6 +4,7 @@ QLinearAveragePool:        d = sx · (x − zx), added one by one in the window'
                            q = rne(float32((Σd / n) / sy) + zy)               the zero point before rounding
                            n the window's taps inside the image, or with count_include_pad all of them;
                            where strides skip, SAME leaves half of it before the first window
+                           a window that is the whole image, without padding, is a QLinearGlobalAveragePool
 QLinearGlobalAveragePool:  s = sx / (sy · n);  q = rne(clamp(float32(Σx − n·zx) · s)) + zy          after it
 """
 
@@ -22,6 +23,7 @@ from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.kernels.lookup import lookup, tabulate
 from ptq.kernels.pool import sequential_window_sum
 from ptq.kernels.reduce import axis_sums
+from ptq.kernels.window import axes
 from ptq.types import IntArray
 
 
@@ -33,9 +35,13 @@ def _average_pool(site: Site) -> Kernel:
     taps = prod(window["kernel_shape"])
     reals = tabulate(x.dequantize, x.qtype)
     offset = y.zero_point.astype(np.float32)
+    of_all = _global_average_pool(site)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        values = lookup(reals, _without_head(required(site, inputs, 0), window))
+        x_q = required(site, inputs, 0)
+        if _sees_all(x_q.shape[1:-1], window):
+            return of_all(inputs)
+        values = lookup(reals, _without_head(x_q, window))
         sums, inside = sequential_window_sum(values, **window)
         count = np.float32(taps) if counted else inside.astype(np.float32)
         q = sums / count / y.scale + offset
@@ -43,6 +49,17 @@ def _average_pool(site: Site) -> Kernel:
         return rounded
 
     return kernel
+
+
+def _sees_all(sizes: tuple[int, ...], window: Mapping[str, Any]) -> bool:
+    """Whether the only window is the image itself."""
+    if sizes != window["kernel_shape"]:
+        return False
+    return not any(axis.begin or axis.end for axis in axes(sizes, **_named(window)))
+
+
+def _named(window: Mapping[str, Any]) -> dict[str, Any]:
+    return {"kernel" if name == "kernel_shape" else name: v for name, v in window.items()}
 
 
 def _without_head(q: IntArray, window: Mapping[str, Any]) -> IntArray:

@@ -35,6 +35,22 @@ def test_average_pool_is_qlinear_average_pool(cases: Cases) -> None:
     assert_same_integers(np.moveaxis(kernel([np.moveaxis(x, 1, -1)]), -1, 1), theirs)
 
 
+@pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1]])
+@pytest.mark.parametrize("sizes", [(4, 2), (4, 3), (5, 2)])
+def test_a_window_of_the_whole_image_is_a_global_average(
+    cases: Cases, sizes: tuple[int, int], pads: list[int]
+) -> None:
+    x, xp = cases.values(1, 40, *sizes), cases.params()
+    yp = cases.params(np.float32(0.5) * xp.scale)  # half of the averages of eight are near a tie
+    attrs = {"kernel_shape": [4, 2], "pads": pads}
+    arrays = {**quantized("x", x, xp), **parameters("y", yp)}
+    theirs = onnxruntime_output(
+        "QLinearAveragePool", "com.microsoft", list(arrays), arrays, ["x"], **attrs
+    )
+    kernel = KERNELS["AveragePool"](Site("AveragePool", attrs, (xp,), (yp,), (None,)))
+    assert_same_integers(np.moveaxis(kernel([np.moveaxis(x, 1, -1)]), -1, 1), theirs)
+
+
 @pytest.mark.parametrize("size", range(6, 13))
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "VALID"])
 def test_average_pool_pads_as_onnxruntime_does_where_strides_skip(size: int, auto_pad: str) -> None:
