@@ -177,6 +177,12 @@ def _limit(node: Node, spec: OpSpec, target: Target) -> str | None:
     padded = any(attrs.get("pads", ())) or attrs.get("auto_pad", "NOTSET").startswith("SAME")
     if target.specified and attrs.get("count_include_pad") and padded:
         return "AVERAGE_POOL_2D counts no padding"
+    if spec.op == "Pow" and any(
+        a.size != 1 for a in map(constant, node.inputs[1:]) if a is not None
+    ):
+        return "Pow with several exponents is no function of one value"
+    if spec.op == "LayerNormalization" and len(node.outputs) > 1:
+        return "LayerNormalization with its mean as an output has no integer kernel"
     if spec.op == "MaxPool" and len(node.outputs) > 1:
         return "MaxPool with indices has no integer kernel"
     return None

@@ -17,9 +17,10 @@ from ptq.arithmetics import UNSIGNED_PAIRS, arithmetic
 from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.errors import DataError, UnsupportedError
 from ptq.graph import Graph
-from ptq.islands import Island
+from ptq.islands import QUANTIZERS, Island
 from ptq.layout import Tensor, attrs_last, weight_last, weight_params_last
-from ptq.ops import OPS, UNARY
+from ptq.nodes import constant, operator, shape_of
+from ptq.ops import ELEMENTWISE, OPS, UNARY
 from ptq.opspec import Layout, Role
 from ptq.program import Program, Step, read_program
 from ptq.rewrite.adopt import adopt
@@ -230,8 +231,21 @@ def _is_table(island: Island, program: Program) -> bool:
         and params.qtype.bits == 8
         and len(island.outputs) == 1
         and island.outputs[0] in program.params
-        and all(op in UNARY for op in island.ops)
+        and _one_value_at_a_time(island)
     )
+
+
+def _one_value_at_a_time(island: Island) -> bool:
+    """Whether each output value depends on one input value, the same way everywhere."""
+    shape = shape_of(island.graph.inputs[0])
+    rank = 0 if shape is None else len(shape)
+    for node in island.graph.nodes:
+        constants = [c for c in map(constant, node.inputs) if c is not None]
+        if any(c.size != 1 or c.ndim > max(rank, 1) for c in constants):
+            return False
+        if operator(node) not in UNARY | ELEMENTWISE | {*QUANTIZERS}:
+            return False
+    return True
 
 
 def _table(island: Island, params: QuantParams) -> Runner:
@@ -239,7 +253,7 @@ def _table(island: Island, params: QuantParams) -> Runner:
     codes = np.arange(info.min, info.max + 1).astype(params.qtype.dtype)
     table = Session(island.graph.free_shapes(), optimize="none").run({island.inputs[0]: codes})[0]
     # int8 codes read as uint8 run 0…127, -128…-1
-    looked_up = np.roll(table, int(info.min))
+    looked_up = np.roll(table.reshape(-1), int(info.min))
 
     def run(inputs: Sequence[Tensor | None]) -> list[Tensor]:
         tensor = inputs[0]

@@ -118,6 +118,10 @@ def _resize(a: Attrs, arrays: Arrays) -> Attrs:
     }
 
 
+def _gelu(a: Attrs, arrays: Arrays) -> Attrs:
+    return {"approximate": "tanh" if a["approximate"] else "none"}
+
+
 def _none(a: Attrs, arrays: Arrays) -> Attrs:
     return {}
 
@@ -129,6 +133,7 @@ def _given(*names: str, **renamed: str) -> Translation:
 
 
 _TRANSLATIONS: Mapping[str, tuple[str, Translation]] = {
+    "ABS": ("Abs", _none),
     "ADD": ("Add", _none),
     "ARG_MAX": ("ArgMax", lambda a, arrays: {"axis": a["axis"], "keepdims": 0}),
     "ARG_MIN": ("ArgMin", lambda a, arrays: {"axis": a["axis"], "keepdims": 0}),
@@ -140,9 +145,12 @@ _TRANSLATIONS: Mapping[str, tuple[str, Translation]] = {
     "DEPTHWISE_CONV_2D": ("Conv", _depthwise),
     "DEPTH_TO_SPACE": ("DepthToSpace", _given(blocksize="block_size")),
     "DEQUANTIZE": ("DequantizeLinear", _none),
+    "DIV": ("Div", _none),
     "EQUAL": ("Equal", _none),
+    "EXP": ("Exp", _none),
     "FULLY_CONNECTED": ("Gemm", lambda a, arrays: {"transB": 1}),
     "GATHER": ("Gather", _given("axis")),
+    "GELU": ("Gelu", _gelu),
     "GREATER": ("Greater", _none),
     "GREATER_EQUAL": ("GreaterOrEqual", _none),
     "HARD_SWISH": ("HardSwish", _none),
@@ -150,6 +158,7 @@ _TRANSLATIONS: Mapping[str, tuple[str, Translation]] = {
     "LEAKY_RELU": ("LeakyRelu", _given("alpha")),
     "LESS": ("Less", _none),
     "LESS_EQUAL": ("LessOrEqual", _none),
+    "LOG": ("Log", _none),
     "LOGISTIC": ("Sigmoid", _none),
     "LOG_SOFTMAX": ("LogSoftmax", _none),
     "MAXIMUM": ("Max", _none),
@@ -175,6 +184,7 @@ _TRANSLATIONS: Mapping[str, tuple[str, Translation]] = {
     "SOFTMAX": ("Softmax", _given("beta")),
     "SPACE_TO_BATCH_ND": ("SpaceToBatchND", _given("block", "paddings")),
     "SPACE_TO_DEPTH": ("SpaceToDepth", _given(blocksize="block_size")),
+    "SQRT": ("Sqrt", _none),
     "SQUEEZE": ("Squeeze", lambda a, arrays: {"axes": a["squeeze_dims"] or None}),
     "STRIDED_SLICE": ("Slice", _strided_slice),
     "SUB": ("Sub", _none),

@@ -39,6 +39,11 @@ def _move(op: str, litert: str | None, layout: Layout = Layout.FIRST, n: int = 0
     )
 
 
+def _function(op: str, litert: str | None = None, values: int = 0) -> OpSpec:
+    roles = (_X, *(_V,) * values)
+    return OpSpec(op, roles, Output.OBSERVED, Layout.FOLLOWS, litert=litert, function=True)
+
+
 SPATIAL, FOLLOWS, FIRST = Layout.SPATIAL, Layout.FOLLOWS, Layout.FIRST
 
 OPS: Mapping[str, OpSpec] = _table(
@@ -63,6 +68,7 @@ OPS: Mapping[str, OpSpec] = _table(
     ),
     _linear("Add", (_X, _X), FOLLOWS, qlinear=QLinear(_MS + "QLinearAdd", "0 1 y"), litert="ADD"),
     _linear("Sub", (_X, _X), FOLLOWS, litert="SUB"),
+    OpSpec("Div", (_X, _X), Output.OBSERVED, FOLLOWS, litert="DIV"),
     _linear("Mul", (_X, _X), FOLLOWS, qlinear=QLinear(_MS + "QLinearMul", "0 1 y"), litert="MUL"),
     OpSpec(
         "Relu",
@@ -72,6 +78,7 @@ OPS: Mapping[str, OpSpec] = _table(
         qlinear=TABLE,
         litert="RELU",
         activation=True,
+        function=True,
     ),
     OpSpec(
         "Clip",
@@ -81,6 +88,7 @@ OPS: Mapping[str, OpSpec] = _table(
         qlinear=TABLE,
         litert="RELU6",
         activation=True,
+        function=True,
     ),
     OpSpec(
         "LeakyRelu",
@@ -89,6 +97,7 @@ OPS: Mapping[str, OpSpec] = _table(
         FOLLOWS,
         qlinear=QLinear(_MS + "QLinearLeakyRelu", "0 y"),
         litert="LEAKY_RELU",
+        function=True,
     ),
     OpSpec(
         "Sigmoid",
@@ -98,8 +107,43 @@ OPS: Mapping[str, OpSpec] = _table(
         qlinear=QLinear(_MS + "QLinearSigmoid", "0 y"),
         litert="LOGISTIC",
         fixed=Fixed(1 / 256, -128),
+        function=True,
     ),
-    OpSpec("Tanh", (_X,), Output.OBSERVED, FOLLOWS, litert="TANH", fixed=Fixed(1 / 128, 0)),
+    OpSpec(
+        "Tanh",
+        (_X,),
+        Output.OBSERVED,
+        FOLLOWS,
+        litert="TANH",
+        fixed=Fixed(1 / 128, 0),
+        function=True,
+    ),
+    _function("Abs", "ABS"),
+    _function("Ceil"),
+    _function("Celu"),
+    _function("Cos"),
+    _function("Elu", "ELU"),
+    _function("Erf"),
+    _function("Exp", "EXP"),
+    _function("Floor"),
+    _function("Gelu", "GELU"),
+    _function("HardSigmoid"),
+    _function("HardSwish", "HARD_SWISH"),
+    _function("Log", "LOG"),
+    _function("Mish"),
+    _function("Neg"),
+    _function("Pow", values=1),
+    _function("Reciprocal"),
+    _function("Round"),
+    _function("Selu"),
+    _function("Sign"),
+    _function("Sin"),
+    _function("Softplus"),
+    _function("Softsign"),
+    _function("Sqrt", "SQRT"),
+    _function("Swish"),
+    _function("ThresholdedRelu"),
+    OpSpec("PRelu", (_X, _X), Output.OBSERVED, FOLLOWS, litert="PRELU"),
     OpSpec(
         "Softmax",
         (_X,),
@@ -127,6 +171,8 @@ OPS: Mapping[str, OpSpec] = _table(
         qlinear=QLinear(_MS + "QLinearGlobalAveragePool", "0 y", {"channels_last": 0}),
         litert="MEAN",
     ),
+    OpSpec("LayerNormalization", (_X, _V, _V), Output.OBSERVED, FIRST, own=True),
+    OpSpec("InstanceNormalization", (_X, _V, _V), Output.OBSERVED, FIRST, own=True),
     OpSpec("ReduceMean", (_X, _K), Output.OBSERVED, FIRST, litert="MEAN"),
     OpSpec(
         "Concat",
@@ -169,6 +215,7 @@ QLINEAR_FORMS: Mapping[str, OpSpec] = {
 
 MOVED_TO_INPUTS: Mapping[str, Mapping[int, str]] = {
     "Clip": {1: "min", 2: "max"},
+    "Pow": {1: "exponent"},
     "Pad": {1: "pads", 2: "value", 3: "axes"},
     "ReduceMean": {1: "axes"},
     "Reshape": {1: "shape"},
@@ -178,36 +225,8 @@ MOVED_TO_INPUTS: Mapping[str, Mapping[int, str]] = {
 }
 """Inputs that older opsets had as attributes, by position, under the attribute's name."""
 
-UNARY = frozenset(
-    [
-        "Abs",
-        "Ceil",
-        "Celu",
-        "Clip",
-        "Cos",
-        "Elu",
-        "Erf",
-        "Exp",
-        "Floor",
-        "Gelu",
-        "HardSigmoid",
-        "HardSwish",
-        "LeakyRelu",
-        "Log",
-        "Mish",
-        "Neg",
-        "Reciprocal",
-        "Relu",
-        "Round",
-        "Selu",
-        "Sigmoid",
-        "Sign",
-        "Sin",
-        "Softplus",
-        "Softsign",
-        "Sqrt",
-        "Tanh",
-        "ThresholdedRelu",
-    ]
-)
+UNARY = frozenset(row.op for row in OPS.values() if row.function)
 """Functions of one value: on 8 bits, a table of 256 entries."""
+
+ELEMENTWISE = frozenset(["Add", "Div", "Max", "Mean", "Min", "Mul", "Sub", "Sum"])
+"""Functions of several values, element by element: of one value where the others are constants of one element."""

@@ -13,7 +13,7 @@ class Role(Enum):
     ACTIVATION = "activation"  # quantized per tensor; a constant one by its own extremes
     WEIGHT = "weight"  # constant, symmetric, per output channel
     BIAS = "bias"  # constant int32 with scale input × weight
-    VALUE = "value"  # a constant in the units of the first input: a pad value, a clamp's bound
+    VALUE = "value"  # a real constant: a pad value, a clamp's bound, an exponent, a normalization's scale
     KEEP = "keep"  # left alone: indices, shapes, axes
 
 
@@ -82,6 +82,8 @@ class OpSpec:
         absorbs: An activation after it can be fused into its requantization.
         variadic: The last role repeats.
         two_activations: A weight that is not constant is an activation like any other.
+        function: It maps one value to one value: on 8 bits, a table of 256 entries in any arithmetic.
+        own: Integer-only by a kernel of ptq's own where LiteRT's specification has no operator.
     """
 
     op: str
@@ -97,11 +99,13 @@ class OpSpec:
     absorbs: bool = False
     variadic: bool = False
     two_activations: bool = False
+    function: bool = False
+    own: bool = False
 
     @property
     def moves(self) -> bool:
         """Whether it computes nothing by itself: worth integers only beside a node that does."""
-        return self.qlinear in (PASSES, TABLE)
+        return self.qlinear in (PASSES, TABLE) or (self.function and self.qlinear is None)
 
     def role(self, index: int) -> Role:
         """The role of the input at that position."""

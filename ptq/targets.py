@@ -24,6 +24,8 @@ class Target:
         symmetric: n where activations have zero point 0 and S = threshold / n; None where they have both freely.
         weight_zero_point: Weights have a zero point of their own; else it is the middle of their type.
         per_channel: A weight may have one scale an output channel.
+        tables: Its runtime has tables of 256 entries for functions of one value.
+        more: Operators that it computes on integers though ONNX Runtime does not.
         backward: Operators whose input takes the output's range (BackwardCalibration), so that S_x = S_y.
     """
 
@@ -36,12 +38,16 @@ class Target:
     symmetric: int | None = None
     weight_zero_point: bool = False
     per_channel: bool = True
+    tables: bool = False
+    more: frozenset[str] = field(default=frozenset())
     backward: frozenset[str] = field(default=frozenset())
 
     def quantizes(self, spec: OpSpec) -> bool:
         """Whether the runtime gains from integers there: it has a kernel, or weights to store."""
+        if spec.op in self.more or (spec.function and self.tables):
+            return True
         if self.specified:
-            return spec.litert is not None
+            return spec.litert is not None or spec.own
         return spec.qlinear is not None or Role.WEIGHT in spec.inputs
 
     def output(self, spec: OpSpec) -> Output | Fixed:
@@ -74,6 +80,7 @@ TARGETS: Mapping[str, Target] = {
             "litert",
             specified=True,
             source="LiteRT 8-bit quantization specification",
+            tables=True,
         ),
         Target(
             "tpu-mlir",
@@ -83,6 +90,8 @@ TARGETS: Mapping[str, Target] = {
             specified=False,
             source="TPU-MLIR developer manual",
             symmetric=128,
+            tables=True,  # its Lut operator
+            more=frozenset(["PRelu", "Sub"]),
             # ForwardCalibration, S_y from S_x, is what the rows of movements say for every target
             backward=frozenset(["Clip", "LeakyRelu", "PRelu", "Relu"]),
         ),
@@ -95,6 +104,7 @@ TARGETS: Mapping[str, Target] = {
             source="gemmlowp, doc/quantization.md",
             weight_zero_point=True,
             per_channel=False,
+            tables=True,
         ),
         Target(
             "tensorrt",

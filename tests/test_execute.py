@@ -8,7 +8,7 @@ from cases import CASES, quantized_case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from networks import decibels, disagreements, network, normal, quantized
-from parts import SAME, W
+from parts import SAME, W, convolved
 
 from ptq.cpu import sums_exactly
 from ptq.errors import DataError, UnsupportedError, UsageError
@@ -153,6 +153,19 @@ def test_a_unary_island_on_eight_bits_is_a_table() -> None:
     assert executor.islands == {"HardSigmoid_h": ("HardSigmoid",)}
     assert executor.tables == {"HardSigmoid_h"}
     assert Executor(quantized_case("mean over channels").qdq).tables == frozenset()
+
+
+@pytest.mark.parametrize(("size", "tables"), [(1, 1), (8, 0)])
+def test_an_island_of_one_value_and_constants_of_one_element_is_a_table(
+    size: int, tables: int
+) -> None:
+    body = "a = Add(c, k)\ne = Erf(a)\np = Pow(a, two)\ns = Add(e, p)\nd = Mul(c, s)\n"
+    more = {"k": normal(size, 1, 1, seed=6), "two": np.float32(2), "v": normal(8, 8, 3, 3)}
+    done = quantized(convolved(f"{body}y = Conv{SAME}(d, v)", **more), skip=("Add", "Mul"))
+    executor = Executor(done.qdq)
+    assert (len(executor.islands), len(executor.tables)) == (1, tables)
+    expected = Session(done.qdq, threads=1).run(done.feeds[0])[0]
+    assert np.array_equal(executor.run(done.feeds[0])["y"], expected)
 
 
 @pytest.mark.parametrize("target", ["ort", "litert"])

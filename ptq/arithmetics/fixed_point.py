@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.arithmetics import litert, matrix, moves
+from ptq.arithmetics import functions, litert, matrix, moves
 from ptq.arithmetics.clamps import with_clamp
 from ptq.arithmetics.fixed_point_align import Aligned, align, along, rescaled
 from ptq.arithmetics.operands import Inputs, constant, required, result, weight
@@ -161,6 +161,7 @@ def _matmul(site: Site) -> Kernel:
 
 
 KERNELS: Mapping[str, Maker] = {
+    **functions.LITERT,
     **{op: partial(_moved, move=move) for op, move in moves.MOVES.items()},
     **moves.INDICES,
     **{op: litert.KERNELS[op] for op in ("QuantizeLinear", "DequantizeLinear")},

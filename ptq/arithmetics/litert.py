@@ -17,13 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.arithmetics import (
+    functions,
     litert_elementwise,
+    litert_functions,
     litert_image,
     litert_nonlinear,
     litert_pool,
     litert_select,
     litert_softmax,
     moves,
+    normalization,
     products,
 )
 from ptq.arithmetics.litert_finish import gemmlowp_finish, real_finish
@@ -74,14 +77,17 @@ def _matmul(site: Site) -> Kernel:
 
 
 KERNELS: Mapping[str, Maker] = {
+    **functions.LITERT,
     **{op: litert_elementwise.same_scale(move) for op, move in moves.MOVES.items()},
     **moves.INDICES,
     **litert_elementwise.KERNELS,
+    **litert_functions.KERNELS,
     **litert_image.KERNELS,
     **litert_nonlinear.KERNELS,
     **litert_pool.KERNELS,
     **litert_select.KERNELS,
     **litert_softmax.KERNELS,
+    **normalization.KERNELS,
     "Concat": litert_elementwise.same_scale(moves.concat),
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.arithmetics import functions
 from ptq.arithmetics.clamps import with_clamp
 from ptq.arithmetics.litert_elementwise import mapped, paired
 from ptq.arithmetics.moves import pool_window
@@ -149,6 +150,7 @@ def _global_average_pool(site: Site) -> Kernel:
 def elementwise(bits: int) -> Mapping[str, Maker]:
     """The makers of these operators, with multipliers of so many bits where the manual leaves them open."""
     return {
+        **functions.TPU_MLIR,
         "Add": partial(_sum, sign=1),
         "AveragePool": _average_pool,
         "Clip": partial(_clip, bits=bits),

@@ -19,10 +19,20 @@ OPTIONS: dict[str, tuple[str, dict[str, str]]] = {
     "MAX_POOL_2D": ("Pool2DOptions", FILTER), "MEAN": ("ReducerOptions", {}),
     "SOFTMAX": ("SoftmaxOptions", {}), "LEAKY_RELU": ("LeakyReluOptions", {}),
     "L2_NORMALIZATION": ("L2NormOptions", {}), "RESIZE_BILINEAR": ("ResizeBilinearOptions", {}),
+    "GELU": ("GeluOptions", {}), "DIV": ("DivOptions", {}),
     "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", {}),
 }  # fmt: skip
 
-VERSIONS = {"PRELU": 1, "HARD_SWISH": 1, "TRANSPOSE_CONV": 3}
+VERSIONS = {
+    "ABS": 1,
+    "DIV": 1,
+    "EXP": 1,
+    "LOG": 1,
+    "SQRT": 1,
+    "PRELU": 1,
+    "HARD_SWISH": 1,
+    "TRANSPOSE_CONV": 3,
+}
 
 
 def litert_model(op: str, attributes: dict[str, Any], tensors: list[dict[str, Any]]) -> bytes:

@@ -112,6 +112,12 @@ def litert_cases(d: Draw) -> list[tuple[str, dict[str, Any], list[dict[str, Any]
     sized = {"size": [9, 11], "align_corners": False, "half_pixel_centers": d.ties}
     block, pads = setting("block", [2, 3]), setting("paddings", [[1, 0], [0, 0]])
     dilated = {"dilation_h": 1, "dilation_w": 1}
+    later = Draw(100 + int(d.ties))  # later cases, so that the tensors above stay as they are
+    positive = later.tensor("input", later.q(1, 256, low=0), zero=0)
+    # a divisor is not zero and no quotient below a step: there LiteRT stops, or shifts by more than 31 bits
+    dividend = later.tensor("input1", later.q(4, 64, low=-120, high=-30), zero=7)
+    divisor = later.tensor("input2", later.q(4, 64, low=-20, high=7), zero=-21)
+    several = later.tensor("input", np.arange(-128, 128, dtype=np.int8).reshape(4, 64))
     return [
         ("CONV_2D", WINDOW | dilated | {"activation": "NONE"}, [x, conv, bias(d, x, conv)], 0.4, None),
         ("CONV_2D", WINDOW | dilated | {"activation": "RELU6"}, [x, conv, bias(d, x, conv)], 0.05, -128),
@@ -143,6 +149,12 @@ def litert_cases(d: Draw) -> list[tuple[str, dict[str, Any], list[dict[str, Any]
         ("RESIZE_BILINEAR", sized, [x, image], *same),
         ("RESIZE_NEAREST_NEIGHBOR", sized, [x, image], *same),
         ("SPACE_TO_BATCH_ND", {"block": [2, 3], "paddings": [[1, 0], [0, 0]]}, [x, block, pads], *same),
+        ("ABS", {}, [several], None, None),
+        ("EXP", {}, [several], None, None),
+        ("LOG", {}, [several], None, None),
+        ("GELU", {"approximate": d.ties}, [several], None, None),
+        ("SQRT", {}, [positive], 0.01, None),
+        ("DIV", {"activation": "NONE"}, [dividend, divisor], 0.4, None),
     ]  # fmt: skip
 
 

@@ -1,0 +1,113 @@
+"""What are ONNX's functions of one value, on real numbers? In float64, within 2^-48 of the exact value, relative.
+
+On 8 bits such a function is a table of 256 entries (`lookup`), so its cost does not matter and its error is far
+below a step. Where a function is not defined (log of a negative number) the value is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+Real = NDArray[np.float64]
+Function = Callable[[Real], Real]
+Maker = Callable[[Mapping[str, Any]], Function]
+"""The function of some ONNX attributes."""
+
+# Selu's constants as ONNX's schema has them, both of float32.
+_SELU_ALPHA, _SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
+
+
+def _plain(function: Callable[[Real], Any]) -> Maker:
+    return lambda attrs: lambda x: np.asarray(function(x), np.float64)
+
+
+def _with(name: str, default: float, function: Callable[[Real, float], Any]) -> Maker:
+    """A function of one attribute, which is a float32 as ONNX stores it."""
+
+    def make(attrs: Mapping[str, Any]) -> Function:
+        value = float(np.float32(np.asarray(attrs.get(name, default)).item()))
+        return lambda x: np.asarray(function(x, value), np.float64)
+
+    return make
+
+
+def _exponential_unit(x: Real, alpha: float) -> Real:
+    return np.where(x >= 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+def _celu(x: Real, alpha: float) -> Real:
+    return np.maximum(x, 0) + np.minimum(alpha * np.expm1(np.minimum(x, 0) / alpha), 0)
+
+
+def _gelu(attrs: Mapping[str, Any]) -> Function:
+    if attrs.get("approximate", "none") in ("tanh", b"tanh"):
+        slope = np.sqrt(2 / np.pi)
+        return lambda x: x * special.expit(2 * slope * (x + 0.044715 * x**3))
+    return lambda x: x * special.ndtr(x)
+
+
+def _hard_sigmoid(attrs: Mapping[str, Any]) -> Function:
+    alpha, beta = (np.float32(attrs.get(k, v)) for k, v in (("alpha", 0.2), ("beta", 0.5)))
+    return lambda x: np.clip(float(alpha) * x + float(beta), 0, 1)
+
+
+def _selu(attrs: Mapping[str, Any]) -> Function:
+    alpha = float(np.float32(attrs.get("alpha", _SELU_ALPHA)))
+    gamma = float(np.float32(attrs.get("gamma", _SELU_GAMMA)))
+    return lambda x: gamma * _exponential_unit(x, alpha)
+
+
+def _softplus(x: Real) -> Real:
+    return np.logaddexp(0, x)
+
+
+FUNCTIONS: Mapping[str, Maker] = {
+    "Abs": _plain(np.abs),
+    "Ceil": _plain(np.ceil),
+    "Celu": _with("alpha", 1.0, _celu),
+    "Cos": _plain(np.cos),
+    "Elu": _with("alpha", 1.0, _exponential_unit),
+    "Erf": _plain(special.erf),
+    "Exp": _plain(np.exp),
+    "Floor": _plain(np.floor),
+    "Gelu": _gelu,
+    "HardSigmoid": _hard_sigmoid,
+    "HardSwish": _plain(lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),
+    "LeakyRelu": _with("alpha", 0.01, lambda x, alpha: np.where(x >= 0, x, alpha * x)),
+    "Log": _plain(np.log),
+    "Mish": _plain(lambda x: x * np.tanh(_softplus(x))),
+    "Neg": _plain(np.negative),
+    "Pow": _with("exponent", 1.0, np.power),
+    "Reciprocal": _plain(np.reciprocal),
+    "Round": _plain(np.rint),
+    "Selu": _selu,
+    "Sigmoid": _plain(special.expit),
+    "Sign": _plain(np.sign),
+    "Sin": _plain(np.sin),
+    "Softplus": _plain(_softplus),
+    "Softsign": _plain(lambda x: x / (1 + np.abs(x))),
+    "Sqrt": _plain(np.sqrt),
+    "Swish": _with("alpha", 1.0, lambda x, alpha: x * special.expit(alpha * x)),
+    "Tanh": _plain(np.tanh),
+    "ThresholdedRelu": _with("alpha", 1.0, lambda x, alpha: np.where(x > alpha, x, 0)),
+}
+
+
+def real_function(op: str, attrs: Mapping[str, Any]) -> Function:
+    """The float64 function that an ONNX operator of one value is under its attributes.
+
+    A constant exponent of Pow is its attribute ``exponent``. No warning is given where the function is infinite
+    or not defined.
+    """
+    function = FUNCTIONS[op](attrs)
+
+    def quiet(x: Real) -> Real:
+        with np.errstate(all="ignore"):
+            return function(np.asarray(x, np.float64))
+
+    return quiet
