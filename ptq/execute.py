@@ -17,9 +17,9 @@ from ptq.arithmetics import UNSIGNED_PAIRS, arithmetic
 from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.errors import DataError, UnsupportedError
 from ptq.graph import Graph
-from ptq.islands import QUANTIZERS, Island
+from ptq.islands import Island
 from ptq.layout import Tensor, attrs_last, weight_last, weight_params_last
-from ptq.nodes import constant, operator, shape_of
+from ptq.nodes import QUANTIZERS, constant, operator, shape_of
 from ptq.ops import ELEMENTWISE, OPS, UNARY
 from ptq.opspec import Layout, Role
 from ptq.program import Program, Step, read_program

@@ -12,7 +12,7 @@ from ptq.eligible import Eligible, Integer, eligible
 from ptq.errors import StatsError, UsageError
 from ptq.graph import Graph
 from ptq.groups import Group, Groups, scale_groups
-from ptq.nodes import constant, name_of
+from ptq.nodes import constant, name_of, operator
 from ptq.observers import Observer, TensorStats
 from ptq.observers.affine import asymmetric, symmetric
 from ptq.operands import operands
@@ -20,9 +20,12 @@ from ptq.opspec import Role
 from ptq.plan import Clamp, Plan, Why, operand_key
 from ptq.sources import seen_in
 from ptq.targets import TARGETS, Target
-from ptq.types import QType, QuantParams, Range
+from ptq.types import INT8, QType, QuantParams, Range
 
 SKIPPED = "skipped by the user"
+
+_DIVISOR_STEPS = 8
+"""Below, half a step is more than 1/16 of a divisor."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ def _fates(
         for name, seen in stats.items()
         if seen.nonfinite
     }
-    skip = dict(floats)
+    skip = {**_small_divisors(graph, stats), **floats}
     while True:
         fate = eligible(graph, target, skip, refused)
         groups = scale_groups(fate, target)
@@ -142,6 +145,23 @@ def _fates(
             )
         skip.update(groups.conflicts)
         refused.update((n, f"{n} was not observed before its activation") for n in unknown)
+
+
+def _small_divisors(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str, str]:
+    """The divisions whose divisor comes so near to zero that its integers say little of it, with the reason."""
+    found = {}
+    for node in graph.nodes:
+        divisor = node.inputs[1] if operator(node) == "Div" else None
+        seen = None if divisor is None else stats.get(name_of(divisor))
+        if divisor is None or seen is None or not seen.count:
+            continue
+        least = max(seen.min, -seen.max, 0.0)
+        step = (max(seen.max, 0.0) - min(seen.min, 0.0)) / INT8.steps
+        if least < _DIVISOR_STEPS * step:
+            found[node.name or ""] = (
+                f"its divisor {name_of(divisor)} came within {_DIVISOR_STEPS} steps of zero"
+            )
+    return found
 
 
 def _solve_group(
