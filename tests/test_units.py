@@ -76,7 +76,7 @@ def test_a_real_tensor_makes_it_none(nodes: str, outputs: tuple[str, ...]) -> No
 
 
 def test_an_operator_without_a_row_is_none() -> None:
-    assert found(BEFORE + "c = Tan(d)\n" + AFTER, "Sin")[1] is None
+    assert found(BEFORE + "c = Tan(d)\n" + AFTER, "Tan")[1] is None
 
 
 def test_a_scale_that_is_computed_is_no_quantizer_that_is_understood() -> None:
