@@ -141,7 +141,6 @@ OPS: Mapping[str, OpSpec] = _table(
     _function("Softplus"),
     _function("Softsign"),
     _function("Sqrt", "SQRT"),
-    _function("Swish"),
     _function("ThresholdedRelu"),
     OpSpec("PRelu", (_X, _X), Output.OBSERVED, FOLLOWS, litert="PRELU"),
     OpSpec(

@@ -1,4 +1,4 @@
-"""Functions of one value, PRelu, Div, normalizations in whole graphs; the float model and ONNX Runtime are the oracles."""
+"""Functions of one value, PRelu, Div, normalizations in whole graphs; oracles: the float model and ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ptq.session import Session
 STEPS = frozenset(["Ceil", "Floor", "Round", "Sign", "ThresholdedRelu"])
 """Discontinuous: an error of half a step becomes one of the whole jump."""
 POSITIVE = {"Log": "u", "Sqrt": "u", "Reciprocal": "u"}
-FUNCTIONS = sorted(UNARY - STEPS - {"Clip", "Swish"})
+FUNCTIONS = sorted(UNARY - STEPS - {"Clip"})
 BODY = "u = Clip(c, low, high)\n" + "\n".join(
     f"y{i} = {op}({POSITIVE.get(op, 'c')}{', two' if op == 'Pow' else ''})"
     for i, op in enumerate(FUNCTIONS)

@@ -92,7 +92,6 @@ FUNCTIONS: Mapping[str, Maker] = {
     "Softplus": _plain(_softplus),
     "Softsign": _plain(lambda x: x / (1 + np.abs(x))),
     "Sqrt": _plain(np.sqrt),
-    "Swish": _with("alpha", 1.0, lambda x, alpha: x * special.expit(alpha * x)),
     "Tanh": _plain(np.tanh),
     "ThresholdedRelu": _with("alpha", 1.0, lambda x, alpha: np.where(x > alpha, x, 0)),
 }
