@@ -9,7 +9,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptq.graph import Graph
-from ptq.nodes import Node, Value, attributes, constant, consumers, dtype_of, name_of, operator
+from ptq.limits import limit
+from ptq.nodes import (
+    Node,
+    Value,
+    attributes,
+    constant,
+    consumers,
+    dtype_of,
+    name_of,
+    operator,
+    row_name,
+)
 from ptq.ops import OPS
 from ptq.opspec import OpSpec, Output, Role
 from ptq.targets import Target
@@ -94,11 +105,11 @@ def _judge(
     for key in (node.name or "", op):
         if key in skip:
             return skip[key]
-    spec = OPS.get(op)
+    spec = OPS.get(row_name(node))
     if spec is None:
-        return f"ptq has no row for {op}"
+        return f"ptq has no row for {row_name(node)}"
     if not target.quantizes(spec):
-        return f"{target.source} has no integer kernel for {op}"
+        return f"{target.source} has no integer kernel for {spec.op}"
     operands = []
     for position, value in enumerate(node.inputs):
         if value is None:
@@ -113,7 +124,7 @@ def _judge(
     for name in map(name_of, node.outputs if spec.output is not Output.NONE else ()):
         if name in refused:
             return refused[name]
-    return _limit(node, spec, target) or Integer(node, spec, tuple(operands))
+    return limit(node, spec, target) or Integer(node, spec, tuple(operands))
 
 
 def _role(spec: OpSpec, position: int, value: Value) -> Role:
@@ -162,32 +173,6 @@ def _channels(node: Node) -> int:
     return int(weight.shape[0])
 
 
-def _limit(node: Node, spec: OpSpec, target: Target) -> str | None:
-    """What the integer kernels of an operator do not cover."""
-    attrs = attributes(node)
-    if spec.op == "Gemm" and any(attrs.get(name, 1.0) != 1.0 for name in ("alpha", "beta")):
-        # ONNX Runtime leaves it float in a QDQ graph; its QGemm multiplies C by alpha too
-        return "Gemm with alpha or beta has no integer kernel"
-    if spec.op == "Gemm" and attrs.get("transA"):
-        return "Gemm with transA has no integer kernel"
-    if spec.op == "Pad" and attrs.get("mode", "constant") != "constant":
-        return f"Pad in mode {attrs['mode']} has no integer kernel"
-    if spec.op == "AveragePool" and any(d != 1 for d in attrs.get("dilations", ())):
-        return "AveragePool with dilations has no integer kernel"
-    padded = any(attrs.get("pads", ())) or attrs.get("auto_pad", "NOTSET").startswith("SAME")
-    if target.specified and attrs.get("count_include_pad") and padded:
-        return "AVERAGE_POOL_2D counts no padding"
-    if spec.op == "Pow" and any(
-        a.size != 1 for a in map(constant, node.inputs[1:]) if a is not None
-    ):
-        return "Pow with several exponents is no function of one value"
-    if spec.op == "LayerNormalization" and len(node.outputs) > 1:
-        return "LayerNormalization with its mean as an output has no integer kernel"
-    if spec.op == "MaxPool" and len(node.outputs) > 1:
-        return "MaxPool with indices has no integer kernel"
-    return None
-
-
 def _left_behind(
     integers: Mapping[str, Integer], floats: Mapping[str, str]
 ) -> list[tuple[str, str]]:
@@ -198,7 +183,7 @@ def _left_behind(
         producer = before.producer()
         if producer is None or not integer.spec.activation or producer.name not in floats:
             continue
-        spec = OPS.get(operator(producer))
+        spec = OPS.get(row_name(producer))
         if spec is not None and spec.absorbs and consumers(before) == [integer.node]:
             left.append((name, producer.name or ""))
     return left

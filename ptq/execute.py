@@ -65,7 +65,7 @@ class Executor:
         if arithmetic_name in UNSIGNED_PAIRS:
             read, self._moved = unsigned_pairs(read)
         self.program: Program = read_program(read, runs, floats)
-        self._runners: dict[tuple[str, tuple[Any, ...]], Runner] = {}
+        self._runners: dict[tuple[tuple[str, ...], tuple[Any, ...]], Runner] = {}
         self._last_reader = _last_readers(self.program)
         self._constants = {n: Tensor(a) for n, a in self.program.constants.items()}
         self.islands = {s.name: s.ops for s in self.program.steps if isinstance(s, Island)}
@@ -124,7 +124,7 @@ class Executor:
 
     def _run_step(self, step: Step | Island, inputs: list[Tensor | None]) -> list[Tensor]:
         situation = tuple(None if t is None else (t.last, t.array.ndim) for t in inputs)
-        key = (step.name, situation)
+        key = (step.outputs, situation)
         if key not in self._runners:
             if isinstance(step, Island):
                 self._runners[key] = self._prepare_island(step)
@@ -166,9 +166,9 @@ class Executor:
         def oriented(position: int, tensor: Tensor | None) -> NDArray[Any] | None:
             if tensor is None:
                 return None
-            if spec is not None and spec.role(position) in (Role.KEEP, Role.BIAS, Role.VALUE):
+            if spec is not None and spec.role(position) in (Role.BIAS, Role.VALUE):
                 return tensor.array
-            if not last:
+            if not last or (spec is not None and spec.role(position) is Role.KEEP):
                 return tensor.channels_first()
             if spec is not None and spec.role(position) is Role.WEIGHT:
                 return weight_last(step.op, tensor.array, int(attrs.get("group", 1)))
@@ -206,6 +206,7 @@ class Executor:
             inputs=params,
             outputs=tuple(self.program.params.get(n) for n in step.outputs),
             constants=constants,
+            output=step.position,
         )
         try:
             return maker(site)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ptq.data import DataSource, InputSpec, Preprocess, Sample, Samples, held_out, open_samples
 from ptq.errors import ModelError
 from ptq.graph import Graph
-from ptq.nodes import consumers, dtype_of, name_of, operator, shape_of
+from ptq.nodes import consumers, dtype_of, name_of, row_name, shape_of
 from ptq.ops import OPS
 
 Progress = Callable[[str, int], Callable[[], None]]
@@ -85,7 +85,7 @@ def input_specs(graph: Graph) -> list[InputSpec]:
             raise ModelError(
                 f"input {value.name} has no shape or is no tensor of numbers; ptq cannot feed it"
             )
-        spared = not any(operator(node) in OPS for node in consumers(value))
+        spared = not any(row_name(node) in OPS for node in consumers(value))
         specs.append(InputSpec(name_of(value), dtype, shape, may_hold_nan=spared))
     return specs
 

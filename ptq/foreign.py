@@ -21,6 +21,7 @@ from ptq.nodes import (
     dtype_of,
     name_of,
     operator,
+    row_name,
 )
 from ptq.ops import OPS
 from ptq.opspec import Output, Role
@@ -84,7 +85,7 @@ def _counts(node: Node) -> bool:
 def why_float(node: Node, runs: Callable[[str], bool]) -> str:
     """Why a node cannot run on integers."""
     op = operator(node)
-    spec = OPS.get(op)
+    spec = OPS.get(row_name(node))
     if spec is None or not runs(op):
         return f"{op} has no integer kernel in this arithmetic"
     operands = [(spec.role(i), v) for i, v in enumerate(node.inputs) if v is not None]

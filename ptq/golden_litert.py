@@ -111,11 +111,16 @@ def _reduce(a: Attrs, arrays: Arrays) -> Attrs:
 
 
 def _resize(a: Attrs, arrays: Arrays) -> Attrs:
-    return {
-        "size": a["size"],
-        "align_corners": int(a["align_corners"]),
-        "half_pixel_centers": int(a["half_pixel_centers"]),
-    }
+    if a["align_corners"]:
+        how = {
+            "coordinate_transformation_mode": "align_corners",
+            "nearest_mode": "round_prefer_ceil",
+        }
+    elif a["half_pixel_centers"]:
+        how = {"coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_ceil"}
+    else:
+        how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return {"sizes": a["size"], "axes": (2, 3), **how}
 
 
 def _gelu(a: Attrs, arrays: Arrays) -> Attrs:
@@ -154,7 +159,7 @@ _TRANSLATIONS: Mapping[str, tuple[str, Translation]] = {
     "GREATER": ("Greater", _none),
     "GREATER_EQUAL": ("GreaterOrEqual", _none),
     "HARD_SWISH": ("HardSwish", _none),
-    "L2_NORMALIZATION": ("L2Normalization", _none),
+    "L2_NORMALIZATION": ("LpNormalization", _none),
     "LEAKY_RELU": ("LeakyRelu", _given("alpha")),
     "LESS": ("Less", _none),
     "LESS_EQUAL": ("LessOrEqual", _none),
@@ -177,8 +182,8 @@ _TRANSLATIONS: Mapping[str, tuple[str, Translation]] = {
     "RELU6": ("Clip", lambda a, arrays: {"min": 0.0, "max": 6.0}),
     "RELU_N1_TO_1": ("Clip", lambda a, arrays: {"min": -1.0, "max": 1.0}),
     "RESHAPE": ("Reshape", _given(shape="new_shape")),
-    "RESIZE_BILINEAR": ("ResizeBilinear", _resize),
-    "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighbor", _resize),
+    "RESIZE_BILINEAR": ("Resize linear", _resize),
+    "RESIZE_NEAREST_NEIGHBOR": ("Resize nearest", _resize),
     "SHAPE": ("Shape", _none),
     "SLICE": ("Slice", _slice),
     "SOFTMAX": ("Softmax", _given("beta")),

@@ -36,11 +36,12 @@ class Groups:
 
     Attributes:
         values: The tensors by name.
-        conflicts: Nodes whose inputs cannot share a scale though they must, with the reason.
+        edges: Inputs, by node and position, that cannot share the output's parameters though they must:
+            they are requantized on the way to that node.
     """
 
     values: dict[str, Value] = field(default_factory=dict)
-    conflicts: dict[str, str] = field(default_factory=dict)
+    edges: list[tuple[str, int]] = field(default_factory=list)
     _parent: dict[str, str] = field(default_factory=dict)
     _together: dict[str, list[str]] = field(default_factory=dict)
     _observed: set[str] = field(default_factory=set)
@@ -170,35 +171,46 @@ def _calibrated_backward(integer: Integer, target: Target) -> bool:
 
 
 def _join_inputs(groups: Groups, integer: Integer, target: Target, fate: Eligible) -> None:
-    """A Concat: all inputs where the target demands it, else those that nobody else reads.
+    """A Concat and its like: all inputs where the target demands it, else those that nobody else reads.
 
-    Sharing costs an input with other readers its own resolution; one that only the Concat reads is
-    spared a second rounding. An activation that shared a range with what is not bounded as it is could
-    not be folded.
+    Sharing costs an input with other readers its own resolution; one that only the node reads is spared a
+    second rounding. An activation that shared a range with what is not bounded as it is could not be folded.
     """
     node = integer.node
     assert node.name
     output = name_of(node.outputs[0])
-    inputs = integer.values(Role.ACTIVATION)
-    prescribed = [groups.fixed(name_of(value)) for value in inputs]
-    if target.specified and any(prescribed) and len(set(prescribed)) > 1:
-        which = next(name_of(v) for v, fixed in zip(inputs, prescribed, strict=True) if fixed)
-        groups.conflicts[node.name] = (
-            f"its inputs must share a scale, but that of {which} is prescribed"
-        )
-        return
-    names = [name_of(value) for value in inputs]
+    names = [name_of(value) for value in integer.values(Role.ACTIVATION)]
     if target.specified:
-        sharing = names
+        sharing = _able_to_share(groups, integer)
+        activations = [o for o in integer.operands if o.role is Role.ACTIVATION]
+        groups.edges += [
+            (node.name, o.position) for o in activations if name_of(o.value) not in sharing
+        ]
     else:
         sharing = [name for name in names if _read_by_nobody_else(groups, name, node, fate)]
-        activations = {name: _activations(groups, name, fate) for name in sharing}
-        if len(set(activations.values())) > 1:
-            sharing = [name for name in sharing if not activations[name]]
+        bounds = {name: _activations(groups, name, fate) for name in sharing}
+        if len(set(bounds.values())) > 1:
+            sharing = [name for name in sharing if not bounds[name]]
     if len(sharing) < len(names):
         groups._observed.add(output)
     for name in sharing:
         groups.join(output, name, node.name)
+
+
+def _able_to_share(groups: Groups, integer: Integer) -> list[str]:
+    """The inputs that can take the output's parameters.
+
+    Prescribed ones cannot, unless all are prescribed alike; nor can a constant that others read, which would
+    tie together what has nothing to do with each other.
+    """
+    values = integer.values(Role.ACTIVATION)
+    prescribed = {groups.fixed(name_of(value)) for value in values}
+    return [
+        name_of(value)
+        for value in values
+        if (len(prescribed) == 1 or groups.fixed(name_of(value)) is None)
+        and (constant(value) is None or consumers(value) == [integer.node])
+    ]
 
 
 def _read_by_nobody_else(groups: Groups, name: str, node: Node, fate: Eligible) -> bool:

@@ -60,11 +60,15 @@ def axis_last(axis: int, rank: int) -> int:
     return axis if axis == 0 else rank - 1 if axis == 1 else axis - 1
 
 
+_AXES: Mapping[str, int] = {"Concat": 0, "LpNormalization": -1, "Split": 0}
+"""Operators of which an attribute names one axis, and its default."""
+
+
 def attrs_last(op: str, attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:
     """The attributes of an operator that follows the layout of its input, for a channels-last array."""
     renamed = dict(attrs)
-    if op in ("Concat", "Softmax") and "axis" in attrs:
-        renamed["axis"] = axis_last(int(attrs["axis"]), rank)
+    if op in _AXES:
+        renamed["axis"] = axis_last(int(attrs.get("axis", _AXES[op])), rank)
     if op == "Pad" and "pads" in attrs and "axes" not in attrs:
         pads = np.asarray(attrs["pads"]).reshape(2, rank)
         order = [0, *range(2, rank), 1]

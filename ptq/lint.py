@@ -12,7 +12,7 @@ from ptq.errors import UsageError
 from ptq.foreign import why_float
 from ptq.graph import Graph
 from ptq.lint_rules import Finding, check, clause_name
-from ptq.nodes import QUANTIZERS, Node, operator
+from ptq.nodes import QUANTIZERS, Node, operator, row_name
 from ptq.ops import OPS, QLINEAR_FORMS
 from ptq.rewrite.adopt import adopt
 from ptq.rewrite.dequantize import to_qdq_form
@@ -43,7 +43,7 @@ def _of_node(node: Node, row: Target) -> Iterator[Finding]:
     if op in QUANTIZERS:
         return
     output = node.outputs[0].name or ""
-    spec = OPS.get(op)
+    spec = OPS.get(row_name(node))
     if spec is None or spec.litert is None:
         if op in _INTEGER_OPS:
             text = f"{op} finds its scale at run time; the specification knows constant scales only"

@@ -30,6 +30,12 @@ def operator(node: Node) -> str:
     return node.op_type if node.domain in ONNX_DOMAINS else f"{node.domain}::{node.op_type}"
 
 
+def row_name(node: Node) -> str:
+    """The node's row in ``ptq.ops``: its operator, and the mode where that makes it another, ``Resize linear``."""
+    op = operator(node)
+    return f"Resize {attributes(node).get('mode', 'nearest')}" if op == "Resize" else op
+
+
 def name_of(value: Value) -> str:
     """The value's name; reading has made sure that there is one."""
     assert value.name is not None

@@ -8,6 +8,7 @@ The solver reads rows, the rewriters write their QLinear forms, the executor ask
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ptq.opspec import PASSES, TABLE, Fixed, Layout, OpSpec, Output, QLinear, Role
 
@@ -42,6 +43,23 @@ def _move(op: str, litert: str | None, layout: Layout = Layout.FIRST, n: int = 0
 def _function(op: str, litert: str | None = None, values: int = 0) -> OpSpec:
     roles = (_X, *(_V,) * values)
     return OpSpec(op, roles, Output.OBSERVED, Layout.FOLLOWS, litert=litert, function=True)
+
+
+def _join(op: str, litert: str, qlinear: QLinear | None = None) -> OpSpec:
+    return OpSpec(
+        op,
+        (_X,),
+        Output.ONE_GROUP,
+        Layout.FOLLOWS,
+        qlinear=qlinear,
+        litert=litert,
+        same_scale=True,
+        variadic=True,
+    )
+
+
+def _comparison(op: str, litert: str) -> OpSpec:
+    return OpSpec(op, (_X, _X), Output.NONE, Layout.FOLLOWS, litert=litert)
 
 
 SPATIAL, FOLLOWS, FIRST = Layout.SPATIAL, Layout.FOLLOWS, Layout.FIRST
@@ -173,16 +191,7 @@ OPS: Mapping[str, OpSpec] = _table(
     OpSpec("LayerNormalization", (_X, _V, _V), Output.OBSERVED, FIRST, own=True),
     OpSpec("InstanceNormalization", (_X, _V, _V), Output.OBSERVED, FIRST, own=True),
     OpSpec("ReduceMean", (_X, _K), Output.OBSERVED, FIRST, litert="MEAN"),
-    OpSpec(
-        "Concat",
-        (_X,),
-        Output.ONE_GROUP,
-        FOLLOWS,
-        qlinear=QLinear(_MS + "QLinearConcat", "y *"),
-        litert="CONCATENATION",
-        same_scale=True,
-        variadic=True,
-    ),
+    _join("Concat", "CONCATENATION", QLinear(_MS + "QLinearConcat", "y *")),
     OpSpec(
         "Pad",
         (_X, _K, _V, _K),
@@ -200,10 +209,52 @@ OPS: Mapping[str, OpSpec] = _table(
     _move("Transpose", "TRANSPOSE"),
     _move("Gather", "GATHER", n=1),
     _move("Slice", "SLICE", n=4),
-    _move("Expand", None, n=1),
+    _move("Expand", "BROADCAST_TO", n=1),
+    _move("Tile", "TILE", n=1),
+    _move("Split", "SPLIT", FOLLOWS, n=1),
     _move("DepthToSpace", "DEPTH_TO_SPACE"),
     _move("SpaceToDepth", "SPACE_TO_DEPTH"),
     _move("Identity", None, FOLLOWS),
+    _move("ReduceMax", "REDUCE_MAX", n=1),
+    _move("ReduceMin", "REDUCE_MIN", n=1),
+    _move("Resize nearest", "RESIZE_NEAREST_NEIGHBOR", SPATIAL, n=3),
+    # where scales are the same ONNX Runtime has a kernel for nearest neighbours, not for interpolation
+    replace(_move("Resize linear", "RESIZE_BILINEAR", SPATIAL, n=3), qlinear=None),
+    _join("Max", "MAXIMUM"),
+    _join("Min", "MINIMUM"),
+    OpSpec(
+        "Where",
+        (_K, _X, _X),
+        Output.ONE_GROUP,
+        FIRST,
+        qlinear=QLinear(_MS + "QLinearWhere", "0= 1 2 y"),
+        litert="SELECT_V2",
+        same_scale=True,
+    ),
+    OpSpec(
+        "LogSoftmax",
+        (_X,),
+        Output.OBSERVED,
+        FIRST,
+        litert="LOG_SOFTMAX",
+        fixed=Fixed(16 / 256, 127),
+    ),
+    OpSpec(
+        "LpNormalization",
+        (_X,),
+        Output.OBSERVED,
+        FOLLOWS,
+        litert="L2_NORMALIZATION",
+        fixed=Fixed(1 / 128, 0),
+    ),
+    OpSpec("ReduceSum", (_X, _K), Output.OBSERVED, FIRST, litert="SUM"),
+    OpSpec("ArgMax", (_X,), Output.NONE, FIRST, qlinear=PASSES, litert="ARG_MAX"),
+    OpSpec("ArgMin", (_X,), Output.NONE, FIRST, litert="ARG_MIN"),
+    _comparison("Equal", "EQUAL"),
+    _comparison("Greater", "GREATER"),
+    _comparison("GreaterOrEqual", "GREATER_EQUAL"),
+    _comparison("Less", "LESS"),
+    _comparison("LessOrEqual", "LESS_EQUAL"),
     OpSpec("Shape", (_X,), Output.NONE, FIRST, qlinear=PASSES, litert="SHAPE"),
 )
 
@@ -211,18 +262,6 @@ QLINEAR_FORMS: Mapping[str, OpSpec] = {
     spec.qlinear.op: spec for spec in OPS.values() if spec.qlinear is not None and spec.qlinear.op
 }
 """The rows by the names of their QLinear operators."""
-
-MOVED_TO_INPUTS: Mapping[str, Mapping[int, str]] = {
-    "Clip": {1: "min", 2: "max"},
-    "Pow": {1: "exponent"},
-    "Pad": {1: "pads", 2: "value", 3: "axes"},
-    "ReduceMean": {1: "axes"},
-    "Reshape": {1: "shape"},
-    "Slice": {1: "starts", 2: "ends", 3: "axes", 4: "steps"},
-    "Squeeze": {1: "axes"},
-    "Unsqueeze": {1: "axes"},
-}
-"""Inputs that older opsets had as attributes, by position, under the attribute's name."""
 
 UNARY = frozenset(row.op for row in OPS.values() if row.function)
 """Functions of one value: on 8 bits, a table of 256 entries."""

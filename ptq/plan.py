@@ -56,16 +56,19 @@ class Plan:
         graph: Digest of the prepared graph that it belongs to.
         tensors: Activations by name.
         operands: Weights and biases by (node, input position).
+        edges: Activations that one node takes in other parameters than their own, by (node, input position):
+            they are requantized on the way to it.
         folded: Activation nodes that vanish, and the node whose requantization does their work.
         clamps: Activation nodes that stay, on integers, with the parameters of their input.
         floats: Nodes that stay float, and why.
-        why: The reason for each entry of ``tensors``; of ``operands`` under ``node[position]``.
+        why: The reason for each entry of ``tensors``; of ``operands`` and ``edges`` under ``node[position]``.
     """
 
     target: str
     graph: str
     tensors: Mapping[str, QuantParams] = field(default_factory=dict)
     operands: Mapping[tuple[str, int], QuantParams] = field(default_factory=dict)
+    edges: Mapping[tuple[str, int], QuantParams] = field(default_factory=dict)
     folded: Mapping[str, str] = field(default_factory=dict)
     clamps: Mapping[str, Clamp] = field(default_factory=dict)
     floats: Mapping[str, str] = field(default_factory=dict)
@@ -93,6 +96,10 @@ class Plan:
             "operands": {
                 operand_key(*key): self._entry(p, operand_key(*key))
                 for key, p in self.operands.items()
+            },
+            "edges": {
+                operand_key(*key): self._entry(p, operand_key(*key))
+                for key, p in self.edges.items()
             },
             "folded": dict(self.folded),
             "clamps": {
@@ -128,12 +135,14 @@ class Plan:
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise PlanError(f"the plan is not of format {FORMAT}; write it anew with this version")
         try:
-            entries = {**document["tensors"], **document["operands"]}
+            edges = document.get("edges", {})
+            entries = {**document["tensors"], **document["operands"], **edges}
             return cls(
                 target=str(document["target"]),
                 graph=str(document["graph"]),
                 tensors={n: _params(n, e) for n, e in document["tensors"].items()},
                 operands={_operand(k): _params(k, e) for k, e in document["operands"].items()},
+                edges={_operand(k): _params(k, e) for k, e in edges.items()},
                 folded=dict(document["folded"]),
                 clamps={
                     n: Clamp(str(c["producer"]), int(c["lo"]), int(c["hi"]))

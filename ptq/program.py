@@ -6,7 +6,7 @@ QuantizeLinear is one step, an island, that takes integers and gives integers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from ptq.graph import Graph
 from ptq.islands import Island, islands
-from ptq.nodes import QUANTIZERS, Node, Value, attributes, constant, name_of, operator
+from ptq.nodes import QUANTIZERS, Node, Value, attributes, constant, name_of, operator, row_name
 from ptq.ops import OPS, QLINEAR_FORMS
 from ptq.opspec import PASSES, OpSpec, Output, Role
+from ptq.ordering import ordered
 from ptq.types import QuantParams
 from ptq.units import (
     Quantized,
@@ -37,10 +38,11 @@ class Step:
 
     Attributes:
         name: Its node's name.
-        op: ONNX operator, or ``Requantize`` for a DequantizeLinear → QuantizeLinear.
+        op: Its row's name, or ``Requantize`` for a DequantizeLinear → QuantizeLinear.
         attrs: ONNX attributes, and what newer opsets moved to inputs.
         inputs: Names of tensors and constants, None where absent.
-        outputs: Names of tensors.
+        outputs: Name of the tensor; an operator with several outputs is a step for each that is read.
+        position: That of the output among the operator's.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Step:
     attrs: Mapping[str, Any]
     inputs: tuple[str | None, ...]
     outputs: tuple[str, ...]
+    position: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +88,7 @@ def read_program(
         if not reader.read(node):
             strays.append(node)
     found = islands(graph, [n for n in strays if operator(n) not in QUANTIZERS])
-    steps = _ordered([*reader.steps, *found])
+    steps = ordered([*reader.steps, *found])
     return Program(
         steps=tuple(steps),
         params=reader.params,
@@ -93,24 +96,6 @@ def read_program(
         inputs=tuple(name_of(v) for v in graph.inputs),
         outputs=tuple(name_of(v) for v in graph.outputs),
     )
-
-
-def _ordered(steps: list[Step | Island]) -> list[Step | Island]:
-    """Every step after those that write what it reads."""
-    writer = {name: step for step in steps for name in step.outputs}
-    ordered: dict[int, Step | Island] = {}
-    for root in steps:
-        stack = [(root, False)]
-        while stack:
-            step, expanded = stack.pop()
-            if id(step) in ordered:
-                continue
-            if expanded:
-                ordered[id(step)] = step
-                continue
-            stack.append((step, True))
-            stack.extend((writer[n], False) for n in step.inputs if n is not None and n in writer)
-    return list(ordered.values())
 
 
 @dataclass
@@ -131,13 +116,14 @@ class _Reader:
             return self._dequantize(node)
         if op in QLINEAR_FORMS:
             return self._qlinear(node, QLINEAR_FORMS[op])
-        found = unit(node) if self.runs(op) else None
+        runs = self.runs(row_name(node))
+        found = unit(node) if runs else None
         if found is not None and self._is_float(found):
             return False
         if found is not None:
             self._unit(found)
             return True
-        return self.runs(op) and self._on_integers(node)
+        return runs and self._on_integers(node)
 
     def _is_float(self, found: Unit) -> bool:
         outputs = (output for output in found.outputs if output is not None)
@@ -193,14 +179,12 @@ class _Reader:
         for value, output in zip(found.node.outputs, found.outputs, strict=True):
             if output is not None:
                 self._tensor(output)
-            outputs.append(name_of(output.integers if output else value))
-        attrs = all_attributes(found.node)
-        assert found.node.name
-        self.steps.append(Step(found.node.name, found.spec.op, attrs, tuple(names), tuple(outputs)))
+            outputs.append(output.integers if output else value)
+        self._steps(found.node, found.spec, tuple(names), outputs)
 
     def _on_integers(self, node: Node) -> bool:
         """An operator that stands on integers itself, in a QOperator graph."""
-        spec, first = OPS.get(operator(node)), node.inputs[0]
+        spec, first = OPS.get(row_name(node)), node.inputs[0]
         if spec is None or first is None or name_of(first) not in self.params:
             return False
         meaning = self.params[name_of(first)]
@@ -217,10 +201,24 @@ class _Reader:
             self._plain(v) if spec.role(i) in (Role.KEEP, Role.VALUE) else name_of(v) if v else None
             for i, v in enumerate(node.inputs)
         )
-        assert node.name
-        outputs = tuple(name_of(v) for v in node.outputs)
-        self.steps.append(Step(node.name, spec.op, attrs, names, outputs))
+        self._steps(node, spec, names, node.outputs, attrs)
         return True
+
+    def _steps(
+        self,
+        node: Node,
+        spec: OpSpec,
+        inputs: tuple[str | None, ...],
+        outputs: Sequence[Value],
+        attrs: Mapping[str, Any] | None = None,
+    ) -> None:
+        """A step for each output that anybody reads."""
+        assert node.name
+        attrs = all_attributes(node) if attrs is None else attrs
+        for position, output in enumerate(outputs):
+            if output.uses() or output.is_graph_output():
+                step = Step(node.name, spec.op, attrs, inputs, (name_of(output),), position)
+                self.steps.append(step)
 
     def _qlinear(self, node: Node, spec: OpSpec) -> bool:
         assert spec.qlinear is not None and node.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -77,6 +77,7 @@ def solve(
     draft = _Draft(target, fate, settings, floats=dict(fate.floats))
     for group in groups.members():
         _solve_group(draft, group, groups, stats, observer)
+    _solve_edges(draft, groups.edges)
     for integer in fate.integers.values():
         _solve_operands(draft, integer)
         _solve_activation(draft, integer)
@@ -85,6 +86,7 @@ def solve(
         graph=graph.digest(),
         tensors=draft.tensors,
         operands=draft.operands,
+        edges=draft.edges,
         folded=draft.folded,
         clamps=draft.clamps,
         floats=draft.floats,
@@ -101,6 +103,7 @@ class _Draft:
     settings: Settings
     tensors: dict[str, QuantParams] = field(default_factory=dict)
     operands: dict[tuple[str, int], QuantParams] = field(default_factory=dict)
+    edges: dict[tuple[str, int], QuantParams] = field(default_factory=dict)
     folded: dict[str, str] = field(default_factory=dict)
     clamps: dict[str, Clamp] = field(default_factory=dict)
     floats: dict[str, str] = field(default_factory=dict)
@@ -136,14 +139,13 @@ def _fates(
         fate = eligible(graph, target, skip, refused)
         groups = scale_groups(fate, target)
         unknown = [n for n in groups.observed() if seen_in(groups.values[n], stats) is None]
-        if not groups.conflicts and not unknown:
+        if not unknown:
             return fate, groups
-        lost = set(unknown).intersection(tensors_to_observe(graph)) if unknown else ()
+        lost = set(unknown).intersection(tensors_to_observe(graph))
         if lost:
             raise StatsError(
                 f"tensor {min(lost)} was not observed; calibrate again with this version"
             )
-        skip.update(groups.conflicts)
         refused.update((n, f"{n} was not observed before its activation") for n in unknown)
 
 
@@ -226,6 +228,14 @@ def _reciprocal(seen: Range, qtype: QType, most: int) -> QuantParams:
     while np.floor(np.float32(1) / np.float32(1 / n)) != n:
         n -= 1
     return QuantParams.whole(1 / n, qtype.lo, qtype)
+
+
+def _solve_edges(draft: _Draft, edges: Iterable[tuple[str, int]]) -> None:
+    """What an input is requantized to on its way to one node: the parameters of that node's output."""
+    for name, position in edges:
+        output = name_of(draft.fate.integers[name].node.outputs[0])
+        draft.edges[name, position] = draft.tensors[output]
+        draft.why[operand_key(name, position)] = Why("same", f"{output}, through {name}")
 
 
 def _solve_operands(draft: _Draft, integer: Integer) -> None:

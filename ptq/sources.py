@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from ptq.nodes import Value, constant, name_of, operator
+from ptq.nodes import Value, constant, name_of, row_name
 from ptq.ops import OPS
 from ptq.opspec import Output, Role
 
@@ -18,7 +18,7 @@ def seen_in(value: Value, observed: Container[str]) -> list[Value] | None:
     if constant(value) is not None or name_of(value) in observed:
         return [value]
     node = value.producer()
-    spec = OPS.get(operator(node)) if node is not None else None
+    spec = OPS.get(row_name(node)) if node is not None else None
     if node is None or spec is None or spec.output not in (Output.SAME_AS_INPUT, Output.ONE_GROUP):
         return None
     found: list[Value] = []

@@ -8,8 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.nodes import Node, Value, attributes, constant, consumers, dtype_of, operator, shape_of
-from ptq.ops import MOVED_TO_INPUTS, OPS
+from ptq.kernels.resize import obstacle as resize_obstacle
+from ptq.nodes import (
+    Node,
+    Value,
+    attributes,
+    constant,
+    consumers,
+    dtype_of,
+    operator,
+    row_name,
+    shape_of,
+)
+from ptq.ops import OPS
+from ptq.opsets import MOVED_TO_INPUTS
 from ptq.opspec import OpSpec, Output, Role
 from ptq.types import QType, QuantParams
 
@@ -32,7 +44,7 @@ class Unit:
         node: The float operator between the quantizers.
         spec: Its row.
         inputs: By position; a Value where the input is left alone (indices, shapes, bounds), None where absent.
-        outputs: By position; None where an output is not quantized.
+        outputs: By position; None where an output is not quantized or not read.
     """
 
     node: Node
@@ -135,7 +147,9 @@ def softmax_axis(node: Node) -> int | None:
     attrs = attributes(node)
     imported = node.graph.opset_imports.get("") if node.graph is not None else None
     old = int(attrs.get("opset", imported or 13)) < 13
-    axis = int(attrs.get("axis", 1 if old and operator(node) == "Softmax" else -1))
+    axis = int(
+        attrs.get("axis", 1 if old and operator(node) != "com.microsoft::QLinearSoftmax" else -1)
+    )
     source = node.inputs[0]
     shape = shape_of(source) if source is not None else None
     last = axis == -1 or (shape is not None and axis == len(shape) - 1)
@@ -152,8 +166,10 @@ def of_its_own(node: Node) -> bool:
 def all_attributes(node: Node) -> dict[str, Any]:
     """Attributes, and those constant inputs that older opsets had as attributes."""
     attrs = attributes(node)
-    if node.op_type in ("Softmax", "QLinearSoftmax"):
+    if node.op_type in ("LogSoftmax", "Softmax", "QLinearSoftmax"):
         attrs["axis"] = softmax_axis(node)
+    if node.op_type == "Split":
+        attrs["num_outputs"] = len(node.outputs)
     for position, name in MOVED_TO_INPUTS.get(node.op_type, {}).items():
         value = node.inputs[position] if position < len(node.inputs) else None
         array = constant(value)
@@ -170,7 +186,7 @@ def unit(node: Node) -> Unit | None:
 
 def between_quantizers(node: Node) -> Unit | None:
     """The node with the integers on all its sides; None where a tensor is real or of another width."""
-    spec = OPS.get(operator(node))
+    spec = OPS.get(row_name(node))
     if spec is None:
         return None
     inputs: list[Quantized | Value | None] = []
@@ -186,7 +202,7 @@ def between_quantizers(node: Node) -> Unit | None:
         inputs.append(quantized)
     outputs: list[Quantized | None] = []
     for value in node.outputs:
-        if spec.output is Output.NONE:
+        if spec.output is Output.NONE or not (value.uses() or value.is_graph_output()):
             outputs.append(None)
             continue
         quantized = requantized(value)
@@ -199,8 +215,10 @@ def between_quantizers(node: Node) -> Unit | None:
 def obstacle(unit: Unit) -> str:
     """What of an operator between quantizers no integer kernel expresses; nothing where one does."""
     node, spec = unit.node, unit.spec
-    if spec.op == "Softmax" and softmax_axis(node) is None:
-        return "it runs over several axes, as Softmax did before opset 13"
+    if spec.op in ("Softmax", "LogSoftmax") and softmax_axis(node) is None:
+        return f"it runs over several axes, as {spec.op} did before opset 13"
+    if spec.op.startswith("Resize") and (why := resize_obstacle(attributes(node))):
+        return why
     for position, operand in enumerate(unit.inputs):
         if not isinstance(operand, Quantized):
             continue

@@ -19,10 +19,11 @@ LONGEST = 300  # lines of one file
 # What stands higher may import what stands lower; what stands side by side may not import each other.
 LAYERS = (
     "errors",
-    "types files cpu paired opspec reach",
+    "types files cpu paired opspec opsets ordering reach",
     "metrics drop nodes kernels ops modelfile",
     "graph",
     "data observers targets plan session units islands layout sources",
+    "limits",
     "arithmetics rewrite eligible program calibrate checkpoint feeding models sources fused usermetric",
     "execute groups operands golden_case convert",
     "solve evaluate verify golden_litert golden_ort",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from networks import normal
 
-from ptq.arithmetics.moves import MOVES, concat
+from ptq.arithmetics.moves import JOINS, MOVES
 from ptq.arithmetics.site import Site
 from ptq.layout import Tensor, attrs_last, axis_last, weight_last, weight_params_last
 from ptq.types import INT8, QuantParams
@@ -45,7 +45,7 @@ def test_concat_goes_along_the_same_axis(axis: int) -> None:
     x = normal(2, 3, 4, 5)
     params = QuantParams.whole(1.0, 0, INT8)
     attrs = attrs_last("Concat", {"axis": axis}, 4)
-    kernel = concat(Site("Concat", attrs, (params, params), (params,)))
+    kernel = JOINS["Concat"](Site("Concat", attrs, (params, params), (params,)))
     assert np.array_equal(kernel([last(x), last(x)]), last(np.concatenate([x, x], axis)))
 
 

@@ -11,9 +11,9 @@ whose implicit scale 2^-maxfracbits the rescale to the output takes in:
     Requantize           q = Zy + x_i · 2^-maxfracbits / Sy                             Relu, Clip: clamped
 
 Products sum over channels, so an input quantized per channel is aligned to one scalar maxfracbits. The bias
-becomes b_i, in steps of 2^-maxfracbits · Sw[c], before anything runs. Concat is our extension: it too combines
-inputs of different scales. The axis of a per-channel activation counts in the layout of the arrays that a
-kernel gets.
+becomes b_i, in steps of 2^-maxfracbits · Sw[c], before anything runs. Concat is our extension, and so are Max, Min,
+Where and comparisons: they too combine inputs of different scales. The axis of a per-channel activation counts in
+the layout of the arrays that a kernel gets.
 
 Source: D. Corvoysier, Aligning quantization scales before incompatible operations, 2023. Three of its formulas
 slip (derived in the tests): the shift is maxfracbits − fracbits, b's exponent is fracbits_b, and 2^-maxfracbits
@@ -34,6 +34,7 @@ from ptq.arithmetics import functions, litert, matrix, moves
 from ptq.arithmetics.clamps import with_clamp
 from ptq.arithmetics.fixed_point_align import Aligned, align, along, rescaled
 from ptq.arithmetics.operands import Inputs, constant, required, result, weight
+from ptq.arithmetics.selections import COMPARISONS, Choice
 from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.errors import UnsupportedError
 from ptq.kernels.rows import whole_product
@@ -67,16 +68,25 @@ def _sum(site: Site, *, sign: int) -> Kernel:
     return kernel
 
 
-def _concat(site: Site) -> Kernel:
-    ways, maxfracbits = align([_input(site, i) for i in range(len(site.inputs))], one_scale=True)
+def _joined(site: Site, *, join: Maker) -> Kernel:
+    quantized = [i for i, params in enumerate(site.inputs) if params is not None]
+    ways, maxfracbits = align([_input(site, i) for i in quantized], one_scale=True)
     finish = rescaled(site, _to_output(site, maxfracbits), max(way.reach for way in ways))
-    axis = int(site.attrs["axis"])
+    joined = join(site)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        parts = [way(required(site, inputs, i)) for i, way in enumerate(ways)]
-        return finish(np.concatenate(parts, axis))
+        parts = [required(site, inputs, i) for i in range(len(site.inputs))]
+        for i, way in zip(quantized, ways, strict=True):
+            parts[i] = way(parts[i])
+        return finish(joined(parts))
 
     return kernel
+
+
+def _compared(site: Site, *, comparison: Choice) -> Kernel:
+    """Aligned tensors count in one unit: their integers compare as they are."""
+    (a, b), _ = align([_input(site, 0), _input(site, 1)], one_scale=True)
+    return lambda inputs: comparison(a(required(site, inputs, 0)), b(required(site, inputs, 1)))
 
 
 def _requantize(site: Site) -> Kernel:
@@ -164,10 +174,11 @@ KERNELS: Mapping[str, Maker] = {
     **functions.LITERT,
     **{op: partial(_moved, move=move) for op, move in moves.MOVES.items()},
     **moves.INDICES,
+    **{op: partial(_joined, join=join) for op, join in moves.JOINS.items()},
+    **{op: partial(_compared, comparison=how) for op, how in COMPARISONS.items()},
     **{op: litert.KERNELS[op] for op in ("QuantizeLinear", "DequantizeLinear")},
     "Add": partial(_sum, sign=1),
     "Clip": _clip,
-    "Concat": _concat,
     "Conv": _conv,
     "Gemm": _gemm,
     "MatMul": _matmul,

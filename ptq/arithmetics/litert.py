@@ -29,6 +29,7 @@ from ptq.arithmetics import (
     normalization,
     products,
 )
+from ptq.arithmetics.litert_elementwise import same_scale
 from ptq.arithmetics.litert_finish import gemmlowp_finish, real_finish
 from ptq.arithmetics.operands import activation, constant, result, weight
 from ptq.arithmetics.site import Kernel, Maker, Site
@@ -78,7 +79,7 @@ def _matmul(site: Site) -> Kernel:
 
 KERNELS: Mapping[str, Maker] = {
     **functions.LITERT,
-    **{op: litert_elementwise.same_scale(move) for op, move in moves.MOVES.items()},
+    **{op: same_scale(make) for op, make in {**moves.MOVES, **moves.JOINS}.items()},
     **moves.INDICES,
     **litert_elementwise.KERNELS,
     **litert_functions.KERNELS,
@@ -88,7 +89,6 @@ KERNELS: Mapping[str, Maker] = {
     **litert_select.KERNELS,
     **litert_softmax.KERNELS,
     **normalization.KERNELS,
-    "Concat": litert_elementwise.same_scale(moves.concat),
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
     "Gemm": _gemm,

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.arithmetics.moves import JOINS
 from ptq.arithmetics.operands import activation, bounds, required, result
 from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.errors import UnsupportedError
@@ -52,9 +53,9 @@ def same_scale(make: Maker) -> Maker:
     """An operator whose inputs must all have the output's parameters, as LiteRT's Prepare demands."""
 
     def checked(site: Site) -> Kernel:
-        count = len(site.inputs) if site.op in ("Concat", "Max", "Min") else 1
-        for params in site.inputs[:count]:
-            if params != site.outputs[0]:
+        joined = site.op in JOINS
+        for params in site.inputs if joined else site.inputs[:1]:
+            if params != site.outputs[0] and not (joined and params is None):
                 raise UnsupportedError(
                     f"{site.op} in LiteRT needs input and output with one scale and zero point; "
                     f"the input has {describe(params)}, the output {describe(site.outputs[0])}"

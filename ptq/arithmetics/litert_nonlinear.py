@@ -3,10 +3,10 @@
     PRelu            x ≥ zx: zo + MBQM(x − zx, sx / so);  below: zo + MBQM((x − zx)(a − za), (sx · sa) / so)
     HardSwish        int16: v = (x − zx) · 2^7;  r = relu6(x + 3) / 6 as Q0.15 from v by sx / 128 / (3 / 32768)
                      q = zo + RDPOT(r · v', −e),  v' = v · m,  (m, e) of sx / 128 / so
-    L2Normalization  q = MBQM(x − zx, m, s + 7) with (m, s) = 1 / sqrt(Σ (x − zx)²)            output 1/128, 0
+    LpNormalization  q = MBQM(x − zx, m, s + 7) with (m, s) = 1 / sqrt(Σ (x − zx)²)            output 1/128, 0
 
-Multipliers of PRelu and HardSwish are formed in float32. L2Normalization (along the last axis) is LiteRT's
-operator under its own name; with an axis as its attribute ONNX calls it LpNormalization.
+Multipliers of PRelu and HardSwish are formed in float32. LpNormalization is LiteRT's L2_NORMALIZATION, there along
+the last axis.
 """
 
 from __future__ import annotations
@@ -78,13 +78,16 @@ def _hard_swish(site: Site) -> Kernel:
     return mapped(site, function)
 
 
-def _l2_normalization(site: Site) -> Kernel:
+def _lp_normalization(site: Site) -> Kernel:
+    if site.attrs.get("p", 2) != 2:
+        raise UnsupportedError("LpNormalization in LiteRT has p = 2; leave the node float")
+    axis = int(site.attrs.get("axis", -1))
     zero_point, y = int(activation(site).zero_point), result(site)
     require_output(site, 1 / 128, (y.qtype.lo + y.qtype.hi + 1) // 2)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         centred = required(site, inputs, 0).astype(np.int64) - zero_point
-        multiplier, shift = inverse_sqrt((centred * centred).sum(axis=-1, keepdims=True))
+        multiplier, shift = inverse_sqrt((centred * centred).sum(axis=axis, keepdims=True))
         return saturated(site, multiply(centred, multiplier, shift + 7))
 
     return kernel
@@ -92,6 +95,6 @@ def _l2_normalization(site: Site) -> Kernel:
 
 KERNELS: Mapping[str, Maker] = {
     "HardSwish": _hard_swish,
-    "L2Normalization": _l2_normalization,
+    "LpNormalization": _lp_normalization,
     "PRelu": _prelu,
 }

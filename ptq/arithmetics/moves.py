@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.arithmetics import selections
 from ptq.arithmetics.operands import Inputs, operand, required
+from ptq.arithmetics.resizing import resize_nearest
 from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.errors import UnsupportedError
 from ptq.kernels import shape as move
@@ -126,6 +128,22 @@ def _shape(site: Site) -> Kernel:
     return lambda inputs: np.array(required(site, inputs, 0).shape[start:end], np.int64)
 
 
+def _tile(site: Site) -> Kernel:
+    repeats = _needed(site, "repeats", 1)
+    return lambda inputs: np.tile(required(site, inputs, 0), repeats(inputs))
+
+
+def _split(site: Site) -> Kernel:
+    """One part: sizes as given, else equal ones of which the last may be smaller."""
+    axis, sizes = int(site.attrs.get("axis", 0)), _integers(site, "split", 1)
+    count = int(site.attrs["num_outputs"])
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        return move.part(required(site, inputs, 0), axis, sizes(inputs), count, site.output)
+
+    return kernel
+
+
 def _identity(site: Site) -> Kernel:
     return lambda inputs: required(site, inputs, 0)
 
@@ -160,6 +178,7 @@ def pool_window(site: Site) -> dict[str, Any]:
 
 
 MOVES: Mapping[str, Maker] = {
+    **selections.MOVES,
     "DepthToSpace": _depth_to_space,
     "Expand": _expand,
     "Flatten": _flatten,
@@ -168,16 +187,19 @@ MOVES: Mapping[str, Maker] = {
     "MaxPool": _max_pool,
     "Pad": _pad,
     "Reshape": _reshape,
+    "Resize nearest": resize_nearest,
     "Slice": _slice,
     "SpaceToDepth": _space_to_depth,
+    "Split": _split,
     "Squeeze": _squeeze,
+    "Tile": _tile,
     "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
 }
 """Movements whose output holds integers of input 0; the value's scale must be the same on both sides."""
 
-INDICES: Mapping[str, Maker] = {"Shape": _shape}
+INDICES: Mapping[str, Maker] = {**selections.POSITIONS, "Shape": _shape}
 """Operators whose output is not quantized at all."""
 
-concat: Maker = _concat
-"""Concat of inputs that all have the output's scale."""
+JOINS: Mapping[str, Maker] = {**selections.JOINS, "Concat": _concat}
+"""Operators whose output holds integers of several inputs, brought to the output's scale and zero point before."""

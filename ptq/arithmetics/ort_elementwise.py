@@ -3,7 +3,7 @@
 One operand:   q = QuantizeLinear(f(sx · (x − zx)))                   all in float32
 QLinearAdd:    rA = sa/sy, rB = sb/sy, F = zy − fma(rA, za, rB·zb);    q = rne(fma(a, rA, fma(b, rB, F)))
 QLinearMul:    r = (sa·sb)/sy;    q = rne((a − za)(b − zb) · r + zy)
-QLinearConcat: an input whose parameters are not the output's passes through QuantizeLinear(sx · (x − zx))
+Concat, Where: an input whose parameters are not the output's passes through QuantizeLinear(sx · (x − zx))
 
 QLinearAdd and QLinearMul add the zero point before they round, so a tie falls to the even *integer of the output*.
 """
@@ -11,7 +11,7 @@ QLinearAdd and QLinearMul add the zero point before they round, so a tie falls t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from itertools import zip_longest
 from typing import Any
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ptq.arithmetics import moves
 from ptq.arithmetics.operands import Inputs, activation, bounds, required, result
+from ptq.arithmetics.selections import COMPARISONS, Choice
 from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.kernels.float32 import fma
 from ptq.kernels.lookup import lookup, lookup_pairs, tabulate, tabulate_pairs
@@ -161,12 +162,13 @@ def _mul(site: Site) -> Kernel:
     return lambda inputs: lookup_pairs(table, required(site, inputs, 0), required(site, inputs, 1))
 
 
-def _concat(site: Site) -> Kernel:
-    kernel = moves.concat(site)
+def _joined(site: Site, *, join: Maker) -> Kernel:
+    """Inputs whose parameters are not the output's pass through DequantizeLinear and QuantizeLinear, in order."""
+    kernel = join(site)
     if site.outputs[0] is None:
         return kernel
     tables = [
-        None if x == site.outputs[0] else real_table(site, lambda real: real, index)
+        None if x in (None, site.outputs[0]) else real_table(site, lambda real: real, index)
         for index, x in enumerate(site.inputs)
     ]
 
@@ -182,6 +184,17 @@ def _concat(site: Site) -> Kernel:
     return converted
 
 
+def _compared(site: Site, *, comparison: Choice) -> Kernel:
+    """A comparison of dequantized values, which ONNX Runtime has no integer kernel for."""
+    a, b = activation(site, 0), activation(site, 1)
+
+    def compare(qa: NDArray[np.int64], qb: NDArray[np.int64]) -> NDArray[Any]:
+        return comparison(a.dequantize(qa), b.dequantize(qb))
+
+    table = tabulate_pairs(compare, a.qtype, b.qtype)
+    return lambda inputs: lookup_pairs(table, required(site, inputs, 0), required(site, inputs, 1))
+
+
 def _quantize(site: Site) -> Kernel:
     params = site.outputs[0] or result(site)
     return lambda inputs: params.quantize(required(site, inputs, 0))
@@ -193,9 +206,10 @@ def _dequantize(site: Site) -> Kernel:
 
 
 KERNELS: Mapping[str, Maker] = {
+    **{op: partial(_joined, join=join) for op, join in moves.JOINS.items()},
+    **{op: partial(_compared, comparison=how) for op, how in COMPARISONS.items()},
     "Add": _add,
     "Clip": _clip,
-    "Concat": _concat,
     "DequantizeLinear": _dequantize,
     "LeakyRelu": _leaky_relu,
     "Mul": _mul,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ptq.types import QuantParams
 
 Kernel = Callable[[Sequence[NDArray[Any] | None]], NDArray[Any]]
-"""Runs one node: all its inputs by position (None where absent) to its first output."""
+"""Runs one node: all its inputs by position (None where absent) to one of its outputs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +28,11 @@ class Site:
             is here too.
         inputs: Quantization of each input; None where the input is absent or not quantized.
         constants: Integer value of each constant input, None for those that arrive at run time.
-        outputs: Quantization of each output; None where it is not quantized (indices, shapes).
+        outputs: Quantization of the output that the kernel gives; None where it is not quantized
+            (indices, shapes).
         clamp: A fused activation's bounds in the output's integers, on top of its type's own.
         name: Name of the node.
+        output: Position of that output among the node's; each has a kernel of its own.
     """
 
     op: str
@@ -40,6 +42,7 @@ class Site:
     constants: tuple[NDArray[Any] | None, ...] = field(default=())
     clamp: tuple[int, int] | None = None
     name: str = ""
+    output: int = 0
 
 
 Maker = Callable[[Site], Kernel]

@@ -42,12 +42,15 @@ def _moved(site: Site, *, move: Maker, bits: int) -> Kernel:
     return lambda inputs: rescale([kernel(inputs)])
 
 
-def _concat(site: Site, *, bits: int) -> Kernel:
-    parts = [_rescaled(site, i, bits) for i in range(len(site.inputs))]
-    axis = int(site.attrs["axis"])
-    return lambda inputs: np.concatenate(
-        [part([required(site, inputs, i)]) for i, part in enumerate(parts)], axis
-    )
+def _joined(site: Site, *, join: Maker, bits: int) -> Kernel:
+    ways = [None if x is None else _rescaled(site, i, bits) for i, x in enumerate(site.inputs)]
+    kernel = join(site)
+
+    def converted(inputs: Inputs) -> NDArray[Any]:
+        parts = [required(site, inputs, i) for i in range(len(ways))]
+        return kernel([p if way is None else way([p]) for way, p in zip(ways, parts, strict=True)])
+
+    return converted
 
 
 def pad_value(site: Site) -> int:
@@ -78,6 +81,6 @@ def moved(bits: int) -> Mapping[str, Maker]:
     """The makers of all movements."""
     return {
         **{op: partial(_moved, move=move, bits=bits) for op, move in moves.MOVES.items()},
-        "Concat": partial(_concat, bits=bits),
+        **{op: partial(_joined, join=join, bits=bits) for op, join in moves.JOINS.items()},
         "Pad": partial(_pad, bits=bits),
     }

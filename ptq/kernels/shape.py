@@ -42,6 +42,21 @@ def sliced(
     return np.ascontiguousarray(x[tuple(index)])
 
 
+def part(x: Array, axis: int, sizes: Sequence[int] | None, count: int, index: int) -> Array:
+    """One of the parts that Split gives: of the sizes, or of ``count`` equal ones, the last of what is left."""
+    length = x.shape[axis]
+    each = -(-length // count)
+    ends = (
+        np.cumsum(sizes)
+        if sizes is not None
+        else np.minimum(np.arange(1, count + 1) * each, length)
+    )
+    begin = int(ends[index - 1]) if index else 0
+    chosen = [slice(None)] * x.ndim
+    chosen[axis] = slice(begin, int(ends[index]))
+    return np.ascontiguousarray(x[tuple(chosen)])
+
+
 def pad(x: Array, pads: Sequence[int], axes: Sequence[int] | None, mode: str, value: int) -> Array:
     """Pad as ONNX does: all begins, then all ends, of the axes (None: all); negative ones crop."""
     along = range(x.ndim) if axes is None else axes

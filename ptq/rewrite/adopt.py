@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ptq.graph import Graph
-from ptq.nodes import QUANTIZERS, Value, constant, declare, dtype_of, operator
+from ptq.nodes import QUANTIZERS, Node, Value, constant, declare, dtype_of, operator, row_name
 from ptq.ops import OPS
-from ptq.opspec import PASSES
+from ptq.opspec import PASSES, Output
 from ptq.rewrite.adopt_biases import join_biases, quantize_biases
 from ptq.rewrite.adopt_clamps import adopt_clamps
 from ptq.rewrite.adopt_constants import adopt_constants
@@ -84,8 +84,14 @@ def _declare_integers(graph: Graph) -> None:
             position = QLINEAR_ZERO_POINTS[op]
             zero_point = node.inputs[position] if position < len(node.inputs) else None
             _declare_like(output, zero_point, None)
-        elif op in OPS and OPS[op].qlinear is PASSES and node.inputs[0] is not None:
-            _declare_like(output, node.inputs[0], None)
+        elif _moves_integers(node):
+            for moved in node.outputs:
+                _declare_like(moved, node.inputs[0], None)
+
+
+def _moves_integers(node: Node) -> bool:
+    spec = OPS.get(row_name(node))
+    return spec is not None and spec.qlinear is PASSES and spec.output is not Output.NONE
 
 
 def _declare_like(value: Value, model: Value | None, otherwise: np.dtype[Any] | None) -> None:

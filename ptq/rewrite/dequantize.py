@@ -14,9 +14,21 @@ import numpy as np
 
 from ptq.errors import UnsupportedError
 from ptq.graph import Graph
-from ptq.nodes import Node, Value, attributes, constant, name_of, operator, shape_of
-from ptq.ops import MOVED_TO_INPUTS, OPS, QLINEAR_FORMS
+from ptq.nodes import (
+    Node,
+    Value,
+    attributes,
+    constant,
+    declare,
+    name_of,
+    operator,
+    row_name,
+    shape_of,
+)
+from ptq.ops import OPS, QLINEAR_FORMS
+from ptq.opsets import MOVED_TO_INPUTS
 from ptq.opspec import PASSES, OpSpec, Output, Role
+from ptq.rewrite.replace import set_attributes
 from ptq.types import QuantParams
 from ptq.units import channel_axis, quant_params
 
@@ -39,8 +51,8 @@ def to_qdq_form(graph: Graph) -> Graph:
             writer.remember(node)
         elif op in QLINEAR_FORMS:
             writer.linear(node, QLINEAR_FORMS[op])
-        elif op in OPS and (OPS[op].qlinear is PASSES or OPS[op].activation):
-            writer.on_integers(node, OPS[op])
+        elif (spec := OPS.get(row_name(node))) and (spec.qlinear is PASSES or spec.activation):
+            writer.on_integers(node, spec)
     rewritten.sweep()
     return rewritten
 
@@ -74,6 +86,9 @@ class _Writer:
             elif token == "*":
                 for index, start in enumerate(range(position, len(values), 3)):
                     inputs[index] = self._real(_triple(values[start : start + 3]), None, node)
+            elif token.endswith("=") and spec.role(int(token[:-1])) is Role.KEEP:
+                inputs[int(token[:-1])] = values[position]
+                position += 1
             elif token.endswith("="):
                 biases.append((int(token[:-1]), _at(values, position)))
                 position += 1
@@ -98,20 +113,41 @@ class _Writer:
             return
         integers, scale, zero_point = self.meaning[name_of(first)]
         params = _params(integers, scale, zero_point, node)
-        inputs: list[Value | None] = []
         for position, value in enumerate(node.inputs):
             role = spec.role(position)
             if value is not None and role is Role.ACTIVATION:
-                inputs.append(self._real((value, scale, zero_point), None, node))
+                real = self._real((value, scale, zero_point), None, node)
+                node.replace_input_with(position, real)
             elif value is not None and role is Role.VALUE:
-                inputs.append(self._value(value, params, node))
-            else:
-                inputs.append(value)
-        attrs = attributes(node)
+                node.replace_input_with(position, self._value(value, params, node))
+        given = attributes(node)
         for name in MOVED_TO_INPUTS.get(spec.op, {}).values():
-            if name in ("min", "max", "value") and name in attrs:
-                attrs[name] = float(params.dequantize(np.asarray(attrs[name])))
-        self._quantized(node, spec.op, inputs, attrs, (scale, zero_point))
+            if name in ("min", "max", "value") and name in given:
+                bound = float(params.dequantize(np.asarray(given[name])))
+                set_attributes(node, **{name: bound})
+        for value in node.outputs:
+            self._requantized(value, (scale, zero_point))
+
+    def _requantized(self, old: Value, parameters: tuple[Value, Value | None]) -> None:
+        """Put a QuantizeLinear behind a value that was integers, for all its readers and under its name."""
+        name, kind = name_of(old), old.type
+        integers = self.graph.insert(
+            "QuantizeLinear",
+            [old, *parameters],
+            after=old.producer(),
+            output=f"{name}_requantized",
+            shape_like=old,
+        )
+        quantizer = integers.producer()
+        assert quantizer is not None
+        if old.is_graph_output():
+            self.graph.hand_over_output(old, integers)
+        else:
+            old.name, integers.name = f"{name}_real", name
+        self.graph.redirect(old, integers, keep=[quantizer])
+        old.type, integers.type = None, kind
+        declare(old, np.dtype(np.float32))
+        self.meaning[name] = (integers, *parameters)
 
     def _attributes(self, node: Node, spec: OpSpec) -> dict[str, Any]:
         """The float operator's attributes; what only the integer form has is seen to or refused."""

@@ -38,6 +38,8 @@ def to_qdq(graph: Graph, plan: Plan) -> Graph:
             _quantize_tensor(
                 quantized, values[name], writers.get(name), integers, plan.tensors[name], quantizers
             )
+    for node in quantized.nodes:
+        _requantize_edges(node, plan, quantizers)
     shield_floats(quantized, plan.floats)
     quantized.sort()
     quantized.sweep()
@@ -54,10 +56,18 @@ def _check(graph: Graph, plan: Plan) -> None:
             raise PlanError(f"the plan has a scale for {name}, which is no tensor of the graph")
         if params.axis is not None:
             raise PlanError(f"the plan quantizes {name} per channel; give activations one scale")
-    named = [*plan.floats, *plan.folded, *plan.clamps, *(node for node, _ in plan.operands)]
+    of_inputs = [*plan.operands, *plan.edges]
+    named = [*plan.floats, *plan.folded, *plan.clamps, *(node for node, _ in of_inputs)]
     for name in named:
         if name not in nodes:
             raise PlanError(f"the plan speaks of node {name}, which the graph does not have")
+    for (name, position), params in plan.edges.items():
+        if not 0 <= position < len(nodes[name].inputs):
+            raise PlanError(f"the plan requantizes {name}[{position}], which is no input")
+        if params.axis is not None:
+            raise PlanError(
+                f"the plan requantizes {name}[{position}] per channel; give it one scale"
+            )
     for (name, position), params in plan.operands.items():
         inputs = nodes[name].inputs
         array = constant(inputs[position]) if 0 <= position < len(inputs) else None
@@ -76,7 +86,8 @@ def _quantize_constants(node: Node, plan: Plan, quantizers: Quantizers) -> None:
         array = constant(value)
         if value is None or array is None:
             continue
-        params = plan.operands.get((node.name, position)) or plan.tensors.get(name_of(value))
+        key = (node.name, position)
+        params = plan.edges.get(key) or plan.operands.get(key) or plan.tensors.get(name_of(value))
         if params is None:
             continue
         if (node.name, position) in plan.operands and params.qtype.bits == 32:
@@ -85,6 +96,24 @@ def _quantize_constants(node: Node, plan: Plan, quantizers: Quantizers) -> None:
         real = quantizers.dequantize(
             integers, scale, zero_point, params, hint=name_of(value), before=node
         )
+        node.replace_input_with(position, real)
+
+
+def _requantize_edges(node: Node, plan: Plan, quantizers: Quantizers) -> None:
+    """A Q/DQ pair of its own before a node that takes a tensor in other parameters."""
+    for position, value in enumerate(node.inputs):
+        params = plan.edges.get((node.name or "", position))
+        maker = value.producer() if value is not None else None
+        if (
+            params is None
+            or value is None
+            or maker is None
+            or constant(maker.inputs[0]) is not None
+        ):
+            continue
+        integers = quantizers.quantize(value, params, before=node, after=None)
+        pair = quantizers.parameters(params, name_of(value))
+        real = quantizers.dequantize(integers, *pair, params, hint=name_of(integers), before=node)
         node.replace_input_with(position, real)
 
 

@@ -7,12 +7,23 @@ tensor keep their name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from ptq.graph import Graph
-from ptq.nodes import Value, attributes, constant, operator
-from ptq.opspec import PASSES, TABLE, QLinear, Role
+from ptq.nodes import Value, attributes, constant
+from ptq.opspec import PASSES, TABLE, Output, QLinear, Role
 from ptq.units import Quantized, Unit, softmax_axis, unit
+
+INTEGERS_SINCE: Mapping[str, int] = {
+    "ArgMax": 13,
+    "MaxPool": 12,
+    "ReduceMax": 12,
+    "ReduceMin": 12,
+    "Resize": 11,
+}
+"""From which opset on ONNX Runtime's own operators take 8-bit integers, where that is late."""
 
 
 def to_qlinear(qdq: Graph) -> Graph:
@@ -22,10 +33,13 @@ def to_qlinear(qdq: Graph) -> Graph:
         found = unit(node)
         if found is None or found.spec.qlinear is None:
             continue
+        if found.spec.qlinear is PASSES:
+            _pass(graph, found)
+            continue
         integers = _write(graph, found, found.spec.qlinear)
-        if integers is not None:
-            output = found.outputs[0]
-            _stand_in(graph, output.integers if output else node.outputs[0], integers)
+        output = found.outputs[0]
+        if integers is not None and output is not None:
+            _stand_in(graph, output.integers, integers)
     graph.sweep()
     return graph
 
@@ -38,8 +52,6 @@ def _stand_in(graph: Graph, old: Value, new: Value) -> None:
 
 
 def _write(graph: Graph, unit: Unit, form: QLinear) -> Value | None:
-    if form is PASSES:
-        return _pass(graph, unit)
     if form is TABLE:
         return _clamp(graph, unit)
     return _linear(graph, unit, form) if _has_kernel(unit) else None
@@ -58,34 +70,28 @@ def _has_kernel(unit: Unit) -> bool:
     return kinds == {False} or (kinds == {True} and signed_weight)
 
 
-def _pass(graph: Graph, unit: Unit) -> Value | None:
-    """The operator itself on integers, which needs input and output with the same meaning."""
-    output = unit.outputs[0]
-    first = unit.inputs[0]
+def _pass(graph: Graph, unit: Unit) -> None:
+    """Let the operator itself run on integers, which needs input and outputs with the same meaning."""
+    first, node = unit.inputs[0], unit.node
     assert isinstance(first, Quantized)
-    if output is not None and output.params != first.params:
-        return None
-    if unit.spec.op == "MaxPool" and graph.opset < 12:
-        return None  # MaxPool takes 8-bit integers from opset 12 on
-    inputs: list[Value | None] = []
+    if any(output is not None and output.params != first.params for output in unit.outputs):
+        return
+    if graph.opset < INTEGERS_SINCE.get(node.op_type, 0):
+        return
+    if unit.spec.op == "Pad" and (len(node.inputs) < 3 or node.inputs[2] is None):
+        node.resize_inputs(max(3, len(node.inputs)))
+        node.replace_input_with(2, _in_units_of(graph, None, first))
     for position, operand in enumerate(unit.inputs):
         if isinstance(operand, Quantized):
-            inputs.append(operand.integers)
-        elif unit.spec.role(position) is Role.VALUE:
-            inputs.append(_in_units_of(graph, operand, first))
-        else:
-            inputs.append(operand)
-    if unit.spec.op == "Pad" and (len(inputs) < 3 or inputs[2] is None):
-        inputs[2:3] = [_in_units_of(graph, None, first)]
-    return graph.insert(
-        operator(unit.node),
-        inputs,
-        attrs=attributes(unit.node),
-        before=unit.node,
-        output=f"{unit.node.outputs[0].name}_moved",
-        dtype=first.params.qtype.dtype if output is not None else np.dtype(np.int64),
-        shape_like=unit.node.outputs[0],
-    )
+            node.replace_input_with(position, operand.integers)
+        elif operand is not None and unit.spec.role(position) is Role.VALUE:
+            node.replace_input_with(position, _in_units_of(graph, operand, first))
+    for value, output in zip(node.outputs, unit.outputs, strict=True):
+        if output is not None:
+            value.type = output.integers.type
+            _stand_in(graph, output.integers, value)
+        elif unit.spec.output is not Output.NONE:
+            value.type = first.integers.type
 
 
 def _in_units_of(graph: Graph, value: Value | None, tensor: Quantized) -> Value:
@@ -132,7 +138,7 @@ def _linear(graph: Graph, unit: Unit, form: QLinear) -> Value:
         elif token.endswith("="):
             position = int(token[:-1])
             operand = unit.inputs[position] if position < len(unit.inputs) else None
-            inputs.append(operand.integers if isinstance(operand, Quantized) else None)
+            inputs.append(operand.integers if isinstance(operand, Quantized) else operand)
         else:
             inputs += _triple(unit.inputs[int(token)])
     while inputs and inputs[-1] is None:

@@ -13,7 +13,7 @@ from collections.abc import Collection
 import numpy as np
 
 from ptq.graph import Graph
-from ptq.nodes import Node, Value, name_of, operator
+from ptq.nodes import Node, Value, name_of, operator, row_name
 from ptq.ops import OPS
 from ptq.opspec import PASSES
 
@@ -63,7 +63,7 @@ def _shield_product(graph: Graph, node: Node) -> None:
 
 def _tempting(node: Node) -> bool:
     """Whether ONNX Runtime has integers for the operator and finds dequantized ones before it."""
-    spec = OPS.get(operator(node))
+    spec = OPS.get(row_name(node))
     if spec is None or not (
         operator(node) == "ConvTranspose" or (spec.qlinear and spec.qlinear.op)
     ):
@@ -76,7 +76,7 @@ def _origin(value: Value | None, *, past_activations: bool) -> Node | None:
     """The node that computes a value, not counting those that move it."""
     node = value.producer() if value is not None else None
     while node is not None:
-        spec = OPS.get(operator(node))
+        spec = OPS.get(row_name(node))
         moves = spec is not None and (
             spec.qlinear is PASSES or (past_activations and spec.activation)
         )

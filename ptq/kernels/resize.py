@@ -1,0 +1,180 @@
+"""Where does each pixel of a resized array come from? ONNX's coordinates, and LiteRT's two interpolations.
+
+ONNX's are computed in float32 as ONNX Runtime computes them. LiteRT's bilinear one counts in 1/1024 of a pixel:
+
+    step = (1024 · in + out/2) / out                          aligned corners: (1024(in−1) + (out−1)/2) / (out−1)
+    p = i · step, half-pixel centres + step/2 − 512;  lo = max(p / 1024, 0),  hi = min((p + 1023) / 1024, in − 1)
+    q = Σ of four neighbours weighted in 2^-20, ties away from zero
+
+with truncating integer divisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.kernels.float32 import round_half_away
+from ptq.types import FloatArray, IntArray
+
+Int64 = NDArray[np.int64]
+
+_ONE = 1024
+_HALF = np.float32(0.5)
+_CLOSE = 1e-4
+"""Positions that differ by less, in pixels, are one: LiteRT resolves 1/1024."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a resized array.
+
+    Attributes:
+        size: Its length.
+        out: Its length afterwards.
+        scale: The factor that ONNX computes positions with; not quite out / size where it was rounded.
+    """
+
+    size: int
+    out: int
+    scale: float
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """ONNX's attributes.
+
+    Attributes:
+        coordinates: coordinate_transformation_mode.
+        rounding: nearest_mode; None where it interpolates.
+    """
+
+    coordinates: str
+    rounding: str | None
+
+
+@dataclass(frozen=True)
+class Corners:
+    """LiteRT's attributes."""
+
+    aligned: bool
+    half_pixel: bool
+
+
+ALL_CORNERS = (Corners(False, False), Corners(False, True), Corners(True, False))
+
+
+def obstacle(attrs: Mapping[str, Any]) -> str:
+    """What of ONNX's Resize is not computed here; nothing where all is."""
+    if attrs.get("keep_aspect_ratio_policy", "stretch") != "stretch" or attrs.get("antialias"):
+        return "Resize that keeps the aspect ratio or smooths has no integer kernel"
+    mode = attrs.get("coordinate_transformation_mode", "half_pixel")
+    if mode in ("tf_crop_and_resize", "half_pixel_symmetric"):
+        return f"Resize in mode {mode} has no integer kernel"
+    return ""
+
+
+def positions(coordinates: str, axis: Axis) -> FloatArray:
+    """The real position in the input of every output position, shape (out,), as ONNX Runtime has it."""
+    i, scale = np.arange(axis.out, dtype=np.float32), np.float32(axis.scale)
+    if coordinates == "align_corners":
+        last = np.float32(axis.out - 1)
+        return i * np.float32(axis.size - 1) / last if axis.out > 1 else np.zeros_like(i)
+    if coordinates == "asymmetric":
+        return i / scale
+    if coordinates == "tf_half_pixel_for_nn":
+        return (i + _HALF) / scale
+    if coordinates == "pytorch_half_pixel" and axis.out <= 1:
+        return np.zeros_like(i)
+    return (i + _HALF) / scale - _HALF
+
+
+def nearest_positions(sampling: Sampling, axis: Axis) -> Int64:
+    """The input position that each output position copies, shape (out,)."""
+    if axis.scale == 1:
+        return np.minimum(np.arange(axis.out), axis.size - 1)
+    real = positions(sampling.coordinates, axis)
+    if sampling.rounding == "floor":
+        whole = np.floor(real)
+    elif sampling.rounding == "ceil":
+        whole = np.ceil(real)
+    else:
+        whole = round_half_away(real)
+        if sampling.rounding == "round_prefer_floor":
+            whole = np.where(real == np.floor(real) + _HALF, np.floor(real), whole)
+    return np.clip(whole, 0, axis.size - 1).astype(np.int64)
+
+
+def nearest(x: NDArray[Any], axes: Sequence[Axis], sampling: Sampling) -> NDArray[Any]:
+    """Each output position copies its nearest input position, axis by axis."""
+    for number, axis in enumerate(axes):
+        chosen = nearest_positions(sampling, axis)
+        if not np.array_equal(chosen, np.arange(axis.size)):
+            x = np.take(x, chosen, number)
+    return x
+
+
+def corners_of(sampling: Sampling, axes: Sequence[Axis]) -> Corners | None:
+    """LiteRT's attributes that take the same positions along the axes; None where there are none."""
+    for corners in ALL_CORNERS:
+        if all(_agree(sampling, corners, axis) for axis in axes):
+            return corners
+    return None
+
+
+def _agree(sampling: Sampling, corners: Corners, axis: Axis) -> bool:
+    if sampling.rounding is not None:
+        return np.array_equal(nearest_positions(sampling, axis), litert_nearest(axis, corners))
+    i, ratio = np.arange(axis.out), axis.size / axis.out
+    if corners.aligned:
+        theirs = i * (axis.size - 1) / (axis.out - 1) if axis.out > 1 else i * ratio
+    else:
+        theirs = (i + 0.5) * ratio - 0.5 if corners.half_pixel else i * ratio
+    ours = positions(sampling.coordinates, axis)
+    inside = (0, axis.size - 1)
+    return bool(np.abs(np.clip(ours, *inside) - np.clip(theirs, *inside)).max() < _CLOSE)
+
+
+def litert_nearest(axis: Axis, corners: Corners) -> Int64:
+    """The input position of every output position as LiteRT computes it, in float32."""
+    spans = (axis.size, axis.out)
+    if corners.aligned and axis.out > 1:
+        spans = (axis.size - 1, axis.out - 1)
+    step = np.float32(spans[0]) / np.float32(spans[1])
+    offset = np.float32(0.5 if corners.half_pixel else 0.0)
+    position = (np.arange(axis.out, dtype=np.float32) + offset) * step
+    whole = round_half_away(position) if corners.aligned else np.floor(position)
+    position_of: Int64 = np.clip(whole, 0, axis.size - 1).astype(np.int64)
+    return position_of
+
+
+def _neighbours(axis: Axis, corners: Corners) -> tuple[Int64, Int64, Int64]:
+    """The two neighbours of every output position along one axis, and the upper one's weight of 1024."""
+    size, out = axis.size, axis.out
+    if corners.aligned and out > 1:
+        step = (_ONE * (size - 1) + (out - 1) // 2) // (out - 1)
+    else:
+        step = (_ONE * size + out // 2) // out
+    position = np.arange(out, dtype=np.int64) * step
+    if corners.half_pixel:
+        position += step // 2 - _ONE // 2
+    lower = np.maximum(position, 0) // _ONE
+    upper = np.minimum((position + _ONE - 1) // _ONE, size - 1)
+    return lower, upper, position - lower * _ONE
+
+
+def litert_bilinear(q: IntArray, height: Axis, width: Axis, corners: Corners) -> IntArray:
+    """LiteRT's interpolation of raw integers, (N, H, W, C)."""
+    y0, y1, dy = _neighbours(height, corners)
+    x0, x1, dx = _neighbours(width, corners)
+    wide, dy, dx = q.astype(np.int64), dy[:, None, None], dx[:, None]
+    top, bottom = wide[:, y0], wide[:, y1]
+    value = (_ONE - dy) * ((_ONE - dx) * top[:, :, x0] + dx * top[:, :, x1])
+    value += dy * ((_ONE - dx) * bottom[:, :, x0] + dx * bottom[:, :, x1])
+    rounded = (np.abs(value) + (1 << 19)) >> 20
+    resized: IntArray = (np.sign(value) * rounded).astype(q.dtype)
+    return resized
