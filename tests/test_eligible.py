@@ -42,7 +42,7 @@ def fates(model: onnx.ModelProto, target: str = "ort", **more: object) -> dict[s
         ("clip bounds from an input", "Clip", "value lo is not constant"),
         ("pad by reflection", "Pad", "mode reflect"),
         ("sub", "Sub", "no integer kernel for Sub"),
-        ("split", "Split", "no row for Split"),
+        ("cubic", "Resize", "no row for Resize cubic"),
         ("movers alone", "MaxPool", "only moves values between nodes that stay float"),
         ("if capturing", "If", "no row for If"),
         ("gather by an input", "Gather", "reads no activation"),

@@ -89,7 +89,10 @@ def test_the_specification_s_arithmetic_computes_what_the_float_model_did(name: 
         for value, expected in zip(before.outputs, before.run(feed), strict=True):
             assert results[value].dtype == expected.dtype
             assert results[value].shape == expected.shape
-            assert decibels(expected, results[value]) > 25
+            if expected.dtype.kind == "f":
+                assert decibels(expected, results[value]) > 25
+            else:
+                assert np.mean(expected == results[value]) > 0.9
             assert results[value].tobytes() == again[value].tobytes()
 
 

@@ -119,10 +119,30 @@ def test_the_specification_shares_whoever_else_reads() -> None:
     assert done.plan.tensors["c"] == done.plan.tensors["d"] == done.plan.tensors["y"]
 
 
-def test_a_concatenation_with_a_prescribed_input_stays_float_in_the_specification() -> None:
-    done = quantized_case("concat with a sigmoid", "litert")
-    assert done.fates()["Concat"] == "its inputs must share a scale, but that of s is prescribed"
-    assert "Concat" not in quantized_case("concat with a sigmoid").fates()
+@pytest.mark.parametrize("name", ["concat with a sigmoid", "minimum with a sigmoid"])
+def test_an_input_with_a_prescribed_scale_is_requantized_on_its_way_in_the_specification(
+    name: str,
+) -> None:
+    plan = quantized_case(name, "litert").plan
+    ((edge, params),) = plan.edges.items()
+    assert not plan.floats
+    assert params == plan.tensors["y"] != plan.tensors["s"]
+    assert str(plan.why[f"{edge[0]}[{edge[1]}]"]) == f"same: y, through {edge[0]}"
+    assert not quantized_case(name).plan.edges
+
+
+def test_inputs_prescribed_in_two_ways_are_all_requantized() -> None:
+    nodes = "s = Sigmoid(c)\nt = Tanh(c)\ny = Concat<axis=1>(s, t)"
+    plan = quantized(convolved(nodes), target="litert").plan
+    assert list(plan.edges) == [("Concat_y", 0), ("Concat_y", 1)]
+
+
+def test_a_constant_that_two_nodes_read_does_not_tie_their_scales() -> None:
+    nodes = "d = Mul(c, c)\nm = Max(c, k)\nn = Max(d, k)\ny = Sub(m, n)"
+    plan = quantized(convolved(nodes, k=np.float32(-0.2)), target="litert").plan
+    assert plan.tensors["m"] != plan.tensors["n"]
+    assert plan.edges["Max_m", 1] == plan.tensors["m"]
+    assert plan.edges["Max_n", 1] == plan.tensors["n"]
 
 
 def test_equally_prescribed_inputs_do_share() -> None:

@@ -24,7 +24,8 @@ from ptq.types import INT8, UINT8
 def test_every_scale_says_why_and_zero_is_exact(name: str, target: str) -> None:
     plan = quantized_case(name, target).plan
     qtype = {"ort": UINT8, "litert": INT8}[target]
-    keys = [*plan.tensors, *(f"{node}[{position}]" for node, position in plan.operands)]
+    of_inputs = [*plan.operands, *plan.edges]
+    keys = [*plan.tensors, *(f"{node}[{position}]" for node, position in of_inputs)]
     assert sorted(plan.why) == sorted(keys)
     for name_, params in plan.tensors.items():
         assert str(plan.why[name_])

@@ -109,7 +109,7 @@ def test_concat_refuses_one_input_of_another_scale() -> None:
         litert.KERNELS["Concat"](site)
 
 
-@pytest.mark.parametrize("op", ["Sigmoid", "Tanh", "Softmax", "LogSoftmax", "L2Normalization"])
+@pytest.mark.parametrize("op", ["Sigmoid", "Tanh", "Softmax", "LogSoftmax", "LpNormalization"])
 def test_an_output_whose_scale_the_specification_fixes_must_have_it(op: str) -> None:
     with pytest.raises(UnsupportedError, match=f"{op} in LiteRT needs an output of scale"):
         litert.KERNELS[op](Site(op, {}, (params(0.1),), (params(0.1),), (None,)))

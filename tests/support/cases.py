@@ -7,9 +7,10 @@ from functools import cache
 from networks import Quantized, quantized
 from networks_of_ends import ENDS
 from networks_of_layers import LAYERS
+from networks_of_rows import ROWS
 from networks_of_sums import SUMS
 
-CASES = {**SUMS, **LAYERS, **ENDS}
+CASES = {**SUMS, **LAYERS, **ENDS, **ROWS}
 
 
 @cache
