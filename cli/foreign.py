@@ -23,12 +23,13 @@ def convert(
 
     The integer function stays the same. What has no form of the other kind stays as it is.
     """
-    from ptq import api, files
+    from ptq import files
+    from ptq import quantized as verbs
 
     from . import outputs
 
     outputs.check_outputs([quantized], [output])
-    files.write(output, api.convert(quantized, form).to_bytes())
+    files.write(output, verbs.convert(quantized, form).to_bytes())
     typer.echo(f"Written: {output}")
 
 
@@ -41,12 +42,12 @@ def lint(
 
     The exit code is 1 where the specification is broken; notes say where it has nothing to say.
     """
-    from ptq import api
+    from ptq import quantized as verbs
 
     from . import outputs, tables
 
     outputs.check_outputs([quantized], [], json)
-    findings = api.lint(quantized, target=target)
+    findings = verbs.lint(quantized, target=target)
     if not outputs.write_json(outputs.document(findings), json):
         tables.findings(findings, quantized)
     if any(finding.severity == "error" for finding in findings):

@@ -65,6 +65,22 @@ def verify(
     quantized: o.Quantized,
     data: o.Data,
     arithmetic: o.Arithmetic = "ort",
+    optimizations: Annotated[
+        bool,
+        typer.Option(
+            "--optimizations/--no-optimizations",
+            help="Run ONNX Runtime with its graph optimizations. Without them it computes in float "
+            "between quantizers: differences are explained, and are no failure.",
+        ),
+    ] = True,
+    portability: Annotated[
+        bool,
+        typer.Option(
+            "--portability/--no-portability",
+            help="Say where the integers would come out otherwise on another processor: headroom "
+            "of accumulators, saturation without VNNI, exact ties.",
+        ),
+    ] = True,
     samples: o.SampleCount = None,
     skip_bad_samples: o.SkipBad = False,
     threads: o.Threads = 0,
@@ -80,12 +96,15 @@ def verify(
 ) -> None:
     """Compare ONNX Runtime with the integers, tensor by tensor.
 
-    Every integer tensor of the quantized model is compared on all samples. The first that diverges
-    is named. The exit code is 1 where any differs.
+    Every integer tensor of a quantized model, anyone's, is compared on all samples: end to end, and
+    node by node on ONNX Runtime's own integers, which names the guilty one. The exit code is 1 where
+    any differs with optimizations on.
     """
-    from ptq import api
+    from dataclasses import asdict
 
-    from . import inputs, outputs, tables
+    from ptq import quantized as verbs
+
+    from . import inputs, integers, outputs
     from .progress import bars
 
     outputs.check_outputs([quantized, data], [], json)
@@ -93,13 +112,28 @@ def verify(
         size=size, resize=resize, crop=crop, scale=scale,
         mean=mean, std=std, layout=layout, channels=channels,
     )  # fmt: skip
+    risks = None
     with bars() as progress:
-        verification = api.verify(
-            quantized, data, arithmetic=arithmetic, preprocess=images, samples=samples,
-            skip_bad_samples=skip_bad_samples, threads=threads, progress=progress,
+        found = verbs.verify(
+            quantized, data, arithmetic=arithmetic, optimize=optimizations, preprocess=images,
+            samples=samples, skip_bad_samples=skip_bad_samples, threads=threads, progress=progress,
         )  # fmt: skip
-    outputs.tell_skipped(verification.skipped)
-    if not outputs.write_json(outputs.document(verification, equal=verification.equal), json):
-        tables.verification(verification)
-    if not verification.equal:
+        if portability:
+            risks = verbs.portability(
+                quantized, data, preprocess=images, samples=samples,
+                skip_bad_samples=skip_bad_samples, progress=progress,
+            )  # fmt: skip
+    document = outputs.document(
+        found,
+        equal=found.equal,
+        passed=found.passed,
+        first=None if found.first is None else asdict(found.first),
+        explanations=found.explanations,
+        portability=None if risks is None else asdict(risks) | risks.summary,
+    )
+    if not outputs.write_json(document, json):
+        integers.verification(found)
+        if risks is not None:
+            integers.portability(risks)
+    if not found.passed:
         raise typer.Exit(1)

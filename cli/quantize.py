@@ -35,6 +35,14 @@ def quantize(
         Literal["qdq", "qoperator"],
         typer.Option("--format", help="How the integers are written; the same function."),
     ] = "qdq",
+    weights: Annotated[
+        Literal["s8", "u8"],
+        typer.Option(
+            "--weights",
+            help="Store int8 weights as they are, or as uint8 with zero point 128, for target ort: "
+            "the same integers, also on x86 without VNNI, but slower where there is VNNI.",
+        ),
+    ] = "s8",
     target: o.Target = "ort",
     method: Annotated[
         str,
@@ -114,7 +122,8 @@ def quantize(
     with bars() as progress:
         result = api.quantize(
             model, data, eval_data=eval_data, target=target, method=method, form=form,
-            per_tensor=per_tensor, correct_bias=correct_bias, skip=skip or (), stats=stats, plan=given_plan,
+            weights=weights, per_tensor=per_tensor, correct_bias=correct_bias, skip=skip or (),
+            stats=stats, plan=given_plan,
             preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples,
             arithmetic=arithmetic, batch=batch, threads=threads, checkpoint=checkpoint,
             progress=progress,

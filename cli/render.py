@@ -24,7 +24,7 @@ def report(result: Report, output: str) -> None:
     show(*_title(result, output))
     show(*_provenance(result))
     show(*_accuracy(result))
-    show(*nodes(result.nodes), *islands(result.islands))
+    show(*nodes(result.nodes), *islands(result.islands), *_portability(result))
     if result.tensors:
         count = min(WORST, len(result.tensors))
         show(heading(f"The worst {count} of {counted(len(result.tensors), 'tensor')}"))
@@ -86,6 +86,15 @@ def _accuracy(result: Report) -> Iterator[RenderableType]:
     integers = f"integers alone ({result.arithmetic})"
     titles = {"float": "float", "int8": "int8 in ONNX Runtime", "integers": integers}
     yield from forms(evaluation, titles)
+
+
+def _portability(result: Report) -> Iterator[RenderableType]:
+    if result.saturable:
+        text = (
+            f"On x86 without VNNI, {counted(len(result.saturable), 'node')} can give other integers: "
+            "use --weights u8, or set session.x64quantprecision=1 there; ptq verify looks closer."
+        )
+        yield indented(text, "yellow")
 
 
 def _worst(result: Report) -> Table:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ptq.lint_rules import Finding
     from ptq.observers.store import Calibration
     from ptq.report import NodeRow
-    from ptq.verify import TensorDifference, Verification
 
     from .optable import OpRow
 
@@ -116,56 +115,6 @@ def inspection(result: Inspection) -> None:
         node = f"{row.name}: {row.why}" if row.why else row.name
         made.add_row(row.fate, one_line(row.op), one_line(node))
     show(made, indented(f"Calibration will observe {counted(result.observed, 'tensor')}."))
-
-
-def verification(result: Verification) -> None:
-    """Print whether the integers agree, and where they do not."""
-    differing = [t for t in result.tensors if t.differing or t.differing_locally]
-    elements = sum(t.elements for t in result.tensors)
-    show(
-        heading(
-            f"{counted(len(result.tensors), 'integer tensor')}, {elements} elements on "
-            f"{counted(result.samples, 'sample')}: ONNX Runtime and the integers "
-            f"({result.arithmetic}) " + ("are equal" if result.equal else "differ")
-        )
-    )
-    if not result.intact:
-        show(
-            indented("ONNX Runtime's outputs changed when its integers were read; compare outputs")
-        )
-    if result.first is not None:
-        show(indented(_first(result.first, len(differing))), _differences(differing))
-        if len(differing) > SHOWN:
-            show(indented(f"and {len(differing) - SHOWN} more; --json has all"))
-    if differing and result.arithmetic == "ort" and result.exact_products is False:
-        show(
-            indented(
-                "This processor has no VNNI: ONNX Runtime saturates sums of two products to 16 bits "
-                "here, and differences are expected."
-            )
-        )
-    show(*islands(result.islands))
-
-
-def _first(tensor: TensorDifference, count: int) -> str:
-    where = "at that node itself" if tensor.differing_locally else "before it, outside the integers"
-    return (
-        f"{counted(count, 'tensor')} {'differs' if count == 1 else 'differ'}; "
-        f"the first is {tensor.tensor}, made by {tensor.node} ({tensor.op}): "
-        f"{tensor.differing} of {tensor.elements} elements, by up to "
-        f"{counted(tensor.largest, 'step')}; it arises {where}"
-    )
-
-
-def _differences(differing: Sequence[TensorDifference]) -> Table:
-    made = table("tensor", "operator", "differ", "at the node", "of", "largest, steps",
-                 left=["tensor", "operator"])  # fmt: skip
-    for t in differing[:SHOWN]:
-        made.add_row(
-            one_line(t.tensor), t.op,
-            *map(str, (t.differing, t.differing_locally, t.elements, t.largest)),
-        )  # fmt: skip
-    return made
 
 
 def islands(found: Mapping[str, tuple[str, ...]]) -> Iterator[RenderableType]:

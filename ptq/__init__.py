@@ -8,15 +8,7 @@ result.save("model.int8.onnx")
 
 from importlib.metadata import version
 
-from ptq.api import (
-    calibrate,
-    convert,
-    evaluate,
-    inspect,
-    lint,
-    quantize,
-    verify,
-)
+from ptq.api import calibrate, evaluate, inspect, quantize
 from ptq.data import Preprocess, Sample, Samples, open_samples
 from ptq.errors import (
     DataError,
@@ -32,6 +24,8 @@ from ptq.inspection import Inspection
 from ptq.lint_rules import Finding
 from ptq.observers.store import Calibration
 from ptq.plan import Plan
+from ptq.portability import Portability
+from ptq.quantized import convert, lint, portability, verify
 from ptq.report import Report
 from ptq.result import Result
 from ptq.verify import Verification
@@ -47,6 +41,7 @@ __all__ = [
     "ModelError",
     "Plan",
     "PlanError",
+    "Portability",
     "Preprocess",
     "PtqError",
     "Report",
@@ -64,6 +59,7 @@ __all__ = [
     "inspect",
     "lint",
     "open_samples",
+    "portability",
     "quantize",
     "verify",
 ]

@@ -1,4 +1,4 @@
-"""The verbs of ptq in Python: calibrate, inspect, quantize, evaluate, verify; the command line calls these.
+"""The verbs of ptq in Python: calibrate, inspect, quantize, evaluate; the command line calls these.
 
 result = ptq.quantize("model.onnx", "images/")
 result.save("model.int8.onnx")
@@ -14,7 +14,6 @@ from typing import Literal
 
 from ptq.assess import assess
 from ptq.calibrate import BATCH
-from ptq.convert import convert as converted
 from ptq.data import DataSource, Preprocess
 from ptq.errors import UsageError
 from ptq.evaluate import Engine, Evaluation, integer_engine, session_engine
@@ -22,23 +21,18 @@ from ptq.evaluate import evaluate as run_side_by_side
 from ptq.execute import Executor
 from ptq.feeding import Choice, Progress, parts, takes_any_batch, told
 from ptq.gather import gathered, known, together
-from ptq.graph import Graph
 from ptq.inspection import Inspection, inspection
-from ptq.lint import lint as findings
-from ptq.lint_rules import Finding
 from ptq.models import Model, called, open_model, require_float
 from ptq.nodes import name_of
 from ptq.observers import observer_named
 from ptq.observers.store import Calibration
-from ptq.pipeline import DEFAULT_METHOD, Form, Ground, Recipe, obeyed, planned, written
+from ptq.pipeline import DEFAULT_METHOD, Form, Ground, Recipe, Weights, obeyed, planned, written
 from ptq.plan import Plan
 from ptq.result import Result
 from ptq.rewrite.prepare import prepare
 from ptq.session import Session
 from ptq.solve import SKIPPED
 from ptq.targets import target as target_named
-from ptq.verify import Verification
-from ptq.verify import verify as compare_integers
 
 EVALUATION_BATCH = 8
 
@@ -117,6 +111,7 @@ def quantize(
     target: str = "ort",
     method: str = DEFAULT_METHOD,
     form: Form = "qdq",
+    weights: Weights = "s8",
     per_tensor: bool = False,
     skip: Collection[str] = (),
     correct_bias: bool = True,
@@ -140,6 +135,8 @@ def quantize(
         target: What to quantize for.
         method: How ranges are chosen: ``minmax``, ``percentile``, ``kl`` or ``mse``.
         form: ``qdq`` or ``qoperator``; the same integer function.
+        weights: ``u8`` stores the weights as uint8, for target ``ort``: the same integers, also where
+            a processor without VNNI would saturate sums of uint8 × int8 products.
         per_tensor: One scale for a whole weight.
         skip: Nodes, or operators, to leave float.
         correct_bias: Take the mean error of rounded weights out of the biases.
@@ -166,6 +163,8 @@ def quantize(
     if checkpoint is not None and (data is None or stats is not None):
         raise UsageError("a checkpoint is kept where data are calibrated on; give none here")
     row, _ = target_named(target if plan is None else plan.target), observer_named(method)
+    if weights == "u8" and row.name != "ort":
+        raise UsageError(f"weights u8 are for target ort; leave them out for {row.name}")
     graph = require_float(open_model(model))
     prepared = prepare(graph)
     choice = Choice(preprocess, samples, skip_bad_samples)
@@ -181,7 +180,7 @@ def quantize(
         )  # fmt: skip
     ground = Ground(called(model), graph, prepared, calibration)
     floats = dict.fromkeys(skip, SKIPPED)
-    recipe = Recipe(row.name, method, form, per_tensor, correct_bias, floats)
+    recipe = Recipe(row.name, method, form, per_tensor, correct_bias, floats, weights)
     decided = planned(ground, recipe) if plan is None else obeyed(ground, plan)
     made = written(ground, recipe, decided)
     report = assess(
@@ -234,48 +233,3 @@ def evaluate(
         batch=batch if takes_any_batch(graph) else 1,
     )
     return replace(evaluation, skipped=tuple(opened.skipped))
-
-
-def verify(
-    model: Model,
-    data: DataSource,
-    *,
-    arithmetic: str = "ort",
-    preprocess: Preprocess | None = None,
-    samples: int | None = None,
-    skip_bad_samples: bool = False,
-    threads: int = 0,
-    progress: Progress | None = None,
-) -> Verification:
-    """Compare every integer tensor of a quantized model between ONNX Runtime and the integers.
-
-    Raises:
-        ModelError: The model cannot be read, or has no integers.
-        DataError: A sample is missing, unreadable or does not fit.
-    """
-    graph = open_model(model)
-    opened = Choice(preprocess, samples, skip_bad_samples).open(data, graph)
-    verification = compare_integers(
-        graph, told(opened, "verifying", progress), arithmetic=arithmetic, threads=threads
-    )
-    return replace(verification, skipped=tuple(opened.skipped))
-
-
-def convert(model: Model, form: Form) -> Graph:
-    """A quantized model in the other form, with the same integer function.
-
-    Raises:
-        ModelError: The model cannot be read.
-        UnsupportedError: An operator of it has no such form.
-    """
-    return converted(open_model(model), form)
-
-
-def lint(model: Model, *, target: str = "litert") -> tuple[Finding, ...]:
-    """Where a quantized model departs from a target's specification.
-
-    Raises:
-        ModelError: The model cannot be read.
-        UsageError: The target is unknown, or has no specification.
-    """
-    return findings(open_model(model), target)

@@ -10,6 +10,7 @@ from ptq.nodes import name_of
 from ptq.pipeline import Ground, Quantization
 from ptq.report import Report
 from ptq.rows import node_rows, tensor_rows
+from ptq.saturation import saturable_nodes
 from ptq.session import Session, versions
 
 
@@ -66,6 +67,7 @@ def assess(
         islands=executor.islands,
         tensors=tensor_rows(prepared, made.plan, calibration.tensors),
         nodes=node_rows(prepared, made.plan),
+        saturable=saturable_nodes(made.quantized) if made.plan.target == "ort" else (),
         skipped=tuple(skipped.items()),
         versions=versions(),
     )

@@ -19,10 +19,12 @@ from ptq.rewrite.bias import correct_biases
 from ptq.rewrite.prepare import Prepared
 from ptq.rewrite.qdq import to_qdq
 from ptq.rewrite.qlinear import to_qlinear
+from ptq.rewrite.unsigned_weights import unsigned_weights
 from ptq.solve import Settings, solve
 from ptq.targets import target
 
 Form = Literal["qdq", "qoperator"]
+Weights = Literal["s8", "u8"]
 
 DEFAULT_METHOD = "mse"
 
@@ -38,6 +40,7 @@ class Recipe:
         per_tensor: One scale for a whole weight.
         correct_bias: Take the mean error of rounded weights out of the biases.
         floats: Nodes, or operators, to leave float, with the reason.
+        weights: ``s8`` as planned; ``u8`` stores int8 weights as uint8 with zero point 128, the same integers.
     """
 
     target: str = "ort"
@@ -46,6 +49,7 @@ class Recipe:
     per_tensor: bool = False
     correct_bias: bool = True
     floats: Mapping[str, str] = field(default_factory=dict)
+    weights: Weights = "s8"
 
     def leaving(self, floats: Mapping[str, str]) -> Recipe:
         """The same with more nodes left float, each with its reason."""
@@ -128,4 +132,6 @@ def written(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
     quantized = to_qdq(graph, plan)
     if recipe.form == "qoperator":
         quantized = to_qlinear(quantized)
+    if recipe.weights == "u8":
+        quantized = unsigned_weights(quantized)
     return Quantization(ground, recipe, plan, quantized, changes)

@@ -25,13 +25,8 @@ from ptq.errors import DataError
 from ptq.execute import Executor
 from ptq.graph import Graph
 from ptq.kernels.pairs import saturable
+from ptq.saturation import REMEDIES
 from ptq.types import FloatArray
-
-REMEDIES = (
-    "set the session option session.x64quantprecision=1 where the model runs, with graph optimizations on",
-    "store the weights as uint8 (--weights u8): the same integers everywhere, about half as fast with VNNI",
-)
-"""What makes a processor without VNNI sum as all others do; either is enough."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +94,17 @@ class Portability:
     def remedies(self) -> tuple[str, ...]:
         """What to do about saturation; nothing where the weights exclude it."""
         return REMEDIES if self.saturable else ()
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The figures of the whole graph by name."""
+        return {
+            "bits_left": self.bits_left,
+            "ties": self.ties,
+            "saturable": [node.node for node in self.saturable],
+            "saturated": [node.node for node in self.saturated],
+            "remedies": list(self.remedies),
+        }
 
 
 def portability(graph: Graph, samples: Iterable[Sample]) -> Portability:

@@ -74,6 +74,7 @@ class Report:
         islands: Nodes computed in float inside the integer run, agreeing by construction.
         tensors: Worst first.
         nodes: In graph order.
+        saturable: Nodes whose sums of two products may saturate in ONNX Runtime on x86 without VNNI.
         skipped: Bad samples that were left out, with the reason.
         versions: Versions of what the figures depend on.
     """
@@ -94,6 +95,7 @@ class Report:
     islands: Mapping[str, tuple[str, ...]]
     tensors: tuple[TensorRow, ...]
     nodes: tuple[NodeRow, ...]
+    saturable: tuple[str, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
 

@@ -7,7 +7,7 @@ that the outputs stay the same bits as the plain model's is checked along.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from ptq.cpu import sums_exactly
 from ptq.data import Sample
 from ptq.errors import DataError, ModelError
 from ptq.execute import Executor
+from ptq.foreign import Fate, fates
 from ptq.fused import float_tensors
 from ptq.graph import Graph
 from ptq.nodes import name_of
@@ -28,6 +29,7 @@ _FLOAT = (
     "without optimizations ONNX Runtime dequantizes, computes in float32 and quantizes: "
     "a value that falls on a rounding boundary in one may fall beside it in the other"
 )
+_LEFT = "ONNX Runtime has no kernel for these integer types together, as int8 beside uint8, and computes in float"
 UNOPTIMIZED: Mapping[str, str] = {
     "Add": "QLinearAdd adds the zero point before it rounds, QuantizeLinear after: ties fall apart",
     "Mul": "QLinearMul adds the zero point before it rounds, QuantizeLinear after: ties fall apart",
@@ -77,6 +79,7 @@ class Verification:
         samples: How many were run.
         tensors: In the order in which they are computed.
         islands: Nodes that both compute in float; ONNX Runtime's results are handed on, not compared.
+        floats: Every node that is not computed in integers, with the reason.
         intact: Whether reading the integers left ONNX Runtime's outputs as they were.
         exact_products: Whether this processor sums 8-bit products exactly; None where nobody tells.
         skipped: Bad samples that were left out, with the reason.
@@ -87,6 +90,7 @@ class Verification:
     samples: int
     tensors: tuple[TensorDifference, ...]
     islands: Mapping[str, tuple[str, ...]]
+    floats: tuple[Fate, ...]
     intact: bool
     exact_products: bool | None
     skipped: tuple[tuple[str, str], ...] = ()
@@ -175,9 +179,22 @@ def verify(
             TensorDifference(name, *makers[name], *tally) for name, tally in tallies.items()
         ),
         islands=executor.islands,
+        floats=_floats(graph, executor),
         intact=intact,
         exact_products=sums_exactly(),
     )
+
+
+def _floats(graph: Graph, executor: Executor) -> tuple[Fate, ...]:
+    """The nodes left float by their model or their types, and those that ONNX Runtime leaves so all the same."""
+    integers = {step.name for step in executor.program.steps if isinstance(step, Step)}
+    found = []
+    for fate in fates(graph, executor.arithmetic):
+        if fate.runs == "integer" and fate.node not in integers:
+            found.append(replace(fate, runs="float", why=_LEFT))
+        elif fate.runs == "float":
+            found.append(fate)
+    return tuple(found)
 
 
 def _integers(program: Program, graph: Graph) -> set[str]:

@@ -16,6 +16,8 @@ from parts import CONV, SAME, WB, V
 
 import ptq
 from ptq.errors import DataError, ModelError, PlanError, StatsError, UsageError
+from ptq.execute import Executor
+from ptq.session import Session
 
 MODEL = network(
     CONV + f"r = Relu(c)\nd = Conv{SAME}(r, v)\na = Add(d, r)\ng = GlobalAveragePool(a)\n"
@@ -204,3 +206,28 @@ def test_progress_is_told_of_every_stage() -> None:
     ptq.quantize(MODEL, FEW, threads=1, progress=progress)
     assert told == [("calibrating", 10), ("evaluating", 10)]
     assert (steps.count("calibrating"), steps.count("evaluating")) == (10, 10)
+
+
+@pytest.mark.parametrize("form", ["qdq", "qoperator"])
+def test_weights_stored_as_uint8_give_the_same_integers(result: ptq.Result, form: str) -> None:
+    settings = {"stats": result.calibration, "form": form, "threads": 1}
+    signed, unsigned = (ptq.quantize(MODEL, weights=w, **settings) for w in ("s8", "u8"))
+    assert unsigned.plan.to_json() == signed.plan.to_json()
+    assert signed.report.saturable
+    assert unsigned.report.saturable == ()
+    stored = {t.data_type for t in unsigned.model.graph.initializer if t.name.startswith("w_")}
+    assert onnx.TensorProto.INT8 not in stored
+    sessions = [Session(r.graph, threads=1) for r in (signed, unsigned)]
+    for feed in feeds(MODEL, 3):
+        expected = sessions[0].run(feed)[0]
+        assert np.array_equal(sessions[1].run(feed)[0], expected)
+        ours = [
+            Executor(r.graph).run(feed, ["x_quantized", "r_quantized"]) for r in (signed, unsigned)
+        ]
+        assert all(np.array_equal(ours[0][name], ours[1][name]) for name in ours[0])
+        assert np.array_equal(ours[1]["y"], expected)
+
+
+def test_uint8_weights_are_for_onnx_runtime_alone(result: ptq.Result) -> None:
+    with pytest.raises(UsageError, match="for target ort; leave them out for litert"):
+        ptq.quantize(MODEL, stats=result.calibration, target="litert", weights="u8")

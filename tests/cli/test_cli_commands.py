@@ -128,6 +128,37 @@ def test_verify_exits_with_1_where_integers_differ(ptq, model, data):
     assert ("the first is" in result.out) == (result.code == 1)
 
 
+def test_verify_without_optimizations_explains_and_does_not_fail(ptq, model, data):
+    assert ptq("quantize", model, "--data", data, "-o", "q.onnx").code == 0
+    arguments = ["verify", "q.onnx", "--data", data, "--no-optimizations", "--json", "-"]
+    result = ptq(*arguments)
+    document = json.loads(result.out)
+    assert result.code == 0
+    assert document["passed"]
+    assert not document["optimized"]
+    assert set(document["explanations"]) == {
+        t["op"] for t in document["tensors"] if t["differing_locally"]
+    }
+
+
+def test_verify_tells_of_other_processors_and_of_the_remedies(ptq, model, data):
+    risks = {}
+    for weights in ("s8", "u8"):
+        name = f"{weights}.onnx"
+        made = ptq("quantize", model, "--data", data, "-o", name, "--weights", weights)
+        assert ("without VNNI" in made.out) == (weights == "s8")
+        result = ptq("verify", name, "--data", data, "--json", "-")
+        assert result.code == 0
+        risks[weights] = json.loads(result.out)["portability"]
+    assert risks["s8"]["saturable"]
+    assert len(risks["s8"]["remedies"]) == 2
+    assert risks["u8"]["saturable"] == risks["u8"]["remedies"] == []
+    text = ptq("verify", "s8.onnx", "--data", data).out
+    assert "session.x64quantprecision=1" in text
+    assert "--weights u8" in text
+    assert "processors" not in ptq("verify", "s8.onnx", "--data", data, "--no-portability").out
+
+
 def test_ops_prints_the_table_for_people_and_for_machines(ptq):
     rows = json.loads(ptq("ops", "--json", "-").out)
     assert [row["op"] for row in rows][:2] == ["Conv", "ConvTranspose"]

@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ptq_cli import render, tables
+from ptq_cli import integers, render, tables
 
 from ptq.evaluate import Evaluation, Measured
+from ptq.foreign import Fate
 from ptq.metrics import Accuracy, Fidelity
+from ptq.portability import NodeRisk, Portability
 from ptq.report import NodeRow, Report, TensorRow
 from ptq.verify import TensorDifference, Verification
 
@@ -121,11 +123,29 @@ def test_a_verification_names_the_first_tensor_that_diverges(printed, locally, a
             TensorDifference("other", "n1", "Add", 10, 3, 1, locally),
         ),
         islands={},
+        floats=(Fate("h", "HardSigmoid", "float", "must stay float: no kernel"),),
         intact=False,
         exact_products=False,
     )
-    text = printed(tables.verification, result)
+    text = printed(integers.verification, result)
     assert "1 tensor differs; the first is other, made by n1 (Add): 3 of 10 elements" in text
     assert f"by up to 1 step; it arises {arises}" in text
+    assert "end to end: 3 differ" in text
+    assert f"ONNX Runtime's own integers: {locally} differ" in text
+    assert "float: h: no kernel" in text
     assert "outputs changed when its integers were read" in text
     assert "no VNNI" in text
+
+
+def test_risks_are_said_with_their_remedies(printed):
+    risk = NodeRisk("c", "Conv", 9.4, 12.0, 8, 3, 5, 60, 2, 1000)
+    calm = replace(risk, node="d", saturable=0, saturated=0, largest=0, bits_left=7.25)
+    text = printed(integers.portability, Portability(2, (risk, calm)))
+    assert "at least 7.2 bits of int32 are left for any input, 12.0 on these data" in text
+    assert "exact ties: 4 of 2000 outputs" in text
+    assert "can saturate in 1 node; these data change 5 integers in 1 node" in text
+    assert "c (Conv) 8 3 1000 5 60" in text
+    assert text.count("remedy:") == 2
+    assert "no pair of weights can saturate" in printed(
+        integers.portability, Portability(2, (calm,))
+    )

@@ -1,0 +1,84 @@
+"""The verbs of ptq for a model that is quantized already, by anyone: verify, portability, convert, lint."""
+
+from __future__ import annotations
+
+from ptq.convert import Form
+from ptq.convert import convert as converted
+from ptq.data import DataSource, Preprocess
+from ptq.feeding import Choice, Progress, told
+from ptq.graph import Graph
+from ptq.lint import lint as findings
+from ptq.lint_rules import Finding
+from ptq.models import Model, open_model
+from ptq.portability import Portability
+from ptq.portability import portability as look_for_risks
+from ptq.verify import Verification
+from ptq.verify import verify as compare_integers
+
+
+def verify(
+    model: Model,
+    data: DataSource,
+    *,
+    arithmetic: str = "ort",
+    optimize: bool = True,
+    preprocess: Preprocess | None = None,
+    samples: int | None = None,
+    skip_bad_samples: bool = False,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Verification:
+    """Compare every integer tensor of a quantized model between ONNX Runtime and the integers.
+
+    Without ``optimize`` ONNX Runtime computes in float between quantizers: differences are then explained.
+
+    Raises:
+        ModelError: The model cannot be read, or has no integers.
+        DataError: A sample is missing, unreadable or does not fit.
+    """
+    graph = open_model(model)
+    opened = Choice(preprocess, samples, skip_bad_samples).open(data, graph)
+    verified = told(opened, "verifying", progress)
+    return compare_integers(
+        graph, verified, arithmetic=arithmetic, optimize=optimize, threads=threads
+    )
+
+
+def portability(
+    model: Model,
+    data: DataSource,
+    *,
+    preprocess: Preprocess | None = None,
+    samples: int | None = None,
+    skip_bad_samples: bool = False,
+    progress: Progress | None = None,
+) -> Portability:
+    """Say where a quantized model's integers would come out otherwise on another processor.
+
+    Raises:
+        ModelError: The model cannot be read.
+        DataError: A sample is missing, unreadable or does not fit.
+    """
+    graph = open_model(model)
+    opened = Choice(preprocess, samples, skip_bad_samples).open(data, graph)
+    return look_for_risks(graph, told(opened, "looking for risks", progress))
+
+
+def convert(model: Model, form: Form) -> Graph:
+    """A quantized model in the other form, with the same integer function.
+
+    Raises:
+        ModelError: The model cannot be read.
+        UnsupportedError: An operator of it has no such form.
+    """
+    return converted(open_model(model), form)
+
+
+def lint(model: Model, *, target: str = "litert") -> tuple[Finding, ...]:
+    """Where a quantized model departs from a target's specification.
+
+    Raises:
+        ModelError: The model cannot be read.
+        UsageError: The target is unknown, or has no specification.
+    """
+    return findings(open_model(model), target)
