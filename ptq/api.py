@@ -26,10 +26,11 @@ from ptq.models import Model, called, open_model, require_float
 from ptq.nodes import name_of
 from ptq.observers import observer_named
 from ptq.observers.store import Calibration
-from ptq.pipeline import DEFAULT_METHOD, Form, Ground, Recipe, Weights, obeyed, planned, written
+from ptq.pipeline import DEFAULT_METHOD, Form, Ground, Recipe, Weights, obeyed, written
 from ptq.plan import Plan
 from ptq.result import Result
 from ptq.rewrite.prepare import prepare
+from ptq.selfcheck import fit_to_hand_over
 from ptq.session import Session
 from ptq.solve import SKIPPED
 from ptq.targets import target as target_named
@@ -181,8 +182,11 @@ def quantize(
     ground = Ground(called(model), graph, prepared, calibration)
     floats = dict.fromkeys(skip, SKIPPED)
     recipe = Recipe(row.name, method, form, per_tensor, correct_bias, floats, weights)
-    decided = planned(ground, recipe) if plan is None else obeyed(ground, plan)
-    made = written(ground, recipe, decided)
+    few = divided.calibration or divided.evaluation or ()
+    if plan is None:
+        made = fit_to_hand_over(ground, recipe, few, threads=threads)
+    else:
+        made = written(ground, recipe, obeyed(ground, plan))
     report = assess(
         made,
         divided,
@@ -191,7 +195,7 @@ def quantize(
         threads=threads,
         progress=progress,
     )
-    return Result(made.quantized, decided, report, calibration)
+    return Result(made.quantized, made.plan, report, calibration)
 
 
 def evaluate(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ptq.errors import ModelError
 from ptq.evaluate import Evaluation, evaluate, integer_engine, session_engine, speed_ratio
 from ptq.execute import Executor
 from ptq.feeding import Parts, Progress, takes_any_batch, told
 from ptq.nodes import name_of
-from ptq.pipeline import Ground, Quantization
+from ptq.pipeline import Quantization
 from ptq.report import Report
 from ptq.rows import node_rows, tensor_rows
 from ptq.saturation import saturable_nodes
+from ptq.selfcheck import float_session
 from ptq.session import Session, versions
 
 
@@ -71,14 +71,6 @@ def assess(
         skipped=tuple(skipped.items()),
         versions=versions(),
     )
-
-
-def float_session(ground: Ground, threads: int) -> Session:
-    """The float model as given; as prepared where ONNX Runtime lacks its operators as given."""
-    try:
-        return Session(ground.source, threads=threads)
-    except ModelError:
-        return Session(ground.prepared.graph, threads=threads)
 
 
 def _skipped(parts: Parts) -> dict[str, str]:

@@ -8,8 +8,21 @@ from dataclasses import dataclass
 from ptq.data import DataSource, InputSpec, Preprocess, Sample, Samples, held_out, open_samples
 from ptq.errors import ModelError
 from ptq.graph import Graph
-from ptq.nodes import consumers, dtype_of, name_of, row_name, shape_of
-from ptq.ops import OPS
+from ptq.nodes import consumers, dtype_of, name_of, operator, shape_of
+
+NAN_AWARE = frozenset(
+    [
+        "Cast",
+        "CastLike",
+        "IsInf",
+        "IsNaN",
+        "ai.onnx.ml::Imputer",
+        "ai.onnx.ml::TreeEnsemble",
+        "ai.onnx.ml::TreeEnsembleClassifier",
+        "ai.onnx.ml::TreeEnsembleRegressor",
+    ]
+)
+"""Operators for which NaN is an input like another."""
 
 Progress = Callable[[str, int], Callable[[], None]]
 """Told of a stage and its number of samples, it gives what to call after each."""
@@ -85,7 +98,7 @@ def input_specs(graph: Graph) -> list[InputSpec]:
             raise ModelError(
                 f"input {value.name} has no shape or is no tensor of numbers; ptq cannot feed it"
             )
-        spared = not any(row_name(node) in OPS for node in consumers(value))
+        spared = {operator(node) for node in consumers(value)} <= NAN_AWARE
         specs.append(InputSpec(name_of(value), dtype, shape, may_hold_nan=spared))
     return specs
 

@@ -60,6 +60,18 @@ def to_ir(proto: onnx.ModelProto, source: str) -> ir.Model:
     return model
 
 
+def check_valid(proto: onnx.ModelProto, source: str) -> None:
+    """Let ONNX's checker pass a model.
+
+    Raises:
+        ModelError: It is not a valid ONNX model.
+    """
+    try:
+        onnx.checker.check_model(proto)
+    except onnx.checker.ValidationError as error:
+        raise ModelError(f"{source} is not a valid ONNX model: {first_line(error)}") from error
+
+
 def _name_nodes(model: ir.Model) -> None:
     """Give every node a name of its own; names that are unique already stay."""
     seen: set[str] = set()

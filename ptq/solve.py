@@ -15,6 +15,7 @@ from ptq.groups import Group, Groups, scale_groups
 from ptq.nodes import constant, name_of, operator
 from ptq.observers import Observer, TensorStats
 from ptq.observers.affine import asymmetric, symmetric
+from ptq.observers.masks import is_masked
 from ptq.operands import operands
 from ptq.opspec import Role
 from ptq.plan import Clamp, Plan, Why, operand_key
@@ -134,6 +135,10 @@ def _fates(
         for name, seen in stats.items()
         if seen.nonfinite
     }
+    for node in graph.nodes:
+        name = name_of(node.inputs[0]) if operator(node) == "Softmax" and node.inputs[0] else ""
+        if name in stats and is_masked(stats[name]):
+            refused[name] = f"{name} is masked: too wide for 8 bits to tell apart what is not"
     skip = {**_small_divisors(graph, stats), **floats}
     while True:
         fate = eligible(graph, target, skip, refused)

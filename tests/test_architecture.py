@@ -29,6 +29,7 @@ LAYERS = (
     "solve evaluate verify golden_litert golden_ort",
     "report golden gather",
     "rows inspection result lint_rules portability pipeline",
+    "selfcheck",
     "assess lint",
     "api quantized",
     "__init__",
