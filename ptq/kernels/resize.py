@@ -25,6 +25,8 @@ Int64 = NDArray[np.int64]
 
 _ONE = 1024
 _HALF = np.float32(0.5)
+_TIE = np.float32(1e-6)
+"""Positions that lie so close to half-way are half-way to ONNX Runtime."""
 _CLOSE = 1e-4
 """Positions that differ by less, in pixels, are one: LiteRT resolves 1/1024."""
 
@@ -103,14 +105,17 @@ def nearest_positions(sampling: Sampling, axis: Axis) -> Int64:
     elif sampling.rounding == "ceil":
         whole = np.ceil(real)
     else:
-        whole = round_half_away(real)
-        if sampling.rounding == "round_prefer_floor":
-            whole = np.where(real == np.floor(real) + _HALF, np.floor(real), whole)
+        below = np.floor(real)
+        tie = np.abs(real - below - _HALF) <= _TIE
+        preferred = below if sampling.rounding == "round_prefer_floor" else below + 1
+        whole = np.where(tie, preferred, round_half_away(real))
     return np.clip(whole, 0, axis.size - 1).astype(np.int64)
 
 
 def nearest(x: NDArray[Any], axes: Sequence[Axis], sampling: Sampling) -> NDArray[Any]:
-    """Each output position copies its nearest input position, axis by axis."""
+    """Each output position copies its nearest input position, axis by axis; an array that keeps its shape, itself."""
+    if all(axis.size == axis.out for axis in axes):
+        return x
     for number, axis in enumerate(axes):
         chosen = nearest_positions(sampling, axis)
         if not np.array_equal(chosen, np.arange(axis.size)):
