@@ -34,6 +34,7 @@ _SETTINGS = frozenset(
         "block",
         "crops",
         "output_shape",
+        "multiples",
     ]
 )
 _ACTIVATIONS = {"RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
@@ -144,6 +145,7 @@ _TRANSLATIONS: Mapping[str, tuple[str, Translation]] = {
     "ARG_MIN": ("ArgMin", lambda a, arrays: {"axis": a["axis"], "keepdims": 0}),
     "AVERAGE_POOL_2D": ("AveragePool", _pool),
     "BATCH_MATMUL": ("MatMul", _none),
+    "BROADCAST_TO": ("Expand", _given("shape")),
     "BATCH_TO_SPACE_ND": ("BatchToSpaceND", _given("block", "crops")),
     "CONCATENATION": ("Concat", _given("axis")),
     "CONV_2D": ("Conv", _conv),
@@ -184,6 +186,7 @@ _TRANSLATIONS: Mapping[str, tuple[str, Translation]] = {
     "RESHAPE": ("Reshape", _given(shape="new_shape")),
     "RESIZE_BILINEAR": ("Resize linear", _resize),
     "RESIZE_NEAREST_NEIGHBOR": ("Resize nearest", _resize),
+    "SELECT_V2": ("Where", _none),
     "SHAPE": ("Shape", _none),
     "SLICE": ("Slice", _slice),
     "SOFTMAX": ("Softmax", _given("beta")),
@@ -195,6 +198,7 @@ _TRANSLATIONS: Mapping[str, tuple[str, Translation]] = {
     "SUB": ("Sub", _none),
     "SUM": ("ReduceSum", _reduce),
     "TANH": ("Tanh", _none),
+    "TILE": ("Tile", _given(repeats="multiples")),
     "TRANSPOSE": ("Transpose", _given("perm")),
     "TRANSPOSE_CONV": ("ConvTranspose", _transpose_conv),
 }

@@ -32,6 +32,7 @@ _POSITIONS: Mapping[str, list[_Position]] = {
     "QLinearSigmoid": _UNARY,
     "QLinearLeakyRelu": _UNARY,
     "QLinearSoftmax": _UNARY,
+    "QLinearWhere": [(0, None, None), (1, 2, 3), (4, 5, 6), (None, 7, 8)],
     "QuantizeLinear": [(0, None, None), (None, 1, 2)],
     "DequantizeLinear": [(0, 1, 2), (None, None, None)],
 }

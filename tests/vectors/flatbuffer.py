@@ -20,6 +20,10 @@ OPTIONS: dict[str, tuple[str, dict[str, str]]] = {
     "SOFTMAX": ("SoftmaxOptions", {}), "LEAKY_RELU": ("LeakyReluOptions", {}),
     "L2_NORMALIZATION": ("L2NormOptions", {}), "RESIZE_BILINEAR": ("ResizeBilinearOptions", {}),
     "GELU": ("GeluOptions", {}), "DIV": ("DivOptions", {}),
+    "ARG_MAX": ("ArgMaxOptions", {}), "CONCATENATION": ("ConcatenationOptions", {}),
+    "GATHER": ("GatherOptions", {}), "REDUCE_MAX": ("ReducerOptions", {}),
+    "REDUCE_MIN": ("ReducerOptions", {}),
+    "STRIDED_SLICE": ("StridedSliceOptions", {}),
     "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", {}),
 }  # fmt: skip
 

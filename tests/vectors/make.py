@@ -158,6 +158,39 @@ def litert_cases(d: Draw) -> list[tuple[str, dict[str, Any], list[dict[str, Any]
     ]  # fmt: skip
 
 
+def litert_choices(d: Draw) -> list[tuple[str, dict[str, Any], list[dict[str, Any]], Any, Any]]:
+    """The same of operators that compare, choose and move."""
+    a, b = d.tensor("input1", d.q(2, 5, 7)), d.tensor("input2", d.q(7))
+    x = d.tensor("input", d.q(4, 5, 6, 3))
+    same, alike = (x["scale"][0], x["zero"][0]), (a["scale"][0], a["zero"][0])
+    joined = {**b, "scale": a["scale"], "zero": a["zero"]}
+    condition = {**setting("condition", d.q(2, 5, 1) > 0, np.bool_), "role": "input"}
+    axis = {"axis": [1, 3], "keep_dims": d.ties}
+    paddings = [[1, 0], [0, 2], [0, 0], [1, 1]]
+    strided = {"begin": [0, 4, 0, 0], "end": [4, -6, 5, 3], "strides": [1, -2, 2, 1]}
+    masks = {"begin_mask": 4, "end_mask": 1, "shrink_axis_mask": 0}
+    filling = {**x, **setting("constant", d.q(1), np.int8), "scale": x["scale"], "zero": x["zero"]}
+    blocks = [setting("block", [2, 1]), setting("crops", [[1, 0], [0, 2]])]
+    compared = ["EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS_EQUAL"]
+    return [
+        *((op, {}, [a, b], "bool", None) for op in compared),
+        ("MAXIMUM", {}, [a, joined], *alike),
+        ("MINIMUM", {}, [a, joined], *alike),
+        ("SELECT_V2", {}, [condition, a, joined], *alike),
+        ("CONCATENATION", {"axis": 0, "activation": "NONE"}, [x, {**x, "name": "other"}], *same),
+        ("ARG_MAX", {"axis": 2, "output_type": 2}, [x, setting("axis", 2)], "int32", None),
+        ("REDUCE_MAX", axis, [x, setting("axis", axis["axis"])], *same),
+        ("REDUCE_MIN", axis, [x, setting("axis", axis["axis"])], *same),
+        ("TILE", {"multiples": [1, 2, 1, 2]}, [x, setting("multiples", [1, 2, 1, 2])], *same),
+        ("BROADCAST_TO", {"shape": [3, 2, 5, 7]}, [{**a, "name": "input"}, setting("shape", [3, 2, 5, 7])],
+         *alike),
+        ("GATHER", {"axis": 1, "batch_dims": 0}, [x, setting("indices", [3, 0, 3])], *same),
+        ("PADV2", {"paddings": paddings}, [x, setting("paddings", paddings), filling], *same),
+        ("STRIDED_SLICE", strided | masks, [x, *(setting(n, v) for n, v in strided.items())], *same),
+        ("BATCH_TO_SPACE_ND", {"block": [2, 1], "crops": [[1, 0], [0, 2]]}, [x, *blocks], *same),
+    ]  # fmt: skip
+
+
 def litert() -> None:
     """Run the LiteRT cases with the reference kernels forced."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -165,11 +198,12 @@ def litert() -> None:
 
     cases, stored = [], []
     for seed in SEEDS:
-        for op, attributes, tensors, near, zero in litert_cases(d := Draw(seed)):
-            fixed = near is not None and zero is not None
-            scale = [] if near == "bool" else [near if fixed else d.scale(near or 0.03)]
-            zeros = [] if near == "bool" else [int(d.q(1)[0]) if zero is None else zero]
-            dtype = np.bool_ if near == "bool" else np.int8
+        choices = litert_choices(Draw(200 + seed))
+        for op, attributes, tensors, near, zero in [*litert_cases(d := Draw(seed)), *choices]:
+            fixed, plain = near is not None and zero is not None, isinstance(near, str)
+            scale = [] if plain else [near if fixed else d.scale(near or 0.03)]
+            zeros = [] if plain else [int(d.q(1)[0]) if zero is None else zero]
+            dtype = np.dtype(near if plain else np.int8)
             output = {"name": "output", "role": "output", "value": np.zeros(1, dtype),
                       "scale": scale, "zero": zeros}  # fmt: skip
             model = litert_model(op, attributes, [*tensors, output])
@@ -202,11 +236,18 @@ def ort_cases(d: Draw) -> list[tuple[str, dict[str, Any], dict[str, Any], list[s
     """(op, attributes, node inputs in order, those fed at run time)."""
     dtype = np.uint8 if d.ties else np.int8
 
-    def value(*shape: int) -> Any:
+    later = Draw(
+        100 + int(d.ties)
+    )  # later cases, so that the tensors of the others stay as they are
+
+    def value(*shape: int, d: Draw = d) -> Any:
         return d.q(*shape).view(np.uint8).astype(np.uint8).view(dtype)
 
-    def parameters(name: str, near: float = 0.03, kind: Any = dtype) -> dict[str, Any]:
-        zero = np.zeros((), np.int8) if kind is np.int8 and name == "w" else value()
+    def chosen(*shape: int) -> Any:
+        return value(*shape, d=later)
+
+    def parameters(name: str, near: float = 0.03, kind: Any = dtype, d: Draw = d) -> dict[str, Any]:
+        zero = np.zeros((), np.int8) if kind is np.int8 and name == "w" else value(d=d)
         return {f"{name}s": np.float32(d.scale(near)), f"{name}z": zero}
 
     x, w = value(1, 4, 6, 5), d.q(3, 4, 2, 3, low=-64, high=64)
@@ -234,6 +275,9 @@ def ort_cases(d: Draw) -> list[tuple[str, dict[str, Any], dict[str, Any], list[s
                                                      "ys": np.float32(1 / 256), "yz": y["yz"]}, ["x"]),
         ("QLinearConcat", {"axis": 1}, {**y, "x0": x, **parameters("x0"), "x1": x, "x1s": y["ys"],
                                         "x1z": y["yz"]}, ["x0", "x1"]),
+        ("QLinearWhere", {}, {"c": later.q(2, 1, 40) > 0, "x": chosen(2, 5, 40), **parameters("x", d=later),
+                              "b": chosen(5, 1), **parameters("b", d=later), **parameters("y", d=later)},
+         ["c", "x", "b"]),
     ]  # fmt: skip
 
 
