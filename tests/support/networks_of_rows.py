@@ -28,7 +28,7 @@ _CONSTANTS: dict[str, Any] = {
     "sizes": np.array([1, 8, 11, 5], np.int64),
     "starts": np.array([0, 7], np.int64),
     "ends": np.array([8, 0], np.int64),
-    "axes": np.array([2, 3], np.int64),
+    "plane": np.array([2, 3], np.int64),
     "steps": np.array([2, -2], np.int64),
     "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64),
     "filling": np.float32(0.7),
@@ -76,7 +76,7 @@ ROWS = {
         "y = ArgMin<axis=2,keepdims=0,select_last_index=1>(c)", TensorProto.INT64
     ),
     "reduce max": _of("m = ReduceMax<axes=[2]>(c)\ny = ReduceMin<axes=[1,2],keepdims=0>(m)"),
-    "reduce sum": _of("y = ReduceSum(c, axes)"),
+    "reduce sum": _of("y = ReduceSum(c, plane)"),
     "split of one read": _of("a, e = Split<axis=1>(c)\ny = Relu(e)"),
     "split of other sizes": _of("a, e = Split<axis=1>(c, parts)\ny = Concat<axis=1>(e, a)"),
     "tile": _of("y = Tile(c, times)"),
@@ -92,7 +92,7 @@ ROWS = {
     "cubic": _of('y = Resize<mode="cubic">(c, none, twice)'),
     "log softmax": _of("y = LogSoftmax<axis=1>(c)"),
     "l2 norm": _of("y = LpNormalization<axis=1>(c)"),
-    "strided slice": _of("y = Slice(c, starts, ends, axes, steps)"),
+    "strided slice": _of("y = Slice(c, starts, ends, plane, steps)"),
     "pad with a value": _of("y = Pad(c, pads, filling)"),
     "space to batch and back": _of(SPACE_TO_BATCH + BATCH_TO_SPACE),
 }
