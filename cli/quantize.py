@@ -60,6 +60,14 @@ def quantize(
             help="Take the mean error of rounded weights and inputs out of the biases.",
         ),
     ] = True,
+    rounding: Annotated[
+        Literal["second-order", "nearest"],
+        typer.Option(
+            "--rounding",
+            help="How weights become integers: by how their inputs vary together on --data, "
+            "or each to the nearest.",
+        ),
+    ] = "second-order",
     skip: o.Skip = None,
     stats: Annotated[
         Path | None,
@@ -122,8 +130,8 @@ def quantize(
     with bars() as progress:
         result = api.quantize(
             model, data, eval_data=eval_data, target=target, method=method, form=form,
-            weights=weights, per_tensor=per_tensor, correct_bias=correct_bias, skip=skip or (),
-            stats=stats, plan=given_plan,
+            weights=weights, per_tensor=per_tensor, correct_bias=correct_bias, rounding=rounding,
+            skip=skip or (), stats=stats, plan=given_plan,
             preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples,
             arithmetic=arithmetic, batch=batch, threads=threads, checkpoint=checkpoint,
             progress=progress,

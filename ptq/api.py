@@ -26,7 +26,18 @@ from ptq.models import Model, called, open_model, require_float
 from ptq.nodes import name_of
 from ptq.observers import observer_named
 from ptq.observers.store import Calibration
-from ptq.pipeline import DEFAULT_METHOD, Form, Ground, Recipe, Weights, obeyed, written
+from ptq.pipeline import (
+    DEFAULT_METHOD,
+    Form,
+    Ground,
+    Recipe,
+    Rounding,
+    Weights,
+    obeyed,
+    planned,
+    with_inputs,
+    written,
+)
 from ptq.plan import Plan
 from ptq.result import Result
 from ptq.rewrite.prepare import prepare
@@ -116,6 +127,7 @@ def quantize(
     per_tensor: bool = False,
     skip: Collection[str] = (),
     correct_bias: bool = True,
+    rounding: Rounding = "second-order",
     stats: Calibration | str | os.PathLike[str] | None = None,
     plan: Plan | None = None,
     preprocess: Preprocess | None = None,
@@ -141,6 +153,8 @@ def quantize(
         per_tensor: One scale for a whole weight.
         skip: Nodes, or operators, to leave float.
         correct_bias: Take the mean error of rounded weights out of the biases.
+        rounding: How weights become integers: ``second-order``, by how their inputs vary together on ``data``,
+            or each to the ``nearest``.
         stats: Statistics of an earlier calibration of the same model.
         plan: A plan to obey instead of solving one.
         preprocess: How images become arrays.
@@ -181,7 +195,12 @@ def quantize(
         )  # fmt: skip
     ground = Ground(called(model), graph, prepared, calibration)
     floats = dict.fromkeys(skip, SKIPPED)
-    recipe = Recipe(row.name, method, form, per_tensor, correct_bias, floats, weights)
+    recipe = Recipe(
+        row.name, method, form, per_tensor, correct_bias, floats, weights, rounding
+    )  # fmt: skip
+    if rounding == "second-order" and divided.calibration is not None:
+        decided = planned(ground, recipe) if plan is None else obeyed(ground, plan)
+        ground = with_inputs(ground, decided, divided.calibration, threads, progress)
     few = divided.calibration or divided.evaluation or ()
     if plan is None:
         made = fit_to_hand_over(ground, recipe, few, threads=threads)

@@ -171,7 +171,7 @@ def count_values(
     Raises:
         DataError: There is no sample, or the model fails on one; the text names it.
     """
-    remaining, memory = iter(samples), _Memory(session, wanted.names, max(1, batch))
+    remaining, memory = iter(samples), Memory(session, wanted.names, max(1, batch))
     with ThreadPoolExecutor(COUNTERS) as pool:
         while group := list(islice(remaining, memory.batch)):
             held = memory.run(group)
@@ -185,7 +185,7 @@ def count_values(
         raise DataError("there is no calibration sample; give at least one")
 
 
-class _Memory:
+class Memory:
     """Where the tensors of a batch of samples lie: batch after batch the same place, stacked."""
 
     def __init__(self, session: Session, names: Sequence[str], batch: int) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from ptq.data import Samples
+from ptq.feeding import Progress, told
 from ptq.graph import Graph
 from ptq.observers import observer_named
 from ptq.observers.means import input_means
@@ -20,11 +22,15 @@ from ptq.rewrite.prepare import Prepared
 from ptq.rewrite.qdq import to_qdq
 from ptq.rewrite.qlinear import to_qlinear
 from ptq.rewrite.unsigned_weights import unsigned_weights
+from ptq.rewrite.weights import with_weights
+from ptq.second_order import SAMPLES, Choice, SecondOrder, gather
 from ptq.solve import Settings, solve
 from ptq.targets import target
 
 Form = Literal["qdq", "qoperator"]
 Weights = Literal["s8", "u8"]
+
+Rounding = Literal["second-order", "nearest"]
 
 DEFAULT_METHOD = "mse"
 
@@ -41,6 +47,7 @@ class Recipe:
         correct_bias: Take the mean error of rounded weights out of the biases.
         floats: Nodes, or operators, to leave float, with the reason.
         weights: ``s8`` as planned; ``u8`` stores int8 weights as uint8 with zero point 128, the same integers.
+        rounding: How weights become integers; ``second-order`` where the ground knows how inputs vary.
     """
 
     target: str = "ort"
@@ -50,6 +57,7 @@ class Recipe:
     correct_bias: bool = True
     floats: Mapping[str, str] = field(default_factory=dict)
     weights: Weights = "s8"
+    rounding: Rounding = "second-order"
 
     def leaving(self, floats: Mapping[str, str]) -> Recipe:
         """The same with more nodes left float, each with its reason."""
@@ -65,12 +73,14 @@ class Ground:
         source: The float model as given.
         prepared: The same, prepared.
         calibration: The statistics of the prepared graph.
+        inputs: How the inputs of weighted nodes vary together, where it was gathered.
     """
 
     name: str
     source: Graph
     prepared: Prepared
     calibration: Calibration
+    inputs: SecondOrder = field(default_factory=lambda: SecondOrder({}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +125,24 @@ def obeyed(ground: Ground, plan: Plan) -> Plan:
     return with_derived_biases(ground.prepared.graph, plan)
 
 
+def with_inputs(
+    ground: Ground,
+    plan: Plan,
+    samples: Samples,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Ground:
+    """The ground with what rounding by second order needs to know, gathered on calibration samples.
+
+    Raises:
+        DataError: The model fails on a sample; the text names it.
+    """
+    some = samples.spread(SAMPLES)
+    read = told(some, "rounding", progress)
+    found = gather(ground.prepared.graph, plan, read, len(some), threads=threads)
+    return replace(ground, inputs=found)
+
+
 def written(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
     """Write a plan into the model.
 
@@ -123,15 +151,36 @@ def written(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
         UnsupportedError: An operator has no such form.
     """
     graph, changes = ground.prepared.graph, ground.prepared.changes
+    choices: Mapping[str, Choice] = {}
+    if recipe.rounding == "second-order":
+        choices = ground.inputs.choices(graph, plan, corrected=recipe.correct_bias)
+    weights = {node: choice.weight for node, choice in choices.items()}
     if recipe.correct_bias:
         means = input_means(ground.calibration, plan.tensors)
-        graph, count = correct_biases(graph, plan, means)
+        graph, count = correct_biases(graph, plan, means, weights)
         if count:
             note = f"corrected {count} biases for the mean error of their rounded weights"
             changes = (*changes, note)
+    if weights:
+        graph, changes = with_weights(graph, weights), (*changes, _gain(choices))
+    elif plan.rounding and recipe.rounding == "second-order":
+        changes = (
+            *changes,
+            "rounded all weights to the nearest: the plan's rounding needs samples",
+        )
+    said = {node: f"second-order, {choice.gain}" for node, choice in choices.items()}
+    plan = replace(plan, rounding=said)
     quantized = to_qdq(graph, plan)
     if recipe.form == "qoperator":
         quantized = to_qlinear(quantized)
     if recipe.weights == "u8":
         quantized = unsigned_weights(quantized)
     return Quantization(ground, recipe, plan, quantized, changes)
+
+
+def _gain(choices: Mapping[str, Choice]) -> str:
+    gains = sorted(choice.chosen_db - choice.nearest_db for choice in choices.values())
+    return (
+        f"rounded {len(gains)} weights by how their inputs vary together: the median error of their sums is "
+        f"{gains[len(gains) // 2]:.1f} dB below that of rounding to the nearest"
+    )

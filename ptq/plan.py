@@ -62,6 +62,8 @@ class Plan:
         clamps: Activation nodes that stay, on integers, with the parameters of their input.
         floats: Nodes that stay float, and why.
         why: The reason for each entry of ``tensors``; of ``operands`` and ``edges`` under ``node[position]``.
+        rounding: Nodes whose weights are not rounded each to the nearest, how they are and what that wins; None
+            while it is open. A plan alone, without calibration samples, rounds all to the nearest.
     """
 
     target: str
@@ -73,6 +75,7 @@ class Plan:
     clamps: Mapping[str, Clamp] = field(default_factory=dict)
     floats: Mapping[str, str] = field(default_factory=dict)
     why: Mapping[str, Why] = field(default_factory=dict)
+    rounding: Mapping[str, str] | None = None
 
     def check(self, digest: str) -> None:
         """Make sure that the plan was made for the graph with that digest.
@@ -106,6 +109,7 @@ class Plan:
                 n: {"producer": c.producer, "lo": c.lo, "hi": c.hi} for n, c in self.clamps.items()
             },
             "floats": dict(self.floats),
+            "rounding": dict(self.rounding or {}),
         }
         return json.dumps(document, indent=1) + "\n"
 
@@ -149,6 +153,7 @@ class Plan:
                     for n, c in document["clamps"].items()
                 },
                 floats=dict(document["floats"]),
+                rounding=dict(document.get("rounding", {})),
                 why={n: Why(*map(str, e["why"])) for n, e in entries.items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:

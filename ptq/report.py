@@ -44,7 +44,7 @@ class NodeRow:
         name: The node.
         op: Its operator.
         fate: ``int8``, ``folded`` (into the node before), ``clamp`` (on integers) or ``float``.
-        why: The reason where it is not plainly int8.
+        why: The reason where it is not plainly int8, or how its weight is rounded where not to the nearest.
     """
 
     name: str

@@ -96,6 +96,7 @@ def node_rows(graph: Graph, plan: Plan) -> tuple[NodeRow, ...]:
             clamp = plan.clamps[name]
             fate, why = "clamp", f"to [{clamp.lo}, {clamp.hi}] after {clamp.producer}"
         else:
-            fate, why = "int8", ""
+            how = (plan.rounding or {}).get(name)
+            fate, why = "int8", f"weight rounded by {how}" if how else ""
         rows.append(NodeRow(name, operator(node), fate, why))
     return tuple(rows)

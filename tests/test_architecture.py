@@ -19,13 +19,13 @@ LONGEST = 300  # lines of one file
 # What stands higher may import what stands lower; what stands side by side may not import each other.
 LAYERS = (
     "errors",
-    "types files cpu paired opspec opsets ordering reach",
+    "types files cpu paired opspec opsets ordering reach rounding",
     "metrics drop nodes kernels ops modelfile",
     "graph",
-    "data observers targets plan session units islands layout sources",
+    "data observers targets plan session units islands layout sources windows",
     "limits",
     "arithmetics rewrite eligible program calibrate checkpoint feeding models sources fused usermetric",
-    "execute groups operands golden_case convert foreign saturation",
+    "execute groups operands golden_case convert foreign saturation second_order",
     "solve evaluate verify golden_litert golden_ort",
     "report golden gather",
     "rows inspection result lint_rules portability pipeline",

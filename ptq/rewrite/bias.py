@@ -32,23 +32,39 @@ def channel_axes(graph: Graph) -> dict[str, int]:
     }
 
 
-def correct_biases(graph: Graph, plan: Plan, means: Mapping[str, InputMean]) -> tuple[Graph, int]:
+def correctable(node: Node) -> bool:
+    """Whether the node's bias can be corrected, once the means of its input are known."""
+    weight, bias = (constant(node.inputs[i]) if len(node.inputs) > i else None for i in (1, 2))
+    correct = operator(node) in CORRECTED and weight is not None and bias is not None
+    return correct and weight is not None and _inside(node, weight.shape) is not None
+
+
+def correct_biases(
+    graph: Graph,
+    plan: Plan,
+    means: Mapping[str, InputMean],
+    rounded: Mapping[str, NDArray[Any]] | None = None,
+) -> tuple[Graph, int]:
     """The graph with corrected biases, and how many nodes that concerned.
 
     Args:
         graph: The prepared graph.
         plan: Its plan; only weights that it quantizes make an error.
         means: Of the tensors of `channel_axes`, as far as they are known.
+        rounded: Weights by node where they are not rounded to the nearest.
     """
     corrected, count = graph.copy(), 0
     for node in corrected.nodes:
         first = node.inputs[0] if node.inputs else None
         if operator(node) in CORRECTED and first is not None and name_of(first) in means:
-            count += _correct(corrected, node, plan, means[name_of(first)])
+            weight = (rounded or {}).get(node.name or "")
+            count += _correct(corrected, node, plan, means[name_of(first)], weight)
     return corrected, count
 
 
-def _correct(graph: Graph, node: Node, plan: Plan, mean: InputMean) -> bool:
+def _correct(
+    graph: Graph, node: Node, plan: Plan, mean: InputMean, rounded: NDArray[Any] | None
+) -> bool:
     assert node.name
     weight, bias = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
     array, values = constant(weight), constant(bias)
@@ -58,8 +74,9 @@ def _correct(graph: Graph, node: Node, plan: Plan, mean: InputMean) -> bool:
     inside = _inside(node, array.shape)
     if inside is None:
         return False
-    rounded = params.dequantize(params.quantize(array)).astype(np.float64)
-    shift = _sums(node, rounded * inside, mean.real + mean.added)
+    if rounded is None:
+        rounded = params.dequantize(params.quantize(array))
+    shift = _sums(node, rounded.astype(np.float64) * inside, mean.real + mean.added)
     shift = shift - _sums(node, array * inside, mean.real)
     new = (values.astype(np.float64).reshape(-1) - shift).reshape(values.shape)
     hint = f"{bias.name}_corrected"

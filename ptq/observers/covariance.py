@@ -1,0 +1,93 @@
+"""How do the inputs of a weighted sum vary together?
+
+For rows q of K integers each, the count n, Σ q and Σ q qᵀ. Every product of two 8-bit codes is below 2^16, so that
+float64 adds up to 2^37 rows without rounding: the same sums, bit for bit, in whatever order, batches or shards the
+rows arrive, and on however many threads they are multiplied.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_PENDING = (
+    512  # rows that are multiplied at one go: enough for a matrix product to be worth its call
+)
+
+
+class Covariance:
+    """Sums of rows and of their outer products, of several groups of inputs side by side.
+
+    Attributes:
+        count: Rows of one group seen.
+        sums: float64, whole numbers, shape (groups, K).
+        products: float64, whole numbers, shape (groups, K, K).
+    """
+
+    def __init__(self, groups: int, length: int) -> None:
+        self._count = 0
+        self._sums = np.zeros((groups, length))
+        self._products = np.zeros((groups, length, length))
+        self._pending: list[NDArray[np.int16]] = []
+        self._waiting = 0
+
+    @property
+    def count(self) -> int:
+        """Rows of each group."""
+        return self._count + self._waiting
+
+    @property
+    def sums(self) -> NDArray[np.float64]:
+        """Σ q of each group."""
+        self._flush()
+        return self._sums
+
+    @property
+    def products(self) -> NDArray[np.float64]:
+        """Σ q qᵀ of each group."""
+        self._flush()
+        return self._products
+
+    def update(self, rows: NDArray[np.int16]) -> None:
+        """Add rows of 8-bit codes less their zero point, shape (groups, rows, K)."""
+        self._pending.append(rows)
+        self._waiting += rows.shape[1]
+        if self._waiting >= _PENDING:
+            self._flush()
+
+    def merge(self, other: Covariance) -> Covariance:
+        """The sums of both; neither is changed."""
+        both = Covariance(*self.sums.shape)
+        both._count = self.count + other.count
+        both._sums = self.sums + other.sums
+        both._products = self.products + other.products
+        return both
+
+    def moment(self, *, centred: bool) -> NDArray[np.float64]:
+        """E[q qᵀ] of each group, about the mean where ``centred``, else about 0."""
+        n = max(self.count, 1)
+        second: NDArray[np.float64] = self.products / n
+        if centred:
+            mean = self.sums / n
+            second -= mean[:, :, None] * mean[:, None, :]
+        return second
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        rows = np.concatenate(self._pending, axis=1).astype(np.float64, order="C")
+        self._pending, self._waiting = [], 0
+        self._count += rows.shape[1]
+        self._sums += rows.sum(axis=1)
+        if len(rows) == 1:
+            self._products[0] += _gram(rows[0])
+        else:
+            self._products += rows.transpose(0, 2, 1) @ rows
+
+
+def _gram(rows: NDArray[Any]) -> NDArray[Any]:
+    """rowsᵀ rows; numpy computes half of it where it sees the same array twice."""
+    product: NDArray[Any] = rows.T @ rows
+    return product

@@ -1,0 +1,49 @@
+"""Oracle: int64 sums of the raw rows, and float64 covariances of numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ptq.observers.covariance import Covariance
+
+
+def codes(groups: int, count: int, length: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.integers(-255, 256, (groups, count, length)).astype(np.int16)
+
+
+def seen(rows: np.ndarray, step: int) -> Covariance:
+    covariance = Covariance(rows.shape[0], rows.shape[2])
+    for start in range(0, rows.shape[1], step):
+        covariance.update(rows[:, start : start + step])
+    return covariance
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_sums_are_those_of_whole_numbers(groups: int) -> None:
+    rows = codes(groups, 700, 5)
+    found, whole = seen(rows, 70), rows.astype(np.int64)
+    assert found.count == 700
+    np.testing.assert_array_equal(found.sums, whole.sum(axis=1))
+    np.testing.assert_array_equal(found.products, np.einsum("gnk,gnl->gkl", whole, whole))
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_batches_order_and_shards_make_no_difference_bit_for_bit(groups: int) -> None:
+    rows = codes(groups, 1300, 7)
+    whole = seen(rows, 1300)
+    half = seen(rows[:, ::-1][:, :600], 1).merge(seen(rows[:, :700], 333))
+    assert half.count == whole.count
+    for centred in (True, False):
+        assert half.moment(centred=centred).tobytes() == whole.moment(centred=centred).tobytes()
+
+
+def test_the_moment_about_the_mean_is_the_covariance() -> None:
+    rows = codes(1, 300, 4) + np.int16(100)
+    expected = np.cov(rows[0].astype(np.float64), rowvar=False, bias=True)
+    np.testing.assert_allclose(seen(rows, 9).moment(centred=True)[0], expected, rtol=1e-9)
+
+
+def test_nothing_seen_is_a_moment_of_zeros() -> None:
+    assert not Covariance(2, 3).moment(centred=True).any()
