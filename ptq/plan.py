@@ -109,7 +109,7 @@ class Plan:
                 n: {"producer": c.producer, "lo": c.lo, "hi": c.hi} for n, c in self.clamps.items()
             },
             "floats": dict(self.floats),
-            "rounding": dict(self.rounding or {}),
+            "rounding": None if self.rounding is None else dict(self.rounding),
         }
         return json.dumps(document, indent=1) + "\n"
 
@@ -153,7 +153,7 @@ class Plan:
                     for n, c in document["clamps"].items()
                 },
                 floats=dict(document["floats"]),
-                rounding=dict(document.get("rounding", {})),
+                rounding=None if (how := document.get("rounding")) is None else dict(how),
                 why={n: Why(*map(str, e["why"])) for n, e in entries.items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
