@@ -33,7 +33,10 @@ _ALPHA_F = 638450708
 
 
 def log_of_one_and_more(x: Int64) -> Int64:
-    """log(x) in Q5.26 for x ≥ 1 in Q12.19."""
+    """log(x) in Q5.26 for x ≥ 1 in Q12.19.
+
+    Bound: 2^-20 absolute. (TensorFlow Lite, log_x_for_x_greater_than_or_equal_to_1_impl.)
+    """
     quarter = _QUARTER >> _OUTPUT_BITS
     headroom = leading_zeros(x)
     first = _saturated(doubling_high_mul(x << (headroom - 1), _ROOT_OF_HALF) << 1)

@@ -111,6 +111,15 @@ def test_multiply_rounds_twice(x: int, multiplier: int, shift: int) -> None:
     assert multiply(scalar(x), multiplier, shift).item() == exact
 
 
+@given(int32, st.integers(2**30, 2**31 - 1), st.integers(-31, 0))
+def test_multiply_is_within_three_quarters_of_the_exact_product(
+    x: int, multiplier: int, shift: int
+) -> None:
+    bound = Fraction(1, 2) + (Fraction(2) ** (shift - 1) if shift < 0 else 0)
+    exact = Fraction(x * multiplier) * Fraction(2) ** (shift - 31)
+    assert abs(multiply(scalar(x), multiplier, shift).item() - exact) <= bound
+
+
 @given(st.integers(-(2**15), 2**15), st.integers(2**30, 2**31 - 1), st.integers(1, 14))
 def test_multiply_shifts_left_before_it_multiplies(x: int, multiplier: int, shift: int) -> None:
     assert multiply(scalar(x), multiplier, shift).item() == high_mul(x << shift, multiplier)

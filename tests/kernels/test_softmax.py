@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from ptq.kernels.softmax import (
     exp_of_negative,
@@ -15,9 +16,10 @@ from ptq.kernels.softmax import (
 RNG = np.random.default_rng(0)
 
 
-def test_exp_of_negative_numbers_is_exp_to_22_bits() -> None:
-    x = -RNG.integers(0, 2**31, 4000)
-    error = exp_of_negative(x) / 2.0**31 - np.exp(x / 2.0**26)
+@pytest.mark.parametrize("integer_bits", [0, 1, 4, 5])
+def test_exp_of_negative_numbers_is_exp_to_22_bits(integer_bits: int) -> None:
+    x = -np.concatenate([np.arange(2**16) << 15, np.arange(2**13), RNG.integers(0, 2**31, 4000)])
+    error = exp_of_negative(x, integer_bits) / 2.0**31 - np.exp(x / 2.0 ** (31 - integer_bits))
     assert np.abs(error).max() < 2.0**-22
 
 
@@ -26,13 +28,13 @@ def test_exp_of_zero_is_the_largest_integer() -> None:
 
 
 def test_one_over_one_plus_x_is_it_to_27_bits() -> None:
-    x = RNG.integers(0, 2**31, 4000)
+    x = np.concatenate([np.arange(2**16) << 15, RNG.integers(0, 2**31, 4000)])
     error = one_over_one_plus(x) / 2.0**31 - 1 / (1 + x / 2.0**31)
     assert np.abs(error).max() < 2.0**-27
 
 
 def test_a_reciprocal_is_scaled_by_the_bits_above_one() -> None:
-    x = RNG.integers(2**19, 2**28, 4000)
+    x = np.concatenate([np.arange(1, 2**16), RNG.integers(2**16, 2**31, 4000)])
     value, over_one = reciprocal(x, 12)
     np.testing.assert_allclose(value / 2.0**31 / 2.0**over_one, 1 / (x / 2.0**19), rtol=2.0**-26)
 
