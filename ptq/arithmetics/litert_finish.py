@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ptq.arithmetics.operands import bounds, result
 from ptq.arithmetics.site import Site
-from ptq.kernels.finish import Accumulator, Finish
+from ptq.kernels.finish import Accumulator, Channels, Finish
 from ptq.kernels.fixedpoint import multiply, quantize_multiplier
 from ptq.kernels.float32 import round_half_away
 from ptq.types import IntArray
@@ -70,7 +70,7 @@ def _finish(
     scale = effective.astype(np.float32)
     limit = (0.5 - window - _FLOAT32_ERROR).astype(np.float32)
 
-    def finish(acc: Accumulator, channels: slice) -> IntArray:
+    def finish(acc: Accumulator, channels: Channels) -> IntArray:
         by, near = (scale[channels], limit[channels]) if scale.ndim else (scale, limit)
         value = np.multiply(acc, by, dtype=np.float32, order="C")
         np.clip(value, low, high, out=value)
@@ -81,7 +81,9 @@ def _finish(
         rounded += offset
         q = rounded.astype(dtype)
         if ties.size:
-            channel = ties % acc.shape[-1] + (channels.start or 0)
+            channel = ties % acc.shape[-1]
+            if scale.ndim:
+                channel = np.arange(scale.size)[channels][channel]
             again = exact(acc.reshape(-1)[ties].astype(np.int64), channel) + zero_point
             q.reshape(-1)[ties] = np.clip(again, lo, hi)
         return q

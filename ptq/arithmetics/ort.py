@@ -19,7 +19,7 @@ import numpy as np
 from ptq.arithmetics import moves, ort_elementwise, ort_pool, ort_softmax, products
 from ptq.arithmetics.operands import activation, bounds, result, weight
 from ptq.arithmetics.site import Kernel, Maker, Site
-from ptq.kernels.finish import Accumulator, Finish
+from ptq.kernels.finish import Accumulator, Channels, Finish
 from ptq.types import FloatArray, IntArray
 
 
@@ -32,7 +32,7 @@ def scaled(site: Site, scale: FloatArray) -> Finish:
     lo, hi = (np.float32(bound - zero_point) for bound in bounds(site))
     offset = np.float32(zero_point)
 
-    def finish(acc: Accumulator, channels: slice) -> IntArray:
+    def finish(acc: Accumulator, channels: Channels) -> IntArray:
         value = acc.astype(np.float32, copy=False)
         np.multiply(value, scale[channels] if scale.ndim else scale, out=value)
         np.clip(value, lo, hi, out=value)

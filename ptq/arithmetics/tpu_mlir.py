@@ -30,7 +30,7 @@ from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.arithmetics.tpu_mlir_elementwise import elementwise
 from ptq.arithmetics.tpu_mlir_moves import moved
 from ptq.errors import UnsupportedError
-from ptq.kernels.finish import Accumulator, Finish
+from ptq.kernels.finish import Accumulator, Channels, Finish
 from ptq.kernels.mantissa import mantissa, shift_right
 from ptq.types import IntArray
 
@@ -42,7 +42,7 @@ def finish(site: Site, real: NDArray[np.float64], bits: int) -> Finish:
     lo, hi = bounds(site)
     multiplier, rshift = mantissa(real, bits)
 
-    def finished(acc: Accumulator, channels: slice) -> IntArray:
+    def finished(acc: Accumulator, channels: Channels) -> IntArray:
         by, right = multiplier, rshift
         if multiplier.ndim:
             by, right = multiplier[channels], rshift[channels]

@@ -21,6 +21,7 @@ from ptq.kernels import exact, patches, window
 from ptq.kernels.depthwise import depthwise
 from ptq.kernels.finish import Finish
 from ptq.kernels.matmul import rows_product
+from ptq.kernels.totals import Totals
 from ptq.kernels.transposed import transposed_convolution as transposed_convolution
 from ptq.kernels.workers import Output, buffer, run, shares, threads
 from ptq.types import IntArray, QType
@@ -120,8 +121,7 @@ def _dense(
     packed = [
         exact.pack(matrix[:, g * each : (g + 1) * each], plan.lo, plan.hi) for g in range(group)
     ]
-    accumulator = np.dtype(np.float32 if plan.exact else np.int32)
-    rest = exact.as_bias(plan.bias, accumulator)
+    totals = Totals(plan)
 
     def convolve(x: IntArray, finish: Finish) -> IntArray:
         _check_channels(x, group * inner)
@@ -143,13 +143,12 @@ def _dense(
             seen = patches.windows(padded, axes, last - first, group)
             columns = buffer("columns", seen.shape)
             np.copyto(columns, seen)
-            acc = buffer("acc", (m, outputs), accumulator)
+            acc = buffer("acc", (m, outputs), totals.dtype)
             for g in range(group):
                 left = columns[g].reshape(m, taps * inner)
                 exact.multiply(left, packed[g], acc[:, g * each : (g + 1) * each])
-            exact.add_bias(acc, rest)
-            done = finish(acc.reshape(last - first, *sizes[1:], outputs), slice(0, outputs))
-            out[n, first:last] = done
+            done = totals.finished(acc, finish)
+            out[n, first:last] = done.reshape(last - first, *sizes[1:], outputs)
 
         rows_seen = len(x) * sizes[0] * across
         run(tile, len(x) * bands, group * exact.duration(rows_seen, taps * inner, each))

@@ -1,14 +1,16 @@
 """What does a depthwise convolution accumulate, where every output channel sees one input channel?
 
 With channels last, the outputs of one row lie in memory as (column, channel), and so do the inputs that tap t of
-their windows sees: a row is Σ over taps of the product of two vectors, weights repeated along the columns. einsum
-does all taps of many rows in one call, multiplication and addition in one loop, and lets go of the interpreter
-lock meanwhile: 0.14 ns a multiplication, against 0.24 with numpy's multiply and add tap by tap.
+their windows sees: a run of them is Σ over taps of the product of two vectors, weights repeated along the columns.
+einsum does all taps of many runs in one call, multiplication and addition in one loop, and lets go of the interpreter
+lock meanwhile: 0.14 ns a multiplication, against 0.24 with numpy's multiply and add tap by tap. Runs are short, so
+that accumulators and weights stay in the innermost cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -19,12 +21,15 @@ from numpy.typing import NDArray
 from ptq.errors import ModelError
 from ptq.kernels import exact, patches, window
 from ptq.kernels.finish import Finish
+from ptq.kernels.totals import Totals
 from ptq.kernels.workers import Output, buffer, run, shares, threads
 from ptq.types import IntArray, QType
 
-# Elements of a tile's accumulator, and of its repeated weights: half a MiB and one MiB of float32.
+# Elements of a tile's accumulator: half a MiB of float32.
 _TILE = 2**17
-_WEIGHTS = 2**18
+
+# Elements of a run: enough that a loop over them hides its overhead, few enough for a fourth of a small first cache.
+_RUN = 2**11
 
 
 def depthwise(
@@ -50,17 +55,14 @@ def depthwise(
     plan = exact.plan(w.reshape(outputs, -1).T, bias, x_qtype.dtype, zero_point)
     # Beyond float32 (more than 250 taps) float64 is exact: |w·x| < 2^17, so it takes 2^36 taps to reach 2^53.
     real = np.dtype(np.float32 if plan.exact else np.float64)
-    accumulator = np.dtype(np.float32 if plan.exact else np.int32)
+    totals = Totals(plan)
     # One dimension is a column: repeated weights would have the length of the whole signal.
     taps = w.reshape(outputs, *kernel, *(1,) * (2 - len(kernel))).transpose(1, 2, 0).astype(real)
-    rest = plan.bias.astype(accumulator)
-    repeated: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
 
-    def repeat(c: slice, wide: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Weights and bias of some output channels as long as a row of outputs."""
-        shape = (*taps.shape[:2], wide, c.stop - c.start)
-        weights = np.broadcast_to(taps[:, :, None, c], shape).reshape(*shape[:2], -1)
-        return weights, np.tile(rest[c], wide)
+    @lru_cache(maxsize=4)
+    def repeated(columns: int) -> NDArray[Any]:
+        """Weights of a run of some columns, shape (kh, kw, columns · O)."""
+        return np.tile(taps, columns)
 
     def convolve(x: IntArray, finish: Finish) -> IntArray:
         if x.shape[-1] != channels:
@@ -74,43 +76,43 @@ def depthwise(
             found = (*found, window.Axis(1, 1, 1, 1, 0, 0, 1))
         vertical, across = found
         high, wide = vertical.outputs, across.outputs
-        # All channels at once unless their repeated weights are too many for the cache; then some rows.
-        blocks = min(channels, -(-taps.size * wide // _WEIGHTS))
-        block = -(-channels // blocks)
-        blocks = -(-channels // block)
-        bands = -(-high * wide * block * multiplier // _TILE)
-        if len(x) * blocks % threads():
+        bands = -(-high * wide * outputs // _TILE)
+        if len(x) % threads():
             bands = shares(bands, high)
         rows = -(-high // bands)
         bands = -(-high // rows)
-        if blocks == 1 and wide not in repeated:
-            repeated.clear()
-            repeated[wide] = repeat(slice(0, outputs), wide)
-        once = repeated.get(wide)
+        runs = _runs(wide, outputs)
         out = Output((len(x), high, wide, outputs))
 
         def tile(i: int) -> None:
-            n, i = divmod(i, blocks * bands)
-            number, band = divmod(i, bands)
-            c = slice(number * block, min((number + 1) * block, channels))
-            m = slice(c.start * multiplier, c.stop * multiplier)
-            weights, added = once if once is not None and blocks == 1 else repeat(m, wide)
+            n, band = divmod(i, bands)
             first, last = band * rows, min((band + 1) * rows, high)
-            image = x[n, :, :, c]
-            if multiplier > 1:
-                image = np.repeat(image, multiplier, -1)
+            image = x[n] if multiplier == 1 else np.repeat(x[n], multiplier, -1)
             seen = _seen(image, (vertical, across), first, last, plan, zero_point, real)
-            acc = buffer("acc", (last - first, weights.shape[-1]), real)
-            np.einsum("hijx,ijx->hx", seen, weights, out=acc)
-            total = acc if plan.exact else acc.astype(np.int64).astype(np.int32)
-            np.add(total, added, out=total)
-            out[n, first:last, :, m] = finish(total.reshape(last - first, wide, -1), m)
+            acc = buffer("acc", (last - first, wide * outputs), real)
+            for start, count, columns in runs:
+                length = columns * outputs
+                part = slice(start * outputs, start * outputs + count * length)
+                left = seen[..., part].reshape(*seen.shape[:-1], count, length)
+                into = acc[:, part].reshape(len(acc), count, length)
+                np.einsum("hijrx,ijx->hrx", left, repeated(columns), out=into)
+            total = acc.reshape(-1, outputs)
+            if not plan.exact:
+                total = total.astype(np.int64).astype(np.int32)
+            out[n, first:last] = totals.finished(total, finish).reshape(-1, wide, outputs)
 
         # The products, and conversion, bias and finish of every output.
-        run(tile, len(x) * blocks * bands, prod(shape) * (0.14 * taps[..., 0].size + 1.5))
+        run(tile, len(x) * bands, prod(shape) * (0.14 * taps[..., 0].size + 1.5))
         return out.array.reshape(shape)
 
     return convolve
+
+
+def _runs(wide: int, channels: int) -> list[tuple[int, int, int]]:
+    """A row cut into runs of equal length and a last one that is shorter: first column, number, columns of each."""
+    columns = -(-wide // max(1, wide * channels // _RUN))
+    count, rest = divmod(wide, columns)
+    return [(0, count, columns), *([(wide - rest, 1, rest)] if rest else [])]
 
 
 def _seen(

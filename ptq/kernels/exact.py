@@ -34,8 +34,8 @@ _DEPTH = 576
 _WORK = 2**19 - 1
 _MOST_ROWS = 56
 
-# A loop over fewer elements is mostly overhead.
-_RUN = 1024
+# One in so many channels may be summed apart from the others before it is cheaper to sum all of them so.
+_APART = 8
 
 Whole = NDArray[np.int64]
 
@@ -47,7 +47,8 @@ class Sum:
     Attributes:
         offset: The c that is subtracted from x.
         bias: What remains to be added per output channel, int64.
-        exact: Whether products, bias and result all are exact in float32.
+        exact: Whether the products' sum is exact in float32, and with the bias too but for the channels ``beyond``.
+        beyond: Channels whose bias takes them out of float32's exact range, though their products do not.
         lo: Least value of x − c.
         hi: Greatest value of x − c.
     """
@@ -55,6 +56,7 @@ class Sum:
     offset: int
     bias: Whole
     exact: bool
+    beyond: NDArray[np.intp]
     lo: int
     hi: int
 
@@ -80,13 +82,16 @@ def plan(
         largest: Whole = np.maximum(hi * positive - lo * negative, hi * negative - lo * positive)
         return largest
 
-    result = np.all(reach(zero_point) + np.abs(wide) <= EXACT)
     for offset in (zero_point,) if centred else (0, zero_point):
         rest = wide + (offset - zero_point) * (positive - negative)
-        exact = bool(result and np.all(reach(offset) <= EXACT) and np.all(np.abs(rest) <= EXACT))
+        largest = np.maximum(np.abs(rest), reach(zero_point) + np.abs(wide))
+        beyond = np.flatnonzero(largest > EXACT)
+        exact = bool(np.all(reach(offset) <= EXACT)) and len(beyond) * _APART <= len(rest)
         if exact:
             break
-    return Sum(offset, rest, exact, int(info.min) - offset, int(info.max) - offset)
+    else:
+        beyond = beyond[:0]
+    return Sum(offset, rest, exact, beyond, int(info.min) - offset, int(info.max) - offset)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,24 +180,3 @@ def _multiply_chunk(
             count, _, width = panel.shape
             target = out[start:stop, first : first + count * width]
             np.matmul(left, panel, out=target.reshape(-1, step, count, width).swapaxes(1, 2))
-
-
-def as_bias(bias: Whole, dtype: np.dtype[Any]) -> NDArray[Any] | None:
-    """The bias in the accumulator's type, int32 modulo 2^32, repeated to a worthwhile length; None if all zero."""
-    if not np.any(bias):
-        return None
-    return np.tile(bias.astype(dtype), max(1, _RUN // len(bias)))
-
-
-def add_bias(acc: NDArray[Any], bias: NDArray[Any] | None) -> None:
-    """Add a bias from `as_bias` to accumulators (rows, O) in place."""
-    if bias is None:
-        return
-    rows, columns = acc.shape
-    repeats = len(bias) // columns
-    split = rows // repeats * repeats
-    head = acc[:split].reshape(-1, len(bias))
-    np.add(head, bias, out=head)
-    if split < rows:
-        tail = acc[split:]
-        np.add(tail, bias[:columns], out=tail)

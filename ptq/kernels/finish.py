@@ -10,16 +10,17 @@ from numpy.typing import NDArray
 from ptq.types import FloatArray, IntArray
 
 Accumulator = FloatArray | NDArray[np.int32]
+Channels = slice | NDArray[np.intp]
 
 
 class Finish(Protocol):
     """Turns accumulators into output integers: rescale, round, add the zero point, clamp."""
 
-    def __call__(self, acc: Accumulator, channels: slice) -> IntArray:
+    def __call__(self, acc: Accumulator, channels: Channels) -> IntArray:
         """Finish one tile.
 
         Args:
-            acc: Shape (..., channels of the slice), bias included. float32 only where every value is an
+            acc: Shape (..., channels), bias included. float32 only where every value is an
                 integer of magnitude at most 2^24 and so exact; int32 otherwise. May be overwritten.
             channels: Which output channels the last axis holds (per-channel parameters follow it).
 

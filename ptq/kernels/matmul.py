@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ptq.errors import ModelError
 from ptq.kernels import exact, patches
 from ptq.kernels.finish import Finish
+from ptq.kernels.totals import Totals
 from ptq.kernels.workers import Output, buffer, run, shares
 from ptq.types import FloatArray, IntArray, QType
 
@@ -32,8 +33,7 @@ def rows_product(
     depth, columns = w.shape
     plan = exact.plan(w, bias, a_qtype.dtype, a_zero_point)
     packed = exact.pack(w, plan.lo, plan.hi)
-    accumulator = np.dtype(np.float32 if plan.exact else np.int32)
-    rest = exact.as_bias(plan.bias, accumulator)
+    totals = Totals(plan)
 
     def product(a: IntArray, finish: Finish) -> IntArray:
         if a.shape[1] != depth:
@@ -45,10 +45,9 @@ def rows_product(
         def tile(i: int) -> None:
             rows = slice(i * height, min((i + 1) * height, total))
             left = convert(a[rows], plan.offset)
-            acc = buffer("acc", (rows.stop - rows.start, columns), accumulator)
+            acc = buffer("acc", (rows.stop - rows.start, columns), totals.dtype)
             exact.multiply(left, packed, acc)
-            exact.add_bias(acc, rest)
-            out[rows] = finish(acc, slice(0, columns))
+            out[rows] = totals.finished(acc, finish)
 
         run(tile, max(1, -(-total // height)), exact.duration(total, depth, columns))
         return out.array

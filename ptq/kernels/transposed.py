@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ptq.errors import ModelError
 from ptq.kernels import exact, window
 from ptq.kernels.finish import Finish
+from ptq.kernels.totals import Totals
 from ptq.kernels.workers import Output, buffer, run
 from ptq.types import IntArray, QType
 
@@ -71,7 +72,7 @@ def transposed_convolution(
     )
     # Positions at the border see fewer weights than others, so that the offset must be the zero point itself.
     plan = exact.plan(wide.reshape(outputs, -1).T, bias, x_qtype.dtype, x_zero_point, centred=True)
-    accumulator = np.dtype(np.float32 if plan.exact else np.int32)
+    totals = Totals(plan)
     packed = [
         exact.pack(
             wide[g * each : (g + 1) * each]
@@ -105,9 +106,9 @@ def transposed_convolution(
             canvas = buffer(
                 "canvas",
                 (*(max(f, c[1]) for f, c in zip(full, cut, strict=True)), outputs),
-                accumulator,
+                totals.dtype,
             )
-            canvas[...] = plan.bias.astype(accumulator)
+            canvas[...] = 0
             part = buffer("taps", (len(left), taps * each), product_type)
             for g in range(group):
                 exact.multiply(left[:, g * inner : (g + 1) * inner], packed[g], part)
@@ -118,9 +119,10 @@ def transposed_convolution(
                     )
                     target = canvas[(*where, slice(g * each, (g + 1) * each))]
                     added = part[:, number * each : (number + 1) * each].reshape(*sizes, each)
-                    np.add(target, added.astype(accumulator, copy=False), out=target)
+                    np.add(target, added.astype(totals.dtype, copy=False), out=target)
             kept = canvas[tuple(slice(first, last) for first, last in cut)]
-            out[n] = finish(np.ascontiguousarray(kept), slice(0, outputs))
+            done = totals.finished(np.ascontiguousarray(kept).reshape(-1, outputs), finish)
+            out[n] = done.reshape(kept.shape)
 
         work = exact.duration(prod(x.shape[:-1]), inner, taps * outputs)
         run(tile, len(x), work)

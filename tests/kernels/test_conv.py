@@ -14,12 +14,13 @@ from onnx import TensorProto, helper
 from ptq.errors import ModelError
 from ptq.kernels import workers
 from ptq.kernels.conv import convolution, transposed_convolution
+from ptq.kernels.finish import Channels
 from ptq.types import INT8, UINT8
 
 
-def keep(acc: Any, channels: slice) -> Any:
+def keep(acc: Any, channels: Channels) -> Any:
     """The identity Finish, which holds the core to its promise about float32."""
-    assert acc.shape[-1] == channels.stop - channels.start
+    assert acc.shape[-1] == np.arange(2**16)[channels].size
     assert acc.dtype in (np.float32, np.int32)
     if acc.dtype == np.float32:
         assert np.all(np.abs(acc) <= 2**24)
@@ -223,7 +224,7 @@ def test_a_tiles_error_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(workers, "threads", lambda: 2)
     monkeypatch.setattr(workers, "WORTHWHILE", 0)
 
-    def fail(acc: Any, channels: slice) -> Any:
+    def fail(acc: Any, channels: Channels) -> Any:
         raise ValueError("from the finish")
 
     x = np.zeros((4, 40, 40, 64), np.uint8)
