@@ -25,11 +25,12 @@ from ptq.kernels.totals import Totals
 from ptq.kernels.workers import Output, buffer, run, shares, threads
 from ptq.types import IntArray, QType
 
-# Elements of a tile's accumulator: half a MiB of float32.
+# Elements of a tile's accumulator, or of each row of taps where they are copied: half a MiB of float32.
 _TILE = 2**17
 
-# Elements of a run: enough that a loop over them hides its overhead, few enough for a fourth of a small first cache.
-_RUN = 2**11
+# Elements of a run: enough to hide a loop's overhead, few enough for accumulators to stay in the first cache.
+_SHORTEST = 2**10
+_LONGEST = 2**13
 
 
 def depthwise(
@@ -57,7 +58,8 @@ def depthwise(
     real = np.dtype(np.float32 if plan.exact else np.float64)
     totals = Totals(plan)
     # One dimension is a column: repeated weights would have the length of the whole signal.
-    taps = w.reshape(outputs, *kernel, *(1,) * (2 - len(kernel))).transpose(1, 2, 0).astype(real)
+    taps = w.reshape(outputs, *kernel, *(1,) * (2 - len(kernel))).transpose(1, 2, 0)
+    taps = np.ascontiguousarray(taps, real)
 
     @lru_cache(maxsize=4)
     def repeated(columns: int) -> NDArray[Any]:
@@ -76,12 +78,13 @@ def depthwise(
             found = (*found, window.Axis(1, 1, 1, 1, 0, 0, 1))
         vertical, across = found
         high, wide = vertical.outputs, across.outputs
-        bands = -(-high * wide * outputs // _TILE)
+        copies = across.kernel if across.stride > 1 else 1
+        bands = min(high, -(-high * wide * outputs * copies // _TILE))
         if len(x) % threads():
             bands = shares(bands, high)
         rows = -(-high // bands)
         bands = -(-high // rows)
-        runs = _runs(wide, outputs)
+        runs = _runs(across, outputs)
         out = Output((len(x), high, wide, outputs))
 
         def tile(i: int) -> None:
@@ -108,9 +111,20 @@ def depthwise(
     return convolve
 
 
-def _runs(wide: int, channels: int) -> list[tuple[int, int, int]]:
-    """A row cut into runs of equal length and a last one that is shorter: first column, number, columns of each."""
-    columns = -(-wide // max(1, wide * channels // _RUN))
+def _runs(across: window.Axis, channels: int) -> list[tuple[int, int, int]]:
+    """A row cut into runs: first column, number of runs, columns of each.
+
+    They are equal, but for the last one where only overlong runs divide the row. Taps that overlap (stride 1) stay
+    in the first cache if runs are short; others are streamed, the longer the better.
+    """
+    wide = across.outputs
+    whole = [c for c in range(1, wide + 1) if wide % c == 0]
+    short = [c for c in whole if c * channels <= _LONGEST]
+    columns = next((c for c in whole if c * channels >= _SHORTEST), wide)
+    if across.stride > 1 and short:
+        columns = short[-1]
+    if columns > 1 and columns * channels > _LONGEST:
+        columns = -(-wide // -(-wide * channels // _LONGEST))
     count, rest = divmod(wide, columns)
     return [(0, count, columns), *([(wide - rest, 1, rest)] if rest else [])]
 

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import count
 from math import prod
 from typing import Any
@@ -34,14 +35,19 @@ def threads() -> int:
     Raises:
         UsageError: If PTQ_THREADS is not a positive number.
     """
-    affinity = getattr(os, "sched_getaffinity", None)
-    usable = len(affinity(0)) if affinity else os.cpu_count() or 1
+    usable = _usable()
     wanted = os.environ.get("PTQ_THREADS")
     if not wanted:
         return usable
     if not wanted.isdecimal() or int(wanted) < 1:
         raise UsageError(f"PTQ_THREADS is {wanted!r}; set it to a positive number, or unset it")
     return min(int(wanted), usable)
+
+
+@cache
+def _usable() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def run(tile: Callable[[int], None], tiles: int, work: float) -> None:
