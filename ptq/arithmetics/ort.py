@@ -23,6 +23,11 @@ from ptq.kernels.finish import Accumulator, Channels, Finish
 from ptq.types import FloatArray, IntArray
 
 
+# 3 · 2^22: from here to 2^24 float32 holds the integers alone, so that adding it rounds half to even, and its last
+# byte is zero: the last byte of the sum is the rounded number, modulo 256.
+_TO_INTEGER = np.float32(3 * 2**22)
+
+
 def scaled(site: Site, scale: FloatArray) -> Finish:
     """The finish of QLinearConv, QLinearMatMul and QGemm: float32 scale, per tensor or per channel."""
     y = result(site)
@@ -30,15 +35,17 @@ def scaled(site: Site, scale: FloatArray) -> Finish:
     if scale.size == 1:
         scale = scale.reshape(())
     lo, hi = (np.float32(bound - zero_point) for bound in bounds(site))
-    offset = np.float32(zero_point)
+    offset = dtype.type(zero_point)
 
     def finish(acc: Accumulator, channels: Channels) -> IntArray:
         value = acc.astype(np.float32, copy=False)
         np.multiply(value, scale[channels] if scale.ndim else scale, out=value)
-        np.clip(value, lo, hi, out=value)
-        np.rint(value, out=value)
-        value += offset
-        return value.astype(dtype)
+        value.clip(lo, hi, out=value)
+        np.add(value, _TO_INTEGER, out=value)
+        q: IntArray = value.view(np.int32).astype(dtype)
+        if zero_point:
+            np.add(q, offset, out=q)
+        return q
 
     return finish
 
