@@ -1,8 +1,11 @@
-"""How fast the integer executor is, as a multiple of ONNX Runtime's float model on the same samples.
+"""How fast the integer executor is, against ONNX Runtime, LiteRT's reference kernels and onnx's ReferenceEvaluator.
 
-    python benchmarks/executor.py [MODEL DATA] [--runs 9] [--threads 2] [--arithmetic ort]
+    python benchmarks/executor.py [MODEL DATA] [--runs 9] [--threads 2]
 
-All rows run in one process with the same number of threads, interleaved; the median of the runs counts.
+Whole networks: the time of the integers as a multiple of ONNX Runtime's float model, on the same samples. Layers:
+the time of the others as a multiple of the integers', on the same convolutions with the same input, one sample. All
+run in one process with the same number of threads, interleaved; the median counts, and the least and greatest ratio
+of neighbouring runs say how far to trust it. CPU time is that of all threads, those that spin included.
 """
 
 from __future__ import annotations
@@ -11,24 +14,30 @@ import argparse
 import os
 import statistics
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 SAMPLE = Path(__file__).parent.parent / "sample_data"
+WARM = 2  # kernels are prepared when they first run
+PAUSE = 0.02  # seconds in which the threads of the engine before stop spinning
+
+Times = dict[str, list[tuple[float, float]]]
 
 
 def main() -> None:
-    """Measure and print the table."""
+    """Measure and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("model", nargs="?", default=SAMPLE / "fashion_mobilenet.onnx", type=Path)
     parser.add_argument("data", nargs="?", default=str(SAMPLE / "images" / "calibration"))
     parser.add_argument("--samples", type=int, default=16, help="for calibration")
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--arithmetic", default="ort")
     options = parser.parse_args()
-    os.environ["PTQ_THREADS"] = str(options.threads)
+    os.environ["PTQ_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(options.threads)
 
-    import numpy as np
+    from layers import layers
+    from reference_layers import evaluator
     from rich.console import Console
     from rich.table import Table
 
@@ -39,36 +48,107 @@ def main() -> None:
     from ptq.graph import Graph
     from ptq.session import Session
 
+    console = Console(width=120)
     graph = Graph.load(options.model)
-    quantized = quantize(graph, options.data, samples=options.samples).graph
-    samples = list(open_samples(options.data, input_specs(graph), limit=8))
-    engines = {
-        "ONNX Runtime, float": Session(graph, threads=options.threads).run,
-        "ONNX Runtime, int8": Session(quantized, threads=options.threads).run,
-        f"ptq integers, {options.arithmetic}": Executor(quantized, options.arithmetic).run,
+    quantized = {
+        name: quantize(graph, options.data, samples=options.samples, target=name).graph
+        for name in ("ort", "litert")
     }
-    table = Table(title=f"{options.model.name}, {options.threads} threads: time × float")
-    table.add_column("engine")
-    columns: dict[str, list[str]] = {name: [] for name in engines}
-    for batch in (1, 8):
-        table.add_column(f"batch {batch}", justify="right")
-        feed = {
-            name: np.concatenate([sample.feed[name] for sample in samples[:batch]])
-            for name in samples[0].feed
-        }
-        taken: dict[str, list[float]] = {name: [] for name in engines}
-        for run in range(options.runs + 2):
-            for name, engine in engines.items():
-                start = time.perf_counter()
-                engine(feed)
-                if run >= 2:  # kernels are prepared when they first run
-                    taken[name].append(time.perf_counter() - start)
-        base = statistics.median(taken["ONNX Runtime, float"])
-        for name, times in taken.items():
-            columns[name].append(f"{statistics.median(times) / base:.2f}")
-    for name, cells in columns.items():
+    samples = list(open_samples(options.data, input_specs(graph), limit=8))
+    feeds = {batch: _feed([sample.feed for sample in samples[:batch]]) for batch in (1, 8)}
+
+    base = "ONNX Runtime, float"
+    engines: dict[str, Callable[[Any], Any]] = {
+        base: Session(graph, threads=options.threads).run,
+        "ONNX Runtime, int8": Session(quantized["ort"], threads=options.threads).run,
+        "integers, ort": Executor(quantized["ort"], "ort").run,
+        "integers, litert": Executor(quantized["litert"], "litert").run,
+    }
+    table = Table("engine", title=f"{options.model.name}, threads: {options.threads}; time × float")
+    rows: dict[str, list[str]] = {name: [] for name in engines}
+    for batch, feed in feeds.items():
+        for column in (f"batch {batch}", "least … greatest", "CPU"):
+            table.add_column(column, justify="right")
+        calls = {name: _call(engine, feed) for name, engine in engines.items()}
+        times = measure(calls, options.runs)
+        for name in engines:
+            rows[name] += ratios(times[name], times[base])
+    for name, cells in rows.items():
         table.add_row(name, *cells)
-    Console().print(table)
+    console.print(table)
+
+    table = Table("layers by", title="the same layers, one sample; time × integers")
+    for column in ("layers", "time", "least … greatest", "CPU", "integers that differ"):
+        table.add_column(column, justify="right")
+
+    def row(name: str, kept: list[Any], others: list[Callable[[], Any]]) -> None:
+        calls = {
+            "integers": lambda: [layer.run() for layer in kept],
+            name: lambda: [other() for other in others],
+        }
+        differing = sum(
+            int((other().reshape(-1) != by.reshape(-1)).sum())
+            for other, by in zip(others, (_as_onnx(layer, name) for layer in kept), strict=True)
+        )
+        times = measure(calls, options.runs)
+        cells = ratios(times[name], times["integers"])
+        table.add_row(name, str(len(kept)), *cells, str(differing))
+
+    try:
+        from litert_layers import interpreter
+    except ImportError:
+        console.print("LiteRT is left out: pip install ai-edge-litert==2.3.0")
+    else:
+        kept = layers(quantized["litert"], feeds[1], "litert")
+        row(LITERT, kept, [interpreter(layer, options.threads) for layer in kept])
+    kept = [x for x in layers(quantized["ort"], feeds[1], "ort") if x.site.op == "Conv"]
+    row(REFERENCE, kept, [evaluator(layer) for layer in kept])
+    console.print(table)
+
+
+LITERT, REFERENCE = "LiteRT, BUILTIN_REF", "onnx ReferenceEvaluator, QLinearConv"
+
+
+def measure(calls: Mapping[str, Callable[[], Any]], runs: int) -> Times:
+    """Wall-clock and CPU seconds of every call, interleaved."""
+    times: Times = {name: [] for name in calls}
+    for run in range(runs + WARM):
+        for name, call in calls.items():
+            time.sleep(PAUSE)
+            wall, cpu = time.perf_counter(), time.process_time()
+            call()
+            taken = (time.perf_counter() - wall, time.process_time() - cpu)
+            if run >= WARM:
+                times[name].append(taken)
+    return times
+
+
+def ratios(times: list[tuple[float, float]], base: list[tuple[float, float]]) -> list[str]:
+    """The ratio of the medians, the range of the neighbours' ratios, and the ratio in CPU time."""
+    wall, cpu = (
+        statistics.median(t[i] for t in times) / statistics.median(t[i] for t in base)
+        for i in (0, 1)
+    )
+    each = [t[0] / b[0] for t, b in zip(times, base, strict=True)]
+    return [f"{wall:.2f}", f"{min(each):.2f} … {max(each):.2f}", f"{cpu:.2f}"]
+
+
+def _feed(samples: list[Mapping[str, Any]]) -> dict[str, Any]:
+    import numpy as np
+
+    return {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
+
+
+def _call(engine: Callable[[Any], Any], feed: Any) -> Callable[[], Any]:
+    return lambda: engine(feed)
+
+
+def _as_onnx(layer: Any, name: str) -> Any:
+    """A layer's output in the layout of those it is compared with."""
+    import numpy as np
+
+    output = layer.run()
+    return np.moveaxis(output, -1, 1) if name == REFERENCE else output
 
 
 if __name__ == "__main__":

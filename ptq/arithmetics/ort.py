@@ -22,7 +22,6 @@ from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.kernels.finish import Accumulator, Channels, Finish
 from ptq.types import FloatArray, IntArray
 
-
 # 3 · 2^22: from here to 2^24 float32 holds the integers alone, so that adding it rounds half to even, and its last
 # byte is zero: the last byte of the sum is the rounded number, modulo 256.
 _TO_INTEGER = np.float32(3 * 2**22)

@@ -1,0 +1,86 @@
+"""The convolutions and fully connected layers of a quantized network, each with the input that it got."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.arithmetics import arithmetic
+from ptq.arithmetics.site import Kernel, Site
+from ptq.execute import Executor
+from ptq.graph import Graph
+from ptq.types import QuantParams
+
+OPS = ("Conv", "Gemm")
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """A layer with constant weights and bias, channels last as the kernels have it."""
+
+    site: Site
+    x: NDArray[Any]
+    kernel: Kernel
+
+    def run(self) -> NDArray[Any]:
+        """Its output by the executor's kernel."""
+        return self.kernel([self.x, *self.site.constants[1:]])
+
+    @property
+    def weights(self) -> NDArray[Any]:
+        """O·spatial·I, or (O, K)."""
+        w = self.site.constants[1]
+        assert w is not None
+        return w.T if self.site.op == "Gemm" and not self.site.attrs.get("transB", 0) else w
+
+    @property
+    def bias(self) -> NDArray[Any]:
+        """One value a channel."""
+        bias = self.site.constants[2]
+        assert bias is not None
+        return bias
+
+    @property
+    def meanings(self) -> tuple[QuantParams, QuantParams, QuantParams]:
+        """Of x, of the weights (one scale a channel) and of y."""
+        x, w, y = self.site.inputs[0], self.site.inputs[1], self.site.outputs[0]
+        assert x is not None
+        assert w is not None
+        assert y is not None
+        scale, zero = (np.broadcast_to(a, self.bias.shape) for a in (w.scale, w.zero_point))
+        return x, QuantParams(scale, zero, w.qtype, 0), y
+
+
+def layers(quantized: Graph, feed: dict[str, NDArray[Any]], name: str) -> list[Layer]:
+    """Run a network in an arithmetic and keep its layers; those of a kind that LiteRT lacks are left out."""
+    found: list[Layer] = []
+    kernels = arithmetic(name)
+
+    def recording(site: Site) -> Kernel:
+        kernel = kernels[site.op](site)
+
+        def run(inputs: Sequence[NDArray[Any] | None]) -> NDArray[Any]:
+            if inputs[0] is not None and _plain(site, inputs[0]):
+                found.append(Layer(site, np.ascontiguousarray(inputs[0]), kernel))
+            return kernel(inputs)
+
+        return run
+
+    Executor(quantized, name, replaced=dict.fromkeys(OPS, recording)).run(feed)
+    return found
+
+
+def _plain(site: Site, x: NDArray[Any]) -> bool:
+    group = site.attrs.get("group", 1)
+    return (
+        len(site.constants) > 2
+        and all(array is not None for array in site.constants[1:3])
+        and (site.op == "Gemm" or x.ndim == 4)
+        and group in (1, x.shape[-1])
+        and all(d == 1 for d in site.attrs.get("dilations", ()))
+        and site.attrs.get("auto_pad", "NOTSET") == "NOTSET"
+    )
