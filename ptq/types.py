@@ -127,8 +127,10 @@ class QuantParams:
         scale, zero_point = self.along(np.ndim(x))
         ratio = np.asarray(x, np.float32) / scale
         lo, hi = self.qtype.lo - zero_point, self.qtype.hi - zero_point
-        steps = np.rint(np.clip(ratio, lo, hi)).astype(np.int64)
-        q: IntArray = np.asarray(steps + zero_point).astype(self.qtype.dtype)
+        # float32 holds bounds of 16 bits exactly; int64 ones would promote all to float64.
+        real, whole = (np.float32, np.int32) if self.qtype.bits <= 16 else (np.float64, np.int64)
+        steps = np.rint(np.clip(ratio, lo.astype(real), hi.astype(real))).astype(whole)
+        q: IntArray = np.asarray(steps + zero_point.astype(whole)).astype(self.qtype.dtype)
         return q
 
     def dequantize(self, q: IntArray) -> FloatArray:

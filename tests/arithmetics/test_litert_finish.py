@@ -68,3 +68,12 @@ def test_an_accumulator_that_is_not_contiguous_is_finished_in_its_own_order() ->
     finish = gemmlowp_finish(site(0, INT8), np.linspace(0.1, 0.4, 20))
     expected = finish(np.ascontiguousarray(acc).astype(np.int32), slice(0, 20))
     np.testing.assert_array_equal(finish(acc.astype(np.int32), slice(0, 20)), expected)
+
+
+def test_single_channels_are_finished_as_among_the_others() -> None:
+    scales = np.array([0.5, 0.25, 0.125, 1.5])
+    acc = np.arange(-600, 600).reshape(-1, 4).astype(np.int32)
+    for make in (gemmlowp_finish, real_finish):
+        finish = make(site(2, INT8), scales)
+        among = finish(acc.copy(), slice(0, 4))
+        np.testing.assert_array_equal(finish(acc[:, [1, 3]], np.array([1, 3])), among[:, [1, 3]])

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from qlinear import Array, Cases, assert_same_integers, onnxruntime_output, parameters, quantized
 
-from ptq.arithmetics.ort import KERNELS
+from ptq.arithmetics.ort import KERNELS, scaled
 from ptq.arithmetics.site import Site
 from ptq.errors import UnsupportedError
-from ptq.types import INT8, UINT8, QuantParams
+from ptq.types import INT8, UINT8, QType, QuantParams
 
 
 @pytest.fixture(params=range(24))
@@ -221,3 +221,16 @@ def test_an_output_without_parameters_is_refused_by_name() -> None:
     params = QuantParams(np.float32(0.1), 0, INT8)
     with pytest.raises(UnsupportedError, match="output of Add is not quantized"):
         KERNELS["Add"](Site("Add", {}, (params, params), (None,), (None, None)))
+
+
+@pytest.mark.parametrize(
+    ("qtype", "zero_point"),
+    [(UINT8, 0), (UINT8, 3), (UINT8, 255), (INT8, -128), (INT8, -5), (INT8, 0), (INT8, 127)],
+)
+def test_ties_fall_to_the_even_step_whatever_the_zero_point(qtype: QType, zero_point: int) -> None:
+    """Against numpy's rint of the same float32 product."""
+    y = QuantParams.whole(1.0, zero_point, qtype)
+    finish = scaled(Site("Conv", {}, (), (y,)), np.array([0.5], np.float32))
+    acc = np.arange(-1200, 1200, dtype=np.float32).reshape(-1, 2)
+    steps = np.clip(np.rint(acc / 2), qtype.lo - zero_point, qtype.hi - zero_point)
+    np.testing.assert_array_equal(finish(acc, slice(0, 2)), steps + zero_point)

@@ -1,0 +1,84 @@
+"""Oracles: sums in int64, and the types that a Finish is promised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ptq.kernels import exact
+from ptq.kernels.conv import convolution, transposed_convolution
+from ptq.kernels.finish import Channels
+from ptq.kernels.totals import Totals
+from ptq.types import UINT8
+
+
+class Witness:
+    """The identity Finish, which notes in what type each channel came."""
+
+    def __init__(self) -> None:
+        self.types: dict[int, str] = {}
+
+    def __call__(self, acc: Any, channels: Channels) -> Any:
+        for channel in np.arange(2**12)[channels]:
+            # what is finished last is what stays
+            self.types[int(channel)] = acc.dtype.name
+        return acc.astype(np.int32)
+
+
+def large_biases(outputs: int) -> np.ndarray:
+    bias = np.arange(outputs, dtype=np.int32) - 3
+    bias[[1, outputs - 2]] = [2**31 - 1, -(2**31) + 7]
+    return bias
+
+
+@pytest.mark.parametrize(
+    ("group", "size", "pads"), [(1, 1, 0), (1, 3, 1), (16, 3, 1), (2, 3, 0), (16, 5, 2)]
+)
+def test_only_the_channels_of_a_large_bias_are_summed_in_int32(
+    group: int, size: int, pads: int
+) -> None:
+    rng = np.random.default_rng(group + size)
+    x = rng.integers(0, 256, (2, 9, 8, 16)).astype(np.uint8)
+    w = rng.integers(-127, 128, (32, size, size, 16 // group)).astype(np.int8)
+    bias, witness = large_biases(32), Witness()
+    attributes: dict[str, Any] = {"x_qtype": UINT8, "x_zero_point": 77, "group": group}
+    attributes["pads"] = [pads] * 4
+    got = convolution(w, bias, **attributes)(x, witness)
+    products = convolution(w, None, **attributes)(x, Witness())
+    np.testing.assert_array_equal(got, (products.astype(np.int64) + bias).astype(np.int32))
+    in_int32 = {channel for channel, name in witness.types.items() if name == "int32"}
+    assert in_int32 == {1, 30}
+
+
+def test_a_transposed_convolution_sums_large_biases_apart_too() -> None:
+    rng = np.random.default_rng(4)
+    x = rng.integers(0, 256, (1, 5, 5, 6)).astype(np.uint8)
+    w = rng.integers(-127, 128, (24, 3, 3, 6)).astype(np.int8)
+    bias, witness = large_biases(24), Witness()
+    attributes: dict[str, Any] = {"x_qtype": UINT8, "x_zero_point": 9, "strides": [2, 2]}
+    got = transposed_convolution(w, bias, **attributes)(x, witness)
+    products = transposed_convolution(w, None, **attributes)(x, Witness())
+    np.testing.assert_array_equal(got, (products.astype(np.int64) + bias).astype(np.int32))
+    assert sorted(c for c, name in witness.types.items() if name == "int32") == [1, 22]
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_a_total_of_2_24_is_still_exact_and_one_more_is_not(over: int) -> None:
+    w = np.ones((4, 8), np.int64)
+    bias = np.zeros(8, np.int32)
+    bias[5] = 2**24 - 4 * 255 + over
+    plan = exact.plan(w, bias, np.dtype(np.uint8), 0)
+    assert plan.exact
+    assert plan.beyond.tolist() == ([5] if over else [])
+    acc = np.full((3, 8), 4 * 255, np.float32)
+    totals = Totals(plan).finished(acc, lambda acc, channels: acc.astype(np.int32))
+    np.testing.assert_array_equal(totals, np.broadcast_to(4 * 255 + bias, (3, 8)))
+
+
+def test_where_most_biases_are_large_all_channels_are_summed_in_int32() -> None:
+    plan = exact.plan(np.ones((4, 8), np.int64), np.full(8, 2**30, np.int32), np.dtype(np.uint8), 0)
+    assert not plan.exact
+    assert plan.beyond.size == 0
+    assert Totals(plan).dtype == np.int32
