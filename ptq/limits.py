@@ -14,7 +14,7 @@ from ptq.targets import Target
 
 MASKS_FROM = 1e4
 """A constant of this magnitude beside activations masks them, -1e4, -1e9 or the lowest float: no range holds both."""
-_LENGTHS = range(1, 65)
+_LENGTHS = range(1, 257)
 
 
 def limit(node: Node, spec: OpSpec, target: Target) -> str | None:

@@ -40,12 +40,15 @@ class Finding:
 
 
 def clause_name(node: Node, spec: OpSpec) -> str:
-    """The operator's heading in the specification; a Conv with one input channel a group has its own."""
+    """The operator's heading in the specification; depthwise convolutions and pads with a value have their own."""
     weight = dequantized(node.inputs[1]) if len(node.inputs) > 1 else None
     array = constant(weight.integers) if weight is not None else None
     group = int(attributes(node).get("group", 1))
     if operator(node) == "Conv" and array is not None and group > 1 and array.shape[1] == 1:
         return "DEPTHWISE_CONV_2D"
+    filling = constant(node.inputs[2]) if operator(node) == "Pad" and len(node.inputs) > 2 else None
+    if filling is not None and filling.any():
+        return "PADV2"
     return spec.litert or operator(node)
 
 

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from networks import quantized
-from parts import convolved
+from networks import decibels, network, quantized
+from parts import CONV, SEQUENCE, WB, B, W, convolved
+
+from ptq.eligible import eligible
+from ptq.execute import Executor
+from ptq.graph import Graph
+from ptq.rewrite.prepare import prepare
+from ptq.session import Session
+from ptq.targets import TARGETS
 
 UP = np.array([1, 1, 2, 2], np.float32)
 
@@ -28,9 +35,6 @@ def fate(nodes: str, op: str, target: str, **constants: object) -> str | None:
     ],
 )
 def test_litert_resizes_in_its_own_coordinates(attrs: str, why: str | None) -> None:
-    from networks import network
-    from parts import CONV, WB
-
     model = network(
         CONV + f"y = Resize<{attrs}>(c, n, s)".replace("<>", ""),
         opset=18,
@@ -57,6 +61,40 @@ def test_litert_resizes_height_and_width_by_quotients_of_lengths(
     constants = {"n": np.zeros(0, np.float32), "s": np.float32(scales)}
     found = fate(nodes, "Resize", "litert", **constants)
     assert found is None if why is None else why in (found or "")
+
+
+def varying(scales: list[float], mode: str) -> str | None:
+    """Why a Resize of an image of any size stays float for LiteRT; None where it does not."""
+    model = network(
+        f'c = Conv<pads=[1,1,1,1]>(x, w, b)\ny = Resize<mode="{mode}">(c, n, s)',
+        {"x": ("N", 3, "H", "W")},
+        w=W,
+        b=B,
+        n=np.zeros(0, np.float32),
+        s=np.float32(scales),
+    )
+    graph = prepare(Graph.from_proto(model)).graph
+    return eligible(graph, TARGETS["litert"]).floats.get("Resize_y")
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_an_image_of_any_size_may_be_doubled(mode: str) -> None:
+    assert varying([1, 1, 2, 2], mode) is None
+
+
+def test_a_factor_that_is_no_quotient_at_every_size_is_not_litert_s() -> None:
+    assert "by these factors" in str(varying([1, 1, 1.5, 2], "linear"))
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_a_sequence_is_an_image_of_one_row(mode: str) -> None:
+    nodes = f'c = Conv<pads=[1,1]>(x, w, b)\ny = Resize<mode="{mode}">(c, n, s)'
+    constants = {"n": np.zeros(0, np.float32), "s": np.float32([1, 1, 2])}
+    done = quantized(network(nodes, SEQUENCE, w=W[..., 0], b=B, **constants), target="litert")
+    assert done.fates() == {}
+    ours = Executor(done.qdq, "litert").run(done.feeds[0])["y"]
+    (real,) = Session(Graph.from_proto(done.model)).run(done.feeds[0])
+    assert decibels(real, ours) > 25
 
 
 def test_onnx_runtime_takes_nearest_neighbours_along_any_axis() -> None:
