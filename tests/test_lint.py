@@ -111,6 +111,15 @@ def test_a_depthwise_conv_is_cited_under_its_own_heading():
     assert finding.clause == "DEPTHWISE_CONV_2D: Input 1 (Weight), range"
 
 
+def test_a_pad_with_a_value_is_cited_under_its_own_heading():
+    pads = np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64)
+    for value, heading in ((0.5, "PADV2"), (0.0, "PAD")):
+        nodes = "r = Pad(xd, p, v)"
+        graph = foreign(INPUT + nodes + OUTPUT, p=pads, v=np.float32(value), **SIGNED)
+        (finding,) = lint(graph)
+        assert finding.clause.startswith(f"{heading}: restriction: Input and outputs")
+
+
 def test_scales_along_the_wrong_axis_of_a_weight_are_found():
     nodes = "wd = DequantizeLinear<axis = 0>(w, w_scale, w_zero)\nr = Gemm(xd, wd)"
     graph = foreign(
