@@ -21,16 +21,20 @@ def convert(
 ) -> None:
     """Turn a QDQ model into QOperator form, or back.
 
-    The integer function stays the same. What has no form of the other kind stays as it is.
+    The integer function stays the same: that is proved before anything is written. Where int8 and
+    uint8 activations meet, QOperator form has them all in uint8. What has no form of the other kind
+    stays as it is, and is named.
     """
     from ptq import files
     from ptq import quantized as verbs
+    from ptq.convert import kept
 
-    from . import outputs
+    from . import integers, outputs
 
     outputs.check_outputs([quantized], [output])
-    files.write(output, verbs.convert(quantized, form).to_bytes())
-    typer.echo(f"Written: {output}")
+    converted = verbs.convert(quantized, form)
+    files.write(output, converted.to_bytes())
+    integers.conversion(kept(converted) if form == "qoperator" else (), output)
 
 
 def lint(

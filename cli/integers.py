@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
@@ -87,6 +88,12 @@ def _floats(fates: Sequence[Fate]) -> Iterator[RenderableType]:
     for why, names in sorted(reasons.items(), key=lambda item: -len(item[1])):
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         yield indented(f"float: {', '.join(names[:SHOWN])}{more}: {why}")
+
+
+def conversion(kept: Sequence[Fate], path: Path) -> None:
+    """Print what stays between quantizers, and where the model is."""
+    show(heading("The same integer function, step for step"), *_floats(kept))
+    show(f"Written: {one_line(str(path))}")
 
 
 def portability(result: Portability) -> None:

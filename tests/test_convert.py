@@ -9,11 +9,11 @@ import pytest
 from foreign_models import INPUT, OUTPUT, foreign, reals, samples, weights
 from onnx import TensorProto
 
-from ptq.convert import convert
+from ptq.convert import convert, kept
 from ptq.errors import UnsupportedError, UsageError
 from ptq.execute import Executor
 from ptq.graph import Graph
-from ptq.nodes import name_of, operator
+from ptq.nodes import QUANTIZERS, constant, name_of, operator
 from ptq.session import Session
 
 CONV = (1, 3, 8, 8)
@@ -217,23 +217,56 @@ def test_integer_operators_of_dynamic_quantization_stay():
         assert kept == ["DynamicQuantizeLinear", "MatMulInteger", "Cast", "Mul"]
 
 
-def test_what_has_no_kernel_in_its_types_keeps_its_quantizers():
-    mixed = foreign(
-        INPUT + WD + "r = Conv(xd, wd)" + OUTPUT, w=weights(8, 3, 3, 3), y_zero=np.int8(-20)
-    )
-    unsigned = foreign(
-        INPUT + WD + "r = Conv(xd, wd)" + OUTPUT,
-        x_zero=np.int8(0),
+MIXED = {
+    "int8 results of uint8": {"w": weights(8, 3, 3, 3), "y_zero": np.int8(-20)},
+    "uint8 results of int8": {"w": weights(8, 3, 3, 3), "x_zero": np.int8(3)},
+    "int8 beside uint8 weights": {
+        "x_zero": np.int8(0),
+        "y_zero": np.int8(-20),
+        "w": weights(8, 3, 3, 3, dtype=np.uint8),
+        "w_zero": np.uint8(128),
+    },
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_int8_meets_uint8_in_uint8(name):
+    graph = foreign(INPUT + WD + "r = Conv(xd, wd)" + OUTPUT, **MIXED[name])
+    linear = convert(graph, "qoperator")
+    assert "QLinearConv" in map(operator, linear.nodes)
+    assert kept(linear) == ()
+    zeros = [constant(n.inputs[2]) for n in linear.nodes if operator(n) in QUANTIZERS]
+    assert all(zero is not None and zero.dtype == np.uint8 for zero in zeros)
+    _same_everywhere([graph, linear], CONV)
+
+
+def test_a_constant_that_is_added_goes_to_uint8_with_its_neighbours():
+    graph = foreign(INPUT + WD + "r = Add(xd, wd)" + OUTPUT, w=weights(3, 1, 1), w_zero=np.int8(-9))
+    linear = convert(graph, "qoperator")
+    assert "com.microsoft::QLinearAdd" in map(operator, linear.nodes)
+    feed = samples(CONV)[0].feed
+    real = Session(graph, threads=1, optimize="none").run(feed)[0]
+    steps = (Session(linear, threads=1).run(feed)[0] - real) / np.float32(0.11)
+    assert np.abs(steps).max() < 1.01  # a sum may tie otherwise
+
+
+def test_what_has_no_kernel_keeps_its_quantizers_and_says_why():
+    shown = foreign(
+        INPUT + WD + "r = Conv(xd, wd)\ny = QuantizeLinear(r, y_scale, y_zero)",
+        outputs={"y": TensorProto.INT8},
+        w=weights(8, 3, 3, 3),
         y_zero=np.int8(-20),
-        w=weights(8, 3, 3, 3, dtype=np.uint8),
-        w_zero=np.uint8(128),
     )
-    for graph in (mixed, unsigned):
-        kept = convert(graph, "qoperator")
-        assert "Conv" in map(operator, kept.nodes)
+    tanh = foreign(INPUT + "r = Tanh(xd)" + OUTPUT)
+    for graph, op, why in (
+        (shown, "Conv", "no QLinear operator has these types, or these scales"),
+        (tanh, "Tanh", "ONNX Runtime has no QLinear operator for Tanh"),
+    ):
+        linear = convert(graph, "qoperator")
+        assert [(fate.op, fate.why) for fate in kept(linear)] == [(op, why)]
         feed = samples(CONV)[0].feed
         expected = Session(graph, threads=1).run(feed)[0]
-        assert np.array_equal(Session(kept, threads=1).run(feed)[0], expected)
+        assert np.array_equal(Session(linear, threads=1).run(feed)[0], expected)
 
 
 def test_a_pool_with_its_channels_last_is_refused_by_name():
