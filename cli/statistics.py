@@ -9,9 +9,8 @@ from pathlib import Path
 from ptq import api
 from ptq.data import Preprocess
 from ptq.errors import UsageError
-from ptq.models import open_model
 from ptq.observers.store import Calibration, load
-from ptq.rewrite.prepare import prepare
+from ptq.ready import made_ready
 
 
 def collect(
@@ -41,7 +40,7 @@ def collect(
         raise UsageError("there is nothing to observe; give --data, or statistics to --merge")
     parts = []
     if earlier:
-        digest = prepare(open_model(model)).graph.digest()
+        digest = made_ready(model)[1].graph.digest()
         parts = [load(path, digest) for path in earlier]
     if data is not None:
         observed = api.calibrate(

@@ -96,6 +96,8 @@ def nodes(rows: Sequence[NodeRow]) -> Iterator[RenderableType]:
     said = [f"{counts[fate]} {text}" for fate, text in fates.items() if counts[fate]]
     said.append(f"{counts['float']} float")
     yield heading(f"{counted(len(rows), 'node')}: {', '.join(said)}")
+    if not any(counts[fate] for fate in fates):
+        yield indented("nothing is quantized: the result computes what the model does", "yellow")
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if row.fate == "float":

@@ -22,7 +22,7 @@ from ptq.execute import Executor
 from ptq.feeding import Choice, Progress, parts, takes_any_batch, told
 from ptq.gather import gathered, known, together
 from ptq.inspection import Inspection, inspection
-from ptq.models import Model, called, open_model, require_float
+from ptq.models import Model, called, open_model
 from ptq.nodes import name_of
 from ptq.observers import observer_named
 from ptq.observers.store import Calibration
@@ -39,8 +39,8 @@ from ptq.pipeline import (
     written,
 )
 from ptq.plan import Plan
+from ptq.ready import blaming, made_ready
 from ptq.result import Result
-from ptq.rewrite.prepare import prepare
 from ptq.selfcheck import fit_to_hand_over
 from ptq.session import Session
 from ptq.solve import SKIPPED
@@ -97,7 +97,7 @@ def calibrate(
             str(model), str(data), choice, workers,
             batch=batch, threads=threads, progress=progress,
         )  # fmt: skip
-    graph = prepare(require_float(open_model(model))).graph
+    graph = made_ready(model)[1].graph
     return gathered(
         graph, choice.open(data, graph),
         batch=batch, threads=threads, checkpoint=checkpoint, progress=progress,
@@ -111,8 +111,9 @@ def inspect(model: Model, *, target: str = "ort", skip: Collection[str] = ()) ->
         ModelError: The model cannot be read.
         UsageError: There is no such target.
     """
-    graph = require_float(open_model(model))
-    return inspection(called(model), graph, prepare(graph), target_named(target), skip)
+    graph, prepared = made_ready(model)
+    with blaming(graph):
+        return inspection(called(model), graph, prepared, target_named(target), skip)
 
 
 def quantize(
@@ -180,8 +181,7 @@ def quantize(
     row, _ = target_named(target if plan is None else plan.target), observer_named(method)
     if weights == "u8" and row.name != "ort":
         raise UsageError(f"weights u8 are for target ort; leave them out for {row.name}")
-    graph = require_float(open_model(model))
-    prepared = prepare(graph)
+    graph, prepared = made_ready(model)
     choice = Choice(preprocess, samples, skip_bad_samples)
     divided = parts(prepared.graph, data, eval_data, choice)
     if stats is not None:

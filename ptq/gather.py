@@ -18,10 +18,9 @@ from ptq.data import Samples
 from ptq.errors import PtqError, StatsError
 from ptq.feeding import Choice, Progress, told
 from ptq.graph import Graph
-from ptq.models import open_model, require_float
 from ptq.observers.store import Calibration, from_bytes, load
+from ptq.ready import made_ready
 from ptq.rewrite.bias import channel_axes
-from ptq.rewrite.prepare import prepare
 from ptq.solve import tensors_to_observe
 
 
@@ -92,7 +91,7 @@ def together(
     Raises:
         PtqError: As one process would; of several errors, that of the first shard.
     """
-    graph = prepare(require_float(open_model(model))).graph
+    graph = made_ready(model)[1].graph
     total = len(choice.open(data, graph))
     advance = (lambda: None) if progress is None else progress("calibrating", total)
     (first, step), count = choice.shard or (0, 1), max(1, min(workers, total))
@@ -149,7 +148,7 @@ def _work(
         return lambda: writer.send(None)
 
     try:
-        graph = prepare(require_float(open_model(model))).graph
+        graph = made_ready(model)[1].graph
         samples = choice.open(data, graph)
         found = gathered(graph, samples, batch=batch, threads=threads, progress=progress)
         writer.send((found.to_bytes(), found.skipped))

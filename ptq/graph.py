@@ -289,10 +289,17 @@ class Graph:
             ) from error
 
     def with_shapes(self) -> Graph:
-        """The same model with what ONNX's shape inference can say of its tensors."""
+        """The same model with what ONNX's shape inference can say of its tensors.
+
+        Raises:
+            ModelError: What the model says of a tensor contradicts what its operators make.
+        """
 
         def inferred(proto: onnx.ModelProto) -> onnx.ModelProto:
             result: onnx.ModelProto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
             return result
 
-        return self.rebuilt(inferred)
+        try:
+            return self.rebuilt(inferred)
+        except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
+            raise ModelError(f"the model contradicts itself: {first_line(error)}") from error

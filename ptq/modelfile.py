@@ -12,6 +12,7 @@ from onnx_ir.passes import common as passes
 
 from ptq.errors import ModelError, first_line
 from ptq.reach import IR_VERSION, ONNX_DOMAINS, OPSET, brought_within
+from ptq.soundness import require_sound
 
 
 def read_proto(path: Path) -> onnx.ModelProto:
@@ -28,7 +29,9 @@ def read_proto(path: Path) -> onnx.ModelProto:
     try:
         return onnx.load(path)
     except DecodeError:
-        raise ModelError(f"model {path} is not an ONNX file, or is damaged") from None
+        raise ModelError(
+            f"model {path} is not an ONNX file, is damaged, or nests graphs too deep to decode"
+        ) from None
     except (OSError, ValueError, RuntimeError, onnx.checker.ValidationError) as error:
         raise ModelError(f"model {path} cannot be read: {first_line(error)}") from error
 
@@ -44,6 +47,7 @@ def to_ir(proto: onnx.ModelProto, source: str) -> ir.Model:
     if proto.training_info:
         raise ModelError(f"{source} carries training information; export it for inference")
     try:
+        require_sound(proto, source)
         onnx.checker.check_model(proto)
         model = ir.from_proto(brought_within(proto))
         # before IR version 4 an initializer had to be an input too, which its value then only defaults

@@ -3,7 +3,7 @@
 Shape: the same rank, and every fixed dimension equal. Type: floats are cast to the model's float
 type, integers (and booleans) to its integer type where the values fit; nothing crosses from one
 kind to the other, since integers given to a float input are most often images that nobody has
-scaled. NaN is refused; infinities pass, because attention masks are made of them.
+scaled. NaN and +inf are refused; -inf passes, because attention masks are made of it.
 """
 
 from __future__ import annotations
@@ -61,6 +61,10 @@ def check_header(spec: InputSpec, shape: Sequence[int], dtype: np.dtype[Any], wh
             f"{where}: input {spec.name!r} is of type {dtype}; the model takes {spec}; "
             f"convert it (and scale it as in training) when the file is made"
         )
+    if len(shape) > 1 and shape[0] == 0:
+        raise DataError(
+            f"{where}: input {spec.name!r} of shape {list(shape)} is empty; remove the sample"
+        )
     size = dtype.itemsize
     for d in shape:
         size *= d
@@ -75,11 +79,16 @@ def fit(spec: InputSpec, array: NDArray[Any], where: str) -> NDArray[Any]:
     """The array as the model takes it, cast where that is safe.
 
     Raises:
-        DataError: Another shape or kind, values that the model's type cannot hold, or NaN.
+        DataError: Another shape or kind, no values, values that the model's type cannot hold, NaN or +inf.
     """
     check_header(spec, array.shape, array.dtype, where)
-    if array.dtype.kind == "f" and not spec.may_hold_nan and bool(np.isnan(array).any()):
-        raise DataError(f"{where}: input {spec.name!r} holds NaN; repair or remove the sample")
+    if array.dtype.kind == "f" and not spec.may_hold_nan and array.size:
+        largest = array.max()  # NaN where there is one
+        if not largest < np.inf:
+            what = "NaN" if np.isnan(largest) else "+inf"
+            raise DataError(
+                f"{where}: input {spec.name!r} holds {what}; repair or remove the sample"
+            )
     if array.dtype == spec.dtype:
         return array
     if array.size and array.dtype.kind in "iu" and spec.dtype.kind in "iu":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import onnx
+import onnx.checker
 import onnx.defs
 import onnx.shape_inference
 import onnx_ir as ir
@@ -60,7 +61,10 @@ def _inferred(node: Node, inputs: Mapping[str, Value], opset: int) -> list[onnx.
             data,
             opset_imports=[onnx.helper.make_opsetid("", opset)],
         )
-    except onnx.shape_inference.InferenceError:  # the final check judges the model, not this walk
+    except (
+        onnx.shape_inference.InferenceError,
+        onnx.checker.ValidationError,
+    ):  # the final check judges the model, not this walk
         return [None] * len(node.outputs)
     return [found.get(str(v.name)) for v in node.outputs]
 

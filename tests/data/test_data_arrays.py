@@ -197,7 +197,21 @@ def test_a_sample_that_holds_nan_is_named_or_skipped(tmp_path: Path) -> None:
     assert [name for name, _ in samples.skipped] == ["d.npz[7]"]
 
 
-def test_infinities_pass_because_masks_are_made_of_them() -> None:
+def test_positive_infinity_is_refused_and_the_row_named() -> None:
+    spoilt = X.copy()
+    spoilt[7, 1, 1] = np.inf
+    with pytest.raises(DataError, match=r"data\[7\]: input 'x' holds \+inf"):
+        list(open_samples({"x": spoilt}, [BATCHED]))
+
+
+def test_a_feed_of_no_rows_is_refused_and_an_empty_axis_further_on_is_not() -> None:
+    with pytest.raises(DataError, match=r"data\[1\]: input 'x' of shape \[0, 3\] is empty"):
+        list(open_samples([np.ones((1, 3)), np.ones((0, 3))], [spec("x", None, 3)]))
+    (sample,) = open_samples([np.ones((1, 0))], [spec("x", None, None)])
+    assert sample.feed["x"].shape == (1, 0)
+
+
+def test_negative_infinity_passes_because_masks_are_made_of_it() -> None:
     mask = np.full((1, 3, 4), -np.inf)
     (sample,) = open_samples({"x": mask}, [BATCHED])
     np.testing.assert_array_equal(sample.feed["x"], mask)
@@ -224,9 +238,9 @@ def test_preprocessing_options_for_arrays_are_refused() -> None:
 
 
 def test_a_feed_without_elements_keeps_its_shape(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", x=X[:0])
-    (sample,) = open_samples(tmp_path, [BATCHED])
-    assert sample.feed["x"].shape == (0, 3, 4)
+    np.savez(tmp_path / "a.npz", x=X[:1, :0])
+    (sample,) = open_samples(tmp_path, [spec("x", None, None, 4)])
+    assert sample.feed["x"].shape == (1, 0, 4)
 
 
 def test_rows_for_a_model_without_inputs_are_refused(tmp_path: Path) -> None:

@@ -1,0 +1,72 @@
+"""What must hold of a model that ONNX's own checker does not look at, and its libraries then fall over?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import onnx
+import onnx_ir as ir
+from onnx import numpy_helper
+
+from ptq.errors import ModelError
+
+
+def require_sound(proto: onnx.ModelProto, source: str) -> None:
+    """Refuse what would end in an exception, or in the end of the process, further on.
+
+    Raises:
+        ModelError: The graph has no outputs, a tensor holds more or fewer numbers than its shape says, or
+            a node contradicts itself.
+    """
+    if not proto.graph.output:
+        raise ModelError(f"{source} has no outputs; export it with the outputs that are wanted")
+    for graph in _graphs(proto.graph):
+        for tensor in graph.initializer:
+            _require_whole(tensor, source)
+        for node in graph.node:
+            for attribute in node.attribute:
+                single = [attribute.t] if attribute.HasField("t") else []
+                for tensor in (*single, *attribute.tensors):
+                    _require_whole(tensor, source)
+            _require_consistent(node, source)
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """The graph and those inside its nodes."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _graphs(attribute.g)
+            for inner in attribute.graphs:
+                yield from _graphs(inner)
+
+
+def _require_whole(tensor: onnx.TensorProto, source: str) -> None:
+    """The checker asks whether there is too little data, where they are raw bytes."""
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return
+    try:
+        if tensor.HasField("raw_data"):
+            bits = ir.DataType(tensor.data_type).bitwidth * math.prod(tensor.dims)
+            if len(tensor.raw_data) != (bits + 7) // 8:
+                raise ValueError(f"{len(tensor.raw_data)} bytes where {(bits + 7) // 8} belong")
+        else:
+            numpy_helper.to_array(tensor)
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        raise ModelError(
+            f"{source}: tensor {tensor.name or '(nameless)'} of shape {list(tensor.dims)} is damaged: "
+            f"{error}; export the model again"
+        ) from None
+
+
+def _require_consistent(node: onnx.NodeProto, source: str) -> None:
+    """ONNX's shape inference ends the process on a Split of another number of outputs than it says."""
+    if node.op_type == "Split":
+        for attribute in node.attribute:
+            if attribute.name == "num_outputs" and attribute.i != len(node.output):
+                raise ModelError(
+                    f"{source}: Split {node.name or node.output[0]} says {attribute.i} outputs and has "
+                    f"{len(node.output)}; export the model again"
+                )

@@ -1,0 +1,54 @@
+"""Random networks through the whole stack; ONNX Runtime is the oracle of every integer."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from networks import disagreements, feeds, quantized
+from random_networks import networks
+
+from ptq.execute import Executor
+from ptq.graph import Graph
+from ptq.session import Session
+from ptq.targets import TARGETS
+
+BOUNDED = settings(
+    derandomize=True,
+    deadline=None,
+    max_examples=25,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+@BOUNDED
+@given(networks())
+def test_any_network_is_the_same_integers_in_every_form_and_in_onnx_runtime(
+    model: onnx.ModelProto,
+) -> None:
+    assert disagreements(quantized(model)) == []
+
+
+@pytest.mark.parametrize("target", ["litert", "tensorrt"])
+@settings(BOUNDED, max_examples=10)
+@given(networks())
+def test_any_network_quantized_for_another_target_runs_and_keeps_its_outputs(
+    target: str, model: onnx.ModelProto
+) -> None:
+    done = quantized(model, target=target)
+    feed = feeds(model, 1)[0]
+    before = Session(Graph.from_proto(model), threads=1).run(feed)
+    for outputs in (
+        Session(done.qdq, threads=1, optimize="none").run(feed),
+        [
+            *map(
+                Executor(done.qdq, TARGETS[target].arithmetic).run(feed).__getitem__,
+                (v.name for v in done.qdq.outputs),
+            )
+        ],
+    ):
+        assert [(o.dtype, o.shape) for o in outputs] == [(o.dtype, o.shape) for o in before]
+        assert all(np.isfinite(o).all() for o in outputs)

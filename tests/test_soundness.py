@@ -1,0 +1,68 @@
+"""Models that ONNX's checker lets through and that no runtime takes; each ended in a fault of ptq once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from networks import network, normal
+from onnx import TensorProto, numpy_helper
+
+import ptq
+from ptq.errors import ModelError
+
+
+def without_outputs() -> onnx.ModelProto:
+    model = network("y = Relu(x)")
+    del model.graph.output[:]
+    return model
+
+
+def listed_short() -> onnx.ModelProto:
+    model = network("y = Add(x, w)", w=np.ones(8, np.float32))
+    short = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[8], float_data=[1, 2, 3])
+    model.graph.initializer[0].CopyFrom(short)
+    return model
+
+
+def split_in_another_number() -> onnx.ModelProto:
+    model = network("y, z = Split<axis=1, num_outputs=2>(x)", {"x": (1, 4)}, ("y",), opset=18)
+    model.graph.node[0].output.append("more")
+    return model
+
+
+def listed_long() -> onnx.ModelProto:
+    model = network("y = Add(x, w)", w=np.ones(8, np.float32))
+    model.graph.initializer[0].dims[0] = 1
+    return model
+
+
+def too_few_pads() -> onnx.ModelProto:
+    made = network("c = Pad(x, p)\ny = Conv(c, w)", p=np.ones(8, np.int64), w=normal(4, 3, 1, 1))
+    made.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.ones(7, np.int64), "p"))
+    return made
+
+
+def axis_beyond() -> onnx.ModelProto:
+    return network("c = Relu(x)\ny = Softmax<axis=99>(c)")
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (without_outputs, "has no outputs"),
+        (listed_short, "tensor w of shape [8] is damaged"),
+        (split_in_another_number, "says 2 outputs and has 3"),
+        (too_few_pads, "Pad"),
+        (listed_long, "tensor w of shape [1] is damaged"),
+        (axis_beyond, "Softmax"),
+    ],
+)
+def test_an_unsound_model_is_refused_in_one_line(made, said: str, tmp_path: Path) -> None:
+    onnx.save(made(), tmp_path / "model.onnx")
+    with pytest.raises(ModelError) as caught:
+        ptq.inspect(tmp_path / "model.onnx")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
