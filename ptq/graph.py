@@ -294,12 +294,7 @@ class Graph:
         Raises:
             ModelError: What the model says of a tensor contradicts what its operators make.
         """
-
-        def inferred(proto: onnx.ModelProto) -> onnx.ModelProto:
-            result: onnx.ModelProto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
-            return result
-
         try:
-            return self.rebuilt(inferred)
+            return self.rebuilt(lambda p: onnx.shape_inference.infer_shapes(p, data_prop=True))
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
             raise ModelError(f"the model contradicts itself: {first_line(error)}") from error
