@@ -15,25 +15,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ptq.errors import ModelError
 from ptq.graph import Graph
 from ptq.nodes import (
     FLOAT_TYPES,
     Node,
     Value,
-    attributes,
-    constant,
     dtype_of,
     name_of,
     operator,
     shape_of,
 )
 from ptq.rewrite.counted import counted
+from ptq.rewrite.patterns import inputs_of, less_constant, maker, near, raised, scalar
 from ptq.rewrite.replace import replace
 
 SINCE = {"HardSwish": 14, "Mish": 18, "Gelu": 20}
-_NEAR = 1e-3
-"""Exporters write constants such as √2 with few digits, or in float16."""
 
 
 _MOST_FACTORS = 5
@@ -50,7 +46,7 @@ class Product:
     def is_of(self, factor: float, *values: Value) -> bool:
         """Whether it is that constant times those values, in any order."""
         same = Counter(self.values) == Counter(values)
-        return same and math.isclose(self.factor, factor, rel_tol=_NEAR)
+        return same and near(self.factor, factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +67,8 @@ def name_functions(graph: Graph) -> tuple[Graph, list[str]]:
         The graph, and one sentence for each kind of change. Where ONNX's converter cannot raise the opset
         the pieces stay.
     """
-    changes = []
     needed = max((SINCE[found.op] for _, found in _named(graph)), default=0)
-    if needed > graph.opset:
-        raised = _raised(graph, needed)
-        if raised is not None:
-            changes.append(f"raised the opset from {graph.opset} to {needed} for its functions")
-            graph = raised
+    graph, changes = raised(graph, needed)
     counts: Counter[str] = Counter()
     for node, found in _named(graph):
         if SINCE[found.op] > graph.opset:
@@ -96,13 +87,6 @@ def name_functions(graph: Graph) -> tuple[Graph, list[str]]:
         counts[found.op] += 1
     graph.sweep()
     return graph, changes + [f"named {counted(n, f'{op} node')}" for op, n in counts.items()]
-
-
-def _raised(graph: Graph, version: int) -> Graph | None:
-    try:
-        return graph.with_opset(version).with_shapes()
-    except ModelError:
-        return None
 
 
 def _named(graph: Graph) -> list[tuple[Node, Named]]:
@@ -127,40 +111,40 @@ def _named(graph: Graph) -> list[tuple[Node, Named]]:
 
 def _gate(gate: Value) -> Named | None:
     """The function that a factor belongs to, and the x that the other factor must be."""
-    op, attrs = _maker(gate)
+    op, attrs = maker(gate)
     if op == "HardSigmoid":
-        known = _near(attrs.get("alpha", 0.2), 1 / 6) and _near(attrs.get("beta", 0.5), 0.5)
-        return Named("HardSwish", _input(gate), gate, 1.0, {}) if known else None
+        known = near(attrs.get("alpha", 0.2), 1 / 6) and near(attrs.get("beta", 0.5), 0.5)
+        return Named("HardSwish", _first(gate), gate, 1.0, {}) if known else None
     if op == "Clip":
-        x, bounds = _less_constant(_input(gate), 3.0), [_scalar(v) for v in _inputs(gate)[1:]]
+        x, bounds = less_constant(_first(gate), 3.0), [scalar(v) for v in inputs_of(gate)[1:]]
         return (
             Named("HardSwish", x, gate, 1 / 6, {}) if x is not None and bounds == [0, 6] else None
         )
-    if op == "Tanh" and _maker(_input(gate))[0] == "Softplus":
-        return Named("Mish", _input(_input(gate)), gate, 1.0, {})
-    inner = _less_constant(gate, 1.0)
+    if op == "Tanh" and maker(_first(gate))[0] == "Softplus":
+        return Named("Mish", _first(_first(gate)), gate, 1.0, {})
+    inner = less_constant(gate, 1.0)
     if inner is None:
         return None
-    op, _ = _maker(inner)
+    op, _ = maker(inner)
     if op == "Erf":
-        x = _unscaled(_input(inner), math.sqrt(0.5))
+        x = _unscaled(_first(inner), math.sqrt(0.5))
         return None if x is None else Named("Gelu", x, gate, 0.5, {})
     if op == "Tanh":
-        x = _cubic(_unscaled(_input(inner), math.sqrt(2 / math.pi)))
+        x = _cubic(_unscaled(_first(inner), math.sqrt(2 / math.pi)))
         return None if x is None else Named("Gelu", x, gate, 0.5, {"approximate": "tanh"})
     return None
 
 
 def _cubic(value: Value | None) -> Value | None:
     """The x of x + 0.044715 · x³; None where the value is something else."""
-    if value is None or _maker(value)[0] != "Add":
+    if value is None or maker(value)[0] != "Add":
         return None
-    first, second = _inputs(value)
+    first, second = inputs_of(value)
     for x, cube in ((first, second), (second, first)):
         product = _product(cube, x)
         power = product.values[0]
-        if _maker(power)[0] == "Pow" and _scalar(_inputs(power)[1]) == 3:
-            product = Product(product.factor, (_inputs(power)[0],) * 3)
+        if maker(power)[0] == "Pow" and scalar(inputs_of(power)[1]) == 3:
+            product = Product(product.factor, (inputs_of(power)[0],) * 3)
         if product.is_of(0.044715, x, x, x):
             return x
     return None
@@ -169,18 +153,18 @@ def _cubic(value: Value | None) -> Value | None:
 def _product(value: Value, whole: Value | None = None) -> Product:
     """The value taken apart into factors; ``whole`` is not taken apart."""
     alone = Product(1.0, (value,))
-    op, _ = _maker(value)
+    op, _ = maker(value)
     if value is whole or op not in ("Mul", "Div"):
         return alone
-    a, b = _inputs(value)
-    by = _scalar(b)
+    a, b = inputs_of(value)
+    by = scalar(b)
     if op == "Div":
         if not by:
             return alone
         product = _product(a, whole)
         return Product(product.factor / by, product.values)
     if by is None:
-        a, b, by = b, a, _scalar(a)
+        a, b, by = b, a, scalar(a)
     if by is not None:
         product = _product(a, whole)
         return Product(product.factor * by, product.values)
@@ -195,46 +179,15 @@ def _unscaled(value: Value, factor: float) -> Value | None:
     if len(product.values) == 1:
         return product.values[0] if product.is_of(factor, *product.values) else None
     # x is a product itself
-    op, _ = _maker(value)
+    op, _ = maker(value)
     if op not in ("Mul", "Div"):
         return None
-    a, b = _inputs(value)
-    x, by = (a, _scalar(b)) if _scalar(b) is not None else (b, _scalar(a))
+    a, b = inputs_of(value)
+    x, by = (a, scalar(b)) if scalar(b) is not None else (b, scalar(a))
     if not by or (op == "Div" and x is b):
         return None
-    return x if _near(1 / by if op == "Div" else by, factor) else None
+    return x if near(1 / by if op == "Div" else by, factor) else None
 
 
-def _less_constant(value: Value, constant_part: float) -> Value | None:
-    """The x of x + constant."""
-    if _maker(value)[0] != "Add":
-        return None
-    a, b = _inputs(value)
-    for x, other in ((a, b), (b, a)):
-        known = _scalar(other)
-        if known is not None and _near(known, constant_part):
-            return x
-    return None
-
-
-def _near(value: float, wanted: float) -> bool:
-    return math.isclose(value, wanted, rel_tol=_NEAR)
-
-
-def _scalar(value: Value | None) -> float | None:
-    array = constant(value)
-    return float(array.item()) if array is not None and array.size == 1 else None
-
-
-def _maker(value: Value) -> tuple[str, Mapping[str, Any]]:
-    node = value.producer()
-    return ("", {}) if node is None else (operator(node), attributes(node))
-
-
-def _inputs(value: Value) -> list[Value]:
-    node = value.producer()
-    return [] if node is None else [v for v in node.inputs if v is not None]
-
-
-def _input(value: Value) -> Value:
-    return _inputs(value)[0]
+def _first(value: Value) -> Value:
+    return inputs_of(value)[0]

@@ -18,6 +18,7 @@ from ptq.rewrite.give_biases import give_biases
 from ptq.rewrite.matmul_to_gemm import matmul_to_gemm
 from ptq.rewrite.multiply import multiply
 from ptq.rewrite.name_functions import name_functions
+from ptq.rewrite.name_normalizations import name_normalizations
 from ptq.rewrite.pool_means import pool_means
 from ptq.rewrite.raise_opset import raise_opset
 from ptq.rewrite.remove_noops import remove_noops
@@ -60,8 +61,10 @@ def prepare(graph: Graph) -> Prepared:
         give_biases,
     ):
         changes += rewrite(graph)
-    graph, named = name_functions(graph)
-    changes += [*named, *multiply(graph)]
+    for name in (name_normalizations, name_functions):
+        graph, named = name(graph)
+        changes += named
+    changes += multiply(graph)
     graph.sweep()
     return Prepared(graph.with_shapes(), tuple(changes))
 
