@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 
 from .edge import one_line
-from .screen import indented
+from .screen import counted, heading, indented
 
 if TYPE_CHECKING:
-    from ptq.drop import Drop
+    from ptq.drop import Budget, Drop, Search
     from ptq.evaluate import Evaluation
+    from ptq.report import NodeRow
 
 CHANCE = 0.05
 
@@ -39,3 +40,28 @@ def drop(lost: Drop) -> str:
         return text
     verdict = "a difference" if lost.p < CHANCE else "chance may do as much"
     return f"{text}; {lost.lost} lost, {lost.gained} gained, p = {lost.p:.2g}: {verdict}"
+
+
+def budget(held: Budget) -> RenderableType:
+    """Whether a budget holds."""
+    style = {"held": "green", "exceeded": "red"}.get(held.verdict, "yellow")
+    unit = "%" if held.drop.metric == "energy of the error" else "points"
+    return indented(f"budget of {held.points:g} {unit} of {held.drop.metric}: {held}", style)
+
+
+def search(found: Search, nodes: Sequence[NodeRow]) -> Iterator[RenderableType]:
+    """What was left float for a budget, and what finding it took."""
+    yield heading(f"Budget of {found.points:g} points of {found.drop.metric}")
+    place = f"on {counted(found.samples, 'sample')}"
+    place += " held out for it" if found.apart else ", the ones that accuracy is measured on"
+    if not found.floats and found.reached:
+        yield indented(f"no node has to stay float: {found.drop.points:.3g} lost {place}")
+        return
+    end = "" if found.reached else "; more nodes float would leave too little of the model in int8"
+    lost = f"{found.without.points:.3g} lost without, {found.drop.points:.3g} with them"
+    ops = {row.name: row.op for row in nodes}
+    yield indented(f"{counted(len(found.floats), 'node')} float, {lost}, {place}{end}")
+    for name, why in found.floats.items():
+        yield indented(f"{ops.get(name, 'node')} {name}: {why.partition(': ')[2]}")
+    runs = f"{found.measurements} models measured, {found.estimates} float runs on a few samples"
+    yield indented(f"found by {runs}; one by one, {found.sources} places that round")

@@ -3,6 +3,7 @@
 0    done
 1    the model or the data, or a fault of ptq itself
 2    usage
+3    the accuracy budget is exceeded
 130  interrupted (SIGINT)
 143  terminated (SIGTERM)
 """

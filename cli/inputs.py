@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ptq.errors import PlanError, UsageError
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from ptq.data import Preprocess
     from ptq.data.preprocess import Channels, Layout
     from ptq.plan import Plan
+    from ptq.usermetric import Metric
 
 
 def preprocess(
@@ -100,3 +102,17 @@ def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
         raise UsageError(
             f"{option} {text} is not a list of numbers; write {option} 0.5 or {option} 0.4,0.5,0.6"
         ) from None
+
+
+def read_metric(reference: str | None) -> Metric | None:
+    """The metric that ``module:callable`` refers to.
+
+    Raises:
+        UsageError: There is no such callable.
+    """
+    if reference is None:
+        return None
+    from ptq.data.stream import import_callable
+
+    found: Callable[..., Any] = import_callable(reference)
+    return found

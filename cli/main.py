@@ -48,7 +48,8 @@ def ptq(
 ) -> None:
     """Post-training quantization for ONNX models, with its cost measured.
 
-    Exit codes: 0 done; 1 the model or the data; 2 usage; 130 interrupted; 143 terminated.
+    Exit codes: 0 done; 1 the model or the data; 2 usage; 3 the accuracy budget is exceeded;
+    130 interrupted; 143 terminated.
     """
 
 

@@ -25,6 +25,8 @@ def evaluate(
     samples: o.SampleCount = None,
     skip_bad_samples: o.SkipBad = False,
     batch: o.Batch = 8,
+    max_drop: o.MaxDrop = None,
+    metric: o.Metric = None,
     threads: o.Threads = 0,
     json: o.Json = None,
     size: o.Size = None,
@@ -38,13 +40,18 @@ def evaluate(
 ) -> None:
     """Measure a model on samples.
 
-    Accuracy where they are labelled and, with --against, how near it comes to the float model.
+    Accuracy where they are labelled and, with --against, how near it comes to the float model and
+    what it loses. With --max-drop, whether that is within the budget.
     """
     from ptq import api
+    from ptq.drop import held_against
+    from ptq.errors import UsageError
 
-    from . import inputs, outputs, tables
+    from . import drops, inputs, outputs, screen, tables
     from .progress import bars
 
+    if against is None and (max_drop is not None or metric is not None):
+        raise UsageError("a drop is counted against the float model; give it with --against")
     outputs.check_outputs([model, data, against], [], json)
     images = inputs.preprocess(
         size=size, resize=resize, crop=crop, scale=scale,
@@ -54,11 +61,18 @@ def evaluate(
         evaluation = api.evaluate(
             model, data, against=against, engine=engine, arithmetic=arithmetic,
             preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples,
-            batch=batch, threads=threads, progress=progress,
+            batch=batch, threads=threads, metric=inputs.read_metric(metric), progress=progress,
         )  # fmt: skip
+    lost = next((form.drop for form in evaluation.forms.values() if form.drop is not None), None)
+    held = None if lost is None or max_drop is None else held_against(lost, max_drop)
+    more = {} if held is None else {"budget": held}
     outputs.tell_skipped(evaluation.skipped)
-    if not outputs.write_json(outputs.document(evaluation), json):
+    if not outputs.write_json(outputs.document(evaluation, **more), json):
         tables.evaluation(evaluation, model, arithmetic if engine == "integer" else None)
+        if held is not None:
+            screen.show(drops.budget(held))
+    if held is not None and held.verdict == "exceeded":
+        raise typer.Exit(3)
 
 
 def verify(

@@ -127,3 +127,23 @@ Channels = Annotated[
         "--channels", metavar="RGB|BGR|GRAY", help="Colours that the model's input takes."
     ),
 ]
+MaxDrop = Annotated[
+    float | None,
+    typer.Option(
+        "--max-drop",
+        metavar="PCT",
+        min=0,
+        help="The budget: points that may be lost against float, of top-1 accuracy where samples are "
+        "labelled, else of agreement with float, else percent of the output's energy that are error. "
+        "The exit code is 3 where more are lost, beyond the noise of the samples.",
+    ),
+]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        metavar="MODULE:CALLABLE",
+        help="Count drops in a metric of your own: metric(outputs, samples) returns one number a sample, or "
+        "one for all; 1 is best.",
+    ),
+]

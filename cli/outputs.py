@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,7 +107,8 @@ def document(result: DataclassInstance | Sequence[DataclassInstance], **more: ob
     """A result of ptq as JSON, with what its properties say."""
     if isinstance(result, Sequence):
         return dumps([asdict(row) for row in result])
-    return dumps({**asdict(result), **more})
+    further = {k: asdict(v) if is_dataclass(v) else v for k, v in more.items()}  # type: ignore[arg-type]
+    return dumps({**asdict(result), **further})
 
 
 def write_json(document: str, place: str | None) -> bool:

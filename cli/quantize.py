@@ -86,6 +86,8 @@ def quantize(
         ),
     ] = None,
     skip_bad_samples: o.SkipBad = False,
+    max_drop: o.MaxDrop = None,
+    metric: o.Metric = None,
     arithmetic: Annotated[
         str | None,
         typer.Option(
@@ -112,6 +114,10 @@ def quantize(
     Accuracy is measured three ways on the same samples: the float model, the result in ONNX
     Runtime, and the result in integers alone. The quantized model is written, in the current folder
     unless -o says otherwise; what stands there is replaced, the input model never.
+
+    With --max-drop, the fewest nodes are left float with which the budget holds on samples that no
+    range is chosen on. The best model found is written in any case; the exit code is 3 where the
+    budget cannot be kept.
     """
     from ptq import api, files
 
@@ -134,7 +140,7 @@ def quantize(
             skip=skip or (), stats=stats, plan=given_plan,
             preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples,
             arithmetic=arithmetic, batch=batch, threads=threads, checkpoint=checkpoint,
-            progress=progress,
+            max_drop=max_drop, metric=inputs.read_metric(metric), progress=progress,
         )  # fmt: skip
     outputs.tell_skipped(result.report.skipped)
     result.save(place)
@@ -142,3 +148,5 @@ def quantize(
         files.write(save_plan, result.plan.to_json().encode())
     if not outputs.write_json(result.report.to_json(), json):
         render.report(result.report, str(place))
+    if result.report.over_budget:
+        raise typer.Exit(3)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from rich.table import Table
 
+from .drops import budget, search
 from .edge import one_line
 from .screen import counted, decibels, heading, indented, percent, show, size, table
 from .tables import forms, islands, nodes
@@ -24,6 +25,8 @@ def report(result: Report, output: str) -> None:
     show(*_title(result, output))
     show(*_provenance(result))
     show(*_accuracy(result))
+    if result.search is not None:
+        show(*search(result.search, result.nodes))
     show(*nodes(result.nodes), *islands(result.islands), *_portability(result))
     if result.tensors:
         count = min(WORST, len(result.tensors))
@@ -86,6 +89,8 @@ def _accuracy(result: Report) -> Iterator[RenderableType]:
     integers = f"integers alone ({result.arithmetic})"
     titles = {"float": "float", "int8": "int8 in ONNX Runtime", "integers": integers}
     yield from forms(evaluation, titles)
+    if result.budget is not None:
+        yield budget(result.budget)
 
 
 def _portability(result: Report) -> Iterator[RenderableType]:

@@ -41,10 +41,12 @@ from ptq.pipeline import (
 from ptq.plan import Plan
 from ptq.ready import blaming, made_ready
 from ptq.result import Result
+from ptq.search import search_in
 from ptq.selfcheck import fit_to_hand_over
 from ptq.session import Session
 from ptq.solve import SKIPPED
 from ptq.targets import target as target_named
+from ptq.usermetric import Metric
 
 EVALUATION_BATCH = 8
 
@@ -138,6 +140,8 @@ def quantize(
     batch: int = EVALUATION_BATCH,
     threads: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
+    max_drop: float | None = None,
+    metric: Metric | None = None,
     progress: Progress | None = None,
 ) -> Result:
     """Quantize a model and measure what it cost.
@@ -165,6 +169,10 @@ def quantize(
         batch: Samples that run at once when accuracy is measured.
         threads: Threads for one operator; 0 is one a core.
         checkpoint: A file for the calibration's state, as for ``calibrate``.
+        max_drop: Leave the fewest nodes float with which no more than that many points of the metric are lost
+            on samples that no range is chosen on; ``report.budget`` says whether it holds.
+        metric: A metric of your own (see `ptq.usermetric`); without it, top-1 accuracy where samples are
+            labelled, else agreement with float, else the energy of the error.
         progress: Told how far it is.
 
     Raises:
@@ -178,12 +186,14 @@ def quantize(
         raise UsageError("there is nothing to calibrate on; give data or statistics")
     if checkpoint is not None and (data is None or stats is not None):
         raise UsageError("a checkpoint is kept where data are calibrated on; give none here")
+    if max_drop is not None and data is None and eval_data is None:
+        raise UsageError("a budget is held against samples; give data, or samples to evaluate on")
     row, _ = target_named(target if plan is None else plan.target), observer_named(method)
     if weights == "u8" and row.name != "ort":
         raise UsageError(f"weights u8 are for target ort; leave them out for {row.name}")
     graph, prepared = made_ready(model)
     choice = Choice(preprocess, samples, skip_bad_samples)
-    divided = parts(prepared.graph, data, eval_data, choice)
+    divided = parts(prepared.graph, data, eval_data, choice, search=max_drop is not None)
     if stats is not None:
         calibration = known(stats, prepared.graph.digest())
     elif divided.calibration is None:
@@ -201,6 +211,13 @@ def quantize(
     if rounding == "second-order" and divided.calibration is not None:
         decided = planned(ground, recipe) if plan is None else obeyed(ground, plan)
         ground = with_inputs(ground, decided, divided.calibration, threads, progress)
+    found = None
+    if max_drop is not None and plan is None:
+        found = search_in(
+            ground, recipe, divided, max_drop,
+            metric=metric, batch=batch, threads=threads, progress=progress,
+        )  # fmt: skip
+        recipe = recipe.leaving(found.floats)
     few = divided.calibration or divided.evaluation or ()
     if plan is None:
         made = fit_to_hand_over(ground, recipe, few, threads=threads)
@@ -213,6 +230,9 @@ def quantize(
         batch=batch,
         threads=threads,
         progress=progress,
+        metric=metric,
+        max_drop=max_drop,
+        search=found,
     )
     return Result(made.quantized, made.plan, report, calibration)
 
@@ -229,9 +249,12 @@ def evaluate(
     skip_bad_samples: bool = False,
     batch: int = EVALUATION_BATCH,
     threads: int = 0,
+    metric: Metric | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Measure a model on samples, beside a float model where one is given.
+
+    Drops are counted in ``metric`` as for ``quantize``.
 
     Raises:
         ModelError: A model cannot be read or run.
@@ -254,5 +277,6 @@ def evaluate(
         told(opened, "evaluating", progress),
         [name_of(v) for v in graph.outputs],
         batch=batch if takes_any_batch(graph) else 1,
+        metric=metric,
     )
     return replace(evaluation, skipped=tuple(opened.skipped))

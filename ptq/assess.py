@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ptq.drop import Budget, Search, held_against
 from ptq.evaluate import Evaluation, evaluate, integer_engine, session_engine, speed_ratio
 from ptq.execute import Executor
 from ptq.feeding import Parts, Progress, takes_any_batch, told
@@ -12,6 +13,7 @@ from ptq.rows import node_rows, tensor_rows
 from ptq.saturation import saturable_nodes
 from ptq.selfcheck import float_session
 from ptq.session import Session, versions
+from ptq.usermetric import Metric
 
 
 def assess(
@@ -22,6 +24,9 @@ def assess(
     batch: int,
     threads: int,
     progress: Progress | None,
+    metric: Metric | None = None,
+    max_drop: float | None = None,
+    search: Search | None = None,
 ) -> Report:
     """Run float, int8 and integers on the evaluation samples, if there are any, and report.
 
@@ -32,6 +37,9 @@ def assess(
         batch: Samples that run at once.
         threads: Threads for one operator; 0 is one a core.
         progress: Told how far it is.
+        metric: What drops are counted in, as for `evaluate`.
+        max_drop: The budget, in points; None for none.
+        search: What was left float for it.
 
     Raises:
         ModelError: ONNX Runtime does not take a model, or the arithmetic cannot express a node.
@@ -45,7 +53,7 @@ def assess(
     if parts.evaluation is not None:
         before = float_session(ground, threads)
         after = Session(made.quantized, threads=threads)
-        evaluation = _evaluation(made, parts, before, after, executor, batch, progress)
+        evaluation = _evaluation(made, parts, before, after, executor, batch, progress, metric)
         skipped |= _skipped(parts)
         speed = speed_ratio(before, after, next(iter(parts.evaluation)).feed)
     used = parts.calibration or parts.evaluation
@@ -68,9 +76,17 @@ def assess(
         tensors=tensor_rows(prepared, made.plan, calibration.tensors),
         nodes=node_rows(prepared, made.plan),
         saturable=saturable_nodes(made.quantized) if made.plan.target == "ort" else (),
+        budget=_budget(evaluation, max_drop),
+        search=search,
         skipped=tuple(skipped.items()),
         versions=versions(),
     )
+
+
+def _budget(evaluation: Evaluation | None, max_drop: float | None) -> Budget | None:
+    """What int8 loses in ONNX Runtime, held against the budget."""
+    drop = None if evaluation is None else evaluation.forms["int8"].drop
+    return None if drop is None or max_drop is None else held_against(drop, max_drop)
 
 
 def _skipped(parts: Parts) -> dict[str, str]:
@@ -86,6 +102,7 @@ def _evaluation(
     executor: Executor,
     batch: int,
     progress: Progress | None,
+    metric: Metric | None,
 ) -> Evaluation:
     assert parts.evaluation is not None
     return evaluate(
@@ -94,4 +111,5 @@ def _evaluation(
         told(parts.evaluation, "evaluating", progress),
         [name_of(v) for v in made.ground.source.outputs],
         batch=batch if takes_any_batch(made.ground.source) else 1,
+        metric=metric,
     )

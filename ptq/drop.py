@@ -8,7 +8,7 @@ one score a class, else the energy of the error as a share of the output's (0.1 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,3 +124,32 @@ def held_against(drop: Drop, points: float) -> Budget:
     with np.errstate(divide="ignore"):
         needed = drop.samples * float(np.square(np.divide(reach, distance)))
     return Budget(points, drop, "undecided", math.ceil(needed) if math.isfinite(needed) else None)
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a search for the fewest nodes to leave float came to.
+
+    Attributes:
+        points: The budget.
+        reached: Whether the drop on the search's samples is within it.
+        drop: What is lost there.
+        without: What is lost there with no node left float for the budget.
+        samples: How many that is measured on.
+        apart: Whether accuracy is measured on others.
+        floats: The nodes left float for it, with the reason.
+        measurements: How often the model was quantized and run on all of them.
+        estimates: How often the float model was run on some of them to estimate costs; 0 where that was not needed.
+        sources: Places where something is rounded: so many runs would measure each alone.
+    """
+
+    points: float
+    reached: bool
+    drop: Drop
+    without: Drop
+    samples: int
+    apart: bool
+    floats: Mapping[str, str]
+    measurements: int
+    estimates: int = 0
+    sources: int = 0

@@ -27,6 +27,8 @@ NAN_AWARE = frozenset(
 Progress = Callable[[str, int], Callable[[], None]]
 """Told of a stage and its number of samples, it gives what to call after each."""
 
+ENOUGH = 100  # samples to search on: one of them is a point
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -62,27 +64,50 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The samples that ranges are chosen from, those that accuracy is measured on, and that in words."""
+    """The samples that serve what.
+
+    Attributes:
+        calibration: Ranges are chosen on them.
+        evaluation: Accuracy is measured on them.
+        described: The same in words.
+        search: What to leave float is decided on them; None where nobody has asked for that.
+    """
 
     calibration: Samples | None
     evaluation: Samples | None
     described: str
+    search: Samples | None = None
 
 
 def parts(
-    graph: Graph, data: DataSource | None, eval_data: DataSource | None, choice: Choice
+    graph: Graph,
+    data: DataSource | None,
+    eval_data: DataSource | None,
+    choice: Choice,
+    *,
+    search: bool = False,
 ) -> Parts:
-    """Divide the data; without samples for evaluation, a fifth is held out."""
+    """Divide the data; without samples for evaluation, a fifth is held out.
+
+    With ``search``, a fifth is held out for that where there are samples for evaluation too; where that is less
+    than 100, and without any, those for evaluation serve both.
+    """
     opened = None if data is None else choice.open(data, graph)
     if eval_data is not None:
-        whole = Choice(choice.preprocess, skip_bad=choice.skip_bad)
-        return Parts(opened, whole.open(eval_data, graph), "on evaluation samples")
+        whole = Choice(choice.preprocess, skip_bad=choice.skip_bad).open(eval_data, graph)
+        if not search:
+            return Parts(opened, whole, "on evaluation samples")
+        first, second = (None, None) if opened is None else held_out(opened)
+        if first is None or second is None or second is first or len(second) < ENOUGH:
+            return Parts(opened, whole, "on evaluation samples", whole)
+        return Parts(first, whole, "on evaluation samples", second)
     if opened is None:
         return Parts(None, None, "")
     first, second = held_out(opened)
+    searched = second if search else None
     if second is first:
-        return Parts(first, second, "on calibration samples")
-    return Parts(first, second, "on samples held out from calibration")
+        return Parts(first, second, "on calibration samples", searched)
+    return Parts(first, second, "on samples held out from calibration", searched)
 
 
 def input_specs(graph: Graph) -> list[InputSpec]:

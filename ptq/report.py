@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ptq.drop import Budget, Search
 from ptq.evaluate import Evaluation
 
 
@@ -54,6 +55,24 @@ class NodeRow:
 
 
 @dataclass(frozen=True)
+class Suspect:
+    """Something that is known to ruin quantized models.
+
+    Attributes:
+        what: What is wrong.
+        where: Tensor, node or samples.
+        advice: What to do about it.
+    """
+
+    what: str
+    where: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}; {self.advice}"
+
+
+@dataclass(frozen=True)
 class Report:
     """One quantization.
 
@@ -75,6 +94,9 @@ class Report:
         tensors: Worst first.
         nodes: In graph order.
         saturable: Nodes whose sums of two products may saturate in ONNX Runtime on x86 without VNNI.
+        budget: The drop held against the budget; None where none was given.
+        search: What was left float for the budget; None where nothing was searched.
+        suspects: What is known to ruin quantized models and was found here.
         skipped: Bad samples that were left out, with the reason.
         versions: Versions of what the figures depend on.
     """
@@ -96,8 +118,17 @@ class Report:
     tensors: tuple[TensorRow, ...]
     nodes: tuple[NodeRow, ...]
     saturable: tuple[str, ...] = ()
+    budget: Budget | None = None
+    search: Search | None = None
+    suspects: tuple[Suspect, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def over_budget(self) -> bool:
+        """Whether a budget was given and is exceeded, or could not be reached by leaving nodes float."""
+        missed = self.search is not None and not self.search.reached
+        return missed or (self.budget is not None and self.budget.verdict == "exceeded")
 
     def to_json(self) -> str:
         """The report as a JSON document; what is infinite or undefined is null."""
