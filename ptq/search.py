@@ -133,10 +133,10 @@ class _Remembered:
 
 
 def apart(made: Quantization) -> Probe:
-    """A quantization, of either form, taken apart into the sources of its error."""
+    """A quantization, however it is written, taken apart into the sources of its error."""
     ground, recipe = made.ground, made.recipe
-    if recipe.form != "qdq":
-        made = written(ground, replace(recipe, form="qdq"), made.plan)
+    if recipe.form != "qdq" or recipe.weights != "s8":
+        made = written(ground, replace(recipe, form="qdq", weights="s8"), made.plan)
     return probe(ground.prepared.graph, made.plan, made.quantized)
 
 
