@@ -16,7 +16,7 @@ from ptq.nodes import QUANTIZERS, Node, operator, row_name
 from ptq.ops import OPS, QLINEAR_FORMS
 from ptq.rewrite.adopt import adopt
 from ptq.rewrite.dequantize import to_qdq_form
-from ptq.targets import Target
+from ptq.targets import TARGETS, Target
 from ptq.targets import target as target_of
 from ptq.units import dequantized, unit
 
@@ -32,7 +32,10 @@ def lint(graph: Graph, target: str = "litert") -> tuple[Finding, ...]:
     """
     row = target_of(target)
     if not row.specified:
-        raise UsageError(f"target {target!r} has no specification to lint against; choose litert")
+        specified = " or ".join(name for name, other in TARGETS.items() if other.specified)
+        raise UsageError(
+            f"target {target!r} has no specification to lint against; choose {specified}"
+        )
     linear = any(operator(node) in QLINEAR_FORMS for node in graph.nodes)
     read = adopt(to_qdq_form(graph) if linear else graph, biases=False)
     return tuple(finding for node in read.nodes for finding in _of_node(node, row))
