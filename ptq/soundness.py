@@ -45,8 +45,10 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 def _require_whole(tensor: onnx.TensorProto, source: str) -> None:
     """The checker asks whether there is too little data, where they are raw bytes."""
-    if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        return
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:  # of a file they would have been read
+        raise ModelError(
+            f"{source}: the weights of {tensor.name} are in another file; give the path of the model"
+        )
     try:
         if tensor.HasField("raw_data"):
             bits = ir.DataType(tensor.data_type).bitwidth * math.prod(tensor.dims)
