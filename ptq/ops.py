@@ -216,6 +216,7 @@ OPS: Mapping[str, OpSpec] = _table(
     _move("SpaceToDepth", "SPACE_TO_DEPTH"),
     _move("Identity", None, FOLLOWS),
     _move("ReduceMax", "REDUCE_MAX", n=1),
+    replace(_move("GlobalMaxPool", "REDUCE_MAX", SPATIAL), qlinear=None),
     _move("ReduceMin", "REDUCE_MIN", n=1),
     _move("Resize nearest", "RESIZE_NEAREST_NEIGHBOR", SPATIAL, n=3),
     # where scales are the same ONNX Runtime has a kernel for nearest neighbours, not for interpolation

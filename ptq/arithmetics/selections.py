@@ -36,6 +36,14 @@ def _extreme(reduction: Reduction) -> Maker:
     return make
 
 
+def _global_max_pool(site: Site) -> Kernel:
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        q = required(site, inputs, 0)
+        return np.asarray(q.max(axis=tuple(range(1, q.ndim - 1)), keepdims=True))
+
+    return kernel
+
+
 def _position(first: Reduction) -> Maker:
     """Where an axis has its extreme value: the first such place, or the last if asked."""
 
@@ -78,7 +86,11 @@ COMPARISONS: Mapping[str, Choice] = {
 }
 """Comparisons of real values; ONNX says NotEqual as Equal and Not."""
 
-MOVES: Mapping[str, Maker] = {"ReduceMax": _extreme(np.max), "ReduceMin": _extreme(np.min)}
+MOVES: Mapping[str, Maker] = {
+    "GlobalMaxPool": _global_max_pool,
+    "ReduceMax": _extreme(np.max),
+    "ReduceMin": _extreme(np.min),
+}
 """Extremes along axes: integers of input 0."""
 
 POSITIONS: Mapping[str, Maker] = {"ArgMax": _position(np.argmax), "ArgMin": _position(np.argmin)}

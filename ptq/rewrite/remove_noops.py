@@ -25,6 +25,7 @@ def remove_noops(graph: Graph) -> list[str]:
     """
     removed = Counter[str]()
     for node in graph.nodes:
+        _drop_neutral(node)
         x, y = node.inputs[0] if node.inputs else None, node.outputs[0]
         if x is None or not changes_nothing(node, x):
             continue
@@ -35,6 +36,24 @@ def remove_noops(graph: Graph) -> list[str]:
         graph.remove(node)
         removed[node.op_type] += 1
     return [f"removed {counted(n, f'{op} node')} without effect" for op, n in removed.items()]
+
+
+def _drop_neutral(node: Node) -> None:
+    """Leave out scalar infinities that bound nothing: reductions of some exporters start from them."""
+    neutral = {"Max": -np.inf, "Min": np.inf}.get(operator(node))
+    if neutral is None:
+        return
+    arrays = [constant(value) for value in node.inputs]
+    kept = [
+        value
+        for value, array in zip(node.inputs, arrays, strict=True)
+        if array is None or array.ndim or array != neutral
+    ]
+    if not kept:
+        return
+    for position, value in enumerate(kept):
+        node.replace_input_with(position, value)
+    node.resize_inputs(len(kept))
 
 
 def changes_nothing(node: Node, x: Value) -> bool:

@@ -23,6 +23,8 @@ CONSTANTS = {
     "axes": i64(1, -1),
     "steps": i64(1, 2),
     "ratio": np.float32(0.5),
+    "lowest": np.float32(-np.inf),
+    "highest": np.float32(np.inf),
     "no": np.array(False),
 }
 
@@ -35,6 +37,8 @@ CONSTANTS = {
         "Dropout(r, ratio, no)",
         "Concat<axis=1>(r)",
         "Max(r)",
+        "Max(lowest, r)",
+        "Min(r, highest, highest)",
         "Cast<to=1>(r)",
         "Transpose<perm=[0,1,2]>(r)",
         "Pad(r, none)",

@@ -76,6 +76,7 @@ ROWS = {
         "y = ArgMin<axis=2,keepdims=0,select_last_index=1>(c)", TensorProto.INT64
     ),
     "reduce max": _of("m = ReduceMax<axes=[2]>(c)\ny = ReduceMin<axes=[1,2],keepdims=0>(m)"),
+    "global max pool": _of("y = GlobalMaxPool(c)"),
     "reduce sum": _of("y = ReduceSum(c, plane)"),
     "split of one read": _of("a, e = Split<axis=1>(c)\ny = Relu(e)"),
     "split of other sizes": _of("a, e = Split<axis=1>(c, parts)\ny = Concat<axis=1>(e, a)"),
