@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 
 from .edge import one_line
-from .screen import counted, heading, indented
+from .screen import counted, decibels, heading, indented, show, table
 
 if TYPE_CHECKING:
     from ptq.drop import Budget, Drop, Search
     from ptq.evaluate import Evaluation
+    from ptq.ranking import Ranking
     from ptq.report import NodeRow
 
 CHANCE = 0.05
+RANKED = 12
 
 
 def drops(result: Evaluation, titles: Mapping[str, str]) -> Iterator[RenderableType]:
@@ -65,3 +67,31 @@ def search(found: Search, nodes: Sequence[NodeRow]) -> Iterator[RenderableType]:
         yield indented(f"{ops.get(name, 'node')} {name}: {why.partition(': ')[2]}")
     runs = f"{found.measurements} models measured, {found.estimates} float runs on a few samples"
     yield indented(f"found by {runs}; one by one, {found.sources} places that round")
+
+
+def ranking(result: Ranking) -> None:
+    """Print what leaving each node float would win."""
+    show(heading(f"{result.model}, target {result.target}, on {counted(result.samples, 'sample')}"))
+    show(indented(f"int8: {decibels(result.sqnr_db)} dB; {drop(result.drop)}"))
+    last = "node (what it rounds)"
+    made = table("% of the\nerror", "wins dB,\nestimated", "wins dB,\nmeasured", "with those\nabove", f"\n{last}",
+                 left=[f"\n{last}"])  # fmt: skip
+    for cost in result.nodes[:RANKED]:
+        along = f", with {', '.join(cost.along)}" if cost.along else ""
+        made.add_row(
+            f"{100 * cost.share:.1f}",
+            decibels(cost.won_db),
+            "" if cost.measured_db is None else f"{cost.measured_db:+.1f}",
+            "" if cost.together_db is None else f"{cost.together_db:+.1f}",
+            one_line(f"{cost.op} {cost.node} ({cost.rounds}){along}"),
+        )
+    show(made)
+    if len(result.nodes) > RANKED:
+        show(indented(f"and {len(result.nodes) - RANKED} more; --json has all"))
+    runs = f"{counted(result.runs, 'run')} of the float model on {counted(result.estimated_on, 'sample')}"
+    show(
+        indented(
+            f"Estimated from {runs}, for {result.sources} places that round; measured: "
+            f"{counted(result.measurements, 'quantized model')}."
+        )
+    )

@@ -16,6 +16,7 @@ from .edge import prepare_process, run
 from .foreign import convert, lint
 from .measure import evaluate, verify
 from .quantize import quantize
+from .sensitivity import sensitivity
 
 app = typer.Typer(
     name="ptq",
@@ -89,6 +90,7 @@ app.command(epilog=o.PREPROCESSING)(calibrate)
 app.command()(inspect)
 app.command(epilog=o.PREPROCESSING)(evaluate)
 app.command(epilog=o.PREPROCESSING)(verify)
+app.command(epilog=o.PREPROCESSING)(sensitivity)
 app.command()(convert)
 app.command()(lint)
 app.command()(ops)

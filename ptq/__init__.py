@@ -26,6 +26,7 @@ from ptq.observers.store import Calibration
 from ptq.plan import Plan
 from ptq.portability import Portability
 from ptq.quantized import convert, lint, portability, verify
+from ptq.ranking import NodeCost, Ranking, sensitivity
 from ptq.report import Report
 from ptq.result import Result
 from ptq.verify import Verification
@@ -39,11 +40,13 @@ __all__ = [
     "Finding",
     "Inspection",
     "ModelError",
+    "NodeCost",
     "Plan",
     "PlanError",
     "Portability",
     "Preprocess",
     "PtqError",
+    "Ranking",
     "Report",
     "Result",
     "Sample",
@@ -61,5 +64,6 @@ __all__ = [
     "open_samples",
     "portability",
     "quantize",
+    "sensitivity",
     "verify",
 ]

@@ -83,19 +83,20 @@ def costs(
     chosen = np.sort(np.argsort(-shares, kind="stable")[: min(alone, count)])
     single = _Shares()
     one_each = np.eye(count, dtype=np.float32)[chosen]
-    for sample in samples:
+    for sample in samples if len(chosen) else ():
         single.add(runs.energies(sample, one_each, _each))
     rest = np.ones(count, bool)
     rest[chosen] = False
     total = max(0.0, float(shares.sum()))
-    shares[chosen], errors[chosen] = single.result()
+    if single.energies:
+        shares[chosen], errors[chosen] = single.result()
     positive = np.maximum(shares, 0.0)
     over = float(positive[rest].sum())
     if over:  # what was cut at 0 is taken from the others
         left = max(0.0, total - float(shares[chosen].sum()))
         positive[rest] *= min(1.0, left / over)
     many = probes + len(chosen) + 2
-    return Costs(probe.sources, positive, errors, ~rest, len(single.energies), many)
+    return Costs(probe.sources, positive, errors, ~rest, len(screened.energies), many)
 
 
 class _Shares:

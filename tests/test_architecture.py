@@ -31,7 +31,7 @@ LAYERS = (
     "rows inspection result lint_rules portability pipeline sensitivity",
     "selfcheck moves",
     "assess lint search",
-    "api quantized",
+    "api quantized ranking",
     "__init__",
     "ptq_cli",
 )

@@ -16,7 +16,9 @@ def test_all_lists_existing_names_in_order():
     assert [name for name in ptq.__all__ if not hasattr(ptq, name)] == []
 
 
-@pytest.mark.parametrize("verb", ["calibrate", "evaluate", "inspect", "quantize", "verify"])
+@pytest.mark.parametrize(
+    "verb", ["calibrate", "evaluate", "inspect", "quantize", "sensitivity", "verify"]
+)
 def test_a_verb_is_a_function_and_not_the_module_of_its_name(verb):
     assert isinstance(getattr(ptq, verb), types.FunctionType)
 

@@ -1,0 +1,79 @@
+"""``ptq sensitivity``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from . import options as o
+
+
+def sensitivity(
+    model: o.Model,
+    data: o.Data,
+    eval_data: Annotated[
+        str | None,
+        typer.Option(
+            "--eval",
+            metavar="PATH",
+            help="Samples to measure on, as for --data; without it, a fifth of --data is held out.",
+        ),
+    ] = None,
+    target: o.Target = "ort",
+    method: Annotated[
+        str,
+        typer.Option("--method", metavar="NAME", help=f"How ranges are chosen: {o.METHODS}."),
+    ] = "mse",
+    per_tensor: Annotated[
+        bool, typer.Option("--per-tensor", help="One scale a weight, instead of one a channel.")
+    ] = False,
+    skip: o.Skip = None,
+    measure: Annotated[
+        int,
+        typer.Option(
+            "--measure",
+            metavar="N",
+            min=0,
+            help="Measure the first N; the others are estimated, all of them at once.",
+        ),
+    ] = 5,
+    metric: o.Metric = None,
+    samples: o.SampleCount = None,
+    skip_bad_samples: o.SkipBad = False,
+    batch: o.Batch = 8,
+    threads: o.Threads = 0,
+    json: o.Json = None,
+    size: o.Size = None,
+    resize: o.Resize = None,
+    crop: o.Crop = None,
+    scale: o.Scale = None,
+    mean: o.Mean = None,
+    std: o.Std = None,
+    layout: o.Layout = None,
+    channels: o.Channels = None,
+) -> None:
+    """Rank nodes by what leaving each float would win.
+
+    Every node is estimated, from a few runs of the float model with all errors in it; the first few
+    are measured. Use --skip, or --max-drop, of ptq quantize to leave nodes float.
+    """
+    import ptq
+
+    from . import drops, inputs, outputs
+    from .progress import bars
+
+    outputs.check_outputs([model, data, eval_data], [], json)
+    images = inputs.preprocess(
+        size=size, resize=resize, crop=crop, scale=scale,
+        mean=mean, std=std, layout=layout, channels=channels,
+    )  # fmt: skip
+    with bars() as progress:
+        ranking = ptq.sensitivity(
+            model, data, eval_data=eval_data, target=target, method=method, per_tensor=per_tensor,
+            skip=skip or (), measure=measure, metric=inputs.read_metric(metric), preprocess=images,
+            samples=samples, skip_bad_samples=skip_bad_samples, batch=batch, threads=threads,
+            progress=progress,
+        )  # fmt: skip
+    if not outputs.write_json(outputs.document(ranking), json):
+        drops.ranking(ranking)
