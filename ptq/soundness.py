@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 import onnx
+import onnx.defs
 import onnx_ir as ir
 from onnx import numpy_helper
 
@@ -16,9 +17,16 @@ def require_sound(proto: onnx.ModelProto, source: str) -> None:
     """Refuse what would end in an exception, or in the end of the process, further on.
 
     Raises:
-        ModelError: The graph has no outputs, a tensor holds more or fewer numbers than its shape says, or
-            a node contradicts itself.
+        ModelError: The operators are newer than any known, the graph has no outputs, a tensor holds more or
+            fewer numbers than its shape says, or a node contradicts itself.
     """
+    newest = onnx.defs.onnx_opset_version()
+    for opset in proto.opset_import:
+        if opset.domain in ("", "ai.onnx") and opset.version > newest:
+            raise ModelError(
+                f"{source} is of opset {opset.version}, and {newest} is the newest that is known; "
+                "install a newer onnx, or export an older opset"
+            )
     if not proto.graph.output:
         raise ModelError(f"{source} has no outputs; export it with the outputs that are wanted")
     for graph in _graphs(proto.graph):

@@ -51,9 +51,16 @@ def axis_beyond() -> onnx.ModelProto:
     return model
 
 
+def from_the_future() -> onnx.ModelProto:
+    model = network("y = Relu(x)")
+    model.opset_import[0].version = 99
+    return model
+
+
 @pytest.mark.parametrize(
     ("made", "said"),
     [
+        (from_the_future, "is of opset 99"),
         (without_outputs, "has no outputs"),
         (listed_short, "tensor w of shape [8] is damaged"),
         (split_in_another_number, "says 2 outputs and has 3"),
