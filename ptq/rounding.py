@@ -89,9 +89,9 @@ def _cholesky(matrix: Matrix) -> Matrix:
     for start in range(0, size, _BLOCK):
         stop = min(start + _BLOCK, size)
         before = lower[:, start:, :start]
-        rest = matrix[:, start:, start:stop] - _multiply(
-            before, before[:, : stop - start].transpose(0, 2, 1)
-        )
+        # a copy: of one array with itself numpy makes a syrk, which takes all threads at any size
+        across = before[:, : stop - start].transpose(0, 2, 1).copy()
+        rest = matrix[:, start:, start:stop] - _multiply(before, across)
         corner = np.linalg.cholesky(rest[:, : stop - start])
         lower[:, start:stop, start:stop] = corner
         inverse = np.linalg.inv(corner).transpose(0, 2, 1)

@@ -7,14 +7,12 @@ rows arrive, and on however many threads they are multiplied.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-_PENDING = (
-    512  # rows that are multiplied at one go: enough for a matrix product to be worth its call
-)
+_ROWS = 256  # 256 · 255² < 2^24: float32 adds up so many products of codes without rounding
+_TILE = 44  # OpenBLAS gives a product below 2^19 multiplications to one thread: more would get into our own's way
+_PENDING = 2**21  # codes that wait to be multiplied
 
 
 class Covariance:
@@ -52,10 +50,15 @@ class Covariance:
 
     def update(self, rows: NDArray[np.int16]) -> None:
         """Add rows of 8-bit codes less their zero point, shape (groups, rows, K)."""
-        self._pending.append(rows)
-        self._waiting += rows.shape[1]
-        if self._waiting >= _PENDING:
+        for start in range(0, rows.shape[1], _ROWS):
+            self._take(rows[:, start : start + _ROWS])
+
+    def _take(self, rows: NDArray[np.int16]) -> None:
+        groups, count, length = rows.shape
+        if self._waiting + count > min(_ROWS, max(1, _PENDING // (groups * length))):
             self._flush()
+        self._pending.append(rows)
+        self._waiting += count
 
     def merge(self, other: Covariance) -> Covariance:
         """The sums of both; neither is changed."""
@@ -77,17 +80,18 @@ class Covariance:
     def _flush(self) -> None:
         if not self._pending:
             return
-        rows = np.concatenate(self._pending, axis=1).astype(np.float64, order="C")
+        rows = np.concatenate(self._pending, axis=1).astype(np.float32, order="C")
         self._pending, self._waiting = [], 0
         self._count += rows.shape[1]
-        self._sums += rows.sum(axis=1)
-        if len(rows) == 1:
-            self._products[0] += _gram(rows[0])
-        else:
-            self._products += rows.transpose(0, 2, 1) @ rows
-
-
-def _gram(rows: NDArray[Any]) -> NDArray[Any]:
-    """rowsᵀ rows; numpy computes half of it where it sees the same array twice."""
-    product: NDArray[Any] = rows.T @ rows
-    return product
+        self._sums += rows.sum(axis=1, dtype=np.float64)
+        length = rows.shape[2]
+        # a copy: of one array with itself numpy makes a syrk, which takes all threads at any size
+        columns = np.ascontiguousarray(rows.transpose(0, 2, 1))
+        for row in range(0, length, _TILE):
+            across = slice(row, row + _TILE)
+            for column in range(0, row + 1, _TILE):
+                down = slice(column, column + _TILE)
+                product = columns[:, across] @ rows[:, :, down]
+                self._products[:, across, down] += product
+                if column < row:
+                    self._products[:, down, across] += product.transpose(0, 2, 1)
