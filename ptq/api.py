@@ -223,6 +223,7 @@ def quantize(
         made = fit_to_hand_over(ground, recipe, few, threads=threads)
     else:
         made = written(ground, recipe, obeyed(ground, plan))
+    ground.inputs.forget()
     report = assess(
         made,
         divided,

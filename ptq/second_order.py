@@ -34,10 +34,10 @@ ROUNDED = ("Conv", "Gemm", "MatMul")
 SAMPLES = 256  # of a model; more change the covariances little
 _ROWS = 2  # rows for each input of a sum
 _FEWEST = 1024  # rows of a node, where it has as many
-_LONGEST = 1536  # inputs whose covariance is taken as a whole: 19 MB, and a second to factor
+_LONGEST = 1536  # inputs whose covariance is taken as a whole: 9 MB, and 38 while it is factored
 _SHORTEST = 64
-_MEMORY = 256 * 2**20  # bytes of all covariances together
-_BATCH = 4
+_MEMORY = 128 * 2**20  # bytes of all covariances together
+_BATCH = 2
 _AT_ONCE = 2**21  # weights
 
 _Key = tuple[str, QuantParams, bool]
@@ -79,8 +79,9 @@ class SecondOrder:
         self._parts = parts
         self._known: dict[tuple[str, QuantParams, bool], Choice] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._parts)
+    def forget(self) -> None:
+        """Give the covariances' memory back; no further rounding is chosen."""
+        self._parts = {}
 
     def choices(self, graph: Graph, plan: Plan, *, corrected: bool) -> dict[str, Choice]:
         """How to round the weights that the plan quantizes and does not want rounded to the nearest, by node.
@@ -202,7 +203,7 @@ def _longest(sums: Sequence[Sums]) -> int:
 
 
 def _bytes(sums: Sums, longest: int) -> int:
-    return sum(sums.groups * 8 * (cut.stop - cut.start) ** 2 for cut in _cuts(sums, longest))
+    return sum(sums.groups * 4 * (cut.stop - cut.start) ** 2 for cut in _cuts(sums, longest))
 
 
 def _cuts(sums: Sums, longest: int) -> Iterator[slice]:

@@ -1,18 +1,20 @@
 """How do the inputs of a weighted sum vary together?
 
-For rows q of K integers each, the count n, Σ q and Σ q qᵀ. Every product of two 8-bit codes is below 2^16, so that
-float64 adds up to 2^37 rows without rounding: the same sums, bit for bit, in whatever order, batches or shards the
-rows arrive, and on however many threads they are multiplied.
+For rows q of K integers each, the count n, Σ q and Σ q qᵀ, all whole numbers: the same sums, bit for bit, in
+whatever order, batches or shards the rows arrive, and on however many threads they are multiplied.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 _ROWS = 256  # 256 · 255² < 2^24: float32 adds up so many products of codes without rounding
 _TILE = 44  # OpenBLAS gives a product below 2^19 multiplications to one thread: more would get into our own's way
-_PENDING = 2**21  # codes that wait to be multiplied
+_NARROW = 2**15  # rows whose products int32 takes
+_PENDING = 2**17  # codes that wait to be multiplied
 
 
 class Covariance:
@@ -21,13 +23,13 @@ class Covariance:
     Attributes:
         count: Rows of one group seen.
         sums: float64, whole numbers, shape (groups, K).
-        products: float64, whole numbers, shape (groups, K, K).
+        products: int32, or int64 where needed, shape (groups, K, K).
     """
 
     def __init__(self, groups: int, length: int) -> None:
         self._count = 0
         self._sums = np.zeros((groups, length))
-        self._products = np.zeros((groups, length, length))
+        self._products: NDArray[np.integer[Any]] = np.zeros((groups, length, length), np.int32)
         self._pending: list[NDArray[np.int16]] = []
         self._waiting = 0
 
@@ -43,7 +45,7 @@ class Covariance:
         return self._sums
 
     @property
-    def products(self) -> NDArray[np.float64]:
+    def products(self) -> NDArray[np.integer[Any]]:
         """Σ q qᵀ of each group."""
         self._flush()
         return self._products
@@ -65,7 +67,7 @@ class Covariance:
         both = Covariance(*self.sums.shape)
         both._count = self.count + other.count
         both._sums = self.sums + other.sums
-        both._products = self.products + other.products
+        both._products = self.products.astype(np.int64) + other.products
         return both
 
     def moment(self, *, centred: bool) -> NDArray[np.float64]:
@@ -83,6 +85,8 @@ class Covariance:
         rows = np.concatenate(self._pending, axis=1).astype(np.float32, order="C")
         self._pending, self._waiting = [], 0
         self._count += rows.shape[1]
+        if self._count > _NARROW:
+            self._products = self._products.astype(np.int64, copy=False)
         self._sums += rows.sum(axis=1, dtype=np.float64)
         length = rows.shape[2]
         # a copy: of one array with itself numpy makes a syrk, which takes all threads at any size
@@ -91,7 +95,7 @@ class Covariance:
             across = slice(row, row + _TILE)
             for column in range(0, row + 1, _TILE):
                 down = slice(column, column + _TILE)
-                product = columns[:, across] @ rows[:, :, down]
+                product = (columns[:, across] @ rows[:, :, down]).astype(np.int32)
                 self._products[:, across, down] += product
                 if column < row:
                     self._products[:, down, across] += product.transpose(0, 2, 1)

@@ -47,3 +47,8 @@ def test_the_moment_about_the_mean_is_the_covariance() -> None:
 
 def test_nothing_seen_is_a_moment_of_zeros() -> None:
     assert not Covariance(2, 3).moment(centred=True).any()
+
+
+def test_many_rows_of_large_codes_do_not_overflow() -> None:
+    rows = np.full((1, 70_000, 2), 255, np.int16)
+    np.testing.assert_array_equal(seen(rows, 7_000).products, np.full((1, 2, 2), 70_000 * 255**2))
