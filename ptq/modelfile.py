@@ -46,12 +46,16 @@ def to_ir(proto: onnx.ModelProto, source: str) -> ir.Model:
         raise ModelError(f"{source} has no graph or no opset; it is not an ONNX model")
     if proto.training_info:
         raise ModelError(f"{source} carries training information; export it for inference")
-    try:
-        require_sound(proto, source)
-        onnx.checker.check_model(proto)
-        model = ir.from_proto(brought_within(proto))
+    require_sound(proto, source)
+    if proto.ir_version < 4:
         # before IR version 4 an initializer had to be an input too, which its value then only defaults
-        model.ir_version = min(max(model.ir_version, 4), IR_VERSION)
+        older, proto = proto, onnx.ModelProto()
+        proto.CopyFrom(older)
+        proto.ir_version = 4
+    check_valid(proto, source)
+    try:
+        model = ir.from_proto(brought_within(proto))
+        model.ir_version = min(model.ir_version, IR_VERSION)
         if not {*ONNX_DOMAINS} & set(model.opset_imports):
             model.opset_imports[""] = OPSET  # operators of other domains alone: any version fits
         passes.InlinePass()(model)
@@ -70,10 +74,22 @@ def check_valid(proto: onnx.ModelProto, source: str) -> None:
     Raises:
         ModelError: It is not a valid ONNX model.
     """
+    if not all(output.type.tensor_type.HasField("shape") for output in proto.graph.output):
+        proto = _with_ranks(proto)
     try:
         onnx.checker.check_model(proto)
     except onnx.checker.ValidationError as error:
         raise ModelError(f"{source} is not a valid ONNX model: {first_line(error)}") from error
+
+
+def _with_ranks(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy whose outputs all have a shape: the checker demands one, and nobody else does."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    for output in copy.graph.output:
+        if output.type.HasField("tensor_type"):
+            output.type.tensor_type.shape.SetInParent()
+    return copy
 
 
 def _name_nodes(model: ir.Model) -> None:

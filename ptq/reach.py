@@ -28,7 +28,8 @@ def brought_within(proto: onnx.ModelProto) -> onnx.ModelProto:
     """The same model as far as possible in what ONNX Runtime reads; the given one where nothing is needed."""
     whole = proto
     while defined := _defined_by_others(whole):
-        whole = _with_defaults(_copy(whole))
+        whole = _copy(whole)
+        whole = with_defaults(whole, beyond_reach(whole))
         try:
             whole = onnx.inliner.inline_selected_functions(
                 whole, defined, inline_schema_functions=True
@@ -62,9 +63,9 @@ def _defined_by_others(proto: onnx.ModelProto) -> list[tuple[str, str]]:
     return sorted(key for key in strange if _has_body(*key, _version(proto, key[0])))
 
 
-def _with_defaults(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Spell out attributes that are left at their defaults: the inliner would lose them."""
-    for node in beyond_reach(proto):
+def with_defaults(proto: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]) -> onnx.ModelProto:
+    """Spell out attributes that some nodes leave at their defaults, in place: the inliner would lose them."""
+    for node in nodes:
         schema = onnx.defs.get_schema(node.op_type, _version(proto, node.domain), node.domain)
         given = {attribute.name for attribute in node.attribute}
         for name, attribute in schema.attributes.items():

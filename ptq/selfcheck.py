@@ -174,7 +174,7 @@ def _refuse_unfit_ground(ground: Ground, truth: Truth) -> None:
     Raises:
         ModelError: It is.
     """
-    problem = _fault(ground.prepared.graph, truth, 2 * FLOOR_DB)
+    problem = _fault(ground.prepared.graph, truth, FLOOR_DB)
     if problem is not None:
         raise ModelError(f"preparing the model changes what it computes: {problem}; report it")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from networks import network
 from onnx import TensorProto, helper, numpy_helper
 
 from ptq.graph import Graph
+from ptq.nodes import shape_of
 from ptq.rewrite.prepare import prepare
 from ptq.session import Session
 
@@ -27,3 +29,18 @@ def test_a_model_of_ir_version_3_with_weights_among_its_inputs_is_read_and_prepa
     assert [value.name for value in prepared.inputs] == ["x"]
     x = np.ones((2, 4), np.float32)
     np.testing.assert_allclose(Session(prepared).run({"x": x})[0], x @ weight, rtol=1e-6)
+
+
+def test_an_output_without_a_shape_is_read_and_found_out() -> None:
+    model = network("y = Relu(x)")
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    graph = prepare(Graph.from_proto(model)).graph
+    assert shape_of(graph.outputs[0]) == (1, 3, 8, 8)
+
+
+def test_a_model_of_an_old_format_with_weights_that_are_no_inputs_is_read() -> None:
+    model = network("y = Add(x, b)", opset=8, b=np.ones(8, np.float32))
+    model.ir_version = 3
+    x = np.zeros((1, 3, 8, 8), np.float32)
+    assert Session(Graph.from_proto(model)).run({"x": x})[0].all()
+    assert model.ir_version == 3

@@ -14,11 +14,15 @@ from ptq.rewrite.explicit_pads import explicit_pads
 from ptq.rewrite.fold_affine import fold_affine
 from ptq.rewrite.fold_constants import fold_constants
 from ptq.rewrite.fold_pads import fold_pads
+from ptq.rewrite.free_outputs import free_outputs
 from ptq.rewrite.give_biases import give_biases
+from ptq.rewrite.in_float32 import in_float32
 from ptq.rewrite.matmul_to_gemm import matmul_to_gemm
 from ptq.rewrite.multiply import multiply
 from ptq.rewrite.name_functions import name_functions
 from ptq.rewrite.name_normalizations import name_normalizations
+from ptq.rewrite.open_attention import open_attention
+from ptq.rewrite.plain_gemm import plain_gemm
 from ptq.rewrite.pool_means import pool_means
 from ptq.rewrite.raise_opset import raise_opset
 from ptq.rewrite.remove_noops import remove_noops
@@ -49,13 +53,18 @@ def prepare(graph: Graph) -> Prepared:
     graph = graph.copy()
     _name_dimensions(graph)
     graph, changes = raise_opset(graph)
+    graph, opened = open_attention(graph)
+    changes += opened
     changes += fold_constants(graph)
     graph = graph.with_shapes()  # after the walk, whose symbols it would dilute by names of its own
     for rewrite in (
+        free_outputs,
+        in_float32,
         remove_noops,
         explicit_pads,
         fold_pads,
         pool_means,
+        plain_gemm,
         matmul_to_gemm,
         fold_affine,
         give_biases,

@@ -1,0 +1,34 @@
+"""Which nodes are whole attentions, made of products and a Softmax that have integer kernels of their own?"""
+
+from __future__ import annotations
+
+import onnx
+import onnx.inliner
+
+from ptq.graph import Graph
+from ptq.nodes import operator
+from ptq.reach import with_defaults
+from ptq.rewrite.counted import counted
+
+OPENED = [("", "Attention")]
+
+
+def open_attention(graph: Graph) -> tuple[Graph, list[str]]:
+    """The model with ONNX's Attention nodes as the operators that define them.
+
+    Returns:
+        The graph, and one sentence if it changed.
+    """
+    count = sum(operator(node) == "Attention" for node in graph.nodes)
+    if not count:
+        return graph, []
+
+    def opened(proto: onnx.ModelProto) -> onnx.ModelProto:
+        proto = with_defaults(proto, [n for n in proto.graph.node if n.op_type == "Attention"])
+        return onnx.inliner.inline_selected_functions(proto, OPENED, inline_schema_functions=True)
+
+    try:
+        graph = graph.with_shapes().rebuilt(opened)
+    except RuntimeError:  # a type is not known: the node stays, in float
+        return graph, []
+    return graph, [f"took {counted(count, 'Attention node')} apart into products and Softmax"]
