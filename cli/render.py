@@ -25,6 +25,9 @@ def report(result: Report, output: str) -> None:
     show(*_title(result, output))
     show(*_provenance(result))
     show(*_accuracy(result))
+    if result.suspects:
+        show(heading("Worth a look"))
+        show(*(indented(str(suspect), "yellow") for suspect in result.suspects))
     if result.search is not None:
         show(*search(result.search, result.nodes))
     show(*nodes(result.nodes), *islands(result.islands), *_portability(result))

@@ -6,13 +6,15 @@ from ptq.drop import Budget, Search, held_against
 from ptq.evaluate import Evaluation, evaluate, integer_engine, session_engine, speed_ratio
 from ptq.execute import Executor
 from ptq.feeding import Parts, Progress, takes_any_batch, told
+from ptq.mismatch import DOUBTFUL, mismatch
 from ptq.nodes import name_of
 from ptq.pipeline import Quantization
-from ptq.report import Report
+from ptq.report import Report, Suspect
 from ptq.rows import node_rows, tensor_rows
 from ptq.saturation import saturable_nodes
 from ptq.selfcheck import float_session
 from ptq.session import Session, versions
+from ptq.suspects import suspects
 from ptq.usermetric import Metric
 
 
@@ -49,6 +51,8 @@ def assess(
     prepared, calibration = ground.prepared.graph, ground.calibration
     executor = Executor(made.quantized, arithmetic)
     evaluation, speed = None, None
+    doubtful: tuple[Suspect, ...] = ()
+    rows = tensor_rows(prepared, made.plan, calibration.tensors)
     skipped = _skipped(parts)  # each reading of samples begins the list anew
     if parts.evaluation is not None:
         before = float_session(ground, threads)
@@ -56,6 +60,7 @@ def assess(
         evaluation = _evaluation(made, parts, before, after, executor, batch, progress, metric)
         skipped |= _skipped(parts)
         speed = speed_ratio(before, after, next(iter(parts.evaluation)).feed)
+        doubtful = _mismatch(evaluation, before, parts, made)
     used = parts.calibration or parts.evaluation
     applied = used.preprocess if used is not None else None
     return Report(
@@ -73,14 +78,30 @@ def assess(
         int8_bytes=len(made.quantized.to_bytes()),
         speed=speed,
         islands=executor.islands,
-        tensors=tensor_rows(prepared, made.plan, calibration.tensors),
+        tensors=rows,
         nodes=node_rows(prepared, made.plan),
         saturable=saturable_nodes(made.quantized) if made.plan.target == "ort" else (),
         budget=_budget(evaluation, max_drop),
         search=search,
+        suspects=(
+            *doubtful,
+            *suspects(made.plan, calibration.tensors, rows, parts.calibration),
+        ),
         skipped=tuple(skipped.items()),
         versions=versions(),
     )
+
+
+def _mismatch(
+    evaluation: Evaluation, before: Session, parts: Parts, made: Quantization
+) -> tuple[Suspect, ...]:
+    """Whether images are prepared otherwise than the float model wants, where it is often wrong."""
+    accuracy = evaluation.forms["float"].accuracy
+    if accuracy is None or accuracy.top1 >= DOUBTFUL or parts.evaluation is None:
+        return ()
+    names = [name_of(v) for v in made.ground.source.outputs]
+    found = mismatch(before, parts.evaluation, names.index(evaluation.head))
+    return () if found is None else (found,)
 
 
 def _budget(evaluation: Evaluation | None, max_drop: float | None) -> Budget | None:

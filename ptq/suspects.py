@@ -1,0 +1,104 @@
+"""Which of the things that are known to ruin quantized models are found here?
+
+Each bound is far from what sound models show: a suspect is worth a look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from ptq.data import Samples
+from ptq.observers.stats import TensorStats
+from ptq.plan import Plan
+from ptq.report import Suspect, TensorRow
+
+FEW = 8
+"""Samples below which a range is a guess."""
+OUTLIER = 1000.0
+"""A tensor's range over the median of all."""
+POOR_DB = 20.0
+"""Signal over error below which a tensor suffers from its scale; far above it, sound models show odd ranges too."""
+LOST_DB = 3.0
+"""The same of a tensor that shares a scale: half of it is error."""
+
+
+def suspects(
+    plan: Plan,
+    stats: Mapping[str, TensorStats],
+    rows: Sequence[TensorRow],
+    calibration: Samples | None,
+) -> tuple[Suspect, ...]:
+    """What a plan, and what it was made from, show.
+
+    Args:
+        plan: The plan.
+        stats: Statistics by tensor.
+        rows: The report's tensors.
+        calibration: The samples that ranges were chosen on, if they are known.
+    """
+    return (
+        *_samples(calibration),
+        *_outliers(plan, stats, rows),
+        *_wide_biases(rows),
+        *_shared(rows),
+    )
+
+
+def _samples(calibration: Samples | None) -> Iterator[Suspect]:
+    if calibration is None:
+        return
+    count = len(calibration)
+    if count < FEW:
+        yield Suspect(
+            f"ranges are chosen on {count} sample{'' if count == 1 else 's'} alone",
+            "calibration samples",
+            "give 100 or more, of all kinds",
+        )
+    folders = {name.split("/")[0] for name in calibration.names}
+    if len(calibration.classes) > 1 and len(folders) == 1 and count > 1:
+        yield Suspect(
+            f"all are of one class, {min(folders)}, of {len(calibration.classes)}",
+            "calibration samples",
+            "give samples of every class",
+        )
+
+
+def _outliers(
+    plan: Plan, stats: Mapping[str, TensorStats], rows: Sequence[TensorRow]
+) -> Iterator[Suspect]:
+    reach = {
+        name: max(abs(stats[name].min), abs(stats[name].max))
+        for name in plan.tensors
+        if name in stats and stats[name].count
+    }
+    median = float(np.median(list(reach.values()))) if reach else 0.0
+    for row in rows:
+        size = reach.get(row.name, 0.0)
+        if row.sqnr_db < POOR_DB and size > OUTLIER * median > 0:
+            yield Suspect(
+                f"reaches {size:.3g}, {size / median:.0f} times the median of all tensors",
+                row.name,
+                "leave the nodes around it float with --skip, or use --max-drop",
+            )
+
+
+def _wide_biases(rows: Sequence[TensorRow]) -> Iterator[Suspect]:
+    for row in rows:
+        if row.sqnr_db < POOR_DB and "for the bias to fit int32" in row.why:
+            yield Suspect(
+                f"its bias would overflow int32 ({row.why}), which leaves it {row.sqnr_db:.1f} dB",
+                row.name,
+                "leave its node float with --skip, or use --max-drop",
+            )
+
+
+def _shared(rows: Sequence[TensorRow]) -> Iterator[Suspect]:
+    for row in rows:
+        if row.kind == "activation" and row.why.startswith("same:") and row.sqnr_db < LOST_DB:
+            yield Suspect(
+                f"shares a scale that is too coarse for it, {row.sqnr_db:.1f} dB ({row.why})",
+                row.name,
+                "leave the node that makes it share float with --skip",
+            )
