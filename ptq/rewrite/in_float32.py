@@ -32,7 +32,7 @@ def in_float32(graph: Graph) -> list[str]:
     products = [n for n in graph.nodes if operator(n) in PRODUCTS and n.outputs[0].dtype in OTHERS]
     if not products or not all(_is_plain(node) for node in graph.nodes):
         return []
-    kind = OTHERS[ir.DataType(products[0].outputs[0].dtype)]
+    kind = next(OTHERS[v.dtype] for v in products[0].outputs if v.dtype is not None)
     first = graph.nodes[0]
     for value in [
         *graph.inputs,

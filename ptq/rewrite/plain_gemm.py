@@ -96,7 +96,7 @@ def _into_matmul(graph: Graph, node: Node) -> None:
     result = _insert(graph, node, "MatMul", sides, "product", y)
     alpha = attrs.get("alpha", 1.0)
     if alpha != 1:
-        factor = graph.add_constant(np.float32(alpha), f"{name_of(y)}_alpha")
+        factor = graph.add_constant(np.array(alpha, np.float32), f"{name_of(y)}_alpha")
         result = _insert(graph, node, "Mul", [result, factor], "scaled", y)
     c = node.inputs[2] if len(node.inputs) > 2 else None
     if c is not None:
@@ -109,7 +109,7 @@ def _sum(graph: Graph, node: Node, product: Value, c: Value, beta: float) -> Val
     if array is not None:
         c = graph.add_constant(array * np.float32(beta), f"{name_of(c)}_added") if beta != 1 else c
     elif beta != 1:
-        factor = graph.add_constant(np.float32(beta), f"{name_of(y)}_beta")
+        factor = graph.add_constant(np.array(beta, np.float32), f"{name_of(y)}_beta")
         c = _insert(graph, node, "Mul", [c, factor], "added", c)
     return _insert(graph, node, "Add", [product, c], "sum", y)
 
