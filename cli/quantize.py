@@ -99,6 +99,10 @@ def quantize(
     ] = None,
     threads: o.Threads = 0,
     checkpoint: o.Checkpoint = None,
+    page: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE.html", help="Write the report as one HTML page."),
+    ] = None,
     json: o.Json = None,
     size: o.Size = None,
     resize: o.Resize = None,
@@ -126,7 +130,7 @@ def quantize(
 
     place = output or outputs.default_output(model)
     outputs.check_model_output(
-        model, [data, eval_data, stats, plan], [place, save_plan, checkpoint], json
+        model, [data, eval_data, stats, plan], [place, save_plan, checkpoint, page], json
     )
     images = inputs.preprocess(
         size=size, resize=resize, crop=crop, scale=scale,
@@ -146,6 +150,10 @@ def quantize(
     result.save(place)
     if save_plan is not None:
         files.write(save_plan, result.plan.to_json().encode())
+    if page is not None:
+        from ptq import html
+
+        files.write(page, html.page(result.report).encode())
     if not outputs.write_json(result.report.to_json(), json):
         render.report(result.report, str(place))
     if result.report.over_budget:

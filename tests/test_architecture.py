@@ -28,7 +28,7 @@ LAYERS = (
     "execute groups operands golden_case equivalence foreign saturation second_order convert ready",
     "solve evaluate convert verify golden_litert golden_ort",
     "report golden gather",
-    "rows inspection result lint_rules portability pipeline sensitivity",
+    "html rows inspection result lint_rules portability pipeline sensitivity",
     "selfcheck moves suspects mismatch",
     "assess lint search",
     "api quantized ranking",
