@@ -24,6 +24,7 @@ from ptq.nodes import (
 from ptq.ops import OPS
 from ptq.opspec import OpSpec, Output, Role
 from ptq.targets import Target
+from ptq.worth import not_worth
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -58,11 +59,14 @@ class Eligible:
         integers: Nodes that will be quantized, by name, in graph order.
         floats: The others, with the reason.
         fused: Activation nodes whose work the node before them may do in its requantization.
+        real: Outputs of quantized nodes that stay real: their kernels hand them out so, and no integer node
+            reads them.
     """
 
     integers: Mapping[str, Integer]
     floats: Mapping[str, str]
     fused: Mapping[str, str]
+    real: frozenset[str] = frozenset()
 
 
 def eligible(
@@ -88,14 +92,19 @@ def eligible(
             floats[node.name] = verdict
         else:
             integers[node.name] = verdict
-    for name, before in _left_behind(integers, floats):
-        del integers[name]
-        floats[name] = f"follows {before}, which stays float"
-    if not target.specified:
-        for name in _idle(integers):
+    if target.specified:
+        for name, before in _left_behind(integers, floats):
             del integers[name]
-            floats[name] = "only moves values between nodes that stay float"
-    return Eligible(integers, floats, dict(_fusions(integers)))
+            floats[name] = f"follows {before}, which stays float"
+    else:
+        specs = {name: integer.spec for name, integer in integers.items()}
+        for name in not_worth(graph, specs, dict(_fusions(integers)), target):
+            del integers[name]
+            floats[name] = (
+                "its neighbours compute in float: integers would cost more than they save"
+            )
+    real = frozenset(_real(integers)) if target.real_outputs else frozenset[str]()
+    return Eligible(integers, floats, dict(_fusions(integers)), real)
 
 
 def _judge(
@@ -189,22 +198,13 @@ def _left_behind(
     return left
 
 
-def _idle(integers: Mapping[str, Integer]) -> list[str]:
-    """Moving nodes that no chain of moving nodes joins to one that computes on integers."""
-    joined: dict[str, set[str]] = {name: set() for name in integers}
-    for name, integer in integers.items():
-        for value in integer.values(Role.ACTIVATION):
-            producer = value.producer()
-            if producer is not None and producer.name in joined:
-                joined[name].add(producer.name)
-                joined[producer.name].add(name)
-    busy = {name for name, integer in integers.items() if not integer.spec.moves}
-    frontier = list(busy)
-    while frontier:
-        for other in joined[frontier.pop()] - busy:
-            busy.add(other)
-            frontier.append(other)
-    return [name for name in integers if name not in busy]
+def _real(integers: Mapping[str, Integer]) -> Iterator[str]:
+    """Outputs of kernels that hand out real numbers, read by no node that will be quantized."""
+    for integer in integers.values():
+        if integer.spec.real is not None:
+            value = integer.node.outputs[0]
+            if not any(reader.name in integers for reader in consumers(value)):
+                yield name_of(value)
 
 
 def _fusions(integers: Mapping[str, Integer]) -> Iterator[tuple[str, str]]:

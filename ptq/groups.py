@@ -132,6 +132,8 @@ def _add_outputs(groups: Groups, integer: Integer, target: Target, fate: Eligibl
         return
     first = name_of(integer.values(Role.ACTIVATION)[0])
     for value in node.outputs:
+        if name_of(value) in fate.real:
+            continue
         name = groups.add(value)
         if node.name in fate.fused or _calibrated_backward(integer, target):
             # the producer requantizes straight to what the activation puts out

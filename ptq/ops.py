@@ -74,6 +74,7 @@ OPS: Mapping[str, OpSpec] = _table(
         (_X, _W, _B),
         FIRST,
         qlinear=QLinear(_MS + "QGemm", "0 1 2= y"),
+        real=QLinear(_MS + "QGemm", "0 1 2="),
         litert="FULLY_CONNECTED",
     ),
     _linear(
@@ -82,6 +83,7 @@ OPS: Mapping[str, OpSpec] = _table(
         FIRST,
         two_activations=True,
         qlinear=QLinear("QLinearMatMul", "0 1 y"),
+        real=QLinear(_MS + "MatMulIntegerToFloat", "0q 1q 0s 1s 0z 1z"),
         litert="BATCH_MATMUL",
     ),
     _linear("Add", (_X, _X), FOLLOWS, qlinear=QLinear(_MS + "QLinearAdd", "0 1 y"), litert="ADD"),
@@ -259,10 +261,13 @@ OPS: Mapping[str, OpSpec] = _table(
     OpSpec("Shape", (_X,), Output.NONE, FIRST, qlinear=PASSES, litert="SHAPE"),
 )
 
-QLINEAR_FORMS: Mapping[str, OpSpec] = {
-    spec.qlinear.op: spec for spec in OPS.values() if spec.qlinear is not None and spec.qlinear.op
+QLINEAR_FORMS: Mapping[str, tuple[OpSpec, QLinear]] = {
+    form.op: (spec, form)
+    for spec in OPS.values()
+    for form in (spec.real, spec.qlinear)
+    if form is not None and form.op
 }
-"""The rows by the names of their QLinear operators."""
+"""The rows by the names of their QLinear operators, with the form of that name: QGemm's with its output's scale."""
 
 UNARY = frozenset(row.op for row in OPS.values() if row.function)
 """Functions of one value: on 8 bits, a table of 256 entries."""

@@ -48,8 +48,9 @@ class QLinear:
 
     Attributes:
         op: Name with domain.
-        order: Space-separated: ``0`` is the integers, scale and zero point of input 0, ``2=`` the
-            integers of input 2 alone, ``y`` the output's scale and zero point, ``*`` every input's triple.
+        order: Space-separated: ``0`` is the integers, scale and zero point of input 0, ``0q``, ``0s`` and
+            ``0z`` each of them alone, ``2=`` the integers of a bias, ``y`` the output's scale and zero point,
+            ``*`` every input's triple.
         attrs: Attributes that the form has and the float operator has not.
     """
 
@@ -84,6 +85,7 @@ class OpSpec:
         two_activations: A weight that is not constant is an activation like any other.
         function: It maps one value to one value: on 8 bits, a table of 256 entries in any arithmetic.
         own: Integer-only by a kernel of ptq's own where LiteRT's specification has no operator.
+        real: ONNX Runtime's integer form that hands out real numbers.
     """
 
     op: str
@@ -101,6 +103,7 @@ class OpSpec:
     two_activations: bool = False
     function: bool = False
     own: bool = False
+    real: QLinear | None = None
 
     @property
     def moves(self) -> bool:

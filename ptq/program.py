@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.forms import Triple, operands_of
 from ptq.graph import Graph
 from ptq.islands import Island, islands
 from ptq.nodes import QUANTIZERS, Node, Value, attributes, constant, name_of, operator, row_name
 from ptq.ops import OPS, QLINEAR_FORMS
-from ptq.opspec import PASSES, OpSpec, Output, Role
+from ptq.opspec import PASSES, OpSpec, Output, QLinear, Role
 from ptq.ordering import ordered
 from ptq.types import QuantParams
 from ptq.units import (
@@ -115,7 +116,7 @@ class _Reader:
         if op == "DequantizeLinear":
             return self._dequantize(node)
         if op in QLINEAR_FORMS:
-            return self._qlinear(node, QLINEAR_FORMS[op])
+            return self._qlinear(node, *QLINEAR_FORMS[op])
         runs = self.runs(row_name(node))
         found = unit(node) if runs else None
         if found is not None and self._is_float(found):
@@ -220,43 +221,30 @@ class _Reader:
                 step = Step(node.name, spec.op, attrs, inputs, (name_of(output),), position)
                 self.steps.append(step)
 
-    def _qlinear(self, node: Node, spec: OpSpec) -> bool:
-        assert spec.qlinear is not None and node.name
-        if of_its_own(node):
+    def _qlinear(self, node: Node, spec: OpSpec, form: QLinear) -> bool:
+        assert node.name
+        operands = operands_of(node, form)
+        if of_its_own(node) or operands is None or operands.rest:
             return False
-        inputs: dict[int, str | None] = {}
-        values = [*node.inputs]
-        position = 0
-        for token in spec.qlinear.order.split():
-            if token == "y":
-                meaning = params_of(values[position], values[position + 1], node.outputs[0])
-                if meaning is None:
-                    return False
-                self.params[name_of(node.outputs[0])] = meaning
-                position += 2
-            elif token == "*":
-                for index, start in enumerate(range(position, len(values), 3)):
-                    inputs[index] = self._triple(values[start : start + 3], spec, index, node)
-            elif token.endswith("="):
-                value = values[position] if position < len(values) else None
-                inputs[int(token[:-1])] = self._plain(value)
-                position += 1
-            else:
-                triple = values[position : position + 3]
-                inputs[int(token)] = self._triple(triple, spec, int(token), node)
-                position += 3
+        name = name_of(node.outputs[0])
+        if operands.output is not None:
+            meaning = params_of(*operands.output, node.outputs[0])
+            if meaning is None:
+                return False
+            self.params[name] = meaning
+        elif spec.real is None:
+            return False
+        inputs = {i: self._triple(t, spec, i, node) for i, t in operands.triples.items()}
+        inputs.update((i, self._plain(value)) for i, value in operands.biases.items())
         attrs = all_attributes(node)
-        for extra in spec.qlinear.attrs or {}:
+        for extra in form.attrs or {}:
             attrs.pop(extra, None)
         names = tuple(inputs.get(i) for i in range(max(inputs) + 1))
-        self.steps.append(Step(node.name, spec.op, attrs, names, (name_of(node.outputs[0]),)))
+        self.steps.append(Step(node.name, spec.op, attrs, names, (name,)))
         return True
 
-    def _triple(
-        self, triple: list[Value | None], spec: OpSpec, index: int, node: Node
-    ) -> str | None:
+    def _triple(self, triple: Triple, spec: OpSpec, index: int, node: Node) -> str | None:
         integers, scale, zero_point = triple
-        assert integers is not None
         axis = None
         if spec.role(index) is Role.WEIGHT:
             array = constant(integers)

@@ -26,6 +26,7 @@ class Target:
         per_channel: A weight may have one scale an output channel.
         tables: Its runtime has tables of 256 entries for functions of one value.
         more: Operators that it computes on integers though ONNX Runtime does not.
+        real_outputs: Its products hand out real numbers where nobody reads integers.
         backward: Operators whose input takes the output's range (BackwardCalibration), so that S_x = S_y.
     """
 
@@ -40,6 +41,7 @@ class Target:
     per_channel: bool = True
     tables: bool = False
     more: frozenset[str] = field(default=frozenset())
+    real_outputs: bool = False
     backward: frozenset[str] = field(default=frozenset())
 
     def quantizes(self, spec: OpSpec) -> bool:
@@ -72,6 +74,7 @@ TARGETS: Mapping[str, Target] = {
             "ort",
             specified=False,
             source="ONNX Runtime 1.31.1, CPU",
+            real_outputs=True,
         ),
         Target(
             "litert",

@@ -52,6 +52,11 @@ class Unit:
     inputs: tuple[Quantized | Value | None, ...]
     outputs: tuple[Quantized | None, ...]
 
+    @property
+    def real(self) -> bool:
+        """Whether it computes on integers and hands out real numbers."""
+        return self.spec.output is not Output.NONE and self.outputs[0] is None
+
 
 def dequantized(value: Value | None) -> Quantized | None:
     """What the value is the real reading of; None where no DequantizeLinear with constant scale makes it."""
@@ -139,7 +144,7 @@ def channel_axis(node: Node, rank: int) -> int | None:
     axes = {"Conv": 0, "QLinearConv": 0, "ConvTranspose": 1}
     if op in axes:
         return axes[op]
-    return rank - 1 if op in ("MatMul", "QLinearMatMul") else None
+    return rank - 1 if op in ("MatMul", "QLinearMatMul", "MatMulIntegerToFloat") else None
 
 
 def softmax_axis(node: Node) -> int | None:
@@ -206,10 +211,18 @@ def between_quantizers(node: Node) -> Unit | None:
             outputs.append(None)
             continue
         quantized = requantized(value)
-        if quantized is None or quantized.params.qtype.bits != 8:
+        if quantized is None and spec.real is not None and not _meets_a_quantizer(value):
+            outputs.append(None)
+        elif quantized is None or quantized.params.qtype.bits != 8:
             return None
-        outputs.append(quantized)
+        else:
+            outputs.append(quantized)
     return Unit(node, spec, tuple(inputs), tuple(outputs))
+
+
+def _meets_a_quantizer(value: Value) -> bool:
+    """Whether one of several readers quantizes it: ONNX Runtime then computes the product in float."""
+    return any(operator(reader) == "QuantizeLinear" for reader in consumers(value))
 
 
 def obstacle(unit: Unit) -> str:

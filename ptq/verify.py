@@ -21,6 +21,7 @@ from ptq.foreign import Fate, fates
 from ptq.fused import float_tensors
 from ptq.graph import Graph
 from ptq.nodes import name_of
+from ptq.ops import OPS
 from ptq.program import Program, Step
 from ptq.rewrite.unsigned_pairs import signed, unsigned_pairs
 from ptq.session import Session
@@ -56,7 +57,7 @@ class TensorDifference:
         op: That node's operator.
         elements: How many integers were compared.
         differing: How many differ when each runs by itself, end to end.
-        largest: The largest difference in steps, end to end.
+        largest: The largest difference in steps, end to end; of a real result, in units in the last place.
         differing_locally: How many differ when the node is given ONNX Runtime's own inputs.
     """
 
@@ -136,11 +137,11 @@ def verify(
     level = "all" if optimize else "none"
     executor = Executor(graph, arithmetic)
     exposed_graph, moved = unsigned_pairs(graph) if optimize else (graph.copy(), frozenset[str]())
-    exposed_graph.expose(_integers(executor.program, graph))
+    exposed_graph.expose(_readable(executor.program, graph))
     if optimize and (floats := float_tensors(exposed_graph)):
         executor = Executor(graph, arithmetic, floats)
-    readable = _integers(executor.program, graph)
-    if not readable:
+    readable = _readable(executor.program, graph)
+    if readable.isdisjoint(executor.program.params):
         raise ModelError("the model has no integer tensor; quantize it first")
     makers = {
         name: (step.name, step.op)
@@ -197,19 +198,33 @@ def _floats(graph: Graph, executor: Executor) -> tuple[Fate, ...]:
     return tuple(found)
 
 
-def _integers(program: Program, graph: Graph) -> set[str]:
-    """The integer tensors of the program that the graph has too."""
+def _readable(program: Program, graph: Graph) -> set[str]:
+    """The tensors of the program that the graph has too: integers, and the real results of products of them."""
     present = {name_of(v) for node in graph.nodes for v in node.outputs if v.name}
     made = {name for step in program.steps for name in step.outputs}
-    return made & program.params.keys() & present
+    reals = {
+        name
+        for step in program.steps
+        if isinstance(step, Step) and step.op in OPS and OPS[step.op].real is not None
+        for name in step.outputs
+    }
+    return (made & program.params.keys() | reals) & present
 
 
 def _tally(tally: list[int], theirs: NDArray[Any], ours: NDArray[Any], local: NDArray[Any]) -> None:
-    steps = np.abs(theirs.astype(np.int64) - ours.astype(np.int64))
+    steps = np.abs(_steps(theirs) - _steps(ours))
     tally[0] += steps.size
     tally[1] += int(np.count_nonzero(steps))
     tally[2] = max(tally[2], int(steps.max(initial=0)))
     tally[3] += int(np.count_nonzero(theirs != local))
+
+
+def _steps(array: NDArray[Any]) -> NDArray[np.int64]:
+    """Integers as they are, float32 by its place in the order of all float32."""
+    if array.dtype != np.float32:
+        return array.astype(np.int64)
+    bits = array.view(np.int32).astype(np.int64)
+    return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
 
 
 def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:

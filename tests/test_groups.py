@@ -173,8 +173,9 @@ def test_a_softmax_keeps_its_reciprocal_scale_out_of_a_concatenation() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_softmax_scale_is_one_over_what_its_kernel_takes(seed: int) -> None:
-    model = network("h = Gemm(x, m)\ny = Softmax(h)", {"x": (2, 16)}, m=normal(16, 40, seed=seed))
-    scale = quantized(model).plan.tensors["y"].scale
+    nodes = "h = Gemm(x, m)\np = Softmax(h)\ny = Gemm(p, n)"
+    weights = {"m": normal(16, 40, seed=seed), "n": normal(40, 8)}
+    scale = quantized(network(nodes, {"x": (2, 16)}, **weights)).plan.tensors["p"].scale
     steps = np.floor(np.float32(1) / scale)
     assert np.float32(1 / float(steps)) == scale
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 from ptq.arithmetics import (
     fixed_point,
@@ -11,11 +13,14 @@ from ptq.arithmetics import (
     litert,
     ort,
     ort_avx2,
+    products,
     tflite_micro,
     tpu_mlir,
 )
-from ptq.arithmetics.site import Maker
+from ptq.arithmetics.operands import activation, weight
+from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.errors import UsageError
+from ptq.kernels.finish import Finish
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +43,26 @@ class Arithmetic:
     unsigned_pairs: bool = False
 
 
+def _handing_out_reals(kernels: Mapping[str, Maker]) -> Mapping[str, Maker]:
+    """The kernels with products whose output stays real, which only ONNX Runtime has: the exact sum, scaled."""
+
+    def either(op: str, core: Callable[[Site, Finish], Kernel]) -> Maker:
+        def make(site: Site) -> Kernel:
+            if site.outputs[0] is not None:
+                return kernels[op](site)
+            alpha = np.float32(site.attrs.get("alpha", 1.0))
+            scale = np.asarray((alpha * activation(site).scale) * weight(site).scale)
+            return core(site, products.real(scale))
+
+        return make
+
+    return {
+        **kernels,
+        "Gemm": either("Gemm", products.gemm),
+        "MatMul": either("MatMul", products.matmul),
+    }
+
+
 ROWS: tuple[Arithmetic, ...] = (
     Arithmetic(
         "ort",
@@ -55,37 +80,37 @@ ROWS: tuple[Arithmetic, ...] = (
     ),
     Arithmetic(
         "litert",
-        litert.KERNELS,
+        _handing_out_reals(litert.KERNELS),
         "LiteRT 2.3.0's reference kernels, bit for bit",
         "LiteRT 8-bit quantization specification; experiments",
     ),
     Arithmetic(
         "tflite-micro",
-        tflite_micro.KERNELS,
+        _handing_out_reals(tflite_micro.KERNELS),
         "tflite-micro 0.dev20261023182759, bit for bit",
         "experiments, where it differs from LiteRT",
     ),
     Arithmetic(
         "gemmlowp",
-        gemmlowp.KERNELS,
+        _handing_out_reals(gemmlowp.KERNELS),
         "the uint8 paradigm as published",
         "Jacob et al. 2018, sections 2.2-2.4; gemmlowp, doc/quantization.md",
     ),
     Arithmetic(
         "tpu-mlir",
-        tpu_mlir.KERNELS,
+        _handing_out_reals(tpu_mlir.KERNELS),
         "the published derivations, 32-bit multipliers",
         "TPU-MLIR developer manual, chapter Quantization",
     ),
     Arithmetic(
         "tpu-mlir-8",
-        tpu_mlir.KERNELS_8,
+        _handing_out_reals(tpu_mlir.KERNELS_8),
         "the published derivations, 8-bit multipliers",
         "TPU-MLIR developer manual, chapter Quantization",
     ),
     Arithmetic(
         "fixed-point",
-        fixed_point.KERNELS,
+        _handing_out_reals(fixed_point.KERNELS),
         "scale alignment as published",
         "D. Corvoysier, Aligning quantization scales, 2023",
     ),

@@ -5,6 +5,8 @@ An accumulator becomes an integer by one float32 product, clamped, rounded half 
     s[c] = (sx · sw[c]) / sy        both in float32
     q    = rne(clamp(float32(acc) · s[c], lo − zy, hi − zy)) + zy
 
+A Gemm or MatMul whose output has no scale hands out float32(acc) · (sx · sw[c]).
+
 The rules were found by experiment with ONNX Runtime 1.31.1 on x86-64 with VNNI, where u8 × s8 products accumulate
 exactly; its AVX2 kernels without VNNI saturate pairs of them in int16. Operators without a QLinear kernel are not
 in the table: ONNX Runtime computes them in float.
@@ -49,23 +51,26 @@ def scaled(site: Site, scale: FloatArray) -> Finish:
     return finish
 
 
-def _scale(site: Site, x_scale: FloatArray) -> FloatArray:
-    scale: FloatArray = np.asarray((x_scale * weight(site).scale) / result(site).scale)
-    return scale
+def product_finish(site: Site, x_scale: FloatArray) -> Finish:
+    """By sx · sw / sy to integers, or by sx · sw to real numbers where the output has no scale."""
+    product: FloatArray = np.asarray(x_scale * weight(site).scale)
+    if site.outputs[0] is None:
+        return products.real(product)
+    return scaled(site, np.asarray(product / result(site).scale))
 
 
 def _conv(site: Site) -> Kernel:
-    return products.conv(site, scaled(site, _scale(site, activation(site).scale)))
+    return products.conv(site, product_finish(site, activation(site).scale))
 
 
 def _gemm(site: Site) -> Kernel:
     """QGemm: alpha multiplies the scale, and so C too."""
     x_scale = np.float32(site.attrs.get("alpha", 1.0)) * activation(site).scale
-    return products.gemm(site, scaled(site, _scale(site, x_scale)))
+    return products.gemm(site, product_finish(site, x_scale))
 
 
 def _matmul(site: Site) -> Kernel:
-    return products.matmul(site, scaled(site, _scale(site, activation(site).scale)))
+    return products.matmul(site, product_finish(site, activation(site).scale))
 
 
 def _moved(move: Maker) -> Maker:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.arithmetics import matrix, ort
-from ptq.arithmetics.operands import activation, constant, result, weight
+from ptq.arithmetics.operands import activation, constant, weight
 from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.kernels.pairs import excess, saturable
 from ptq.kernels.rows import whole_product
@@ -60,8 +60,7 @@ def _product(site: Site) -> matrix.Prepare:
 
 
 def _finish(site: Site, x_scale: FloatArray) -> matrix.Whole:
-    scale: FloatArray = np.asarray((x_scale * weight(site).scale) / result(site).scale)
-    return matrix.in_int32(ort.scaled(site, scale))
+    return matrix.in_int32(ort.product_finish(site, x_scale))
 
 
 def _conv(site: Site) -> Kernel:

@@ -15,8 +15,21 @@ from ptq.arithmetics.operands import Inputs, activation, constant, required, wei
 from ptq.arithmetics.site import Kernel, Site
 from ptq.errors import UnsupportedError
 from ptq.kernels.conv import convolution, transposed_convolution
-from ptq.kernels.finish import Finish
+from ptq.kernels.finish import Accumulator, Channels, Finish
 from ptq.kernels.matmul import product, products
+from ptq.types import FloatArray
+
+
+def real(scale: FloatArray) -> Finish:
+    """The finish of an output that stays real: float32 products with a scale, per tensor or per channel."""
+    if scale.size == 1:
+        scale = scale.reshape(())
+
+    def finish(acc: Accumulator, channels: Channels) -> FloatArray:
+        value = acc.astype(np.float32, copy=False)
+        return value * (scale[channels] if scale.ndim else scale)
+
+    return finish
 
 
 def _constant_weight(site: Site) -> NDArray[Any]:

@@ -14,9 +14,9 @@ Channels = slice | NDArray[np.intp]
 
 
 class Finish(Protocol):
-    """Turns accumulators into output integers: rescale, round, add the zero point, clamp."""
+    """Turns accumulators into outputs: rescale, round, add the zero point, clamp; or rescale alone."""
 
-    def __call__(self, acc: Accumulator, channels: Channels) -> IntArray:
+    def __call__(self, acc: Accumulator, channels: Channels) -> IntArray | FloatArray:
         """Finish one tile.
 
         Args:
@@ -25,6 +25,6 @@ class Finish(Protocol):
             channels: Which output channels the last axis holds (per-channel parameters follow it).
 
         Returns:
-            Integers of the output's type, same shape.
+            Integers of the output's type, or float32 where the output stays real; same shape.
         """
         ...

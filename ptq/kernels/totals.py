@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ptq.kernels.exact import Sum
 from ptq.kernels.finish import Finish
-from ptq.types import IntArray
+from ptq.types import FloatArray, IntArray
 
 # A loop over fewer elements is mostly overhead.
 _RUN = 1024
@@ -35,7 +35,7 @@ class Totals:
         repeats = max(1, _RUN // len(rest))
         self._bias = np.tile(rest.astype(self.dtype), repeats) if np.any(rest) else None
 
-    def finished(self, acc: NDArray[Any], finish: Finish) -> IntArray:
+    def finished(self, acc: NDArray[Any], finish: Finish) -> IntArray | FloatArray:
         """Add the bias to accumulators (rows, O), contiguous, and finish them; they are overwritten.
 
         int32 holds them modulo 2^32.

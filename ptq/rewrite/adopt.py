@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ptq.forms import positions
 from ptq.graph import Graph
 from ptq.nodes import QUANTIZERS, Node, Value, constant, declare, dtype_of, operator, row_name
-from ptq.ops import OPS
+from ptq.ops import OPS, QLINEAR_FORMS
 from ptq.opspec import PASSES, Output
 from ptq.rewrite.adopt_biases import join_biases, quantize_biases
 from ptq.rewrite.adopt_clamps import adopt_clamps
@@ -100,18 +101,8 @@ def _declare_like(value: Value, model: Value | None, otherwise: np.dtype[Any] | 
         declare(value, dtype)
 
 
-def _zero_point_position(order: str) -> int:
-    """Where a QLinear form has its output's zero point."""
-    position = 0
-    for token in order.split():
-        if token == "y":
-            return position + 1
-        position += 1 if token.endswith("=") else 3
-    raise ValueError(f"{order} has no output")
-
-
 QLINEAR_ZERO_POINTS = {
-    spec.qlinear.op: _zero_point_position(spec.qlinear.order)
-    for spec in OPS.values()
-    if spec.qlinear is not None and spec.qlinear.op
+    op: place["yz"]
+    for op, place in ((op, positions(form)) for op, (_, form) in QLINEAR_FORMS.items())
+    if "yz" in place
 }

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ptq.errors import UnsupportedError
+from ptq.forms import Triple, operands_of
 from ptq.graph import Graph
 from ptq.nodes import (
     Node,
@@ -27,12 +28,10 @@ from ptq.nodes import (
 )
 from ptq.ops import OPS, QLINEAR_FORMS
 from ptq.opsets import MOVED_TO_INPUTS
-from ptq.opspec import PASSES, OpSpec, Output, Role
+from ptq.opspec import PASSES, OpSpec, Output, QLinear, Role
 from ptq.rewrite.replace import set_attributes
 from ptq.types import QuantParams
 from ptq.units import channel_axis, quant_params
-
-Triple = tuple[Value, Value, Value | None]
 
 
 def to_qdq_form(graph: Graph) -> Graph:
@@ -50,7 +49,7 @@ def to_qdq_form(graph: Graph) -> Graph:
         if op in ("QuantizeLinear", "DequantizeLinear"):
             writer.remember(node)
         elif op in QLINEAR_FORMS:
-            writer.linear(node, QLINEAR_FORMS[op])
+            writer.linear(node, *QLINEAR_FORMS[op])
         elif (spec := OPS.get(row_name(node))) and (spec.qlinear is PASSES or spec.activation):
             writer.on_integers(node, spec)
     rewritten.sweep()
@@ -71,40 +70,26 @@ class _Writer:
         if integers is not None and scale is not None:
             self.meaning.setdefault(name_of(integers), (integers, scale, zero_point))
 
-    def linear(self, node: Node, spec: OpSpec) -> None:
+    def linear(self, node: Node, spec: OpSpec, form: QLinear) -> None:
         """One QLinear operator."""
-        assert spec.qlinear is not None
-        values, position = list(node.inputs), 0
+        operands = operands_of(node, form)
+        if operands is None or operands.rest:
+            raise UnsupportedError(f"{operator(node)} {node.name} has inputs that QDQ has not")
         inputs: dict[int, Value | None] = {}
-        biases: list[tuple[int, Value | None]] = []
-        triples: list[Triple] = []
-        scale = zero_point = None
-        for token in spec.qlinear.order.split():
-            if token == "y":
-                scale, zero_point = values[position], values[position + 1]
-                position += 2
-            elif token == "*":
-                for index, start in enumerate(range(position, len(values), 3)):
-                    inputs[index] = self._real(_triple(values[start : start + 3]), None, node)
-            elif token.endswith("=") and spec.role(int(token[:-1])) is Role.KEEP:
-                inputs[int(token[:-1])] = values[position]
-                position += 1
-            elif token.endswith("="):
-                biases.append((int(token[:-1]), _at(values, position)))
-                position += 1
-            else:
-                triple = _triple(values[position : position + 3])
-                triples.append(triple)
-                axis = _weight_axis(spec, int(token), triple, node)
-                inputs[int(token)] = self._real(triple, axis, node)
-                position += 3
-        for index, integers in biases:
+        for index, triple in operands.triples.items():
+            inputs[index] = self._real(triple, _weight_axis(spec, index, triple, node), node)
+        for index, integers in operands.biases.items():
+            if spec.role(index) is Role.KEEP:
+                inputs[index] = integers
+                continue
             if integers is not None:
-                inputs[index] = self._bias(integers, triples, node)
-        assert scale is not None
+                inputs[index] = self._bias(integers, list(operands.triples.values()), node)
         attrs = self._attributes(node, spec)
         reals = [inputs.get(i) for i in range(max(inputs) + 1)]
-        self._quantized(node, spec.op, reals, attrs, (scale, zero_point))
+        if operands.output is not None:
+            self._quantized(node, spec.op, reals, attrs, operands.output)
+        else:
+            self.graph.redirect(node.outputs[0], self._float(node, spec.op, reals, attrs))
 
     def on_integers(self, node: Node, spec: OpSpec) -> None:
         """An operator on integers whose meaning is known."""
@@ -172,19 +157,8 @@ class _Writer:
     ) -> None:
         """Put the float operator and a QuantizeLinear in the place of an integer one."""
         old = node.outputs[0]
-        name, dtype = name_of(old), np.dtype(np.float32)
-        real = self.graph.insert(
-            op,
-            inputs,
-            attrs=attrs,
-            before=node,
-            output=f"{name}_real",
-            dtype=dtype,
-            shape_like=old,
-        )
-        maker = real.producer()
-        assert maker is not None
-        maker.name, node.name = node.name, maker.name
+        name = name_of(old)
+        real = self._float(node, op, inputs, attrs)
         scale, zero_point = parameters
         integers = self.graph.insert(
             "QuantizeLinear",
@@ -198,6 +172,24 @@ class _Writer:
         if not integers.is_graph_output():
             old.name, integers.name = f"{name}_replaced", name
         self.meaning[name] = (integers, scale, zero_point)
+
+    def _float(
+        self, node: Node, op: str, inputs: list[Value | None], attrs: dict[str, Any]
+    ) -> Value:
+        """Put the float operator before an integer one, under its name."""
+        real = self.graph.insert(
+            op,
+            inputs,
+            attrs=attrs,
+            before=node,
+            output=f"{name_of(node.outputs[0])}_real",
+            dtype=np.dtype(np.float32),
+            shape_like=node.outputs[0],
+        )
+        maker = real.producer()
+        assert maker is not None
+        maker.name, node.name = node.name, maker.name
+        return real
 
     def _real(self, triple: Triple, axis: int | None, node: Node) -> Value:
         """The real reading of an operand, one for all its readers."""
@@ -241,17 +233,6 @@ class _Writer:
             dtype=np.dtype(np.float32),
             shape_like=integers,
         )
-
-
-def _at(values: list[Value | None], position: int) -> Value | None:
-    return values[position] if position < len(values) else None
-
-
-def _triple(values: list[Value | None]) -> Triple:
-    integers, scale, zero_point = values
-    assert integers is not None
-    assert scale is not None
-    return integers, scale, zero_point
 
 
 def _params(integers: Value, scale: Value, zero_point: Value | None, node: Node) -> QuantParams:

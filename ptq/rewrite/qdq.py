@@ -30,6 +30,7 @@ def to_qdq(graph: Graph, plan: Plan) -> Graph:
         if node.name not in plan.floats:
             _quantize_constants(node, plan, quantizers)
     integers = {node for node in quantized.nodes if node.name not in plan.floats}
+    reals = [n.name or "" for n in integers if name_of(n.outputs[0]) not in plan.tensors]
     writers = {name_of(v): node for node in quantized.nodes for v in node.outputs}
     values = {name_of(v): v for v in quantized.inputs}
     values.update((name_of(v), v) for node in quantized.nodes for v in node.outputs)
@@ -40,7 +41,7 @@ def to_qdq(graph: Graph, plan: Plan) -> Graph:
             )
     for node in quantized.nodes:
         _requantize_edges(node, plan, quantizers)
-    shield_floats(quantized, plan.floats)
+    shield_floats(quantized, plan.floats, reals)
     quantized.sort()
     quantized.sweep()
     return quantized

@@ -31,15 +31,16 @@ def to_qlinear(qdq: Graph) -> Graph:
     graph = qdq.copy()
     for node in graph.nodes:
         found = unit(node)
-        if found is None or found.spec.qlinear is None:
+        if found is None:
             continue
         if found.spec.qlinear is PASSES:
             _pass(graph, found)
             continue
-        integers = _write(graph, found, found.spec.qlinear)
-        output = found.outputs[0]
-        if integers is not None and output is not None:
-            _stand_in(graph, output.integers, integers)
+        form = found.spec.real if found.real else found.spec.qlinear
+        integers = _write(graph, found, form) if form is not None else None
+        if integers is not None:
+            output = found.outputs[0]
+            _stand_in(graph, output.integers if output else node.outputs[0], integers)
     graph.sweep()
     return graph
 
@@ -127,10 +128,10 @@ def _clamp(graph: Graph, unit: Unit) -> Value | None:
 
 def _linear(graph: Graph, unit: Unit, form: QLinear) -> Value:
     output = unit.outputs[0]
-    assert output is not None
     inputs: list[Value | None] = []
     for token in form.order.split():
         if token == "y":
+            assert output is not None
             inputs += [output.scale, output.zero_point]
         elif token == "*":
             for operand in unit.inputs:
@@ -139,6 +140,8 @@ def _linear(graph: Graph, unit: Unit, form: QLinear) -> Value:
             position = int(token[:-1])
             operand = unit.inputs[position] if position < len(unit.inputs) else None
             inputs.append(operand.integers if isinstance(operand, Quantized) else operand)
+        elif token[-1] in "qsz":
+            inputs.append(_triple(unit.inputs[int(token[:-1])])["qsz".index(token[-1])])
         else:
             inputs += _triple(unit.inputs[int(token)])
     while inputs and inputs[-1] is None:
@@ -154,7 +157,7 @@ def _linear(graph: Graph, unit: Unit, form: QLinear) -> Value:
         attrs=attrs,
         before=unit.node,
         output=f"{unit.node.outputs[0].name}_integer",
-        dtype=output.params.qtype.dtype,
+        dtype=np.dtype(np.float32) if output is None else output.params.qtype.dtype,
         shape_like=unit.node.outputs[0],
     )
 

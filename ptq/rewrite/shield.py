@@ -18,12 +18,13 @@ from ptq.ops import OPS
 from ptq.opspec import PASSES
 
 
-def shield_floats(graph: Graph, floats: Collection[str]) -> None:
+def shield_floats(graph: Graph, floats: Collection[str], reals: Collection[str] = ()) -> None:
     """Part nodes that stay float from the quantizers behind them, in place.
 
     Args:
         graph: A graph with its quantizers.
         floats: Names of the nodes that stay float.
+        reals: Names of those that hand out real numbers, though they read integers.
     """
     shields: dict[Value, Value] = {}
     for node in graph.nodes:
@@ -33,7 +34,9 @@ def shield_floats(graph: Graph, floats: Collection[str]) -> None:
             continue
         value = node.inputs[0]
         origin = _origin(value, past_activations=True)
-        if value is None or origin is None or origin.name not in floats or not _tempting(origin):
+        if value is None or origin is None or not _tempting(origin):
+            continue
+        if origin.name not in floats and origin.name not in reals:
             continue
         if value not in shields:
             shields[value] = _shield(graph, value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptq.forms import positions
 from ptq.graph import Graph
 from ptq.nodes import Node, Value, constant, dtype_of, name_of, operator
 from ptq.ops import OPS, QLINEAR_FORMS
@@ -30,18 +31,19 @@ def unsigned_weights(graph: Graph) -> Graph:
     return rewritten
 
 
-def signed_weight(node: Node) -> tuple[Node, int, int] | None:
+def signed_weight(node: Node) -> tuple[Node, int, int, int] | None:
     """Where an operator's constant int8 weight beside activations that ONNX Runtime computes in uint8 stands.
 
     Returns:
-        The node that reads its integers, and the positions there of these and of the zero point; None where
+        The node that reads its integers, and the positions there of these, scale and zero point; None where
         the weight is unsigned or computed, or the activation int8.
     """
     op = operator(node)
-    if op in QLINEAR_FORMS and QLINEAR_FORMS[op].role(1) is Role.WEIGHT:
-        zero_point = node.inputs[2]
+    if op in QLINEAR_FORMS and QLINEAR_FORMS[op][0].role(1) is Role.WEIGHT:
+        at = positions(QLINEAR_FORMS[op][1])
+        zero_point = node.inputs[at["0z"]]
         signed = zero_point is None or dtype_of(zero_point) != _UINT8
-        place = (node, 3, 5)
+        place = (node, at["1q"], at["1s"], at["1z"])
     elif op in OPS and OPS[op].role(1) is Role.WEIGHT and len(node.inputs) > 1:
         x, w = dequantized(node.inputs[0]), dequantized(node.inputs[1])
         weight = node.inputs[1].producer() if node.inputs[1] is not None else None
@@ -50,7 +52,7 @@ def signed_weight(node: Node) -> tuple[Node, int, int] | None:
         writer = x.integers.producer()
         moved = writer is not None and moves(writer) is not None
         signed = x.params.qtype.signed and not moved
-        place = (weight, 0, 2)
+        place = (weight, 0, 1, 2)
     else:
         return None
     array = constant(place[0].inputs[place[1]])
@@ -58,9 +60,9 @@ def signed_weight(node: Node) -> tuple[Node, int, int] | None:
 
 
 def _shift(
-    graph: Graph, node: Node, integers: int, zero_point: int, done: dict[str, Value]
+    graph: Graph, node: Node, integers: int, scale: int, zero_point: int, done: dict[str, Value]
 ) -> None:
-    scales = constant(node.inputs[integers + 1])
+    scales = constant(node.inputs[scale])
     assert scales is not None
     if len(node.inputs) <= zero_point:
         node.resize_inputs(zero_point + 1)

@@ -23,10 +23,35 @@ def test_a_dense_layer_is_one_gemm(add, parsed, same_function, operators, rng):
     same_function(before, after, {"x": rng.standard_normal((2, 4)).astype(np.float32)})
 
 
+@pytest.mark.parametrize("add", ["Add(t, b)", "Add(block, t)"])
+@pytest.mark.parametrize("shape", ["5,2,4", "N,2,4", "2,N,4", "N,3,2,4"])
+def test_a_dense_layer_of_more_axes_is_a_gemm_of_rows(
+    shape, add, parsed, same_function, operators, rng
+):
+    y = shape[:-1] + "3"
+    text = f"g (float[{shape}] x) => (float[{y}] y) {{ t = MatMul(x, w) y = {add} }}"
+    constants = {**CONSTANTS, "block": np.array([[[1, 2, 3]]], np.float32)}
+    before, after = parsed(text, **constants), parsed(text, **constants)
+    assert matmul_to_gemm(after) == ["turned 1 MatMul node into Gemm"]
+    assert operators(after) == {"Reshape": 2, "Gemm": 1}
+    sizes = [7 if d == "N" else int(d) for d in shape.split(",")]
+    same_function(before, after, {"x": rng.standard_normal(sizes).astype(np.float32)})
+
+
+def test_layers_of_one_tensor_share_its_rows(parsed, operators):
+    body = "t = MatMul(x, w) y = Add(t, b) u = MatMul(x, w) z = Add(u, b)"
+    graph = parsed(
+        f"g (float[N,2,4] x) => (float[N,2,3] y, float[N,2,3] z) {{ {body} }}", **CONSTANTS
+    )
+    assert matmul_to_gemm(graph) == ["turned 2 MatMul nodes into Gemm"]
+    assert operators(graph) == {"Reshape": 3, "Gemm": 2}
+
+
 @pytest.mark.parametrize(
     ("shape", "body"),
     [
-        ("5,2,4", "t = MatMul(x, w) y = Add(t, b)"),
+        ("N,T,4", "t = MatMul(x, w) y = Add(t, b)"),
+        ("N,2,4", "t = MatMul(x, w) y = Add(t, row) z = Neg(t)"),
         ("2,4", "t = MatMul(x, w) y = Add(t, column)"),
         ("2,4", "t = MatMul(x, w) y = Add(t, scalar)"),
         ("2,4", "t = MatMul(x, w) y = Add(t, t)"),

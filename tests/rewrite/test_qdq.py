@@ -178,14 +178,14 @@ def test_a_node_left_float_between_integer_ones_stays_float(
     done = quantized(model, skip=[f"{op}_d"])
     kernels = optimized_kernels(done.qdq, level)
     if level == "all":
-        assert kernels[LINEAR[op]] == 2
+        assert kernels[LINEAR[op]] + kernels["MatMulIntegerToFloat"] == 2
         assert kernels[op] + kernels[f"Fused{op}"] == 1
     # its weights are the float ones: ONNX Runtime's result is as with no optimizations at all
     plain = Session(done.qdq, optimize="none").run(done.feeds[0])[0]
     optimized = Session(done.qdq, optimize=level).run(done.feeds[0])[0]
-    scale = float(done.plan.tensors["y"].scale)
+    scale = float(np.ptp(plain)) / 255
     assert np.abs(plain - optimized).max() <= 1.01 * scale
-    assert np.mean(plain != optimized) < 0.05
+    assert np.mean(np.abs(plain - optimized) > scale / 100) < 0.05
 
 
 @pytest.mark.parametrize("skip", ["Conv", "ConvTranspose"])
@@ -205,7 +205,11 @@ def test_skipping_an_operator_leaves_all_of_it_float(skip: str) -> None:
 
 def test_a_float_output_with_float_readers_keeps_its_real_values() -> None:
     model = network(
-        CONV + f"d = Conv{SAME}(c, v)\ny = Add(d, c)\nz = Neg(d)", None, ["y", "d", "z"], v=V, **WB
+        CONV + f"d = Conv{SAME}(c, v)\na = Add(d, c)\ny = Conv{SAME}(a, v)\nz = Neg(d)",
+        None,
+        ["y", "d", "z"],
+        v=V,
+        **WB,
     )
     done = quantized(model, skip=["Conv_d"])
     y, d, z = Session(done.qdq).run(done.feeds[0])

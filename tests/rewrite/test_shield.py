@@ -17,7 +17,7 @@ NETWORKS = {
         CONV + f"d = ConvTranspose{SAME}(c, v)\ny = Conv{SAME}(d, u)", v=V, u=V, **WB
     ),
     "Gemm": network(
-        "c = Gemm(x, m)\nd = Gemm(c, n)\ny = Gemm(d, n)",
+        "c = Gemm(x, m)\nr = Relu(c)\nd = Gemm(r, n)\ny = Gemm(d, n)",
         {"x": (2, 16)},
         m=normal(16, 8),
         n=normal(8, 8),

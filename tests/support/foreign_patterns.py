@@ -201,7 +201,7 @@ PATTERNS = {
     ),
     "a bias that is no constant a column": Pattern(
         W_CONV + "m = MatMul(xd, wd)\nr = Add(m, b)",
-        {"QuantizeLinear"},
+        {"MatMul", "QuantizeLinear"},
         ROWS,
         GEMM_W | {"b": reals(5, 1)},
     ),
