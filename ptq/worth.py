@@ -6,7 +6,8 @@ of a graph is a minimum cut; of two equally cheap ones the one with more integer
 
 Costs are counted in passes over the elements of a tensor: a quantizer is one, an operator one and on four bytes
 a value one and a half, a movement of single bytes a quarter, an operator that runs in float between quantizers
-three. A product whose kernel hands out real numbers costs nothing to read in float.
+three, another view of the same bytes nothing. A product whose kernel hands out real numbers costs nothing to
+read in float.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ptq.targets import Target
 
 _TOTAL = 2**28  # of all capacities: their sums stay in int32, as scipy counts flows
 _REAL_COST = 1.5
+_VIEWS = frozenset(["Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"])
 _INTEGERS, _REALS = 0, 1  # the two ends of the cut
 
 
@@ -54,8 +56,10 @@ def not_worth(
     network = _Network()
     for name in sorted(free):
         passes = _size(nodes[name])
-        network.edge(_INTEGERS, name, passes * _REAL_COST)
-        network.edge(name, _REALS, passes * (0.0 if name in fused else _integer_cost(specs[name])))
+        if specs[name].op not in _VIEWS:
+            network.edge(_INTEGERS, name, passes * _REAL_COST)
+            cost = 0.0 if name in fused else _integer_cost(specs[name])
+            network.edge(name, _REALS, passes * cost)
     places: dict[str, str | int] = dict.fromkeys(nodes.keys() - set(idle), _INTEGERS)
     places.update((name, name) for name in free)
     for value in _tensors(nodes.values()):
