@@ -12,12 +12,15 @@ from onnx import numpy_helper
 
 from ptq.errors import ModelError
 
+LARGEST = 2**31 - 2**24
+"""Bytes of weights with which a message can still be written; protobuf ends at 2 GiB."""
+
 
 def require_sound(proto: onnx.ModelProto, source: str) -> None:
     """Refuse what would end in an exception, or in the end of the process, further on.
 
     Raises:
-        ModelError: The operators are newer than any known, the graph has no outputs, a tensor holds more or
+        ModelError: The operators are newer than any known, the graph has no outputs or too much weight, a tensor holds more or
             fewer numbers than its shape says, or a node contradicts itself.
     """
     newest = onnx.defs.onnx_opset_version()
@@ -29,6 +32,12 @@ def require_sound(proto: onnx.ModelProto, source: str) -> None:
             )
     if not proto.graph.output:
         raise ModelError(f"{source} has no outputs; export it with the outputs that are wanted")
+    size = sum(len(tensor.raw_data) for tensor in proto.graph.initializer)
+    if size > LARGEST:
+        raise ModelError(
+            f"{source} holds {size / 1e9:.1f} GB of weights; a model in one piece has 2.1 GB at most: "
+            "quantize parts of it"
+        )
     for graph in _graphs(proto.graph):
         for tensor in graph.initializer:
             _require_whole(tensor, source)

@@ -75,3 +75,9 @@ def test_an_unsound_model_is_refused_in_one_line(made, said: str, tmp_path: Path
         ptq.inspect(tmp_path / "model.onnx")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_more_weight_than_a_message_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ptq.soundness.LARGEST", 10)
+    with pytest.raises(ModelError, match="a model in one piece has"):
+        ptq.inspect(network("y = Add(x, w)", w=np.ones(8, np.float32)))
