@@ -20,8 +20,8 @@ def require_sound(proto: onnx.ModelProto, source: str) -> None:
     """Refuse what would end in an exception, or in the end of the process, further on.
 
     Raises:
-        ModelError: The operators are newer than any known, the graph has no outputs or too much weight, a tensor holds more or
-            fewer numbers than its shape says, or a node contradicts itself.
+        ModelError: The operators are newer than any known, the graph has no outputs or more weight than can be
+            written, a tensor holds more or fewer numbers than its shape says, or a node contradicts itself.
     """
     newest = onnx.defs.onnx_opset_version()
     for opset in proto.opset_import:
@@ -35,7 +35,7 @@ def require_sound(proto: onnx.ModelProto, source: str) -> None:
     size = sum(len(tensor.raw_data) for tensor in proto.graph.initializer)
     if size > LARGEST:
         raise ModelError(
-            f"{source} holds {size / 1e9:.1f} GB of weights; a model in one piece has 2.1 GB at most: "
+            f"{source} holds {size / 1e9:.1f} GB of weights; 2 GB is the limit of a model in one piece; "
             "quantize parts of it"
         )
     for graph in _graphs(proto.graph):
