@@ -24,6 +24,7 @@ from ptq.nodes import (
 from ptq.ops import OPS
 from ptq.opspec import OpSpec, Output, Role
 from ptq.targets import Target
+from ptq.units import hands_out_reals
 from ptq.worth import not_worth
 
 FLOAT32 = np.dtype(np.float32)
@@ -201,7 +202,7 @@ def _left_behind(
 def _real(integers: Mapping[str, Integer]) -> Iterator[str]:
     """Outputs of kernels that hand out real numbers, read by no node that will be quantized."""
     for integer in integers.values():
-        if integer.spec.real is not None:
+        if hands_out_reals(integer.node, integer.spec):
             value = integer.node.outputs[0]
             if not any(reader.name in integers for reader in consumers(value)):
                 yield name_of(value)

@@ -130,3 +130,11 @@ def numbers(output: Any) -> NDArray[Any]:
 def is_scores(output: NDArray[Any]) -> bool:
     """Whether one sample's output is a score for each of several classes: one axis longer than 1."""
     return output.ndim > 0 and output.size == max(output.shape) > 1
+
+
+def ordinals(array: NDArray[Any]) -> NDArray[np.int64]:
+    """Integers as they are, float32 by its place in the order of all float32: differences count steps."""
+    if array.dtype != np.float32:
+        return array.astype(np.int64)
+    bits = array.view(np.int32).astype(np.int64)
+    return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)

@@ -25,6 +25,7 @@ from ptq.errors import DataError
 from ptq.execute import Executor
 from ptq.graph import Graph
 from ptq.kernels.pairs import saturable
+from ptq.metrics import ordinals
 from ptq.saturation import REMEDIES
 from ptq.types import FloatArray
 
@@ -167,7 +168,7 @@ class _Probe:
         self.peak = max(self.peak, int(np.abs(acc.astype(np.int64)).max(initial=0)))
         self.ties += self._count_ties(acc)
         if self._saturating is not None:
-            steps = np.abs(q.astype(np.int64) - self._saturating(inputs))
+            steps = np.abs(ordinals(q) - ordinals(self._saturating(inputs)))
             self.saturated += int(np.count_nonzero(steps))
             self.largest = max(self.largest, int(steps.max(initial=0)))
         return q
@@ -198,6 +199,8 @@ class _Probe:
         return np.asarray(saturable(columns).any(axis=0))
 
     def _count_ties(self, acc: NDArray[Any]) -> int:
+        if self.site.outputs[0] is None:
+            return 0  # nothing is rounded to integers
         y, x = result(self.site), activation(self.site)
         alpha = np.float32(self.site.attrs.get("alpha", 1.0))
         scale: FloatArray = np.asarray(((alpha * x.scale) * weight(self.site).scale) / y.scale)

@@ -211,7 +211,7 @@ def between_quantizers(node: Node) -> Unit | None:
             outputs.append(None)
             continue
         quantized = requantized(value)
-        if quantized is None and spec.real is not None and not _meets_a_quantizer(value):
+        if quantized is None and hands_out_reals(node, spec):
             outputs.append(None)
         elif quantized is None or quantized.params.qtype.bits != 8:
             return None
@@ -220,9 +220,22 @@ def between_quantizers(node: Node) -> Unit | None:
     return Unit(node, spec, tuple(inputs), tuple(outputs))
 
 
-def _meets_a_quantizer(value: Value) -> bool:
-    """Whether one of several readers quantizes it: ONNX Runtime then computes the product in float."""
-    return any(operator(reader) == "QuantizeLinear" for reader in consumers(value))
+def hands_out_reals(node: Node, spec: OpSpec) -> bool:
+    """Whether ONNX Runtime computes the product on integers though its result stays real.
+
+    Not where one of several readers quantizes it, nor where an Add makes a Gemm of a MatMul first, whose C is real.
+    """
+    readers = consumers(node.outputs[0])
+    if spec.real is None or any(operator(reader) == "QuantizeLinear" for reader in readers):
+        return False
+    if spec.op != "MatMul" or [operator(reader) for reader in readers] != ["Add"]:
+        return True
+    left, right = (shape_of(value) if value is not None else None for value in node.inputs[:2])
+    if left is None or right is None or None in left or len(right) != 2:
+        return True
+    added = [value for value in readers[0].inputs if value is not node.outputs[0]]
+    shape = shape_of(added[0]) if added and added[0] is not None else None
+    return shape not in ((right[1],), (1, right[1]))
 
 
 def obstacle(unit: Unit) -> str:

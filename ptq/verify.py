@@ -20,6 +20,7 @@ from ptq.execute import Executor
 from ptq.foreign import Fate, fates
 from ptq.fused import float_tensors
 from ptq.graph import Graph
+from ptq.metrics import ordinals
 from ptq.nodes import name_of
 from ptq.ops import OPS
 from ptq.program import Program, Step
@@ -212,19 +213,11 @@ def _readable(program: Program, graph: Graph) -> set[str]:
 
 
 def _tally(tally: list[int], theirs: NDArray[Any], ours: NDArray[Any], local: NDArray[Any]) -> None:
-    steps = np.abs(_steps(theirs) - _steps(ours))
+    steps = np.abs(ordinals(theirs) - ordinals(ours))
     tally[0] += steps.size
     tally[1] += int(np.count_nonzero(steps))
     tally[2] = max(tally[2], int(steps.max(initial=0)))
     tally[3] += int(np.count_nonzero(theirs != local))
-
-
-def _steps(array: NDArray[Any]) -> NDArray[np.int64]:
-    """Integers as they are, float32 by its place in the order of all float32."""
-    if array.dtype != np.float32:
-        return array.astype(np.int64)
-    bits = array.view(np.int32).astype(np.int64)
-    return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
 
 
 def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:

@@ -41,13 +41,13 @@ def not_worth(
         graph: The prepared graph.
         specs: The rows of the nodes that could be quantized, by name.
         fused: Those whose work the node before them does for nothing.
-        target: What it shall run on.
+        target: What it shall run on. One with tables of its own computes on integers alone, whatever that costs.
     """
     nodes = {node.name or "": node for node in graph.nodes if node.name in specs}
     free: set[str] = set()
     idle: list[str] = []
     for component in _components(nodes):
-        if any(_is_product(specs[name]) for name in component):
+        if any(_is_product(specs[name]) for name in component) and not target.tables:
             free |= {name for name in component if not _is_product(specs[name])}
         elif all(specs[name].moves for name in component):
             idle += component

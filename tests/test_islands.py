@@ -51,7 +51,7 @@ def test_an_island_carries_only_what_it_needs() -> None:
 def test_what_an_if_captures_goes_into_the_island() -> None:
     done = quantized_case("if capturing")
     (island,) = [s for s in Executor(done.qdq).program.steps if isinstance(s, Island)]
-    assert set(island.inputs) == {"flag", "c_quantized"}
+    assert set(island.inputs) == {"flag", "c_quantized", "d_quantized"}
     for flag in (False, True):
         feed = {**done.feeds[0], "flag": np.array(flag)}
         ours = Executor(done.qdq).run(feed)["y"]

@@ -48,7 +48,7 @@ def test_a_gemm_of_two_computed_matrices_is_a_product_in_integers() -> None:
     feed = done.feeds[0]
     before = Session(Graph.from_proto(model)).run(feed)[0]
     np.testing.assert_allclose(Session(done.prepared).run(feed)[0], before, rtol=1e-5, atol=1e-5)
-    assert done.fates() == {}
+    assert "MatMul" not in done.fates()
 
 
 def test_one_weight_as_factor_and_summand_stays_right() -> None:
