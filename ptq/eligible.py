@@ -93,11 +93,11 @@ def eligible(
             floats[node.name] = verdict
         else:
             integers[node.name] = verdict
-    if target.specified:
+    if target.tables:
         for name, before in _left_behind(integers, floats):
             del integers[name]
             floats[name] = f"follows {before}, which stays float"
-    else:
+    if not target.specified:
         specs = {name: integer.spec for name, integer in integers.items()}
         for name in not_worth(graph, specs, dict(_fusions(integers)), target):
             del integers[name]

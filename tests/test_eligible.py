@@ -80,7 +80,7 @@ def test_an_activation_goes_with_its_producer() -> None:
     for target in TARGETS:
         found = fates(CASES["residual"], target, skip={"Conv_c": "by wish"})
         reason = (
-            "follows Conv_c" if TARGETS[target].specified else "its neighbours compute in float"
+            "follows Conv_c" if TARGETS[target].tables else "its neighbours compute in float"
         )
         assert found["Relu"].startswith(reason)
 
