@@ -149,5 +149,6 @@ def verify(
         integers.verification(found)
         if risks is not None:
             integers.portability(risks)
+    outputs.tell_skipped(found.skipped)
     if not found.passed:
         raise typer.Exit(1)

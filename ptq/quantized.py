@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ptq.convert import Form
 from ptq.convert import convert as converted
 from ptq.data import DataSource, Preprocess
@@ -39,9 +41,10 @@ def verify(
     graph = open_model(model)
     opened = Choice(preprocess, samples, skip_bad_samples).open(data, graph)
     verified = told(opened, "verifying", progress)
-    return compare_integers(
+    found = compare_integers(
         graph, verified, arithmetic=arithmetic, optimize=optimize, threads=threads
     )
+    return replace(found, skipped=tuple(opened.skipped))
 
 
 def portability(
