@@ -14,6 +14,7 @@ The offset c need not be the zero point z: Σ w·(x − z) + b = Σ w·(x − c)
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,10 +122,13 @@ def pack(w: NDArray[Any], lo: int, hi: int) -> Packed:
         reach = np.maximum(hi * p - lo * n, hi * n - lo * p)
         if cut == chunks:
             exact = bool(np.all(reach.sum(0) <= EXACT))
+            whole_p, whole_n = p.sum(0), n.sum(0)
+            whole = np.maximum(hi * whole_p - lo * whole_n, hi * whole_n - lo * whole_p)
+            least = math.ceil(whole.max(initial=0) / EXACT)  # with fewer, one chunk reaches too far
         # A single product is at most 255 · 255 < 2^24, so that the loop ends with depth chunks at the latest.
         if exact or np.all(reach <= EXACT):
             break
-        cut += 1
+        cut = max(cut + 1, least)
     ends = [*starts[1:].tolist(), depth]
     rows = [slice(a, b) for a, b in zip(starts.tolist(), ends, strict=True)]
     return Packed(columns, exact, tuple((row, tuple(_panels(w[row]))) for row in rows))

@@ -31,6 +31,8 @@ def plain_gemm(graph: Graph) -> list[str]:
         ):
             continue
         weight = constant(node.inputs[1])
+        if weight is None and _is_filled(node.inputs[1]):
+            continue
         if weight is None:
             _into_matmul(graph, node)
         elif _is_plain(node, weight.shape):
@@ -39,6 +41,12 @@ def plain_gemm(graph: Graph) -> list[str]:
             _plain(graph, node)
         changed += 1
     return [f"took {counted(changed, 'Gemm node')} apart into product and sum"] if changed else []
+
+
+def _is_filled(value: Value | None) -> bool:
+    """Whether constants alone give a value, which is then too large to be kept: to quantize it costs more."""
+    producer = value.producer() if value is not None else None
+    return producer is not None and all(constant(v) is not None for v in producer.inputs)
 
 
 def _is_plain(node: Node, shape: tuple[int, ...]) -> bool:
