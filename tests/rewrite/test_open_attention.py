@@ -8,6 +8,7 @@ from networks import decibels, network, normal
 
 from ptq.api import quantize
 from ptq.graph import Graph
+from ptq.rewrite.prepare import prepare
 from ptq.session import Session
 
 SHAPES = {"q": (1, 2, 6, 8), "k": (1, 2, 6, 8), "v": (1, 2, 6, 8)}
@@ -23,3 +24,10 @@ def test_the_products_of_an_attention_are_quantized(attributes: str) -> None:
     feed = {name: array[0] for name, array in data.items()}
     truth = Session(Graph.from_proto(model)).run(feed)[0]
     assert decibels(truth, np.asarray(Session(result.graph).run(feed)[0])) > 35
+
+
+def test_an_attention_that_puts_out_its_scores_stays_whole() -> None:
+    line = "y, , , s = Attention<qk_matmul_output_mode = 1>(q, k, v)"
+    model = network(line, SHAPES, opset=23, outputs=("y", "s"))
+    graph = prepare(Graph.from_proto(model)).graph
+    assert [node.op_type for node in graph.nodes] == ["Attention"]
