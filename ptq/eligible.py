@@ -21,6 +21,7 @@ from ptq.nodes import (
     operator,
     row_name,
 )
+from ptq.normalizing import normalizing
 from ptq.ops import OPS
 from ptq.opspec import OpSpec, Output, Role
 from ptq.targets import Target
@@ -98,6 +99,10 @@ def eligible(
             del integers[name]
             floats[name] = f"follows {before}, which stays float"
     if not target.specified:
+        pieces = normalizing(graph)
+        for name in [name for name in integers if name in pieces]:
+            del integers[name]
+            floats[name] = "part of a normalization, whose moments 8 bits do not hold"
         specs = {name: integer.spec for name, integer in integers.items()}
         for name in not_worth(graph, specs, dict(_fusions(integers)), target):
             del integers[name]

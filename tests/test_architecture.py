@@ -23,7 +23,7 @@ LAYERS = (
     "metrics drop nodes kernels ops modelfile",
     "graph",
     "data observers targets plan session units islands layout sources windows forms",
-    "limits worth",
+    "limits normalizing worth",
     "arithmetics rewrite eligible program calibrate checkpoint feeding models sources fused usermetric",
     "execute groups operands golden_case equivalence foreign saturation second_order convert ready",
     "solve evaluate convert verify golden_litert golden_ort",
