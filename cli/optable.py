@@ -76,8 +76,6 @@ def _output(spec: OpSpec, target: Target) -> str:
         return f"scale 1/{1 / rule.scale:g}, zero point {rule.zero_point}"
     if rule is Output.ONE_GROUP and not target.specified:
         return "one with the inputs that it alone reads"
-    if rule is Output.OBSERVED and spec.reciprocal and not target.specified:
-        return "observed, scale 1/n"
     return rule.value
 
 

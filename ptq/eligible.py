@@ -123,6 +123,8 @@ def _judge(
     spec = OPS.get(row_name(node))
     if spec is None:
         return f"ptq has no row for {row_name(node)}"
+    if spec.op in target.slower:
+        return f"{target.source} computes {spec.op} faster in float"
     if not target.quantizes(spec):
         return f"{target.source} has no integer kernel for {spec.op}"
     operands = []

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ptq.eligible import Eligible, Integer
-from ptq.nodes import Node, Value, attributes, constant, consumers, name_of, shape_of
+from ptq.nodes import Node, Value, constant, consumers, name_of
 from ptq.opspec import Fixed, Output, Role
 from ptq.targets import Target
 
@@ -19,14 +19,12 @@ class Group:
         tensors: All of them, in graph order.
         observed: Those whose statistics set the range.
         fixed: The operator whose specification prescribes the parameters, and these.
-        reciprocal: The largest n where the scale must be 1/n (ONNX Runtime's Softmax); 0 where it need not.
         via: For a tensor that follows another: which, and through which node.
     """
 
     tensors: tuple[str, ...]
     observed: tuple[str, ...]
     fixed: tuple[str, Fixed] | None
-    reciprocal: int
     via: dict[str, str]
 
 
@@ -46,7 +44,6 @@ class Groups:
     _together: dict[str, list[str]] = field(default_factory=dict)
     _observed: set[str] = field(default_factory=set)
     _fixed: dict[str, tuple[str, Fixed]] = field(default_factory=dict)
-    _reciprocal: dict[str, int] = field(default_factory=dict)
     _via: dict[str, str] = field(default_factory=dict)
 
     def add(self, value: Value) -> str:
@@ -82,10 +79,6 @@ class Groups:
         found = [f for n, (_, f) in self._fixed.items() if self.root(n) == root]
         return found[0] if found else None
 
-    def reciprocal(self, name: str) -> bool:
-        """Whether the scale of the tensor's group must be 1/n."""
-        return any(self.root(n) == self.root(name) for n in self._reciprocal)
-
     def observed(self) -> Iterator[str]:
         """The tensors whose statistics are needed."""
         for group in self.members():
@@ -103,9 +96,6 @@ class Groups:
                 tensors=tuple(names),
                 observed=tuple(n for n in names if n in self._observed),
                 fixed=fixed[0] if fixed else None,
-                reciprocal=min(
-                    (self._reciprocal[n] for n in names if n in self._reciprocal), default=0
-                ),
                 via={n: self._via[n] for n in names if n in self._via},
             )
 
@@ -146,19 +136,6 @@ def _add_outputs(groups: Groups, integer: Integer, target: Target, fate: Eligibl
             groups.join(first, name, node.name)
         elif rule is Output.OBSERVED:
             groups._observed.add(name)
-            if integer.spec.reciprocal and not target.specified:
-                groups._reciprocal[name] = _largest_reciprocal(node)
-
-
-def _largest_reciprocal(node: Node) -> int:
-    """The n up to which a Softmax over D elements does not overflow: 148 D.
-
-    ONNX Runtime multiplies exponentials of up to FLT_MAX / (e⁵ D) by n.
-    """
-    assert node.inputs[0] is not None
-    shape = shape_of(node.inputs[0])
-    length = None if shape is None else shape[int(attributes(node).get("axis", -1))]
-    return 148 * (length or 2)
 
 
 def _calibrated_backward(integer: Integer, target: Target) -> bool:
@@ -217,8 +194,6 @@ def _able_to_share(groups: Groups, integer: Integer) -> list[str]:
 
 def _read_by_nobody_else(groups: Groups, name: str, node: Node, fate: Eligible) -> bool:
     """Whether all that reads the tensor, or another of its group, is the node or within the group."""
-    if groups.reciprocal(name):
-        return False
     values = [groups.values[member] for member in groups.together(name)]
     return all(
         not value.is_graph_output()

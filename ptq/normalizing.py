@@ -63,7 +63,8 @@ def _statistics(root: Node) -> list[Node]:
         if node not in way:
             way[node] = operator(node) in _REDUCTIONS
             if not way[node] and operator(node) in _OF_STATISTICS:
-                way[node] = any([leads(maker) for maker in _makers(node)])
+                makers = [leads(maker) for maker in _makers(node)]  # all of them, for the way
+                way[node] = any(makers)
         return way[node]
 
     leads(root)

@@ -171,7 +171,6 @@ OPS: Mapping[str, OpSpec] = _table(
         qlinear=QLinear(_MS + "QLinearSoftmax", "0 y"),
         litert="SOFTMAX",
         fixed=Fixed(1 / 256, -128),
-        reciprocal=True,
     ),
     OpSpec(
         "AveragePool",

@@ -77,7 +77,6 @@ class OpSpec:
         qlinear: ONNX Runtime's integer form; None where it has none and computes in float.
         litert: LiteRT's operator; None where its specification has none.
         fixed: Output parameters that LiteRT's specification prescribes.
-        reciprocal: ONNX Runtime's kernel takes ⌊1/scale⌋ for 1/scale, so the scale must be 1/n.
         same_scale: LiteRT's specification wants inputs and output with one scale and zero point.
         activation: A clamp that may be fused into the operator before it.
         absorbs: An activation after it can be fused into its requantization.
@@ -95,7 +94,6 @@ class OpSpec:
     qlinear: QLinear | None = None
     litert: str | None = None
     fixed: Fixed | None = None
-    reciprocal: bool = False
     same_scale: bool = False
     activation: bool = False
     absorbs: bool = False

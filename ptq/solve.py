@@ -6,8 +6,6 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from ptq.eligible import Eligible, Integer, eligible
 from ptq.errors import StatsError, UsageError
 from ptq.graph import Graph
@@ -21,7 +19,7 @@ from ptq.opspec import Role
 from ptq.plan import Clamp, Plan, Why, operand_key
 from ptq.sources import seen_in
 from ptq.targets import TARGETS, Target
-from ptq.types import INT8, QType, QuantParams, Range
+from ptq.types import INT8, QuantParams, Range
 
 SKIPPED = "skipped by the user"
 
@@ -184,14 +182,9 @@ def _solve_group(
         params = QuantParams.whole(fixed.scale, fixed.zero_point, qtype)
         reason = Why("fixed", f"LiteRT's specification for {op}")
     else:
-        span = _range(group, groups, stats, observer, draft.target)
-        if group.reciprocal and draft.target.symmetric is None:
-            params = _reciprocal(span, qtype, group.reciprocal)
-            reason = Why("observed", f"{method}, as 1/n: the kernel takes ⌊1/scale⌋")
-        else:
-            params = _spread(span, draft.target)
-            observed = any(constant(groups.values[name]) is None for name in group.observed)
-            reason = Why("observed", method) if observed else Why("constant", "its own extremes")
+        params = _spread(_range(group, groups, stats, observer, draft.target), draft.target)
+        observed = any(constant(groups.values[name]) is None for name in group.observed)
+        reason = Why("observed", method) if observed else Why("constant", "its own extremes")
     for name in group.tensors:
         draft.tensors[name] = params
         draft.why[name] = Why("same", group.via[name]) if name in group.via else reason
@@ -224,15 +217,6 @@ def _spread(span: Range, target: Target) -> QuantParams:
         return asymmetric(span, target.activation)
     params = symmetric(span, replace(target.activation, hi=target.symmetric))
     return replace(params, qtype=target.activation)
-
-
-def _reciprocal(seen: Range, qtype: QType, most: int) -> QuantParams:
-    """The finest scale 1/n that covers the range and that float32 division gives back as n."""
-    top = max(float(seen.hi), 2.0**-20)
-    n = min(most, max(1, math.floor(qtype.steps / top)))
-    while np.floor(np.float32(1) / np.float32(1 / n)) != n:
-        n -= 1
-    return QuantParams.whole(1 / n, qtype.lo, qtype)
 
 
 def _solve_edges(draft: _Draft, edges: Iterable[tuple[str, int]]) -> None:
