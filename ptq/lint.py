@@ -52,7 +52,10 @@ def _of_node(node: Node, row: Target) -> Iterator[Finding]:
             text = f"{op} finds its scale at run time; the specification knows constant scales only"
             yield Finding(output, name, "dynamic", "int8 quantized operator specifications", text)
         elif any(dequantized(value) is not None for value in node.inputs):
-            text = f"{op} has integers before it but no row in the specification; it runs in float"
+            how = (
+                "ptq computes it on integers, LiteRT in float" if unit(node) else "it runs in float"
+            )
+            text = f"{op} has integers before it but no row in the specification; {how}"
             yield Finding(
                 output, name, "unspecified", "int8 quantized operator specifications", text, "note"
             )

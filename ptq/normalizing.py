@@ -37,7 +37,8 @@ def normalizing(graph: Graph) -> frozenset[str]:
             continue
         if any(maker in statistics for maker in made):
             found[node] = None
-            if all(maker in statistics for maker in _makers(node)):
+            reals = [value for value in node.inputs if constant(value) is None]
+            if all(value is None or value.producer() in statistics for value in reals):
                 statistics.add(node)
         elif operator(node) in _ARITHMETIC and any(constant(v) is not None for v in node.inputs):
             found[node] = None

@@ -127,7 +127,8 @@ class _Network:
         ]
         rows, columns = zip(*self.edges, strict=True)
         shape: Any = (len(self.places), len(self.places))
-        capacity: Any = csr_array((capacities, (rows, columns)), shape, dtype=np.int32)
+        counts: Any = np.asarray(capacities, np.int32)
+        capacity: Any = csr_array((counts, (rows, columns)), shape)
         residual = capacity - maximum_flow(capacity, _INTEGERS, _REALS).flow
         residual.data = np.maximum(residual.data, 0)
         residual.eliminate_zeros()

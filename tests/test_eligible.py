@@ -79,9 +79,7 @@ def test_a_skipped_node_gives_the_reason_it_was_skipped_for(key: str) -> None:
 def test_an_activation_goes_with_its_producer() -> None:
     for target in TARGETS:
         found = fates(CASES["residual"], target, skip={"Conv_c": "by wish"})
-        reason = (
-            "follows Conv_c" if TARGETS[target].tables else "its neighbours compute in float"
-        )
+        reason = "follows Conv_c" if TARGETS[target].tables else "its neighbours compute in float"
         assert found["Relu"].startswith(reason)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from cases import quantized_case
-from networks import network, normal, optimized_kernels, quantized
+from networks import network, optimized_kernels, quantized
 from parts import CONV, SAME, WB, V, W, convolved
 
 from ptq.types import QuantParams
@@ -164,20 +164,6 @@ def test_activations_of_one_kind_share_and_fold() -> None:
     done = quantized_case("concat of one kind")
     assert len(done.plan.folded) == 2
     assert done.plan.tensors["r"] == done.plan.tensors["p"] == done.plan.tensors["y"]
-
-
-def test_a_softmax_keeps_its_reciprocal_scale_out_of_a_concatenation() -> None:
-    done = quantized(convolved("s = Softmax(c)\ny = Concat<axis=1>(s, c)"))
-    assert done.plan.tensors["s"].scale < done.plan.tensors["y"].scale
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_softmax_scale_is_one_over_what_its_kernel_takes(seed: int) -> None:
-    nodes = "h = Gemm(x, m)\np = Softmax(h)\ny = Gemm(p, n)"
-    weights = {"m": normal(16, 40, seed=seed), "n": normal(40, 8)}
-    scale = quantized(network(nodes, {"x": (2, 16)}, **weights)).plan.tensors["p"].scale
-    steps = np.floor(np.float32(1) / scale)
-    assert np.float32(1 / float(steps)) == scale
 
 
 def test_only_integer_tensors_have_a_scale_and_a_folded_one_has_none() -> None:

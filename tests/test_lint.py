@@ -186,6 +186,20 @@ def test_prescribed_ranges_are_held_against_the_model(nodes, clause, scale, zero
 def test_what_the_specification_does_not_know_is_noted_not_blamed():
     (finding,) = lint(foreign(INPUT + "r = Erf(xd)" + OUTPUT, **SIGNED))
     assert (finding.rule, finding.severity, finding.node) == ("unspecified", "note", "Erf_r")
+    assert finding.text.endswith("ptq computes it on integers, LiteRT in float")
+
+
+def test_what_is_not_requantized_runs_in_float():
+    (finding,) = lint(foreign(INPUT + "y = Erf(xd)", **SIGNED))
+    assert finding.text.endswith("it runs in float")
+
+
+def test_what_ptq_quantizes_without_a_clause_is_not_said_to_run_in_float():
+    nodes = "h = LayerNormalization(x, g)\ny = Gemm(h, w)"
+    done = quantized(network(nodes, {"x": (4, 8)}, g=normal(8), w=normal(8, 4)), target="litert")
+    assert [f.text.rpartition("; ")[2] for f in lint(done.qdq)] == [
+        "ptq computes it on integers, LiteRT in float"
+    ]
 
 
 def test_dynamic_quantization_is_outside_the_specification():
