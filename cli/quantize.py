@@ -68,6 +68,14 @@ def quantize(
             "or each to the nearest.",
         ),
     ] = "second-order",
+    equalize: Annotated[
+        bool,
+        typer.Option(
+            "--equalize/--no-equalize",
+            help="Make the channels between layers alike where one scale serves a whole weight and "
+            "that gains.",
+        ),
+    ] = True,
     skip: o.Skip = None,
     stats: Annotated[
         Path | None,
@@ -141,7 +149,7 @@ def quantize(
         result = api.quantize(
             model, data, eval_data=eval_data, target=target, method=method, form=form,
             weights=weights, per_tensor=per_tensor, correct_bias=correct_bias, rounding=rounding,
-            skip=skip or (), stats=stats, plan=given_plan,
+            equalize=equalize,            skip=skip or (), stats=stats, plan=given_plan,
             preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples,
             arithmetic=arithmetic, batch=batch, threads=threads, checkpoint=checkpoint,
             max_drop=max_drop, metric=inputs.read_metric(metric), progress=progress,

@@ -15,6 +15,7 @@ from typing import Literal
 from ptq.assess import assess
 from ptq.calibrate import BATCH
 from ptq.data import DataSource, Preprocess
+from ptq.equalizing import equalized
 from ptq.errors import UsageError
 from ptq.evaluate import Engine, Evaluation, integer_engine, session_engine
 from ptq.evaluate import evaluate as run_side_by_side
@@ -131,6 +132,7 @@ def quantize(
     skip: Collection[str] = (),
     correct_bias: bool = True,
     rounding: Rounding = "second-order",
+    equalize: bool = True,
     stats: Calibration | str | os.PathLike[str] | None = None,
     plan: Plan | None = None,
     preprocess: Preprocess | None = None,
@@ -160,6 +162,7 @@ def quantize(
         correct_bias: Take the mean error of rounded weights out of the biases.
         rounding: How weights become integers: ``second-order``, by how their inputs vary together on ``data``,
             or each to the ``nearest``.
+        equalize: Make the channels between layers alike where one scale serves a whole weight and that gains.
         stats: Statistics of an earlier calibration of the same model.
         plan: A plan to obey instead of solving one.
         preprocess: How images become arrays.
@@ -194,6 +197,15 @@ def quantize(
     graph, prepared = made_ready(model)
     choice = Choice(preprocess, samples, skip_bad_samples)
     divided = parts(prepared.graph, data, eval_data, choice, search=max_drop is not None)
+    floats = dict.fromkeys(skip, SKIPPED)
+    recipe = Recipe(
+        row.name, method, form, per_tensor, correct_bias, floats, weights, rounding
+    )  # fmt: skip
+    if equalize:
+        prepared = equalized(
+            called(model), prepared, divided.calibration, recipe,
+            stats=stats, plan=plan, threads=threads,
+        )  # fmt: skip
     if stats is not None:
         calibration = known(stats, prepared.graph.digest())
     elif divided.calibration is None:
@@ -204,10 +216,6 @@ def quantize(
             threads=threads, checkpoint=checkpoint, progress=progress,
         )  # fmt: skip
     ground = Ground(called(model), graph, prepared, calibration)
-    floats = dict.fromkeys(skip, SKIPPED)
-    recipe = Recipe(
-        row.name, method, form, per_tensor, correct_bias, floats, weights, rounding
-    )  # fmt: skip
     if rounding == "second-order" and divided.calibration is not None:
         decided = planned(ground, recipe) if plan is None else obeyed(ground, plan)
         ground = with_inputs(ground, decided, divided.calibration, threads, progress)

@@ -29,7 +29,7 @@ LAYERS = (
     "solve evaluate convert verify golden_litert golden_ort",
     "report golden gather",
     "html rows inspection result lint_rules portability pipeline sensitivity",
-    "selfcheck moves suspects mismatch",
+    "selfcheck moves suspects mismatch equalizing",
     "assess lint search",
     "api quantized ranking",
     "__init__",

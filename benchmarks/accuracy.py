@@ -1,0 +1,298 @@
+"""What int8 costs in accuracy: ptq's defaults beside ONNX Runtime's quantizer at its best, on the same samples.
+
+    python benchmarks/accuracy.py [FOLDER] [--tasks NAME ...] [--limit N] [--ablation] [--no-histograms]
+
+FOLDER holds one sub-folder a task:
+
+    FOLDER/TASK/model.onnx   the float model
+    FOLDER/TASK/calib.npz    samples for calibration: arrays by input name, leading axis = samples
+    FOLDER/TASK/eval.npz     samples for evaluation, with ``labels`` where there are any; -1 = unlabelled, a row may
+                             list several acceptable classes
+
+The sample network of this repository always runs. One table a task comes out, as Markdown: top-1 accuracy and what is
+lost against float with its paired 95 % interval, agreement with float, SQNR of the scores, how many times faster than
+float (CPU time of one thread, batch 1, interleaved), and the CPU time of quantizing as a multiple of that of a float
+pass over the calibration samples. Beside them stand figures of other tools, measured once (accuracy_peers.json).
+
+``--ablation`` switches off each ingredient of ptq's defaults in turn. ONNX Runtime's histogram calibrators keep every
+activation of every sample in memory; --no-histograms leaves them out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    CalibrationMethod,
+    QuantType,
+    quantize_static,
+)
+from onnxruntime.quantization.shape_inference import quant_pre_process
+
+import ptq
+from ptq.data import Preprocess, Sample, Samples, open_samples
+from ptq.evaluate import Evaluation, evaluate, session_engine
+from ptq.feeding import input_specs, takes_any_batch
+from ptq.graph import Graph
+from ptq.nodes import name_of
+from ptq.session import Session
+
+HERE = Path(__file__).parent
+SAMPLE = HERE.parent / "sample_data"
+BATCH = 8
+ROUNDS = 60
+Make = Callable[[Path], None]
+
+ABLATIONS: Mapping[str, Mapping[str, Any]] = {
+    "without second-order rounding": {"rounding": "nearest"},
+    "without bias correction": {"correct_bias": False},
+    "without both": {"rounding": "nearest", "correct_bias": False},
+    "ranges by min/max": {"method": "minmax"},
+    "all of these off": {"rounding": "nearest", "correct_bias": False, "method": "minmax"},
+    "one scale a weight": {"per_tensor": True},
+    "one scale a weight, not equalized": {"per_tensor": True, "equalize": False},
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model with samples.
+
+    Attributes:
+        name: Of the task.
+        model: Path of the float model.
+        calibration: What to calibrate on, as ptq takes it.
+        evaluation: What to evaluate on.
+    """
+
+    name: str
+    model: Path
+    calibration: Path
+    evaluation: Path
+
+    def open(self, which: Path, limit: int | None = None) -> Samples:
+        """The samples as the model takes them."""
+        specs = input_specs(Graph.load(self.model))
+        return open_samples(str(which), specs, limit=limit)
+
+
+class Feeds(CalibrationDataReader):  # type: ignore[misc]
+    """Samples as ONNX Runtime's calibrators read them."""
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        self._feeds = iter([sample.feed for sample in samples])
+
+    def get_next(self) -> dict[str, Any] | None:
+        """The next feed; None at the end."""
+        return next(self._feeds, None)
+
+
+def sample_task(folder: Path) -> Task:
+    """The network of this repository, its images written as arrays into a folder."""
+    task = Task(
+        "sample_data", SAMPLE / "fashion_mobilenet.onnx", folder / "c.npz", folder / "e.npz"
+    )
+    specs, normalized = input_specs(Graph.load(task.model)), Preprocess(mean=(0.286,), std=(0.353,))
+    for name, path in (("calibration", task.calibration), ("evaluation", task.evaluation)):
+        samples = list(open_samples(str(SAMPLE / "images" / name), specs, normalized))
+        arrays = {key: np.concatenate([s.feed[key] for s in samples]) for key in samples[0].feed}
+        np.savez(path, **arrays, labels=np.array([s.labels[0] for s in samples]))
+    return task
+
+
+def tasks(folder: Path | None, wanted: Sequence[str], spare: Path) -> list[Task]:
+    """The tasks of the folder, after the sample network, whose arrays are written into a spare one."""
+    found = [sample_task(spare)]
+    for place in sorted(folder.iterdir()) if folder is not None else []:
+        if (place / "model.onnx").exists():
+            files = (place / name for name in ("model.onnx", "calib.npz", "eval.npz"))
+            found.append(Task(place.name, *files))
+    return [task for task in found if not wanted or task.name in wanted]
+
+
+def ours(task: Task, **options: Any) -> Make:
+    """Quantize by ptq; evaluated on one sample alone, for its own report is not what is timed."""
+
+    def make(path: Path) -> None:
+        one = list(task.open(task.evaluation).first(1))
+        ptq.quantize(
+            task.model,
+            str(task.calibration),
+            eval_data=lambda: ((s.feed, s.labels) for s in one),
+            threads=1,
+            **options,
+        ).save(path)
+
+    return make
+
+
+def theirs(task: Task, method: CalibrationMethod | None) -> Make:
+    """Quantize by ONNX Runtime: its own default where the method is None, else its best settings."""
+
+    def make(path: Path) -> None:
+        feeds = Feeds(list(task.open(task.calibration)))
+        if method is None:
+            quantize_static(str(task.model), str(path), feeds)
+            return
+        prepared = path.with_suffix(".prepared.onnx")
+        quant_pre_process(str(task.model), str(prepared))
+        quantize_static(
+            str(prepared),
+            str(path),
+            feeds,
+            per_channel=True,
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+            calibrate_method=method,
+        )
+
+    return make
+
+
+def makers(task: Task, *, ablation: bool, histograms: bool) -> dict[str, Make]:
+    """What to compare, by name."""
+    rows = {"ptq": ours(task)}
+    if ablation:
+        return rows | {name: ours(task, **options) for name, options in ABLATIONS.items()}
+    methods = [CalibrationMethod.MinMax]
+    if histograms:
+        methods += [CalibrationMethod.Entropy, CalibrationMethod.Percentile]
+    rows |= {f"ONNX Runtime, {method.name}": theirs(task, method) for method in methods}
+    return rows | {"ONNX Runtime, its default": theirs(task, None)}
+
+
+def cpu(work: Callable[[], object]) -> float:
+    """Processor seconds that a call takes."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def speeds(float_model: Session, others: Mapping[str, Session], feed: Any) -> dict[str, float]:
+    """How many times faster than float each session is: medians of interleaved runs."""
+    everyone = {"float": float_model, **others}
+    taken: dict[str, list[float]] = {name: [] for name in everyone}
+    repeat = max(1, round(0.005 / max(cpu(lambda: float_model.run(feed)), 1e-5)))
+    for _ in range(ROUNDS):
+        for name, session in everyone.items():
+            taken[name].append(cpu(lambda s=session: [s.run(feed) for _ in range(repeat)]))
+    base = statistics.median(taken["float"])
+    return {name: base / statistics.median(taken[name]) for name in others}
+
+
+def measured(task: Task, rows: Mapping[str, Make], limit: int | None) -> str:
+    """Quantize, evaluate and time; the task's table."""
+    graph = Graph.load(task.model)
+    before = Session(graph, threads=1)
+    samples = task.open(task.evaluation, limit)
+    calibration = list(task.open(task.calibration))
+    passed = min(cpu(lambda: [before.run(s.feed) for s in calibration]) for _ in range(3))
+    sessions, spent, failed = {}, {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, make) in enumerate(rows.items()):
+            path = Path(folder) / f"{number}.onnx"
+            try:
+                with contextlib.redirect_stdout(sys.stderr):  # its calibrators print
+                    spent[name] = cpu(lambda m=make, p=path: m(p)) / passed
+                sessions[name] = Session(Graph.load(path), threads=1)
+            except Exception as error:  # a peer may fail in any way; the table says so
+                failed[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:100]}"
+    found = evaluate(
+        session_engine(before),
+        {name: session_engine(session) for name, session in sessions.items()},
+        samples,
+        [name_of(v) for v in graph.outputs],
+        batch=BATCH if takes_any_batch(graph) else 1,
+    )
+    faster = speeds(before, sessions, next(iter(samples)).feed)
+    return table(task, found, spent, faster, failed, len(calibration))
+
+
+def table(
+    task: Task,
+    found: Evaluation,
+    spent: Mapping[str, float],
+    faster: Mapping[str, float],
+    failed: Mapping[str, str],
+    calibrated: int,
+) -> str:
+    """The task's table as Markdown."""
+    truth = found.forms["float"].accuracy
+    top = "" if truth is None else f"; float top-1 {100 * truth.top1:.2f} %"
+    lines = [
+        f"### {task.name}",
+        "",
+        f"{calibrated} samples for calibration, {found.samples} for evaluation{top}.",
+        "",
+        "| | top-1 % | loses, points | agrees % | SQNR dB | × float speed | × float pass |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, form in found.forms.items():
+        if name == "float":
+            continue
+        fidelity, accuracy, drop = form.outputs[found.head], form.accuracy, form.drop
+        agrees = "" if fidelity.agreement is None else f"{100 * fidelity.agreement:.2f}"
+        lost = "" if drop is None else f"{drop.points:+.2f} ({drop.lo:+.2f} … {drop.hi:+.2f})"
+        first = "" if accuracy is None else f"{100 * accuracy.top1:.2f}"
+        lines.append(
+            f"| {name} | {first} | {lost} | {agrees} | {fidelity.sqnr_db:.2f} | "
+            f"{faster[name]:.2f} | {spent[name]:.1f} |"
+        )
+    lines += [f"| {name} | {reason} | | | | | |" for name, reason in failed.items()]
+    return "\n".join([*lines, *published(task.name), ""])
+
+
+def published(task: str) -> list[str]:
+    """What other tools reach on the task, from measurements made once."""
+    data = json.loads((HERE / "accuracy_peers.json").read_text(encoding="utf-8"))
+    lines = []
+    for name, held in data["tasks"].items():
+        if name.partition(" ")[0] != task or not held["rows"]:
+            continue
+        lines += [
+            "",
+            f"Others, evaluated on {held['evaluated']} samples ({data['measured']}):",
+            "",
+            "| | loses, points | agrees % | SQNR dB | × float speed | × float pass |",
+            "|---|---|---|---|---|---|",
+        ]
+        for row in held["rows"]:
+            cells = (row[key] for key in ("lost", "agrees", "sqnr", "speed", "passes"))
+            text = " | ".join("" if cell is None else str(cell) for cell in cells)
+            lines.append(f"| {row['peer']} | {text} |")
+    return lines
+
+
+def main() -> None:
+    """Measure and print the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("--tasks", nargs="*", default=[], metavar="NAME")
+    parser.add_argument("--limit", type=int, help="evaluate on that many samples, evenly spread")
+    parser.add_argument("--ablation", action="store_true")
+    parser.add_argument("--no-histograms", action="store_true")
+    options = parser.parse_args()
+    print(f"ptq {ptq.__version__}, onnx {onnx.__version__}", flush=True)
+    with tempfile.TemporaryDirectory() as spare:
+        for task in tasks(options.folder, options.tasks, Path(spare)):
+            rows = makers(task, ablation=options.ablation, histograms=not options.no_histograms)
+            print(measured(task, rows, options.limit), flush=True)
+
+
+if __name__ == "__main__":
+    main()

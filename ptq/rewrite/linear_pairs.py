@@ -1,0 +1,134 @@
+"""Between which layers may channels be scaled without changing the function?
+
+Where what lies between is homogeneous, f(a x) = a f(x) for a > 0, channel c of the first layer's output may be
+multiplied by a_c and the second layer's weights for it divided by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.graph import Graph
+from ptq.nodes import Node, attributes, constant, consumers, name_of, operator, shape_of
+from ptq.rewrite.patterns import scalar
+
+HOMOGENEOUS = frozenset(
+    ["AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LeakyRelu", "MaxPool", "PRelu", "Relu"]
+)
+"""Operators through which a channel's positive factor passes; Clip and Flatten do under conditions."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two linear layers, the second alone reading what the first puts out.
+
+    Attributes:
+        first: Its output channels may be scaled.
+        second: It reads them.
+        clip: The bounded activation between them, if there is one.
+        width: Inputs of the second layer for each channel of the first: more than 1 after a Flatten.
+    """
+
+    first: Node
+    second: Node
+    clip: Node | None
+    width: int
+
+    @property
+    def output(self) -> str:
+        """The tensor that is scaled."""
+        return name_of(self.first.outputs[0])
+
+    def bounds(self) -> tuple[float, float]:
+        """What the Clip lets through; everything without one."""
+        bounds = [-np.inf, np.inf]
+        for place, value in enumerate([] if self.clip is None else self.clip.inputs[1:3]):
+            found = scalar(value)
+            bounds[place] = bounds[place] if found is None else found
+        return bounds[0], bounds[1]
+
+
+def pairs(graph: Graph) -> list[Pair]:
+    """The pairs of layers between which channels may be scaled, in graph order."""
+    found = [_pair(node) for node in graph.nodes]
+    return [pair for pair in found if pair is not None]
+
+
+def rows(node: Node, weight: NDArray[Any]) -> NDArray[Any]:
+    """The weight by output channel, shape (channels, others); a view."""
+    turned = weight.T if operator(node) == "Gemm" and not attributes(node).get("transB") else weight
+    return turned.reshape(len(turned), -1)
+
+
+def columns(node: Node, weight: NDArray[Any], width: int) -> NDArray[Any]:
+    """The weight by input channel, shape (groups, outputs, channels of a group, others); a view."""
+    if operator(node) == "Gemm":
+        turned = weight if attributes(node).get("transB") else weight.T
+        return turned.reshape(1, len(turned), -1, width)
+    groups = int(attributes(node).get("group", 1))
+    return weight.reshape(groups, len(weight) // groups, weight.shape[1], -1)
+
+
+def _pair(first: Node) -> Pair | None:
+    """The pair that a node is the first of."""
+    channels = _channels(first)
+    if channels is None:
+        return None
+    value, clip, width = first.outputs[0], None, 1
+    while True:
+        readers = consumers(value)
+        if len(readers) != 1 or value.is_graph_output() or readers[0].graph is not first.graph:
+            return None
+        node = readers[0]
+        if list(node.inputs).count(value) != 1 or node.inputs[0] is not value:
+            return None
+        op = operator(node)
+        if _channels(node) is not None:
+            return Pair(first, node, clip, width) if _inputs(node) == channels * width else None
+        if op == "Clip" and clip is None and _bounded(node):
+            clip = node
+        elif op == "Flatten" and width == 1:
+            shape = shape_of(value)
+            if attributes(node).get("axis", 1) != 1 or shape is None or None in shape[1:]:
+                return None
+            width = prod(n or 1 for n in shape[2:])
+        elif op not in HOMOGENEOUS or len(node.outputs) != 1 or (op == "PRelu" and width > 1):
+            return None
+        value = node.outputs[0]
+
+
+def _channels(node: Node) -> int | None:
+    """The output channels of a layer whose weight and bias are constants of its own; None for other nodes."""
+    if operator(node) not in ("Conv", "Gemm") or len(node.outputs) != 1:
+        return None
+    weight, attrs = constant(node.inputs[1]), attributes(node)
+    plain = (attrs.get("alpha", 1.0), attrs.get("beta", 1.0), attrs.get("transA", 0)) == (1, 1, 0)
+    if weight is None or weight.dtype != np.float32 or not plain or not weight.size:
+        return None
+    channels = len(rows(node, weight))
+    if len(node.inputs) > 2 and node.inputs[2] is not None:
+        bias = constant(node.inputs[2])
+        if bias is None or bias.shape != (channels,):
+            return None
+    return channels
+
+
+def _inputs(node: Node) -> int:
+    weight = constant(node.inputs[1])
+    assert weight is not None
+    table = columns(node, weight, 1)
+    return int(table.shape[0] * table.shape[2])
+
+
+def _bounded(node: Node) -> bool:
+    """Whether both bounds are constants, and 0 lies within."""
+    given = [value for value in node.inputs[1:3] if value is not None]
+    limits = [scalar(value) for value in node.inputs[1:3]]
+    lo = limits[0] if limits and limits[0] is not None else -np.inf
+    hi = limits[1] if len(limits) > 1 and limits[1] is not None else np.inf
+    return all(scalar(value) is not None for value in given) and lo <= 0 <= hi

@@ -1,0 +1,112 @@
+"""Oracle: the float model in ONNX Runtime on samples that nothing was decided on, and the graph's digest."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import ptq
+from ptq.graph import Graph
+from ptq.rewrite.prepare import prepare
+from ptq.session import Session
+
+CHANNELS = 16
+
+
+def hard(second: str = "Relu") -> onnx.ModelProto:
+    """A depthwise network whose channels are up to a hundred times as large as others, each read back as much."""
+    rng = np.random.default_rng(5)
+    scale = 10 ** np.linspace(-1, 1, CHANNELS)[rng.permutation(CHANNELS)]
+    weights = {
+        "w1": rng.normal(size=(CHANNELS, 3, 1, 1)) * 0.5 * scale[:, None, None, None],
+        "b1": rng.normal(size=CHANNELS) * 0.2 * scale,
+        "w2": rng.normal(size=(CHANNELS, 1, 3, 3)) * 0.3 / scale[:, None, None, None],
+        "b2": rng.normal(size=CHANNELS) * 0.2,
+        "w3": rng.normal(size=(10, CHANNELS)) * 0.3,
+        "b3": rng.normal(size=10),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], name="first"),
+        helper.make_node("Relu", ["c1"], ["r1"], name="r1"),
+        helper.make_node("Conv", ["r1", "w2", "b2"], ["c2"], name="second", group=CHANNELS),
+        helper.make_node(second, ["c2"], ["r2"], name="r2"),
+        helper.make_node("GlobalAveragePool", ["r2"], ["p"], name="p"),
+        helper.make_node("Flatten", ["p"], ["f"], name="f"),
+        helper.make_node("Gemm", ["f", "w3", "b3"], ["y"], name="third", transB=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "hard",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 8, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 10])],
+        [numpy_helper.from_array(v.astype(np.float32), k) for k, v in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def data(seed: int, count: int = 60) -> list[dict[str, np.ndarray]]:
+    rng = np.random.default_rng(seed)
+    return [{"x": rng.normal(size=(1, 3, 8, 8)).astype(np.float32)} for _ in range(count)]
+
+
+def decibels(model: onnx.ModelProto, quantized: Graph) -> float:
+    fresh = data(99, 20)
+    truth, got = (
+        np.concatenate([session.run(feed)[0] for feed in fresh])
+        for session in (Session(Graph.from_proto(model)), Session(quantized))
+    )
+    return float(10 * np.log10(np.square(truth).sum() / np.square(truth - got).sum()))
+
+
+def quantize(model: onnx.ModelProto, **options: object) -> ptq.Result:
+    return ptq.quantize(model, lambda: iter(data(1)), eval_data=lambda: iter(data(2, 4)), **options)
+
+
+@pytest.mark.parametrize("target", ["ort", "litert", "gemmlowp"])
+def test_channels_a_hundred_times_apart_survive_one_scale_a_weight(target):
+    model = hard()
+    options = {} if target == "gemmlowp" else {"per_tensor": True}
+    with_it = quantize(model, target=target, **options)
+    without = quantize(model, target=target, equalize=False, **options)
+    assert decibels(model, with_it.graph) > 30
+    assert decibels(model, with_it.graph) > decibels(model, without.graph) + 6
+    [note] = [c for c in with_it.report.changes if "equalized the channels" in c]
+    assert note.startswith("equalized the channels between 2 pairs of layers: signal over error")
+    assert with_it.plan.graph != without.plan.graph
+    assert without.plan.graph == prepare(Graph.from_proto(model)).graph.digest()
+
+
+def test_scales_for_each_channel_need_no_equal_channels():
+    model = hard()
+    assert quantize(model).plan.graph == prepare(Graph.from_proto(model)).graph.digest()
+
+
+def test_what_gains_nothing_is_left_out_and_said(monkeypatch):
+    monkeypatch.setattr("ptq.equalizing._LEAST", 100.0)
+    model = hard()
+    result = quantize(model, per_tensor=True)
+    assert result.plan.graph == prepare(Graph.from_proto(model)).graph.digest()
+    assert any(c.startswith("left channels unequal") for c in result.report.changes)
+
+
+def test_a_plan_of_the_equalized_model_is_obeyed_on_the_same_samples():
+    model = hard()
+    first = quantize(model, per_tensor=True, rounding="nearest")
+    again = quantize(model, plan=first.plan, rounding="nearest")
+    assert again.graph.to_bytes() == first.graph.to_bytes()
+
+
+def test_statistics_of_the_equalized_model_serve_again_with_the_same_samples():
+    model = hard()
+    first = quantize(model, per_tensor=True)
+    again = quantize(model, per_tensor=True, stats=first.calibration)
+    assert again.graph.to_bytes() == first.graph.to_bytes()
+
+
+def test_statistics_of_the_plain_model_keep_it_plain():
+    model = hard()
+    plain = ptq.calibrate(model, lambda: iter(data(1)))
+    result = quantize(model, per_tensor=True, stats=plain)
+    assert result.plan.graph == plain.graph
