@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.version_converter
 from onnxruntime.quantization import (
     CalibrationDataReader,
     CalibrationMethod,
@@ -53,6 +54,7 @@ from ptq.session import Session
 HERE = Path(__file__).parent
 SAMPLE = HERE.parent / "sample_data"
 BATCH = 8
+PER_CHANNEL = 13
 ROUNDS = 60
 Make = Callable[[Path], None]
 
@@ -139,6 +141,16 @@ def ours(task: Task, **options: Any) -> Make:
     return make
 
 
+def raised(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model in an opset that has scales by channel."""
+    version = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
+    return (
+        model
+        if version >= PER_CHANNEL
+        else onnx.version_converter.convert_version(model, PER_CHANNEL)
+    )
+
+
 def theirs(task: Task, method: CalibrationMethod | None) -> Make:
     """Quantize by ONNX Runtime: its own default where the method is None, else its best settings."""
 
@@ -148,7 +160,13 @@ def theirs(task: Task, method: CalibrationMethod | None) -> Make:
             quantize_static(str(task.model), str(path), feeds)
             return
         prepared = path.with_suffix(".prepared.onnx")
-        quant_pre_process(str(task.model), str(prepared))
+        onnx.save(raised(onnx.load(task.model)), prepared)
+        try:
+            quant_pre_process(str(prepared), str(prepared))
+        except (
+            Exception
+        ):  # what it raises where it cannot follow shapes as symbols, and says to do then
+            quant_pre_process(str(prepared), str(prepared), skip_symbolic_shape=True)
         quantize_static(
             str(prepared),
             str(path),

@@ -22,6 +22,7 @@ from ptq.rewrite.multiply import multiply
 from ptq.rewrite.name_functions import name_functions
 from ptq.rewrite.name_normalizations import name_normalizations
 from ptq.rewrite.open_attention import open_attention
+from ptq.rewrite.past_concats import past_concats
 from ptq.rewrite.plain_gemm import plain_gemm
 from ptq.rewrite.pool_means import pool_means
 from ptq.rewrite.raise_opset import raise_opset
@@ -61,6 +62,7 @@ def prepare(graph: Graph) -> Prepared:
         free_outputs,
         in_float32,
         remove_noops,
+        past_concats,
         explicit_pads,
         fold_pads,
         pool_means,
