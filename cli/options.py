@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 # The names in the tables of ptq, which a test holds them to: importing those takes a second.
-METHODS = "minmax, percentile, kl or mse"
+METHODS = "auto, minmax, percentile, kl or mse"
 TARGETS = "ort, litert, tpu-mlir, gemmlowp or tensorrt"
 ARITHMETICS = "ort, ort-avx2, litert, tflite-micro, gemmlowp, tpu-mlir, tpu-mlir-8 or fixed-point"
 

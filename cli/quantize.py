@@ -47,7 +47,7 @@ def quantize(
     method: Annotated[
         str,
         typer.Option("--method", metavar="NAME", help=f"How ranges are chosen: {o.METHODS}."),
-    ] = "mse",
+    ] = "auto",
     samples: o.SampleCount = None,
     batch: o.Batch = 8,
     per_tensor: Annotated[

@@ -24,7 +24,7 @@ def sensitivity(
     method: Annotated[
         str,
         typer.Option("--method", metavar="NAME", help=f"How ranges are chosen: {o.METHODS}."),
-    ] = "mse",
+    ] = "auto",
     per_tensor: Annotated[
         bool, typer.Option("--per-tensor", help="One scale a weight, instead of one a channel.")
     ] = False,

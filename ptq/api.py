@@ -15,19 +15,21 @@ from typing import Literal
 from ptq.assess import assess
 from ptq.calibrate import BATCH
 from ptq.data import DataSource, Preprocess
+from ptq.downstream import with_ranges
 from ptq.equalizing import equalized
 from ptq.errors import UsageError
 from ptq.evaluate import Engine, Evaluation, integer_engine, session_engine
 from ptq.evaluate import evaluate as run_side_by_side
 from ptq.execute import Executor
 from ptq.feeding import Choice, Progress, parts, takes_any_batch, told
-from ptq.gather import gathered, known, together
+from ptq.gather import Held, gathered, gathered_in_two, known, together
 from ptq.inspection import Inspection, inspection
 from ptq.models import Model, called, open_model
 from ptq.nodes import name_of
 from ptq.observers import observer_named
 from ptq.observers.store import Calibration
 from ptq.pipeline import (
+    AUTO,
     DEFAULT_METHOD,
     Form,
     Ground,
@@ -153,7 +155,8 @@ def quantize(
         data: Calibration samples; not needed with ``stats`` or ``plan``.
         eval_data: Samples to measure accuracy on; without them a fifth of ``data`` is held out.
         target: What to quantize for.
-        method: How ranges are chosen: ``minmax``, ``percentile``, ``kl`` or ``mse``.
+        method: How ranges are chosen: ``minmax``, ``percentile``, ``kl`` or ``mse``; ``auto`` takes for each tensor
+            what causes the least error in the outputs, on calibration samples that set no range.
         form: ``qdq`` or ``qoperator``; the same integer function.
         weights: ``u8`` stores the weights as uint8, for target ``ort``: the same integers, also where
             a processor without VNNI would saturate sums of uint8 × int8 products.
@@ -191,7 +194,8 @@ def quantize(
         raise UsageError("a checkpoint is kept where data are calibrated on; give none here")
     if max_drop is not None and data is None and eval_data is None:
         raise UsageError("a budget is held against samples; give data, or samples to evaluate on")
-    row, _ = target_named(target if plan is None else plan.target), observer_named(method)
+    row = target_named(target if plan is None else plan.target)
+    _ = method == AUTO or observer_named(method)
     if weights == "u8" and row.name != "ort":
         raise UsageError(f"weights u8 are for target ort; leave them out for {row.name}")
     graph, prepared = made_ready(model)
@@ -206,16 +210,21 @@ def quantize(
             called(model), prepared, divided.calibration, recipe,
             stats=stats, plan=plan, threads=threads,
         )  # fmt: skip
+    held: Held | None = None
     if stats is not None:
         calibration = known(stats, prepared.graph.digest())
+        if divided.calibration is not None:
+            held = Held(calibration, divided.calibration, apart=False)
     elif divided.calibration is None:
         calibration = Calibration(prepared.graph.digest(), 0, {})
     else:
-        calibration = gathered(
+        calibration, held = gathered_in_two(
             prepared.graph, divided.calibration,
             threads=threads, checkpoint=checkpoint, progress=progress,
         )  # fmt: skip
     ground = Ground(called(model), graph, prepared, calibration)
+    if plan is None:
+        recipe = with_ranges(ground, recipe, held, threads=threads)
     if rounding == "second-order" and divided.calibration is not None:
         decided = planned(ground, recipe) if plan is None else obeyed(ground, plan)
         ground = with_inputs(ground, decided, divided.calibration, threads, progress)

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 from ptq.calibrate import BATCH, Wanted, observe
 from ptq.checkpoint import Checkpoint
-from ptq.data import Samples
+from ptq.data import Samples, held_out
 from ptq.errors import PtqError, StatsError
 from ptq.feeding import Choice, Progress, told
 from ptq.graph import Graph
@@ -22,6 +22,21 @@ from ptq.observers.store import Calibration, from_bytes, load
 from ptq.ready import made_ready
 from ptq.rewrite.bias import channel_axes
 from ptq.solve import tensors_to_observe
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """What ranges are judged by.
+
+    Attributes:
+        calibration: Statistics of the other samples.
+        samples: Those to judge on.
+        apart: Whether no range that is judged was chosen on them.
+    """
+
+    calibration: Calibration
+    samples: Samples
+    apart: bool
 
 
 def wanted(graph: Graph) -> Wanted:
@@ -50,6 +65,30 @@ def gathered(
         graph, counted, wanted(graph), batch=batch, threads=threads, keeper=keeper
     )
     return replace(calibration, skipped=tuple(samples.skipped))
+
+
+def gathered_in_two(
+    graph: Graph,
+    samples: Samples,
+    *,
+    threads: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> tuple[Calibration, Held]:
+    """As `gathered`, with what ranges are to be judged by: a fifth of the samples, apart from the others.
+
+    All of them serve both where they are few or a checkpoint is kept.
+
+    Raises:
+        DataError: A sample is missing, unreadable or does not fit.
+        StatsError: The checkpoint belongs to something else.
+    """
+    most, rest = (samples, samples) if checkpoint is not None else held_out(samples)
+    first = gathered(graph, most, threads=threads, checkpoint=checkpoint, progress=progress)
+    if rest is most:
+        return first, Held(first, samples, apart=False)
+    second = gathered(graph, rest, threads=threads, progress=progress)
+    return first.merge(second), Held(first, rest, apart=True)
 
 
 def known(stats: Calibration | str | os.PathLike[str], digest: str) -> Calibration:

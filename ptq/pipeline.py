@@ -24,7 +24,7 @@ from ptq.rewrite.qlinear import to_qlinear
 from ptq.rewrite.unsigned_weights import unsigned_weights
 from ptq.rewrite.weights import with_weights
 from ptq.second_order import SAMPLES, Choice, SecondOrder, gather
-from ptq.solve import Settings, solve
+from ptq.solve import Chosen, Settings, solve
 from ptq.targets import target
 
 Form = Literal["qdq", "qoperator"]
@@ -32,7 +32,10 @@ Weights = Literal["s8", "u8"]
 
 Rounding = Literal["second-order", "nearest"]
 
-DEFAULT_METHOD = "mse"
+AUTO = "auto"
+DEFAULT_METHOD = AUTO
+FALLBACK = "mse"
+"""The method where none was chosen for a tensor."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +44,15 @@ class Recipe:
 
     Attributes:
         target: What to quantize for.
-        method: Name of the range method.
+        method: Name of the range method; ``auto`` takes those of ``chosen``.
         form: ``qdq`` or ``qoperator``.
         per_tensor: One scale for a whole weight.
         correct_bias: Take the mean error of rounded weights out of the biases.
         floats: Nodes, or operators, to leave float, with the reason.
         weights: ``s8`` as planned; ``u8`` stores int8 weights as uint8 with zero point 128, the same integers.
         rounding: How weights become integers; ``second-order`` where the ground knows how inputs vary.
+        chosen: The range method of single tensors, where that is left to ptq.
+        chosen_note: How it was chosen, a sentence.
     """
 
     target: str = "ort"
@@ -58,6 +63,8 @@ class Recipe:
     floats: Mapping[str, str] = field(default_factory=dict)
     weights: Weights = "s8"
     rounding: Rounding = "second-order"
+    chosen: Mapping[str, Chosen] = field(default_factory=dict)
+    chosen_note: str = ""
 
     def leaving(self, floats: Mapping[str, str]) -> Recipe:
         """The same with more nodes left float, each with its reason."""
@@ -110,8 +117,9 @@ def planned(ground: Ground, recipe: Recipe) -> Plan:
         UsageError: There is no such target, method, or node to skip.
     """
     graph = ground.prepared.graph
-    settings = Settings(recipe.method, recipe.per_tensor, recipe.floats)
-    row, observer = target(recipe.target), observer_named(recipe.method)
+    method = FALLBACK if recipe.method == AUTO else recipe.method
+    settings = Settings(method, recipe.per_tensor, recipe.floats, recipe.chosen)
+    row, observer = target(recipe.target), observer_named(method)
     return solve(graph, ground.calibration.tensors, observer, row, settings)
 
 
@@ -151,6 +159,7 @@ def written(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
         UnsupportedError: An operator has no such form.
     """
     graph, changes = ground.prepared.graph, ground.prepared.changes
+    changes = (*changes, *filter(None, [recipe.chosen_note]))
     choices: Mapping[str, Choice] = {}
     if recipe.rounding == "second-order":
         choices = ground.inputs.choices(graph, plan, corrected=recipe.correct_bias)

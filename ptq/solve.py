@@ -4,27 +4,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ptq.eligible import Eligible, Integer, eligible
 from ptq.errors import StatsError, UsageError
 from ptq.graph import Graph
 from ptq.groups import Group, Groups, scale_groups
 from ptq.nodes import constant, name_of, operator
-from ptq.observers import Observer, TensorStats
-from ptq.observers.affine import asymmetric, symmetric
+from ptq.observers import Observer, TensorStats, observer_named
 from ptq.observers.masks import is_masked
 from ptq.operands import operands
 from ptq.opspec import Role
 from ptq.plan import Clamp, Plan, Why, operand_key
 from ptq.sources import seen_in
+from ptq.spans import group_params
 from ptq.targets import TARGETS, Target
-from ptq.types import INT8, QuantParams, Range
+from ptq.types import INT8, QuantParams
 
 SKIPPED = "skipped by the user"
 
 _DIVISOR_STEPS = 8
 """Below, half a step is more than 1/16 of a divisor."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A range method for one scale group.
+
+    Attributes:
+        method: Its name.
+        detail: The reason, for the plan.
+    """
+
+    method: str
+    detail: str
 
 
 @dataclass(frozen=True)
@@ -35,11 +48,13 @@ class Settings:
         method: Name of the range method, for the reasons.
         per_tensor: One scale for a whole weight instead of one an output channel.
         floats: Names of nodes, or operators, to leave float, with the reason.
+        chosen: The method for single scale groups, by any of their tensors.
     """
 
     method: str
     per_tensor: bool = False
     floats: Mapping[str, str] = field(default_factory=dict)
+    chosen: Mapping[str, Chosen] = field(default_factory=dict)
 
 
 def tensors_to_observe(graph: Graph) -> list[str]:
@@ -72,7 +87,7 @@ def solve(
         UsageError: A node to leave float does not exist.
     """
     check_skip(graph, settings.floats)
-    fate, groups = _fates(graph, stats, target, settings.floats)
+    fate, groups = fates(graph, stats, target, settings.floats)
     draft = _Draft(target, fate, settings, floats=dict(fate.floats))
     for group in groups.members():
         _solve_group(draft, group, groups, stats, observer)
@@ -124,7 +139,7 @@ def check_skip(graph: Graph, skip: Collection[str]) -> None:
         )
 
 
-def _fates(
+def fates(
     graph: Graph, stats: Mapping[str, TensorStats], target: Target, floats: Mapping[str, str]
 ) -> tuple[Eligible, Groups]:
     """Decide for every node, leaving float also those whose data or groups forbid integers."""
@@ -182,41 +197,15 @@ def _solve_group(
         params = QuantParams.whole(fixed.scale, fixed.zero_point, qtype)
         reason = Why("fixed", f"LiteRT's specification for {op}")
     else:
-        params = _spread(_range(group, groups, stats, observer, draft.target), draft.target)
+        chosen = next((c for n in group.tensors if (c := draft.settings.chosen.get(n))), None)
+        if chosen is not None:
+            method, observer = chosen.detail, observer_named(chosen.method)
+        params = group_params(group, groups, stats, observer, draft.target)
         observed = any(constant(groups.values[name]) is None for name in group.observed)
         reason = Why("observed", method) if observed else Why("constant", "its own extremes")
     for name in group.tensors:
         draft.tensors[name] = params
         draft.why[name] = Why("same", group.via[name]) if name in group.via else reason
-
-
-def _range(
-    group: Group,
-    groups: Groups,
-    stats: Mapping[str, TensorStats],
-    observer: Observer,
-    target: Target,
-) -> Range:
-    """The smallest range that contains that of each observed member."""
-    span = Range(0.0, 0.0)
-    for name in group.observed:
-        for source in seen_in(groups.values[name], stats) or ():
-            array = constant(source)
-            if array is not None:
-                span = span.union(Range(float(array.min()), float(array.max())))
-            elif stats[name_of(source)].count:
-                seen = stats[name_of(source)]
-                around_zero = target.symmetric is not None
-                span = span.union(observer(seen, target.activation, symmetric=around_zero))
-    return span
-
-
-def _spread(span: Range, target: Target) -> QuantParams:
-    """The parameters that cover the range: with a zero point, or S = threshold / n around 0."""
-    if target.symmetric is None:
-        return asymmetric(span, target.activation)
-    params = symmetric(span, replace(target.activation, hi=target.symmetric))
-    return replace(params, qtype=target.activation)
 
 
 def _solve_edges(draft: _Draft, edges: Iterable[tuple[str, int]]) -> None:

@@ -1,0 +1,94 @@
+"""The float model with its activations rounded, the scale of each an input: one model for any choice of ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx
+
+from ptq.graph import Graph
+from ptq.nodes import Value, constant, name_of, operator
+from ptq.plan import Plan
+from ptq.rewrite.bias import correctable
+from ptq.rewrite.qdq import to_qdq
+
+
+@dataclass(frozen=True, eq=False)
+class Knobs:
+    """A model to turn scales of.
+
+    Attributes:
+        graph: The model; weights and biases are float.
+        inputs: By tensor, the names of the inputs for its scale and its zero point.
+        shifts: By tensor, the name of the input for what rounding adds to its mean, which is taken off again where
+            a bias would be corrected for it.
+    """
+
+    graph: Graph
+    inputs: Mapping[str, tuple[str, str]]
+    shifts: Mapping[str, str]
+
+
+def knobs(
+    graph: Graph, plan: Plan, tensors: Collection[str], summed: Collection[str] = ()
+) -> Knobs:
+    """Round activations where a plan does.
+
+    Args:
+        graph: The prepared float model.
+        plan: Its plan.
+        tensors: Activations whose parameters become inputs; those of the others stay the plan's.
+        summed: Activations whose mean by channel is known; biases behind them are corrected.
+    """
+    rounded = to_qdq(graph, replace(plan, operands={}, edges={}, folded={}, clamps={}))
+    inputs: dict[str, tuple[str, str]] = {}
+    types: dict[str, np.dtype[np.generic]] = {}
+    for node in rounded.nodes:
+        real, scale, zero_point = (*node.inputs, None, None)[:3]
+        if operator(node) != "QuantizeLinear" or real is None or constant(real) is not None:
+            continue
+        maker = real.producer()
+        if maker is not None and operator(maker) == "Sum" and len(maker.inputs) == 1:
+            real = maker.inputs[0]  # behind a shield, see `ptq.rewrite.shield`
+            assert real is not None
+        name = name_of(real)
+        if name in tensors and scale is not None and zero_point is not None:
+            inputs[name] = name_of(scale), name_of(zero_point)
+            types[name_of(scale)] = np.dtype(np.float32)
+            types[name_of(zero_point)] = plan.tensors[name].qtype.dtype
+    shifts = _shifted(graph, rounded, plan, [name for name in inputs if name in summed])
+    types.update(dict.fromkeys(shifts.values(), np.dtype(np.float32)))
+
+    def change(proto: onnx.ModelProto) -> onnx.ModelProto:
+        kept = [tensor for tensor in proto.graph.initializer if tensor.name not in types]
+        del proto.graph.initializer[:]
+        proto.graph.initializer.extend(kept)
+        for name, dtype in types.items():
+            kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)
+            proto.graph.input.append(onnx.helper.make_tensor_value_info(name, kind, []))
+        return proto
+
+    return Knobs(rounded.rebuilt(change), inputs, shifts)
+
+
+def _shifted(graph: Graph, rounded: Graph, plan: Plan, tensors: Collection[str]) -> dict[str, str]:
+    """Subtract a number from each of the tensors on its way to nodes whose biases can be corrected."""
+    twins = {node.name: node for node in rounded.nodes}
+    numbers: dict[str, Value] = {}
+    for node in graph.nodes:
+        first = node.inputs[0] if node.inputs else None
+        twin, planned = twins.get(node.name), (node.name or "", 1) in plan.operands
+        if first is None or first.name not in tensors or twin is None or not planned:
+            continue
+        if not correctable(node):
+            continue
+        name = name_of(first)
+        if name not in numbers:
+            numbers[name] = rounded.add_constant(np.zeros((), np.float32), f"{name}_shift")
+        less = rounded.insert(
+            "Sub", [twin.inputs[0], numbers[name]], before=twin, output=f"{name}_shifted"
+        )
+        twin.replace_input_with(0, less)
+    return {name: name_of(value) for name, value in numbers.items()}
