@@ -117,8 +117,10 @@ def planned(ground: Ground, recipe: Recipe) -> Plan:
         UsageError: There is no such target, method, or node to skip.
     """
     graph = ground.prepared.graph
-    method = FALLBACK if recipe.method == AUTO else recipe.method
-    settings = Settings(method, recipe.per_tensor, recipe.floats, recipe.chosen)
+    method, said = recipe.method, recipe.method
+    if method == AUTO:
+        method, said = FALLBACK, f"{FALLBACK}, without samples to judge by"
+    settings = Settings(said, recipe.per_tensor, recipe.floats, recipe.chosen)
     row, observer = target(recipe.target), observer_named(method)
     return solve(graph, ground.calibration.tensors, observer, row, settings)
 

@@ -37,7 +37,7 @@ def test_the_table_of_operators_has_a_row_for_each_and_a_column_for_each_arithme
 @pytest.mark.parametrize(
     ("said", "table"),
     [
-        (options.METHODS, OBSERVERS),
+        (options.METHODS, {"auto": None, **OBSERVERS}),
         (options.TARGETS, TARGETS),
         (options.ARITHMETICS, ARITHMETICS),
     ],

@@ -1,0 +1,90 @@
+"""Oracle: the error of the quantized models in ONNX Runtime against float, and methods forced one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from networks import decibels, network, normal
+
+import ptq
+from ptq.graph import Graph
+from ptq.session import Session
+
+WEIGHT = np.array([[0.9, 0.1], [-0.2, 0.8]], np.float32)[:, :, None, None]
+SIZE = 192
+
+
+def spiky(pool: str) -> Any:
+    """A network whose output is made of its input's greatest values, or of their mean."""
+    nodes = f"c = Conv(x, w)\np = {pool}(c)\nf = Flatten(p)\ny = Gemm(f, v, b)"
+    x = {"x": ("n", 2, SIZE, SIZE)}
+    return network(nodes, x, w=WEIGHT, v=normal(2, 4), b=normal(4, seed=1))
+
+
+def spikes(count: int = 12) -> dict[str, Any]:
+    """Gaussian samples with one value each far outside: too few for the mean squared error to keep them."""
+    x = normal(count, 2, SIZE, SIZE, seed=2)
+    x[np.arange(count), np.arange(count) % 2, 7, np.arange(count)] = np.linspace(8, 11, count)
+    return {"x": x}
+
+
+def error_db(model: Any, made: ptq.Result) -> float:
+    """Signal over error in ONNX Runtime."""
+    truth = Session(Graph.from_proto(model)).run(spikes())[0]
+    return decibels(truth, Session(made.graph).run(spikes())[0])
+
+
+def test_an_outlier_that_the_output_is_made_of_is_not_clipped() -> None:
+    model = spiky("GlobalMaxPool")
+    by = {m: ptq.quantize(model, spikes(), method=m, threads=1) for m in ("auto", "mse", "minmax")}
+    errors = {method: error_db(model, made) for method, made in by.items()}
+    assert errors["minmax"] > errors["mse"] + 10
+    assert errors["auto"] > errors["mse"] + 10
+    why = by["auto"].plan.why["x"].detail
+    assert why.startswith("minmax, ")
+    assert ", next mse, " in why
+    (note,) = [c for c in by["auto"].report.changes if c.startswith("chose ")]
+    assert "on 12 calibration samples" in note
+
+
+def test_an_outlier_that_the_output_does_not_show_is_clipped() -> None:
+    made = ptq.quantize(spiky("GlobalAveragePool"), spikes(), threads=1)
+    assert made.plan.why["x"].detail.startswith("mse")
+    forced = ptq.quantize(spiky("GlobalAveragePool"), spikes(), method="mse", threads=1)
+    assert made.plan.tensors["x"] == forced.plan.tensors["x"]
+
+
+def test_what_an_output_is_ordered_by_keeps_its_extremes() -> None:
+    nodes = "c = Conv(x, w)\np = Relu(c)\ny = Softmax<axis = 1>(p)"
+    model = network(nodes, {"x": (1, 2, SIZE, SIZE)}, w=WEIGHT)
+    data = {"x": spikes()["x"][:, None]}
+    made = ptq.quantize(model, [{"x": x} for x in data["x"]], threads=1)
+    seen = made.calibration.tensors
+    for name, params in made.plan.tensors.items():
+        if "order" in made.plan.why[name].detail:
+            assert float(params.dequantize(np.array(255))) >= seen[name].max * 0.99
+    assert any("order" in why.detail for why in made.plan.why.values())
+
+
+def test_samples_that_judge_set_no_range_before_and_all_of_them_afterwards() -> None:
+    data = spikes(60)
+    model = spiky("GlobalMaxPool")
+    made = ptq.quantize(model, data, eval_data=spikes(4), threads=1)
+    assert made.calibration.samples == 60
+    assert made.calibration.to_bytes() == ptq.calibrate(model, data, threads=1).to_bytes()
+    (note,) = [c for c in made.report.changes if c.startswith("chose ")]
+    assert "on 12 samples that set none" in note
+
+
+def test_the_same_samples_give_the_same_bytes() -> None:
+    first, second = (ptq.quantize(spiky("GlobalMaxPool"), spikes(), threads=1) for _ in range(2))
+    assert first.graph.to_bytes() == second.graph.to_bytes()
+    assert first.plan.to_json() == second.plan.to_json()
+
+
+def test_without_samples_the_plan_says_why_it_is_the_mean_squared_error() -> None:
+    model = spiky("GlobalMaxPool")
+    seen = ptq.calibrate(model, spikes(), threads=1)
+    made = ptq.quantize(model, stats=seen, threads=1)
+    assert made.plan.why["x"].detail == "mse, without samples to judge by"
