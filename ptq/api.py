@@ -23,6 +23,7 @@ from ptq.evaluate import evaluate as run_side_by_side
 from ptq.execute import Executor
 from ptq.feeding import Choice, Progress, parts, takes_any_batch, told
 from ptq.gather import Held, gathered, gathered_in_two, known, together
+from ptq.heap import give_back
 from ptq.inspection import Inspection, inspection
 from ptq.models import Model, called, open_model
 from ptq.nodes import name_of
@@ -222,36 +223,34 @@ def quantize(
             prepared.graph, divided.calibration,
             threads=threads, checkpoint=checkpoint, progress=progress,
         )  # fmt: skip
+    give_back()
     ground = Ground(called(model), graph, prepared, calibration)
     if plan is None:
         recipe = with_ranges(ground, recipe, held, threads=threads)
+        give_back()
+    decided: Plan | None = None
     if rounding == "second-order" and divided.calibration is not None:
         decided = planned(ground, recipe) if plan is None else obeyed(ground, plan)
         ground = with_inputs(ground, decided, divided.calibration, threads, progress)
+        give_back()
     found = None
     if max_drop is not None and plan is None:
         found = search_in(
             ground, recipe, divided, max_drop,
             metric=metric, batch=batch, threads=threads, progress=progress,
         )  # fmt: skip
-        recipe = recipe.leaving(found.floats)
+        recipe, decided = recipe.leaving(found.floats), None
     few = divided.calibration or divided.evaluation or ()
     if plan is None:
-        made = fit_to_hand_over(ground, recipe, few, threads=threads)
+        made = fit_to_hand_over(ground, recipe, few, plan=decided, threads=threads)
     else:
         made = written(ground, recipe, obeyed(ground, plan))
     ground.inputs.forget()
+    give_back()
     report = assess(
-        made,
-        divided,
-        arithmetic=arithmetic or row.arithmetic,
-        batch=batch,
-        threads=threads,
-        progress=progress,
-        metric=metric,
-        max_drop=max_drop,
-        search=found,
-    )
+        made, divided, arithmetic=arithmetic or row.arithmetic, batch=batch, threads=threads,
+        progress=progress, metric=metric, max_drop=max_drop, search=found,
+    )  # fmt: skip
     return Result(made.quantized, made.plan, report, calibration)
 
 

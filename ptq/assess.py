@@ -61,6 +61,7 @@ def assess(
         skipped |= _skipped(parts)
         speed = speed_ratio(before, after, next(iter(parts.evaluation)).feed)
         doubtful = _mismatch(evaluation, before, parts, made)
+        del before, after  # the models are serialized below
     used = parts.calibration or parts.evaluation
     applied = used.preprocess if used is not None else None
     return Report(

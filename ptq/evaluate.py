@@ -22,6 +22,9 @@ Engine = Callable[[Mapping[str, NDArray[Any]]], list[NDArray[Any]]]
 """One form of the model: a feed to its outputs, in order."""
 
 REFERENCE = "float"
+_TOGETHER = (
+    2**21
+)  # bytes of samples that run at once: integers of a convolution take some forty times as many
 _SPEED_SECONDS, _SPEED_ROUNDS = 0.6, 200
 
 
@@ -89,7 +92,8 @@ def evaluate(
         candidates: Other forms of it by name, with the same inputs and outputs.
         samples: One feed each.
         outputs: Names of the outputs, in order.
-        batch: How many samples of equal shape run at once; 1 where the model fixes its batch.
+        batch: How many samples of equal shape run at once, while they are 2 MB at most; 1 where the model fixes
+            its batch.
         metric: What drops are counted in; where None, top-1 accuracy, agreement or the error. The samples
             and all outputs are then held in memory.
 
@@ -175,15 +179,19 @@ def _head(
 
 
 def batches(samples: Iterable[Sample], size: int) -> Iterator[list[Sample]]:
-    """Runs of samples that can be stacked along a leading axis of 1."""
+    """Runs of samples that can be stacked along a leading axis of 1, of 2 MB at most or one sample."""
     group: list[Sample] = []
     for sample in samples:
-        if group and (len(group) >= size or not _alike(group[0], sample)):
+        if group and (len(group) >= _most(size, group[0]) or not _alike(group[0], sample)):
             yield group
             group = []
         group.append(sample)
     if group:
         yield group
+
+
+def _most(size: int, sample: Sample) -> int:
+    return min(size, _TOGETHER // max(sum(array.nbytes for array in sample.feed.values()), 1))
 
 
 def _alike(one: Sample, other: Sample) -> bool:

@@ -89,8 +89,8 @@ class Graph:
         return data
 
     def copy(self) -> Graph:
-        """An independent graph to rewrite."""
-        return Graph(ir.from_proto(self.to_proto()))
+        """An independent graph to rewrite; the tensors, which nobody changes, are shared."""
+        return Graph(self._model.clone())
 
     def digest(self) -> str:
         """SHA-256 of the graph: nodes, attributes, weights and names, without the model's metadata."""

@@ -80,8 +80,9 @@ class SecondOrder:
         self._known: dict[tuple[str, QuantParams, bool], Choice] = {}
 
     def forget(self) -> None:
-        """Give the covariances' memory back; no further rounding is chosen."""
+        """Give the memory back; no further rounding is chosen."""
         self._parts = {}
+        self._known = {}
 
     def choices(self, graph: Graph, plan: Plan, *, corrected: bool) -> dict[str, Choice]:
         """How to round the weights that the plan quantizes and does not want rounded to the nearest, by node.
@@ -156,6 +157,9 @@ def gather(
             see = _Seeing(memory.run(group), plan, parts, number, max(count, 1))
             list(pool.map(see, sums))
             number += len(group)
+    for some in parts.values():
+        for part in some:
+            part.covariance.settle()
     return SecondOrder(parts)
 
 

@@ -22,6 +22,7 @@ from ptq.metrics import numbers
 from ptq.modelfile import check_valid
 from ptq.nodes import Value, name_of
 from ptq.pipeline import Ground, Quantization, Recipe, planned, written
+from ptq.plan import Plan
 from ptq.session import Session
 
 FLOOR_DB = 20.0
@@ -74,9 +75,21 @@ def truth_of(ground: Ground, samples: Iterable[Sample], threads: int) -> Truth:
 
 
 def fit_to_hand_over(
-    ground: Ground, recipe: Recipe, samples: Iterable[Sample], *, threads: int = 0
+    ground: Ground,
+    recipe: Recipe,
+    samples: Iterable[Sample],
+    *,
+    plan: Plan | None = None,
+    threads: int = 0,
 ) -> Quantization:
     """Quantize, leaving float what a check of the result finds at fault.
+
+    Args:
+        ground: What to start from.
+        recipe: What is asked.
+        samples: The first few are run.
+        plan: What `planned` gives, if that is known.
+        threads: Threads for one operator; 0 is one a core.
 
     Raises:
         ModelError: ONNX Runtime does not take the float model, or preparing it has changed what it computes.
@@ -84,7 +97,7 @@ def fit_to_hand_over(
         StatsError: A tensor that needs a range was not observed.
         UsageError: There is no such target, method, or node to skip.
     """
-    made = _attempt(ground, recipe)
+    made = written(ground, recipe, plan or planned(ground, recipe))
     truth = truth_of(ground, samples, threads)
     problem = fault(made, truth)
     if problem is None:

@@ -19,7 +19,7 @@ LONGEST = 300  # lines of one file
 # What stands higher may import what stands lower; what stands side by side may not import each other.
 LAYERS = (
     "errors",
-    "types files cpu paired opspec opsets ordering reach rounding soundness",
+    "types files cpu heap paired opspec opsets ordering reach rounding soundness",
     "metrics drop nodes kernels ops modelfile",
     "graph",
     "data observers targets plan session units islands layout sources windows forms",

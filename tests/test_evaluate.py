@@ -66,6 +66,15 @@ def test_samples_of_other_shapes_are_not_stacked() -> None:
     assert list(batches([], 3)) == []
 
 
+def test_large_samples_run_fewer_at_once_than_asked():
+    # 602 KB each: three are below 2 MB; 4 MB: one at a time
+    images = [Sample(str(n), {"x": np.zeros((1, 3, 224, 224), np.float32)}) for n in range(7)]
+    assert [len(group) for group in batches(images, 8)] == [3, 3, 1]
+    assert [len(group) for group in batches(images, 2)] == [2, 2, 2, 1]
+    large = [Sample(str(n), {"x": np.zeros((1, 2**20), np.float32)}) for n in range(2)]
+    assert [len(group) for group in batches(large, 8)] == [1, 1]
+
+
 def test_a_model_whose_outputs_do_not_split_runs_one_by_one() -> None:
     seen = []
 

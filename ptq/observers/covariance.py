@@ -41,13 +41,13 @@ class Covariance:
     @property
     def sums(self) -> NDArray[np.float64]:
         """Σ q of each group."""
-        self._flush()
+        self.settle()
         return self._sums
 
     @property
     def products(self) -> NDArray[np.integer[Any]]:
         """Σ q qᵀ of each group."""
-        self._flush()
+        self.settle()
         return self._products
 
     def update(self, rows: NDArray[np.int16]) -> None:
@@ -58,7 +58,7 @@ class Covariance:
     def _take(self, rows: NDArray[np.int16]) -> None:
         groups, count, length = rows.shape
         if self._waiting + count > min(_ROWS, max(1, _PENDING // (groups * length))):
-            self._flush()
+            self.settle()
         self._pending.append(rows)
         self._waiting += count
 
@@ -79,7 +79,8 @@ class Covariance:
             second -= mean[:, :, None] * mean[:, None, :]
         return second
 
-    def _flush(self) -> None:
+    def settle(self) -> None:
+        """Multiply the rows that wait, which frees their memory."""
         if not self._pending:
             return
         rows = np.concatenate(self._pending, axis=1).astype(np.float32, order="C")
