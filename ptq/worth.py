@@ -44,13 +44,11 @@ def not_worth(
         target: What it shall run on. One with tables of its own computes on integers alone, whatever that costs.
     """
     nodes = {node.name or "": node for node in graph.nodes if node.name in specs}
-    free: set[str] = set()
-    idle: list[str] = []
-    for component in _components(nodes):
-        if any(_is_product(specs[name]) for name in component) and not target.tables:
-            free |= {name for name in component if not _is_product(specs[name])}
-        elif all(specs[name].moves for name in component):
-            idle += component
+    if any(_is_product(spec) for spec in specs.values()):
+        free, idle = {name for name in nodes if not _is_product(specs[name])}, list[str]()
+    else:
+        free = set[str]()
+        idle = [n for c in _components(nodes) if all(specs[n].moves for n in c) for n in c]
     if not free:
         return idle
     network = _Network()

@@ -28,13 +28,13 @@ from ptq.rewrite.replace import replace
 def matmul_to_gemm(graph: Graph) -> list[str]:
     """Turn MatMul of a tensor and a constant matrix, and the Add of a bias, into Gemm; in place.
 
-    Before a BatchNormalization a MatMul of two axes alone becomes a Gemm, which can take its offset. Of the axes of
-    a larger tensor one may vary, which a Reshape can still name.
+    Before a BatchNormalization a MatMul of two axes alone becomes a Gemm, which can take its offset. Where several
+    axes of a larger tensor vary, which no Reshape can name, its shape is read when the model runs.
 
     Returns:
         One sentence if something changed.
     """
-    turned, flat = 0, dict[Value, Value]()
+    turned, flat, leading = 0, dict[Value, Value](), dict[Value, Value]()
     for node in graph.nodes:
         shape = _dense(node)
         if shape is None:
@@ -63,7 +63,10 @@ def matmul_to_gemm(graph: Graph) -> list[str]:
         )
         if len(shape) > 2:
             sizes = [*(-1 if d is None else d for d in shape[:-1]), weight.shape[1]]
-            gemm = _reshaped(graph, gemm, sizes, node)
+            fixed = sizes.count(-1) < 2
+            name = name_of(gemm)
+            target = _constant(graph, name, sizes) if fixed else _target(graph, node, leading)
+            gemm = _reshaped(graph, gemm, target, node)
         replace(graph, last, gemm)
         if last is not node:
             graph.remove(node)
@@ -78,8 +81,7 @@ def _dense(node: Node) -> tuple[int | None, ...] | None:
     shape, weight = shape_of(node.inputs[0]), constant(node.inputs[1])
     if shape is None or weight is None or weight.ndim != 2 or weight.dtype not in FLOAT_TYPES:
         return None
-    leading = shape[:-1]
-    if len(shape) < 2 or (len(shape) > 2 and (leading.count(None) > 1 or 0 in leading)):
+    if len(shape) < 2 or (len(shape) > 2 and 0 in shape[:-1]):
         return None
     return shape
 
@@ -101,14 +103,41 @@ def _rows(graph: Graph, node: Node, flat: dict[Value, Value]) -> Value:
     assert value is not None
     assert weight is not None
     if value not in flat:
-        flat[value] = _reshaped(graph, value, [-1, weight.shape[0]], node)
+        sizes = _constant(graph, name_of(value), [-1, weight.shape[0]])
+        flat[value] = _reshaped(graph, value, sizes, node)
     return flat[value]
 
 
-def _reshaped(graph: Graph, value: Value, sizes: list[int], before: Node) -> Value:
+def _target(graph: Graph, node: Node, leading: dict[Value, Value]) -> Value:
+    """The shape of the product: the left operand's, read once for all its readers, but for the last axis."""
+    value, weight = node.inputs[0], constant(node.inputs[1])
+    assert value is not None
+    assert weight is not None
+    name = name_of(value)
+    if value not in leading:
+        shape = _of_sizes(graph, "Shape", [value], node, f"{name}_shape")
+        ends = [_constant(graph, f"{name}_{end}", [at]) for end, at in (("start", 0), ("end", -1))]
+        leading[value] = _of_sizes(graph, "Slice", [shape, *ends], node, f"{name}_leading")
+    columns = _constant(graph, f"{name_of(node.outputs[0])}_columns", [weight.shape[1]])
+    sizes = [leading[value], columns]
+    return _of_sizes(graph, "Concat", sizes, node, f"{name_of(node.outputs[0])}_shape", axis=0)
+
+
+def _of_sizes(
+    graph: Graph, op: str, inputs: list[Value], before: Node, output: str, **attrs: int
+) -> Value:
+    dtype = np.dtype(np.int64)
+    return graph.insert(op, inputs, before=before, attrs=attrs, output=output, dtype=dtype)
+
+
+def _constant(graph: Graph, name: str, sizes: list[int]) -> Value:
+    return graph.add_constant(np.array(sizes, np.int64), f"{name}_sizes")
+
+
+def _reshaped(graph: Graph, value: Value, sizes: Value, before: Node) -> Value:
     return graph.insert(
         "Reshape",
-        [value, graph.add_constant(np.array(sizes, np.int64), f"{name_of(value)}_sizes")],
+        [value, sizes],
         before=before,
         output=f"{name_of(value)}_reshaped",
         dtype=dtype_of(value),

@@ -6,9 +6,10 @@ from collections.abc import Collection
 
 from ptq.errors import PlanError
 from ptq.graph import Graph
-from ptq.nodes import Node, Value, constant, name_of, reads
+from ptq.nodes import Node, Value, constant, name_of, operator, reads
 from ptq.plan import Plan
 from ptq.rewrite.fold_activations import fold_activations
+from ptq.rewrite.part_sums import part_sums
 from ptq.rewrite.quantizers import Quantizers
 from ptq.rewrite.shield import shield_floats
 from ptq.types import QuantParams
@@ -42,9 +43,20 @@ def to_qdq(graph: Graph, plan: Plan) -> Graph:
     for node in quantized.nodes:
         _requantize_edges(node, plan, quantizers)
     shield_floats(quantized, plan.floats, reals)
+    if plan.target == "ort":
+        part_sums(quantized, plan.floats)
+    for node in quantized.nodes:
+        _take_shape_of_integers(node)
     quantized.sort()
     quantized.sweep()
     return quantized
+
+
+def _take_shape_of_integers(node: Node) -> None:
+    """Let a Shape read integers themselves: for their shape alone nothing need be dequantized."""
+    maker = node.inputs[0].producer() if operator(node) == "Shape" and node.inputs[0] else None
+    if maker is not None and operator(maker) == "DequantizeLinear":
+        node.replace_input_with(0, maker.inputs[0])
 
 
 def _check(graph: Graph, plan: Plan) -> None:

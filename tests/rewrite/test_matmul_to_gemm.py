@@ -47,10 +47,19 @@ def test_layers_of_one_tensor_share_its_rows(parsed, operators):
     assert operators(graph) == {"Reshape": 3, "Gemm": 2}
 
 
+def test_several_axes_may_vary(parsed, same_function, operators, rng):
+    body = "t = MatMul(x, w) u = Add(t, b) s = MatMul(x, w) v = Add(b, s) y = Mul(u, v)"
+    text = f"g (float[N,T,4] x) => (float[N,T,3] y) {{ {body} }}"
+    before, after = parsed(text, **CONSTANTS), parsed(text, **CONSTANTS)
+    assert matmul_to_gemm(after) == ["turned 2 MatMul nodes into Gemm"]
+    kinds = {"Gemm": 2, "Reshape": 3, "Shape": 1, "Slice": 1, "Concat": 2, "Mul": 1}
+    assert operators(after) == kinds
+    same_function(before, after, {"x": rng.standard_normal((2, 5, 4)).astype(np.float32)})
+
+
 @pytest.mark.parametrize(
     ("shape", "body"),
     [
-        ("N,T,4", "t = MatMul(x, w) y = Add(t, b)"),
         ("N,2,4", "t = MatMul(x, w) y = Add(t, row) z = Neg(t)"),
         ("2,4", "t = MatMul(x, w) y = Add(t, column)"),
         ("2,4", "t = MatMul(x, w) y = Add(t, scalar)"),

@@ -1,0 +1,34 @@
+"""Nodes that no product feeds or reads; the costs, counted by hand, are the oracle."""
+
+from __future__ import annotations
+
+from networks import network, normal, quantized
+
+SUMS = "t = Gather(p, i)\ns = Add(x, t)\nh = Add(s, x)\nn = LayerNormalization(h, g)\n"
+
+
+def test_sums_far_from_any_product_stay_float() -> None:
+    model = network(
+        SUMS + "y = Gemm(n, w, b)",
+        {"x": (4, 16)},
+        g=normal(16),
+        w=normal(16, 8),
+        b=normal(8),
+        p=normal(4, 16, seed=3),
+        i=[0, 1, 2, 3],
+    )
+    floats = quantized(model).plan.floats
+    assert {"Add_s", "Add_h"} <= set(floats)
+    assert "neighbours compute in float" in floats["Add_s"]
+
+
+def test_a_model_without_products_is_quantized_where_it_can_be() -> None:
+    done = quantized(network("s = Add(x, x)\ny = Mul(s, x)", {"x": (4, 16)}))
+    assert done.plan.floats == {}
+
+
+def test_a_shape_is_read_off_integers() -> None:
+    nodes = "h = Gemm(x, w)\nk = Gemm(h, w)\ns = Shape(h)\nr = Reshape(k, s)\ny = Gemm(r, w)"
+    done = quantized(network(nodes, {"x": (4, 16)}, w=normal(16, 16)))
+    shapes = [n for n in done.qdq.nodes if n.op_type == "Shape"]
+    assert all(n.inputs[0].producer().op_type == "QuantizeLinear" for n in shapes)
