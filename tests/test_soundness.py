@@ -66,15 +66,21 @@ def from_the_future() -> onnx.ModelProto:
         (split_in_another_number, "says 2 outputs and has 3"),
         (too_few_pads, "Pad"),
         (listed_long, "tensor w of shape [1] is damaged"),
-        (axis_beyond, "Softmax"),
     ],
 )
 def test_an_unsound_model_is_refused_in_one_line(made, said: str, tmp_path: Path) -> None:
     onnx.save(made(), tmp_path / "model.onnx")
     with pytest.raises(ModelError) as caught:
-        ptq.inspect(tmp_path / "model.onnx", target="litert")
+        ptq.inspect(tmp_path / "model.onnx")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_an_axis_beyond_the_rank_is_refused_with_the_node(tmp_path: Path) -> None:
+    onnx.save(axis_beyond(), tmp_path / "model.onnx")
+    np.save(tmp_path / "x.npy", np.zeros((2, 3, 8, 8), np.float32))
+    with pytest.raises(ModelError, match="Softmax"):
+        ptq.quantize(tmp_path / "model.onnx", tmp_path / "x.npy")
 
 
 def test_more_weight_than_a_message_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
