@@ -270,10 +270,10 @@ def table(
             f"{faster[name]:.2f} | {spent[name]:.1f} |"
         )
     lines += [f"| {name} | {reason} | | | | | |" for name, reason in failed.items()]
-    return "\n".join([*lines, *published(task.name), ""])
+    return "\n".join([*lines, ""])
 
 
-def published(task: str) -> list[str]:
+def published(task: str) -> str:
     """What other tools reach on the task, from measurements made once."""
     data = json.loads((HERE / "accuracy_peers.json").read_text(encoding="utf-8"))
     lines = []
@@ -281,7 +281,6 @@ def published(task: str) -> list[str]:
         if name.partition(" ")[0] != task or not held["rows"]:
             continue
         lines += [
-            "",
             f"Others, evaluated on {held['evaluated']} samples ({data['measured']}):",
             "",
             "| | loses, points | agrees % | SQNR dB | × float speed | × float pass |",
@@ -291,7 +290,8 @@ def published(task: str) -> list[str]:
             cells = (row[key] for key in ("lost", "agrees", "sqnr", "speed", "passes"))
             text = " | ".join("" if cell is None else str(cell) for cell in cells)
             lines.append(f"| {row['peer']} | {text} |")
-    return lines
+        lines.append("")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -310,6 +310,8 @@ def main() -> None:
         for task in tasks(options.folder, options.tasks, Path(spare)):
             rows = makers(task, ablation=options.ablation, histograms=not options.no_histograms)
             print(measured(task, rows, options.limit), flush=True)
+            if not options.ablation:
+                print(published(task.name), flush=True)
 
 
 if __name__ == "__main__":

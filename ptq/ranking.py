@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from ptq.data import DataSource, Preprocess
 from ptq.downstream import with_ranges
 from ptq.drop import Drop
+from ptq.equalizing import equalized
 from ptq.errors import UsageError
 from ptq.feeding import Choice, Progress, parts, told
 from ptq.gather import gathered_in_two
@@ -140,11 +141,12 @@ def sensitivity(
     divided = parts(prepared.graph, data, eval_data, choice, search=True)
     assert divided.calibration is not None
     assert divided.search is not None
+    recipe = Recipe(row.name, method, per_tensor=per_tensor, floats=dict.fromkeys(skip, SKIPPED))
+    prepared = equalized(called(model), prepared, divided.calibration, recipe, threads=threads)
     calibration, held_back = gathered_in_two(
         prepared.graph, divided.calibration, threads=threads, progress=progress
     )
     ground = Ground(called(model), graph, prepared, calibration)
-    recipe = Recipe(row.name, method, per_tensor=per_tensor, floats=dict.fromkeys(skip, SKIPPED))
     recipe = with_ranges(ground, recipe, held_back, threads=threads)
     plan = planned(ground, recipe)
     ground = with_inputs(ground, plan, divided.calibration, threads, progress)

@@ -110,3 +110,9 @@ def test_statistics_of_the_plain_model_keep_it_plain():
     plain = ptq.calibrate(model, lambda: iter(data(1)))
     result = quantize(model, per_tensor=True, stats=plain)
     assert result.plan.graph == plain.graph
+
+
+def test_sensitivity_ranks_what_quantize_makes_of_the_model():
+    model = hard()
+    ranking = ptq.sensitivity(model, lambda: iter(data(1)), per_tensor=True, measure=0)
+    assert ranking.sqnr_db > 30

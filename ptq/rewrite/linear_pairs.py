@@ -79,7 +79,7 @@ def _pair(first: Node) -> Pair | None:
     channels = _channels(first)
     if channels is None:
         return None
-    value, clip, width = first.outputs[0], None, 1
+    value, clip, width, bent = first.outputs[0], None, 1, False
     while True:
         readers = consumers(value)
         if len(readers) != 1 or value.is_graph_output() or readers[0].graph is not first.graph:
@@ -90,7 +90,7 @@ def _pair(first: Node) -> Pair | None:
         op = operator(node)
         if _channels(node) is not None:
             return Pair(first, node, clip, width) if _inputs(node) == channels * width else None
-        if op == "Clip" and clip is None and _bounded(node):
+        if op == "Clip" and clip is None and not bent and _bounded(node):
             clip = node
         elif op == "Flatten" and width == 1:
             shape = shape_of(value)
@@ -99,6 +99,7 @@ def _pair(first: Node) -> Pair | None:
             width = prod(n or 1 for n in shape[2:])
         elif op not in HOMOGENEOUS or len(node.outputs) != 1 or (op == "PRelu" and width > 1):
             return None
+        bent = bent or op in ("LeakyRelu", "PRelu")  # what was seen before it says little after it
         value = node.outputs[0]
 
 

@@ -151,10 +151,12 @@ def test_channels_that_a_clip_has_cut_stay_and_the_others_stay_within(
         "z = Sigmoid(a)",
         "z = Clip(a, one, two)",
         "r = Relu(a)  z = Add(r, one)",
+        "r = LeakyRelu<alpha=-3.0>(a)  z = Clip(r, minus, one)",
     ],
 )
 def test_what_others_read_or_what_is_not_homogeneous_stays(between, parsed, rng):
-    graph = model(parsed, rng, between, "full", one=np.float32(1), two=np.float32(2))
+    numbers = {"one": np.float32(1), "two": np.float32(2), "minus": np.float32(-1)}
+    graph = model(parsed, rng, between, "full", **numbers)
     if "o =" in between:
         [other] = [v for n in graph.nodes for v in n.outputs if v.name == "o"]
         graph = with_output(graph, other.name)
