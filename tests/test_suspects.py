@@ -96,3 +96,22 @@ def test_a_scale_that_is_shared_at_a_cost_is_found() -> None:
     (found,) = suspects(EMPTY, {}, (poor, fine, own), None)
     assert found.where == "box"
     assert "through cat" in found.what
+
+
+@pytest.mark.parametrize(
+    ("way", "depth", "count"),
+    [
+        (None, 3, 1),
+        (Preprocess(mean=(0.5,), std=(0.5,)), 3, 0),
+        (Preprocess(scale=1.0), 3, 0),
+        (None, 1, 0),
+    ],
+)
+def test_colours_without_normalization_are_worth_a_look_and_gray_is_not(
+    way: Preprocess | None, depth: int, count: int
+) -> None:
+    spec = InputSpec("input", np.dtype(np.float32), (None, depth, 28, 28))
+    images = open_samples(SAMPLE_DATA / "images" / "calibration", [spec], way)
+    found = suspects(EMPTY, {}, (), images)
+    assert [s.where for s in found] == ["preprocessing"] * count
+    assert all("--mean 0.485,0.456,0.406" in s.advice for s in found)
