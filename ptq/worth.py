@@ -44,7 +44,7 @@ def not_worth(
         target: What it shall run on. One with tables of its own computes on integers alone, whatever that costs.
     """
     nodes = {node.name or "": node for node in graph.nodes if node.name in specs}
-    if any(_is_product(spec) for spec in specs.values()):
+    if not target.tables and any(_is_product(spec) for spec in specs.values()):
         free, idle = {name for name in nodes if not _is_product(specs[name])}, list[str]()
     else:
         free = set[str]()
