@@ -25,15 +25,15 @@ def convert(
     uint8 activations meet, QOperator form has them all in uint8. What has no form of the other kind
     stays as it is, and is named.
     """
-    from ptq import files
     from ptq import quantized as verbs
     from ptq.convert import kept
+    from ptq.storing import save
 
     from . import integers, outputs
 
     outputs.check_outputs([quantized], [output])
     converted = verbs.convert(quantized, form)
-    files.write(output, converted.to_bytes())
+    save(converted, output)
     integers.conversion(kept(converted) if form == "qoperator" else (), output)
 
 

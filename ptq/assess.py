@@ -14,6 +14,7 @@ from ptq.rows import node_rows, tensor_rows
 from ptq.saturation import saturable_nodes
 from ptq.selfcheck import float_session
 from ptq.session import Session, versions
+from ptq.storing import size
 from ptq.suspects import suspects
 from ptq.usermetric import Metric
 
@@ -75,8 +76,8 @@ def assess(
         calibration_samples=calibration.samples,
         evaluated_on=parts.described,
         evaluation=evaluation,
-        float_bytes=len(ground.source.to_bytes()),
-        int8_bytes=len(made.quantized.to_bytes()),
+        float_bytes=size(ground.source),
+        int8_bytes=size(made.quantized),
         speed=speed,
         islands=executor.islands,
         tensors=rows,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from ptq.errors import PtqError
@@ -40,24 +41,26 @@ def check_writable(path: Path, room: int = 0) -> None:
         )
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name beside its place, and move it there complete.
+def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
+    """Write a file under a temporary name beside its place, and move it there complete; in pieces or at once.
 
     A symbolic link stays one, and its target is written. A device or pipe is written to as it is.
 
     Raises:
         PtqError: It cannot be written; what stood there before is untouched.
     """
+    pieces = [content] if isinstance(content, bytes) else content
     temporary: Path | None = None
     try:
         path = path.resolve()
         if path.exists() and not path.is_file() and not path.is_dir():
-            path.write_bytes(content)
+            with open(path, "wb") as stream:
+                stream.writelines(pieces)
             return
         # a name before there is a file: whenever a signal comes, it can be taken away
         temporary = path.parent / f".ptq-{secrets.token_hex(8)}.tmp"
         with open(temporary, "xb") as stream:
-            stream.write(content)
+            stream.writelines(pieces)
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)

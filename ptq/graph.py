@@ -6,8 +6,7 @@ name only (initializers listed among the inputs, Constant nodes), so that nobody
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,11 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 from onnx_ir.passes import common as passes
 
+from ptq import apart
 from ptq.errors import ModelError, first_line
-from ptq.modelfile import read_proto, to_ir
-from ptq.nodes import Node, Value, name_of, reads
+from ptq.excerpt import excerpt
+from ptq.modelfile import in_parts, read, to_ir
+from ptq.nodes import Node, Value, name_of
 
 
 class Graph:
@@ -57,12 +58,13 @@ class Graph:
             ModelError: The file is missing, is not an ONNX model, or is not a valid one.
         """
         path = Path(path)
-        return cls.from_proto(read_proto(path), str(path))
+        proto, weights = read(path)
+        return cls(to_ir(proto, str(path), weights))
 
     @classmethod
     def load_as_it_is(cls, path: str | Path) -> Graph:
         """Read a file that a runtime wrote for itself, without holding it against ONNX's rules."""
-        return cls(ir.from_proto(read_proto(Path(path))))
+        return cls(apart.joined(*read(Path(path))))
 
     @classmethod
     def from_proto(cls, proto: onnx.ModelProto, source: str = "the model") -> Graph:
@@ -71,7 +73,8 @@ class Graph:
         Raises:
             ModelError: It is not a valid ONNX model.
         """
-        return cls(to_ir(proto, source))
+        proto, weights = in_parts(proto, source)
+        return cls(to_ir(proto, source, weights))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Graph:
@@ -84,9 +87,16 @@ class Graph:
         return proto
 
     def to_bytes(self) -> bytes:
-        """The model serialized, the same bytes for the same graph."""
-        data: bytes = self.to_proto().SerializeToString(deterministic=True)
+        """The model serialized, the same bytes for the same graph; a ModelError where it is over 2 GB."""
+        data, files = apart.in_pieces(self._model)
+        if files:
+            raise ModelError("over 2 GB of weights do not go into one piece; save them to a file")
         return data
+
+    @property
+    def model(self) -> ir.Model:
+        """The model as `ptq.apart` takes it, to be read and not changed."""
+        return self._model
 
     def copy(self) -> Graph:
         """An independent graph to rewrite; the tensors, which nobody changes, are shared."""
@@ -94,9 +104,7 @@ class Graph:
 
     def digest(self) -> str:
         """SHA-256 of the graph: nodes, attributes, weights and names, without the model's metadata."""
-        proto = self.to_proto()
-        head = repr(sorted((o.domain, o.version) for o in proto.opset_import)).encode()
-        return hashlib.sha256(head + proto.graph.SerializeToString(deterministic=True)).hexdigest()
+        return apart.digest(self._model)
 
     # Looking
 
@@ -199,11 +207,7 @@ class Graph:
                 use.node.replace_input_with(use.idx, new)
 
     def substitute(self, old: Value, new: Value) -> None:
-        """Let ``new`` stand for ``old`` everywhere; if ``old`` is a graph output, ``new`` takes its name.
-
-        Raises:
-            ModelError: ``old`` is a graph output and ``new`` is a graph input, another output or constant.
-        """
+        """Let ``new`` stand for ``old`` everywhere; as a graph output by `hand_over_output`."""
         if old.is_graph_output():
             self.hand_over_output(old, new)
         self.redirect(old, new)
@@ -248,17 +252,7 @@ class Graph:
         self, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str]
     ) -> Graph:
         """A model of some of the nodes alone, in the order given, with these values going in and out."""
-        values = {v.name: v for node in nodes for v in (*reads(node), *node.outputs)}
-        proto = onnx.ModelProto(ir_version=self._model.ir_version or 8)
-        for domain, version in self._graph.opset_imports.items():
-            proto.opset_import.add(domain=domain, version=version)
-        proto.graph.name = "part"
-        proto.graph.node.extend(ir.to_proto(node) for node in nodes)
-        proto.graph.input.extend(ir.to_proto(values[name]) for name in inputs)
-        proto.graph.output.extend(ir.to_proto(values[name]) for name in outputs)
-        initializers = (v.const_value for v in values.values() if v.is_initializer())
-        proto.graph.initializer.extend(ir.to_proto(t) for t in initializers if t is not None)
-        return Graph(ir.from_proto(proto))
+        return Graph(excerpt(self._model, nodes, inputs, outputs))
 
     def free_shapes(self) -> Graph:
         """The same graph with nothing said of its tensors' shapes, for feeds of other ones."""
@@ -268,9 +262,13 @@ class Graph:
                 value.shape = None
         return part
 
-    def rebuilt(self, change: Callable[[onnx.ModelProto], onnx.ModelProto]) -> Graph:
-        """The graph after a transformation that only ONNX's own message knows."""
-        return Graph.from_proto(change(self.to_proto()))
+    def rebuilt(
+        self, change: Callable[[onnx.ModelProto], onnx.ModelProto], freed: Container[str] = ()
+    ) -> Graph:
+        """The graph after a transformation that only ONNX's own message knows, some weights made inputs."""
+        proto, weights = apart.outline(self._model)
+        kept = {name: tensor for name, tensor in weights.items() if name not in freed}
+        return Graph(to_ir(change(proto), "the model", kept))
 
     def with_opset(self, version: int) -> Graph:
         """The same model in a newer version of ONNX's operators, by ONNX's own converter.

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
 import onnx.checker
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
+from onnx.external_data_helper import (
+    load_external_data_for_model,
+    load_external_data_for_tensor,
+    uses_external_data,
+)
 from onnx_ir.passes import common as passes
 
+from ptq import apart
 from ptq.errors import ModelError, first_line
 from ptq.reach import IR_VERSION, ONNX_DOMAINS, OPSET, brought_within
-from ptq.soundness import require_sound
+from ptq.soundness import require_sound, require_whole
 
 
-def read_proto(path: Path) -> onnx.ModelProto:
+def read(path: Path) -> tuple[onnx.ModelProto, apart.Tensors]:
     """Read a model file, external data included.
+
+    Returns:
+        The model, and the weights that are inputs there where it has more than a message may hold.
 
     Raises:
         ModelError: The file is missing, or is not an ONNX model.
@@ -26,18 +36,51 @@ def read_proto(path: Path) -> onnx.ModelProto:
         raise ModelError(f"model {path} {what}; give the path of an .onnx file")
     if path.stat().st_size == 0:
         raise ModelError(f"model {path} is empty; give the path of an .onnx file")
+    folder = str(path.parent)
     try:
-        return onnx.load(path)
+        proto, large = apart.parted(onnx.load(path, load_external_data=False))
+        load_external_data_for_model(proto, folder)
+        weights = {name: _loaded(tensor, folder, str(path)) for name, tensor in large.items()}
     except DecodeError:
         raise ModelError(
             f"model {path} is not an ONNX file, is damaged, or nests graphs too deep to decode"
         ) from None
     except (OSError, ValueError, RuntimeError, onnx.checker.ValidationError) as error:
         raise ModelError(f"model {path} cannot be read: {first_line(error)}") from error
+    return proto, weights
 
 
-def to_ir(proto: onnx.ModelProto, source: str) -> ir.Model:
+def _loaded(tensor: onnx.TensorProto, folder: str, source: str) -> ir.TensorProtocol:
+    """One tensor, from another file by ONNX's guarded loader where it lies there."""
+    if uses_external_data(tensor):
+        there, tensor = tensor, onnx.TensorProto()
+        tensor.CopyFrom(there)
+        load_external_data_for_tensor(tensor, folder)
+    require_whole(tensor, source)
+    return apart.in_memory(tensor)
+
+
+def in_parts(proto: onnx.ModelProto, source: str) -> tuple[onnx.ModelProto, apart.Tensors]:
+    """A model in memory as `read` gives one from a file.
+
+    Raises:
+        ModelError: A tensor is damaged, or its data are in another file.
+    """
+    proto, large = apart.parted(proto)
+    for tensor in large.values():
+        require_whole(tensor, source)
+    return proto, {name: apart.in_memory(tensor) for name, tensor in large.items()}
+
+
+def to_ir(
+    proto: onnx.ModelProto, source: str, weights: Mapping[str, ir.TensorProtocol]
+) -> ir.Model:
     """The model with functions taken apart, constants as initializers, and a name for every node.
+
+    Args:
+        proto: The model.
+        source: What errors call it.
+        weights: Those of its inputs that are weights.
 
     Raises:
         ModelError: It is not a valid ONNX model.
@@ -62,6 +105,7 @@ def to_ir(proto: onnx.ModelProto, source: str) -> ir.Model:
         passes.RemoveInitializersFromInputsPass()(model)
         passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
         passes.TopologicalSortPass()(model)
+        apart.put_back(model, weights)
     except (onnx.checker.ValidationError, ValueError, TypeError, RuntimeError) as error:
         raise ModelError(f"{source} is not a valid ONNX model: {first_line(error)}") from error
     _name_nodes(model)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import onnx
 
-from ptq import files
 from ptq.graph import Graph
 from ptq.observers.store import Calibration
 from ptq.plan import Plan
 from ptq.report import Report
+from ptq.storing import save
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,9 @@ class Result:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model; it appears complete or not at all.
 
+        Weights of more than 2 GB go into a file beside it, ``PATH.data``, or a like name that is free.
+
         Raises:
-            PtqError: The file cannot be written.
+            PtqError: A file cannot be written.
         """
-        files.write(Path(path), self.graph.to_bytes())
+        save(self.graph, Path(path))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq import apart
 from ptq.data import Sample
 from ptq.errors import DataError, ModelError
 from ptq.graph import Graph
@@ -124,7 +125,7 @@ def fault(made: Quantization, truth: Truth) -> str | None:
 
 def _fault(graph: Graph, truth: Truth, floor: float) -> str | None:
     try:
-        check_valid(graph.to_proto(), "the quantized model")
+        check_valid(apart.outline(graph.model)[0], "the quantized model")
         for before, after in (
             (truth.source.inputs, graph.inputs),
             (truth.source.outputs, graph.outputs),

@@ -12,6 +12,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import onnxruntime
 from numpy.typing import NDArray
 
+from ptq import apart
 from ptq.errors import DataError, ModelError, first_line
 from ptq.graph import Graph
 from ptq.nodes import Node, name_of, operator, reads
@@ -65,9 +66,7 @@ class Session:
         if save_optimized:
             options.optimized_model_filepath = save_optimized
         try:
-            self._session = onnxruntime.InferenceSession(
-                graph.to_bytes(), options, providers=["CPUExecutionProvider"]
-            )
+            self._session = _opened(graph, options)
         except Exception as error:  # its errors share no base class but this one
             raise ModelError(_explained(error, graph)) from error
         self.inputs: tuple[str, ...] = tuple(i.name for i in self._session.get_inputs())
@@ -107,9 +106,24 @@ class Session:
             raise DataError(f"ONNX Runtime cannot run the sample: {first_line(error)}") from error
 
 
+def _opened(graph: Graph, options: onnxruntime.SessionOptions) -> onnxruntime.InferenceSession:
+    """A session of bytes in memory; those of weights beyond protobuf's limit are files in name alone."""
+    data, files = apart.in_pieces(graph.model)
+    if files:
+        options.add_external_initializers_from_files_in_memory(
+            list(files), list(files.values()), [len(content) for content in files.values()]
+        )
+        if options.optimized_model_filepath:
+            beside = f"{os.path.basename(options.optimized_model_filepath)}.data"
+            options.add_session_config_entry(
+                "session.optimized_model_external_initializers_file_name", beside
+            )
+    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+
 def _explained(error: Exception, graph: Graph) -> str:
     """Why a model does not load: what ONNX Runtime says, and of which node, where it does not say that."""
-    for unknown in beyond_reach(graph.to_proto()):
+    for unknown in beyond_reach(apart.outline(graph.model)[0]):
         return (
             f"ONNX Runtime {VERSION} does not know {unknown.op_type} as opset "
             f"{since(unknown, graph.opset)} has it (node {unknown.name}); export an older opset"
@@ -143,7 +157,7 @@ def _loads(graph: Graph, nodes: list[Node]) -> bool:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _QUIET
     try:
-        onnxruntime.InferenceSession(part.to_bytes(), options, providers=["CPUExecutionProvider"])
+        _opened(part, options)
     except Exception:  # ONNX Runtime's errors share no base class but this one
         return False
     return True

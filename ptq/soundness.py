@@ -10,18 +10,17 @@ import onnx.defs
 import onnx_ir as ir
 from onnx import numpy_helper
 
+from ptq.apart import LARGEST, size_of
 from ptq.errors import ModelError
-
-LARGEST = 2**31 - 2**24
-"""Bytes of weights with which a message can still be written; protobuf ends at 2 GiB."""
 
 
 def require_sound(proto: onnx.ModelProto, source: str) -> None:
     """Refuse what would end in an exception, or in the end of the process, further on.
 
     Raises:
-        ModelError: The operators are newer than any known, the graph has no outputs or more weight than can be
-            written, a tensor holds more or fewer numbers than its shape says, or a node contradicts itself.
+        ModelError: The operators are newer than any known, the graph has no outputs, its nodes hold more
+            weight than can be written, a tensor holds more or fewer numbers than its shape says, or a
+            node contradicts itself.
     """
     newest = onnx.defs.onnx_opset_version()
     for opset in proto.opset_import:
@@ -32,21 +31,18 @@ def require_sound(proto: onnx.ModelProto, source: str) -> None:
             )
     if not proto.graph.output:
         raise ModelError(f"{source} has no outputs; export it with the outputs that are wanted")
-    size = sum(len(tensor.raw_data) for tensor in proto.graph.initializer)
+    size = 0
+    for graph in _graphs(proto.graph):
+        for tensor in _tensors(graph):
+            require_whole(tensor, source)
+            size += size_of(tensor)
+        for node in graph.node:
+            _require_consistent(node, source)
     if size > LARGEST:
         raise ModelError(
-            f"{source} holds {size / 1e9:.1f} GB of weights; 2 GB is the limit of a model in one piece; "
-            "quantize parts of it"
+            f"{source} holds {size / 1e9:.1f} GB of weights inside its nodes, where 2 GB is the limit; "
+            "make initializers of the main graph of them"
         )
-    for graph in _graphs(proto.graph):
-        for tensor in graph.initializer:
-            _require_whole(tensor, source)
-        for node in graph.node:
-            for attribute in node.attribute:
-                single = [attribute.t] if attribute.HasField("t") else []
-                for tensor in (*single, *attribute.tensors):
-                    _require_whole(tensor, source)
-            _require_consistent(node, source)
 
 
 def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
@@ -60,8 +56,24 @@ def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
                 yield from _graphs(inner)
 
 
-def _require_whole(tensor: onnx.TensorProto, source: str) -> None:
-    """The checker asks whether there is too little data, where they are raw bytes."""
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Initializers, and what nodes have as attributes."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+
+
+def require_whole(tensor: onnx.TensorProto, source: str) -> None:
+    """Refuse a tensor whose data are elsewhere, or not as many as its shape says.
+
+    The checker asks whether there is too little, where they are raw bytes.
+
+    Raises:
+        ModelError: It is such a one.
+    """
     if tensor.data_location == onnx.TensorProto.EXTERNAL:  # of a file they would have been read
         raise ModelError(
             f"{source}: the weights of {tensor.name} are in another file; give the path of the model"

@@ -240,10 +240,13 @@ def _with_inputs(graph: Graph, ranks: Mapping[str, int]) -> Graph:
         kept = [tensor for tensor in proto.graph.initializer if tensor.name not in ranks]
         del proto.graph.initializer[:]
         proto.graph.initializer.extend(kept)
+        for index in reversed(range(len(proto.graph.input))):
+            if proto.graph.input[index].name in ranks:
+                del proto.graph.input[index]
         for name, rank in ranks.items():
             proto.graph.input.append(
                 onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [None] * rank)
             )
         return proto
 
-    return graph.rebuilt(change)
+    return graph.rebuilt(change, ranks)

@@ -1,0 +1,46 @@
+"""How does a model get into files? In one, or beyond protobuf's limit in one and its weights beside it."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+
+from ptq import apart, files
+from ptq.errors import PtqError
+from ptq.graph import Graph
+
+
+def save(graph: Graph, path: Path) -> None:
+    """Write a model; it appears complete or not at all, and no other file is touched.
+
+    Weights of more than `ptq.apart.LARGEST` bytes go before it into a file of their own beside it:
+    ``PATH.data``, or with a number where that exists, since it may be another model's.
+
+    Raises:
+        PtqError: A file cannot be written.
+    """
+    if apart.weight_of(graph.model) <= apart.LARGEST:
+        files.write(path, graph.to_bytes())
+        return
+    if path.exists() and not path.is_file():
+        raise PtqError(f"{path} is no file, and over 2 GB of weights need one beside them")
+    beside = _free(path.resolve())
+    data, pieces = apart.with_file(graph.model, beside.name)
+    files.write(beside, pieces)
+    try:
+        files.write(path, data)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def size(graph: Graph) -> int:
+    """Bytes that the model takes, in one file or two."""
+    data, outside = apart.in_pieces(graph.model)
+    return len(data) + sum(map(len, outside.values()))
+
+
+def _free(path: Path) -> Path:
+    """A name beside the model that no file has."""
+    names = (f"{path.name}.{number}.data" if number else f"{path.name}.data" for number in count())
+    return next(path.with_name(name) for name in names if not path.with_name(name).exists())

@@ -1,0 +1,164 @@
+"""Models of more weight than a message may hold, the limit set low; the oracle is the same model in one piece."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from networks import feeds, network
+from onnx import numpy_helper
+
+import ptq
+from ptq import apart
+from ptq.errors import ModelError, PtqError
+from ptq.graph import Graph
+
+RANDOM = np.random.default_rng(0)
+MODEL = network(
+    "a = Gemm(x, w, b)\nc = Relu(a)\ny = MatMul(c, v)",
+    {"x": (1, 32)},
+    w=RANDOM.normal(size=(32, 64)).astype(np.float32),
+    b=RANDOM.normal(size=64).astype(np.float32),
+    v=RANDOM.normal(size=(64, 40)).astype(np.float32),
+)
+FEEDS = feeds(MODEL)
+
+
+@pytest.fixture
+def low(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit that all of the model's weights pass, quantized too."""
+    monkeypatch.setattr(apart, "LARGEST", 2000)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The model in a file and its weights in another."""
+    folder = tmp_path / "float"
+    folder.mkdir()
+    copy = onnx.ModelProto()
+    copy.CopyFrom(MODEL)
+    place = folder / "big.onnx"
+    onnx.save(copy, place, save_as_external_data=True, location="w.bin", size_threshold=0)
+    return place
+
+
+def run(model: str | bytes) -> np.ndarray:
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    return np.concatenate([session.run(None, feed)[0] for feed in FEEDS])
+
+
+def weights(model: onnx.ModelProto) -> dict[str, np.ndarray]:
+    return {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+
+
+@pytest.mark.usefixtures("low")
+@pytest.mark.parametrize("form", ["qdq", "qoperator"])
+def test_a_model_beyond_the_limit_gives_the_integers_of_one_below(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    result = ptq.quantize(path, FEEDS, form=form)
+    written = tmp_path / "out.onnx"
+    result.save(written)
+    assert sorted(os.listdir(tmp_path)) == ["float", "out.onnx", "out.onnx.data"]
+    monkeypatch.undo()
+    whole = ptq.quantize(MODEL, FEEDS, form=form)
+    np.testing.assert_array_equal(run(str(written)), run(whole.graph.to_bytes()))
+    expected, got = weights(whole.model), weights(onnx.load(written))
+    assert expected.keys() == got.keys()
+    assert all(np.array_equal(expected[name], got[name]) for name in expected)
+
+
+def test_a_result_below_the_limit_is_one_file(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apart, "LARGEST", 12000)
+    ptq.quantize(path, FEEDS).save(tmp_path / "out.onnx")
+    assert sorted(os.listdir(tmp_path)) == ["float", "out.onnx"]
+    run((tmp_path / "out.onnx").read_bytes())
+
+
+@pytest.mark.usefixtures("low")
+def test_what_is_found_of_a_model_in_parts_is_what_is_found_of_it_whole(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = Graph.load(path)
+    assert parts.digest() == Graph.load(path).digest() == parts.copy().digest()
+    fates = [(row.name, row.fate, row.why) for row in ptq.inspect(path).nodes]
+    sensitive = ptq.sensitivity(path, FEEDS)
+    monkeypatch.undo()
+    assert fates == [(row.name, row.fate, row.why) for row in ptq.inspect(MODEL).nodes]
+    assert [row.node for row in sensitive.nodes] == [
+        row.node for row in ptq.sensitivity(MODEL, FEEDS).nodes
+    ]
+
+
+@pytest.mark.usefixtures("low")
+def test_one_weight_more_is_another_digest() -> None:
+    other = onnx.ModelProto()
+    other.CopyFrom(MODEL)
+    changed = numpy_helper.to_array(other.graph.initializer[2]).copy()
+    changed[-1, -1] += 1
+    other.graph.initializer[2].CopyFrom(numpy_helper.from_array(changed, "v"))
+    assert Graph.from_proto(other).digest() != Graph.from_proto(MODEL).digest()
+
+
+@pytest.mark.usefixtures("low")
+def test_no_file_is_overwritten_by_the_weights(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "out.onnx.data").write_bytes(b"someone's")
+    ptq.quantize(path, FEEDS).save(tmp_path / "out.onnx")
+    assert (tmp_path / "out.onnx.data").read_bytes() == b"someone's"
+    run(str(tmp_path / "out.onnx"))
+
+
+@pytest.mark.usefixtures("low")
+def test_of_a_model_that_cannot_be_written_no_weights_are_left(path: Path, tmp_path: Path) -> None:
+    result = ptq.quantize(path, FEEDS)
+    (tmp_path / "folder.onnx").mkdir()
+    before = sorted(os.listdir(tmp_path))
+    with pytest.raises(PtqError, match="is no file"):
+        result.save(tmp_path / "folder.onnx")
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.usefixtures("low")
+def test_a_model_in_parts_has_no_bytes() -> None:
+    with pytest.raises(ModelError, match="do not go into one piece"):
+        Graph.from_proto(MODEL).to_bytes()
+
+
+def _missing(folder: Path) -> None:
+    (folder / "w.bin").unlink()
+
+
+def _truncated(folder: Path) -> None:
+    os.truncate(folder / "w.bin", 5000)
+
+
+def _linked(folder: Path) -> None:
+    (folder / "w.bin").rename(folder.parent / "secret")
+    (folder / "w.bin").symlink_to(folder.parent / "secret")
+
+
+def _linked_hard(folder: Path) -> None:
+    (folder.parent / "secret").hardlink_to(folder / "w.bin")
+
+
+def _pipe(folder: Path) -> None:
+    (folder / "w.bin").unlink()
+    os.mkfifo(folder / "w.bin")
+
+
+@pytest.mark.usefixtures("low")
+@pytest.mark.parametrize("harm", [_missing, _truncated, _linked, _linked_hard, _pipe])
+def test_weights_that_are_not_there_or_not_the_models_are_refused_in_one_line(
+    path: Path, harm
+) -> None:
+    harm(path.parent)
+    with pytest.raises(ModelError) as caught:
+        ptq.inspect(path)
+    assert "\n" not in str(caught.value)
+    assert "big.onnx" in str(caught.value)
