@@ -21,7 +21,9 @@ PREPROCESSING = (
     "Images become arrays in this order: decode; channels; resize the shorter side to --resize "
     "pixels; crop the centre to --crop (or --size: resize to exactly H,W); multiply by --scale "
     "(default 1/255, pixels being 0 to 255); subtract --mean and divide by --std, both in scaled "
-    "units; layout. What is not given is taken from the model's input, and reported."
+    "units; layout. What is not given is taken from the model's input, and reported. Where none of "
+    "--scale, --mean and --std is given, colours for a float input are normalized by ImageNet's mean "
+    "and standard deviation, unless the model's first nodes normalize; --mean 0 --std 1 is plain 0 to 1."
 )
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The float model, an .onnx file.")]

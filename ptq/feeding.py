@@ -9,6 +9,7 @@ from ptq.data import DataSource, InputSpec, Preprocess, Sample, Samples, held_ou
 from ptq.errors import ModelError
 from ptq.graph import Graph
 from ptq.nodes import consumers, dtype_of, name_of, operator, shape_of
+from ptq.pixels import pixel_scale
 
 NAN_AWARE = frozenset(
     [
@@ -124,7 +125,11 @@ def input_specs(graph: Graph) -> list[InputSpec]:
                 f"input {value.name} has no shape or is no tensor of numbers; ptq cannot feed it"
             )
         spared = {operator(node) for node in consumers(value)} <= NAN_AWARE
-        specs.append(InputSpec(name_of(value), dtype, shape, may_hold_nan=spared))
+        specs.append(
+            InputSpec(
+                name_of(value), dtype, shape, may_hold_nan=spared, pixel_scale=pixel_scale(value)
+            )
+        )
     return specs
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ptq import paired
 from ptq.data import Preprocess, Sample, Samples
+from ptq.data.preprocess import IMAGENET
 from ptq.metrics import is_scores
 from ptq.report import Suspect
 from ptq.session import Session
@@ -24,7 +25,6 @@ DOUBTFUL = 0.6  # top-1 accuracy below which the question is worth a few runs
 SAMPLES = 64
 GAIN = 0.15
 CHANCE = 1e-4
-IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
 @dataclass(frozen=True)

@@ -50,18 +50,12 @@ def _samples(calibration: Samples | None) -> Iterator[Suspect]:
     if calibration is None:
         return
     way = calibration.preprocess
-    if (
-        way is not None
-        and way.channels != "GRAY"
-        and way.scale not in (None, 1.0)
-        and way.mean is None
-        and way.std is None
-    ):
+    if way is not None and way.assumed:
         yield Suspect(
-            "colours are scaled alone, and most models of ImageNet take them normalized",
+            way.assumed,
             "preprocessing",
-            "unless the model was trained so, give its --mean and --std "
-            "(ImageNet's: --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225)",
+            "if the model was trained otherwise, say how: --mean 0 --std 1 for plain 0 … 1, --scale 1 for 0 … 255, "
+            "or its own --mean and --std",
         )
     count = len(calibration)
     if count < FEW:

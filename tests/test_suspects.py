@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
 from hard import SAMPLE_DATA
+from onnx import TensorProto, helper, numpy_helper
 
 import ptq
 from ptq.data import Preprocess, open_samples
 from ptq.data.fit import InputSpec
+from ptq.feeding import input_specs
 from ptq.graph import Graph
 from ptq.mismatch import mismatch
 from ptq.observers.stats import TensorStats
@@ -107,11 +110,41 @@ def test_a_scale_that_is_shared_at_a_cost_is_found() -> None:
         (None, 1, 0),
     ],
 )
-def test_colours_without_normalization_are_worth_a_look_and_gray_is_not(
+def test_values_that_were_assumed_are_worth_a_look_with_how_to_say_otherwise(
     way: Preprocess | None, depth: int, count: int
 ) -> None:
     spec = InputSpec("input", np.dtype(np.float32), (None, depth, 28, 28))
     images = open_samples(SAMPLE_DATA / "images" / "calibration", [spec], way)
     found = suspects(EMPTY, {}, (), images)
     assert [s.where for s in found] == ["preprocessing"] * count
-    assert all("--mean 0.485,0.456,0.406" in s.advice for s in found)
+    assert all("--mean 0 --std 1 for plain 0 … 1" in s.advice for s in found)
+
+
+def test_plain_values_are_proposed_where_they_suit_better_than_those_assumed() -> None:
+    given = onnx.load(SAMPLE_DATA / "fashion_mobilenet.onnx")
+    # three equal channels, one of which is used: a colour network of the sample's accuracy on 0 … 1
+    pick = np.zeros((1, 3, 1, 1), np.float32)
+    pick[0, 0] = 1 / 0.353
+    plain = [
+        helper.make_node("Conv", ["colours", "pick", "shift"], ["input"]),
+        *given.graph.node,
+    ]
+    graph = helper.make_graph(
+        plain,
+        "colour",
+        [helper.make_tensor_value_info("colours", TensorProto.FLOAT, ["n", 3, 28, 28])],
+        given.graph.output,
+        [
+            *given.graph.initializer,
+            numpy_helper.from_array(pick, "pick"),
+            numpy_helper.from_array(np.float32([-0.286 / 0.353]), "shift"),
+        ],
+    )
+    colour = helper.make_model(graph, opset_imports=given.opset_import, ir_version=8)
+    model = Graph.from_proto(colour)
+    images = open_samples(SAMPLE_DATA / "images" / "evaluation", input_specs(model))
+    assert images.preprocess is not None
+    assert images.preprocess.assumed
+    found = mismatch(Session(model, threads=1), images, 0)
+    assert found is not None
+    assert "--channels RGB --scale 0.003921568627, or" in found.advice

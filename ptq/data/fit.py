@@ -33,12 +33,15 @@ class InputSpec:
         dtype: Its element type.
         shape: Its shape, None where it is dynamic.
         may_hold_nan: The model makes something of NaN there.
+        pixel_scale: What the model wants pixels of 0 … 255 multiplied by, where it normalizes images by itself;
+            None where it does not say.
     """
 
     name: str
     dtype: np.dtype[Any]
     shape: tuple[int | None, ...]
     may_hold_nan: bool = False
+    pixel_scale: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dtype", np.dtype(self.dtype))

@@ -5,13 +5,18 @@
 
 Where nothing is given, the model's input says it: its fixed height and width are the size, its
 channel axis tells the layout and whether the images are colour or gray.
+
+It does not say the range of values. Where the model's first nodes do not either, colour images get
+ImageNet's mean and standard deviation, as networks of torchvision and timm want. The risk is
+one-sided: ranges that are too narrow clip, and a network calibrated on 0 … 1 that runs on
+normalized images is left with 5 dB; ranges up to 5 times too wide cost resolution alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
 from ptq.data.fit import InputSpec
@@ -19,6 +24,9 @@ from ptq.errors import UsageError
 
 Layout = Literal["NCHW", "NHWC"]
 Channels = Literal["RGB", "BGR", "GRAY"]
+
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+"""Mean and standard deviation of ImageNet's red, green and blue, in 0 … 1."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +39,12 @@ class Preprocess:
         crop: Height and width to cut from the centre.
         scale: Factor on the pixel values 0 … 255; 1/255 for a float input, 1 for uint8.
         mean: Subtracted after scaling, one value or one a channel, in the order of ``channels``.
+            Where scale, mean and std are all left open: ImageNet's for colours, none for gray, and
+            none where the model normalizes by itself.
         std: Divides what is left, likewise.
         layout: Of the model's input; of three dimensions, without N.
         channels: Order of the colours, or gray by ITU-R 601.
+        assumed: What was taken for granted of scale, mean and std, a sentence; set by `resolved`.
     """
 
     size: tuple[int, int] | None = None
@@ -44,6 +55,7 @@ class Preprocess:
     std: tuple[float, ...] | None = None
     layout: Layout | None = None
     channels: Channels | None = None
+    assumed: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         for option in ("size", "crop"):
@@ -123,12 +135,24 @@ class Preprocess:
 
     def _with_range(self, spec: InputSpec) -> Preprocess:
         if spec.dtype.kind == "f":
+            if (self.scale, self.mean, self.std) == (None, None, None):
+                return self._with_assumed_range(spec)
             return replace(self, scale=1 / 255 if self.scale is None else self.scale)
         if self.scale not in (None, 1) or self.mean is not None or self.std is not None:
             raise UsageError(
                 f"input {spec.name!r} takes uint8 pixels as they are; drop scale, mean and std"
             )
         return replace(self, scale=1.0)
+
+    def _with_assumed_range(self, spec: InputSpec) -> Preprocess:
+        if spec.pixel_scale is not None:
+            said = f"the model is taken to normalize values of 0 … {255 * spec.pixel_scale:g} by itself"
+            return replace(self, scale=spec.pixel_scale, assumed=said)
+        if self.channels == "GRAY":
+            return replace(self, scale=1 / 255)
+        mean, std = (v[::-1] if self.channels == "BGR" else v for v in IMAGENET)
+        said = "ImageNet's mean and standard deviation are assumed, as no values are given"
+        return replace(self, scale=1 / 255, mean=mean, std=std, assumed=said)
 
     def _with_geometry(self, spec: InputSpec, height: int | None, width: int | None) -> Preprocess:
         final = self.size or self.crop

@@ -13,6 +13,7 @@ from ptq.data import InputSpec, Preprocess, Samples, open_samples
 from ptq.errors import DataError, UsageError
 
 NCHW = InputSpec("x", np.dtype(np.float32), (None, 3, 20, 24))
+PLAIN = Preprocess(mean=(0,), std=(1,))
 FREE = InputSpec("x", np.dtype(np.float32), (None, 3, None, None))
 
 
@@ -36,16 +37,24 @@ def test_the_models_size_and_layout_are_used_when_nothing_is_given(tmp_path: Pat
     path = photo(tmp_path / "a.png")
     with Image.open(path) as image:
         wanted = np.asarray(image.resize((24, 20), Image.Resampling.BILINEAR), np.float64) / 255
+    mean, std = (
+        (0.485, 0.456, 0.406),
+        (0.229, 0.224, 0.225),
+    )  # ImageNet's, as torchvision gives them
     samples = open_samples(tmp_path, [NCHW])
     (array,) = fed(samples)
     assert array.shape == (1, 3, 20, 24)
     assert array.dtype == np.float32
-    np.testing.assert_allclose(array[0].transpose(1, 2, 0), wanted, rtol=1e-6)
+    np.testing.assert_allclose(
+        array[0].transpose(1, 2, 0), (wanted - mean) / std, rtol=1e-5, atol=1e-6
+    )
     assert samples.preprocess is not None
     assert samples.preprocess.describe() == {
         "channels": "RGB",
         "size": [20, 24],
         "scale": 1 / 255,
+        "mean": [*mean],
+        "std": [*std],
         "layout": "NCHW",
     }
 
@@ -53,13 +62,14 @@ def test_the_models_size_and_layout_are_used_when_nothing_is_given(tmp_path: Pat
 def test_a_channels_last_input_gets_channels_last(tmp_path: Path) -> None:
     path = photo(tmp_path / "a.png", (24, 20))
     spec = InputSpec("x", np.dtype(np.float32), (1, 20, 24, 3))
-    (array,) = fed(open_samples(tmp_path, [spec]))
+    (array,) = fed(open_samples(tmp_path, [spec], PLAIN))
     np.testing.assert_allclose(array[0], pixels(path) / 255, rtol=1e-6)
 
 
 def test_an_input_without_a_batch_axis_gets_none(tmp_path: Path) -> None:
     path = photo(tmp_path / "a.png", (24, 20))
-    (array,) = fed(open_samples(tmp_path, [InputSpec("x", np.dtype(np.float32), (3, 20, 24))]))
+    spec = InputSpec("x", np.dtype(np.float32), (3, 20, 24))
+    (array,) = fed(open_samples(tmp_path, [spec], PLAIN))
     np.testing.assert_allclose(array, pixels(path).transpose(2, 0, 1) / 255, rtol=1e-6)
 
 
@@ -96,7 +106,7 @@ def test_a_one_channel_input_makes_colours_gray(tmp_path: Path) -> None:
 
 def test_the_shorter_side_is_resized_then_the_centre_cropped(tmp_path: Path) -> None:
     path = photo(tmp_path / "a.png", (81, 60))
-    pre = Preprocess(resize=30, crop=(20, 24))
+    pre = Preprocess(resize=30, crop=(20, 24), scale=1 / 255)
     (array,) = fed(open_samples(tmp_path, [NCHW], pre))
     with Image.open(path) as image:
         small = np.asarray(image.resize((40, 30), Image.Resampling.BILINEAR), np.float64)

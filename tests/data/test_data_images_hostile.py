@@ -183,7 +183,7 @@ def test_a_folder_of_images_and_npz_says_so(tmp_path: Path) -> None:
 def one(folder: Path, content: bytes, spec: InputSpec = SPEC) -> np.ndarray[Any, Any]:
     """The one image of a folder as it is fed, turned back into pixel values."""
     (folder / "image").write_bytes(content)
-    (sample,) = open_samples(folder, [spec])
+    (sample,) = open_samples(folder, [spec], Preprocess(scale=1 / 255))
     array: np.ndarray[Any, Any] = sample.feed["x"][0].transpose(1, 2, 0) * 255
     return array
 

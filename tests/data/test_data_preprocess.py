@@ -84,6 +84,62 @@ def test_options_without_sense_are_refused(options: dict[str, Any]) -> None:
 
 
 def test_resolving_twice_changes_nothing() -> None:
-    for shape in ((None, 3, 8, 8), (None, None, None, 3), (28, 28, 1)):
-        once = Preprocess(mean=(0.5,)).resolved(spec(*shape))
-        assert once.resolved(spec(*shape)) == once
+    for given in (Preprocess(), Preprocess(mean=(0.5,))):
+        for shape in ((None, 3, 8, 8), (None, None, None, 3), (28, 28, 1)):
+            once = given.resolved(spec(*shape))
+            again = once.resolved(spec(*shape))
+            assert again == once
+            assert again.assumed == once.assumed
+
+
+RED_GREEN_BLUE = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # as torchvision documents them
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 8, 8), (8, 8, 3), (None, None, None, None)])
+@pytest.mark.parametrize("channels", ["RGB", "BGR"])
+def test_colours_for_which_no_values_are_given_are_normalized_as_imagenet_and_that_is_said(
+    shape: tuple[int | None, ...], channels: Any
+) -> None:
+    found = Preprocess(channels=channels).resolved(spec(*shape))
+    turn = -1 if channels == "BGR" else 1
+    assert found.scale == 1 / 255
+    assert (found.mean, found.std) == tuple(values[::turn] for values in RED_GREEN_BLUE)
+    assert "ImageNet" in found.assumed
+
+
+@pytest.mark.parametrize(
+    ("options", "values"),
+    [
+        ({"scale": 1.0}, (1.0, None, None)),
+        ({"scale": 1 / 255}, (1 / 255, None, None)),
+        ({"mean": (0.0,)}, (1 / 255, (0.0,), None)),
+        ({"std": (0.5,)}, (1 / 255, None, (0.5,))),
+    ],
+)
+def test_any_value_that_is_given_leaves_the_others_out(
+    options: dict[str, Any], values: tuple[Any, ...]
+) -> None:
+    found = Preprocess(**options).resolved(spec(1, 3, 8, 8))
+    assert (found.scale, found.mean, found.std) == values
+    assert not found.assumed
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "scale"), [((1, 1, 8, 8), "float32", 1 / 255), ((1, 3, 8, 8), "uint8", 1.0)]
+)
+def test_gray_and_uint8_inputs_are_not_normalized(
+    shape: tuple[int, ...], dtype: str, scale: float
+) -> None:
+    found = Preprocess().resolved(spec(*shape, dtype=dtype))
+    assert (found.scale, found.mean, found.std, found.assumed) == (scale, None, None, "")
+
+
+@pytest.mark.parametrize(("depth", "scale"), [(3, 1.0), (3, 1 / 255), (1, 1.0)])
+def test_a_model_that_normalizes_by_itself_is_fed_the_values_that_it_takes(
+    depth: int, scale: float
+) -> None:
+    wants = InputSpec("x", np.dtype(np.float32), (1, depth, 8, 8), pixel_scale=scale)
+    found = Preprocess().resolved(wants)
+    assert (found.scale, found.mean, found.std) == (scale, None, None)
+    assert f"0 … {255 * scale:g} by itself" in found.assumed
+    assert Preprocess(scale=2.0).resolved(wants).scale == 2.0
