@@ -7,8 +7,9 @@
     Sqrt   q = zo + trunc(sqrt(sx · (x − zx)) / so)                                            in float32
 
 LiteRT refuses a divisor of zero and the root of a negative number when it meets one. Here x / 0 saturates by the
-sign of x and 0 / 0 is zero; the root is the lowest integer. And where Div shifts right by 31 bits or more, which
-is a quotient below one step, LiteRT's result is arbitrary (its shift has no meaning in C++); here it is rounded.
+sign of x and 0 / 0 is zero; the root is the lowest integer. And where Div shifts right by 32 bits or more, which
+is a quotient below half a step, the shift has no meaning in C++: here the quotient is rounded, while LiteRT on
+x86-64 gives one step for zero and a saturated output for the rest.
 
 Error bounds, in steps before saturation: Abs and Div 1/2 + 2^-8 (the two roundings of MBQM; a quotient that does
 not saturate is below 2^8 steps, with a relative 2^-26 of the reciprocal), Gelu 1/2 + 2^-14, Sqrt 1: it cuts off.

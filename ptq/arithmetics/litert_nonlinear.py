@@ -55,6 +55,14 @@ def _high_mul_16(a: Int64, b: int) -> Int64:
     return (a * b + (1 << 14)) >> 15
 
 
+def _shifted_16(x: Int64, exponent: int) -> Int64:
+    """X / 2^exponent as ``divide_by_power_of_two``, the mask of the remainder an int16.
+
+    From 2^16 on that mask is −1, and what is left is the sign of x, with +1 at zero.
+    """
+    return divide_by_power_of_two(x, exponent) if exponent < 16 else np.where(x < 0, -1, 1)
+
+
 def _hard_swish(site: Site) -> Kernel:
     x, y = activation(site), result(site)
     fine = x.scale / np.float32(128)
@@ -69,11 +77,11 @@ def _hard_swish(site: Site) -> Kernel:
         value = q << 7
         relued = _int16(value << (shift - 1)) if shift > 0 else value
         relued = _high_mul_16(relued, relu)
-        relued = _int16(relued << 1) if shift > 0 else divide_by_power_of_two(relued, -shift)
+        relued = _int16(relued << 1) if shift > 0 else _shifted_16(relued, -shift)
         relued = (relued + (1 << 15)) >> 1
         product = relued * _high_mul_16(value, out)
         truncated = np.sign(product) * (np.abs(product) >> 15)
-        return divide_by_power_of_two(truncated, -exponent)
+        return _shifted_16(truncated, -exponent)
 
     return mapped(site, function)
 

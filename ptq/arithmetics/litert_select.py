@@ -4,8 +4,11 @@ The comparisons bring each side to a common unit of 2^-8 first,
 
     c = MBQM((q − z) · 2^8, s)        multiplier from float64
 
-and compare these: real values that differ by less than the unit are equal. Maximum, minimum and their reductions and
-positions look at the raw integers, which all arithmetics do (``ptq.arithmetics.selections``).
+and compare these: real values that differ by less than the unit are equal. Above a scale of 1 the shift to the
+right has a negative number of bits, which C++ does not define: LiteRT on x86-64 keeps the sign, with +1 for zero.
+
+Maximum, minimum and their reductions and positions look at the raw integers, which all arithmetics do
+(``ptq.arithmetics.selections``).
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ptq.arithmetics.operands import activation, required
@@ -20,8 +24,16 @@ from ptq.arithmetics.selections import COMPARISONS, Choice
 from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.kernels.fixedpoint import Int64, rescale
 from ptq.kernels.lookup import lookup_pairs, tabulate_pairs
+from ptq.types import QuantParams
 
 _UNIT_BITS = 8
+
+
+def _common(q: Int64, params: QuantParams) -> Int64:
+    steps = (q - int(params.zero_point)) << _UNIT_BITS
+    if params.scale > 1:
+        return np.where(steps < 0, -1, 1)
+    return rescale(steps, float(params.scale))
 
 
 def _compared(comparison: Choice) -> Maker:
@@ -29,9 +41,7 @@ def _compared(comparison: Choice) -> Maker:
         a, b = activation(site, 0), activation(site, 1)
 
         def compare(qa: Int64, qb: Int64) -> NDArray[Any]:
-            left = rescale((qa - int(a.zero_point)) << _UNIT_BITS, float(a.scale))
-            right = rescale((qb - int(b.zero_point)) << _UNIT_BITS, float(b.scale))
-            return comparison(left, right)
+            return comparison(_common(qa, a), _common(qb, b))
 
         table = tabulate_pairs(compare, a.qtype, b.qtype)
         return lambda inputs: lookup_pairs(

@@ -191,6 +191,13 @@ def litert_choices(d: Draw) -> list[tuple[str, dict[str, Any], list[dict[str, An
     ]  # fmt: skip
 
 
+def litert_extremes(d: Draw) -> list[tuple[str, dict[str, Any], list[dict[str, Any]], Any, Any]]:
+    """Scales at which LiteRT shifts by more bits than its integers have."""
+    left, right = d.tensor("input1", d.q(3, 40), scale=1.5), d.tensor("input2", d.q(40), scale=0.01)
+    every = d.tensor("input", np.arange(-128, 128, dtype=np.int8).reshape(4, 64), scale=2e-4)
+    return [("LESS", {}, [left, right], "bool", None), ("HARD_SWISH", {}, [every], 0.5, -3)]
+
+
 def litert() -> None:
     """Run the LiteRT cases with the reference kernels forced."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -199,7 +206,9 @@ def litert() -> None:
     cases, stored = [], []
     for seed in SEEDS:
         choices = litert_choices(Draw(200 + seed))
-        for op, attributes, tensors, near, zero in [*litert_cases(d := Draw(seed)), *choices]:
+        extremes = litert_extremes(Draw(300)) if seed == SEEDS[-1] else []
+        every = [*litert_cases(d := Draw(seed)), *choices, *extremes]
+        for op, attributes, tensors, near, zero in every:
             fixed, plain = near is not None and zero is not None, isinstance(near, str)
             scale = [] if plain else [near if fixed else d.scale(near or 0.03)]
             zeros = [] if plain else [int(d.q(1)[0]) if zero is None else zero]
