@@ -48,7 +48,9 @@ def trials(case: Mapping[str, Any], arrays: Arrays) -> list[Trial]:
     op, names, attrs = str(case["op"]), list(case["node_inputs"]), attributes(case)
     rank = arrays[names[0]].ndim
     if int(attrs.pop("opset", 13)) < 13 and attrs.get("axis", 1) % rank != rank - 1:
-        raise UnsupportedError(f"no case of {op} before opset 13 can be read; leave it out with --ops")
+        raise UnsupportedError(
+            f"no case of {op} before opset 13 can be read; leave it out with --ops"
+        )
     last = bool(attrs.pop("channels_last", 0))
     *operands, output = _positions(op, len(names))
 
