@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, is_dataclass
@@ -55,7 +54,7 @@ def check_outputs(
         places.append(Path(json))
     for index, place in enumerate(places):
         for source in sources:
-            if _same(place, source):
+            if files.same(place, source):
                 raise UsageError(f"output {place} is the input {source} itself; give another name")
             if (
                 place.exists()
@@ -66,7 +65,7 @@ def check_outputs(
                     f"output {place} is a file of the input {source}; give another name"
                 )
         for other in places[:index]:
-            if _same(place, other):
+            if files.same(place, other):
                 raise UsageError(f"two outputs go to {place}; give each its own name")
         files.check_writable(place, 0 if index else room)
 
@@ -124,10 +123,3 @@ def write_json(document: str, place: str | None) -> bool:
         return True
     files.write(Path(place), document.encode())
     return False
-
-
-def _same(one: Path, other: Path) -> bool:
-    try:
-        return os.path.samefile(one, other)  # through symbolic and hard links
-    except OSError:
-        return os.path.realpath(one) == os.path.realpath(other)

@@ -25,7 +25,7 @@ from ptq.feeding import Choice, Progress, parts, takes_any_batch, told
 from ptq.gather import Held, gathered, gathered_in_two, known, together
 from ptq.heap import give_back
 from ptq.inspection import Inspection, inspection
-from ptq.models import Model, called, open_model
+from ptq.models import Model, called, file_of, open_model
 from ptq.nodes import name_of
 from ptq.observers import observer_named
 from ptq.observers.store import Calibration
@@ -40,13 +40,12 @@ from ptq.pipeline import (
     obeyed,
     planned,
     with_inputs,
-    written,
 )
 from ptq.plan import Plan
 from ptq.ready import blaming, made_ready
 from ptq.result import Result
 from ptq.search import search_in
-from ptq.selfcheck import fit_to_hand_over
+from ptq.selfcheck import as_planned, fit_to_hand_over
 from ptq.session import Session
 from ptq.solve import SKIPPED
 from ptq.targets import target as target_named
@@ -244,14 +243,14 @@ def quantize(
     if plan is None:
         made = fit_to_hand_over(ground, recipe, few, plan=decided, threads=threads)
     else:
-        made = written(ground, recipe, obeyed(ground, plan))
+        made = as_planned(ground, recipe, obeyed(ground, plan), few, threads=threads)
     ground.inputs.forget()
     give_back()
     report = assess(
         made, divided, arithmetic=arithmetic or row.arithmetic, batch=batch, threads=threads,
         progress=progress, metric=metric, max_drop=max_drop, search=found,
     )  # fmt: skip
-    return Result(made.quantized, made.plan, report, calibration)
+    return Result(made.quantized, made.plan, report, calibration, file_of(model))
 
 
 def evaluate(

@@ -86,12 +86,19 @@ def assess(
         budget=_budget(evaluation, max_drop),
         search=search,
         suspects=(
+            *_unmended(made),
             *doubtful,
             *suspects(made.plan, calibration.tensors, rows, parts.calibration),
         ),
         skipped=tuple(skipped.items()),
         versions=versions(),
     )
+
+
+def _unmended(made: Quantization) -> tuple[Suspect, ...]:
+    """What the self-check found in a plan that is obeyed all the same."""
+    advice = "the plan is obeyed as it is; solve it anew, or leave the nodes at fault float in it"
+    return () if made.fault is None else (Suspect(made.fault, "the plan given", advice),)
 
 
 def _mismatch(

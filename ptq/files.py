@@ -71,3 +71,11 @@ def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def same(one: Path, other: Path) -> bool:
+    """Whether two names are of one file, also through symbolic and hard links."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return os.path.realpath(one) == os.path.realpath(other)

@@ -63,3 +63,8 @@ def model_files(path: Path) -> list[Path]:
 def called(model: Model) -> str:
     """What reports call the model."""
     return str(model) if isinstance(model, (str, os.PathLike)) else "model in memory"
+
+
+def file_of(model: Model) -> Path | None:
+    """Where a model was read from, whatever the current folder becomes; None of one in memory."""
+    return Path(model).absolute() if isinstance(model, (str, os.PathLike)) else None

@@ -100,6 +100,7 @@ class Quantization:
         plan: What was decided.
         quantized: The quantized model.
         changes: What was done to the graph, a sentence each.
+        fault: What a check found and left, since the plan is the user's; None where there is nothing.
     """
 
     ground: Ground
@@ -107,6 +108,7 @@ class Quantization:
     plan: Plan
     quantized: Graph
     changes: tuple[str, ...]
+    fault: str | None = None
 
 
 def planned(ground: Ground, recipe: Recipe) -> Plan:

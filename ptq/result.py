@@ -8,7 +8,10 @@ from pathlib import Path
 
 import onnx
 
+from ptq import files
+from ptq.errors import UsageError
 from ptq.graph import Graph
+from ptq.models import model_files
 from ptq.observers.store import Calibration
 from ptq.plan import Plan
 from ptq.report import Report
@@ -24,12 +27,14 @@ class Result:
         plan: Every scale with its reason.
         report: Accuracy, errors, sizes.
         calibration: The statistics, to solve again without running the model.
+        source: The file of the float model; None where that was in memory.
     """
 
     graph: Graph
     plan: Plan
     report: Report
     calibration: Calibration
+    source: Path | None = None
 
     @property
     def model(self) -> onnx.ModelProto:
@@ -42,6 +47,14 @@ class Result:
         Weights of more than 2 GB go into a file beside it, ``PATH.data``, or a like name that is free.
 
         Raises:
+            UsageError: It is the float model's own file, or one that its weights are in.
             PtqError: A file cannot be written.
         """
-        save(self.graph, Path(path))
+        place = Path(path)
+        if self.source is not None and place.exists():
+            for file in model_files(self.source):
+                if files.same(place, file):
+                    raise UsageError(
+                        f"output {place} is the input {file} itself; give another name"
+                    )
+        save(self.graph, place)

@@ -7,6 +7,7 @@ found by halves: of the first so many nodes in integers, how few still show it?
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -17,14 +18,16 @@ from numpy.typing import NDArray
 
 from ptq import apart
 from ptq.data import Sample
-from ptq.errors import DataError, ModelError
+from ptq.errors import DataError, ModelError, PlanError
 from ptq.graph import Graph
 from ptq.metrics import numbers
 from ptq.modelfile import check_valid
 from ptq.nodes import Value, name_of
+from ptq.overflow import refuse_overflow
 from ptq.pipeline import Ground, Quantization, Recipe, planned, written
 from ptq.plan import Plan
 from ptq.session import Session
+from ptq.targets import target
 
 FLOOR_DB = 20.0
 """What one operator in 8 bits, or a few, reach with ranges that suit the data."""
@@ -94,19 +97,18 @@ def fit_to_hand_over(
 
     Raises:
         ModelError: ONNX Runtime does not take the float model, or preparing it has changed what it computes.
-        DataError: A sample is bad, or the float model fails on it.
+        DataError: A sample is bad, or the float model fails on it, or overflows so that nothing is quantized.
         StatsError: A tensor that needs a range was not observed.
         UsageError: There is no such target, method, or node to skip.
     """
     made = written(ground, recipe, plan or planned(ground, recipe))
     truth = truth_of(ground, samples, threads)
     problem = fault(made, truth)
-    if problem is None:
-        return made
-    truth = _repeatable(ground, truth)
-    _refuse_unfit_ground(ground, truth)
+    if problem is not None:
+        truth = _repeatable(ground, truth)
+        _refuse_unfit_ground(ground, truth)
+        problem = fault(made, truth)
     left: dict[str, str] = {}
-    problem = fault(made, truth)
     while problem is not None and _integers(made) and len(left) < MOST_CULPRITS:
         left[_culprit(made, truth)] = f"the self-check found: {problem}"
         made = _attempt(ground, recipe.leaving(left))
@@ -114,7 +116,34 @@ def fit_to_hand_over(
     if problem is not None:
         left |= dict.fromkeys(_integers(made), f"the self-check found: {problem}")
         made = _attempt(ground, recipe.leaving(left))
+    if not _integers(made):
+        refuse_overflow(
+            ground.prepared.graph, ground.calibration.tensors, target(recipe.target), recipe.floats,
+            samples, threads=threads,
+        )  # fmt: skip
     return made
+
+
+def as_planned(
+    ground: Ground, recipe: Recipe, plan: Plan, samples: Iterable[Sample], *, threads: int = 0
+) -> Quantization:
+    """Obey a plan of the user's, and note what the check finds; the plan is not second-guessed.
+
+    Raises:
+        PlanError: The result cannot be handed over: it is not valid, does not run, or brings NaN.
+        ModelError: ONNX Runtime does not take the float model.
+        DataError: A sample is bad, or the float model fails on it.
+        UnsupportedError: An operator has no such form.
+    """
+    made = written(ground, recipe, plan)
+    truth = truth_of(ground, samples, threads)
+    if fault(made, truth) is None:
+        return made
+    truth = _repeatable(ground, truth)
+    problem = _fault(made.quantized, truth, -math.inf)
+    if problem is not None:
+        raise PlanError(f"the plan makes no model to hand over: {problem}; solve it anew")
+    return replace(made, fault=fault(made, truth))
 
 
 def fault(made: Quantization, truth: Truth) -> str | None:

@@ -26,11 +26,12 @@ def save(graph: Graph, path: Path) -> None:
         raise PtqError(f"{path} is no file, and over 2 GB of weights need one beside them")
     beside = _free(path.resolve())
     data, pieces = apart.with_file(graph.model, beside.name)
-    files.write(beside, pieces)
     try:
+        files.write(beside, pieces)
         files.write(path, data)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        if not _holds(path, data):  # a signal may come when all is done
+            beside.unlink(missing_ok=True)
         raise
 
 
@@ -38,6 +39,11 @@ def size(graph: Graph) -> int:
     """Bytes that the model takes, in one file or two."""
     data, outside = apart.in_pieces(graph.model)
     return len(data) + sum(map(len, outside.values()))
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    """Whether that is what a file holds."""
+    return path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
 
 
 def _free(path: Path) -> Path:

@@ -71,6 +71,30 @@ def test_save_writes_what_the_model_is(result: ptq.Result, tmp_path: Path) -> No
     assert onnx.load(tmp_path / "small.onnx") == result.model
 
 
+@pytest.mark.parametrize("how", ["same", "symbolic", "hard", "weights"])
+def test_save_never_writes_over_the_float_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    (tmp_path / "given").mkdir()
+    given = tmp_path / "given" / "model.onnx"
+    copy = onnx.ModelProto.FromString(MODEL.SerializeToString())
+    onnx.save(copy, given, save_as_external_data=True, location="w.bin", size_threshold=0)
+    monkeypatch.chdir(given.parent)
+    result = ptq.quantize("model.onnx", {"x": ARRAYS["x"][:8]}, threads=1)
+    monkeypatch.chdir(tmp_path)
+    place = {"same": given, "weights": given.parent / "w.bin"}.get(how, tmp_path / "link.onnx")
+    if how == "symbolic":
+        place.symlink_to(given)
+    if how == "hard":
+        place.hardlink_to(given)
+    before = {file: file.read_bytes() for file in given.parent.iterdir()}
+    with pytest.raises(UsageError, match=r"is the input .* itself; give another name"):
+        result.save(place)
+    assert {file: file.read_bytes() for file in given.parent.iterdir()} == before
+    result.save(tmp_path / "out.onnx")
+    result.save(tmp_path / "out.onnx")
+
+
 def test_both_forms_are_the_same_function(result: ptq.Result) -> None:
     other = ptq.quantize(MODEL, ARRAYS, form="qoperator", threads=1)
     assert "QLinearConv" in {n.op_type for n in other.model.graph.node}

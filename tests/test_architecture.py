@@ -27,7 +27,7 @@ LAYERS = (
     "data observers targets plan session units islands layout sources windows forms",
     "limits normalizing worth",
     "arithmetics rewrite eligible program calibrate checkpoint models sources fused usermetric",
-    "execute groups operands golden_case equivalence foreign saturation second_order convert ready pixels",
+    "execute groups operands golden_case equivalence foreign saturation second_order convert ready pixels overflow",
     "spans feeding",
     "solve evaluate convert verify golden_litert golden_ort",
     "report golden gather",

@@ -12,7 +12,7 @@ from networks import decibels, feeds, network, normal, samples
 from ptq import selfcheck
 from ptq.api import quantize
 from ptq.calibrate import Wanted, observe
-from ptq.errors import ModelError
+from ptq.errors import DataError, ModelError, PlanError
 from ptq.graph import Graph
 from ptq.pipeline import Ground, Quantization, Recipe, written
 from ptq.plan import Plan
@@ -107,3 +107,67 @@ def test_a_masked_softmax_stays_float_and_what_is_before_the_mask_does_not(low: 
     result = quantize(model, data, target="tensorrt", threads=1)
     assert set(result.plan.floats) == {"Add_m", "Softmax_y"}
     assert any(word in result.plan.floats["Softmax_y"] for word in ("masked", "Inf"))
+
+
+OVERFLOWING = "s = Mul(x, x)\nr = Relu(s)\ny = Conv<kernel_shape = [3, 3]>(r, w)"
+
+
+def test_samples_on_which_all_overflows_are_refused_with_the_tensor_and_the_sample() -> None:
+    model = network(OVERFLOWING, w=WEIGHTS["w"])
+    these = feeds(model)
+    these[1] = {"x": np.full_like(these[1]["x"], 1e30)}  # its square is beyond float32
+    with pytest.raises(
+        DataError, match=r"^sample 1: the float model overflows: r holds NaN or Inf"
+    ):
+        handed(model, these)
+
+
+def test_infinities_of_a_mask_are_no_overflow() -> None:
+    model = network(
+        "m = Add(x, k)\ny = Softmax(m)", {"x": (2, 4)}, k=np.float32([0, 0, 0, -np.inf])
+    )
+    made = handed(model, [{"x": normal(2, 4)}] * 2)
+    assert set(made.plan.floats) == {"Add_m", "Softmax_y"}
+
+
+def test_what_the_user_leaves_float_anyway_is_no_case_of_overflow() -> None:
+    model = network("y = Mul(x, x)", {"x": (2, 4)})
+    these = [{"x": np.full((2, 4), 1e30, np.float32)}] * 2
+    made = fit_to_hand_over(
+        ground(model, these), Recipe(floats={"Mul": "skipped"}), samples(these), threads=1
+    )
+    assert made.plan.floats == {"Mul_y": "skipped"}
+
+
+def test_a_plan_of_the_users_is_obeyed_and_what_the_check_finds_is_reported() -> None:
+    model = network(CHAIN, **WEIGHTS)
+    made = quantize(model, feeds(model), threads=1)
+    assert not [s for s in made.report.suspects if s.where == "the plan given"]
+    spoilt = dict(made.plan.tensors)
+    spoilt["a"] = dataclasses.replace(spoilt["a"], scale=spoilt["a"].scale * np.float32(1e3))
+    plan = dataclasses.replace(made.plan, tensors=spoilt)
+    given = quantize(model, feeds(model), plan=plan, threads=1)
+    assert given.plan.tensors["a"] == spoilt["a"]
+    (found,) = [s for s in given.report.suspects if s.where == "the plan given"]
+    assert "output y is too far from float" in found.what
+    evaluation = given.report.evaluation
+    assert evaluation is not None
+    assert evaluation.forms["int8"].outputs["y"].sqnr_db < selfcheck.FLOOR_DB
+
+
+def test_a_plan_whose_model_cannot_be_handed_over_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = network(CHAIN, **WEIGHTS)
+    made = quantize(model, feeds(model), threads=1)
+
+    def broken(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
+        right = written(ground, recipe, plan)
+        graph = right.quantized.copy()
+        renamed = graph.outputs[0]
+        renamed.name = "z"
+        return dataclasses.replace(right, quantized=graph)
+
+    monkeypatch.setattr(selfcheck, "written", broken)
+    with pytest.raises(PlanError, match="other inputs or outputs"):
+        quantize(model, feeds(model), plan=made.plan, threads=1)

@@ -97,6 +97,27 @@ def test_a_full_disk_leaves_the_earlier_output_and_nothing_else(model, data):
     assert os.listdir() == ["model.int8.onnx"]
 
 
+SMALL = "from ptq import apart; apart.LARGEST = 100; from ptq_cli.main import main; main()"
+
+
+@pytest.mark.parametrize("bytes_", [100, 1000])  # less than the weights; enough for them alone
+def test_a_full_disk_leaves_neither_of_two_files(model, data, bytes_):
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_, bytes_))
+
+    command = [sys.executable, "-c", SMALL, "quantize", str(model), "--data", str(data)]
+    done = subprocess.run(command, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    assert sorted(os.listdir()) == ["model.int8.onnx", "model.int8.onnx.data"]
+    assert os.path.getsize("model.int8.onnx.data") < 1000 < os.path.getsize("model.int8.onnx")
+    for name in os.listdir():
+        os.remove(name)
+    done = subprocess.run(command, capture_output=True, check=False, text=True, preexec_fn=limit)
+    assert done.returncode == 1
+    assert "cannot be written: File too large" in done.stderr
+    assert os.listdir() == []
+
+
 def test_too_little_room_is_found_out_before_the_work(ptq, model, data, monkeypatch):
     usage = shutil.disk_usage(".")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10))
