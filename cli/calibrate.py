@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from . import options as o
+from .images import Images, takes_images
 
 
+@takes_images
 def calibrate(
     model: o.Model,
     output: Annotated[
@@ -48,14 +50,7 @@ def calibrate(
         ),
     ] = 1,
     checkpoint: o.Checkpoint = None,
-    size: o.Size = None,
-    resize: o.Resize = None,
-    crop: o.Crop = None,
-    scale: o.Scale = None,
-    mean: o.Mean = None,
-    std: o.Std = None,
-    layout: o.Layout = None,
-    channels: o.Channels = None,
+    images: Images = None,
 ) -> None:
     """Observe a float model on samples, once.
 
@@ -68,10 +63,6 @@ def calibrate(
     from .statistics import collect
 
     outputs.check_outputs([model, data, *(merge or ())], [output, checkpoint])
-    images = inputs.preprocess(
-        size=size, resize=resize, crop=crop, scale=scale,
-        mean=mean, std=std, layout=layout, channels=channels,
-    )  # fmt: skip
     with bars() as progress:
         calibration = collect(
             model, data, merge or [], preprocess=images, samples=samples,

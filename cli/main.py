@@ -14,6 +14,7 @@ from . import options as o
 from .calibrate import calibrate
 from .edge import prepare_process, run
 from .foreign import convert, lint
+from .images import PREPROCESSING
 from .measure import evaluate, verify
 from .quantize import quantize
 from .sensitivity import sensitivity
@@ -85,12 +86,12 @@ def ops(json: o.Json = None) -> None:
         tables.operators(rows)
 
 
-app.command(epilog=o.PREPROCESSING)(quantize)
-app.command(epilog=o.PREPROCESSING)(calibrate)
+app.command(epilog=PREPROCESSING)(quantize)
+app.command(epilog=PREPROCESSING)(calibrate)
 app.command()(inspect)
-app.command(epilog=o.PREPROCESSING)(evaluate)
-app.command(epilog=o.PREPROCESSING)(verify)
-app.command(epilog=o.PREPROCESSING)(sensitivity)
+app.command(epilog=PREPROCESSING)(evaluate)
+app.command(epilog=PREPROCESSING)(verify)
+app.command(epilog=PREPROCESSING)(sensitivity)
 app.command()(convert)
 app.command()(lint)
 app.command()(ops)

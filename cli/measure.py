@@ -8,8 +8,10 @@ from typing import Annotated, Literal
 import typer
 
 from . import options as o
+from .images import Images, takes_images
 
 
+@takes_images
 def evaluate(
     model: o.AnyModel,
     data: o.Data,
@@ -29,14 +31,7 @@ def evaluate(
     metric: o.Metric = None,
     threads: o.Threads = 0,
     json: o.Json = None,
-    size: o.Size = None,
-    resize: o.Resize = None,
-    crop: o.Crop = None,
-    scale: o.Scale = None,
-    mean: o.Mean = None,
-    std: o.Std = None,
-    layout: o.Layout = None,
-    channels: o.Channels = None,
+    images: Images = None,
 ) -> None:
     """Measure a model on samples.
 
@@ -53,10 +48,6 @@ def evaluate(
     if against is None and (max_drop is not None or metric is not None):
         raise UsageError("a drop is counted against the float model; give it with --against")
     outputs.check_outputs([model, data, against], [], json)
-    images = inputs.preprocess(
-        size=size, resize=resize, crop=crop, scale=scale,
-        mean=mean, std=std, layout=layout, channels=channels,
-    )  # fmt: skip
     with bars() as progress:
         evaluation = api.evaluate(
             model, data, against=against, engine=engine, arithmetic=arithmetic,
@@ -75,6 +66,7 @@ def evaluate(
         raise typer.Exit(3)
 
 
+@takes_images
 def verify(
     quantized: o.Quantized,
     data: o.Data,
@@ -99,14 +91,7 @@ def verify(
     skip_bad_samples: o.SkipBad = False,
     threads: o.Threads = 0,
     json: o.Json = None,
-    size: o.Size = None,
-    resize: o.Resize = None,
-    crop: o.Crop = None,
-    scale: o.Scale = None,
-    mean: o.Mean = None,
-    std: o.Std = None,
-    layout: o.Layout = None,
-    channels: o.Channels = None,
+    images: Images = None,
 ) -> None:
     """Compare ONNX Runtime with the integers, tensor by tensor.
 
@@ -118,14 +103,10 @@ def verify(
 
     from ptq import quantized as verbs
 
-    from . import inputs, integers, outputs
+    from . import integers, outputs
     from .progress import bars
 
     outputs.check_outputs([quantized, data], [], json)
-    images = inputs.preprocess(
-        size=size, resize=resize, crop=crop, scale=scale,
-        mean=mean, std=std, layout=layout, channels=channels,
-    )  # fmt: skip
     risks = None
     with bars() as progress:
         found = verbs.verify(

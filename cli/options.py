@@ -17,15 +17,6 @@ SAMPLES_HELP = (
     "optional 'labels', leading axis = samples), a folder of .npz (one whole feed each), an .npy for "
     "a single input, or module:callable."
 )
-PREPROCESSING = (
-    "Images become arrays in this order: decode; channels; resize the shorter side to --resize "
-    "pixels; crop the centre to --crop (or --size: resize to exactly H,W); multiply by --scale "
-    "(default 1/255, pixels being 0 to 255); subtract --mean and divide by --std, both in scaled "
-    "units; layout. What is not given is taken from the model's input, and reported. Where none of "
-    "--scale, --mean and --std is given, colours for a float input are normalized by ImageNet's mean "
-    "and standard deviation, unless the model's first nodes normalize; --mean 0 --std 1 is plain 0 to 1."
-)
-
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The float model, an .onnx file.")]
 Quantized = Annotated[
     Path, typer.Argument(metavar="QUANTIZED", help="A quantized model, an .onnx file.")
@@ -89,44 +80,6 @@ Json = Annotated[
     str | None,
     typer.Option(
         "--json", metavar="FILE|-", help="Write the result as JSON; - is standard output."
-    ),
-]
-Size = Annotated[
-    str | None,
-    typer.Option("--size", metavar="H,W", help="Resize images to exactly that, in pixels."),
-]
-Resize = Annotated[
-    int | None,
-    typer.Option("--resize", metavar="N", help="Resize the shorter side to N pixels."),
-]
-Crop = Annotated[
-    str | None, typer.Option("--crop", metavar="H,W", help="Crop the centre, in pixels.")
-]
-Scale = Annotated[
-    float | None,
-    typer.Option(
-        "--scale", metavar="X", help="Multiply pixel values 0 to 255 by X; 1/255 by default."
-    ),
-]
-Mean = Annotated[
-    str | None,
-    typer.Option(
-        "--mean", metavar="A,B,C", help="Subtract, in scaled units; one value or one a channel."
-    ),
-]
-Std = Annotated[
-    str | None,
-    typer.Option(
-        "--std", metavar="A,B,C", help="Divide by, in scaled units; one value or one a channel."
-    ),
-]
-Layout = Annotated[
-    str | None, typer.Option("--layout", metavar="NCHW|NHWC", help="Layout of the model's input.")
-]
-Channels = Annotated[
-    str | None,
-    typer.Option(
-        "--channels", metavar="RGB|BGR|GRAY", help="Colours that the model's input takes."
     ),
 ]
 MaxDrop = Annotated[

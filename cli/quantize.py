@@ -8,8 +8,10 @@ from typing import Annotated, Literal
 import typer
 
 from . import options as o
+from .images import Images, takes_images
 
 
+@takes_images
 def quantize(
     model: o.Model,
     data: o.OptionalData = None,
@@ -112,14 +114,7 @@ def quantize(
         typer.Option("--report", metavar="FILE.html", help="Write the report as one HTML page."),
     ] = None,
     json: o.Json = None,
-    size: o.Size = None,
-    resize: o.Resize = None,
-    crop: o.Crop = None,
-    scale: o.Scale = None,
-    mean: o.Mean = None,
-    std: o.Std = None,
-    layout: o.Layout = None,
-    channels: o.Channels = None,
+    images: Images = None,
 ) -> None:
     """Quantize a float model to 8 bits and measure what it cost.
 
@@ -140,16 +135,12 @@ def quantize(
     outputs.check_model_output(
         model, [data, eval_data, stats, plan], [place, save_plan, checkpoint, page], json
     )
-    images = inputs.preprocess(
-        size=size, resize=resize, crop=crop, scale=scale,
-        mean=mean, std=std, layout=layout, channels=channels,
-    )  # fmt: skip
     given_plan = inputs.read_plan(plan)
     with bars() as progress:
         result = api.quantize(
             model, data, eval_data=eval_data, target=target, method=method, form=form,
             weights=weights, per_tensor=per_tensor, correct_bias=correct_bias, rounding=rounding,
-            equalize=equalize,            skip=skip or (), stats=stats, plan=given_plan,
+            equalize=equalize, skip=skip or (), stats=stats, plan=given_plan,
             preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples,
             arithmetic=arithmetic, batch=batch, threads=threads, checkpoint=checkpoint,
             max_drop=max_drop, metric=inputs.read_metric(metric), progress=progress,

@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from . import options as o
+from .images import Images, takes_images
 
 
+@takes_images
 def sensitivity(
     model: o.Model,
     data: o.Data,
@@ -44,14 +46,7 @@ def sensitivity(
     batch: o.Batch = 8,
     threads: o.Threads = 0,
     json: o.Json = None,
-    size: o.Size = None,
-    resize: o.Resize = None,
-    crop: o.Crop = None,
-    scale: o.Scale = None,
-    mean: o.Mean = None,
-    std: o.Std = None,
-    layout: o.Layout = None,
-    channels: o.Channels = None,
+    images: Images = None,
 ) -> None:
     """Rank nodes by what leaving each float would win.
 
@@ -64,10 +59,6 @@ def sensitivity(
     from .progress import bars
 
     outputs.check_outputs([model, data, eval_data], [], json)
-    images = inputs.preprocess(
-        size=size, resize=resize, crop=crop, scale=scale,
-        mean=mean, std=std, layout=layout, channels=channels,
-    )  # fmt: skip
     with bars() as progress:
         ranking = ptq.sensitivity(
             model, data, eval_data=eval_data, target=target, method=method, per_tensor=per_tensor,
