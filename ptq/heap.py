@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import sys
+from pathlib import Path
 
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+_PAGES = Path("/proc/self/statm")
+_LITTLE = 256 * 2**20
+"""Bytes of a process in which nothing can be worth the while: 130 MB of them are libraries."""
 
 
 def give_back() -> None:
-    """Collect garbage and return free pages, where the C library can; a tenth of a second."""
-    gc.collect()
-    if _TRIM is not None:
+    """Collect garbage and return free pages, where the C library can: a tenth of a second, if it may be much."""
+    if _TRIM is None:
+        gc.collect()
+    elif int(_PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > _LITTLE:
+        gc.collect()
         _TRIM(0)

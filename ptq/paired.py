@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import bdtr, betaincinv, ndtri
 
 Interval = tuple[float, float]
 
@@ -33,8 +33,8 @@ def mcnemar(lost: int, gained: int) -> float:
         gained: Samples that the second alone gets right.
     """
     changed, fewer = lost + gained, min(lost, gained)
-    below = float(bdtr(fewer - 1, changed, 0.5)) if fewer else 0.0
-    at = float(bdtr(fewer, changed, 0.5)) - below
+    below = float(scipy.special.bdtr(fewer - 1, changed, 0.5)) if fewer else 0.0
+    at = float(scipy.special.bdtr(fewer, changed, 0.5)) - below
     if lost == gained:
         return 1 - at / 2
     return 2 * below + at
@@ -49,7 +49,7 @@ def difference(lost: int, gained: int, samples: int, confidence: float = CONFIDE
         samples: All samples, at least 1.
         confidence: Of the interval, two-sided.
     """
-    z = float(ndtri((1 + confidence) / 2))
+    z = float(scipy.special.ndtri((1 + confidence) / 2))
     centre = (lost - gained) / samples
 
     def score(share: float) -> float:
@@ -81,8 +81,12 @@ def _root(falling: Callable[[float], float], level: float, lo: float, hi: float)
 def proportion(count: int, samples: int, confidence: float = CONFIDENCE) -> Interval:
     """Clopper and Pearson's exact interval of a share, count / samples."""
     tail = (1 - confidence) / 2
-    low = float(betaincinv(count, samples - count + 1, tail)) if count else 0.0
-    high = float(betaincinv(count + 1, samples - count, 1 - tail)) if count < samples else 1.0
+    low = float(scipy.special.betaincinv(count, samples - count + 1, tail)) if count else 0.0
+    high = (
+        float(scipy.special.betaincinv(count + 1, samples - count, 1 - tail))
+        if count < samples
+        else 1.0
+    )
     return low, high
 
 

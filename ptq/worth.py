@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+import scipy
 
 from ptq.graph import Graph
 from ptq.nodes import Node, Value, constant, consumers, dtype_of, shape_of
@@ -126,11 +125,13 @@ class _Network:
         rows, columns = zip(*self.edges, strict=True)
         shape: Any = (len(self.places), len(self.places))
         counts: Any = np.asarray(capacities, np.int32)
-        capacity: Any = csr_array((counts, (rows, columns)), shape)
-        residual = capacity - maximum_flow(capacity, _INTEGERS, _REALS).flow
+        capacity: Any = scipy.sparse.csr_array((counts, (rows, columns)), shape)
+        flows = scipy.sparse.csgraph  # loaded when first asked for, as all of SciPy's parts are
+        residual = capacity - flows.maximum_flow(capacity, _INTEGERS, _REALS).flow
         residual.data = np.maximum(residual.data, 0)
         residual.eliminate_zeros()
-        reals = set(breadth_first_order(residual.T, _REALS, return_predecessors=False).tolist())
+        reached = flows.breadth_first_order(residual.T, _REALS, return_predecessors=False)
+        reals = set(reached.tolist())
         return {place for place, index in self.places.items() if index not in reals}
 
 

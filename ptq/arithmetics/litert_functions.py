@@ -23,8 +23,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from ptq.arithmetics import functions
 from ptq.arithmetics.litert_elementwise import mapped, paired
@@ -66,7 +66,9 @@ def _gelu(site: Site) -> Kernel:
 
     def function(q: Int64) -> NDArray[Any]:
         d = x.scale * q.astype(np.float32)
-        tail = special.erfc((-d * np.float32(np.sqrt(0.5))).astype(np.float64)).astype(np.float32)
+        tail = scipy.special.erfc((-d * np.float32(np.sqrt(0.5))).astype(np.float64)).astype(
+            np.float32
+        )
         return round_half_away(np.float32(0.5) * d * tail * (np.float32(1) / y.scale))
 
     return mapped(site, function)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 Real = NDArray[np.float64]
 Function = Callable[[Real], Real]
@@ -47,8 +47,8 @@ def _celu(x: Real, alpha: float) -> Real:
 def _gelu(attrs: Mapping[str, Any]) -> Function:
     if attrs.get("approximate", "none") in ("tanh", b"tanh"):
         slope = np.sqrt(2 / np.pi)
-        return lambda x: x * special.expit(2 * slope * (x + 0.044715 * x**3))
-    return lambda x: x * special.ndtr(x)
+        return lambda x: x * scipy.special.expit(2 * slope * (x + 0.044715 * x**3))
+    return lambda x: x * scipy.special.ndtr(x)
 
 
 def _hard_sigmoid(attrs: Mapping[str, Any]) -> Function:
@@ -72,7 +72,7 @@ FUNCTIONS: Mapping[str, Maker] = {
     "Celu": _with("alpha", 1.0, _celu),
     "Cos": _plain(np.cos),
     "Elu": _with("alpha", 1.0, _exponential_unit),
-    "Erf": _plain(special.erf),
+    "Erf": _plain(lambda x: scipy.special.erf(x)),
     "Exp": _plain(np.exp),
     "Floor": _plain(np.floor),
     "Gelu": _gelu,
@@ -86,7 +86,7 @@ FUNCTIONS: Mapping[str, Maker] = {
     "Reciprocal": _plain(np.reciprocal),
     "Round": _plain(np.rint),
     "Selu": _selu,
-    "Sigmoid": _plain(special.expit),
+    "Sigmoid": _plain(lambda x: scipy.special.expit(x)),
     "Sign": _plain(np.sign),
     "Sin": _plain(np.sin),
     "Softplus": _plain(_softplus),

@@ -48,6 +48,12 @@ def test_help_imports_nothing_heavy():
     assert "--data" in done.stdout
 
 
+def test_importing_ptq_loads_no_part_of_scipy():
+    code = "import sys, ptq; print(*{'scipy.sparse', 'scipy.special'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout.strip() == ""
+
+
 @pytest.mark.parametrize("module", ["ptq", "ptq_cli"])
 def test_the_module_is_the_command(module):
     command = [sys.executable, "-m", module, "--version"]

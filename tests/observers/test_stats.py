@@ -73,6 +73,16 @@ def test_cells_are_those_numpy_counts_in_the_data(parts: list[FloatArray]) -> No
     assert found == counted_by_numpy(np.concatenate(parts))
 
 
+@pytest.mark.parametrize("size", [4095, 4096, 4097])
+def test_cells_of_as_many_values_as_change_the_way_of_counting_are_numpys(size: int) -> None:
+    x = np.random.default_rng(size).normal(size=size).astype(np.float32)
+    x[::7] = 0
+    stats = stats_of(x)
+    cells, counts = stats.cell_counts()
+    assert dict(zip(cells.tolist(), counts.tolist(), strict=True)) == counted_by_numpy(x)
+    assert stats.zeros == np.count_nonzero(x == 0)
+
+
 @settings(deadline=None)
 @given(st.lists(MIXED, min_size=1, max_size=4))
 def test_distinct_values_are_those_of_numpy_unique_up_to_1024(parts: list[FloatArray]) -> None:
