@@ -163,30 +163,37 @@ class Executor:
                 f"{step.op} {step.name} has no kernel in the {self.arithmetic} arithmetic"
             )
 
-        def oriented(position: int, tensor: Tensor | None) -> NDArray[Any] | None:
-            if tensor is None:
-                return None
-            if spec is not None and spec.role(position) in (Role.BIAS, Role.VALUE):
-                return tensor.array
-            if not last or (spec is not None and spec.role(position) is Role.KEEP):
-                return tensor.channels_first()
-            if spec is not None and spec.role(position) is Role.WEIGHT:
-                return weight_last(step.op, tensor.array, int(attrs.get("group", 1)))
-            return tensor.channels_last(first_rank)
+        def orientation(position: int) -> Callable[[Tensor], NDArray[Any]]:
+            role = Role.KEEP if spec is None else spec.role(position)
+            if role in (Role.BIAS, Role.VALUE):
+                return lambda tensor: tensor.array
+            if not last or (spec is not None and role is Role.KEEP):
+                return Tensor.channels_first
+            if role is Role.WEIGHT:
+                group = int(attrs.get("group", 1))
+                return lambda tensor: weight_last(step.op, tensor.array, group)
+            return lambda tensor: tensor.channels_last(first_rank)
 
         fixed = {
-            i: oriented(i, t)
+            i: orientation(i)(t)
             for i, (n, t) in enumerate(zip(step.inputs, inputs, strict=True))
-            if n in self.program.constants
+            if n in self.program.constants and t is not None
         }
         params = [None if n is None else self.program.params.get(n) for n in step.inputs]
         if layout is Layout.SPATIAL and len(params) > 1 and params[1] is not None:
             params[1] = weight_params_last(step.op, params[1], int(attrs.get("group", 1)))
         constants = tuple(fixed.get(i) for i in range(len(inputs)))
         kernel = self._make(maker, step, attrs, tuple(params), constants)
+        moving = [
+            (i, orientation(i)) for i, t in enumerate(inputs) if t is not None and i not in fixed
+        ]
 
         def run(arriving: Sequence[Tensor | None]) -> list[Tensor]:
-            arrays = [fixed[i] if i in fixed else oriented(i, t) for i, t in enumerate(arriving)]
+            arrays = [*constants]
+            for i, oriented in moving:
+                tensor = arriving[i]
+                assert tensor is not None
+                arrays[i] = oriented(tensor)
             return [Tensor(kernel(arrays), last)]
 
         return run

@@ -21,6 +21,7 @@ import numpy as np
 from ptq.arithmetics import moves, ort_elementwise, ort_pool, ort_softmax, products
 from ptq.arithmetics.operands import activation, bounds, result, weight
 from ptq.arithmetics.site import Kernel, Maker, Site
+from ptq.kernels.channels import apply, repeated
 from ptq.kernels.finish import Accumulator, Channels, Finish
 from ptq.types import FloatArray, IntArray
 
@@ -35,12 +36,16 @@ def scaled(site: Site, scale: FloatArray) -> Finish:
     zero_point, dtype = int(y.zero_point), y.qtype.dtype
     if scale.size == 1:
         scale = scale.reshape(())
+    every = repeated(scale) if scale.ndim else None
     lo, hi = (np.float32(bound - zero_point) for bound in bounds(site))
     offset = dtype.type(zero_point)
 
     def finish(acc: Accumulator, channels: Channels) -> IntArray:
-        value = acc.astype(np.float32, copy=False)
-        np.multiply(value, scale[channels] if scale.ndim else scale, out=value)
+        value = acc.astype(np.float32, order="C", copy=False)
+        if every is not None and value.ndim == 2 and isinstance(channels, slice):
+            apply(np.multiply, value, every)
+        else:
+            np.multiply(value, scale[channels] if scale.ndim else scale, out=value)
         value.clip(lo, hi, out=value)
         np.add(value, _TO_INTEGER, out=value)
         q: IntArray = value.view(np.int32).astype(dtype)

@@ -10,6 +10,7 @@ of some output rows into a matrix (im2col). `exact` says when float32 may do it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -123,9 +124,14 @@ def _dense(
     ]
     totals = Totals(plan)
 
+    @lru_cache(maxsize=4)
+    def placed(sizes: tuple[int, ...]) -> tuple[window.Axis, ...]:
+        """The windows in an image of that size."""
+        return window.axes(sizes, kernel, **geometry)
+
     def convolve(x: IntArray, finish: Finish) -> IntArray:
         _check_channels(x, group * inner)
-        axes = window.axes(x.shape[1:-1], kernel, **geometry)
+        axes = placed(x.shape[1:-1])
         sizes = tuple(axis.outputs for axis in axes)
         across = prod(sizes[1:])
         bands = min(sizes[0], -(-sizes[0] * across * max(group * taps * inner, outputs) // _TILE))

@@ -66,16 +66,24 @@ def depthwise(
         """Weights of a run of some columns, shape (kh, kw, columns · O)."""
         return np.tile(taps, columns)
 
+    @lru_cache(maxsize=4)
+    def placed(
+        sizes: tuple[int, ...],
+    ) -> tuple[tuple[window.Axis, window.Axis], list[tuple[int, int, int]]]:
+        """The windows in an image of that size, and the runs of an output row."""
+        found = window.axes(sizes, kernel, **geometry)
+        across = found[1] if len(found) > 1 else window.Axis(1, 1, 1, 1, 0, 0, 1)
+        return (found[0], across), _runs(across, outputs)
+
     def convolve(x: IntArray, finish: Finish) -> IntArray:
         if x.shape[-1] != channels:
             raise ModelError(
                 f"a convolution of {channels} input channels got {x.shape[-1]}; check the input's layout"
             )
-        found = window.axes(x.shape[1:-1], kernel, **geometry)
-        shape = (len(x), *(axis.outputs for axis in found), outputs)
+        found, runs = placed(x.shape[1:-1])
+        shape = (len(x), *(axis.outputs for axis in found[: x.ndim - 2]), outputs)
         if x.ndim == 3:
             x = x[:, :, None]
-            found = (*found, window.Axis(1, 1, 1, 1, 0, 0, 1))
         vertical, across = found
         high, wide = vertical.outputs, across.outputs
         copies = across.kernel if across.stride > 1 else 1
@@ -84,7 +92,6 @@ def depthwise(
             bands = shares(bands, high)
         rows = -(-high // bands)
         bands = -(-high // rows)
-        runs = _runs(across, outputs)
         out = Output((len(x), high, wide, outputs))
 
         def tile(i: int) -> None:

@@ -52,6 +52,8 @@ class Sum:
         beyond: Channels whose bias takes them out of float32's exact range, though their products do not.
         lo: Least value of x − c.
         hi: Greatest value of x − c.
+        least: Per output channel, the least total that any x gives, bias included, int64.
+        most: The greatest.
     """
 
     offset: int
@@ -60,6 +62,8 @@ class Sum:
     beyond: NDArray[np.intp]
     lo: int
     hi: int
+    least: Whole
+    most: Whole
 
 
 def plan(
@@ -92,7 +96,9 @@ def plan(
             break
     else:
         beyond = beyond[:0]
-    return Sum(offset, rest, exact, beyond, int(info.min) - offset, int(info.max) - offset)
+    lo, hi = int(info.min) - offset, int(info.max) - offset
+    least, most = rest + lo * positive - hi * negative, rest + hi * positive - lo * negative
+    return Sum(offset, rest, exact, beyond, lo, hi, least, most)
 
 
 @dataclass(frozen=True, eq=False)

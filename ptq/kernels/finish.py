@@ -14,15 +14,20 @@ Channels = slice | NDArray[np.intp]
 
 
 class Finish(Protocol):
-    """Turns accumulators into outputs: rescale, round, add the zero point, clamp; or rescale alone."""
+    """Turns accumulators into outputs: rescale, round, add the zero point, clamp; or rescale alone.
+
+    Monotone in every channel, but where int32 wraps.
+    """
 
     def __call__(self, acc: Accumulator, channels: Channels) -> IntArray | FloatArray:
         """Finish one tile.
 
         Args:
             acc: Shape (..., channels), bias included. float32 only where every value is an
-                integer of magnitude at most 2^24 and so exact; int32 otherwise. May be overwritten.
-            channels: Which output channels the last axis holds (per-channel parameters follow it).
+                integer of magnitude at most 2^24 and so exact, or the channel gives one output for all that
+                may come in; int32 otherwise. May be overwritten.
+            channels: Which output channels the last axis holds (per-channel parameters follow it): a slice
+                of all of them, or the positions of some.
 
         Returns:
             Integers of the output's type, or float32 where the output stays real; same shape.

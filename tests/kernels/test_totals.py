@@ -82,3 +82,37 @@ def test_where_most_biases_are_large_all_channels_are_summed_in_int32() -> None:
     assert not plan.exact
     assert plan.beyond.size == 0
     assert Totals(plan).dtype == np.int32
+
+
+def scaling(factor: float, noted: list[str]) -> Any:
+    """A Finish that rescales to uint8, and notes in what types accumulators come."""
+
+    def finish(acc: Any, channels: Channels) -> Any:
+        noted.append(acc.dtype.name)
+        scaled = np.rint(acc.astype(np.float32) * np.float32(factor))
+        return np.clip(scaled, 0, 255).astype(np.uint8)
+
+    return finish
+
+
+@pytest.mark.parametrize(
+    ("large", "factor", "apart"),
+    [
+        (2**30 + 1, 1e-7, False),  # 107, whatever comes in
+        (2**24 + 1, 200.5 / (2**24 + 300), True),  # 200 or 201
+    ],
+)
+def test_a_large_bias_stays_in_float32_where_the_output_is_one_constant(
+    large: int, factor: float, apart: bool
+) -> None:
+    bias = np.array([7, large] + [0] * 14, np.int32)
+    plan = exact.plan(np.ones((4, 16), np.int64), bias, np.dtype(np.uint8), 0)
+    assert plan.beyond.tolist() == [1]
+    totals, noted = Totals(plan), []
+    acc = np.arange(4 * 255 + 1, dtype=np.float32)[:, None] * np.ones(16, np.float32)
+    expected = scaling(factor, [])((acc.astype(np.int64) + bias).astype(np.int32), slice(None))
+    totals.finished(acc.copy(), finish := scaling(factor, noted))
+    noted.clear()
+    np.testing.assert_array_equal(totals.finished(acc, finish), expected)
+    assert (len(np.unique(expected[:, 1])) > 1) is apart
+    assert noted == (["float32", "int32"] if apart else ["float32"])
