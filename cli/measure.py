@@ -41,6 +41,8 @@ def evaluate(
     from ptq import api
     from ptq.drop import held_against
     from ptq.errors import UsageError
+    from ptq.feeding import Choice
+    from ptq.models import open_model
 
     from . import drops, inputs, outputs, screen, tables
     from .progress import bars
@@ -48,18 +50,22 @@ def evaluate(
     if against is None and (max_drop is not None or metric is not None):
         raise UsageError("a drop is counted against the float model; give it with --against")
     outputs.check_outputs([model, data, against], [], json)
+    graph = open_model(model)
+    opened = Choice(images, samples, skip_bad_samples).open(data, graph)
     with bars() as progress:
         evaluation = api.evaluate(
-            model, data, against=against, engine=engine, arithmetic=arithmetic,
-            preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples,
-            batch=batch, threads=threads, metric=inputs.read_metric(metric), progress=progress,
+            graph, opened, against=against, engine=engine, arithmetic=arithmetic, batch=batch,
+            threads=threads, metric=inputs.read_metric(metric), progress=progress,
         )  # fmt: skip
     lost = next((form.drop for form in evaluation.forms.values() if form.drop is not None), None)
     held = None if lost is None or max_drop is None else held_against(lost, max_drop)
-    more = {} if held is None else {"budget": held}
+    way = opened.preprocess
+    more: dict[str, object] = {} if held is None else {"budget": held}
+    if way is not None:
+        more["preprocessing"] = way.describe()
     outputs.tell_skipped(evaluation.skipped)
     if not outputs.write_json(outputs.document(evaluation, **more), json):
-        tables.evaluation(evaluation, model, arithmetic if engine == "integer" else None)
+        tables.evaluation(evaluation, model, arithmetic if engine == "integer" else None, way)
         if held is not None:
             screen.show(drops.budget(held))
     if held is not None and held.verdict == "exceeded":

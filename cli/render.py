@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.table import Table
 
 from .drops import budget, search
 from .edge import one_line
-from .screen import counted, decibels, heading, indented, percent, show, size, table
+from .screen import (
+    counted,
+    decibels,
+    heading,
+    indented,
+    percent,
+    preprocessing,
+    show,
+    size,
+    table,
+)
 from .tables import forms, islands, nodes
 
 if TYPE_CHECKING:
@@ -52,30 +62,13 @@ def _provenance(result: Report) -> Iterator[RenderableType]:
     made = f"target {result.target}, format {result.form}, ranges by {result.method}"
     yield indented(f"{made}, calibrated on {counted(result.calibration_samples, 'sample')}")
     if result.preprocessing:
-        yield indented(f"images: {preprocessing(result.preprocessing)}")
+        yield indented(preprocessing(result.preprocessing))
     for change in result.changes:
         yield indented(f"prepared: {change}")
     if result.skipped:
         name, reason = result.skipped[0]
         text = f"left out {counted(len(result.skipped), 'bad sample')}; the first: {name}: {reason}"
         yield indented(text, "yellow")
-
-
-def preprocessing(applied: Mapping[str, Any]) -> str:
-    """What was done to images, in the order in which it was."""
-    return ", ".join(_step(name, value) for name, value in applied.items())
-
-
-def _step(name: str, value: Any) -> str:
-    if name in ("size", "crop"):
-        return f"{'resized to' if name == 'size' else 'centre cropped to'} {value[0]}×{value[1]}"
-    if name == "resize":
-        return f"shorter side resized to {value}"
-    if name == "scale":
-        return "× 1/255" if value == 1 / 255 else f"× {value:g}"
-    if name in ("mean", "std"):
-        return f"{'−' if name == 'mean' else '÷'} ({', '.join(f'{v:g}' for v in value)})"
-    return str(value)
 
 
 def _accuracy(result: Report) -> Iterator[RenderableType]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, RenderableType
@@ -77,3 +78,20 @@ def counted(number: int, noun: str) -> str:
 def tally(names: Iterable[str]) -> str:
     """``3 Conv, 1 Add``: each name with its number, the most frequent first."""
     return ", ".join(f"{count} {name}" for name, count in Counter(names).most_common())
+
+
+def preprocessing(applied: Mapping[str, Any]) -> str:
+    """What was done to images, in the order in which it was."""
+    return "images: " + ", ".join(_step(name, value) for name, value in applied.items())
+
+
+def _step(name: str, value: Any) -> str:
+    if name in ("size", "crop"):
+        return f"{'resized to' if name == 'size' else 'centre cropped to'} {value[0]}×{value[1]}"
+    if name == "resize":
+        return f"shorter side resized to {value}"
+    if name == "scale":
+        return "× 1/255" if value == 1 / 255 else f"× {value:g}"
+    if name in ("mean", "std"):
+        return f"{'−' if name == 'mean' else '÷'} ({', '.join(f'{v:g}' for v in value)})"
+    return str(value)

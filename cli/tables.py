@@ -11,9 +11,10 @@ from rich.table import Table
 
 from .drops import drops
 from .edge import one_line
-from .screen import counted, decibels, heading, indented, percent, show, table, tally
+from .screen import counted, decibels, heading, indented, percent, preprocessing, show, table, tally
 
 if TYPE_CHECKING:
+    from ptq.data import Preprocess
     from ptq.evaluate import Evaluation
     from ptq.inspection import Inspection
     from ptq.lint_rules import Finding
@@ -25,11 +26,24 @@ if TYPE_CHECKING:
 SHOWN = 10
 
 
-def evaluation(result: Evaluation, model: Path, arithmetic: str | None) -> None:
-    """Print an evaluation; ``arithmetic`` names that of the integers, None in ONNX Runtime."""
+def evaluation(
+    result: Evaluation, model: Path, arithmetic: str | None, way: Preprocess | None
+) -> None:
+    """Print an evaluation.
+
+    Args:
+        result: The evaluation.
+        model: What was evaluated.
+        arithmetic: That of the integers; None in ONNX Runtime.
+        way: How images were prepared; None of arrays.
+    """
     alone = len(result.forms) == 1
     engine = f"integers ({arithmetic})" if arithmetic else "in ONNX Runtime"
     show(heading(f"{model}, {engine}, on {counted(result.samples, 'sample')}"))
+    if way is not None:
+        show(indented(preprocessing(way.describe())))
+        if way.assumed:
+            show(indented(f"{way.assumed}; if it is otherwise, say how", "yellow"))
     names = {"float": engine if alone else "float"}
     show(*forms(result, {**names, "int8": "int8 in ONNX Runtime", "integers": engine}))
     if alone and result.forms["float"].accuracy is None:

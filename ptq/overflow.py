@@ -1,12 +1,14 @@
 """Is it for overflow alone that nothing can be quantized, and on which sample does the float model overflow?
 
-A tensor of NaN or +inf has no range. Where that leaves a model without integers the samples are at fault, or the
-model, and neither is mended by handing back the float model. (-inf is what masks are made of.)
+A tensor of NaN or +inf has no range. Where that leaves a model without integers, and its outputs without numbers, the
+samples are at fault, or the model, and neither is mended by handing back the float model. What a model itself takes
+away again (a row of attention masked whole is NaN, then 0) is no overflow, and -inf is what masks are made of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +42,7 @@ def refuse_overflow(
         threads: Threads for one operator; 0 is one a core.
 
     Raises:
-        DataError: It is; the text names the first tensor, and the first sample.
+        DataError: It is; the text names the first tensor and the first sample.
     """
     overflown = [
         name_of(value)
@@ -50,19 +52,24 @@ def refuse_overflow(
     ]
     if not overflown or not eligible(graph, target, floats).integers:
         return
-    tensor = overflown[0]
-    sample = _first(graph, tensor, samples, threads)
-    raise DataError(
-        f"{sample}: the float model overflows: {tensor} holds NaN or Inf there, and nothing is left to "
-        "quantize; leave such samples out, or scale them as in training"
-    )
+    found = _first(graph, overflown[0], samples, threads)
+    if found is not None:
+        raise DataError(
+            f"{found}: the float model overflows: {overflown[0]} holds NaN or Inf there, as do its outputs, "
+            "and nothing is left to quantize; leave such samples out, or scale them as in training"
+        )
 
 
-def _first(graph: Graph, tensor: str, samples: Iterable[Sample], threads: int) -> str:
-    """The name of the first sample on which a tensor is NaN or +inf."""
+def _first(graph: Graph, tensor: str, samples: Iterable[Sample], threads: int) -> str | None:
+    """The name of the first sample on which a tensor and an output are NaN or +inf."""
     session = exposing(graph, Wanted([tensor]), threads=threads)
+    outputs = [name_of(value) for value in graph.outputs]
     for sample in samples:
-        (array,) = session.run(sample.feed, [tensor])
-        if not np.all(array < np.inf):
+        first, *others = session.run(sample.feed, [tensor, *outputs])
+        if _overflows(first) and any(map(_overflows, others)):
             return sample.name
-    return "a sample of those that the statistics are of"
+    return None
+
+
+def _overflows(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype.kind == "f" and not np.all(array < np.inf)

@@ -122,6 +122,15 @@ def test_samples_on_which_all_overflows_are_refused_with_the_tensor_and_the_samp
         handed(model, these)
 
 
+def test_nan_that_the_model_takes_away_again_is_no_overflow() -> None:
+    model = network(
+        "s = Softmax(x)\nn = IsNaN(s)\ny = Where(n, z, s)", {"x": (2, 4)}, z=np.zeros(1, np.float32)
+    )
+    masked = np.full((2, 4), -np.inf, np.float32)
+    made = handed(model, [{"x": masked}] * 2)
+    assert {"Softmax_s", "Where_y"} <= set(made.plan.floats)
+
+
 def test_infinities_of_a_mask_are_no_overflow() -> None:
     model = network(
         "m = Add(x, k)\ny = Softmax(m)", {"x": (2, 4)}, k=np.float32([0, 0, 0, -np.inf])

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from PIL import Image
 
 from ptq.observers.store import load
 from ptq.plan import Plan
@@ -106,6 +107,20 @@ def test_evaluate_alone_measures_accuracy(ptq, model, data):
     forms = json.loads(result.out)["forms"]
     assert result.code == 0
     assert forms["float"]["accuracy"]["labelled"] == 24
+
+
+def test_evaluate_says_how_images_were_prepared_and_what_was_assumed(ptq, model, folder):
+    (folder / "images").mkdir()
+    for shade in range(3):
+        Image.new("RGB", (9, 9), (90 * shade, 80, 70)).save(folder / "images" / f"{shade}.png")
+    arguments = ["evaluate", model, "--data", folder / "images"]
+    printed = " ".join(ptq(*arguments).out.split())
+    assert "images: RGB, resized to 8×8, × 1/255, − (0.485, 0.456, 0.406), ÷ (0.229," in printed
+    assert "ImageNet's mean and standard deviation are assumed" in printed
+    plain = [*arguments, "--mean", "0", "--std", "1"]
+    assert "assumed" not in ptq(*plain).out
+    told = json.loads(ptq(*plain, "--json", "-").out)["preprocessing"]
+    assert (told["scale"], told["mean"], told["std"]) == (1 / 255, [0], [1])
 
 
 @pytest.mark.parametrize(("engine", "form"), [("ort", "int8"), ("integer", "integers")])

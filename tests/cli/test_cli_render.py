@@ -105,7 +105,9 @@ def test_a_report_without_samples_says_so(printed):
 
 def test_without_labels_there_is_no_accuracy(printed):
     forms = {name: replace(form, accuracy=None) for name, form in EVALUATION.forms.items()}
-    text = printed(tables.evaluation, replace(EVALUATION, forms=forms), Path("q.onnx"), "litert")
+    text = printed(
+        tables.evaluation, replace(EVALUATION, forms=forms), Path("q.onnx"), "litert", None
+    )
     assert "top-1" not in text
     assert "integers (litert) 97.00 30.0 0.999000" in text
 
