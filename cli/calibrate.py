@@ -60,7 +60,7 @@ def calibrate(
     """
     from . import inputs, outputs, tables
     from .progress import bars
-    from .statistics import collect
+    from .statistics import collect, preparation
 
     outputs.check_outputs([model, data, *(merge or ())], [output, checkpoint])
     with bars() as progress:
@@ -72,4 +72,4 @@ def calibrate(
         )  # fmt: skip
     outputs.tell_skipped(calibration.skipped)
     calibration.save(output)
-    tables.calibration(calibration, output)
+    tables.calibration(calibration, output, preparation(model, data, images))

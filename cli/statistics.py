@@ -9,6 +9,8 @@ from pathlib import Path
 from ptq import api
 from ptq.data import Preprocess
 from ptq.errors import UsageError
+from ptq.feeding import Choice
+from ptq.models import open_model
 from ptq.observers.store import Calibration, load
 from ptq.ready import made_ready
 
@@ -50,3 +52,10 @@ def collect(
         )  # fmt: skip
         parts.append(observed)
     return reduce(Calibration.merge, parts)
+
+
+def preparation(model: Path, data: str | None, given: Preprocess | None) -> Preprocess | None:
+    """How the images of a folder are prepared for a model; None where the data are others."""
+    if data is None or not Path(data).is_dir():
+        return None
+    return Choice(given).open(data, open_model(model)).preprocess

@@ -39,11 +39,7 @@ def evaluation(
     """
     alone = len(result.forms) == 1
     engine = f"integers ({arithmetic})" if arithmetic else "in ONNX Runtime"
-    show(heading(f"{model}, {engine}, on {counted(result.samples, 'sample')}"))
-    if way is not None:
-        show(indented(preprocessing(way.describe())))
-        if way.assumed:
-            show(indented(f"{way.assumed}; if it is otherwise, say how", "yellow"))
+    show(heading(f"{model}, {engine}, on {counted(result.samples, 'sample')}"), *_images(way))
     names = {"float": engine if alone else "float"}
     show(*forms(result, {**names, "int8": "int8 in ONNX Runtime", "integers": engine}))
     if alone and result.forms["float"].accuracy is None:
@@ -140,13 +136,22 @@ def islands(found: Mapping[str, tuple[str, ...]]) -> Iterator[RenderableType]:
         yield indented(f"computed in float within the integers, agreeing by construction: {kinds}")
 
 
-def calibration(result: Calibration, path: Path) -> None:
-    """Print what was observed."""
+def _images(way: Preprocess | None) -> Iterator[RenderableType]:
+    """How images were prepared, and what was assumed of them."""
+    if way is not None:
+        yield indented(preprocessing(way.describe()))
+        if way.assumed:
+            yield indented(f"{way.assumed}; if it is otherwise, say how", "yellow")
+
+
+def calibration(result: Calibration, path: Path, way: Preprocess | None) -> None:
+    """Print what was observed; ``way`` is how images were prepared, None of arrays."""
     show(
         heading(
             f"{counted(len(result.tensors), 'tensor')} observed on "
             f"{counted(result.samples, 'sample')}"
         ),
+        *_images(way),
         indented(f"Written: {path}. Next: ptq quantize MODEL --stats {path}"),
     )
 

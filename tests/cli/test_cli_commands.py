@@ -109,18 +109,26 @@ def test_evaluate_alone_measures_accuracy(ptq, model, data):
     assert forms["float"]["accuracy"]["labelled"] == 24
 
 
-def test_evaluate_says_how_images_were_prepared_and_what_was_assumed(ptq, model, folder):
+@pytest.mark.parametrize("verb", [("evaluate",), ("calibrate", "-o", "stats.npz")])
+def test_it_is_said_how_images_were_prepared_and_what_was_assumed(ptq, model, folder, verb):
     (folder / "images").mkdir()
     for shade in range(3):
         Image.new("RGB", (9, 9), (90 * shade, 80, 70)).save(folder / "images" / f"{shade}.png")
-    arguments = ["evaluate", model, "--data", folder / "images"]
+    arguments = [*verb, model, "--data", folder / "images"]
     printed = " ".join(ptq(*arguments).out.split())
     assert "images: RGB, resized to 8×8, × 1/255, − (0.485, 0.456, 0.406), ÷ (0.229," in printed
     assert "ImageNet's mean and standard deviation are assumed" in printed
-    plain = [*arguments, "--mean", "0", "--std", "1"]
-    assert "assumed" not in ptq(*plain).out
-    told = json.loads(ptq(*plain, "--json", "-").out)["preprocessing"]
-    assert (told["scale"], told["mean"], told["std"]) == (1 / 255, [0], [1])
+    plain = ptq(*arguments, "--mean", "0", "--std", "1").out
+    assert "× 1/255, − (0), ÷ (1), NCHW" in plain
+    assert "assumed" not in plain
+
+
+def test_the_json_of_evaluate_says_how_images_were_prepared(ptq, model, folder):
+    (folder / "images").mkdir()
+    Image.new("RGB", (8, 8)).save(folder / "images" / "black.png")
+    arguments = ["evaluate", model, "--data", folder / "images", "--scale", "1", "--json", "-"]
+    told = json.loads(ptq(*arguments).out)["preprocessing"]
+    assert told == {"channels": "RGB", "size": [8, 8], "scale": 1, "layout": "NCHW"}
 
 
 @pytest.mark.parametrize(("engine", "form"), [("ort", "int8"), ("integer", "integers")])
