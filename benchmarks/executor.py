@@ -2,10 +2,13 @@
 
     python benchmarks/executor.py [MODEL DATA] [--runs 9] [--threads 2]
 
-Whole networks: the time of the integers as a multiple of ONNX Runtime's float model, on the same samples. Layers:
-the time of the others as a multiple of the integers', on the same convolutions with the same input, one sample. All
-run in one process with the same number of threads, interleaved; the median counts, and the least and greatest ratio
-of neighbouring runs say how far to trust it. CPU time is that of all threads, those that spin included.
+Whole networks: the time of the integers as a multiple of ONNX Runtime's float model, on the same samples. Then the
+time of others as a multiple of the integers': ReferenceEvaluator on the QDQ network, and on the same convolutions
+with the same input, one sample. What the products of those layers take by themselves, in float32 by BLAS and without
+the depthwise ones, bounds any executor in numpy: nothing can be faster than ReferenceEvaluator by more than the
+quotient of the two rows. All run in one process with the same number of threads, interleaved; the median counts, and
+the least and greatest ratio of neighbouring runs say how far to trust it. CPU time is that of all threads, those that
+spin included.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 SAMPLE = Path(__file__).parent.parent / "sample_data"
+SLOW = 3  # runs of what takes seconds
 WARM = 2  # kernels are prepared when they first run
 PAUSE = 0.02  # seconds in which the threads of the engine before stop spinning
 
@@ -37,7 +41,7 @@ def main() -> None:
     os.environ["PTQ_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(options.threads)
 
     from layers import layers
-    from reference_layers import evaluator
+    from reference_layers import evaluator, whole
     from rich.console import Console
     from rich.table import Table
 
@@ -77,9 +81,20 @@ def main() -> None:
         table.add_row(name, *cells)
     console.print(table)
 
-    table = Table("layers by", title="the same layers, one sample; time × integers")
-    for column in ("layers", "time", "least … greatest", "CPU", "integers that differ"):
+    table = Table("by", title="time × integers")
+    for column in ("of", "time", "least … greatest", "CPU", "integers that differ"):
         table.add_column(column, justify="right")
+
+    for batch, feed in feeds.items():
+        try:
+            network = whole(quantized["ort"], feed)
+            calls = {"integers": _call(engines["integers, ort"], feed), REFERENCE: network}
+            times = measure(calls, min(options.runs, SLOW), warm=1)
+        except Exception as error:  # it lacks many operators, and says so by any exception
+            console.print(f"{REFERENCE} cannot run the network: {str(error).splitlines()[0]}")
+            break
+        cells = ratios(times[REFERENCE], times["integers"])
+        table.add_row(f"{REFERENCE}, QDQ", f"the network, batch {batch}", *cells, "")
 
     def row(name: str, kept: list[Any], others: list[Callable[[], Any]]) -> None:
         calls = {
@@ -92,7 +107,7 @@ def main() -> None:
         )
         times = measure(calls, options.runs)
         cells = ratios(times[name], times["integers"])
-        table.add_row(name, str(len(kept)), *cells, str(differing))
+        table.add_row(name, f"{len(kept)} layers", *cells, str(differing))
 
     try:
         from litert_layers import interpreter
@@ -102,23 +117,32 @@ def main() -> None:
         kept = layers(quantized["litert"], feeds[1], "litert")
         row(LITERT, kept, [interpreter(layer, options.threads) for layer in kept])
     kept = [x for x in layers(quantized["ort"], feeds[1], "ort") if x.site.op == "Conv"]
-    row(REFERENCE, kept, [evaluator(layer) for layer in kept])
+    row(f"{REFERENCE}, QLinearConv", kept, [evaluator(layer) for layer in kept])
+    products = [product for layer in kept if (product := layer.product) is not None]
+    calls = {
+        "integers": lambda: [layer.run() for layer in kept],
+        PRODUCTS: lambda: [product() for product in products],
+    }
+    times = measure(calls, options.runs)
+    cells = ratios(times[PRODUCTS], times["integers"])
+    table.add_row(PRODUCTS, f"{len(products)} of these", *cells, "")
     console.print(table)
 
 
-LITERT, REFERENCE = "LiteRT, BUILTIN_REF", "onnx ReferenceEvaluator, QLinearConv"
+LITERT, REFERENCE = "LiteRT, BUILTIN_REF", "onnx ReferenceEvaluator"
+PRODUCTS = "float32 products by BLAS alone"
 
 
-def measure(calls: Mapping[str, Callable[[], Any]], runs: int) -> Times:
+def measure(calls: Mapping[str, Callable[[], Any]], runs: int, warm: int = WARM) -> Times:
     """Wall-clock and CPU seconds of every call, interleaved."""
     times: Times = {name: [] for name in calls}
-    for run in range(runs + WARM):
+    for run in range(runs + warm):
         for name, call in calls.items():
             time.sleep(PAUSE)
             wall, cpu = time.perf_counter(), time.process_time()
             call()
             taken = (time.perf_counter() - wall, time.process_time() - cpu)
-            if run >= WARM:
+            if run >= warm:
                 times[name].append(taken)
     return times
 
@@ -148,7 +172,7 @@ def _as_onnx(layer: Any, name: str) -> Any:
     import numpy as np
 
     output = layer.run()
-    return np.moveaxis(output, -1, 1) if name == REFERENCE else output
+    return np.moveaxis(output, -1, 1) if name.startswith(REFERENCE) else output
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,16 @@ class Layer:
         bias = self.site.constants[2]
         assert bias is not None
         return bias
+
+    @property
+    def product(self) -> Callable[[], Any] | None:
+        """Its bare product in float32 by BLAS, operands in place; None where a group has one channel."""
+        if self.site.attrs.get("group", 1) != 1:
+            return None
+        weights = self.weights.reshape(len(self.bias), -1).T.astype(np.float32)
+        rows = self.run().size // len(self.bias)
+        windows = np.ones((rows, len(weights)), np.float32)
+        return lambda: windows @ weights
 
     @property
     def meanings(self) -> tuple[QuantParams, QuantParams, QuantParams]:

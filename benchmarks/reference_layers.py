@@ -1,8 +1,8 @@
-"""A convolution as a QLinearConv in onnx's ReferenceEvaluator."""
+"""A convolution as a QLinearConv in onnx's ReferenceEvaluator, and a whole network in QDQ form."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,11 @@ from layers import Layer
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+
+from ptq.graph import Graph
+
+OPSET = 21
+"""The oldest whose QuantizeLinear and DequantizeLinear the ReferenceEvaluator has."""
 
 
 def evaluator(layer: Layer) -> Callable[[], NDArray[Any]]:
@@ -34,7 +39,7 @@ def evaluator(layer: Layer) -> Callable[[], NDArray[Any]]:
     ends = [helper.make_tensor_value_info(n, k, None) for n, k in zip("xy", kinds, strict=True)]
     weights = [numpy_helper.from_array(np.ascontiguousarray(a), n) for n, a in constants.items()]
     graph = helper.make_graph([node], "layer", ends[:1], ends[1:], weights)
-    opsets = [helper.make_opsetid("", 21)]
+    opsets = [helper.make_opsetid("", OPSET)]
     reference = ReferenceEvaluator(helper.make_model(graph, opset_imports=opsets, ir_version=10))
     feed = {"x": np.ascontiguousarray(np.moveaxis(layer.x, -1, 1))}
 
@@ -43,3 +48,13 @@ def evaluator(layer: Layer) -> Callable[[], NDArray[Any]]:
         return found
 
     return run
+
+
+def whole(quantized: Graph, feed: Mapping[str, NDArray[Any]]) -> Callable[[], list[Any]]:
+    """What runs a QDQ model, raised to an opset that the evaluator has."""
+    proto = quantized.to_proto()
+    for opset in proto.opset_import:
+        if opset.domain in ("", "ai.onnx"):
+            opset.version = max(opset.version, OPSET)
+    reference = ReferenceEvaluator(proto)
+    return lambda: list(reference.run(None, dict(feed)))

@@ -62,7 +62,8 @@ def fates(graph: Graph, arithmetic_name: str = "ort") -> tuple[Fate, ...]:
     found = []
     for node in graph.nodes:
         op, name = operator(node), node.name or ""
-        if op in QUANTIZERS:
+        read = op if name not in floats else operator(floats[name])
+        if op in QUANTIZERS or read in QUANTIZERS:
             continue
         if name in integers:
             found.append(Fate(name, op, "integer"))

@@ -18,6 +18,7 @@ from onnx_ir.passes import common as passes
 
 from ptq import apart
 from ptq.errors import ModelError, first_line
+from ptq.mended import mended
 from ptq.reach import IR_VERSION, ONNX_DOMAINS, OPSET, brought_within
 from ptq.soundness import require_sound, require_whole
 
@@ -95,6 +96,7 @@ def to_ir(
         older, proto = proto, onnx.ModelProto()
         proto.CopyFrom(older)
         proto.ir_version = 4
+    proto = mended(proto)
     check_valid(proto, source)
     try:
         model = ir.from_proto(brought_within(proto))

@@ -20,6 +20,7 @@ LONGEST = 300  # lines of one file
 LAYERS = (
     "errors apart",
     "types files cpu heap paired opspec opsets ordering reach rounding soundness",
+    "mended",
     "metrics drop nodes kernels ops modelfile",
     "excerpt",
     "graph",
@@ -56,6 +57,7 @@ ALLOWED = {
         "ptq.apart",
         "ptq.excerpt",
         "ptq.graph",
+        "ptq.mended",
         "ptq.modelfile",
         "ptq.reach",
         "ptq.rewrite",

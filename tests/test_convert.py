@@ -13,7 +13,7 @@ from ptq.convert import convert, kept
 from ptq.errors import UnsupportedError, UsageError
 from ptq.execute import Executor
 from ptq.graph import Graph
-from ptq.nodes import QUANTIZERS, constant, name_of, operator
+from ptq.nodes import QUANTIZERS, attributes, constant, name_of, operator
 from ptq.session import Session
 
 CONV = (1, 3, 8, 8)
@@ -290,11 +290,16 @@ def test_softmax_over_several_axes_is_refused_where_the_opset_has_no_such():
         convert(graph, "qdq")
 
 
-def test_scales_a_channel_need_opset_13_for_qdq():
-    qoperator = convert(_layer("Conv a channel")[0], "qoperator").to_proto()
-    qoperator.opset_import[0].version = 12
-    with pytest.raises(UnsupportedError, match="needs opset 13"):
-        convert(Graph.from_proto(qoperator), "qdq")
+def test_scales_a_channel_before_opset_13_stand_in_microsoft_s_quantizer():
+    """Oracle: ONNX Runtime, which runs both forms; ONNX's own quantizer has no axis in opset 12."""
+    graph, shape, _ = _layer("Conv a channel")
+    proto = convert(graph, "qoperator").to_proto()
+    proto.opset_import[0].version = 12
+    old = Graph.from_proto(proto)
+    converted = convert(old, "qdq")
+    along_axis = [operator(node) for node in converted.nodes if "axis" in attributes(node)]
+    assert {*along_axis} == {"com.microsoft::DequantizeLinear"}
+    _same_everywhere([old, converted, convert(converted, "qoperator")], shape)
 
 
 def test_an_unknown_form_is_a_usage_error():

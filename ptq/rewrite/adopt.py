@@ -21,9 +21,11 @@ from ptq.rewrite.adopt_biases import join_biases, quantize_biases
 from ptq.rewrite.adopt_clamps import adopt_clamps
 from ptq.rewrite.adopt_constants import adopt_constants
 from ptq.rewrite.adopt_moves import adopt_moves
+from ptq.rewrite.raise_opset import NEEDED, raise_opset
 from ptq.units import implied_type
 
 MICROSOFT = "com.microsoft::"
+_QUANTIZERS = tuple(MICROSOFT + kind for kind in QUANTIZERS)
 _SHARED_TYPES = (np.dtype(np.int8), np.dtype(np.uint8), np.dtype(np.int32))
 
 
@@ -34,6 +36,8 @@ def adopt(graph: Graph, *, biases: bool = True) -> Graph:
         graph: QDQ, QOperator, or a mixture.
         biases: Whether float biases between integers become int32.
     """
+    if graph.opset < NEEDED and any(map(_per_channel, graph.nodes)):
+        graph = raise_opset(graph)[0]
     typed = all(v.dtype is not None and v.shape is not None for n in graph.nodes for v in n.outputs)
     adopted = graph.copy() if typed else graph.with_shapes()
     _adopt_domain(adopted)
@@ -46,6 +50,12 @@ def adopt(graph: Graph, *, biases: bool = True) -> Graph:
     _declare_integers(adopted)
     known = all(value.dtype is not None for node in adopted.nodes for value in node.outputs)
     return adopted if known else adopted.with_shapes()
+
+
+def _per_channel(node: Node) -> bool:
+    """Whether it is a quantizer of Microsoft's with a scale a channel, which ONNX's own has from opset 13 on."""
+    scales = constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    return operator(node) in _QUANTIZERS and scales is not None and scales.size > 1
 
 
 def _adopt_domain(graph: Graph) -> None:

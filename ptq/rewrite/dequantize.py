@@ -219,13 +219,10 @@ class _Writer:
     def _dequantize(
         self, integers: Value, scale: Value, zero_point: Value | None, axis: int | None, node: Node
     ) -> Value:
-        if axis is not None and self.graph.opset < 13:
-            raise UnsupportedError(
-                f"{operator(node)} {node.name} has a scale a channel, for which DequantizeLinear needs "
-                f"opset 13; the model has {self.graph.opset}"
-            )
+        # before opset 13 only Microsoft's has an axis
+        early = axis is not None and self.graph.opset < 13
         return self.graph.insert(
-            "DequantizeLinear",
+            "com.microsoft::DequantizeLinear" if early else "DequantizeLinear",
             [integers, scale] if zero_point is None else [integers, scale, zero_point],
             attrs={} if axis is None else {"axis": axis},
             before=node,

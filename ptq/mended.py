@@ -1,0 +1,99 @@
+"""Which faults of models that other tools write have one clear meaning, so that they are mended on reading?
+
+Nodes out of order: whatever reads a tensor belongs behind what writes it. A quantizer with an axis before opset 13,
+which gave it one: Microsoft's quantizer means just that in every opset, and ONNX Runtime reads it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+
+import onnx
+from onnx import helper
+
+from ptq.reach import ONNX_DOMAINS
+
+_QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
+_MICROSOFT = "com.microsoft"
+_AXIS = 13
+"""The first opset whose quantizers have an axis."""
+
+
+def mended(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The same model, or a copy of it without those faults."""
+    opset = max((o.version for o in proto.opset_import if o.domain in ONNX_DOMAINS), default=_AXIS)
+    early = opset < _AXIS and any(map(_along_axis, _nodes(proto.graph)))
+    unordered = any(order != sorted(order) for order in map(_order, _graphs(proto.graph)))
+    if not early and not unordered:
+        return proto
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    if early:
+        for node in filter(_along_axis, _nodes(copy.graph)):
+            node.domain = _MICROSOFT
+        if all(o.domain != _MICROSOFT for o in copy.opset_import):
+            copy.opset_import.append(helper.make_opsetid(_MICROSOFT, 1))
+    for graph in _graphs(copy.graph):
+        nodes = [graph.node[i] for i in _order(graph)]
+        replacement = onnx.GraphProto()
+        replacement.node.extend(nodes)
+        graph.ClearField("node")
+        graph.node.extend(replacement.node)
+    return copy
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """Those inside a graph's nodes, each before the graph that holds it, and the graph."""
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                yield from _graphs(inner)
+    yield graph
+
+
+def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for part in _graphs(graph):
+        yield from part.node
+
+
+def _along_axis(node: onnx.NodeProto) -> bool:
+    return (
+        node.op_type in _QUANTIZERS
+        and node.domain in ONNX_DOMAINS
+        and any(attribute.name == "axis" for attribute in node.attribute)
+    )
+
+
+def _order(graph: onnx.GraphProto) -> list[int]:
+    """Positions of the nodes, each behind those that it reads, else as they stand; a cycle's at the end."""
+    writers = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
+    missing: list[set[int]] = []
+    readers: dict[int, list[int]] = {}
+    for i, node in enumerate(graph.node):
+        needed = {writers[name] for name in _read(node) if name in writers}
+        missing.append(needed)
+        for writer in needed:
+            readers.setdefault(writer, []).append(i)
+    ready = [i for i, needed in enumerate(missing) if not needed]
+    order = []
+    while ready:
+        order.append(first := heapq.heappop(ready))
+        for reader in readers.get(first, ()):
+            missing[reader].discard(first)
+            if not missing[reader]:
+                heapq.heappush(ready, reader)
+    return [*order, *sorted(set(range(len(missing))) - set(order))]
+
+
+def _read(node: onnx.NodeProto) -> Iterator[str]:
+    """Names that a node reads, those that the graphs inside it take from around them included."""
+    yield from node.input
+    for attribute in node.attribute:
+        for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+            own = {name for each in inner.node for name in each.output}
+            own |= {value.name for value in inner.input} | {t.name for t in inner.initializer}
+            for name in (n for each in inner.node for n in _read(each)):
+                if name not in own:
+                    yield name
+            yield from (output.name for output in inner.output if output.name not in own)

@@ -1,0 +1,106 @@
+"""What the front door mends. Oracles: ONNX's checker, and the integers of the same model written as it should be."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from ptq.errors import ModelError
+from ptq.execute import Executor
+from ptq.foreign import fates
+from ptq.graph import Graph
+from ptq.lint import lint
+from ptq.mended import mended
+from ptq.session import Session
+
+RNG = np.random.default_rng(0)
+CONSTANTS = {
+    "s": np.float32(0.02), "z": np.uint8(7), "ys": np.float32(0.05), "yz": np.uint8(90),
+    "w": RNG.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8),
+    "ws": np.linspace(0.002, 0.01, 4, dtype=np.float32), "wz": np.zeros(4, np.int8),
+}  # fmt: skip
+X = {"x": RNG.normal(1, 1, (2, 3, 6, 6)).astype(np.float32)}
+
+
+def layer(opset: int) -> onnx.ModelProto:
+    """A convolution between quantizers, its weights with a scale a channel."""
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["xq"], name="q"),
+        helper.make_node("DequantizeLinear", ["xq", "s", "z"], ["xd"], name="d"),
+        helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wd"], name="dw", axis=0),
+        helper.make_node("Conv", ["xd", "wd"], ["c"], name="conv"),
+        helper.make_node("QuantizeLinear", ["c", "ys", "yz"], ["cq"], name="qy"),
+        helper.make_node("DequantizeLinear", ["cq", "ys", "yz"], ["y"], name="dy"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "layer",
+        [helper.make_tensor_value_info("x", 1, ["n", 3, 6, 6])],
+        [helper.make_tensor_value_info("y", 1, ["n", 4, 4, 4])],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in CONSTANTS.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def shuffled(proto: onnx.ModelProto, order: list[int]) -> onnx.ModelProto:
+    nodes = [onnx.NodeProto.FromString(proto.graph.node[i].SerializeToString()) for i in order]
+    proto.graph.ClearField("node")
+    proto.graph.node.extend(nodes)
+    return proto
+
+
+def test_a_sound_model_is_the_same_object() -> None:
+    proto = layer(17)
+    assert mended(proto) is proto
+
+
+@pytest.mark.parametrize("opset", [10, 11, 12])
+def test_an_axis_before_opset_13_is_microsoft_s_quantizer(opset: int) -> None:
+    old, new = Graph.from_proto(layer(opset)), Graph.from_proto(layer(13))
+    expected = Executor(new).run(X, ["cq"])
+    for name, found in Executor(old).run(X, ["cq"]).items():
+        np.testing.assert_array_equal(found, expected[name])
+    np.testing.assert_array_equal(Session(old).run(X)[0], expected["y"])
+    assert fates(old) == fates(new)
+    assert [(f.node, f.rule) for f in lint(old)] == [(f.node, f.rule) for f in lint(new)]
+
+
+def test_nodes_out_of_order_are_sorted_and_others_stay_where_they_are() -> None:
+    proto = shuffled(layer(17), [5, 3, 2, 4, 0, 1])
+    before = proto.SerializeToString()
+    assert [node.name for node in mended(proto).graph.node] == ["dw", "q", "d", "conv", "qy", "dy"]
+    assert proto.SerializeToString() == before
+    found = Executor(Graph.from_proto(proto)).run(X)["y"]
+    np.testing.assert_array_equal(found, Executor(Graph.from_proto(layer(17))).run(X)["y"])
+
+
+def test_what_a_graph_inside_a_node_reads_stands_before_the_node() -> None:
+    body = helper.make_graph(
+        [helper.make_node("Neg", ["n"], ["m"]), helper.make_node("Neg", ["outer"], ["n"])],
+        "body",
+        [],
+        [helper.make_tensor_value_info("m", 1, None)],
+    )
+    nodes = [
+        helper.make_node("If", ["c"], ["y"], name="if", then_branch=body, else_branch=body),
+        helper.make_node("Abs", ["x"], ["outer"], name="abs"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", 1, [2]), helper.make_tensor_value_info("c", 9, [])],
+        [helper.make_tensor_value_info("y", 1, [2])],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    found = mended(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    assert [node.name for node in found.graph.node] == ["abs", "if"]
+    onnx.checker.check_model(found)
+
+
+def test_a_cycle_is_refused() -> None:
+    proto = layer(17)
+    proto.graph.node[0].input[0] = "y"
+    with pytest.raises(ModelError, match="not a valid ONNX model"):
+        Graph.from_proto(proto)
