@@ -23,9 +23,10 @@ from ptq.rewrite.qdq import to_qdq
 from ptq.rewrite.qlinear import to_qlinear
 from ptq.rewrite.unsigned_weights import unsigned_weights
 from ptq.rewrite.weights import with_weights
-from ptq.second_order import SAMPLES, Choice, SecondOrder, gather
+from ptq.second_order import Choice, SecondOrder
 from ptq.solve import Chosen, Settings, solve
 from ptq.targets import target
+from ptq.varying import SAMPLES, gather
 
 Form = Literal["qdq", "qoperator"]
 Weights = Literal["s8", "u8"]
@@ -152,7 +153,7 @@ def with_inputs(
     some = samples.spread(SAMPLES)
     read = told(some, "rounding", progress)
     found = gather(ground.prepared.graph, plan, read, len(some), threads=threads)
-    return replace(ground, inputs=found)
+    return replace(ground, inputs=SecondOrder(found))
 
 
 def written(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
@@ -167,22 +168,22 @@ def written(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
     choices: Mapping[str, Choice] = {}
     if recipe.rounding == "second-order":
         choices = ground.inputs.choices(graph, plan, corrected=recipe.correct_bias)
-    weights = {node: choice.weight for node, choice in choices.items()}
+    chosen = {node: choice.weight for node, choice in choices.items()}
+    weights = {node: weight for node, weight in chosen.items() if weight is not None}
     if recipe.correct_bias:
         means = input_means(ground.calibration, plan.tensors)
         graph, count = correct_biases(graph, plan, means, weights)
         if count:
             note = f"corrected {count} biases for the mean error of their rounded weights"
             changes = (*changes, note)
-    if weights:
+    if choices:
         graph, changes = with_weights(graph, weights), (*changes, _gain(choices))
     elif plan.rounding and recipe.rounding == "second-order":
         changes = (
             *changes,
             "rounded all weights to the nearest: the plan's rounding needs samples",
         )
-    said = {node: f"second-order, {choice.gain}" for node, choice in choices.items()}
-    plan = replace(plan, rounding=said)
+    plan = replace(plan, rounding={node: str(choice) for node, choice in choices.items()})
     quantized = to_qdq(graph, plan)
     if recipe.form == "qoperator":
         quantized = to_qlinear(quantized)
@@ -192,8 +193,12 @@ def written(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
 
 
 def _gain(choices: Mapping[str, Choice]) -> str:
-    gains = sorted(choice.chosen_db - choice.nearest_db for choice in choices.values())
-    return (
-        f"rounded {len(gains)} weights by how their inputs vary together: the median error of their sums is "
-        f"{gains[len(gains) // 2]:.1f} dB below that of rounding to the nearest"
+    gains = sorted(choice.gain_db for choice in choices.values() if choice.weight is not None)
+    left = len(choices) - len(gains)
+    if not gains:
+        return "rounded all weights to the nearest: by how their inputs vary together loses on held-out samples"
+    said = (
+        f"rounded {len(gains)} weights by how their inputs vary together: on held-out samples the median error of "
+        f"their sums is {gains[len(gains) // 2]:.1f} dB below that of rounding to the nearest"
     )
+    return said + (f"; {left} to the nearest, as that loses there" if left else "")

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-DAMPING = 0.05
 _FLOOR = 1e-9  # codes vary in steps of 1: what is below has not varied
 _BLOCK = 32
 
@@ -41,14 +40,14 @@ class Rounded:
 class Factor:
     """A covariance (groups, K, K), damped and factored; the same bits on any number of threads."""
 
-    def __init__(self, covariance: Matrix) -> None:
-        """Damp by 5 % of the mean variance: what was not seen to vary may, upstream rounding included."""
+    def __init__(self, covariance: Matrix, damping: float) -> None:
+        """Damp by that share of the mean variance: what was not seen to vary may, upstream rounding included."""
         variance = np.einsum("gkk->gk", covariance)
         self._order = np.argsort(variance, axis=1, kind="stable")
         rows = np.arange(len(covariance))[:, None, None]
         damped = covariance[rows, self._order[:, :, None], self._order[:, None, :]]
         diagonal = np.einsum("gkk->gk", damped)
-        diagonal += DAMPING * variance.mean(axis=1)[:, None] + _FLOOR
+        diagonal += damping * variance.mean(axis=1)[:, None] + _FLOOR
         self._lower = _cholesky(damped)
 
     def round(self, weights: Matrix, lo: Matrix, hi: Matrix) -> Rounded:
@@ -74,13 +73,15 @@ class Factor:
     def nearest(self, weights: Matrix, lo: Matrix, hi: Matrix) -> Rounded:
         """Each weight's nearest integer, with the error as `round` counts it."""
         integers = np.clip(np.rint(weights), lo, hi)
-        return Rounded(integers, self.size(weights - integers))
+        ordered = np.take_along_axis(weights - integers, self._order[:, :, None], 1)
+        squares = np.square(_multiply(self._lower.transpose(0, 2, 1), ordered))
+        return Rounded(integers, squares.sum(axis=1))
 
-    def size(self, weights: Matrix) -> Matrix:
-        """The mean square of each sum itself, shape (groups, sums), as `round` counts errors."""
-        ordered = np.take_along_axis(weights, self._order[:, :, None], 1)
-        squares: Matrix = np.square(_multiply(self._lower.transpose(0, 2, 1), ordered)).sum(axis=1)
-        return squares
+
+def energy(covariance: Matrix, errors: Matrix) -> Matrix:
+    """The mean square that weights' errors (groups, K, sums) make in each sum, shape (groups, sums)."""
+    squares: Matrix = (errors * _multiply(covariance, errors)).sum(axis=1)
+    return squares
 
 
 def _cholesky(matrix: Matrix) -> Matrix:
@@ -94,8 +95,9 @@ def _cholesky(matrix: Matrix) -> Matrix:
         rest = matrix[:, start:, start:stop] - _multiply(before, across)
         corner = np.linalg.cholesky(rest[:, : stop - start])
         lower[:, start:stop, start:stop] = corner
-        inverse = np.linalg.inv(corner).transpose(0, 2, 1)
-        lower[:, stop:, start:stop] = _multiply(rest[:, stop - start :], inverse)
+        if stop < size:
+            inverse = np.linalg.inv(corner).transpose(0, 2, 1)
+            lower[:, stop:, start:stop] = _multiply(rest[:, stop - start :], inverse)
     return lower
 
 

@@ -97,6 +97,6 @@ def node_rows(graph: Graph, plan: Plan) -> tuple[NodeRow, ...]:
             fate, why = "clamp", f"to [{clamp.lo}, {clamp.hi}] after {clamp.producer}"
         else:
             how = (plan.rounding or {}).get(name)
-            fate, why = "int8", f"weight rounded by {how}" if how else ""
+            fate, why = "int8", f"weight rounding: {how}" if how else ""
         rows.append(NodeRow(name, operator(node), fate, why))
     return tuple(rows)

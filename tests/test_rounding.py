@@ -10,7 +10,9 @@ import sys
 import numpy as np
 import pytest
 
-from ptq.rounding import DAMPING, Factor
+from ptq.rounding import Factor, energy
+
+DAMPING = 0.05
 
 
 def correlated(length: int, seed: int = 0, groups: int = 1) -> np.ndarray:
@@ -37,17 +39,17 @@ def bounds(weights: np.ndarray, lo: float, hi: float) -> tuple[np.ndarray, np.nd
 def test_errors_are_those_of_the_quadratic_form() -> None:
     covariance = correlated(70, groups=2)
     weights = np.random.default_rng(1).normal(0, 40, (2, 70, 5))
-    factor, ends = Factor(covariance), bounds(weights, -127, 127)
+    factor, ends = Factor(covariance, DAMPING), bounds(weights, -127, 127)
     for found in (factor.round(weights, *ends), factor.nearest(weights, *ends)):
         np.testing.assert_allclose(found.error, loss(covariance, weights - found.integers))
-    np.testing.assert_allclose(factor.size(weights), loss(covariance, weights))
+    np.testing.assert_allclose(energy(damped(covariance), weights), loss(covariance, weights))
 
 
 @pytest.mark.parametrize("length", [9, 64, 65, 200])
 def test_the_error_of_sums_of_inputs_that_go_together_falls_by_half(length: int) -> None:
     covariance = correlated(length)
     weights = np.random.default_rng(2).normal(0, 30, (1, length, 40))
-    factor, ends = Factor(covariance), bounds(weights, -127, 127)
+    factor, ends = Factor(covariance, DAMPING), bounds(weights, -127, 127)
     rounded, nearest = factor.round(weights, *ends), factor.nearest(weights, *ends)
     assert rounded.error.sum() < 0.5 * nearest.error.sum()
     assert np.abs(rounded.integers - weights).max() < 5
@@ -59,27 +61,29 @@ def test_three_weights_come_close_to_the_best_of_all_choices() -> None:
     choices = np.array(list(itertools.product(range(-5, 6), repeat=3)), np.float64)
     errors = weights[0].T[:, None, :] - choices[None]
     best = np.einsum("ock,kl,ocl->oc", errors, damped(covariance)[0], errors).min(axis=1)
-    found = Factor(covariance).round(weights, *bounds(weights, -5, 5)).error[0]
+    found = Factor(covariance, DAMPING).round(weights, *bounds(weights, -5, 5)).error[0]
     assert np.all(found >= best * (1 - 1e-9))
     assert found.sum() < 1.1 * best.sum()
 
 
 def test_inputs_that_vary_apart_are_rounded_to_the_nearest() -> None:
     weights = np.random.default_rng(4).normal(0, 30, (1, 12, 6))
-    found = Factor(np.diag(np.arange(12.0))[None]).round(weights, *bounds(weights, -127, 127))
+    found = Factor(np.diag(np.arange(12.0))[None], DAMPING).round(
+        weights, *bounds(weights, -127, 127)
+    )
     np.testing.assert_array_equal(found.integers, np.rint(weights))
 
 
 def test_integers_keep_within_their_bounds() -> None:
     weights = np.random.default_rng(5).normal(0, 30, (1, 20, 6))
-    found = Factor(correlated(20)).round(weights, *bounds(weights, -7, 5))
+    found = Factor(correlated(20), DAMPING).round(weights, *bounds(weights, -7, 5))
     assert found.integers.min() == -7
     assert found.integers.max() == 5
 
 
 def test_inputs_that_never_varied_do_no_harm() -> None:
     weights = np.random.default_rng(6).normal(0, 30, (2, 8, 3))
-    found = Factor(np.zeros((2, 8, 8))).round(weights, *bounds(weights, -127, 127))
+    found = Factor(np.zeros((2, 8, 8)), DAMPING).round(weights, *bounds(weights, -127, 127))
     np.testing.assert_array_equal(found.integers, np.rint(weights))
 
 
@@ -89,7 +93,7 @@ def test_the_same_bits_on_any_number_of_blas_threads() -> None:
         f"spec = importlib.util.spec_from_file_location('t', {__file__!r})\n"
         "t = importlib.util.module_from_spec(spec); spec.loader.exec_module(t)\n"
         "weights = t.np.random.default_rng(1).normal(0, 40, (1, 700, 130))\n"
-        "found = t.Factor(t.correlated(700)).round(weights, *t.bounds(weights, -127, 127))\n"
+        "found = t.Factor(t.correlated(700), t.DAMPING).round(weights, *t.bounds(weights, -127, 127))\n"
         "print(hashlib.sha256(found.integers.tobytes() + found.error.tobytes()).hexdigest())\n"
     )
     found = {

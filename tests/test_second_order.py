@@ -15,10 +15,15 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ptq
-from ptq import second_order
+from ptq import varying
 from ptq.graph import Graph
 from ptq.nodes import constant, operator
+from ptq.observers.covariance import Covariance
+from ptq.plan import Plan
+from ptq.second_order import SecondOrder
 from ptq.session import Session
+from ptq.types import INT8, QuantParams
+from ptq.varying import Part
 
 
 def network(seed: int = 0) -> onnx.ModelProto:
@@ -122,7 +127,7 @@ def test_scales_stay_and_integers_move_by_few_steps(
 def test_the_same_bytes_from_any_batching_and_thread_count(
     rounded: ptq.Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(second_order, "_BATCH", 1)
+    monkeypatch.setattr(varying, "_BATCH", 1)
     monkeypatch.setenv("PTQ_THREADS", "1")
     assert quantized().graph.to_bytes() == rounded.graph.to_bytes()
 
@@ -181,7 +186,7 @@ def test_without_samples_weights_are_rounded_to_the_nearest_and_the_report_says_
 def test_long_sums_are_cut_into_whole_channels(
     longest: int, nearest: ptq.Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(second_order, "_LONGEST", longest)
+    monkeypatch.setattr(varying, "_LONGEST", longest)
     result = quantized()
     assert result.plan.rounding is not None
     assert len(result.plan.rounding) == (5 if longest >= 9 else 3)
@@ -189,8 +194,8 @@ def test_long_sums_are_cut_into_whole_channels(
 
 
 def test_covariances_keep_within_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_order, "_MEMORY", 1)
-    monkeypatch.setattr(second_order, "_SHORTEST", 9)
+    monkeypatch.setattr(varying, "_MEMORY", 1)
+    monkeypatch.setattr(varying, "_SHORTEST", 9)
     result = quantized()
     assert result.plan.rounding is not None
     assert len(result.plan.rounding) == 5
@@ -201,3 +206,67 @@ def test_covariances_keep_within_their_memory(monkeypatch: pytest.MonkeyPatch) -
 )
 def test_it_pays_with_other_settings_too(options: dict[str, Any]) -> None:
     assert noise(quantized(**options)) < noise(quantized(rounding="nearest", **options))
+
+
+def layer(inputs: int, outputs: int = 48) -> onnx.ModelProto:
+    weight = np.random.default_rng(3).normal(size=(inputs, outputs)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], name="matrix")],
+        "layer",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", inputs])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", outputs])],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("shared", [0.0, 1.0])
+def test_few_samples_of_many_inputs_do_no_harm(shared: float) -> None:
+    rng = np.random.default_rng(4)
+    mixing = np.eye(384) + shared * rng.normal(size=(384, 384)) / np.sqrt(384)
+    seen, fresh = ((rng.normal(size=(n, 384)) @ mixing).astype(np.float32) for n in (60, 400))
+    truth, errors = Session(Graph.from_proto(layer(384))).run({"x": fresh})[0], []
+    for rounding in ("second-order", "nearest"):
+        result = ptq.quantize(
+            layer(384), {"x": seen}, method="minmax", rounding=rounding, threads=1
+        )
+        errors.append(np.square(Session(result.graph).run({"x": fresh})[0] - truth).mean())
+    assert errors[0] < 1.05 * errors[1]
+
+
+def chosen(learnt: np.ndarray, held: np.ndarray | None) -> tuple[ptq.Plan, SecondOrder, Graph]:
+    graph = Graph.from_proto(layer(2))
+    covariances = Covariance(1, 2), Covariance(1, 2)
+    for covariance, rows in zip(covariances, (learnt, held), strict=True):
+        if rows is not None:
+            covariance.update(rows[None].astype(np.int16))
+    params = QuantParams(np.float32(0.5), np.int64(0), INT8, None)
+    plan = Plan(graph.digest(), "ort", {}, {("matrix", 1): params}, {}, {}, {}, {})
+    return plan, SecondOrder({"matrix": [Part(slice(0, 2), *covariances)]}), graph
+
+
+TOGETHER = np.array([[9, 9], [-9, -9]] * 20)
+
+
+def test_what_was_learnt_and_does_not_hold_elsewhere_is_left_with_the_reason() -> None:
+    plan, second, graph = chosen(TOGETHER, TOGETHER * (1, -1))
+    choice = second.choices(graph, plan, corrected=False)["matrix"]
+    assert choice.weight is None
+    assert str(choice).startswith("nearest, as second order loses")
+    assert choice.second_db < choice.nearest_db
+
+
+@pytest.mark.parametrize("held", [TOGETHER, None])
+def test_what_holds_elsewhere_or_cannot_be_judged_is_followed(held: np.ndarray | None) -> None:
+    plan, second, graph = chosen(TOGETHER, held)
+    choice = second.choices(graph, plan, corrected=False)["matrix"]
+    weight = constant(graph.nodes[0].inputs[1])
+    assert choice.weight is not None
+    assert weight is not None
+    # the error of the sum of both inputs, in steps of 0.5: one can take back the other's
+    error, plain = (
+        np.abs((w - weight).sum(axis=0)) for w in (choice.weight, np.rint(weight * 2) / 2)
+    )
+    assert error.max() < 0.3
+    assert plain.max() > 0.35
+    assert choice.gain_db > 1
