@@ -25,6 +25,7 @@ from ptq.feeding import Choice, Progress, parts, takes_any_batch, told
 from ptq.gather import Held, gathered, gathered_in_two, known, together
 from ptq.heap import give_back
 from ptq.inspection import Inspection, inspection
+from ptq.loaded import Loaded
 from ptq.models import Model, called, file_of, open_model
 from ptq.nodes import name_of
 from ptq.observers import observer_named
@@ -239,15 +240,15 @@ def quantize(
             metric=metric, batch=batch, threads=threads, progress=progress,
         )  # fmt: skip
         recipe, decided = recipe.leaving(found.floats), None
-    few = divided.calibration or divided.evaluation or ()
+    few, loaded = divided.calibration or divided.evaluation or (), Loaded(threads)
     if plan is None:
-        made = fit_to_hand_over(ground, recipe, few, plan=decided, threads=threads)
+        made = fit_to_hand_over(ground, recipe, few, plan=decided, loaded=loaded)
     else:
-        made = as_planned(ground, recipe, obeyed(ground, plan), few, threads=threads)
+        made = as_planned(ground, recipe, obeyed(ground, plan), few, loaded=loaded)
     ground.inputs.forget()
     give_back()
     report = assess(
-        made, divided, arithmetic=arithmetic or row.arithmetic, batch=batch, threads=threads,
+        made, divided, loaded, arithmetic=arithmetic or row.arithmetic, batch=batch,
         progress=progress, metric=metric, max_drop=max_drop, search=found,
     )  # fmt: skip
     return Result(made.quantized, made.plan, report, calibration, file_of(model))

@@ -6,13 +6,13 @@ from ptq.drop import Budget, Search, held_against
 from ptq.evaluate import Evaluation, evaluate, integer_engine, session_engine, speed_ratio
 from ptq.execute import Executor
 from ptq.feeding import Parts, Progress, takes_any_batch, told
+from ptq.loaded import Loaded
 from ptq.mismatch import DOUBTFUL, mismatch
 from ptq.nodes import name_of
 from ptq.pipeline import Quantization
 from ptq.report import Report, Suspect
 from ptq.rows import node_rows, tensor_rows
 from ptq.saturation import saturable_nodes
-from ptq.selfcheck import float_session
 from ptq.session import Session, versions
 from ptq.storing import size
 from ptq.suspects import suspects
@@ -22,10 +22,10 @@ from ptq.usermetric import Metric
 def assess(
     made: Quantization,
     parts: Parts,
+    loaded: Loaded,
     *,
     arithmetic: str,
     batch: int,
-    threads: int,
     progress: Progress | None,
     metric: Metric | None = None,
     max_drop: float | None = None,
@@ -36,9 +36,9 @@ def assess(
     Args:
         made: What to report on.
         parts: Samples.
+        loaded: Where the models are open, or will be.
         arithmetic: What the integers are computed in.
         batch: Samples that run at once.
-        threads: Threads for one operator; 0 is one a core.
         progress: Told how far it is.
         metric: What drops are counted in, as for `evaluate`.
         max_drop: The budget, in points; None for none.
@@ -56,13 +56,14 @@ def assess(
     rows = tensor_rows(prepared, made.plan, calibration.tensors)
     skipped = _skipped(parts)  # each reading of samples begins the list anew
     if parts.evaluation is not None:
-        before = float_session(ground, threads)
-        after = Session(made.quantized, threads=threads)
+        before = loaded.float(ground)
+        after = loaded.quantized(made.quantized)
         evaluation = _evaluation(made, parts, before, after, executor, batch, progress, metric)
         skipped |= _skipped(parts)
         speed = speed_ratio(before, after, next(iter(parts.evaluation)).feed)
         doubtful = _mismatch(evaluation, before, parts, made)
-        del before, after  # the models are serialized below
+        del before, after
+    loaded.close()  # the models are serialized below
     used = parts.calibration or parts.evaluation
     applied = used.preprocess if used is not None else None
     return Report(

@@ -33,6 +33,7 @@ class Graph:
         self._model = model
         self._names = {name_of(v) for v in self._values()}
         self._names.update(node.name for node in model.graph.all_nodes() if node.name)
+        self._tried: dict[str, int] = {}
 
     @property
     def _graph(self) -> ir.Graph:
@@ -137,10 +138,11 @@ class Graph:
 
     def fresh(self, hint: str) -> str:
         """A name that nothing in the model has yet, ``hint`` itself where that is free."""
-        name, number = hint, 1
+        name, number = hint, self._tried.get(hint, 1)
         while name in self._names:
             name, number = f"{hint}_{number}", number + 1
         self._names.add(name)
+        self._tried[hint] = number  # no name is ever given back
         return name
 
     def add_constant(self, array: NDArray[Any], hint: str) -> Value:

@@ -20,11 +20,11 @@ from ptq.errors import UsageError
 from ptq.evaluate import Engine, evaluate, session_engine
 from ptq.feeding import Parts, Progress, takes_any_batch, told
 from ptq.graph import Graph
+from ptq.loaded import float_session
 from ptq.moves import Move, greedily
 from ptq.nodes import name_of
 from ptq.pipeline import Ground, Quantization, Recipe, planned, written
 from ptq.rewrite.probe import Probe, probe
-from ptq.selfcheck import float_session
 from ptq.sensitivity import SAMPLES, Costs, costs
 from ptq.session import Session
 from ptq.usermetric import Metric

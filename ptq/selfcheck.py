@@ -20,6 +20,7 @@ from ptq import apart
 from ptq.data import Sample
 from ptq.errors import DataError, ModelError, PlanError
 from ptq.graph import Graph
+from ptq.loaded import Loaded
 from ptq.metrics import numbers
 from ptq.modelfile import check_valid
 from ptq.nodes import Value, name_of
@@ -49,25 +50,17 @@ class Truth:
     source: Graph
     feeds: Sequence[dict[str, NDArray[Any]]]
     outputs: Sequence[Outputs]
-    threads: int
+    loaded: Loaded
 
 
-def float_session(ground: Ground, threads: int) -> Session:
-    """The float model as given; as prepared where ONNX Runtime lacks its operators as given."""
-    try:
-        return Session(ground.source, threads=threads)
-    except ModelError:
-        return Session(ground.prepared.graph, threads=threads)
-
-
-def truth_of(ground: Ground, samples: Iterable[Sample], threads: int) -> Truth:
+def truth_of(ground: Ground, samples: Iterable[Sample], loaded: Loaded) -> Truth:
     """Run the float model on the first samples.
 
     Raises:
         ModelError: ONNX Runtime does not take the float model.
         DataError: It fails on a sample, or a sample is bad.
     """
-    session = float_session(ground, threads)
+    session = loaded.float(ground)
     feeds, outputs = [], []
     for sample in islice(samples, SAMPLES):
         try:
@@ -75,7 +68,7 @@ def truth_of(ground: Ground, samples: Iterable[Sample], threads: int) -> Truth:
         except DataError as error:
             raise DataError(f"{sample.name}: {error}") from error
         feeds.append(sample.feed)
-    return Truth(ground.source, feeds, outputs, threads)
+    return Truth(ground.source, feeds, outputs, loaded)
 
 
 def fit_to_hand_over(
@@ -84,7 +77,7 @@ def fit_to_hand_over(
     samples: Iterable[Sample],
     *,
     plan: Plan | None = None,
-    threads: int = 0,
+    loaded: Loaded,
 ) -> Quantization:
     """Quantize, leaving float what a check of the result finds at fault.
 
@@ -93,7 +86,7 @@ def fit_to_hand_over(
         recipe: What is asked.
         samples: The first few are run.
         plan: What `planned` gives, if that is known.
-        threads: Threads for one operator; 0 is one a core.
+        loaded: Where the models are opened.
 
     Raises:
         ModelError: ONNX Runtime does not take the float model, or preparing it has changed what it computes.
@@ -102,7 +95,7 @@ def fit_to_hand_over(
         UsageError: There is no such target, method, or node to skip.
     """
     made = written(ground, recipe, plan or planned(ground, recipe))
-    truth = truth_of(ground, samples, threads)
+    truth = truth_of(ground, samples, loaded)
     problem = fault(made, truth)
     if problem is not None:
         truth = _repeatable(ground, truth)
@@ -119,13 +112,13 @@ def fit_to_hand_over(
     if not _integers(made):
         refuse_overflow(
             ground.prepared.graph, ground.calibration.tensors, target(recipe.target), recipe.floats,
-            samples, threads=threads,
+            samples, threads=loaded.threads,
         )  # fmt: skip
     return made
 
 
 def as_planned(
-    ground: Ground, recipe: Recipe, plan: Plan, samples: Iterable[Sample], *, threads: int = 0
+    ground: Ground, recipe: Recipe, plan: Plan, samples: Iterable[Sample], *, loaded: Loaded
 ) -> Quantization:
     """Obey a plan of the user's, and note what the check finds; the plan is not second-guessed.
 
@@ -136,7 +129,7 @@ def as_planned(
         UnsupportedError: An operator has no such form.
     """
     made = written(ground, recipe, plan)
-    truth = truth_of(ground, samples, threads)
+    truth = truth_of(ground, samples, loaded)
     if fault(made, truth) is None:
         return made
     truth = _repeatable(ground, truth)
@@ -162,7 +155,11 @@ def _fault(graph: Graph, truth: Truth, floor: float) -> str | None:
             if [_face(v) for v in before] != [_face(v) for v in after]:
                 return "other inputs or outputs than the float model's"
         for level in LEVELS:
-            session = Session(graph, threads=truth.threads, optimize=level)
+            session = (
+                truth.loaded.quantized(graph)
+                if level == "all"
+                else Session(graph, threads=truth.loaded.threads, optimize=level)
+            )
             outputs = [_run(session, feed) for feed in truth.feeds]
             problem = _difference(truth, outputs, floor)
             if problem is not None:
@@ -174,7 +171,7 @@ def _fault(graph: Graph, truth: Truth, floor: float) -> str | None:
 
 def _repeatable(ground: Ground, truth: Truth) -> Truth:
     """The truth as it is; without outputs to compare with where the float model gives others each time."""
-    session = float_session(ground, truth.threads)
+    session = truth.loaded.float(ground)
     again = [_run(session, feed) for feed in truth.feeds]
     same = _difference(truth, again, 2 * FLOOR_DB) is None
     return truth if same else replace(truth, outputs=())

@@ -33,6 +33,7 @@ LAYERS = (
     "solve evaluate convert verify golden_litert golden_ort",
     "report golden gather",
     "html rows inspection result lint_rules portability pipeline sensitivity judge",
+    "loaded",
     "selfcheck moves suspects mismatch equalizing downstream",
     "assess lint search",
     "api quantized ranking",

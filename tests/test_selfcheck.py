@@ -14,6 +14,7 @@ from ptq.api import quantize
 from ptq.calibrate import Wanted, observe
 from ptq.errors import DataError, ModelError, PlanError
 from ptq.graph import Graph
+from ptq.loaded import Loaded
 from ptq.pipeline import Ground, Quantization, Recipe, written
 from ptq.plan import Plan
 from ptq.rewrite.prepare import prepare
@@ -42,7 +43,7 @@ def ground(model: onnx.ModelProto, these: list[dict[str, np.ndarray]] | None = N
 
 
 def handed(model: onnx.ModelProto, these: list[dict[str, np.ndarray]]) -> Quantization:
-    return fit_to_hand_over(ground(model, these), Recipe(), samples(these), threads=1)
+    return fit_to_hand_over(ground(model, these), Recipe(), samples(these), loaded=Loaded(1))
 
 
 def test_a_sound_model_keeps_all_its_integers() -> None:
@@ -92,7 +93,7 @@ def test_a_preparation_that_changes_the_model_is_refused() -> None:
     other = network(CHAIN, **(WEIGHTS | {"u": -WEIGHTS["u"]}))
     wrong = dataclasses.replace(made, prepared=prepare(Graph.from_proto(other)))
     with pytest.raises(ModelError, match="preparing the model changes what it computes"):
-        fit_to_hand_over(wrong, Recipe(), samples(feeds(model)), threads=1)
+        fit_to_hand_over(wrong, Recipe(), samples(feeds(model)), loaded=Loaded(1))
 
 
 @pytest.mark.parametrize("low", [-1e4, float(np.finfo(np.float32).min), -np.inf])
@@ -143,7 +144,7 @@ def test_what_the_user_leaves_float_anyway_is_no_case_of_overflow() -> None:
     model = network("y = Mul(x, x)", {"x": (2, 4)})
     these = [{"x": np.full((2, 4), 1e30, np.float32)}] * 2
     made = fit_to_hand_over(
-        ground(model, these), Recipe(floats={"Mul": "skipped"}), samples(these), threads=1
+        ground(model, these), Recipe(floats={"Mul": "skipped"}), samples(these), loaded=Loaded(1)
     )
     assert made.plan.floats == {"Mul_y": "skipped"}
 

@@ -32,10 +32,9 @@ from ptq.kernels.float32 import round_half_away
 from ptq.kernels.lookup import (
     Function,
     PairFunction,
+    PairTable,
     lookup,
-    lookup_pairs,
     tabulate,
-    tabulate_pairs,
 )
 from ptq.types import FloatArray, IntArray, QuantParams
 
@@ -91,8 +90,8 @@ def paired(site: Site, function: PairFunction) -> Kernel:
     def centred(qa: Int64, qb: Int64) -> IntArray:
         return saturated(site, function(qa - int(a.zero_point), qb - int(b.zero_point)))
 
-    table = tabulate_pairs(centred, a.qtype, b.qtype)
-    return lambda inputs: lookup_pairs(table, required(site, inputs, 0), required(site, inputs, 1))
+    table = PairTable(centred, a.qtype, b.qtype)
+    return lambda inputs: table(required(site, inputs, 0), required(site, inputs, 1))
 
 
 def _sum(sign: int) -> Maker:

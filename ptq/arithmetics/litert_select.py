@@ -23,7 +23,7 @@ from ptq.arithmetics.operands import activation, required
 from ptq.arithmetics.selections import COMPARISONS, Choice
 from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.kernels.fixedpoint import Int64, rescale
-from ptq.kernels.lookup import lookup_pairs, tabulate_pairs
+from ptq.kernels.lookup import PairTable
 from ptq.types import QuantParams
 
 _UNIT_BITS = 8
@@ -43,10 +43,8 @@ def _compared(comparison: Choice) -> Maker:
         def compare(qa: Int64, qb: Int64) -> NDArray[Any]:
             return comparison(_common(qa, a), _common(qb, b))
 
-        table = tabulate_pairs(compare, a.qtype, b.qtype)
-        return lambda inputs: lookup_pairs(
-            table, required(site, inputs, 0), required(site, inputs, 1)
-        )
+        table = PairTable(compare, a.qtype, b.qtype)
+        return lambda inputs: table(required(site, inputs, 0), required(site, inputs, 1))
 
     return make
 

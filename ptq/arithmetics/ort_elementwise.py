@@ -23,7 +23,7 @@ from ptq.arithmetics.operands import Inputs, activation, bounds, required, resul
 from ptq.arithmetics.selections import COMPARISONS, Choice
 from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.kernels.float32 import fma
-from ptq.kernels.lookup import lookup, lookup_pairs, tabulate, tabulate_pairs
+from ptq.kernels.lookup import PairTable, lookup, tabulate
 from ptq.types import FloatArray, IntArray, QuantParams
 
 Real = Callable[[FloatArray], FloatArray]
@@ -125,19 +125,19 @@ def _add(site: Site) -> Kernel:
     result(site)
 
     @cache
-    def table(exchanged: bool) -> IntArray:
+    def table(exchanged: bool) -> PairTable:
         return _sum_table(site, b, a) if exchanged else _sum_table(site, a, b)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         qa, qb = required(site, inputs, 0), required(site, inputs, 1)
         exchanged = _scalar_first(qa.shape, qb.shape)
         pair = (qb, qa) if exchanged else (qa, qb)
-        return lookup_pairs(table(exchanged), *pair)
+        return table(exchanged)(*pair)
 
     return kernel
 
 
-def _sum_table(site: Site, a: QuantParams, b: QuantParams) -> IntArray:
+def _sum_table(site: Site, a: QuantParams, b: QuantParams) -> PairTable:
     y = result(site)
     ratio_a, ratio_b = a.scale / y.scale, b.scale / y.scale
     both = fma(ratio_a, a.zero_point, ratio_b * b.zero_point.astype(np.float32))
@@ -146,7 +146,7 @@ def _sum_table(site: Site, a: QuantParams, b: QuantParams) -> IntArray:
     def total(qa: NDArray[np.int64], qb: NDArray[np.int64]) -> IntArray:
         return _saturated(site, fma(qa, ratio_a, fma(qb, ratio_b, fixed)))
 
-    return tabulate_pairs(total, a.qtype, b.qtype)
+    return PairTable(total, a.qtype, b.qtype)
 
 
 def _mul(site: Site) -> Kernel:
@@ -158,8 +158,8 @@ def _mul(site: Site) -> Kernel:
         exact = ((qa - a.zero_point) * (qb - b.zero_point)).astype(np.float32)
         return _saturated(site, exact * ratio + offset)
 
-    table = tabulate_pairs(scaled, a.qtype, b.qtype)
-    return lambda inputs: lookup_pairs(table, required(site, inputs, 0), required(site, inputs, 1))
+    table = PairTable(scaled, a.qtype, b.qtype)
+    return lambda inputs: table(required(site, inputs, 0), required(site, inputs, 1))
 
 
 def _joined(site: Site, *, join: Maker) -> Kernel:
@@ -191,8 +191,8 @@ def _compared(site: Site, *, comparison: Choice) -> Kernel:
     def compare(qa: NDArray[np.int64], qb: NDArray[np.int64]) -> NDArray[Any]:
         return comparison(a.dequantize(qa), b.dequantize(qb))
 
-    table = tabulate_pairs(compare, a.qtype, b.qtype)
-    return lambda inputs: lookup_pairs(table, required(site, inputs, 0), required(site, inputs, 1))
+    table = PairTable(compare, a.qtype, b.qtype)
+    return lambda inputs: table(required(site, inputs, 0), required(site, inputs, 1))
 
 
 def _quantize(site: Site) -> Kernel:

@@ -7,6 +7,7 @@ for two, which is what the float32 arithmetic of an addition costs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,8 @@ from ptq.types import IntArray, QType
 
 Function = Callable[[NDArray[np.int64]], NDArray[Any]]
 PairFunction = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[Any]]
+PAIRS = 256 * 256
+"""Pairs of 8-bit integers."""
 
 
 def every_value(qtype: QType) -> NDArray[np.int64]:
@@ -35,13 +38,27 @@ def lookup(table: NDArray[Any], q: IntArray) -> NDArray[Any]:
     return table.take(q.view(np.uint8), mode="clip")
 
 
-def tabulate_pairs(function: PairFunction, first: QType, second: QType) -> NDArray[Any]:
-    """The values of an elementwise function at every pair of 8-bit integers, shape (65536,)."""
-    return function(every_value(first)[:, None], every_value(second)[None, :]).reshape(-1)
+class PairTable:
+    """An elementwise function of two 8-bit integers, tabulated once it has been asked as often as that costs."""
 
+    def __init__(self, function: PairFunction, first: QType, second: QType) -> None:
+        """``function`` of arrays of one shape; the two types."""
+        self._function, self._types = function, (first, second)
+        self._table: NDArray[Any] | None = None
+        self._asked = 0
 
-def lookup_pairs(table: NDArray[Any], first: IntArray, second: IntArray) -> NDArray[Any]:
-    """The table's value at each pair of integers, in the shape that the two broadcast to."""
-    high = first.view(np.uint8).astype(np.uint16)
-    high <<= 8
-    return table.take(high | second.view(np.uint8), mode="clip")
+    def __call__(self, first: IntArray, second: IntArray) -> NDArray[Any]:
+        """The function's value at each pair of integers, in the shape that the two broadcast to."""
+        if self._table is None:
+            shape = np.broadcast_shapes(first.shape, second.shape)
+            self._asked += math.prod(shape)
+            if self._asked < PAIRS:
+                pair = (
+                    np.broadcast_to(q, shape).reshape(-1).astype(np.int64) for q in (first, second)
+                )
+                return self._function(*pair).reshape(shape)
+            x, y = map(every_value, self._types)
+            self._table = self._function(np.repeat(x, y.size), np.tile(y, x.size))
+        high = first.view(np.uint8).astype(np.uint16)
+        high <<= 8
+        return self._table.take(high | second.view(np.uint8), mode="clip")

@@ -12,9 +12,24 @@ from ptq.observers.mse import mse
 from ptq.observers.observer import Observer
 from ptq.observers.percentile import percentile
 from ptq.observers.stats import TensorStats
+from ptq.types import QType, Range
 
+
+def _remembering(name: str, observer: Observer) -> Observer:
+    """The observer, asked once for each range: a plan is solved several times on the same statistics."""
+
+    def observe(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
+        key = (name, qtype, symmetric)
+        if key not in stats.ranges:
+            stats.ranges[key] = observer(stats, qtype, symmetric=symmetric)
+        return stats.ranges[key]
+
+    return observe
+
+
+_USUAL = {"minmax": minmax, "percentile": percentile(), "kl": kl(), "mse": mse}
 OBSERVERS: Mapping[str, Observer] = MappingProxyType(
-    {"minmax": minmax, "percentile": percentile(), "kl": kl(), "mse": mse}
+    {name: _remembering(name, observer) for name, observer in _USUAL.items()}
 )
 """Every observer with its usual parameters."""
 

@@ -19,7 +19,7 @@ from ptq.errors import StatsError
 from ptq.observers.channels import channel_extremes
 from ptq.observers.distinct import CAP, distinct_counts
 from ptq.observers.prefix import PrefixCounts, count_equal, from_cells, prefix_counts, prefixes
-from ptq.types import FloatArray
+from ptq.types import FloatArray, QType, Range
 
 _PIECE = 1 << 30  # values counted at once; cell counts of one piece are int32
 
@@ -39,6 +39,7 @@ class TensorStats:
         values: float32, ascending: the distinct values; None once there were more than 1024.
         value_counts: int64, how often each of ``values`` occurs.
         channel_min: float32, one for each channel; None without axis or values. Likewise ``channel_max``.
+        ranges: What observers have made of the values so far.
     """
 
     def __init__(self, channel_axis: int | None = None) -> None:
@@ -50,6 +51,7 @@ class TensorStats:
         self.value_counts: NDArray[np.int64] = np.empty(0, np.int64)
         self.channel_min: FloatArray | None = None
         self.channel_max: FloatArray | None = None
+        self.ranges: dict[tuple[str, QType, bool], Range] = {}
         self._prefixes = from_cells(np.empty(0, np.uint16), np.empty(0, np.int64))
 
     @property
@@ -71,6 +73,7 @@ class TensorStats:
             array = np.ascontiguousarray(x, np.float32)
         if array.size == 0:
             return
+        self.ranges.clear()
         if self.channel_axis is not None:
             self._widen_channels(*channel_extremes(array, self.channel_axis))
         flat = array.reshape(-1)
