@@ -20,7 +20,6 @@ from ptq.equalizing import equalized
 from ptq.errors import UsageError
 from ptq.evaluate import Engine, Evaluation, integer_engine, session_engine
 from ptq.evaluate import evaluate as run_side_by_side
-from ptq.execute import Executor
 from ptq.feeding import Choice, Progress, parts, takes_any_batch, told
 from ptq.gather import Held, gathered, gathered_in_two, known, together
 from ptq.heap import give_back
@@ -51,6 +50,7 @@ from ptq.session import Session
 from ptq.solve import SKIPPED
 from ptq.targets import target as target_named
 from ptq.usermetric import Metric
+from ptq.verify import like_onnx_runtime
 
 EVALUATION_BATCH = 8
 
@@ -282,7 +282,7 @@ def evaluate(
     mine: Engine = (
         session_engine(Session(graph, threads=threads))
         if engine == "ort"
-        else integer_engine(Executor(graph, arithmetic))
+        else integer_engine(like_onnx_runtime(graph, arithmetic))
     )
     reference = (
         mine if against is None else session_engine(Session(open_model(against), threads=threads))

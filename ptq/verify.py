@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.arithmetics import UNSIGNED_PAIRS
 from ptq.cpu import sums_exactly
 from ptq.data import Sample
 from ptq.errors import DataError, ModelError
@@ -119,6 +120,25 @@ class Verification:
             return {}
         differing = dict.fromkeys(t.op for t in self.tensors if t.differing_locally)
         return {op: UNOPTIMIZED.get(op, _FLOAT) for op in differing}
+
+
+def like_onnx_runtime(graph: Graph, arithmetic: str = "ort") -> Executor:
+    """An executor that leaves float what ONNX Runtime, all optimizations on, leaves float in this graph.
+
+    Other arithmetics than ONNX Runtime's own compute in integers all they can.
+
+    Raises:
+        ModelError: ONNX Runtime does not take the model.
+        UsageError: There is no such arithmetic.
+    """
+    executor = Executor(graph, arithmetic)
+    readable = _readable(executor.program, graph)
+    if arithmetic not in UNSIGNED_PAIRS or readable.isdisjoint(executor.program.params):
+        return executor
+    exposed, _ = unsigned_pairs(graph)
+    exposed.expose(readable)
+    floats = float_tensors(exposed)
+    return Executor(graph, arithmetic, floats) if floats else executor
 
 
 def verify(

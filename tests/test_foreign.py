@@ -16,7 +16,7 @@ from ptq.fused import float_tensors
 from ptq.graph import Graph
 from ptq.rewrite.adopt import adopt
 from ptq.session import Session
-from ptq.verify import verify
+from ptq.verify import like_onnx_runtime, verify
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -83,6 +83,19 @@ def test_what_onnx_runtime_leaves_float_around_an_int8_residual_is_not_compared(
     found = verify(foreign(INPUT + nodes + OUTPUT, **signed), samples(CONV), threads=1)
     assert found.equal
     assert "Add" in {op for ops in found.islands.values() for op in ops}
+
+
+def test_integers_follow_onnx_runtime_around_an_int8_residual():
+    """Oracle: ONNX Runtime's own output; QLinearAdd and a float sum round ties otherwise."""
+    signed = {"x_zero": np.int8(-8), "y_zero": np.int8(-20), "w": weights(3, 3, 3, 3)}
+    nodes = PATTERNS["several dequantizers after one quantizer"].nodes
+    graph = foreign(INPUT + nodes + OUTPUT, **signed)
+    following = like_onnx_runtime(graph)
+    assert "Add" in {op for ops in following.islands.values() for op in ops}
+    assert not like_onnx_runtime(graph, "litert").islands
+    session = Session(graph, threads=1)
+    for sample in samples(CONV):
+        np.testing.assert_array_equal(following.run(sample.feed)["y"], session.run(sample.feed)[0])
 
 
 def test_a_conv_bias_of_a_far_scale_keeps_its_real_value_in_integers():
