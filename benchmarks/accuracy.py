@@ -9,6 +9,7 @@ FOLDER holds one sub-folder a task:
     FOLDER/TASK/eval.npz     samples for evaluation, with ``labels`` where there are any; -1 = unlabelled, a row may
                              list several acceptable classes
 
+or, where inputs have no axis of samples, folders ``calib`` and ``eval`` of such files, a sample each.
 The sample network of this repository always runs. One table a task comes out, as Markdown: top-1 accuracy and what is
 lost against float with its paired 95 % interval, agreement with float, SQNR of the scores, how many times faster than
 float (CPU time of one thread, batch 1, interleaved), and the CPU time of quantizing as a multiple of that of a float
@@ -120,8 +121,10 @@ def tasks(folder: Path | None, wanted: Sequence[str], spare: Path) -> list[Task]
     found = [sample_task(spare)]
     for place in sorted(folder.iterdir()) if folder is not None else []:
         if (place / "model.onnx").exists():
-            files = (place / name for name in ("model.onnx", "calib.npz", "eval.npz"))
-            found.append(Task(place.name, *files))
+            one = place / "calib.npz", place / "eval.npz"
+            many = place / "calib", place / "eval"
+            samples = one if one[0].exists() else many
+            found.append(Task(place.name, place / "model.onnx", *samples))
     return [task for task in found if not wanted or task.name in wanted]
 
 

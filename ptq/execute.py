@@ -211,7 +211,9 @@ class Executor:
             name=step.name,
             attrs=attrs,
             inputs=params,
-            outputs=tuple(self.program.params.get(n) for n in step.outputs),
+            outputs=params[:1]
+            if step.raw
+            else tuple(self.program.params.get(n) for n in step.outputs),
             constants=constants,
             output=step.position,
         )

@@ -40,9 +40,13 @@ def _move(op: str, litert: str | None, layout: Layout = Layout.FIRST, n: int = 0
     )
 
 
-def _function(op: str, litert: str | None = None, values: int = 0) -> OpSpec:
+def _function(
+    op: str, litert: str | None = None, values: int = 0, qlinear: QLinear | None = None
+) -> OpSpec:
     roles = (_X, *(_V,) * values)
-    return OpSpec(op, roles, Output.OBSERVED, Layout.FOLLOWS, litert=litert, function=True)
+    return OpSpec(
+        op, roles, Output.OBSERVED, Layout.FOLLOWS, qlinear=qlinear, litert=litert, function=True
+    )
 
 
 def _join(op: str, litert: str, qlinear: QLinear | None = None) -> OpSpec:
@@ -147,8 +151,8 @@ OPS: Mapping[str, OpSpec] = _table(
     _function("Exp", "EXP"),
     _function("Floor"),
     _function("Gelu", "GELU"),
-    _function("HardSigmoid"),
-    _function("HardSwish", "HARD_SWISH"),
+    _function("HardSigmoid", qlinear=TABLE),
+    _function("HardSwish", "HARD_SWISH", qlinear=TABLE),
     _function("Log", "LOG"),
     _function("Mish"),
     _function("Neg"),

@@ -44,6 +44,7 @@ class Step:
         inputs: Names of tensors and constants, None where absent.
         outputs: Name of the tensor; an operator with several outputs is a step for each that is read.
         position: That of the output among the operator's.
+        raw: It hands integers on as they are, whatever they mean before and after.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Step:
     inputs: tuple[str | None, ...]
     outputs: tuple[str, ...]
     position: int = 0
+    raw: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,14 +197,15 @@ class _Reader:
         for key in ("min", "max", "value"):
             if key in attrs:
                 attrs[key] = meaning.dequantize(np.asarray(attrs[key]))
-        if spec.output is not Output.NONE:
+        moves = spec.output is not Output.NONE
+        if moves:
             for value in node.outputs:
                 self.params[name_of(value)] = meaning
         names = tuple(
             self._plain(v) if spec.role(i) in (Role.KEEP, Role.VALUE) else name_of(v) if v else None
             for i, v in enumerate(node.inputs)
         )
-        self._steps(node, spec, names, node.outputs, attrs)
+        self._steps(node, spec, names, node.outputs, attrs, raw=moves)
         return True
 
     def _steps(
@@ -212,13 +215,15 @@ class _Reader:
         inputs: tuple[str | None, ...],
         outputs: Sequence[Value],
         attrs: Mapping[str, Any] | None = None,
+        *,
+        raw: bool = False,
     ) -> None:
         """A step for each output that anybody reads."""
         assert node.name
         attrs = all_attributes(node) if attrs is None else attrs
         for position, output in enumerate(outputs):
             if output.uses() or output.is_graph_output():
-                step = Step(node.name, spec.op, attrs, inputs, (name_of(output),), position)
+                step = Step(node.name, spec.op, attrs, inputs, (name_of(output),), position, raw)
                 self.steps.append(step)
 
     def _qlinear(self, node: Node, spec: OpSpec, form: QLinear) -> bool:

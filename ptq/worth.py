@@ -27,7 +27,7 @@ from ptq.targets import Target
 
 _TOTAL = 2**28  # of all capacities: their sums stay in int32, as scipy counts flows
 _REAL_COST = 1.5
-_VIEWS = frozenset(["Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"])
+_VIEWS = frozenset(["Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"])
 _INTEGERS, _REALS = 0, 1  # the two ends of the cut
 
 

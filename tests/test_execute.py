@@ -151,10 +151,10 @@ def test_any_batch_runs(batch: int) -> None:
 
 
 def test_a_unary_island_on_eight_bits_is_a_table() -> None:
-    done = quantized_case("hard sigmoid")
+    done = quantized_case("tanh between")
     executor = Executor(done.qdq)
-    assert executor.islands == {"HardSigmoid_h": ("HardSigmoid",)}
-    assert executor.tables == {"HardSigmoid_h"}
+    assert executor.islands == {"Tanh_t": ("Tanh",)}
+    assert executor.tables == {"Tanh_t"}
     assert Executor(quantized_case("mean over channels").qdq).tables == frozenset()
 
 
@@ -176,3 +176,20 @@ def test_a_table_of_signed_integers_starts_at_the_lowest(target: str) -> None:
     done = quantized_case("tanh between" if target == "ort" else "erf between", target)
     assert Executor(done.qdq, "ort").tables
     assert disagreements(done) == []
+
+
+def test_integers_moved_as_they_are_may_be_read_with_another_meaning() -> None:
+    text = """
+        q = QuantizeLinear(x, s, z)
+        m = Reshape(q, shape)
+        one = DequantizeLinear(q, s, z)
+        two = DequantizeLinear(m, t, z)
+        a = Mul(one, two)
+        r = QuantizeLinear(a, s, z)
+        y = DequantizeLinear(r, s, z)
+    """
+    z = np.uint8(128)
+    model = network(text, s=np.float32(0.05), t=np.float32(0.01), z=z, shape=[1, 3, 8, 8])
+    graph, feed = Graph.from_proto(model), {"x": normal(1, 3, 8, 8)}
+    expected = Session(graph, threads=1).run(feed)[0]
+    assert np.array_equal(Executor(graph).run(feed)["y"], expected)

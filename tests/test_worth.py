@@ -32,3 +32,9 @@ def test_a_shape_is_read_off_integers() -> None:
     done = quantized(network(nodes, {"x": (4, 16)}, w=normal(16, 16)))
     shapes = [n for n in done.qdq.nodes if n.op_type == "Shape"]
     assert all(n.inputs[0].producer().op_type == "QuantizeLinear" for n in shapes)
+
+
+def test_a_shape_does_not_keep_scores_from_being_real() -> None:
+    nodes = "h = Gemm(x, w)\ns = Shape(h)\nf = Flatten<axis=1>(h)\np = Softmax<axis=1>(f)\ny = Reshape(p, s)"
+    done = quantized(network(nodes, {"x": (4, 16)}, w=normal(16, 16)))
+    assert "h" not in done.plan.tensors

@@ -8,7 +8,9 @@ from ptq.errors import PlanError
 from ptq.graph import Graph
 from ptq.nodes import Node, Value, constant, name_of, operator, reads
 from ptq.plan import Plan
+from ptq.rewrite.by_saturation import by_saturation
 from ptq.rewrite.fold_activations import fold_activations
+from ptq.rewrite.part_prelus import part_prelus
 from ptq.rewrite.part_sums import part_sums
 from ptq.rewrite.quantizers import Quantizers
 from ptq.rewrite.shield import shield_floats
@@ -45,6 +47,8 @@ def to_qdq(graph: Graph, plan: Plan) -> Graph:
     shield_floats(quantized, plan.floats, reals)
     if plan.target == "ort":
         part_sums(quantized, plan.floats)
+        part_prelus(quantized, plan.floats)
+        by_saturation(quantized, plan.floats)
     for node in quantized.nodes:
         _take_shape_of_integers(node)
     quantized.sort()

