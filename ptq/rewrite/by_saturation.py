@@ -16,7 +16,7 @@ import numpy as np
 from ptq.graph import Graph
 from ptq.nodes import Node, Value, attributes, name_of, operator
 from ptq.rewrite.quantizers import Quantizers
-from ptq.types import QuantParams
+from ptq.types import QType, QuantParams
 from ptq.units import Quantized, between_quantizers
 
 _FLOAT32 = np.dtype(np.float32)
@@ -42,7 +42,7 @@ def by_saturation(graph: Graph, floats: Collection[str]) -> None:
             continue
         result = node.outputs[0]
         if operator(node) == "HardSwish":
-            gate = QuantParams(np.float32(1 / _STEPS), np.int64(0), x.params.qtype)
+            gate = _params(1 / _STEPS, 0, x.params.qtype)
             real = _sum(graph, quantizers, node, x, 1 / 6, 0.5, f"{name_of(result)}_gate")
             integers = quantizers.quantize(real, gate, before=node, after=None)
             pair = quantizers.parameters(gate, name_of(real))
@@ -51,13 +51,17 @@ def by_saturation(graph: Graph, floats: Collection[str]) -> None:
         elif _clamps(y.params):
             attrs = attributes(node)
             slope, shift = float(attrs.get("alpha", 0.2)), float(attrs.get("beta", 0.5))
-            if not 0 < slope or not 0 < shift:
+            if not slope > 0 or not shift > 0:
                 continue
             new = _sum(graph, quantizers, node, x, slope, shift, f"{name_of(result)}_shifted")
         else:
             continue
         graph.redirect(result, new)
         graph.remove(node)
+
+
+def _params(scale: float, zero_point: int, qtype: QType) -> QuantParams:
+    return QuantParams(np.array(scale, np.float32), np.array(zero_point, np.int64), qtype)
 
 
 def _clamps(params: QuantParams) -> bool:
@@ -69,9 +73,9 @@ def _clamps(params: QuantParams) -> bool:
 def _sum(
     graph: Graph, quantizers: Quantizers, node: Node, x: Quantized, slope: float, shift: float, hint: str
 ) -> Value:  # fmt: skip
-    """slope · x + shift, of integers that are read as slope · x."""
+    """Slope · x + shift, of integers that are read as slope · x."""
     before = x.params
-    params = QuantParams(np.float32(before.scale * slope), before.zero_point, before.qtype)
+    params = _params(float(before.scale) * slope, int(before.zero_point), before.qtype)
     again = graph.insert(
         "Identity",  # integers of another meaning have a name of their own
         [x.integers],
@@ -82,7 +86,7 @@ def _sum(
     )
     pair = quantizers.parameters(params, hint)
     scaled = quantizers.dequantize(again, *pair, params, hint=hint, before=node)
-    one = QuantParams(np.float32(shift), np.int64(0), before.qtype)
+    one = _params(shift, 0, before.qtype)
     code = graph.add_constant(np.array(1, before.qtype.dtype), f"{hint}_one")
     pair = quantizers.parameters(one, f"{hint}_shift")
     constant = quantizers.dequantize(code, *pair, one, hint=f"{hint}_shift", before=node)
