@@ -3,6 +3,7 @@
 Products (Conv, Gemm, MatMul) always are. What stands between them, sums, activations, pools, movements, is worth
 integers where its neighbours are: every crossing costs a quantizer over the whole tensor. The cheapest division
 of a graph is a minimum cut; of two equally cheap ones the one with more integers is taken.
+A model without products that can be all integers becomes so.
 
 Costs are counted in passes over the elements of a tensor: a quantizer is one, an operator one and on four bytes
 a value one and a half, a movement of single bytes a quarter, an operator that runs in float between quantizers
@@ -49,7 +50,7 @@ def not_worth(
         free = set[str]()
         idle = [n for c in _components(nodes) if all(specs[n].moves for n in c) for n in c]
     if not free:
-        return idle
+        return [] if len(idle) == len(graph.nodes) else idle
     network = _Network()
     for name in sorted(free):
         passes = _size(nodes[name])

@@ -77,6 +77,14 @@ def test_samples_that_judge_set_no_range_before_and_all_of_them_afterwards() -> 
     assert "on 12 samples that set none" in note
 
 
+def test_an_operator_without_inputs_is_no_quantizer() -> None:
+    nodes = "e = SequenceEmpty()\ns = SequenceInsert(e, x)\nt = SequenceAt(s, i)\ny = Gemm(t, w)"
+    model = network(nodes, {"x": (4, 16)}, w=normal(16, 8), i=[0])
+    data = {"x": normal(12, 4, 16).reshape(48, 16)}
+    made = ptq.quantize(model, [{"x": data["x"][k : k + 4]} for k in range(0, 48, 4)], threads=1)
+    assert set(made.plan.floats) == {"SequenceEmpty_e", "SequenceInsert_s", "SequenceAt_t"}
+
+
 def test_the_same_samples_give_the_same_bytes() -> None:
     first, second = (ptq.quantize(spiky("GlobalMaxPool"), spikes(), threads=1) for _ in range(2))
     assert first.graph.to_bytes() == second.graph.to_bytes()

@@ -27,6 +27,12 @@ def test_a_model_without_products_is_quantized_where_it_can_be() -> None:
     assert done.plan.floats == {}
 
 
+def test_a_model_that_only_moves_numbers_becomes_integers_whole_or_stays_float() -> None:
+    assert quantized(network("h = Relu(x)\ny = Sigmoid(h)", {"x": (4, 16)})).plan.floats == {}
+    partly = quantized(network("h = Relu(x)\ny = Cos(h)", {"x": (4, 16)}))
+    assert set(partly.plan.floats) == {"Relu_h", "Cos_y"}
+
+
 def test_a_shape_is_read_off_integers() -> None:
     nodes = "h = Gemm(x, w)\nk = Gemm(h, w)\ns = Shape(h)\nr = Reshape(k, s)\ny = Gemm(r, w)"
     done = quantized(network(nodes, {"x": (4, 16)}, w=normal(16, 16)))

@@ -46,8 +46,10 @@ def knobs(
     inputs: dict[str, tuple[str, str]] = {}
     types: dict[str, np.dtype[np.generic]] = {}
     for node in rounded.nodes:
-        real, scale, zero_point = (*node.inputs, None, None)[:3]
-        if operator(node) != "QuantizeLinear" or real is None or constant(real) is not None:
+        if operator(node) != "QuantizeLinear":
+            continue
+        real, scale, zero_point = (*node.inputs, None)[:3]
+        if real is None or constant(real) is not None:
             continue
         maker = real.producer()
         if maker is not None and operator(maker) == "Sum" and len(maker.inputs) == 1:

@@ -79,7 +79,7 @@ ENDS: Mapping[str, onnx.ModelProto] = {
     "if capturing a float": _if_capturing("g", "g = Neg(c)\n", "g"),
     "if capturing the input": _if_capturing("z", "", "c", extra={"z": (1, 8, 8, 8)}),
     "nothing to quantize": network("y = Neg(x)"),
-    "movers alone": network("m = MaxPool<kernel_shape=[2,2]>(x)\ny = Flatten(m)"),
+    "movers alone": network("m = MaxPool<kernel_shape=[2,2]>(x)\ny = Cos(m)"),
     "name taken": network(
         "x_quantized = Conv(x, w)\nx_scale = Relu(x_quantized)\ny = Conv(x_scale, v)", w=W, v=V
     ),
