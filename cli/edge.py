@@ -13,20 +13,35 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import signal
 import sys
 import traceback
 import warnings
-from types import FrameType
 
 import typer
 
-INTERRUPTED, TERMINATED = 130, 143
+from . import signals
+
 _OBJECTS = 50_000
 
 
 def run(app: typer.Typer, arguments: list[str] | None = None) -> int:
     """Run the application and say what went wrong, once; the exit code."""
+    try:
+        code = _run(app, arguments)
+    except KeyboardInterrupt:
+        code = signals.INTERRUPTED
+    except SystemExit:
+        code = signals.TERMINATED
+        if signals.ended() is None:
+            raise
+    ended = signals.ended()
+    code = code if ended is None else ended
+    if code == signals.INTERRUPTED:
+        typer.echo("interrupted", err=True)
+    return code
+
+
+def _run(app: typer.Typer, arguments: list[str] | None) -> int:
     try:
         returned = app(arguments, prog_name="ptq", standalone_mode=False)
         sys.stdout.flush()
@@ -34,16 +49,14 @@ def run(app: typer.Typer, arguments: list[str] | None = None) -> int:
         # the flush at exit would fail again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except KeyboardInterrupt:
-        returned = INTERRUPTED
     except Exception as error:
+        if (ended := signals.ended()) is not None:  # what became of a signal on its way
+            return ended
         code, text = explain(error)
         if os.environ.get("PTQ_TRACEBACK"):
             traceback.print_exception(error)
         typer.echo(f"error: {one_line(text)}", err=True)
         return code
-    if returned == INTERRUPTED:
-        typer.echo("interrupted", err=True)
     return returned if isinstance(returned, int) else 0
 
 
@@ -73,8 +86,8 @@ def one_line(text: str) -> str:
 
 
 def prepare_process() -> None:
-    """Make SIGTERM unwind the stack, so that temporary files go, and output one voice, printable."""
-    signal.signal(signal.SIGTERM, _terminate)
+    """Make signals unwind the stack, so that temporary files go, and output one voice, printable."""
+    signals.install()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr] # files, of a process
     # what libraries warn of and log is no message of ptq; standard error is for errors
@@ -83,8 +96,3 @@ def prepare_process() -> None:
     logging.getLogger().addHandler(logging.NullHandler())
     # of the 300,000 objects that libraries make, hardly any is garbage: looking less often saves 0.1 s
     gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not disturb the cleaning up
-    raise SystemExit(TERMINATED)
