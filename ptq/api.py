@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import Literal
 
 from ptq.assess import assess
+from ptq.beforehand import rewritten
 from ptq.calibrate import BATCH
 from ptq.data import DataSource, Preprocess
 from ptq.downstream import with_ranges
-from ptq.equalizing import equalized
 from ptq.errors import UsageError
 from ptq.evaluate import Engine, Evaluation, integer_engine, session_engine
 from ptq.evaluate import evaluate as run_side_by_side
@@ -136,6 +136,7 @@ def quantize(
     correct_bias: bool = True,
     rounding: Rounding = "second-order",
     equalize: bool = True,
+    split_outliers: bool = True,
     stats: Calibration | str | os.PathLike[str] | None = None,
     plan: Plan | None = None,
     preprocess: Preprocess | None = None,
@@ -167,6 +168,7 @@ def quantize(
         rounding: How weights become integers: ``second-order``, by how their inputs vary together on ``data``,
             or each to the ``nearest``.
         equalize: Make the channels between layers alike where one scale serves a whole weight and that gains.
+        split_outliers: Compute the part of channels that dwarf the others in float where that gains.
         stats: Statistics of an earlier calibration of the same model.
         plan: A plan to obey instead of solving one.
         preprocess: How images become arrays.
@@ -206,11 +208,10 @@ def quantize(
     recipe = Recipe(
         row.name, method, form, per_tensor, correct_bias, floats, weights, rounding
     )  # fmt: skip
-    if equalize:
-        prepared = equalized(
-            called(model), prepared, divided.calibration, recipe,
-            stats=stats, plan=plan, threads=threads,
-        )  # fmt: skip
+    prepared, recipe = rewritten(
+        called(model), prepared, divided.calibration, recipe, equalize=equalize,
+        split_outliers=split_outliers, stats=stats, plan=plan, threads=threads,
+    )  # fmt: skip
     held: Held | None = None
     if stats is not None:
         calibration = known(stats, prepared.graph.digest())

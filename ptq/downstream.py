@@ -176,7 +176,7 @@ class _Search:
         for index in members:
             after[index] = self._turned(index, method)
         errors = self._measured(after)
-        better = _is_better(errors, self.errors)
+        better = is_better(errors, self.errors)
         kept, other = (errors, self.errors) if better else (self.errors, errors)
         for index in members:
             if after[index] != before[index]:
@@ -223,7 +223,7 @@ class _Search:
         )
 
 
-def _is_better(errors: NDArray[np.float64], than: NDArray[np.float64]) -> bool:
+def is_better(errors: NDArray[np.float64], than: NDArray[np.float64]) -> bool:
     """Whether the error is less, by more than chance.
 
     Where a few samples make most of it, as a clipped outlier does, it is by these alone.

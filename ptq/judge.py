@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,16 +23,40 @@ from ptq.types import QuantParams
 SAMPLES = 16
 
 
+class Truth:
+    """The float model's outputs on a few samples, and how far others are from them."""
+
+    def __init__(self, graph: Graph, samples: Iterable[Sample], threads: int) -> None:
+        plain = Session(graph, threads=threads)
+        self._samples = list(samples)
+        self._outputs = [_run(plain, sample, {}) for sample in self._samples]
+        self.count = len(self._samples)
+        signals = [[_energy(o) for o in outputs] for outputs in self._outputs]
+        self._signal = np.mean(signals, axis=0) if signals else np.zeros(0)
+
+    def errors(self, session: Session, feed: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+        """By sample, the energy of the outputs' error over that of the outputs, the mean of the outputs.
+
+        Raises:
+            DataError: The model fails on a sample; the text names it.
+        """
+        errors = []
+        for sample, truth in zip(self._samples, self._outputs, strict=True):
+            outputs = _run(session, sample, feed)
+            shares = [
+                _energy(o.astype(np.float64) - t) / s
+                for o, t, s in zip(outputs, truth, self._signal, strict=True)
+                if s > 0 and o.shape == t.shape
+            ]
+            errors.append(float(np.mean(shares)) if shares else 0.0)
+        return np.array(errors)
+
+
 class Judge:
-    """Measures the error of the outputs, sample by sample, for given parameters."""
+    """Measures the error of the outputs, sample by sample, for given parameters of tensors."""
 
     def __init__(
-        self,
-        graph: Graph,
-        plan: Plan,
-        tensors: Sequence[str],
-        held: Held,
-        threads: int,
+        self, graph: Graph, plan: Plan, tensors: Sequence[str], held: Held, threads: int
     ) -> None:
         self.runs = 0
         means = held.calibration.channels
@@ -41,18 +65,11 @@ class Judge:
         self._made = knobs(graph, plan, tensors, [n for n in summed if n in self._stats])
         # ONNX Runtime's optimizations take the scales that are given here for constants
         self._session = Session(self._made.graph, threads=threads, optimize="none")
-        self._samples: list[Sample] = []
-        self._truth: list[list[NDArray[Any]]] = []
-        plain = Session(graph, threads=threads)
-        for sample in held.samples.spread(SAMPLES) if tensors else ():
-            self._samples.append(sample)
-            self._truth.append(_run(plain, sample, {}))
-        self.count = len(self._samples)
-        signals = [[_energy(o) for o in outputs] for outputs in self._truth]
-        self._signal = np.mean(signals, axis=0) if signals else np.zeros(0)
+        self._truth = Truth(graph, held.samples.spread(SAMPLES) if tensors else (), threads)
+        self.count = self._truth.count
 
     def errors(self, params: Mapping[str, QuantParams]) -> NDArray[np.float64]:
-        """By sample, the energy of the outputs' error over that of the outputs, the mean of the outputs."""
+        """By sample, as a share of the outputs' energy."""
         self.runs += 1
         feed: dict[str, NDArray[Any]] = {}
         for name, (scale, zero_point) in self._made.inputs.items():
@@ -60,16 +77,7 @@ class Judge:
             feed[scale], feed[zero_point] = p.scale, p.zero_point.astype(p.qtype.dtype)
         for name, shift in self._made.shifts.items():
             feed[shift] = np.array(mean_error(self._stats[name], params[name]), np.float32)
-        errors = []
-        for sample, truth in zip(self._samples, self._truth, strict=True):
-            outputs = _run(self._session, sample, feed)
-            shares = [
-                _energy(o.astype(np.float64) - t) / s
-                for o, t, s in zip(outputs, truth, self._signal, strict=True)
-                if s > 0 and o.shape == t.shape
-            ]
-            errors.append(float(np.mean(shares)) if shares else 0.0)
-        return np.array(errors)
+        return self._truth.errors(self._session, feed)
 
 
 def _run(session: Session, sample: Sample, feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:

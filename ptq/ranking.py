@@ -10,10 +10,10 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from ptq.beforehand import rewritten
 from ptq.data import DataSource, Preprocess
 from ptq.downstream import with_ranges
 from ptq.drop import Drop
-from ptq.equalizing import equalized
 from ptq.errors import UsageError
 from ptq.feeding import Choice, Progress, parts, told
 from ptq.gather import gathered_in_two
@@ -142,7 +142,9 @@ def sensitivity(
     assert divided.calibration is not None
     assert divided.search is not None
     recipe = Recipe(row.name, method, per_tensor=per_tensor, floats=dict.fromkeys(skip, SKIPPED))
-    prepared = equalized(called(model), prepared, divided.calibration, recipe, threads=threads)
+    prepared, recipe = rewritten(
+        called(model), prepared, divided.calibration, recipe, threads=threads
+    )
     calibration, held_back = gathered_in_two(
         prepared.graph, divided.calibration, threads=threads, progress=progress
     )

@@ -35,6 +35,8 @@ LAYERS = (
     "html rows inspection result lint_rules portability pipeline sensitivity judge",
     "loaded",
     "selfcheck moves suspects mismatch equalizing downstream",
+    "splitting",
+    "beforehand",
     "assess lint search",
     "api quantized ranking",
     "__init__",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx
+from numpy.typing import DTypeLike
 
 from ptq.graph import Graph
 from ptq.nodes import Value, constant, name_of, operator
@@ -44,7 +45,7 @@ def knobs(
     """
     rounded = to_qdq(graph, replace(plan, operands={}, edges={}, folded={}, clamps={}))
     inputs: dict[str, tuple[str, str]] = {}
-    types: dict[str, np.dtype[np.generic]] = {}
+    types: dict[str, tuple[DTypeLike, int]] = {}
     for node in rounded.nodes:
         if operator(node) != "QuantizeLinear":
             continue
@@ -58,21 +59,11 @@ def knobs(
         name = name_of(real)
         if name in tensors and scale is not None and zero_point is not None:
             inputs[name] = name_of(scale), name_of(zero_point)
-            types[name_of(scale)] = np.dtype(np.float32)
-            types[name_of(zero_point)] = plan.tensors[name].qtype.dtype
+            types[name_of(scale)] = np.float32, 0
+            types[name_of(zero_point)] = plan.tensors[name].qtype.dtype, 0
     shifts = _shifted(graph, rounded, plan, [name for name in inputs if name in summed])
-    types.update(dict.fromkeys(shifts.values(), np.dtype(np.float32)))
-
-    def change(proto: onnx.ModelProto) -> onnx.ModelProto:
-        kept = [tensor for tensor in proto.graph.initializer if tensor.name not in types]
-        del proto.graph.initializer[:]
-        proto.graph.initializer.extend(kept)
-        for name, dtype in types.items():
-            kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)
-            proto.graph.input.append(onnx.helper.make_tensor_value_info(name, kind, []))
-        return proto
-
-    return Knobs(rounded.rebuilt(change), inputs, shifts)
+    types.update(dict.fromkeys(shifts.values(), (np.float32, 0)))
+    return Knobs(as_inputs(rounded, types), inputs, shifts)
 
 
 def _shifted(graph: Graph, rounded: Graph, plan: Plan, tensors: Collection[str]) -> dict[str, str]:
@@ -94,3 +85,19 @@ def _shifted(graph: Graph, rounded: Graph, plan: Plan, tensors: Collection[str])
         )
         twin.replace_input_with(0, less)
     return {name: name_of(value) for name, value in numbers.items()}
+
+
+def as_inputs(graph: Graph, types: Mapping[str, tuple[DTypeLike, int]]) -> Graph:
+    """The graph with some initializers for inputs, of a type and with so many axes of any length."""
+
+    def change(proto: onnx.ModelProto) -> onnx.ModelProto:
+        kept = [tensor for tensor in proto.graph.initializer if tensor.name not in types]
+        del proto.graph.initializer[:]
+        proto.graph.initializer.extend(kept)
+        for name, (dtype, rank) in types.items():
+            kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+            info = onnx.helper.make_tensor_value_info(name, kind, [None] * rank)
+            proto.graph.input.append(info)
+        return proto
+
+    return graph.rebuilt(change)
