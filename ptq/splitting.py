@@ -37,11 +37,11 @@ SAMPLES = 64
 _EACH = 4  # every fourth is judged on
 _SMALLEST = 128  # channels in and out: a smaller product costs less in float than what this adds
 _SHARE = 32  # one channel in so many may be taken out
-_LEAST_RATIO = 2.0  # of the range with them to that without
-_NEARLY = 2**0.5  # of the least range that can be had: fewer channels than that takes will do
+_LEAST_RATIO = 2**0.5  # of the range with them to that without
+_NEARLY = 2**0.25  # of the least range that can be had: fewer channels than that takes will do
 _GOOD_DB = 30.0  # of signal over error: what is there needs no help
 _LEAST_DB = 1.0  # that a gain is worth, over all
-_IDLE_DB = 0.25  # that those left alone may win, together
+_IDLE_DB = 0.1  # that those left alone may win, together
 REASON = "channels that dwarf the others: what is theirs is not rounded"
 
 Extremes = Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32]]]
