@@ -78,6 +78,14 @@ def quantize(
             "that gains.",
         ),
     ] = True,
+    split_outliers: Annotated[
+        bool,
+        typer.Option(
+            "--split-outliers/--no-split-outliers",
+            help="Compute the part of channels that dwarf the others in float, where that gains "
+            "(target ort).",
+        ),
+    ] = True,
     skip: o.Skip = None,
     stats: Annotated[
         Path | None,
@@ -140,8 +148,8 @@ def quantize(
         result = api.quantize(
             model, data, eval_data=eval_data, target=target, method=method, form=form,
             weights=weights, per_tensor=per_tensor, correct_bias=correct_bias, rounding=rounding,
-            equalize=equalize, skip=skip or (), stats=stats, plan=given_plan,
-            preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples,
+            equalize=equalize, split_outliers=split_outliers, skip=skip or (), stats=stats,
+            plan=given_plan, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples,
             arithmetic=arithmetic, batch=batch, threads=threads, checkpoint=checkpoint,
             max_drop=max_drop, metric=inputs.read_metric(metric), progress=progress,
         )  # fmt: skip
