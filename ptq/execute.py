@@ -18,6 +18,7 @@ from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.errors import DataError, UnsupportedError
 from ptq.graph import Graph
 from ptq.islands import Island
+from ptq.kernels.workers import threads
 from ptq.layout import Tensor, attrs_last, weight_last, weight_params_last
 from ptq.nodes import QUANTIZERS, constant, operator, shape_of
 from ptq.ops import ELEMENTWISE, OPS, UNARY
@@ -135,7 +136,8 @@ class Executor:
     def _prepare_island(self, island: Island) -> Runner:
         if island.name in self.tables:
             return _table(island, self.program.params[island.inputs[0]])
-        session = Session(island.graph, optimize="none")
+        # threads that wait busily between runs would take the cores from the kernels
+        session = Session(island.graph, threads=threads(), optimize="none", spin=False)
 
         def run(inputs: Sequence[Tensor | None]) -> list[Tensor]:
             arrays = [t.channels_first() for t in inputs if t is not None]

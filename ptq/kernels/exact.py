@@ -119,7 +119,10 @@ class Packed:
 def pack(w: NDArray[Any], lo: int, hi: int) -> Packed:
     """Cut a right operand (K, N) of integers for a left one whose values lie in [lo, hi], lo ≤ 0 ≤ hi."""
     depth, columns = w.shape
+    largest = int(np.abs(w).max(initial=0)) * max(hi, -lo)
     w = w.astype(np.float32)
+    if depth <= _DEPTH and largest * depth <= EXACT:
+        return Packed(columns, True, ((slice(0, depth), tuple(_panels(w))),))
     positive, negative = np.maximum(w, 0), np.maximum(-w, 0)
     chunks = cut = max(1, -(-depth // _DEPTH))
     while True:
@@ -150,6 +153,11 @@ def _panels(w: FloatArray) -> list[tuple[int, FloatArray]]:
     if split < columns:
         panels.append((split, np.ascontiguousarray(w[:, split:])[None]))
     return panels
+
+
+def is_small(a: IntArray, b: IntArray) -> bool:
+    """Whether OpenBLAS leaves a's last two axes times b's, if they are not empty, to the thread that asks for it."""
+    return bool(0 < a.shape[-2] * a.shape[-1] * b.shape[-1] <= _WORK)
 
 
 def duration(rows: int, depth: int, columns: int) -> float:

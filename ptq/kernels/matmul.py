@@ -123,11 +123,43 @@ def products(
         ModelError: If the shapes do not fit each other.
     """
     interval = _interval(a_qtype, a_zero_point)
+    largest = max(map(abs, interval)) * max(map(abs, _interval(b_qtype, b_zero_point)))
+    whole = np.ndim(a_zero_point) == np.ndim(b_zero_point) == 0
 
     def multiply(a: IntArray, b: IntArray, finish: Finish) -> IntArray:
+        short = largest * a.shape[-1] <= exact.EXACT
+        if whole and short and a.ndim > 1 and b.ndim > 1 and exact.is_small(a, b):
+            return _batched(a, b, int(a_zero_point), int(b_zero_point), finish)
         return _pairs(a, a_zero_point, b.shape, _pack(b, b_zero_point, *interval), None, finish)
 
     return multiply
+
+
+def _batched(
+    a: IntArray, b: IntArray, a_zero_point: int, b_zero_point: int, finish: Finish
+) -> IntArray:
+    """Multiply many small matrices of a with those of b, several at a time; float32 must hold any sum of theirs."""
+    (m, depth), (rows, columns) = a.shape[-2:], b.shape[-2:]
+    if depth != rows:
+        raise ModelError(f"{depth} columns meet {rows} rows; check the operands' shapes")
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    left = np.broadcast_to(a, (*batch, m, depth)).reshape(-1, m, depth)
+    right = np.broadcast_to(b, (*batch, depth, columns)).reshape(-1, depth, columns)
+    total = len(left)
+    most = max(1, _TILE // max(1, m * depth + depth * columns + m * columns))
+    each = max(1, -(-total // max(1, shares(-(-total // most), total))))
+    out = Output((total, m, columns))
+
+    def tile(i: int) -> None:
+        part = slice(i * each, min((i + 1) * each, total))
+        second = buffer("right", right[part].shape)
+        patches.copy(right[part], b_zero_point, second)
+        acc = buffer("acc", (part.stop - part.start, m, columns))
+        np.matmul(convert(left[part], a_zero_point), second, out=acc)
+        out[part] = finish(acc.reshape(-1, columns), slice(0, columns)).reshape(acc.shape)
+
+    run(tile, max(1, -(-total // each)), exact.duration(total * m, depth, columns))
+    return out.array.reshape(*batch, m, columns)
 
 
 def _interval(qtype: QType, zero_point: IntArray | int) -> tuple[int, int]:

@@ -156,3 +156,14 @@ def test_operands_that_do_not_meet_are_a_model_error() -> None:
         products(**zeros)(a, b, keep)
     with pytest.raises(ModelError, match="5 columns meet 6 rows"):
         product(b, None, **zeros)(a, keep)
+
+
+@pytest.mark.parametrize("batches", [((0,), (0,)), ((3, 1), (5,)), ((40,), (1,))])
+def test_small_products_of_many_matrices_are_each_one_s(
+    batches: tuple[tuple[int, ...], tuple[int, ...]],
+) -> None:
+    rng = np.random.default_rng(0)
+    a, b = integers(rng, np.uint8, *batches[0], 50, 40), integers(rng, np.int8, *batches[1], 40, 60)
+    core = products(a_qtype=UINT8, a_zero_point=9, b_qtype=INT8, b_zero_point=-3)
+    expected = (a.astype(np.int64) - 9) @ (b.astype(np.int64) + 3)
+    np.testing.assert_array_equal(core(a, b, keep), expected)
