@@ -1,6 +1,6 @@
 """What int8 costs in accuracy: ptq's defaults beside ONNX Runtime's quantizer at its best, on the same samples.
 
-    python benchmarks/accuracy.py [FOLDER] [--tasks NAME ...] [--limit N] [--ablation] [--no-histograms]
+    python benchmarks/accuracy.py [FOLDER] [--tasks NAME ...] [--limit N] [--ablation | --ours] [--no-histograms]
 
 FOLDER holds one sub-folder a task:
 
@@ -11,11 +11,12 @@ FOLDER holds one sub-folder a task:
 
 or, where inputs have no axis of samples, folders ``calib`` and ``eval`` of such files, a sample each.
 The sample network of this repository always runs. One table a task comes out, as Markdown: top-1 accuracy and what is
-lost against float with its paired 95 % interval, agreement with float, SQNR of the scores, how many times faster than
-float (CPU time of one thread, batch 1, interleaved), and the CPU time of quantizing as a multiple of that of a float
-pass over the calibration samples. Beside them stand figures of other tools, measured once (accuracy_peers.json).
+lost against float with its paired 95 % interval, agreement with float and SQNR of the scores with theirs, how many
+times faster than float (CPU time of one thread, batch 1, interleaved), and the CPU time of quantizing as a multiple
+of that of a float pass over the calibration samples. Beside them stand figures of other tools, measured once (accuracy_peers.json).
 
-``--ablation`` switches off each ingredient of ptq's defaults in turn. ONNX Runtime's histogram calibrators keep every
+``--ablation`` switches off each ingredient of ptq's defaults in turn (benchmarks/ablation.py); ``--ours`` runs ptq
+alone. ONNX Runtime's histogram calibrators keep every
 activation of every sample in memory; --no-histograms leaves them out.
 """
 
@@ -33,6 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ablation
 import numpy as np
 import onnx
 import onnx.version_converter
@@ -58,16 +60,6 @@ BATCH = 8
 PER_CHANNEL = 13
 ROUNDS = 60
 Make = Callable[[Path], None]
-
-ABLATIONS: Mapping[str, Mapping[str, Any]] = {
-    "without second-order rounding": {"rounding": "nearest"},
-    "without bias correction": {"correct_bias": False},
-    "without both": {"rounding": "nearest", "correct_bias": False},
-    "ranges by min/max": {"method": "minmax"},
-    "all of these off": {"rounding": "nearest", "correct_bias": False, "method": "minmax"},
-    "one scale a weight": {"per_tensor": True},
-    "one scale a weight, not equalized": {"per_tensor": True, "equalize": False},
-}
 
 
 @dataclass(frozen=True)
@@ -128,20 +120,35 @@ def tasks(folder: Path | None, wanted: Sequence[str], spare: Path) -> list[Task]
     return [task for task in found if not wanted or task.name in wanted]
 
 
+def quantized(task: Task, **options: Any) -> ptq.Result:
+    """The task's model, evaluated on one sample alone, for its own report is not what is timed."""
+    one = list(task.open(task.evaluation).first(1))
+    return ptq.quantize(
+        task.model,
+        str(task.calibration),
+        eval_data=lambda: ((s.feed, s.labels) for s in one),
+        threads=1,
+        **options,
+    )
+
+
 def ours(task: Task, **options: Any) -> Make:
-    """Quantize by ptq; evaluated on one sample alone, for its own report is not what is timed."""
+    """Quantize by ptq."""
+    return lambda path: quantized(task, **options).save(path)
 
-    def make(path: Path) -> None:
-        one = list(task.open(task.evaluation).first(1))
-        ptq.quantize(
-            task.model,
-            str(task.calibration),
-            eval_data=lambda: ((s.feed, s.labels) for s in one),
-            threads=1,
-            **options,
-        ).save(path)
 
-    return make
+def ablations(task: Task) -> dict[str, Make]:
+    """Quantize by ptq with one ingredient off; and half of the model left float."""
+
+    def outputs_rounded(path: Path) -> None:
+        with ablation.rounded_outputs():
+            quantized(task).save(path)
+
+    rows = {name: ours(task, **options) for name, options in ablation.OPTIONS.items()}
+    rows[ablation.ROUNDED_OUTPUTS] = outputs_rounded
+    for name, bound in ablation.BOUNDS.items():
+        rows[name] = lambda path, bound=bound: bound(task.model, quantized(task), path)
+    return rows
 
 
 def raised(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -183,13 +190,15 @@ def theirs(task: Task, method: CalibrationMethod | None) -> Make:
     return make
 
 
-def makers(task: Task, *, ablation: bool, histograms: bool) -> dict[str, Make]:
+def makers(task: Task, asked: argparse.Namespace) -> dict[str, Make]:
     """What to compare, by name."""
     rows = {"ptq": ours(task)}
-    if ablation:
-        return rows | {name: ours(task, **options) for name, options in ABLATIONS.items()}
+    if asked.ablation:
+        return rows | ablations(task)
+    if asked.ours:
+        return rows
     methods = [CalibrationMethod.MinMax]
-    if histograms:
+    if not asked.no_histograms:
         methods += [CalibrationMethod.Entropy, CalibrationMethod.Percentile]
     rows |= {f"ONNX Runtime, {method.name}": theirs(task, method) for method in methods}
     return rows | {"ONNX Runtime, its default": theirs(task, None)}
@@ -228,7 +237,9 @@ def measured(task: Task, rows: Mapping[str, Make], limit: int | None) -> str:
             try:
                 with contextlib.redirect_stdout(sys.stderr):  # its calibrators print
                     spent[name] = cpu(lambda m=make, p=path: m(p)) / passed
-                sessions[name] = Session(Graph.load(path), threads=1)
+                # optimizing, ONNX Runtime rounds weights that are left float beside rounded activations
+                how = "none" if name in ablation.BOUNDS else "all"
+                sessions[name] = Session(Graph.load(path), threads=1, optimize=how)
             except Exception as error:  # a peer may fail in any way; the table says so
                 failed[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:100]}"
     found = evaluate(
@@ -265,15 +276,26 @@ def table(
         if name == "float":
             continue
         fidelity, accuracy, drop = form.outputs[found.head], form.accuracy, form.drop
-        agrees = "" if fidelity.agreement is None else f"{100 * fidelity.agreement:.2f}"
+        agrees = _with(fidelity.agreement, fidelity.agreement_interval, 100, 2)
         lost = "" if drop is None else f"{drop.points:+.2f} ({drop.lo:+.2f} … {drop.hi:+.2f})"
         first = "" if accuracy is None else f"{100 * accuracy.top1:.2f}"
         lines.append(
-            f"| {name} | {first} | {lost} | {agrees} | {fidelity.sqnr_db:.2f} | "
+            f"| {name} | {first} | {lost} | {agrees} | "
+            f"{_with(fidelity.sqnr_db, fidelity.sqnr_interval, 1, 2)} | "
             f"{faster[name]:.2f} | {spent[name]:.1f} |"
         )
     lines += [f"| {name} | {reason} | | | | | |" for name, reason in failed.items()]
     return "\n".join([*lines, ""])
+
+
+def _with(
+    value: float | None, interval: tuple[float, float] | None, times: float, digits: int
+) -> str:
+    """A figure with its interval."""
+    if value is None or interval is None:
+        return "" if value is None else f"{times * value:.{digits}f}"
+    lo, hi = (times * end for end in interval)
+    return f"{times * value:.{digits}f} ({lo:.1f} … {hi:.1f})"
 
 
 def published(task: str) -> str:
@@ -306,14 +328,14 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="*", default=[], metavar="NAME")
     parser.add_argument("--limit", type=int, help="evaluate on that many samples, evenly spread")
     parser.add_argument("--ablation", action="store_true")
+    parser.add_argument("--ours", action="store_true")
     parser.add_argument("--no-histograms", action="store_true")
     options = parser.parse_args()
     print(f"ptq {ptq.__version__}, onnx {onnx.__version__}", flush=True)
     with tempfile.TemporaryDirectory() as spare:
         for task in tasks(options.folder, options.tasks, Path(spare)):
-            rows = makers(task, ablation=options.ablation, histograms=not options.no_histograms)
-            print(measured(task, rows, options.limit), flush=True)
-            if not options.ablation:
+            print(measured(task, makers(task, options), options.limit), flush=True)
+            if not (options.ablation or options.ours):
                 print(published(task.name), flush=True)
 
 

@@ -1,0 +1,95 @@
+"""Which ingredients of ptq's defaults `benchmarks/accuracy.py --ablation` switches off, and what bounds them all.
+
+Two rows bound what any choice of ranges or of integers could reach beside the other: weights left float, and
+activations left float.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import ptq
+from ptq import targets
+from ptq.nodes import constant, operator
+from ptq.observers.means import InputMean, input_means
+from ptq.ready import made_ready
+from ptq.rewrite.bias import correct_biases
+from ptq.rewrite.qdq import to_qdq
+from ptq.rewrite.weights import with_weights
+
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "ranges by mse": {"method": "mse"},
+    "ranges by min/max": {"method": "minmax"},
+    "ranges by percentile": {"method": "percentile"},
+    "without second-order rounding": {"rounding": "nearest"},
+    "without bias correction": {"correct_bias": False},
+    "without both": {"rounding": "nearest", "correct_bias": False},
+    "all of these off": {"rounding": "nearest", "correct_bias": False, "method": "minmax"},
+    "one scale a weight": {"per_tensor": True},
+    "one scale a weight, not equalized": {"per_tensor": True, "equalize": False},
+}
+ROUNDED_OUTPUTS = "outputs rounded to 8 bits"
+
+Quantize = Callable[..., ptq.Result]
+
+
+@contextmanager
+def rounded_outputs() -> Iterator[None]:
+    """Inside, no product hands out real numbers."""
+    row = replace(targets.TARGETS["ort"], real_outputs=False)
+    with mock.patch.object(targets, "TARGETS", {**targets.TARGETS, "ort": row}):
+        yield
+
+
+def float_weights(model: Path, result: ptq.Result, path: Path) -> None:
+    """Write the model with activations rounded by the result's plan, biases corrected for that alone."""
+    graph = made_ready(model)[1].graph
+    kept = {node.name or "": constant(node.inputs[1]) for node in graph.nodes if _weighs(node)}
+    means = input_means(result.calibration, result.plan.tensors)
+    graph, _ = correct_biases(graph, result.plan, means, _known(kept))
+    bare = replace(result.plan, operands={}, edges={}, folded={}, clamps={})
+    path.write_bytes(to_qdq(graph, bare).to_bytes())
+
+
+def float_activations(model: Path, result: ptq.Result, path: Path) -> None:
+    """Write the model with the result's weights, biases corrected for these alone."""
+    graph = made_ready(model)[1].graph
+    rounded = _known({node.name or "": _rounded(node) for node in result.graph.nodes})
+    means = input_means(result.calibration, result.plan.tensors)
+    alone = {name: InputMean(mean.real, 0.0) for name, mean in means.items()}
+    graph, _ = correct_biases(graph, result.plan, alone, rounded)
+    path.write_bytes(with_weights(graph, rounded).to_bytes())
+
+
+BOUNDS = {"weights left float": float_weights, "activations left float": float_activations}
+
+
+def _weighs(node: Any) -> bool:
+    return len(node.inputs) > 1 and node.inputs[1] is not None
+
+
+def _known(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: array for name, array in arrays.items() if array is not None}
+
+
+def _rounded(node: Any) -> Any:
+    """The node's weight as its DequantizeLinear gives it; None where it has none."""
+    source = node.inputs[1].producer() if _weighs(node) else None
+    if source is None or operator(source) != "DequantizeLinear":
+        return None
+    integers, scale = (constant(value) for value in source.inputs[:2])
+    if integers is None or scale is None or integers.ndim < 2:
+        return None
+    axis = source.attributes["axis"].as_int() if "axis" in source.attributes else 1
+    shape = [1] * integers.ndim
+    shape[axis] = -1
+    zero_point = constant(source.inputs[2]) if len(source.inputs) > 2 else np.zeros(1)
+    assert zero_point is not None
+    return (integers.astype(np.float32) - zero_point.reshape(shape)) * scale.reshape(shape)
