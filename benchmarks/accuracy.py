@@ -13,7 +13,8 @@ or, where inputs have no axis of samples, folders ``calib`` and ``eval`` of such
 The sample network of this repository always runs. One table a task comes out, as Markdown: top-1 accuracy and what is
 lost against float with its paired 95 % interval, agreement with float and SQNR of the scores with theirs, how many
 times faster than float (CPU time of one thread, batch 1, interleaved), and the CPU time of quantizing as a multiple
-of that of a float pass over the calibration samples. Beside them stand figures of other tools, measured once (accuracy_peers.json).
+of that of a float pass over the calibration samples. Beside them stand figures of other tools, measured once
+(accuracy_peers.json).
 
 ``--ablation`` switches off each ingredient of ptq's defaults in turn (benchmarks/ablation.py); ``--ours`` runs ptq
 alone. ONNX Runtime's histogram calibrators keep every

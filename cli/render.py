@@ -109,6 +109,6 @@ def _worst(result: Report) -> Table:
             f"{percent(row.rounding, 0)}, {percent(1 - row.rounding, 0)}",
             percent(row.saturation, 3),
             f"{row.lo:.3g} … {row.hi:.3g}",
-            one_line(f"{row.name} ({row.why})"),
+            one_line(f"{row.name} ({row.why.partition(';')[0]})"),
         )
     return made

@@ -21,7 +21,7 @@ from ptq.errors import UsageError
 from ptq.evaluate import Engine, Evaluation, integer_engine, session_engine
 from ptq.evaluate import evaluate as run_side_by_side
 from ptq.feeding import Choice, Progress, parts, takes_any_batch, told
-from ptq.gather import Held, gathered, gathered_in_two, known, together
+from ptq.gather import Held, gathered, gathered_in_two, known, opened, together
 from ptq.heap import give_back
 from ptq.inspection import Inspection, inspection
 from ptq.loaded import Loaded
@@ -197,6 +197,7 @@ def quantize(
         raise UsageError("a checkpoint is kept where data are calibrated on; give none here")
     if max_drop is not None and data is None and eval_data is None:
         raise UsageError("a budget is held against samples; give data, or samples to evaluate on")
+    stats = opened(stats)
     row = target_named(target if plan is None else plan.target)
     _ = method == AUTO or observer_named(method)
     if weights == "u8" and row.name != "ort":
@@ -205,9 +206,7 @@ def quantize(
     choice = Choice(preprocess, samples, skip_bad_samples)
     divided = parts(prepared.graph, data, eval_data, choice, search=max_drop is not None)
     floats = dict.fromkeys(skip, SKIPPED)
-    recipe = Recipe(
-        row.name, method, form, per_tensor, correct_bias, floats, weights, rounding
-    )  # fmt: skip
+    recipe = Recipe(row.name, method, form, per_tensor, correct_bias, floats, weights, rounding)
     prepared, recipe = rewritten(
         called(model), prepared, divided.calibration, recipe, equalize=equalize,
         split_outliers=split_outliers, stats=stats, plan=plan, threads=threads,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ptq.drop import Budget, Search, held_against
 from ptq.evaluate import Evaluation, evaluate, integer_engine, session_engine, speed_ratio
 from ptq.execute import Executor
+from ptq.expected import expected
 from ptq.feeding import Parts, Progress, takes_any_batch, told
 from ptq.loaded import Loaded
 from ptq.mismatch import DOUBTFUL, mismatch
@@ -65,6 +66,9 @@ def assess(
         del before, after
     loaded.close()  # the models are serialized below
     used = parts.calibration or parts.evaluation
+    unlike = None
+    if used is not None and not doubtful:
+        unlike = expected(ground.source, used, threads=loaded.threads)
     applied = used.preprocess if used is not None else None
     return Report(
         model=ground.name,
@@ -89,7 +93,10 @@ def assess(
         suspects=(
             *_unmended(made),
             *doubtful,
-            *suspects(made.plan, calibration.tensors, rows, parts.calibration),
+            *([] if unlike is None else [unlike]),
+            *suspects(
+                made.plan, calibration.tensors, rows, parts.calibration, calibration.channels
+            ),
         ),
         skipped=tuple(skipped.items()),
         versions=versions(),

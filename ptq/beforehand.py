@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ptq.data import Samples
 from ptq.equalizing import equalized
+from ptq.observers.store import Calibration
 from ptq.pipeline import Recipe
 from ptq.plan import Plan
 from ptq.rewrite.prepare import Prepared
@@ -18,7 +19,7 @@ def rewritten(
     *,
     equalize: bool = True,
     split_outliers: bool = True,
-    stats: object = None,
+    stats: Calibration | None = None,
     plan: Plan | None = None,
     threads: int = 0,
 ) -> tuple[Prepared, Recipe]:

@@ -203,8 +203,9 @@ class _Search:
             detail = method
             if index in self.compared:
                 other, kept, lost = self.compared[index]
+                how = "more" if lost >= kept else "less, which may be chance"
                 detail = (
-                    f"{method}, {kept:.2f} dB of error in the outputs, next {other}, {lost:.2f} dB"
+                    f"{method}; by {other} the outputs' error is {abs(lost - kept):.2f} dB {how}"
                 )
             found.update(dict.fromkeys(candidate.group.tensors, Chosen(method, detail)))
         return found
@@ -215,12 +216,12 @@ class _Search:
             return ""
         counts = {m: self.methods.count(m) for m in METHODS if m in self.methods}
         where = "samples that set none" if apart else "calibration samples"
-        won = decibels(self.start.mean()) - decibels(self.errors.mean())
         said = ", ".join(f"{count} by {method}" for method, count in counts.items())
-        return (
-            f"chose {len(self.methods)} ranges by the outputs' error on {self.judge.count} {where}: {said}; "
-            f"{won:.1f} dB below that of {FALLBACK} alone"
+        won = decibels(self.start.mean()) - decibels(self.errors.mean())
+        gain = (
+            f"; {won:.1f} dB below that of {FALLBACK} alone" if list(counts) != [FALLBACK] else ""
         )
+        return f"chose {len(self.methods)} ranges by the outputs' error on {self.judge.count} {where}: {said}{gain}"
 
 
 def is_better(errors: NDArray[np.float64], than: NDArray[np.float64]) -> bool:

@@ -41,7 +41,7 @@ def equalized(
     samples: Samples | None,
     recipe: Recipe,
     *,
-    stats: object = None,
+    stats: Calibration | None = None,
     plan: Plan | None = None,
     threads: int = 0,
 ) -> Prepared:
@@ -61,12 +61,16 @@ def equalized(
     Raises:
         DataError: A sample is unreadable, does not fit, or the model fails on it.
     """
-    given = plan.graph if plan else stats.graph if isinstance(stats, Calibration) else None
+    given = plan.graph if plan else stats.graph if stats else None
     whole = recipe.per_tensor or not target(recipe.target).per_channel
-    if samples is None or (stats is not None and given is None) or not (given or whole):
+    if not (given or whole) or (samples is None and stats is None) or not pairs(prepared.graph):
         return prepared
-    digest = prepared.graph.digest()
-    if given == digest or not pairs(prepared.graph):
+    if given == prepared.graph.digest():
+        left = "left channels unequal: the statistics given are of the model as it is"
+        return (
+            replace(prepared, changes=(*prepared.changes, left)) if whole and not plan else prepared
+        )
+    if samples is None:
         return prepared
     some = samples.spread(SAMPLES)
     judged = range(0, len(some), _EACH) if len(some) >= _EACH else range(0)

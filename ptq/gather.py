@@ -91,14 +91,21 @@ def gathered_in_two(
     return first.merge(second), Held(first, rest, apart=True)
 
 
-def known(stats: Calibration | str | os.PathLike[str], digest: str) -> Calibration:
+def opened(stats: Calibration | str | os.PathLike[str] | None) -> Calibration | None:
+    """Statistics as they are, or out of their file.
+
+    Raises:
+        StatsError: The file is missing, damaged, or of another kind.
+    """
+    return stats if stats is None or isinstance(stats, Calibration) else load(Path(stats))
+
+
+def known(stats: Calibration, digest: str) -> Calibration:
     """Statistics of an earlier calibration, which must be of this graph.
 
     Raises:
-        StatsError: They are damaged, or of another graph.
+        StatsError: They are of another graph.
     """
-    if not isinstance(stats, Calibration):
-        return load(Path(stats), digest)
     if stats.graph != digest:
         raise StatsError("the statistics belong to another graph; calibrate this model again")
     return stats

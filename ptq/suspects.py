@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ptq.data import Samples
+from ptq.observers.moments import ChannelSums
 from ptq.observers.stats import TensorStats
 from ptq.plan import Plan
 from ptq.report import Suspect, TensorRow
@@ -20,6 +21,10 @@ OUTLIER = 1000.0
 """A tensor's range over the median of all."""
 POOR_DB = 20.0
 """Signal over error below which a tensor suffers from its scale; far above it, sound models show odd ranges too."""
+DEAD = 0.5
+"""Share of a tensor's channels that are 0 on all samples; trained networks show up to a seventh."""
+_CHANNELS = 8
+"""Of fewer, some may well be idle."""
 LOST_DB = 3.0
 """The same of a tensor that shares a scale: half of it is error."""
 
@@ -29,6 +34,7 @@ def suspects(
     stats: Mapping[str, TensorStats],
     rows: Sequence[TensorRow],
     calibration: Samples | None,
+    channels: Mapping[str, ChannelSums] | None = None,
 ) -> tuple[Suspect, ...]:
     """What a plan, and what it was made from, show.
 
@@ -37,12 +43,14 @@ def suspects(
         stats: Statistics by tensor.
         rows: The report's tensors.
         calibration: The samples that ranges were chosen on, if they are known.
+        channels: Sums by channel, of what weighted nodes read.
     """
     return (
         *_samples(calibration),
         *_outliers(plan, stats, rows),
         *_wide_biases(rows),
         *_shared(rows),
+        *_dead(stats, channels or {}),
     )
 
 
@@ -110,3 +118,25 @@ def _shared(rows: Sequence[TensorRow]) -> Iterator[Suspect]:
                 row.name,
                 "leave the node that makes it share float with --skip",
             )
+
+
+def _dead(
+    stats: Mapping[str, TensorStats], channels: Mapping[str, ChannelSums]
+) -> Iterator[Suspect]:
+    dead: dict[str, tuple[int, int]] = {}
+    for name, sums in channels.items():
+        mean = sums.mean
+        if mean is None or mean.size < _CHANNELS or name not in stats or stats[name].min < 0:
+            continue
+        count = int((mean == 0).sum())
+        if count >= DEAD * mean.size:
+            dead[name] = count, mean.size
+    if dead:
+        worst = max(dead, key=lambda name: dead[name][0] / dead[name][1])
+        others = f", as are many of {len(dead) - 1} other tensors" if len(dead) > 1 else ""
+        count, size = dead[worst]
+        yield Suspect(
+            f"{count} of its {size} channels are 0 on all samples{others}",
+            worst,
+            "calibrate on samples of all kinds, prepared as for training, or the model has learnt little",
+        )

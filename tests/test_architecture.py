@@ -34,7 +34,7 @@ LAYERS = (
     "report golden gather",
     "html rows inspection result lint_rules portability pipeline sensitivity judge",
     "loaded",
-    "selfcheck moves suspects mismatch equalizing downstream",
+    "selfcheck moves suspects mismatch expected equalizing downstream",
     "splitting",
     "beforehand",
     "assess lint search",

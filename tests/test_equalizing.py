@@ -105,11 +105,20 @@ def test_statistics_of_the_equalized_model_serve_again_with_the_same_samples():
     assert again.graph.to_bytes() == first.graph.to_bytes()
 
 
-def test_statistics_of_the_plain_model_keep_it_plain():
+def test_statistics_serve_out_of_a_file_too(tmp_path):
+    model = hard()
+    first = quantize(model, per_tensor=True)
+    first.calibration.save(tmp_path / "model.stats")
+    again = quantize(model, per_tensor=True, stats=tmp_path / "model.stats")
+    assert again.graph.to_bytes() == first.graph.to_bytes()
+
+
+def test_statistics_of_the_plain_model_keep_it_plain_and_the_report_says_so():
     model = hard()
     plain = ptq.calibrate(model, lambda: iter(data(1)))
     result = quantize(model, per_tensor=True, stats=plain)
     assert result.plan.graph == plain.graph
+    assert any("left channels unequal: the statistics" in c for c in result.report.changes)
 
 
 def test_sensitivity_ranks_what_quantize_makes_of_the_model():

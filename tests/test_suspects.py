@@ -13,9 +13,11 @@ from onnx import TensorProto, helper, numpy_helper
 import ptq
 from ptq.data import Preprocess, open_samples
 from ptq.data.fit import InputSpec
+from ptq.expected import expected
 from ptq.feeding import input_specs
 from ptq.graph import Graph
 from ptq.mismatch import mismatch
+from ptq.observers.moments import ChannelSums
 from ptq.observers.stats import TensorStats
 from ptq.plan import Plan
 from ptq.report import Suspect, TensorRow
@@ -148,3 +150,47 @@ def test_plain_values_are_proposed_where_they_suit_better_than_those_assumed() -
     found = mismatch(Session(model, threads=1), images, 0)
     assert found is not None
     assert "--channels RGB --scale 0.003921568627, or" in found.advice
+
+
+@pytest.mark.parametrize(
+    "fed",
+    [replace(IMAGES, mean=None, std=None), replace(IMAGES, scale=1.0), replace(IMAGES, std=None)],
+)
+def test_samples_on_another_scale_than_the_first_normalization_knows_are_found(
+    fed: Preprocess,
+) -> None:
+    graph = Graph.load(SAMPLE_DATA / "fashion_mobilenet.onnx")
+    found = expected(graph, open_samples(SAMPLE_DATA / "images" / "calibration", [SPEC], fed))
+    assert found is not None
+    assert "the variance that the model was trained with" in found.what
+
+
+def test_a_normalization_of_the_input_itself_is_read_off_the_samples() -> None:
+    values = {"scale": 1.0, "bias": 0.0, "mean": 120.0, "var": 3600.0}
+    node = helper.make_node("BatchNormalization", ["x", *values], ["y"], name="norm")
+    graph = helper.make_graph(
+        [node],
+        "normalized",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 8, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3, 8, 8])],
+        [numpy_helper.from_array(np.full(3, v, np.float32), k) for k, v in values.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    pixels = np.random.default_rng(0).uniform(0, 255, (8, 3, 8, 8)).astype(np.float32)
+    opened = Graph.from_proto(model)
+    specs = input_specs(opened)
+    assert expected(opened, open_samples({"x": pixels}, specs)) is None
+    assert expected(opened, open_samples({"x": pixels / 255}, specs)) is not None
+
+
+def test_a_tensor_most_of_whose_channels_are_dead_is_found() -> None:
+    array = np.abs(np.random.default_rng(0).normal(size=(4, 16, 5))).astype(np.float32)
+    found = []
+    for dead in (2, 9):
+        array[:, :dead] = 0
+        stats, sums = TensorStats(), ChannelSums(1)
+        stats.update(array)
+        sums.update(array)
+        found.append(suspects(EMPTY, {"t": stats}, [], None, {"t": sums}))
+    assert found[0] == ()
+    assert "9 of its 16 channels" in found[1][0].what
