@@ -13,6 +13,7 @@ from ptq.graph import Graph
 from ptq.rewrite.explicit_pads import explicit_pads
 from ptq.rewrite.fold_affine import fold_affine
 from ptq.rewrite.fold_constants import fold_constants
+from ptq.rewrite.fold_forward import fold_forward
 from ptq.rewrite.fold_pads import fold_pads
 from ptq.rewrite.free_outputs import free_outputs
 from ptq.rewrite.give_biases import give_biases
@@ -76,6 +77,7 @@ def prepare(graph: Graph) -> Prepared:
         graph, named = name(graph)
         changes += named
     changes += multiply(graph)
+    changes += fold_forward(graph)
     graph.sweep()
     return Prepared(graph.with_shapes(), tuple(changes))
 
