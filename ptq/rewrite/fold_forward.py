@@ -47,9 +47,7 @@ class _Ways:
 
     def _absorbs(self, node: Node, value: Value) -> bool:
         op = operator(node)
-        if [v for v in node.inputs if v is value] != [value] or node.graph is not _graph_of(
-            value
-        ):
+        if [v for v in node.inputs if v is value] != [value] or node.graph is not _graph_of(value):
             return False
         if op in _WEIGHTED:
             weight = constant(node.inputs[1])
