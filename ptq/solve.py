@@ -20,6 +20,7 @@ from ptq.sources import seen_in
 from ptq.spans import group_params
 from ptq.targets import TARGETS, Target
 from ptq.types import INT8, QuantParams
+from ptq.unlike import unlike_parts
 
 SKIPPED = "skipped by the user"
 
@@ -152,7 +153,8 @@ def fates(
         name = name_of(node.inputs[0]) if operator(node) == "Softmax" and node.inputs[0] else ""
         if name in stats and is_masked(stats[name]):
             refused[name] = f"{name} is masked: too wide for 8 bits to tell apart what is not"
-    skip = {**_small_divisors(graph, stats), **floats}
+    apart = {} if target.tables else unlike_parts(graph, stats)
+    skip = {**_small_divisors(graph, stats), **apart, **floats}
     while True:
         fate = eligible(graph, target, skip, refused)
         groups = scale_groups(fate, target)

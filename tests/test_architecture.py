@@ -29,7 +29,7 @@ LAYERS = (
     "limits normalizing worth",
     "arithmetics rewrite eligible program calibrate checkpoint models sources fused usermetric",
     "execute groups operands golden_case equivalence foreign saturation varying convert ready pixels overflow",
-    "spans feeding second_order",
+    "spans feeding second_order unlike",
     "solve evaluate convert verify golden_litert golden_ort",
     "report golden gather",
     "html rows inspection result lint_rules portability pipeline sensitivity judge",
