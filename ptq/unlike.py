@@ -1,7 +1,7 @@
 """Which joined outputs hold parts too unlike for one scale?
 
 Detectors join boxes in pixels and scores up to 1 into one output. In 8 bits over both, one step is more than a score.
-Between layers a part that is small beside the others matters as little; at the end of a model it is a result by itself.
+Between layers a part that is small beside the others matters as little; at a model's end it is a result by itself.
 """
 
 from __future__ import annotations

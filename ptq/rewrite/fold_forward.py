@@ -80,7 +80,7 @@ def fold_forward(graph: Graph) -> list[str]:
         A sentence, if anything has changed.
     """
     count = 0
-    for node in graph.nodes:
+    for node in reversed(graph.nodes):
         found = _factor(node)
         if found is None:
             continue

@@ -46,6 +46,11 @@ def test_a_factor_vanishes_into_the_weights_behind_it(behind: str) -> None:
     np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
+def test_factors_one_behind_the_other_vanish_together() -> None:
+    graph = graph_of("a = MaxPool<kernel_shape = [2, 2]>(m)\nn = Mul(a, b)\ny = Conv(n, v)")
+    assert fold_forward(graph) == ["folded 2 factors into the weights behind them"]
+
+
 @pytest.mark.parametrize("behind", NOT_BEHIND.values(), ids=NOT_BEHIND)
 def test_a_factor_that_some_way_does_not_take_stays(behind: str) -> None:
     assert fold_forward(graph_of(behind)) == []
