@@ -20,6 +20,7 @@ from ptq.nodes import (
     name_of,
     operator,
     row_name,
+    shape_of,
 )
 from ptq.normalizing import normalizing
 from ptq.ops import OPS
@@ -161,7 +162,7 @@ def _problem(node: Node, value: Value, role: Role, refused: Mapping[str, str]) -
         return f"{name} is {dtype_of(value)}, not float32"
     array = constant(value)
     if role is Role.ACTIVATION and array is None:
-        return None
+        return f"{role.value} {name} is empty" if _empty(node, value) else None
     if array is None:
         return f"{role.value} {name} is not constant"
     if array.size == 0:
@@ -171,6 +172,11 @@ def _problem(node: Node, value: Value, role: Role, refused: Mapping[str, str]) -
     if role is Role.BIAS and not _one_a_channel(array.shape, _channels(node)):
         return f"bias {name} of shape {array.shape} is not one value for each of {_channels(node)} channels"
     return None
+
+
+def _empty(node: Node, value: Value) -> bool:
+    """Whether nothing is ever in the tensor; what is joined to others, such as a cache at first, may be empty."""
+    return node.op_type != "Concat" and 0 in (shape_of(value) or ())
 
 
 def _one_a_channel(shape: tuple[int, ...], channels: int) -> bool:

@@ -196,7 +196,7 @@ class Executor:
                 tensor = arriving[i]
                 assert tensor is not None
                 arrays[i] = oriented(tensor)
-            return [Tensor(kernel(arrays), last)]
+            return [Tensor(np.asarray(kernel(arrays)), last)]
 
         return run
 

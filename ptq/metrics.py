@@ -62,14 +62,19 @@ class FidelityMeter:
     agreements: list[bool] = field(default_factory=list)
 
     def add(self, reference: NDArray[Any], output: NDArray[Any]) -> None:
-        """Take in one sample's output and the float model's."""
-        r, o = (np.asarray(a, np.float64).reshape(-1) for a in (reference, output))
+        """Take in one sample's output and the float model's; where that is no finite number, nothing is missed."""
+        if is_scores(reference):
+            self.agreements.append(int(reference.argmax()) == int(output.argmax()))
+        counted = np.isfinite(reference)
+        r, o = (np.asarray(a[counted], np.float64) for a in (reference, output))
         self.signal.append(float(r @ r))
+        if not np.isfinite(o).all():
+            self.noise.append(math.inf)
+            self.cosines.append(0.0)
+            return
         self.noise.append(float(((r - o) ** 2).sum()))
         lengths = math.sqrt(float(r @ r) * float(o @ o))
         self.cosines.append(float(r @ o) / lengths if lengths else float(not (r - o).any()))
-        if is_scores(reference):
-            self.agreements.append(int(r.argmax()) == int(o.argmax()))
 
     def result(self) -> Fidelity:
         """What was measured."""

@@ -21,3 +21,6 @@ MOVED_TO_INPUTS: Mapping[str, Mapping[int, str]] = {
     "Unsqueeze": {1: "axes"},
 }
 """Inputs that older opsets had as attributes, by position, under the attribute's name."""
+
+SCALARS = frozenset(["max", "min", "value"])
+"""Those of them that are a value of the tensor's own type."""

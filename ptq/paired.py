@@ -103,8 +103,10 @@ def resampled(columns: NDArray[np.float64]) -> NDArray[np.float64]:
     short = -len(columns) % pools
     padded = np.concatenate([columns, np.zeros((short, columns.shape[1]))])
     pooled = padded.reshape(-1, pools, columns.shape[1]).sum(axis=0)
-    sums: NDArray[np.float64] = _draws(pools) @ pooled
-    return sums
+    draws, infinite = _draws(pools), np.isinf(pooled)
+    sums: NDArray[np.float64] = draws @ np.where(infinite, 0.0, pooled)
+    # zero times an infinity is no number
+    return np.where(draws @ infinite.astype(np.float64) > 0, math.inf, sums)
 
 
 def resampled_by(

@@ -18,6 +18,7 @@ from ptq.graph import Graph
 from ptq.islands import Island, islands
 from ptq.nodes import QUANTIZERS, Node, Value, attributes, constant, name_of, operator, row_name
 from ptq.ops import OPS, QLINEAR_FORMS
+from ptq.opsets import SCALARS
 from ptq.opspec import PASSES, OpSpec, Output, QLinear, Role
 from ptq.ordering import ordered
 from ptq.types import QuantParams
@@ -194,9 +195,8 @@ class _Reader:
         if not (spec.qlinear is PASSES or spec.activation):
             return False
         attrs = all_attributes(node)
-        for key in ("min", "max", "value"):
-            if key in attrs:
-                attrs[key] = meaning.dequantize(np.asarray(attrs[key]))
+        for key in SCALARS & attrs.keys():
+            attrs[key] = meaning.dequantize(np.asarray(attrs[key]))
         moves = spec.output is not Output.NONE
         if moves:
             for value in node.outputs:

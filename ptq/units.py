@@ -21,7 +21,7 @@ from ptq.nodes import (
     shape_of,
 )
 from ptq.ops import OPS
-from ptq.opsets import MOVED_TO_INPUTS
+from ptq.opsets import MOVED_TO_INPUTS, SCALARS
 from ptq.opspec import OpSpec, Output, Role
 from ptq.types import QType, QuantParams
 
@@ -179,7 +179,8 @@ def all_attributes(node: Node) -> dict[str, Any]:
         value = node.inputs[position] if position < len(node.inputs) else None
         array = constant(value)
         if array is not None:
-            attrs[name] = array
+            # ONNX Runtime takes a single value of any rank where the standard has a scalar
+            attrs[name] = array.reshape(()) if name in SCALARS and array.size == 1 else array
     return attrs
 
 

@@ -92,7 +92,7 @@ def test_weights_with_nan_or_without_elements_stay_float() -> None:
     broken = W.copy()
     broken[0, 0, 0, 0] = np.nan
     assert fates(network("y = Conv(x, w)", w=broken))["Conv"] == "weight w holds NaN or Inf"
-    empty = network("y = MatMul(x, m)", {"x": (2, 0)}, m=np.zeros((0, 3), np.float32))
+    empty = network("y = MatMul(x, m)", {"x": (2, 3)}, m=np.zeros((3, 0), np.float32))
     assert fates(empty)["MatMul"] == "weight m is empty"
 
 
@@ -137,3 +137,9 @@ def test_what_the_table_calls_integer_runs_in_integers_in_onnx_runtime(op: str) 
     form = OPS[op].qlinear
     assert form is not None
     assert kernels[form.op.rpartition("::")[2]] == 1 + (op == "Conv")
+
+
+def test_a_node_that_never_has_values_stays_float() -> None:
+    assert fates(network("y = ReduceMax<axes=[1]>(x)", {"x": (2, 0, 3)})) == {
+        "ReduceMax": "activation x is empty"
+    }

@@ -15,6 +15,7 @@ from ptq.errors import DataError, UnsupportedError, UsageError
 from ptq.execute import Executor
 from ptq.graph import Graph
 from ptq.session import Session
+from ptq.targets import TARGETS
 
 PIECES = (
     f"{{y}} = Conv{SAME}({{a}}, v, b)",
@@ -193,3 +194,33 @@ def test_integers_moved_as_they_are_may_be_read_with_another_meaning() -> None:
     graph, feed = Graph.from_proto(model), {"x": normal(1, 3, 8, 8)}
     expected = Session(graph, threads=1).run(feed)[0]
     assert np.array_equal(Executor(graph).run(feed)["y"], expected)
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "y = MatMul(x, v)",
+        "y = Softmax(x)",
+        "m = ReduceMean<axes=[1],keepdims=0>(x)\ny = Relu(m)",
+        "y = Resize(x, none, twice)",
+    ],
+)
+def test_a_tensor_without_values_passes_as_in_float(nodes: str, target: str, rows: int) -> None:
+    used = {"v": normal(6, 5), "none": np.zeros(0, np.float32), "twice": np.float32([1, 2, 2])}
+    used = {name: array for name, array in used.items() if name in nodes}
+    model = network(nodes, {"x": (1, "n", 6)}, **used)
+    done = quantized(model, [{"x": normal(1, 4, 6)}], target=target)
+    feed = {"x": normal(1, rows, 6)}
+    expected = Session(Graph.from_proto(model), threads=1, optimize="none").run(feed)[0]
+    ours = Executor(done.qdq, TARGETS[target].arithmetic).run(feed)["y"]
+    assert ours.shape == expected.shape
+
+
+def test_an_output_of_rank_0_is_an_array() -> None:
+    done = quantized(network("y = ReduceMax<keepdims=0>(x)"))
+    ours = Executor(done.qdq).run(done.feeds[0])["y"]
+    theirs = Session(done.qdq, threads=1).run(done.feeds[0])[0]
+    assert isinstance(ours, np.ndarray)
+    assert ours.tobytes() == theirs.tobytes()

@@ -129,3 +129,22 @@ def test_an_infinite_error_is_minus_infinite_decibels() -> None:
     meter = FidelityMeter()
     meter.add(np.ones(2), np.array([1, np.inf]))
     assert meter.result().sqnr_db == -np.inf
+
+
+def test_what_the_float_model_leaves_infinite_is_not_measured() -> None:
+    meter = FidelityMeter()
+    meter.add(np.array([3.0, -np.inf, np.nan]), np.array([2.0, -128.0, 0.0]))
+    meter.add(np.array([-np.inf]), np.array([-128.0]))
+    result = meter.result()
+    assert result.sqnr_db == pytest.approx(10 * np.log10(9 / 1))
+    assert result.cosine == 1
+
+
+def test_an_infinite_error_among_others_leaves_no_interval_undefined() -> None:
+    meter = FidelityMeter()
+    meter.add(np.ones(2), np.array([1, np.inf]))
+    meter.add(np.ones(2), np.array([1, 1.5]))
+    result = meter.result()
+    assert result.sqnr_interval is not None
+    assert result.sqnr_interval[0] == -np.inf
+    assert result.sqnr_interval[1] == pytest.approx(10 * np.log10(2 / 0.25))

@@ -50,8 +50,8 @@ def _mean_over(site: Site, total: NDArray[np.int64], count: int) -> NDArray[Any]
     multiplier, shift = quantize_multiplier(
         float(activation(site).scale) / float(result(site).scale)
     )
-    extra = min(count.bit_length() - 1, 32, 31 + int(shift))
-    divided = (int(multiplier) << extra) // count
+    extra = min(max(count.bit_length() - 1, 0), 32, 31 + int(shift))
+    divided = (int(multiplier) << extra) // count if count else 0
     return saturated(site, multiply(total, divided, int(shift) - extra))
 
 

@@ -20,7 +20,9 @@ Reduction = Callable[..., NDArray[Any]]
 Choice = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 
 
-def _extreme(reduction: Reduction) -> Maker:
+def _extreme(reduction: Reduction, of_none: str) -> Maker:
+    """Along no values at all it is the last integer in the other direction, what an infinity saturates to."""
+
     def make(site: Site) -> Kernel:
         keepdims = bool(site.attrs.get("keepdims", 1))
         to_nothing = bool(site.attrs.get("noop_with_empty_axes", 0))
@@ -29,7 +31,8 @@ def _extreme(reduction: Reduction) -> Maker:
             q, axes = required(site, inputs, 0), reduced_axes(site, inputs)
             if axes is None and to_nothing:
                 return q
-            return np.asarray(reduction(q, axis=axes, keepdims=keepdims))
+            initial = getattr(np.iinfo(q.dtype), of_none)
+            return np.asarray(reduction(q, axis=axes, keepdims=keepdims, initial=initial))
 
         return kernel
 
@@ -39,7 +42,8 @@ def _extreme(reduction: Reduction) -> Maker:
 def _global_max_pool(site: Site) -> Kernel:
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = required(site, inputs, 0)
-        return np.asarray(q.max(axis=tuple(range(1, q.ndim - 1)), keepdims=True))
+        axes = tuple(range(1, q.ndim - 1))
+        return np.asarray(q.max(axis=axes, keepdims=True, initial=np.iinfo(q.dtype).min))
 
     return kernel
 
@@ -88,8 +92,8 @@ COMPARISONS: Mapping[str, Choice] = {
 
 MOVES: Mapping[str, Maker] = {
     "GlobalMaxPool": _global_max_pool,
-    "ReduceMax": _extreme(np.max),
-    "ReduceMin": _extreme(np.min),
+    "ReduceMax": _extreme(np.max, "min"),
+    "ReduceMin": _extreme(np.min, "max"),
 }
 """Extremes along axes: integers of input 0."""
 

@@ -58,7 +58,7 @@ def rows_product(
 def tile_rows(total: int, width: int) -> int:
     """How many of some rows make a tile: what fits the cache, and a share for every thread."""
     bands = max(1, shares(-(-total * width // _TILE), total // _FEWEST))
-    height = -(-total // bands)
+    height = max(1, -(-total // bands))
     # Long tiles are cut into blocks of 48 rows; a short one is a block of its own.
     return height if height < 10 * _ROWS else -(-height // _ROWS) * _ROWS
 

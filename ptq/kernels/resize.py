@@ -149,7 +149,7 @@ def litert_nearest(axis: Axis, corners: Corners) -> Int64:
     spans = (axis.size, axis.out)
     if corners.aligned and axis.out > 1:
         spans = (axis.size - 1, axis.out - 1)
-    step = np.float32(spans[0]) / np.float32(spans[1])
+    step = np.float32(spans[0]) / np.float32(max(spans[1], 1))
     offset = np.float32(0.5 if corners.half_pixel else 0.0)
     position = (np.arange(axis.out, dtype=np.float32) + offset) * step
     whole = round_half_away(position) if corners.aligned else np.floor(position)
@@ -163,7 +163,7 @@ def _neighbours(axis: Axis, corners: Corners) -> tuple[Int64, Int64, Int64]:
     if corners.aligned and out > 1:
         step = (_ONE * (size - 1) + (out - 1) // 2) // (out - 1)
     else:
-        step = (_ONE * size + out // 2) // out
+        step = (_ONE * size + out // 2) // max(out, 1)
     position = np.arange(out, dtype=np.int64) * step
     if corners.half_pixel:
         position += step // 2 - _ONE // 2

@@ -27,7 +27,7 @@ from ptq.nodes import (
     shape_of,
 )
 from ptq.ops import OPS, QLINEAR_FORMS
-from ptq.opsets import MOVED_TO_INPUTS
+from ptq.opsets import MOVED_TO_INPUTS, SCALARS
 from ptq.opspec import PASSES, OpSpec, Output, QLinear, Role
 from ptq.rewrite.replace import set_attributes
 from ptq.types import QuantParams
@@ -107,7 +107,7 @@ class _Writer:
                 node.replace_input_with(position, self._value(value, params, node))
         given = attributes(node)
         for name in MOVED_TO_INPUTS.get(spec.op, {}).values():
-            if name in ("min", "max", "value") and name in given:
+            if name in SCALARS and name in given:
                 bound = float(params.dequantize(np.asarray(given[name])))
                 set_attributes(node, **{name: bound})
         for value in node.outputs:

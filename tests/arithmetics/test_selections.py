@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from sites import int8, run
 
 from ptq.arithmetics import ARITHMETICS
@@ -42,6 +42,25 @@ def test_extremes_along_axes_are_those_of_the_integers(name: str, op: str, reduc
     np.testing.assert_array_equal(ours, reduce(X, (0, 2)))
     np.testing.assert_array_equal(run(name, op, [(X, P)], P), reduce(X, keepdims=True))
     np.testing.assert_array_equal(run(name, op, [(X, P)], P, noop_with_empty_axes=1), X)
+
+
+@EVERY
+@pytest.mark.parametrize("op", ["ReduceMax", "ReduceMin"])
+def test_the_extreme_of_nothing_is_onnx_runtime_s(name: str, op: str) -> None:
+    nothing = np.zeros((2, 0, 3), np.int8)
+    graph = helper.make_graph(
+        [helper.make_node(op, ["x", "axes"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.INT8, [2, "n", 3])],
+        [helper.make_empty_tensor_value_info("y")],
+        [numpy_helper.from_array(np.array([1]), "axes")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    ours = run(name, op, [(nothing, P)], P, axes=[1])
+    np.testing.assert_array_equal(ours, session.run(None, {"x": nothing})[0])
 
 
 @EVERY

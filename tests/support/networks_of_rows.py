@@ -32,6 +32,7 @@ _CONSTANTS: dict[str, Any] = {
     "steps": np.array([2, -2], np.int64),
     "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64),
     "filling": np.float32(0.7),
+    "fillings": np.array([0.7], np.float32),
     # blocks of 2 × 2 after one row of padding on either side: 8 × 8 to 10 × 8
     "around": np.array([0, 0, 1, 0, 0, 0, 1, 0], np.int64),
     "blocks": np.array([1, 8, 5, 2, 4, 2], np.int64),
@@ -95,5 +96,9 @@ ROWS = {
     "l2 norm": _of("y = LpNormalization<axis=1>(c)"),
     "strided slice": _of("y = Slice(c, starts, ends, plane, steps)"),
     "pad with a value": _of("y = Pad(c, pads, filling)"),
+    "pad with one value of rank 1": _of("y = Pad(c, pads, fillings)"),
+    "depth to space": _of("y = DepthToSpace<blocksize=2>(c)"),
+    "depth to space by columns": _of('y = DepthToSpace<blocksize=2,mode="CRD">(c)'),
+    "space to depth": _of("y = SpaceToDepth<blocksize=2>(c)"),
     "space to batch and back": _of(SPACE_TO_BATCH + BATCH_TO_SPACE),
 }
