@@ -121,6 +121,7 @@ OPS: Mapping[str, OpSpec] = _table(
         FOLLOWS,
         qlinear=QLinear(_MS + "QLinearLeakyRelu", "0 y"),
         litert="LEAKY_RELU",
+        absorbs=True,
         function=True,
     ),
     OpSpec(

@@ -139,7 +139,8 @@ def test_inputs_prescribed_in_two_ways_are_all_requantized() -> None:
 
 def test_a_constant_that_two_nodes_read_does_not_tie_their_scales() -> None:
     nodes = "d = Mul(c, c)\nm = Max(c, k)\nn = Max(d, k)\ny = Sub(m, n)"
-    plan = quantized(convolved(nodes, k=np.float32(-0.2)), target="litert").plan
+    k = np.full((1, 8), -0.2, np.float32)  # a column each: one number alone is a Clip
+    plan = quantized(convolved(nodes, k=k), target="litert").plan
     assert plan.tensors["m"] != plan.tensors["n"]
     assert plan.edges["Max_m", 1] == plan.tensors["m"]
     assert plan.edges["Max_n", 1] == plan.tensors["n"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cases import CASES, quantized_case
-from networks import accuracy_db, network, normal, quantized, samples
+from networks import accuracy_db, disagreements, network, normal, quantized, samples
 from parts import CONV, SAME, WB, V, W, convolved
 
 from ptq.calibrate import Wanted, observe
@@ -161,3 +161,13 @@ def test_a_skipped_node_has_no_scale(name: str) -> None:
 def test_the_plan_carries_the_digest_of_the_prepared_graph() -> None:
     done = quantized_case("relu")
     assert done.plan.graph == done.prepared.digest()
+
+
+@pytest.mark.parametrize("target", ["ort", "litert"])
+def test_a_leaky_relu_does_the_work_of_a_bound_behind_it(target: str) -> None:
+    nodes = "c = Conv(x, w)\nl = LeakyRelu<alpha = 0.2>(c)\nm = Max(l, k)\ny = Conv(m, v)"
+    model = network(nodes, w=normal(4, 3, 3, 3), v=normal(4, 4, 1, 1), k=np.float32(-0.4))
+    done = quantized(model, target=target)
+    assert list(done.plan.folded.values()) == ["LeakyRelu_l"]
+    assert not done.plan.floats
+    assert disagreements(done) == []

@@ -5,22 +5,31 @@ from __future__ import annotations
 import numpy as np
 
 from ptq.graph import Graph
-from ptq.nodes import FLOAT_TYPES, Node, Value, constant, dtype_of, name_of, operator
+from ptq.nodes import FLOAT_TYPES, Node, Value, constant, dtype_of, name_of, operator, shape_of
 from ptq.rewrite.counted import counted
 from ptq.rewrite.replace import replace
 
+_BOUNDS = ("Max", "Min")
+
 
 def multiply(graph: Graph) -> list[str]:
-    """Turn a Div by a constant into a Mul, and a PRelu of one slope into a LeakyRelu; in place.
+    """Turn Div by a constant into Mul, PRelu of one slope into LeakyRelu, Max or Min with a number into Clip.
 
-    The quotient may change by a last bit, where the reciprocal is not exact.
+    All in place. The quotient may change by a last bit, where the reciprocal is not exact.
 
     Returns:
         One sentence for each kind of change.
     """
     divisions = [node for node in graph.nodes if operator(node) == "Div" and _divides(graph, node)]
     slopes = [node for node in graph.nodes if operator(node) == "PRelu" and _bends(graph, node)]
-    turned = (("Div", "Mul", divisions), ("PRelu", "LeakyRelu", slopes))
+    bounds = {
+        op: [n for n in graph.nodes if operator(n) == op and _bounds(graph, n)] for op in _BOUNDS
+    }
+    turned = (
+        ("Div", "Mul", divisions),
+        ("PRelu", "LeakyRelu", slopes),
+        *((op, "Clip", nodes) for op, nodes in bounds.items()),
+    )
     return [
         f"turned {counted(len(nodes), f'{old} node')} into {new}"
         for old, new, nodes in turned
@@ -47,6 +56,21 @@ def _bends(graph: Graph, node: Node) -> bool:
         return False
     _put(graph, node, "LeakyRelu", [x], alpha=float(slope.item()))
     return True
+
+
+def _bounds(graph: Graph, node: Node) -> bool:
+    """A Max or Min of a tensor and one number."""
+    if len(node.inputs) != 2 or dtype_of(node.outputs[0]) not in FLOAT_TYPES:
+        return False
+    for x, other in (node.inputs, reversed(node.inputs)):
+        bound, shape = constant(other), None if x is None else shape_of(x)
+        if bound is None or bound.size != 1 or constant(x) is not None or shape is None:
+            continue
+        if bound.ndim <= len(shape) and not np.isnan(bound).any():
+            limit = graph.add_constant(bound.reshape(()), f"{name_of(node.outputs[0])}_bound")
+            _put(graph, node, "Clip", [x, limit] if operator(node) == "Max" else [x, None, limit])
+            return True
+    return False
 
 
 def _put(graph: Graph, node: Node, op: str, inputs: list[Value | None], **attrs: float) -> None:

@@ -157,7 +157,7 @@ def test_two_convs_that_share_a_weight_get_their_own_when_their_normalizations_d
     ],
     ids=["two readers", "graph output", "no linear node"],
 )
-def test_a_normalization_that_cannot_fold_becomes_mul_and_add(
+def test_a_normalization_that_cannot_fold_becomes_a_depthwise_convolution(
     text, parsed, same_function, operators, rng
 ):
     constants = {
@@ -166,10 +166,20 @@ def test_a_normalization_that_cannot_fold_becomes_mul_and_add(
     }
     before = parsed(text, **constants)
     after = parsed(text, **constants).with_shapes()
-    assert fold_affine(after) == ["split 1 BatchNormalization node into Mul and Add"]
+    assert fold_affine(after) == ["turned 1 BatchNormalization node into a depthwise Conv"]
     assert operators(after)["BatchNormalization"] == 0
-    assert operators(after)["Mul"] == 1
+    assert operators(after)["Conv"] == operators(before)["Conv"] + 1
     same_function(before, after, {"x": rng.standard_normal((1, 3, 4, 4)).astype(np.float32)})
+
+
+def test_one_without_an_axis_to_convolve_becomes_mul_and_add(parsed, same_function, operators, rng):
+    text = """g (float[2,3] x) => (float[2,3] y) {
+            t = Relu(x) y = BatchNormalization(t, s, o, m, v) }"""
+    constants = normalization(rng, 3)
+    before, after = parsed(text, **constants), parsed(text, **constants).with_shapes()
+    assert fold_affine(after) == ["turned 1 BatchNormalization node into Mul and Add"]
+    assert operators(after) == {"Relu": 1, "Mul": 1, "Add": 1}
+    same_function(before, after, {"x": rng.standard_normal((2, 3)).astype(np.float32)})
 
 
 def test_a_conv_that_a_sub_graph_reads_too_keeps_its_output(parsed, operators, same_function, rng):
@@ -184,7 +194,7 @@ def test_a_conv_that_a_sub_graph_reads_too_keeps_its_output(parsed, operators, s
     }
     before, after = parsed(text, **constants), parsed(text, **constants).with_shapes()
     fold_affine(after)
-    assert operators(after)["Mul"] == 1
+    assert operators(after)["Conv"] == 2
     feeds = {"x": rng.standard_normal((1, 3, 4, 4)).astype(np.float32), "c": np.array(True)}
     same_function(before, after, feeds)
 

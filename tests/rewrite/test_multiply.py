@@ -41,3 +41,28 @@ def test_a_prelu_of_one_slope_is_a_leaky_relu(parsed, same_function, operators, 
     assert operators(after) == {"LeakyRelu": 1}
     same_function(before, after, {"x": rng.normal(size=(2, 3)).astype(np.float32)})
     assert multiply(parsed(text, s=np.float32([0.3, 0.1, 0.2]))) == []
+
+
+@pytest.mark.parametrize(
+    "body", ["y = Max(x, b)", "y = Max(b, x)", "y = Min(x, b)", "y = Min(b, x)"]
+)
+def test_a_bound_by_a_number_is_a_clip(body, parsed, same_function, operators, rng) -> None:
+    text = f"g (float[2,3] x) => (float[2,3] y) {{ {body} }}"
+    before, after = (parsed(text, b=np.float32([[-0.4]])).with_shapes() for _ in range(2))
+    assert multiply(after) == [f"turned 1 {body[4:7]} node into Clip"]
+    assert operators(after) == {"Clip": 1}
+    same_function(before, after, {"x": rng.normal(size=(2, 3)).astype(np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("body", "bound"),
+    [
+        ("y = Max(x, b)", np.float32([1, 0, 2])),
+        ("y = Max(x, b)", np.zeros((1, 1, 1), np.float32)),
+        ("y = Min(x, b)", np.float32(np.nan)),
+        ("y = Max(x, b, x)", np.float32(0)),
+    ],
+)
+def test_other_bounds_stay(body, bound, parsed) -> None:
+    text = f"g (float[2,3] x) => (float y) {{ {body} }}"
+    assert multiply(parsed(text, b=bound).with_shapes()) == []
