@@ -53,7 +53,7 @@ class Executor:
         Args:
             graph: QDQ, QOperator, or a mixture, made by any tool.
             arithmetic_name: The arithmetic.
-            floats: Integer tensors that shall be computed in float, between quantizers.
+            floats: Integer tensors, and real results of products of them, that shall be computed in float.
             replaced: Kernels to run in the place of the arithmetic's own, by operator.
 
         Raises:

@@ -2,7 +2,7 @@
 
 ONNX Runtime replaces DequantizeLinear → operator → QuantizeLinear by an integer kernel only where its rules allow;
 elsewhere the three nodes stay. A tensor that a QuantizeLinear still writes, and not from a DequantizeLinear, is one
-of those.
+of those. So is the real result of a product that no integer operator writes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ptq.graph import Graph
 from ptq.nodes import Node, Value, name_of, operator
+from ptq.ops import OPS
 from ptq.session import Session
 
 _FOLLOWED = ("Transpose", "Reshape", "Identity")
@@ -23,11 +24,24 @@ def float_tensors(graph: Graph) -> frozenset[str]:
     Raises:
         ModelError: ONNX Runtime does not take the model.
     """
+    return frozenset(name_of(v) for v in _optimized(graph).outputs if _from_float(v))
+
+
+def integer_products(graph: Graph) -> frozenset[str]:
+    """The real tensors that ONNX Runtime, all optimizations on, computes by a product of integers.
+
+    Raises:
+        ModelError: ONNX Runtime does not take the model.
+    """
+    nodes = _optimized(graph).nodes
+    return frozenset(name_of(node.outputs[0]) for node in nodes if operator(node) in _PRODUCTS)
+
+
+def _optimized(graph: Graph) -> Graph:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "optimized.onnx"
         Session(graph, threads=1, save_optimized=str(path))
-        optimized = Graph.load_as_it_is(path)
-    return frozenset(name_of(value) for value in optimized.outputs if _from_float(value))
+        return Graph.load_as_it_is(path)
 
 
 def _from_float(value: Value) -> bool:
@@ -46,4 +60,5 @@ def _maker(node: Node) -> Node | None:
 
 
 _QUANTIZE = ("QuantizeLinear", "com.microsoft::QuantizeLinear")
+_PRODUCTS = frozenset(spec.real.op for spec in OPS.values() if spec.real is not None)
 _DEQUANTIZE = ("DequantizeLinear", "com.microsoft::DequantizeLinear")

@@ -12,6 +12,8 @@ Node = ir.Node
 Value = ir.Value
 
 ONNX_DOMAINS = ("", "ai.onnx")
+MICROSOFT = "com.microsoft::"
+"""Before the names of operators of ONNX Runtime's own domain."""
 QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
 FLOAT_TYPES = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.float64))
 

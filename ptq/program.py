@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ptq.forms import Triple, operands_of
 from ptq.graph import Graph
 from ptq.islands import Island, islands
+from ptq.meant import meant
 from ptq.nodes import QUANTIZERS, Node, Value, attributes, constant, name_of, operator, row_name
 from ptq.ops import OPS, QLINEAR_FORMS
 from ptq.opsets import SCALARS
@@ -84,7 +85,7 @@ def read_program(
     Args:
         graph: QDQ, QOperator, or a mixture.
         runs: Whether the arithmetic has a kernel for an operator; those without are islands.
-        floats: Integer tensors whose operators are islands all the same.
+        floats: Integer tensors, and real results of products of them, whose operators are islands all the same.
     """
     reader = _Reader(graph, runs, floats)
     strays: list[Node] = []
@@ -130,6 +131,8 @@ class _Reader:
         return runs and self._on_integers(node)
 
     def _is_float(self, found: Unit) -> bool:
+        if found.real:
+            return name_of(found.node.outputs[0]) in self.floats
         outputs = (output for output in found.outputs if output is not None)
         return any(name_of(output.integers) in self.floats for output in outputs)
 
@@ -189,11 +192,15 @@ class _Reader:
     def _on_integers(self, node: Node) -> bool:
         """An operator that stands on integers itself, in a QOperator graph."""
         spec, first = OPS.get(row_name(node)), node.inputs[0]
-        if spec is None or first is None or name_of(first) not in self.params:
+        if spec is None or first is None or not (spec.qlinear is PASSES or spec.activation):
             return False
-        meaning = self.params[name_of(first)]
-        if not (spec.qlinear is PASSES or spec.activation):
+        meaning = self.params.get(name_of(first))
+        if meaning is None and first.is_initializer():
+            meaning = meant(first)
+        if meaning is None or not _one_byte(meaning):
             return False
+        self.params[name_of(first)] = meaning
+        self._plain(first)
         attrs = all_attributes(node)
         for key in SCALARS & attrs.keys():
             attrs[key] = meaning.dequantize(np.asarray(attrs[key]))

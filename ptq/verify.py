@@ -19,7 +19,7 @@ from ptq.data import Sample
 from ptq.errors import DataError, ModelError
 from ptq.execute import Executor
 from ptq.foreign import Fate, fates
-from ptq.fused import float_tensors
+from ptq.fused import float_tensors, integer_products
 from ptq.graph import Graph
 from ptq.metrics import ordinals
 from ptq.nodes import name_of
@@ -135,10 +135,19 @@ def like_onnx_runtime(graph: Graph, arithmetic: str = "ort") -> Executor:
     readable = _readable(executor.program, graph)
     if arithmetic not in UNSIGNED_PAIRS or readable.isdisjoint(executor.program.params):
         return executor
+    executor, floats = _with_integer_products(executor, graph)
     exposed, _ = unsigned_pairs(graph)
-    exposed.expose(readable)
-    floats = float_tensors(exposed)
-    return Executor(graph, arithmetic, floats) if floats else executor
+    exposed.expose(_readable(executor.program, graph))
+    further = float_tensors(exposed)
+    return Executor(graph, arithmetic, floats | further) if further else executor
+
+
+def _with_integer_products(executor: Executor, graph: Graph) -> tuple[Executor, frozenset[str]]:
+    """The executor without the products that ONNX Runtime computes in float, and their names."""
+    floats = _real_products(executor.program)
+    if floats:
+        floats -= integer_products(graph)
+    return (Executor(graph, executor.arithmetic, floats) if floats else executor), floats
 
 
 def verify(
@@ -157,10 +166,13 @@ def verify(
     """
     level = "all" if optimize else "none"
     executor = Executor(graph, arithmetic)
-    exposed_graph, moved = unsigned_pairs(graph) if optimize else (graph.copy(), frozenset[str]())
+    exposed_graph, moved, floats = graph.copy(), frozenset[str](), frozenset[str]()
+    if optimize:
+        exposed_graph, moved = unsigned_pairs(graph)
+        executor, floats = _with_integer_products(executor, graph)
     exposed_graph.expose(_readable(executor.program, graph))
-    if optimize and (floats := float_tensors(exposed_graph)):
-        executor = Executor(graph, arithmetic, floats)
+    if optimize and (further := float_tensors(exposed_graph)):
+        executor = Executor(graph, arithmetic, floats | further)
     readable = _readable(executor.program, graph)
     if readable.isdisjoint(executor.program.params):
         raise ModelError("the model has no integer tensor; quantize it first")
@@ -223,13 +235,17 @@ def _readable(program: Program, graph: Graph) -> set[str]:
     """The tensors of the program that the graph has too: integers, and the real results of products of them."""
     present = {name_of(v) for node in graph.nodes for v in node.outputs if v.name}
     made = {name for step in program.steps for name in step.outputs}
-    reals = {
+    return (made & program.params.keys() | _real_products(program)) & present
+
+
+def _real_products(program: Program) -> frozenset[str]:
+    return frozenset(
         name
         for step in program.steps
         if isinstance(step, Step) and step.op in OPS and OPS[step.op].real is not None
         for name in step.outputs
-    }
-    return (made & program.params.keys() | reals) & present
+        if name not in program.params
+    )
 
 
 def _tally(tally: list[int], theirs: NDArray[Any], ours: NDArray[Any], local: NDArray[Any]) -> None:

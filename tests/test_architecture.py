@@ -26,7 +26,7 @@ LAYERS = (
     "graph",
     "storing",
     "data observers targets plan session units islands layout sources windows forms",
-    "limits normalizing worth",
+    "limits meant normalizing worth",
     "arithmetics rewrite eligible program calibrate checkpoint models sources fused usermetric",
     "execute groups operands golden_case equivalence foreign saturation varying convert ready pixels overflow",
     "spans feeding second_order unlike",

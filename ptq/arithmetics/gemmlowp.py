@@ -14,10 +14,7 @@ Then bias, S_bias = S1·S2 and Z_bias = 0 (eq. 11), and the output pipeline:
 With e ≤ 0 that is OutputStageQuantizeDownInt32ByFixedPoint. e > 0, M of 1 and more, is not excluded: that M lies
 in (0, 1) is experience, not a law. An accumulator that overflows in the left shift saturates, as its output would.
 
-The logistic function too is computed in fixed point, x in Q4.27, with an error of 1/2 + 2^-10 steps:
-
-    q = 0 below −15, 255 above 15, else RDPOT(logistic((x − Z) · S · 2^27), 23), at most 255         S_y = 1/256
-
+The logistic function too is computed in fixed point (``fixed_functions``).
 Other operators without a matrix product are those of `litert` on uint8, built of the same primitives.
 
 Source: Jacob et al. 2018, sections 2.2–2.4; gemmlowp, doc/quantization.md and public/output_stages.h.
@@ -31,18 +28,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.arithmetics import litert, matrix
-from ptq.arithmetics.litert_elementwise import mapped, require_output
+from ptq.arithmetics import fixed_functions, litert, matrix
 from ptq.arithmetics.litert_finish import gemmlowp_finish
 from ptq.arithmetics.operands import activation, result, weight
 from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.errors import UnsupportedError
-from ptq.kernels.fixedpoint import Int64, divide_by_power_of_two, multiply, quantize_multiplier
-from ptq.kernels.logistic import logistic
 from ptq.kernels.rows import whole_product
-
-_FRACTION = 27
-_RADIUS = 15
 
 
 def factored(
@@ -98,28 +89,10 @@ def _matmul(site: Site) -> Kernel:
     return matrix.matmul(site, prepared(int(activation(site).zero_point)), _pipeline(site))
 
 
-def _sigmoid(site: Site) -> Kernel:
-    """LOGISTIC as TensorFlow Lite has it for uint8: no table of a real function."""
-    y = result(site)
-    require_output(site, 1 / 256, y.qtype.lo)
-    multiplier, shift = quantize_multiplier(float(activation(site).scale) * 2.0**_FRACTION)
-    if shift < 0:
-        raise UnsupportedError("gemmlowp's logistic cannot tell steps below 2^-27 apart")
-    radius = (_RADIUS << _FRACTION) >> int(shift)
-
-    def function(q: Int64) -> Int64:
-        inside = np.clip(q, -radius, radius)
-        value = logistic(multiply(inside, multiplier, shift), 31 - _FRACTION)
-        steps = divide_by_power_of_two(value, 31 - 8)
-        return np.where(q <= -radius, 0, np.where(q >= radius, 256, steps)) + y.qtype.lo
-
-    return mapped(site, lambda q: function(q) - int(y.zero_point))
-
-
 KERNELS: Mapping[str, Maker] = {
     **litert.KERNELS,
     "Conv": _conv,
     "Gemm": _gemm,
     "MatMul": _matmul,
-    "Sigmoid": _sigmoid,
+    "Sigmoid": fixed_functions.sigmoid,
 }

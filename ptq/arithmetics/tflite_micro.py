@@ -4,7 +4,9 @@
     MatMul of activations       q = zo + MBQM(acc, sa · sb / so)        multiplier in float64, not float32
     Mul                         q = zo + MBQM((a − za)(b − zb), sa · sb / so)        the same
     Clip to [0, 6]              q = clamp(x, zx, zx + round(6 / sx))    RELU6 does not rescale
-    SpaceToBatchND              pads with the integer 0, not with the zero point
+    SpaceToBatchND              pads with the integer 0, not with the zero point: with an offset that is never
+                                set, and 0 in fresh memory alone
+    Sigmoid, Tanh               in fixed point (``fixed_functions``), not by a table of real values
 
 ReduceSum has the formula that `litert` has here too; it is LiteRT's kernel that departs from it. All else is the
 same. Established by experiment with tflite-micro 0.dev20261023182759.
@@ -18,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.arithmetics import litert, products
+from ptq.arithmetics import fixed_functions, litert, products
 from ptq.arithmetics.litert_elementwise import activation_bounds, paired, same_scale
 from ptq.arithmetics.litert_finish import gemmlowp_finish
 from ptq.arithmetics.operands import Inputs, activation, constant, required, result, weight
@@ -65,5 +67,7 @@ KERNELS: Mapping[str, Maker] = {
     "Gemm": litert.gemmlowp_gemm,
     "MatMul": _matmul,
     "Mul": _mul,
+    "Sigmoid": fixed_functions.sigmoid,
     "SpaceToBatchND": same_scale(_space_to_batch),
+    "Tanh": fixed_functions.hyperbolic_tangent,
 }

@@ -23,6 +23,7 @@ _THIRD = 715827883  # Q0.31
 _EXP_OF_POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
 _48_OVER_17 = 1515870810  # Q2.29
 _MINUS_32_OVER_17 = -1010580540  # Q2.29
+_ONE = 1 << 29  # Q2.29
 
 
 def exp_of_negative(x: Int64, integer_bits: int = 5) -> Int64:
@@ -62,12 +63,25 @@ def one_over_one_plus(x: Int64) -> Int64:
 
     Bound: 2^-27 absolute. (gemmlowp, fixedpoint.h, one_over_one_plus_x_for_x_in_0_1.)
     """
+    return multiply_by_power_of_two(_two_over_one_plus(x), 1)
+
+
+def one_minus_over_one_plus(x: Int64) -> Int64:
+    """(1 − x) / (1 + x) = 2 / (1 + x) − 1 in Q0.31 for x in [0, 1) of Q0.31.
+
+    Bound: 2^-26 absolute. (gemmlowp, fixedpoint.h, one_minus_x_over_one_plus_x_for_x_in_0_1.)
+    """
+    return multiply_by_power_of_two(_two_over_one_plus(x) - _ONE, 2)
+
+
+def _two_over_one_plus(x: Int64) -> Int64:
+    """2 / (1 + x) in Q2.29, the reciprocal of (1 + x) / 2."""
     half = rounding_half_sum(x, INT32_MAX)
     estimate = _48_OVER_17 + doubling_high_mul(half, _MINUS_32_OVER_17)
     for _ in range(3):
-        missing = (1 << 29) - doubling_high_mul(half, estimate)
+        missing = _ONE - doubling_high_mul(half, estimate)
         estimate = estimate + multiply_by_power_of_two(doubling_high_mul(estimate, missing), 2)
-    return multiply_by_power_of_two(estimate, 1)
+    return estimate
 
 
 def leading_zeros(x: Int64) -> Int64:

@@ -14,7 +14,17 @@ import numpy as np
 
 from ptq.forms import positions
 from ptq.graph import Graph
-from ptq.nodes import QUANTIZERS, Node, Value, constant, declare, dtype_of, operator, row_name
+from ptq.nodes import (
+    MICROSOFT,
+    QUANTIZERS,
+    Node,
+    Value,
+    constant,
+    declare,
+    dtype_of,
+    operator,
+    row_name,
+)
 from ptq.ops import OPS, QLINEAR_FORMS
 from ptq.opspec import PASSES, Output
 from ptq.rewrite.adopt_biases import join_biases, quantize_biases
@@ -24,7 +34,6 @@ from ptq.rewrite.adopt_moves import adopt_moves
 from ptq.rewrite.raise_opset import NEEDED, raise_opset
 from ptq.units import implied_type
 
-MICROSOFT = "com.microsoft::"
 _QUANTIZERS = tuple(MICROSOFT + kind for kind in QUANTIZERS)
 _SHARED_TYPES = (np.dtype(np.int8), np.dtype(np.uint8), np.dtype(np.int32))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptq.graph import Graph
-from ptq.nodes import Node, Value, constant, consumers, name_of, operator
+from ptq.nodes import MICROSOFT, Node, Value, constant, consumers, name_of, operator
 from ptq.types import IntArray
 
 _SHIFT = 128
@@ -57,13 +57,18 @@ def signed(q: IntArray) -> IntArray:
 
 def _only_reader(node: Node) -> Node | None:
     """The DequantizeLinear after a QuantizeLinear, where nothing else reads either."""
-    if operator(node) != "QuantizeLinear" or node.outputs[0].is_graph_output():
+    if _kind(node) != "QuantizeLinear" or node.outputs[0].is_graph_output():
         return None
     readers = consumers(node.outputs[0])
-    if len(readers) != 1 or operator(readers[0]) != "DequantizeLinear":
+    if len(readers) != 1 or _kind(readers[0]) != "DequantizeLinear":
         return None
     real: Value = readers[0].outputs[0]
     return readers[0] if len(list(real.uses())) + real.is_graph_output() == 1 else None
+
+
+def _kind(node: Node) -> str:
+    """The operator; a quantizer of Microsoft's domain counts as ONNX's."""
+    return operator(node).removeprefix(MICROSOFT)
 
 
 def _int8(quantizer: Node) -> bool:

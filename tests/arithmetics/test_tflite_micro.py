@@ -79,8 +79,29 @@ def test_space_to_batch_pads_with_the_integer_zero() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("op", "scale", "zero_point", "recorded"),
+    [
+        ("Sigmoid", 2.0**-7, -128, {-127: 1}),
+        ("Sigmoid", 2.0**-7, 40, {39: -1, 41: 1}),
+        ("Sigmoid", 0.022753924131393433, -76, {-86: -14, -66: 14}),
+        ("Tanh", 0.022753924131393433, -76, {-81: -14, -71: 14}),
+    ],
+)
+def test_logistic_and_tanh_are_computed_in_fixed_point(
+    op: str, scale: float, zero_point: int, recorded: dict[int, int]
+) -> None:
+    """Recorded from tflite-micro; these are all the integers of 256 at which LiteRT's table has another."""
+    x, y = int8(scale, zero_point), int8(1 / 256, -128) if op == "Sigmoid" else int8(1 / 128, 0)
+    ours, table = (run(n, op, [(EVERY_INT8, x)], y) for n in ("tflite-micro", "litert"))
+    differing = np.flatnonzero(ours != table)
+    assert (
+        dict(zip(EVERY_INT8[differing].tolist(), ours[differing].tolist(), strict=True)) == recorded
+    )
+
+
 def test_all_other_kernels_are_those_of_litert() -> None:
     differing = {
         op for op, make in tflite_micro.KERNELS.items() if make is not litert.KERNELS.get(op)
     }
-    assert differing == {"Clip", "Gemm", "MatMul", "Mul", "SpaceToBatchND"}
+    assert differing == {"Clip", "Gemm", "MatMul", "Mul", "Sigmoid", "SpaceToBatchND", "Tanh"}

@@ -44,3 +44,15 @@ def test_a_tensor_with_two_readers_or_an_output_of_the_model_stays():
     shown = foreign(INPUT + WD + "r = Conv(xd, wd)" + OUTPUT, **SIGNED)
     shown.expose(["xq", "yq"])
     assert unsigned_pairs(shown)[1] == frozenset()
+
+
+def test_quantizers_of_microsofts_domain_are_moved_as_onnxs_are():
+    graph = foreign((INPUT + WD + "r = Conv(xd, wd)" + OUTPUT), **SIGNED)
+    for node in graph.nodes:
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+            node.domain = "com.microsoft"
+    moved, names = unsigned_pairs(graph)
+    assert names == {"xq", "yq"}
+    feed = samples(SHAPE)[0].feed
+    before, after = (Session(g, threads=1).run(feed)[0] for g in (graph, moved))
+    assert np.array_equal(before, after)

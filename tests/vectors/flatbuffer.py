@@ -25,18 +25,15 @@ OPTIONS: dict[str, tuple[str, dict[str, str]]] = {
     "REDUCE_MIN": ("ReducerOptions", {}),
     "STRIDED_SLICE": ("StridedSliceOptions", {}),
     "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", {}),
+    "ARG_MIN": ("ArgMinOptions", {}), "SHAPE": ("ShapeOptions", {}),
+    "SQUEEZE": ("SqueezeOptions", {}), "DEPTH_TO_SPACE": ("DepthToSpaceOptions", {}),
+    "SPACE_TO_DEPTH": ("SpaceToDepthOptions", {}), "SUM": ("ReducerOptions", {}),
 }  # fmt: skip
 
-VERSIONS = {
-    "ABS": 1,
-    "DIV": 1,
-    "EXP": 1,
-    "LOG": 1,
-    "SQRT": 1,
-    "PRELU": 1,
-    "HARD_SWISH": 1,
-    "TRANSPOSE_CONV": 3,
-}
+FIRST = (
+    """ABS DIV EXP LOG SQRT PRELU HARD_SWISH RELU_N1_TO_1 RESHAPE SQUEEZE DEPTH_TO_SPACE SHAPE"""
+)
+VERSIONS = {**dict.fromkeys(FIRST.split(), 1), "TRANSPOSE_CONV": 3}
 
 
 def litert_model(op: str, attributes: dict[str, Any], tensors: list[dict[str, Any]]) -> bytes:
