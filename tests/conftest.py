@@ -1,6 +1,10 @@
-"""Lets every test import what stands in ``tests/support``."""
+"""Lets every test import what stands in ``tests/support``, and its processes be interrupted."""
 
+import signal
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background jobs start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
