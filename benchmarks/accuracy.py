@@ -11,9 +11,10 @@ FOLDER holds one sub-folder a task:
 
 or, where inputs have no axis of samples, folders ``calib`` and ``eval`` of such files, a sample each.
 The sample network of this repository always runs. One table a task comes out, as Markdown: top-1 accuracy and what is
-lost against float with its paired 95 % interval, agreement with float and SQNR of the scores with theirs, how many
-times faster than float (CPU time of one thread, batch 1, interleaved), and the CPU time of quantizing as a multiple
-of that of a float pass over the calibration samples. Beside them stand figures of other tools, measured once
+lost against float with its paired 95 % interval, agreement with float and SQNR of the outputs with theirs (and of the
+scores, where the output is their Softmax: a few samples on the fence make nearly all of its error), how many times
+faster than float (CPU time of one thread, batch 1, interleaved), and the CPU time of quantizing as a multiple of that
+of a float pass over the calibration samples. Beside them stand figures of other tools, measured once
 (accuracy_peers.json).
 
 ``--ablation`` switches off each ingredient of ptq's defaults in turn (benchmarks/ablation.py); ``--ours`` runs ptq
@@ -52,7 +53,7 @@ from ptq.data import Preprocess, Sample, Samples, open_samples
 from ptq.evaluate import Evaluation, evaluate, session_engine
 from ptq.feeding import input_specs, takes_any_batch
 from ptq.graph import Graph
-from ptq.nodes import name_of
+from ptq.nodes import QUANTIZERS, Value, name_of
 from ptq.session import Session
 
 HERE = Path(__file__).parent
@@ -231,16 +232,15 @@ def measured(task: Task, rows: Mapping[str, Make], limit: int | None) -> str:
     samples = task.open(task.evaluation, limit)
     calibration = list(task.open(task.calibration))
     passed = min(cpu(lambda: [before.run(s.feed) for s in calibration]) for _ in range(3))
-    sessions, spent, failed = {}, {}, {}
+    sessions, made, spent, failed = {}, {}, {}, {}
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, make) in enumerate(rows.items()):
             path = Path(folder) / f"{number}.onnx"
             try:
                 with contextlib.redirect_stdout(sys.stderr):  # its calibrators print
                     spent[name] = cpu(lambda m=make, p=path: m(p)) / passed
-                # optimizing, ONNX Runtime rounds weights that are left float beside rounded activations
-                how = "none" if name in ablation.BOUNDS else "all"
-                sessions[name] = Session(Graph.load(path), threads=1, optimize=how)
+                made[name] = Graph.load(path)
+                sessions[name] = session_of(name, made[name])
             except Exception as error:  # a peer may fail in any way; the table says so
                 failed[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:100]}"
     found = evaluate(
@@ -251,7 +251,47 @@ def measured(task: Task, rows: Mapping[str, Make], limit: int | None) -> str:
         batch=BATCH if takes_any_batch(graph) else 1,
     )
     faster = speeds(before, sessions, next(iter(samples)).feed)
-    return table(task, found, spent, faster, failed, len(calibration))
+    graphs = {"": graph} | {name: made[name] for name in sessions}
+    clear = scores_sqnr(graphs, [name_of(v) for v in graph.outputs].index(found.head), samples)
+    return table(task, found, spent, faster, failed, len(calibration), clear)
+
+
+def session_of(name: str, graph: Graph) -> Session:
+    """A session; optimizing, ONNX Runtime rounds weights that are left float beside rounded activations."""
+    return Session(graph, threads=1, optimize="none" if name in ablation.BOUNDS else "all")
+
+
+def scores_sqnr(
+    graphs: Mapping[str, Graph], head: int, samples: Samples
+) -> dict[str, tuple[float, tuple[float, float] | None]]:
+    """SQNR, by name, of what the last Softmax reads, the float model's being ""; nothing without Softmax."""
+    engines = {}
+    for name, graph in graphs.items():
+        source = pressed(graph.outputs[head])
+        if source is None:
+            return {}
+        exposed = graph.copy()
+        exposed.expose([source])
+        session = session_of(name, exposed)
+        engines[name] = lambda feed, session=session, source=source: session.run(feed, [source])
+    found = evaluate(engines.pop(""), engines, samples, ["scores"], batch=1)
+    forms = {name: found.forms[name].outputs["scores"] for name in engines}
+    return {name: (one.sqnr_db, one.sqnr_interval) for name, one in forms.items()}
+
+
+def pressed(output: Value) -> str | None:
+    """The name of what the Softmax reads that makes an output, through quantizers and what only moves."""
+    node = output.producer()
+    while node is not None and node.inputs:
+        first = node.inputs[0]
+        if first is None:
+            return None
+        if node.op_type == "Softmax":
+            return name_of(first)
+        if node.op_type not in (*QUANTIZERS, "Identity", "Reshape"):
+            return None
+        node = first.producer()
+    return None
 
 
 def table(
@@ -261,6 +301,7 @@ def table(
     faster: Mapping[str, float],
     failed: Mapping[str, str],
     calibrated: int,
+    clear: Mapping[str, tuple[float, tuple[float, float] | None]],
 ) -> str:
     """The task's table as Markdown."""
     truth = found.forms["float"].accuracy
@@ -270,8 +311,9 @@ def table(
         "",
         f"{calibrated} samples for calibration, {found.samples} for evaluation{top}.",
         "",
-        "| | top-1 % | loses, points | agrees % | SQNR dB | × float speed | × float pass |",
-        "|---|---|---|---|---|---|---|",
+        f"| | top-1 % | loses, points | agrees % | SQNR dB |{' of scores |' if clear else ''}"
+        " × float speed | × float pass |",
+        f"|---|---|---|---|---|{'---|' if clear else ''}---|---|",
     ]
     for name, form in found.forms.items():
         if name == "float":
@@ -283,6 +325,7 @@ def table(
         lines.append(
             f"| {name} | {first} | {lost} | {agrees} | "
             f"{_with(fidelity.sqnr_db, fidelity.sqnr_interval, 1, 2)} | "
+            f"{_with(*clear[name], 1, 2) + ' | ' if clear else ''}"
             f"{faster[name]:.2f} | {spent[name]:.1f} |"
         )
     lines += [f"| {name} | {reason} | | | | | |" for name, reason in failed.items()]

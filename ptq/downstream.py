@@ -3,14 +3,14 @@
 All activations are rounded, weights are not; one model serves every choice of ranges, its scales being inputs. From
 the one method that does best for all tensors, the tensors that one operator writes are turned to another method, then
 single ones: first those whose range the methods least agree on. What lowers the outputs' error on held-back samples
-by more than chance is kept. Graph outputs, and what a monotone function makes them of, keep their extremes: order
-matters there.
+by more than chance is kept; of probabilities it is the error of the scores that they are made of. Graph outputs, and
+what a monotone function makes them of, keep their extremes: order matters there.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from ptq.gather import Held
 from ptq.groups import Group, Groups
 from ptq.judge import Judge, decibels
-from ptq.nodes import consumers, operator
+from ptq.nodes import consumers, name_of, operator
 from ptq.observers import OBSERVERS
 from ptq.observers.store import Calibration
 from ptq.pipeline import AUTO, FALLBACK, Ground, Recipe, planned
+from ptq.rewrite.scores import score
 from ptq.solve import Chosen, fates
 from ptq.spans import group_params
 from ptq.targets import Target, target
@@ -54,7 +55,8 @@ def with_ranges(ground: Ground, recipe: Recipe, held: Held | None, *, threads: i
     stats = (ground if held is None else replace(ground, calibration=held.calibration)).calibration
     groups = fates(graph, stats.tensors, row, recipe.floats)[1]
     free = [group for group in groups.members() if _is_free(group, groups)]
-    heads = [group for group in free if _is_head(group, groups)]
+    scored = {name_of(score(output)) for output in graph.outputs}
+    heads = [group for group in free if _is_head(group, groups, scored)]
     chosen = {name: Chosen("minmax", HEAD) for group in heads for name in group.tensors}
     recipe = replace(recipe, chosen=chosen)
     if held is None:
@@ -77,11 +79,11 @@ def _is_free(group: Group, groups: Groups) -> bool:
     return group.fixed is None and any(value.const_value is None for value in values)
 
 
-def _is_head(group: Group, groups: Groups) -> bool:
+def _is_head(group: Group, groups: Groups, scored: Collection[str]) -> bool:
     """Whether a graph output is among the tensors, or a monotone function of one of them."""
     for name in group.tensors:
         value = groups.values[name]
-        if value.is_graph_output():
+        if name in scored or value.is_graph_output():
             return True
         for reader in consumers(value):
             if operator(reader) in _MONOTONE and reader.outputs[0].is_graph_output():

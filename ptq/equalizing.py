@@ -26,6 +26,7 @@ from ptq.rewrite.counted import counted
 from ptq.rewrite.equalize import Extremes, equalize
 from ptq.rewrite.linear_pairs import pairs
 from ptq.rewrite.prepare import Prepared
+from ptq.rewrite.scores import scores
 from ptq.session import Session
 from ptq.targets import target
 
@@ -84,7 +85,7 @@ def equalized(
         return after if changed.digest() == given else prepared
     trial = some.subset(judged) if judged else learnt
     few = learnt.spread(_CALIBRATED)
-    truth = Session(prepared.graph, threads=threads)
+    truth = Session(scores(prepared.graph), threads=threads)
     reached = [_reached(name, p, recipe, few, trial, truth, threads) for p in (prepared, after)]
     figures = "{:.1f} → {:.1f} dB".format(*reached)
     if not reached[1] > reached[0] + _LEAST:
@@ -122,6 +123,7 @@ def _reached(
     threads: int,
 ) -> float:
     """Signal over error of the outputs, in decibels, the mean of all, with weights rounded to the nearest."""
+    prepared = replace(prepared, graph=scores(prepared.graph))
     statistics = gathered(prepared.graph, calibrated, threads=threads)
     ground = Ground(name, prepared.graph, prepared, statistics)
     made = written(ground, replace(recipe, rounding="nearest"), planned(ground, recipe))

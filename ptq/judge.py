@@ -17,6 +17,7 @@ from ptq.metrics import numbers
 from ptq.observers.error import mean_error
 from ptq.plan import Plan
 from ptq.rewrite.knobs import knobs
+from ptq.rewrite.scores import scores
 from ptq.session import Session
 from ptq.types import QuantParams
 
@@ -24,7 +25,7 @@ SAMPLES = 16
 
 
 class Truth:
-    """The float model's outputs on a few samples, and how far others are from them."""
+    """What the float model puts out for a few samples, and how far others are from it."""
 
     def __init__(self, graph: Graph, samples: Iterable[Sample], threads: int) -> None:
         plain = Session(graph, threads=threads)
@@ -59,6 +60,7 @@ class Judge:
         self, graph: Graph, plan: Plan, tensors: Sequence[str], held: Held, threads: int
     ) -> None:
         self.runs = 0
+        graph = scores(graph)
         means = held.calibration.channels
         summed = [name for name, sums in means.items() if sums.mean is not None]
         self._stats = held.calibration.tensors

@@ -25,6 +25,7 @@ from ptq.moves import Move, greedily
 from ptq.nodes import name_of
 from ptq.pipeline import Ground, Quantization, Recipe, planned, written
 from ptq.rewrite.probe import Probe, probe
+from ptq.rewrite.scores import scores
 from ptq.sensitivity import SAMPLES, Costs, costs
 from ptq.session import Session
 from ptq.usermetric import Metric
@@ -137,7 +138,7 @@ def apart(made: Quantization) -> Probe:
     ground, recipe = made.ground, made.recipe
     if recipe.form != "qdq" or recipe.weights != "s8":
         made = written(ground, replace(recipe, form="qdq", weights="s8"), made.plan)
-    return probe(ground.prepared.graph, made.plan, made.quantized)
+    return probe(scores(ground.prepared.graph), made.plan, made.quantized)
 
 
 def some(samples: Sequence[Sample]) -> list[Sample]:

@@ -28,6 +28,7 @@ from ptq.pipeline import Recipe
 from ptq.plan import Plan
 from ptq.rewrite.counted import counted
 from ptq.rewrite.prepare import Prepared
+from ptq.rewrite.scores import scores
 from ptq.rewrite.split import Site, sites, split, trial
 from ptq.session import Session
 from ptq.targets import Target, target
@@ -157,9 +158,10 @@ class _Search:
         threads: int,
     ) -> None:
         self._found, self._seen, self._outlying, self._row = found, seen, outlying, row
-        self._trial = trial(prepared.graph, found)
+        graph = scores(prepared.graph)
+        self._trial = trial(graph, found)
         self._session = Session(self._trial.graph, threads=threads, optimize="none")
-        self._truth = Truth(prepared.graph, samples, threads)
+        self._truth = Truth(graph, samples, threads)
         self.start = self.reached = 0.0
 
     def run(self) -> list[str]:

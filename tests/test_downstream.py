@@ -67,6 +67,20 @@ def test_what_an_output_is_ordered_by_keeps_its_extremes() -> None:
     assert any("order" in why.detail for why in made.plan.why.values())
 
 
+def test_probabilities_are_judged_by_their_scores() -> None:
+    """Scores so far apart that float32 probabilities are 0 and 1, but on one sample."""
+    nodes = "c = Conv(x, w)\np = GlobalMaxPool(c)\nf = Flatten(p)\ns = Gemm(f, v, b)"
+    far = 300 * np.array([[1, -1, 0, 0], [0, 0, 1, -1]], np.float32)
+    weights = {"w": WEIGHT, "v": far, "b": np.zeros(4, np.float32)}
+    x = {"x": ("n", 2, SIZE, SIZE)}
+    chosen = []
+    for last in ("y = Identity(s)", "y = Softmax(s)"):
+        made = ptq.quantize(network(f"{nodes}\n{last}", x, **weights), spikes(), threads=1)
+        chosen.append({n: why.detail for n, why in made.plan.why.items() if n in ("x", "c")})
+    assert chosen[0]["x"].startswith("minmax; ")
+    assert chosen[0] == chosen[1]
+
+
 def test_samples_that_judge_set_no_range_before_and_all_of_them_afterwards() -> None:
     data = spikes(60)
     model = spiky("GlobalMaxPool")

@@ -1,0 +1,55 @@
+"""Oracle: ONNX Runtime on the models before and after."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from networks import network, normal
+
+from ptq.graph import Graph
+from ptq.nodes import name_of
+from ptq.rewrite.scores import scores
+from ptq.session import Session
+
+BODY = "r = Relu(x)\ns = Gemm(r, w, b)\n"
+X = {"x": ("n", 4)}
+
+
+def made(nodes: str, output: str = "y") -> Graph:
+    """A layer and what follows."""
+    weights = {"w": normal(4, 3), "b": normal(3, seed=1), "shape": np.array([-1, 3, 1])}
+    return Graph.from_proto(network(BODY + nodes, X, outputs=(output,), **weights))
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Sigmoid"])
+def test_what_a_last_softmax_or_sigmoid_reads_is_put_out_instead(op: str) -> None:
+    graph = made(f"y = {op}(s)")
+    changed = scores(graph)
+    assert [name_of(v) for v in changed.outputs] == ["s"]
+    feed = {"x": normal(5, 4, seed=2)}
+    graph.expose(["s"])
+    truth = Session(graph).run(feed, ["s"])[0]
+    assert np.array_equal(Session(changed).run(feed)[0], truth)
+
+
+def test_probabilities_that_are_only_moved_are_seen_through() -> None:
+    graph = made("p = Softmax(s)\nq = Reshape(p, shape)\ny = Squeeze(q)")
+    assert [name_of(v) for v in scores(graph).outputs] == ["s"]
+
+
+@pytest.mark.parametrize("nodes", ["y = Relu(s)", "t = Softmax(s)\ny = Neg(t)"])
+def test_other_outputs_stay(nodes: str) -> None:
+    graph = made(nodes)
+    assert scores(graph) is graph
+
+
+def test_a_softmax_of_an_input_stays() -> None:
+    graph = Graph.from_proto(network("y = Softmax(x)", X))
+    assert scores(graph) is graph
+
+
+def test_shapes_are_kept() -> None:
+    changed = scores(made("y = Softmax(s)").with_shapes())
+    shapes = {v.name: v.shape for node in changed.nodes for v in node.outputs}
+    assert shapes["r"] is not None
+    assert shapes["s"] is not None
