@@ -15,6 +15,7 @@ from ptq.graph import Graph
 from ptq.nodes import (
     FLOAT_TYPES,
     Node,
+    Value,
     attributes,
     constant,
     consumers,
@@ -44,9 +45,9 @@ def fold_affine(graph: Graph) -> list[str]:
     folded: Counter[tuple[str, str]] = Counter()
     split = Counter[str]()
     for node in graph.nodes:
-        linear = _before(node)
-        if linear is not None and _fold(graph, node, linear):
-            folded[node.op_type, linear.op_type] += 1
+        found = _before(node)
+        if found is not None and _fold(graph, node, *found):
+            folded[node.op_type, found[0].op_type] += 1
         elif operator(node) == "BatchNormalization":
             split[_stand_in(graph, node)] += 1
     notes = [
@@ -59,17 +60,38 @@ def fold_affine(graph: Graph) -> list[str]:
     ]
 
 
-def _before(node: Node) -> Node | None:
-    """The linear node that alone feeds this one."""
-    candidates = [v.producer() for v in node.inputs[:2] if v is not None]
-    linear = next((n for n in candidates if n is not None and operator(n) in INTO), None)
-    if linear is None or linear.graph is not node.graph:
+def _before(node: Node) -> tuple[Node, Value] | None:
+    """The linear node that alone feeds this one, squeezed at most, and the value that this one reads."""
+    for value in node.inputs[:2]:
+        maker = None if value is None else value.producer()
+        linear = _squeezed(maker) if maker is not None else None
+        if linear is None or linear.graph is not node.graph:
+            continue
+        path = dict.fromkeys([linear.outputs[0], value])
+        alone = all(not v.is_graph_output() and len(consumers(v)) == 1 for v in path if v)
+        return (linear, value) if value is not None and alone else None
+    return None
+
+
+def _squeezed(node: Node) -> Node | None:
+    """The linear node that this one is, or whose output it squeezes behind the channels (Conv of one axis)."""
+    if operator(node) in INTO:
+        return node
+    linear = node.inputs[0].producer() if operator(node) == "Squeeze" and node.inputs[0] else None
+    if linear is None or operator(linear) not in INTO:
         return None
-    y = linear.outputs[0]
-    return None if y.is_graph_output() or consumers(y) != [node] else linear
+    rank, axes = len(shape_of(linear.outputs[0]) or ()), _axes(node)
+    behind = axes is not None and rank > 0 and all(axis % rank > 1 for axis in axes)
+    return linear if behind else None
 
 
-def _fold(graph: Graph, node: Node, linear: Node) -> bool:
+def _axes(node: Node) -> list[int] | None:
+    """The axes that a Squeeze names by constants; None where it does not."""
+    given = constant(node.inputs[1]) if len(node.inputs) > 1 else attributes(node).get("axes")
+    return None if given is None else [int(axis) for axis in np.asarray(given).reshape(-1)]
+
+
+def _fold(graph: Graph, node: Node, linear: Node, read: Value) -> bool:
     weight = constant(linear.inputs[1])
     bias_value = linear.inputs[2] if len(linear.inputs) > 2 else None
     bias = constant(bias_value)
@@ -81,8 +103,9 @@ def _fold(graph: Graph, node: Node, linear: Node) -> bool:
         return False
     attrs = attributes(linear)
     channels = _channels(linear.op_type, weight, attrs)
-    affine = batch_norm(node) or arithmetic(node, max(weight.ndim, 2), channels)
-    if affine is None or affine.x is not linear.outputs[0] or _opens_a_pattern(node, affine):
+    rank = max(weight.ndim, 2) if read is linear.outputs[0] else len(shape_of(read) or ())
+    affine = batch_norm(node) or arithmetic(node, rank, channels)
+    if affine is None or affine.x is not read or _opens_a_pattern(node, affine):
         return False
     c = np.zeros(()) if bias is None else bias.astype(np.float64)
     if linear.op_type == "Gemm":
@@ -99,7 +122,7 @@ def _fold(graph: Graph, node: Node, linear: Node) -> bool:
     set_constant(graph, linear, 2, new_bias, f"{name_of(linear.outputs[0])}_bias")
     if linear.op_type == "Gemm":
         set_attributes(linear, beta=1.0)
-    replace(graph, node, linear.outputs[0])
+    replace(graph, node, read)
     return True
 
 

@@ -50,6 +50,36 @@ def test_a_batch_normalization_vanishes_into(kind, parsed, same_function, operat
     same_function(before, after, feeds)
 
 
+@pytest.mark.parametrize(("axis", "folds"), [(3, True), (-1, True), (2, True), (0, False)])
+def test_arithmetic_behind_a_squeeze_behind_the_channels_vanishes_too(
+    axis, folds, parsed, same_function, operators, rng
+):
+    """As tf2onnx writes a Conv of one axis."""
+    size = {3: "2,2,9,1", -1: "2,2,9,1", 2: "2,2,1,9", 0: "1,2,9,3"}[axis]
+    text = f"g (float[{size}] x) => (float[a,b,c] y) {{ t = Conv(x, w) s = Squeeze(t, k) y = Add(s, c) }}"
+    shape = (3, 2, 1, 1)
+    c = rng.standard_normal((3, 1) if folds else (9, 1)).astype(np.float32)
+    arrays = {"w": rng.standard_normal(shape).astype(np.float32), "c": c, "k": np.array([axis])}
+    before = parsed(text, **arrays).with_shapes()
+    after = before.copy()
+    assert bool(fold_affine(after)) == folds
+    after.sweep()
+    assert operators(after)["Add"] == (not folds)
+    feeds = {"x": rng.standard_normal([int(d) for d in size.split(",")]).astype(np.float32)}
+    same_function(before, after, feeds)
+
+
+def test_arithmetic_behind_a_squeezed_conv_that_others_read_stays(parsed, operators, rng):
+    text = (
+        "g (float[2,2,9,1] x) => (float[a,b,c] y, float[a,b,c] z) "
+        "{ t = Conv(x, w) s = Squeeze(t, k) y = Add(s, c) z = Relu(s) }"
+    )
+    w, c = (rng.standard_normal(s).astype(np.float32) for s in ((3, 2, 1, 1), (3, 1)))
+    graph = parsed(text, w=w, c=c, k=np.array([3])).with_shapes()
+    assert fold_affine(graph) == []
+    assert operators(graph)["Add"] == 1
+
+
 @pytest.mark.parametrize(
     "call", ["Add(t, c)", "Add(c, t)", "Sub(t, c)", "Sub(c, t)", "Mul(c, t)", "Div(t, c)"]
 )
