@@ -30,6 +30,7 @@ from ptq.units import hands_out_reals
 from ptq.worth import not_worth
 
 FLOAT32 = np.dtype(np.float32)
+_BESIDE_FLOATS = "its neighbours compute in float: integers would cost more than they save"
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,9 +107,9 @@ def eligible(
             floats[name] = "part of a normalization, whose moments 8 bits do not hold"
         specs = {name: integer.spec for name, integer in integers.items()}
         for name in not_worth(graph, specs, dict(_fusions(integers)), target):
-            del integers[name]
+            alone = Role.WEIGHT in integers.pop(name).spec.inputs
             floats[name] = (
-                "its neighbours compute in float: integers would cost more than they save"
+                f"{target.source} computes it faster in float" if alone else _BESIDE_FLOATS
             )
     real = frozenset(_real(integers)) if target.real_outputs else frozenset[str]()
     return Eligible(integers, floats, dict(_fusions(integers)), real)

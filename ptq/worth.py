@@ -1,9 +1,13 @@
 """Which nodes are worth integers, when it is up to speed alone?
 
-Products (Conv, Gemm, MatMul) always are. What stands between them, sums, activations, pools, movements, is worth
+Products (Conv, Gemm, MatMul) are. What stands between them, sums, activations, pools, movements, is worth
 integers where its neighbours are: every crossing costs a quantizer over the whole tensor. The cheapest division
 of a graph is a minimum cut; of two equally cheap ones the one with more integers is taken.
 A model without products that can be all integers becomes so.
+
+Where ONNX Runtime's integers for all products would be no faster than float, as of small networks of few channels,
+products are weighed like the others, and those stay float that are slower on integers and gain their neighbours
+nothing.
 
 Costs are counted in passes over the elements of a tensor: a quantizer is one, an operator one and on four bytes
 a value one and a half, a movement of single bytes a quarter, an operator that runs in float between quantizers
@@ -21,49 +25,111 @@ from typing import Any
 import numpy as np
 import scipy
 
+from ptq.costs import VIEWS, Cost, Sizes, cost, sizes
 from ptq.graph import Graph
-from ptq.nodes import Node, Value, constant, consumers, dtype_of, shape_of
+from ptq.nodes import Node, Value, constant, consumers, dtype_of, operator
 from ptq.opspec import PASSES, TABLE, OpSpec, Role
 from ptq.targets import Target
 
 _TOTAL = 2**28  # of all capacities: their sums stay in int32, as scipy counts flows
 _REAL_COST = 1.5
-_VIEWS = frozenset(["Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"])
+_CALLS = 250_000
+"""Passes, 50 µs: below them calls and copies take longer than what is computed."""
 _INTEGERS, _REALS = 0, 1  # the two ends of the cut
 
 
 def not_worth(
-    graph: Graph, specs: Mapping[str, OpSpec], fused: Collection[str], target: Target
+    graph: Graph, specs: Mapping[str, OpSpec], fused: Mapping[str, str], target: Target
 ) -> list[str]:
     """The nodes that could be quantized and had better stay float.
 
     Args:
         graph: The prepared graph.
         specs: The rows of the nodes that could be quantized, by name.
-        fused: Those whose work the node before them does for nothing.
+        fused: Those whose work the node before them does for nothing, and that node.
         target: What it shall run on. One with tables of its own computes on integers alone, whatever that costs.
     """
     nodes = {node.name or "": node for node in graph.nodes if node.name in specs}
-    if not target.tables and any(_is_product(spec) for spec in specs.values()):
-        free, idle = {name for name in nodes if not _is_product(specs[name])}, list[str]()
-    else:
-        free = set[str]()
+    products = {name for name in nodes if _is_product(specs[name])}
+    if target.tables or not products:
         idle = [n for c in _components(nodes) if all(specs[n].moves for n in c) for n in c]
-    if not free:
         return [] if len(idle) == len(graph.nodes) else idle
-    network = _Network()
-    for name in sorted(free):
-        passes = _size(nodes[name])
-        if specs[name].op not in _VIEWS:
-            network.edge(_INTEGERS, name, passes * _REAL_COST)
-            cost = 0.0 if name in fused else _integer_cost(specs[name])
-            network.edge(name, _REALS, passes * cost)
-    places: dict[str, str | int] = dict.fromkeys(nodes.keys() - set(idle), _INTEGERS)
-    places.update((name, name) for name in free)
-    for value in _tensors(nodes.values()):
-        _cross(network, value, places, specs, target)
-    kept = network.integers()
-    return [name for name in nodes if name in idle or (name in free and name not in kept)]
+    size = sizes(graph)
+    rules = {n: cost(node, specs[n], size) for n, node in nodes.items()}
+    plain = {
+        n: Cost(_real_cost(node, size), _integer_cost(specs[n]) * _largest(node, size))
+        for n, node in nodes.items()
+    }
+    problem = _Problem(nodes, specs, fused, size, target)
+    kept = problem.kept(nodes.keys() - products, plain)
+    if target.real_outputs and _gains_nothing(problem, kept, rules):
+        freed = problem.kept(nodes.keys(), rules)
+        if freed & products and problem.passes(freed, rules) < problem.passes(kept, rules):
+            kept = freed
+    return [name for name in nodes if name not in kept]
+
+
+def _gains_nothing(problem: _Problem, kept: Collection[str], costs: Mapping[str, Cost]) -> bool:
+    """Whether the integers are no faster than float, in a model that is more than its calls."""
+    real = problem.passes((), costs)
+    return real > _CALLS and problem.passes(kept, costs) >= real
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """What is to be divided."""
+
+    nodes: Mapping[str, Node]
+    specs: Mapping[str, OpSpec]
+    fused: Mapping[str, str]
+    size: Sizes
+    target: Target
+
+    def kept(self, free: Collection[str], costs: Mapping[str, Cost]) -> set[str]:
+        """The integers of the cheapest division; what is not free is among them."""
+        network = _Network()
+        for name in sorted(free):
+            if self.specs[name].op in VIEWS and not costs[name].real:
+                continue
+            own = costs[name]
+            network.edge(_INTEGERS, name, own.real)
+            network.edge(name, _REALS, 0.0 if name in self.fused else own.integer)
+            for other in self._ties(name):
+                if other in free:
+                    network.edge(name, other, math.inf)
+        places: dict[str, str | int] = dict.fromkeys(self.nodes, _INTEGERS)
+        places.update((name, name) for name in free)
+        for value in _tensors(self.nodes.values()):
+            _cross(network, value, places, self)
+        integers = network.integers()
+        return {name for name in self.nodes if name not in free or name in integers}
+
+    def _ties(self, name: str) -> list[str]:
+        """Without which a node's integers cost more than is said: what does its work, or wants its layout."""
+        if name in self.fused:
+            return [self.fused[name]]
+        if self.specs[name].op != "MaxPool":
+            return []
+        readers = (reader.name or "" for reader in consumers(self.nodes[name].outputs[0]))
+        return [
+            reader for reader in readers if reader in self.nodes and _is_product(self.specs[reader])
+        ]
+
+    def passes(self, kept: Collection[str], costs: Mapping[str, Cost]) -> float:
+        """What a division costs."""
+        total = 0.0
+        for name, own in costs.items():
+            if name in self.fused:
+                total += 0.0 if (name in kept) == (self.fused[name] in kept) else own.real
+            else:
+                total += own.integer if name in kept else own.real
+        for value in _tensors(self.nodes.values()):
+            maker = value.producer()
+            made = maker is not None and maker.name in kept
+            read = {reader.name in kept for reader in consumers(value)}
+            read |= {False} if value.is_graph_output() else set()
+            total += self.size(value) * ((not made and True in read) or (made and False in read))
+        return total
 
 
 def _tensors(nodes: Iterable[Node]) -> list[Value]:
@@ -73,14 +139,10 @@ def _tensors(nodes: Iterable[Node]) -> list[Value]:
 
 
 def _cross(
-    network: _Network,
-    value: Value,
-    places: Mapping[str, str | int],
-    specs: Mapping[str, OpSpec],
-    target: Target,
+    network: _Network, value: Value, places: Mapping[str, str | int], problem: _Problem
 ) -> None:
     """What it costs where a tensor is read as what it is not written as."""
-    size = max((math.prod(d or 1 for d in shape_of(value) or ()), 1))
+    size = problem.size(value)
     readers: set[str | int] = {_REALS} if value.is_graph_output() else set()
     readers |= {places.get(reader.name or "", _REALS) for reader in consumers(value)}
     any_integer, any_real = f"{value.name} as integers", f"{value.name} as reals"
@@ -89,17 +151,21 @@ def _cross(
         network.edge(any_real, reader, math.inf)
     maker = value.producer()
     name = maker.name or "" if maker is not None else ""
-    if name in specs and specs[name].real is not None and target.real_outputs:
+    specs = problem.specs
+    if name in specs and specs[name].real is not None and problem.target.real_outputs:
         network.edge(any_integer, any_real, size)
     else:
         network.edge(any_integer, places.get(name, _REALS), size)
         network.edge(places.get(name, _REALS), any_real, size)
 
 
-def _size(node: Node) -> int:
-    """The elements of the largest tensor that the node reads or writes, varying dimensions left out."""
-    values = [value for value in (*node.inputs, *node.outputs) if value is not None]
-    return max(math.prod(d or 1 for d in shape_of(value) or ()) for value in values)
+def _largest(node: Node, size: Sizes) -> float:
+    """The elements of the largest tensor that the node reads or writes."""
+    return max(size(value) for value in (*node.inputs, *node.outputs) if value is not None)
+
+
+def _real_cost(node: Node, size: Sizes) -> float:
+    return 0.0 if operator(node) in VIEWS else _REAL_COST * _largest(node, size)
 
 
 @dataclass

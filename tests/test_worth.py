@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from networks import network, normal, quantized
+import pytest
+from networks import disagreements, network, normal, quantized
+from onnx import ModelProto
 
 SUMS = "t = Gather(p, i)\ns = Add(x, t)\nh = Add(s, x)\nn = LayerNormalization(h, g)\n"
 
@@ -44,3 +46,35 @@ def test_a_shape_does_not_keep_scores_from_being_real() -> None:
     nodes = "h = Gemm(x, w)\ns = Shape(h)\nf = Flatten<axis=1>(h)\np = Softmax<axis=1>(f)\ny = Reshape(p, s)"
     done = quantized(network(nodes, {"x": (4, 16)}, w=normal(16, 16)))
     assert "h" not in done.plan.tensors
+
+
+FEW = (
+    "c = Conv<pads = [1, 1, 1, 1]>(x, w)\nr = Relu(c)\nm = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(r)\n"
+    "d = Conv<pads = [1, 1, 1, 1]>(m, u)\ne = Relu(d)\ny = Conv(e, v)"
+)
+
+
+def few(channels: int, more: int) -> ModelProto:
+    return network(
+        FEW,
+        {"x": (1, 3, 64, 64)},
+        w=normal(channels, 3, 3, 3),
+        u=normal(more, channels, 3, 3),
+        v=normal(16, more, 1, 1),
+    )
+
+
+def test_first_layers_stay_float_where_integers_make_the_model_no_faster() -> None:
+    done = quantized(few(10, 16))
+    assert set(done.plan.floats) == {"Conv_c", "Relu_r"}
+    assert "faster in float" in done.plan.floats["Conv_c"]
+    assert disagreements(done) == []
+
+
+def test_a_model_that_gains_keeps_all_integers() -> None:
+    assert quantized(few(32, 64)).plan.floats == {}
+
+
+@pytest.mark.parametrize("target", ["litert", "tensorrt"])
+def test_other_runtimes_are_not_measured_by_this_one(target: str) -> None:
+    assert "Conv_c" not in quantized(few(10, 16), target=target).plan.floats
