@@ -6,11 +6,13 @@ does not know is lowered where none of those in the model has changed since.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import onnx
 import onnx.defs
 import onnx.inliner
+import onnx.shape_inference
 
 OPSET = 26
 """The newest version of ONNX's operators that ONNX Runtime 1.31 reads."""
@@ -26,7 +28,7 @@ LACKING = frozenset(["Swish"])
 
 def brought_within(proto: onnx.ModelProto) -> onnx.ModelProto:
     """The same model as far as possible in what ONNX Runtime reads; the given one where nothing is needed."""
-    whole = proto
+    whole, strange = proto, Counter[str]()
     while defined := _defined_by_others(whole):
         whole = _copy(whole)
         whole = with_defaults(whole, beyond_reach(whole))
@@ -34,7 +36,11 @@ def brought_within(proto: onnx.ModelProto) -> onnx.ModelProto:
             whole = onnx.inliner.inline_selected_functions(
                 whole, defined, inline_schema_functions=True
             )
-        except RuntimeError:  # its types are not known well enough: the operator stays
+        except (RuntimeError, onnx.shape_inference.InferenceError):
+            # types or shapes are not known well enough: the operator stays
+            break
+        before, strange = strange, Counter(node.op_type for node in beyond_reach(whole))
+        if strange == before:  # ONNX defines none with these attributes
             break
     if _version(whole) > OPSET and not beyond_reach(whole):
         whole = _copy(whole)

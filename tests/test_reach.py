@@ -45,6 +45,26 @@ def test_an_unknown_operator_that_onnx_defines_by_others_is_taken_apart(line: st
     np.testing.assert_allclose(Session(graph).run({"x": X})[0], expected, rtol=1e-5, atol=1e-6)
 
 
+def test_a_model_whose_shapes_contradict_each_other_is_refused_in_one_line() -> None:
+    model = network(
+        f"d = DepthToSpace<blocksize = {2**40}>(x)\ny = SwiGLU(d, d)", {"x": (1, 4, 2, 2)}, opset=17
+    )
+    model.opset_import[0].version, model.ir_version = 28, 14
+    with pytest.raises(ModelError) as caught:
+        Session(Graph.from_proto(model))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_operator_that_onnx_cannot_take_apart_is_refused_by_name() -> None:
+    heads = (
+        "<q_num_heads = -1, kv_num_heads = 2>"  # ONNX defines the operator for one head and more
+    )
+    model = _model(f"y, s = LinearAttention{heads}(x, x, x)", 27)
+    assert [node.op_type for node in beyond_reach(brought_within(model))] == ["LinearAttention"]
+    with pytest.raises(ModelError, match="does not know LinearAttention as opset 27 has it"):
+        Session(Graph.from_proto(model))
+
+
 def test_an_operator_that_has_changed_is_refused_by_name() -> None:
     model = _model("y = Mod<fmod = 1>(x, x)", 28)
     assert [node.op_type for node in beyond_reach(brought_within(model))] == ["Mod"]

@@ -173,7 +173,7 @@ def pool_window(site: Site) -> dict[str, Any]:
         "pads": tuple(site.attrs.get("pads", (0,) * 2 * rank)),
         "dilations": tuple(site.attrs.get("dilations", (1,) * rank)),
         "auto_pad": site.attrs.get("auto_pad", "NOTSET"),
-        "ceil_mode": bool(site.attrs.get("ceil_mode", 0)),
+        "ceil_mode": site.attrs.get("ceil_mode", 0) == 1,
     }
 
 

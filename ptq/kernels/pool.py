@@ -153,8 +153,8 @@ def _counts(axes: tuple[window.Axis, ...], include_pad: bool) -> NDArray[np.int3
     """The number of taps of every window, shape (outputs…, 1)."""
     total = np.ones((1,) * len(axes), np.int32)
     for i, axis in enumerate(axes):
-        starts = np.arange(axis.outputs, dtype=np.int32) * axis.stride - axis.begin
-        taps = starts[:, None] + np.arange(axis.kernel, dtype=np.int32) * axis.dilation
+        starts = np.arange(axis.outputs) * axis.stride - axis.begin
+        taps = starts[:, None] + np.arange(axis.kernel) * axis.dilation
         inside = (taps >= 0) & (taps < axis.size)
         if include_pad:
             inside = taps < axis.size + axis.end

@@ -77,6 +77,11 @@ ROWS = {
         "y = ArgMin<axis=2,keepdims=0,select_last_index=1>(c)", TensorProto.INT64
     ),
     "reduce max": _of("m = ReduceMax<axes=[2]>(c)\ny = ReduceMin<axes=[1,2],keepdims=0>(m)"),
+    "reduce max with keepdims of 2": _of("y = ReduceMax<axes=[2],keepdims=2>(c)"),
+    "pools with a ceil_mode of neither 0 nor 1": _of(
+        "m = MaxPool<kernel_shape=[3,3],strides=[2,2],ceil_mode=2>(c)\n"
+        "y = AveragePool<kernel_shape=[2,2],strides=[2,2],ceil_mode=-1>(m)"
+    ),
     "global max pool": _of("y = GlobalMaxPool(c)"),
     "reduce sum": _of("y = ReduceSum(c, plane)"),
     "split of one read": _of("a, e = Split<axis=1>(c)\ny = Relu(e)"),
