@@ -87,7 +87,7 @@ def ranking(result: Ranking) -> None:
         )
     show(made)
     if len(result.nodes) > RANKED:
-        show(indented(f"and {len(result.nodes) - RANKED} more; --json has all"))
+        show(indented(f"and {len(result.nodes) - RANKED} more; --json and --report have all"))
     runs = f"{counted(result.runs, 'run')} of the float model on {counted(result.estimated_on, 'sample')}"
     show(
         indented(

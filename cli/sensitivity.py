@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -45,6 +46,10 @@ def sensitivity(
     skip_bad_samples: o.SkipBad = False,
     batch: o.Batch = 8,
     threads: o.Threads = 0,
+    page: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE.html", help="Write the ranking as one HTML page."),
+    ] = None,
     json: o.Json = None,
     images: Images = None,
 ) -> None:
@@ -58,7 +63,7 @@ def sensitivity(
     from . import drops, inputs, outputs
     from .progress import bars
 
-    outputs.check_outputs([model, data, eval_data], [], json)
+    outputs.check_outputs([model, data, eval_data], [page], json)
     with bars() as progress:
         ranking = ptq.sensitivity(
             model, data, eval_data=eval_data, target=target, method=method, per_tensor=per_tensor,
@@ -66,5 +71,9 @@ def sensitivity(
             samples=samples, skip_bad_samples=skip_bad_samples, batch=batch, threads=threads,
             progress=progress,
         )  # fmt: skip
+    if page is not None:
+        from ptq import files, html
+
+        files.write(page, html.ranking_page(ranking).encode())
     if not outputs.write_json(outputs.document(ranking), json):
         drops.ranking(ranking)

@@ -1,4 +1,7 @@
-"""A report as one page that needs nothing else: accuracy, budget, suspects, every node and every tensor."""
+"""A report as one page that needs nothing else: accuracy, budget, suspects, every node and every tensor.
+
+Or a ranking of nodes by what leaving each float would win.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from html import escape
 
 from ptq.drop import Drop
 from ptq.evaluate import Evaluation
+from ptq.ranking import Ranking
 from ptq.report import Report
 
 _STYLE = (
@@ -15,6 +19,11 @@ _STYLE = (
     "th,td{text-align:left;padding:.2rem .8rem .2rem 0;border-bottom:1px solid #ccc;vertical-align:top;"
     "overflow-wrap:anywhere}"
 )
+_TENSORS = ("tensor", "kind", "SQNR dB", "rounding %", "clipping %", "saturated %", "range", "why")
+_RANKED = (
+    "node", "operator", "what it rounds", "float with", "% of the error", "wins dB, estimated",
+    "wins dB, measured", "with those above",
+)  # fmt: skip
 
 
 def page(report: Report) -> str:
@@ -41,7 +50,7 @@ def page(report: Report) -> str:
     nodes = [(n.name, n.op, n.fate, n.why) for n in report.nodes]
     tensors = [
         (t.name, t.kind, f"{t.sqnr_db:.1f}", f"{100 * t.rounding:.0f}",
-         f"{100 * t.saturation:.3f}", f"{t.lo:.4g} … {t.hi:.4g}", t.why)
+         f"{100 * (1 - t.rounding):.0f}", f"{100 * t.saturation:.3f}", f"{t.lo:.4g} … {t.hi:.4g}", t.why)
         for t in report.tensors
     ]  # fmt: skip
     left = [row for row in nodes if row[2] == "float"]
@@ -51,10 +60,35 @@ def page(report: Report) -> str:
         f"<h2>{len(nodes)} nodes</h2>",
         _table(("node", "operator", "fate", "why"), nodes),
         f"<h2>{len(tensors)} tensors, worst first</h2>",
-        _table(("tensor", "kind", "SQNR dB", "rounding %", "saturated %", "range", "why"), tensors),
+        _table(_TENSORS, tensors),
     ]
-    head = f'<meta charset="utf-8"><title>{escape(report.model)}</title><style>{_STYLE}</style>'
+    return _whole(report.model, parts)
+
+
+def ranking_page(ranking: Ranking) -> str:
+    """A ranking as such a document: every node that rounds, most won first."""
+    rows = [
+        (cost.node, cost.op, cost.rounds, ", ".join(cost.along), f"{100 * cost.share:.1f}",
+         f"{cost.won_db:.1f}", _signed(cost.measured_db), _signed(cost.together_db))
+        for cost in ranking.nodes
+    ]  # fmt: skip
+    facts = [
+        f"target {ranking.target}, on {ranking.samples} samples",
+        f"int8: {ranking.sqnr_db:.1f} dB; lost: {_drop(ranking.drop)}",
+        f"{ranking.sources} places that round, estimated from {ranking.runs} runs of the float model on "
+        f"{ranking.estimated_on} samples; {ranking.measurements} quantized models measured",
+    ]
+    parts = [f"<h1>{escape(ranking.model)}</h1>", _list(facts), _table(_RANKED, rows)]
+    return _whole(ranking.model, parts)
+
+
+def _whole(title: str, parts: Iterable[str]) -> str:
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>\n'
+
+
+def _signed(decibels: float | None) -> str:
+    return "" if decibels is None else f"{decibels:+.1f}"
 
 
 def _forms(evaluation: Evaluation) -> str:
@@ -62,11 +96,13 @@ def _forms(evaluation: Evaluation) -> str:
     for name, form in evaluation.forms.items():
         top1 = "" if form.accuracy is None else f"{100 * form.accuracy.top1:.2f}"
         fidelity = form.outputs.get(evaluation.head)
-        near = (
-            ("", "") if fidelity is None else (f"{fidelity.sqnr_db:.1f}", f"{fidelity.cosine:.6f}")
-        )
+        near = ("", "", "")
+        if fidelity is not None:
+            agrees = "" if fidelity.agreement is None else f"{100 * fidelity.agreement:.2f}"
+            near = agrees, f"{fidelity.sqnr_db:.1f}", f"{fidelity.cosine:.6f}"
         rows.append((name, top1, *near, "" if form.drop is None else _drop(form.drop)))
-    return _table(("form", "top-1 %", "SQNR dB", "cosine", "lost, with its 95 % interval"), rows)
+    titles = "form", "top-1 %", "agrees %", "SQNR dB", "cosine", "lost, with its 95 % interval"
+    return _table(titles, rows)
 
 
 def _drop(drop: Drop) -> str:

@@ -47,3 +47,17 @@ def test_quantize_searches_and_says_so(ptq, model: Path, data: Path) -> None:
     done = ptq("quantize", model, "--data", data, "-o", "q.onnx", "--max-drop", 50)
     assert done.code == 0
     assert "no node has to stay float" in " ".join(done.out.split())
+
+
+def test_quantize_ends_with_3_where_no_nodes_left_float_keep_the_budget(
+    ptq, model: Path, data: Path
+) -> None:
+    Path("own_metric.py").write_text(NEVER, encoding="utf-8")
+    done = ptq(
+        "quantize", model, "--data", data, "-o", "q.onnx", "--max-drop", 1,
+        "--metric", "own_metric:never",
+    )  # fmt: skip
+    assert done.code == 3
+    said = " ".join(done.out.split())
+    assert "budget of 1 points of never: exceeded" in said
+    assert Path("q.onnx").exists()

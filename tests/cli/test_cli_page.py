@@ -39,3 +39,21 @@ def test_the_page_is_whole_and_names_every_node_and_tensor(ptq, model: Path, dat
     report = json.loads(Path("r.json").read_text(encoding="utf-8"))
     for row in (*report["nodes"], *report["tensors"]):
         assert row["name"] in page.text
+
+
+def test_the_page_of_a_ranking_names_every_node_that_rounds(ptq, model: Path, data: Path) -> None:
+    done = ptq(
+        "sensitivity", model, "--data", data, "--measure", 1, "--report", "s.html",
+        "--json", "s.json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    page = _Page()
+    page.feed(Path("s.html").read_text(encoding="utf-8"))
+    page.close()
+    assert (page.open, page.linked) == ([], [])
+    ranked = json.loads(Path("s.json").read_text(encoding="utf-8"))["nodes"]
+    assert ranked[0]["measured_db"] is not None
+    for cost in ranked:
+        assert cost["node"] in page.text
+        assert cost["rounds"] in page.text
+    assert f"{ranked[0]['measured_db']:+.1f}" in page.text
