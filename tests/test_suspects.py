@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import onnx
 import pytest
 from hard import SAMPLE_DATA
+from networks import network
 from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
 
 import ptq
 from ptq.data import Preprocess, open_samples
@@ -56,6 +60,27 @@ def test_images_in_0_to_255_for_a_model_of_0_to_1_are_found_and_the_options_name
 
 def test_nothing_is_proposed_for_images_as_the_model_wants_them() -> None:
     assert _mismatch(IMAGES) is None
+
+
+@pytest.mark.parametrize(("fed", "proposed"), [("BGR", "RGB"), ("RGB", None)])
+def test_swapped_colours_are_found_and_the_order_named(
+    tmp_path: Path, fed: Literal["RGB", "BGR"], proposed: str | None
+) -> None:
+    """A network whose class is the brightest colour of red, green and blue."""
+    rng = np.random.default_rng(4)
+    for index in range(60):
+        pixels = rng.integers(0, 90, (8, 8, 3), np.uint8)
+        pixels[:, :, index % 3] += 90
+        folder = tmp_path / str(index % 3)
+        folder.mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(folder / f"{index}.png")
+    nodes = "p = GlobalAveragePool(x)\ny = Flatten(p)"
+    model = Graph.from_proto(network(nodes, {"x": ("n", 3, 8, 8)}))
+    way = Preprocess(channels=fed, mean=(0.0,), std=(1.0,))
+    images = open_samples(tmp_path, input_specs(model), way)
+    found = mismatch(Session(model, threads=1), images, 0)
+    assert (found is None) == (proposed is None)
+    assert found is None or f"--channels {proposed} " in found.advice
 
 
 def test_few_samples_and_samples_of_one_class_are_found() -> None:
