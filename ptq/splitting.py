@@ -1,14 +1,16 @@
 """Which channels dwarf the others so far that a scale for all is lost on them, and is it worth taking them out?
 
 Transformers have such channels: a few of the residual stream, of what normalizations make of it and of the widest
-layers reach tens of times as far as the rest. Only what products read is rounded in the trial, by extremes; masks
-and scales being inputs, one model serves every trial. Three of four samples say how far channels go, the rest what
-it gains. Of the tensors that have such channels, those are left alone that win next to nothing.
+layers reach tens of times as far as the rest. Those that are left are multiplied by factors that make them alike,
+as masking them is a multiplication anyway. Only what products read is rounded in the trial, by extremes; factors and
+scales being inputs, one model serves every trial. Three of four samples say how far channels go, the rest which
+factors do best and what it gains. Of the tensors that have such channels, those that win next to
+nothing are left alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,19 +22,19 @@ from ptq.downstream import is_better
 from ptq.eligible import eligible
 from ptq.errors import DataError
 from ptq.judge import Truth, decibels
+from ptq.migrating import Spread, factors
 from ptq.nodes import name_of
 from ptq.observers.affine import asymmetric
-from ptq.observers.channels import channel_extremes
 from ptq.observers.store import Calibration
 from ptq.pipeline import Recipe
 from ptq.plan import Plan
 from ptq.rewrite.counted import counted
 from ptq.rewrite.prepare import Prepared
 from ptq.rewrite.scores import scores
-from ptq.rewrite.split import Site, sites, split, trial
+from ptq.rewrite.split import Site, by_channel, sites, split, trial
 from ptq.session import Session
 from ptq.targets import Target, target
-from ptq.types import QuantParams, Range
+from ptq.types import Range
 
 SAMPLES = 64
 _EACH = 4  # every fourth is judged on
@@ -43,9 +45,11 @@ _NEARLY = 2**0.25  # of the least range that can be had: fewer channels than tha
 _GOOD_DB = 30.0  # of signal over error: what is there needs no help
 _LEAST_DB = 1.0  # that a gain is worth, over all
 _IDLE_DB = 0.1  # that those left alone may win, together
+_TRUST = (0.0, 0.5, 1.0)
 REASON = "channels that dwarf the others: what is theirs is not rounded"
 
-Extremes = Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32]]]
+Factors = dict[str, NDArray[np.float32]]
+"""By tensor, what its channels are multiplied by; 0 for those that are taken out."""
 
 
 def without_outliers(
@@ -77,17 +81,19 @@ def without_outliers(
     some = samples.spread(SAMPLES)
     judged = range(0, len(some), _EACH) if len(some) >= _EACH else range(len(some))
     learnt = some.subset(i for i in range(len(some)) if len(some) < _EACH or i not in judged)
-    seen = _extremes(prepared, found, learnt, threads)
+    seen = _spreads(prepared, found, learnt, threads)
     found = [site for site in found if site.tensor in seen]
-    outlying = {s.tensor: outliers(*seen[s.tensor]) for s in found if s.tensor in large}
+    of = {s.tensor: (seen[s.tensor].least, seen[s.tensor].greatest) for s in found}
+    outlying = {s.tensor: outliers(*of[s.tensor]) for s in found if s.tensor in large}
     outlying = {name: few for name, few in outlying.items() if few.size}
     if not outlying:
         return prepared, recipe
-    search = _Search(prepared, found, seen, outlying, some.subset(judged), row, threads)
-    chosen = search.run()
+    by = [_factors(found, seen, outlying, trust) for trust in (None, *_TRUST)]
+    search = _Search(prepared, found, seen, some.subset(judged), row, threads)
+    chosen = search.run(by)
     if not chosen:
         return prepared, recipe
-    changed, added = split(graph, found, {name: outlying[name] for name in chosen})
+    changed, added = split(graph, found, chosen)
     if given is not None and changed.digest() != given:
         return prepared, recipe
     channels = sum(outlying[name].size for name in chosen)
@@ -121,15 +127,33 @@ def _width(least: NDArray[np.float32], greatest: NDArray[np.float32]) -> float:
     return max(0.0, float(greatest.max())) - min(0.0, float(least.min()))
 
 
-def _extremes(
+def _factors(
+    found: Sequence[Site],
+    seen: Mapping[str, Spread],
+    outlying: Mapping[str, NDArray[np.int64]],
+    trust: float | None,
+) -> Factors:
+    """For each tensor with outlying channels; 1 for all others where no trust is given."""
+    by: Factors = {}
+    for site in found:
+        if site.tensor in outlying:
+            kept = np.ones(site.size()[0], bool)
+            kept[outlying[site.tensor]] = False
+            weight = np.concatenate([by_channel(node) for node in site.products], axis=1)
+            unlike = kept if trust is None else factors(seen[site.tensor], weight, kept, trust)
+            by[site.tensor] = unlike.astype(np.float32)
+    return by
+
+
+def _spreads(
     prepared: Prepared, found: Sequence[Site], samples: Samples, threads: int
-) -> dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]]:
-    """The extremes of the sites' channels; sites where something was not finite are left out."""
+) -> dict[str, Spread]:
+    """What the sites' channels hold; sites where something was not finite are left out."""
     fed = {name_of(v) for v in prepared.graph.inputs}
     names = [site.tensor for site in found]
     computed = [name for name in names if name not in fed]
     session = exposing(prepared.graph, Wanted(computed), threads=threads)
-    seen: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
+    seen: dict[str, Spread] = {}
     for sample in samples:
         try:
             arrays = dict(zip(computed, session.run(sample.feed, computed), strict=True))
@@ -138,10 +162,9 @@ def _extremes(
         for name in names:
             array = arrays[name] if name in arrays else sample.feed[name]
             if array.size:
-                lo, hi = channel_extremes(array.astype(np.float32), -1)
-                least, greatest = seen.get(name, (lo, hi))
-                seen[name] = np.minimum(lo, least), np.maximum(hi, greatest)
-    return {n: ends for n, ends in seen.items() if all(np.isfinite(e).all() for e in ends)}
+                spread = Spread.of(array.astype(np.float32))
+                seen[name] = seen[name] | spread if name in seen else spread
+    return {name: spread for name, spread in seen.items() if spread.is_finite}
 
 
 class _Search:
@@ -151,58 +174,52 @@ class _Search:
         self,
         prepared: Prepared,
         found: Sequence[Site],
-        seen: Extremes,
-        outlying: Mapping[str, NDArray[np.int64]],
+        seen: Mapping[str, Spread],
         samples: Samples,
         row: Target,
         threads: int,
     ) -> None:
-        self._found, self._seen, self._outlying, self._row = found, seen, outlying, row
+        self._found, self._seen, self._row = found, seen, row
         graph = scores(prepared.graph)
         self._trial = trial(graph, found)
         self._session = Session(self._trial.graph, threads=threads, optimize="none")
         self._truth = Truth(graph, samples, threads)
         self.start = self.reached = 0.0
 
-    def run(self) -> list[str]:
-        """Their names, in graph order."""
-        plain, all_of_them = self._errors(()), self._errors(self._outlying)
-        self.start, self.reached = decibels(plain.mean()), decibels(all_of_them.mean())
+    def run(self, tried: Sequence[Factors]) -> Factors:
+        """The best of the factors, for those tensors where they gain, in graph order."""
+        plain = self._errors({})
+        errors = [self._errors(by) for by in tried]
+        best = min(range(len(tried)), key=lambda k: float(errors[k].mean()))
+        self.start, self.reached = decibels(plain.mean()), decibels(errors[best].mean())
         gained = self.start - self.reached
-        if -self.start >= _GOOD_DB or gained < _LEAST_DB or not is_better(all_of_them, plain):
-            return []
-        return self._thinned(float(all_of_them.mean()))
+        if -self.start >= _GOOD_DB or gained < _LEAST_DB or not is_better(errors[best], plain):
+            return {}
+        return self._thinned(tried[best], float(errors[best].mean()))
 
-    def _thinned(self, least: float) -> list[str]:
+    def _thinned(self, by: Factors, least: float) -> Factors:
         """Without those that would win next to nothing, or that a good model does not need."""
         allowed = max(least * 10 ** (_IDLE_DB / 10), 10 ** (-_GOOD_DB / 10))
         lost = {
-            name: float(self._errors(self._outlying.keys() - {name}).mean()) - least
-            for name in self._outlying
+            name: float(self._errors({k: v for k, v in by.items() if k != name}).mean()) - least
+            for name in by
         }
-        kept, error = set(self._outlying), least
-        for name in sorted(self._outlying, key=lambda name: lost[name]):
+        kept, error = dict(by), least
+        for name in sorted(by, key=lambda name: lost[name]):
             error += max(0.0, lost[name])
             if error > allowed:
                 break
-            kept.discard(name)
+            del kept[name]
         self.reached = decibels(self._errors(kept).mean())
-        return [name for name in self._outlying if name in kept]
+        return kept
 
-    def _errors(self, without: Collection[str]) -> NDArray[np.float64]:
+    def _errors(self, factors: Factors) -> NDArray[np.float64]:
         feed: dict[str, NDArray[np.generic]] = {}
         for site in self._found:
-            mask, params = self._rounded(site, without)
-            arrays = (mask, params.scale, params.zero_point.astype(params.qtype.dtype))
+            spread, by = self._seen[site.tensor], factors.get(site.tensor, np.ones(1, np.float32))
+            span = Range(float((spread.least * by).min()), float((spread.greatest * by).max()))
+            params = asymmetric(span, self._row.activation)
+            back = np.divide(1, by, out=np.zeros_like(by), where=by != 0)
+            arrays = (by, back, params.scale, params.zero_point.astype(params.qtype.dtype))
             feed |= dict(zip(self._trial.inputs[site.tensor], arrays, strict=True))
         return self._truth.errors(self._session, feed)
-
-    def _rounded(
-        self, site: Site, without: Collection[str]
-    ) -> tuple[NDArray[np.float32], QuantParams]:
-        least, greatest = self._seen[site.tensor]
-        mask = np.ones(len(least), np.float32)
-        if site.tensor in without:
-            mask[self._outlying[site.tensor]] = 0
-        span = Range(float((least * mask).min()), float((greatest * mask).max()))
-        return mask, asymmetric(span, self._row.activation)

@@ -1,8 +1,9 @@
 """Takes channels that dwarf the others out of what products round; their part of the sums is computed in float.
 
-    x W = (m ⊙ x) W + x_F W_F       m is 0 for the channels F, else 1
+    x W = (m ⊙ x) (W / m) + x_F W_F       m is 0 for the channels F, whose rows W / m leaves out
 
-Exact but for rounding. A scale for all channels then spans only those that are left. After Dettmers et al. 2022,
+Exact but for rounding. A scale for all channels then spans only those that are left, and serves them all the better
+the more alike the factors m make them. After Dettmers et al. 2022,
 "LLM.int8(): 8-bit Matrix Multiplication for Transformers at Scale", whose channels are chosen anew for each input;
 here they are fixed beforehand, so that the model stays a static one.
 """
@@ -36,7 +37,7 @@ class Site:
 
     def size(self) -> tuple[int, int]:
         """Channels in, and those out of all products."""
-        matrices = [_by_channel(node) for node in self.products]
+        matrices = [by_channel(node) for node in self.products]
         return matrices[0].shape[0], sum(matrix.shape[1] for matrix in matrices)
 
 
@@ -52,14 +53,15 @@ def sites(graph: Graph, integers: Collection[str]) -> list[Site]:
 
 
 def split(
-    graph: Graph, found: Sequence[Site], channels: Mapping[str, NDArray[np.int64]]
+    graph: Graph, found: Sequence[Site], factors: Mapping[str, NDArray[np.float32]]
 ) -> tuple[Graph, list[str]]:
     """A graph that computes the same with channels taken out, and the names of the nodes that do not round.
 
     Args:
         graph: A prepared graph.
         found: Its sites.
-        channels: Those to take out, by tensor; sites that are not named stay as they are.
+        factors: By tensor, what its channels are multiplied by, 0 for those to take out, of which there are some;
+            sites that are not named stay as they are.
     """
     changed = graph.copy()
     nodes = {node.name: node for node in changed.nodes}
@@ -75,21 +77,26 @@ def split(
         return made
 
     for site in found:
-        if site.tensor not in channels:
+        if site.tensor not in factors:
             continue
-        few = channels[site.tensor]
+        by = factors[site.tensor]
+        few = np.flatnonzero(by == 0)
         products = [nodes[node.name] for node in site.products]
         value = products[0].inputs[0]
         assert value is not None
-        mask = np.ones(site.size()[0], np.float32)
-        mask[few] = 0
         where, name = value.producer(), site.tensor
         chosen = changed.add_constant(few, f"{name}_channels")
-        masked = changed.add_constant(mask, f"{name}_mask")
+        masked = changed.add_constant(by, f"{name}_factors")
         apart = insert("Gather", [value, chosen], where, f"{name}_apart")
         rest = insert("Mul", [value, masked], where, f"{name}_rest")
         for node in products:
-            weight = changed.add_constant(_by_channel(node)[few], f"{node.name}_apart")
+            rows = by_channel(node)
+            weight = changed.add_constant(rows[few], f"{node.name}_apart")
+            if (by[by != 0] != 1).any():
+                divided = rows / np.where(by == 0, 1, by)[:, None]
+                divided[few] = 0
+                laid = divided.T if attributes(node).get("transB") else divided
+                node.replace_input_with(1, changed.add_constant(laid, f"{node.name}_divided"))
             node.replace_input_with(0, rest)
             _add_to(changed, node, apart, weight, insert)
     changed.sort()
@@ -121,37 +128,38 @@ class Trial:
 
     Attributes:
         graph: It.
-        inputs: By tensor, the inputs for the mask m, the scale and the zero point.
+        inputs: By tensor, the inputs for the factors m, for 1/m or 0, for the scale and for the zero point.
     """
 
     graph: Graph
-    inputs: Mapping[str, tuple[str, str, str]]
+    inputs: Mapping[str, tuple[str, str, str, str]]
 
 
 def trial(graph: Graph, found: Sequence[Site]) -> Trial:
-    """Round each site's channels but for those that its mask leaves out."""
+    """Round each site's channels, multiplied by factors, but for those whose factor is 0."""
     changed = graph.copy()
     nodes = {node.name: node for node in changed.nodes}
-    inputs: dict[str, tuple[str, str, str]] = {}
+    inputs: dict[str, tuple[str, str, str, str]] = {}
     types: dict[str, tuple[DTypeLike, int]] = {}
     for site in found:
         products = [nodes[node.name] for node in site.products]
         value, first = products[0].inputs[0], products[0]
-        given = [
-            changed.add_constant(array, "knob")
-            for array in (np.ones((), np.float32), np.ones((), np.float32), np.zeros((), np.uint8))
-        ]
-        mask, *levels = given
-        rest = changed.insert("Mul", [value, mask], before=first, output="rest")
+        one = np.ones((), np.float32)
+        given = [changed.add_constant(a, "knob") for a in (one, one, one, np.zeros((), np.uint8))]
+        by, back, *levels = given
+        scaled = changed.insert("Mul", [value, by], before=first, output="scaled")
+        rest = changed.insert("Mul", [scaled, back], before=first, output="rest")
         apart = changed.insert("Sub", [value, rest], before=first, output="apart")
-        codes = changed.insert("QuantizeLinear", [rest, *levels], before=first, output="codes")
+        codes = changed.insert("QuantizeLinear", [scaled, *levels], before=first, output="codes")
         real = changed.insert("DequantizeLinear", [codes, *levels], before=first, output="real")
-        whole = changed.insert("Add", [real, apart], before=first, output="whole")
+        rounded = changed.insert("Mul", [real, back], before=first, output="rounded")
+        whole = changed.insert("Add", [rounded, apart], before=first, output="whole")
         for node in products:
             node.replace_input_with(0, whole)
         names = [name_of(v) for v in given]
-        inputs[site.tensor] = names[0], names[1], names[2]
-        types |= dict(zip(names, [(np.float32, 1), (np.float32, 0), (np.uint8, 0)], strict=True))
+        inputs[site.tensor] = names[0], names[1], names[2], names[3]
+        kinds = [(np.float32, 1), (np.float32, 1), (np.float32, 0), (np.uint8, 0)]
+        types |= dict(zip(names, kinds, strict=True))
     changed.sort()
     return Trial(as_inputs(changed, types), inputs)
 
@@ -166,7 +174,7 @@ def _multiplies(node: Node, value: Value) -> bool:
     return plain and matrix and len(shape_of(value) or ()) > 1
 
 
-def _by_channel(node: Node) -> NDArray[np.float32]:
-    """The weight of a product, by channel of what it reads."""
+def by_channel(node: Node) -> NDArray[np.float32]:
+    """The weight of a product, (channels of what it reads, sums)."""
     weight = np.asarray(constant(node.inputs[1]))
     return weight.T if attributes(node).get("transB") else weight

@@ -13,6 +13,8 @@ from ptq.rewrite.split import sites, split, trial
 from ptq.session import Session
 
 CHANNELS, FEW = 8, np.array([1, 6])
+MASK = np.isin(np.arange(CHANNELS), FEW, invert=True).astype(np.float32)
+UNLIKE = MASK * np.linspace(0.3, 5, CHANNELS, dtype=np.float32)
 
 
 def two_products(*, rank: int = 2, transposed: bool = False) -> Graph:
@@ -53,14 +55,15 @@ def two_products(*, rank: int = 2, transposed: bool = False) -> Graph:
     return Graph.from_proto(model).with_shapes()
 
 
+@pytest.mark.parametrize("factors", [MASK, UNLIKE], ids=["as they are", "multiplied"])
 @pytest.mark.parametrize(
     ("rank", "transposed"), [(2, False), (2, True), (3, False)], ids=["Gemm", "transB", "MatMul"]
 )
-def test_a_model_with_channels_split_off_computes_the_same(rank, transposed):
+def test_a_model_with_channels_split_off_computes_the_same(rank, transposed, factors):
     graph = two_products(rank=rank, transposed=transposed)
     found = sites(graph, {"first", "second", "sum"})
     assert [(site.tensor, site.size()) for site in found] == [("r", (CHANNELS, 8))]
-    changed, added = split(graph, found, {"r": FEW})
+    changed, added = split(graph, found, {"r": factors})
     onnx.checker.check_model(changed.to_proto(), full_check=True)
     assert [name_of(v) for v in changed.outputs] == ["y", "s", "t"]
     assert len(added) == (4 if rank == 2 else 6)
@@ -71,15 +74,15 @@ def test_a_model_with_channels_split_off_computes_the_same(rank, transposed):
         np.testing.assert_allclose(after, before, atol=1e-5)
 
 
-def test_what_products_read_has_zeros_for_the_channels_and_all_else_as_it_was():
+def test_what_products_read_is_multiplied_and_all_else_as_it_was():
     graph = two_products()
-    changed, _ = split(graph, sites(graph, {"first", "second"}), {"r": FEW})
+    changed, _ = split(graph, sites(graph, {"first", "second"}), {"r": UNLIKE})
     changed.expose(["r_rest", "r", "p"])
     feed = {"x": np.full((2, CHANNELS), 3, np.float32)}
     names = [name_of(v) for v in changed.outputs]
     seen = dict(zip(names, Session(changed).run(feed), strict=True))
     assert (seen["r"] == 3).all()
-    assert (np.flatnonzero(seen["r_rest"][0] == 0) == FEW).all()
+    np.testing.assert_array_equal(seen["r_rest"][0], 3 * UNLIKE)
     readers = {node.name: node for node in changed.nodes}
     assert name_of(readers["first"].inputs[0]) == "r_rest"
     assert name_of(readers["other reader"].inputs[0]) == "r"
@@ -96,7 +99,7 @@ def test_channels_of_an_input_of_the_model_are_split_off_too():
         [numpy_helper.from_array(rng.normal(size=(CHANNELS, 3)).astype(np.float32), "w")],
     )
     graph = Graph.from_proto(helper.make_model(proto, ir_version=8))
-    changed, _ = split(graph, sites(graph, {"product"}), {"x": FEW})
+    changed, _ = split(graph, sites(graph, {"product"}), {"x": UNLIKE})
     feed = {"x": rng.normal(size=(2, CHANNELS)).astype(np.float32)}
     np.testing.assert_allclose(
         Session(changed).run(feed)[0], Session(graph).run(feed)[0], atol=1e-5
@@ -120,16 +123,17 @@ def test_products_of_the_second_operand_or_of_two_activations_are_no_sites():
     assert not sites(graph, {"from the left", "of two"})
 
 
-def test_the_trial_rounds_what_the_mask_leaves():
+def test_the_trial_rounds_what_the_factors_leave():
     graph = two_products()
     made = trial(graph, sites(graph, {"first", "second"}))
-    mask, scale, zero_point = made.inputs["r"]
+    by, back, scale, zero_point = made.inputs["r"]
+    factors = MASK * np.array([1, 1, 2, 0.5, 1, 4, 1, 1], np.float32)
+    inverse = np.divide(1, factors, out=np.zeros_like(factors), where=factors != 0)
     x = np.array([[0.2, 77.3, 0.7, 1.4, 0.2, 2.3, 0.9, 0.6]], np.float32)
-    keep = np.ones(CHANNELS, np.float32)
-    keep[FEW] = 0
     levels = {scale: np.array(1, np.float32), zero_point: np.array(0, np.uint8)}
-    got = Session(made.graph, optimize="none").run({"x": x, mask: keep, **levels})
-    rounded = np.where(keep == 1, np.rint(x), x)
+    feed = {"x": x, by: factors, back: inverse, **levels}
+    got = Session(made.graph, optimize="none").run(feed)
+    rounded = np.where(factors == 0, x, np.rint(x * factors) * inverse)
     [product] = [n for n in graph.nodes if n.name == "second" and operator(n) == "Gemm"]
     weight = product.inputs[1].const_value.numpy()
     np.testing.assert_allclose(got[0], rounded @ weight, atol=1e-5)
