@@ -19,6 +19,9 @@ from ptq.observers.channels import channel_extremes
 _OF_ACTIVATIONS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _OF_WEIGHTS = (0.0, 0.25, 0.5)
 _LEVELS, _SIGNED_LEVELS = 255, 127
+_STEPS = (
+    4  # an octave; what the number of threads changes in the last digits makes no other factors
+)
 _LEAST = 2.0**-10  # of the greatest: what is smaller counts as so great
 
 Array = NDArray[np.float64]
@@ -58,7 +61,7 @@ class Spread:
 def factors(
     spread: Spread, weight: NDArray[np.float32], kept: NDArray[np.bool_], trust: float
 ) -> Array:
-    """What to multiply each channel by, 1 in the geometric mean; 0 for those that are not kept.
+    """What to multiply each channel by, about 1 in the geometric mean; 0 for those that are not kept.
 
     Args:
         spread: Of the channels.
@@ -78,7 +81,7 @@ def factors(
     for a in _OF_ACTIVATIONS:
         for w in _OF_WEIGHTS:
             tried = heights**w / reach**a
-            tried /= np.exp(np.log(tried).mean())
+            tried = np.exp2(np.rint(_STEPS * (np.log2(tried) - np.log2(tried).mean())) / _STEPS)
             error = _error(tried, least, greatest, square, matrix)
             if best is None or error < best[0]:
                 best = error, tried

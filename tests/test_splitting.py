@@ -109,6 +109,28 @@ def test_the_integers_agree_with_onnx_runtime_beside_a_float_part():
     assert integers == pytest.approx(int8, abs=0.1)
 
 
+def test_channels_that_are_left_are_made_alike_where_that_gains(monkeypatch):
+    rng = np.random.default_rng(8)
+    unlike = model()
+    gain = 2.0 ** rng.uniform(-3, 0, WIDTH) * np.where(np.isin(np.arange(WIDTH), [7, 90]), 8, 1)
+    for tensor in unlike.graph.initializer:
+        if tensor.name == "gain":
+            tensor.CopyFrom(numpy_helper.from_array(gain.astype(np.float32), "gain"))
+        if tensor.name == "w1":
+            w1 = rng.normal(size=(WIDTH, WIDTH)) * WIDTH**-0.5 / gain[:, None]
+            tensor.CopyFrom(numpy_helper.from_array(w1.astype(np.float32), "w1"))
+    graph = Graph.from_proto(unlike)
+    samples = Choice(None, None, False).open(lambda: iter(data(1)), graph)
+
+    def reached() -> float:
+        note = without_outliers(prepare(graph), samples, Recipe())[0].changes[-1]
+        return float(note.removesuffix(" dB").split()[-1])
+
+    alike = reached()
+    monkeypatch.setattr("ptq.splitting._TRUST", ())
+    assert alike > reached() + 3
+
+
 def test_channels_that_are_alike_stay_together():
     assert before(1.0) == alone(1.0).digest()
 
