@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -111,12 +110,13 @@ def _sigmoid(site: Site) -> Kernel:
 def _scalar_first(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
     """Whether ONNX Runtime walks the two shapes with the first as the scalar of every span.
 
-    It does where the first has size 1 along the innermost axis that is not 1 in both, or where all are 1.
+    It begins at the innermost axis that is not 1 in both, or at the outermost that both have: there the first has
+    size 1. Beside an operand without axes the first's innermost counts.
     """
-    for a, b in zip_longest(reversed(first), reversed(second), fillvalue=1):
-        if (a, b) != (1, 1):
-            return a == 1
-    return True
+    if not first or not second:
+        return not first or first[-1] == 1
+    common = list(zip(reversed(first), reversed(second), strict=False))
+    return next((a == 1 for a, b in common if (a, b) != (1, 1)), True)
 
 
 def _add(site: Site) -> Kernel:

@@ -32,7 +32,7 @@ from ptq.rewrite.adopt_clamps import adopt_clamps
 from ptq.rewrite.adopt_constants import adopt_constants
 from ptq.rewrite.adopt_moves import adopt_moves
 from ptq.rewrite.raise_opset import NEEDED, raise_opset
-from ptq.units import implied_type
+from ptq.units import implied_type, quantizer
 
 _QUANTIZERS = tuple(MICROSOFT + kind for kind in QUANTIZERS)
 _SHARED_TYPES = (np.dtype(np.int8), np.dtype(np.uint8), np.dtype(np.int32))
@@ -51,6 +51,7 @@ def adopt(graph: Graph, *, biases: bool = True) -> Graph:
     adopted = graph.copy() if typed else graph.with_shapes()
     _adopt_domain(adopted)
     _complete(adopted)
+    _part_meanings(adopted)
     steps = [adopt_constants, adopt_clamps, adopt_moves, join_biases, adopt_moves]
     for step in [*steps, quantize_biases] if biases else steps:
         step(adopted)
@@ -91,6 +92,26 @@ def _complete(graph: Graph) -> None:
             zeros = graph.add_constant(np.zeros(scales.shape, dtype), f"{node.name}_zero_point")
             node.resize_inputs(3)
             node.replace_input_with(2, zeros)
+
+
+def _part_meanings(graph: Graph) -> None:
+    """Give integers that are written with one scale and read with another a second name: a tensor has one meaning."""
+    for node in graph.nodes:
+        integers = node.inputs[0] if operator(node) == "DequantizeLinear" else None
+        writer = integers.producer() if integers is not None else None
+        if integers is None or writer is None or operator(writer) != "QuantizeLinear":
+            continue
+        written, read = quantizer(writer, integers), quantizer(node, integers)
+        if written is not None and read is not None and written.params != read.params:
+            again = graph.insert(
+                "Identity",
+                [integers],
+                before=node,
+                output=f"{integers.name}_as_{node.name}",
+                dtype=read.params.qtype.dtype,
+                shape_like=integers,
+            )
+            node.replace_input_with(0, again)
 
 
 def _declare_integers(graph: Graph) -> None:

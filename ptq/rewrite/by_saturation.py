@@ -14,7 +14,7 @@ from collections.abc import Collection
 import numpy as np
 
 from ptq.graph import Graph
-from ptq.nodes import Node, Value, attributes, name_of, operator
+from ptq.nodes import Node, Value, attributes, name_of, operator, shape_of
 from ptq.rewrite.quantizers import Quantizers
 from ptq.types import QType, QuantParams
 from ptq.units import Quantized, between_quantizers
@@ -87,7 +87,9 @@ def _sum(
     pair = quantizers.parameters(params, hint)
     scaled = quantizers.dequantize(again, *pair, params, hint=hint, before=node)
     one = _params(shift, 0, before.qtype)
-    code = graph.add_constant(np.array(1, before.qtype.dtype), f"{hint}_one")
+    # of x's rank: beside a scalar QLinearAdd's order of operands, and so a tie, depends on the layout it runs in
+    shape = (1,) * len(shape_of(x.integers) or ())
+    code = graph.add_constant(np.ones(shape, before.qtype.dtype), f"{hint}_one")
     pair = quantizers.parameters(one, f"{hint}_shift")
     constant = quantizers.dequantize(code, *pair, one, hint=f"{hint}_shift", before=node)
     return graph.insert(

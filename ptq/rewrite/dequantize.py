@@ -15,6 +15,7 @@ import numpy as np
 from ptq.errors import UnsupportedError
 from ptq.forms import Triple, operands_of
 from ptq.graph import Graph
+from ptq.meant import meant
 from ptq.nodes import (
     Node,
     Value,
@@ -98,6 +99,8 @@ class _Writer:
             return
         integers, scale, zero_point = self.meaning[name_of(first)]
         params = _params(integers, scale, zero_point, node)
+        if spec.op == "Identity" and meant(node.outputs[0]) not in (None, params):
+            return  # it gives the same integers another meaning, under another name
         for position, value in enumerate(node.inputs):
             role = spec.role(position)
             if value is not None and role is Role.ACTIVATION:

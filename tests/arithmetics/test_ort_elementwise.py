@@ -77,6 +77,26 @@ def test_add_exchanges_its_operands_where_onnxruntime_does(
     assert_same_integers(kernel([a, b]), theirs)
 
 
+@pytest.mark.parametrize("left", [(256, 1), (1, 256), (256, 1, 1)])
+@pytest.mark.parametrize("right", [(), (1,), (1, 1)])
+@pytest.mark.parametrize("seed", range(2))
+def test_add_of_one_value_begins_at_the_axes_that_both_have(
+    left: tuple[int, ...], right: tuple[int, ...], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    a = np.arange(256).astype(np.uint8).reshape(left)
+    for value in range(1, 256, 16):
+        b = np.full(right, value, np.uint8)
+        ap, bp, yp = (
+            QuantParams(np.float32(v), int(rng.integers(256)), UINT8)
+            for v in rng.integers(1, 40, 3) * 0.01
+        )
+        arrays = {**quantized("a", a, ap), **quantized("b", b, bp), **parameters("y", yp)}
+        theirs = onnxruntime_output("QLinearAdd", "com.microsoft", list(arrays), arrays, ["a", "b"])
+        kernel = KERNELS["Add"](Site("Add", {}, (ap, bp), (yp,), (None, None)))
+        assert_same_integers(kernel([a, b]), theirs)
+
+
 def every_integer(cases: Cases) -> Array:
     return np.arange(256, dtype=np.uint8).view(cases.qtype.dtype).reshape(4, 64)
 
