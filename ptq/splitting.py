@@ -57,7 +57,7 @@ def without_outliers(
     samples: Samples | None,
     recipe: Recipe,
     *,
-    stats: object = None,
+    stats: Calibration | None = None,
     plan: Plan | None = None,
     threads: int = 0,
 ) -> tuple[Prepared, Recipe]:
@@ -69,15 +69,19 @@ def without_outliers(
         DataError: A sample is unreadable, does not fit, or the model fails on it.
     """
     graph, row = prepared.graph, target(recipe.target)
-    given = plan.graph if plan else stats.graph if isinstance(stats, Calibration) else None
-    if samples is None or not row.real_outputs or (stats is not None and given is None):
-        return prepared, recipe
-    if given == graph.digest():
+    given = plan.graph if plan else stats.graph if stats else None
+    whole = given == graph.digest()
+    if not row.real_outputs or (plan is not None and whole) or (samples is None and not whole):
         return prepared, recipe
     found = sites(graph, eligible(graph, row, recipe.floats).integers)
     large = {site.tensor for site in found if min(site.size()) >= _SMALLEST}
     if not large:
         return prepared, recipe
+    if samples is None or whole:
+        unasked = (
+            "did not look for outlying channels: the statistics given are of the model as it is"
+        )
+        return replace(prepared, changes=(*prepared.changes, unasked)), recipe
     some = samples.spread(SAMPLES)
     judged = range(0, len(some), _EACH) if len(some) >= _EACH else range(len(some))
     learnt = some.subset(i for i in range(len(some)) if len(some) < _EACH or i not in judged)

@@ -159,10 +159,16 @@ def test_statistics_serve_again_with_the_same_samples():
     assert again.plan.graph == first.plan.graph != alone().digest()
 
 
-def test_statistics_of_the_plain_model_keep_it_whole():
+@pytest.mark.parametrize("samples", [True, False])
+def test_statistics_of_the_plain_model_keep_it_whole_and_the_report_says_so(samples):
     plain = ptq.calibrate(model(), lambda: iter(data(1)))
-    again = ptq.quantize(model(), lambda: iter(data(1)), stats=plain)
+    given = (lambda: iter(data(1))) if samples else None
+    again = ptq.quantize(model(), given, stats=plain)
     assert again.plan.graph == plain.graph
+    said = "did not look for outlying channels: the statistics given are of the model as it is"
+    assert said in again.report.changes
+    asked = ptq.quantize(model(), given, stats=plain, split_outliers=False)
+    assert said not in asked.report.changes
 
 
 def test_sensitivity_ranks_what_quantize_makes_of_the_model():
