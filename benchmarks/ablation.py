@@ -16,7 +16,7 @@ from unittest import mock
 import numpy as np
 
 import ptq
-from ptq import targets
+from ptq import operands, targets
 from ptq.nodes import constant, operator
 from ptq.observers.means import InputMean, input_means
 from ptq.ready import made_ready
@@ -36,6 +36,9 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "one scale a weight, not equalized": {"per_tensor": True, "equalize": False},
 }
 ROUNDED_OUTPUTS = "outputs rounded to 8 bits"
+WEIGHTS_BY_MSE = "ranges of weights by mse"
+SHARES = np.linspace(1, 0.6, 41)
+"""Of a channel's largest magnitude, where its range may end."""
 
 Quantize = Callable[..., ptq.Result]
 
@@ -45,6 +48,28 @@ def rounded_outputs() -> Iterator[None]:
     """Inside, no product hands out real numbers."""
     row = replace(targets.TARGETS["ort"], real_outputs=False)
     with mock.patch.object(targets, "TARGETS", {**targets.TARGETS, "ort": row}):
+        yield
+
+
+@contextmanager
+def weights_by_mse() -> Iterator[None]:
+    """Inside, a weight's range, a channel or whole, is that with the least squared error of its nearest integers."""
+
+    def chosen(array: Any, target: Any, axis: int | None) -> Any:
+        params, why = observed(array, target, axis)
+        channels = array.reshape(1, -1) if axis is None else np.moveaxis(array, axis, 0)
+        values = channels.reshape(len(channels), -1).astype(np.float64)
+        steps = SHARES[:, None] * np.abs(values).max(axis=1) / target.weight.hi + 1e-30
+        rounded = [
+            np.clip(np.rint(values / s[:, None]), target.weight.lo, target.weight.hi) * s[:, None]
+            for s in steps
+        ]
+        best = np.argmin([np.square(values - r).sum(axis=1) for r in rounded], axis=0)
+        scale = steps[best, np.arange(len(channels))].astype(np.float32)
+        return replace(params, scale=scale if axis is not None else scale[0].reshape(())), why
+
+    observed = operands._weight
+    with mock.patch.object(operands, "_weight", chosen):
         yield
 
 

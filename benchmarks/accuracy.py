@@ -32,6 +32,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,12 +143,16 @@ def ours(task: Task, **options: Any) -> Make:
 def ablations(task: Task) -> dict[str, Make]:
     """Quantize by ptq with one ingredient off; and half of the model left float."""
 
-    def outputs_rounded(path: Path) -> None:
-        with ablation.rounded_outputs():
-            quantized(task).save(path)
+    def inside(way: Callable[[], AbstractContextManager[None]]) -> Make:
+        def make(path: Path) -> None:
+            with way():
+                quantized(task).save(path)
+
+        return make
 
     rows = {name: ours(task, **options) for name, options in ablation.OPTIONS.items()}
-    rows[ablation.ROUNDED_OUTPUTS] = outputs_rounded
+    rows[ablation.WEIGHTS_BY_MSE] = inside(ablation.weights_by_mse)
+    rows[ablation.ROUNDED_OUTPUTS] = inside(ablation.rounded_outputs)
     for name, bound in ablation.BOUNDS.items():
         rows[name] = lambda path, bound=bound: bound(task.model, quantized(task), path)
     return rows
