@@ -1,0 +1,148 @@
+"""Networks that no choice was made on: ptq's defaults beside ONNX Runtime's quantizer, by the decisions users read.
+
+    python benchmarks/unseen.py FOLDER [--tasks NAME ...] [--ours]
+
+FOLDER is laid out as accuracy.py says; wheels.py makes one of networks inside packages of PyPI. One row a tool comes
+out for each task: in how many samples its decision is float's, or the share of decisions that both make, where a
+sample holds many; SQNR of each output; the processor time of float over its own, one sample at a time on one thread.
+A decision is the text that a recognizer reads, the boxes or pixels above a detector's threshold, a sequence of tags,
+and elsewhere the best class of the largest output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from accuracy import Make, Task, ours, speeds, tasks, theirs
+from numpy.typing import NDArray
+from onnxruntime.quantization import CalibrationMethod
+
+from ptq.graph import Graph
+from ptq.session import Session
+
+Array = NDArray[Any]
+Outputs = Sequence[Array]
+Decide = Callable[[Outputs], Array]
+SCORE, PIXEL, SPOKEN = 0.2, 0.3, 0.5
+
+
+def text(classes: Array) -> Array:
+    """What a recognizer reads, by best classes in time: repeats and blanks left out."""
+    before = np.concatenate([[0], classes[:-1]])
+    return classes[(classes != 0) & (classes != before)]
+
+
+def best(outputs: Outputs) -> Array:
+    """The best class of the largest output."""
+    return np.asarray([max(outputs, key=np.size).argmax()])
+
+
+WHOLE: Mapping[str, Decide] = {
+    "ocr_recognition": lambda y: text(y[0][0].argmax(-1)),
+    "captcha_recognition": lambda y: text(y[0][:, 0].argmax(-1)),
+    "table_structure": lambda y: y[1].argmax(-1)[0],
+    "voice_activity": lambda y: y[0] > SPOKEN,
+    "face_onet": lambda y: np.asarray([y[2].argmax()]),
+}
+"""One decision a sample, by the first letters of a task's name."""
+MANY: Mapping[str, Decide] = {
+    "ocr_detection": lambda y: y[0] > PIXEL,
+    "nude_detection": lambda y: y[0][0, 4:] > SCORE,
+    "captcha_detection": lambda y: y[0][0, :, 4:5] * y[0][0, :, 5:] > SCORE,
+    "page_layout": lambda y: np.concatenate(y[:4], 1) > SCORE,
+}
+"""What is found: the share of what both find in what either does."""
+EACH: Mapping[str, Decide] = {"face_pnet": lambda y: y[1].argmax(-1)}
+"""A decision an element."""
+
+
+def agreement(name: str, float_: Outputs, other: Outputs) -> float:
+    """Of one sample, 0 to 1."""
+    for table in (MANY, EACH, WHOLE):
+        for decide in (table[start] for start in table if name.startswith(start)):
+            one, two = decide(float_), decide(other)
+            if table is WHOLE:
+                return float(np.array_equal(one, two))
+            if table is EACH:
+                return float((one == two).mean())
+            either = (one | two).sum()
+            return float((one & two).sum() / either) if either else 1.0
+    return float(np.array_equal(best(float_), best(other)))
+
+
+def rows(task: Task, makers: Mapping[str, Make]) -> list[str]:
+    """Quantize and measure; the lines of the task's table."""
+    float_, sessions = Session(Graph.load(task.model), threads=1), dict[str, Session]()
+    failed = dict[str, str]()
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, make) in enumerate(makers.items()):
+            path = Path(folder) / f"{number}.onnx"
+            try:
+                with contextlib.redirect_stdout(sys.stderr):
+                    make(path)
+                sessions[name] = Session(Graph.load(path), threads=1)
+            except Exception as error:  # a peer may fail in any way; the table says so
+                failed[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:100]}"
+    samples = list(task.open(task.evaluation))
+    same: dict[str, list[float]] = {name: [] for name in sessions}
+    powers: dict[str, list[Array]] = {name: [] for name in sessions}
+    for sample in samples:
+        expected = [np.asarray(y) for y in float_.run(sample.feed)]
+        for name, session in sessions.items():
+            found = [np.asarray(y) for y in session.run(sample.feed)]
+            if [y.shape for y in found] != [
+                y.shape for y in expected
+            ]:  # what a model decides may set its length
+                same[name].append(0.0)
+                continue
+            same[name].append(agreement(task.name, expected, found))
+            pairs = zip(expected, found, strict=True)
+            sums = [
+                (np.square(e, dtype="f8").sum(), np.square(e - f, dtype="f8").sum())
+                for e, f in pairs
+            ]
+            powers[name].append(np.asarray(sums))
+    faster = speeds(float_, sessions, samples[0].feed)
+    lines = []
+    for name in sessions:
+        signal, noise = np.sum(powers[name], 0).T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            decibels = ", ".join(f"{value:.1f}" for value in 10 * np.log10(signal / noise))
+        lines.append(
+            f"| {task.name} | {name} | {100 * np.mean(same[name]):.1f} | {decibels} | {faster[name]:.2f} |"
+        )
+    return lines + [f"| {task.name} | {name} | {why} | | |" for name, why in failed.items()]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--tasks", nargs="*", default=[], metavar="NAME")
+    parser.add_argument("--ours", action="store_true", help="ptq alone")
+    options = parser.parse_args()
+    print("| | | decides % | SQNR dB | × float speed |\n|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as spare:
+        for task in tasks(options.folder, options.tasks, Path(spare)):
+            makers = {"ptq": ours(task)}
+            if not options.ours:
+                for method in (
+                    CalibrationMethod.MinMax,
+                    CalibrationMethod.Entropy,
+                    CalibrationMethod.Percentile,
+                ):
+                    makers[f"ONNX Runtime, {method.name}"] = theirs(task, method)
+            print(*rows(task, makers), sep="\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
