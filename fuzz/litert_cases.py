@@ -26,11 +26,11 @@ class Case:
 
 
 class Draw:
-    """Tensors of one seed, whose scales are of one kind: ordinary, powers of two, or extreme."""
+    """Tensors of one seed, whose scales are of one kind: ordinary, powers of two, small ratios, or far apart."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
-        self.kind = ("ordinary", "ties", "wide")[seed % 3]
+        self.kind = ("ordinary", "ties", "ratios", "wide")[seed % 4]
 
     def one(self, *choices: Any) -> Any:
         """One of the choices."""
@@ -49,7 +49,9 @@ class Draw:
         return tuple(self.size() for _ in range(int(self.rng.integers(least, most + 1))))
 
     def scale(self, near: float = 0.03) -> float:
-        """A float32 around a value."""
+        """A float32 around a value; sums and products of scales in small ratios come near ties."""
+        if self.kind == "ratios":
+            return float(np.float32(near / 20 * int(self.rng.integers(1, 41))))
         spread = {"ordinary": 0.7, "ties": 1.5, "wide": 4.0}[self.kind]
         real = near * np.exp(self.rng.uniform(-spread, spread))
         return float(np.float32(2.0 ** np.round(np.log2(real)) if self.kind == "ties" else real))
@@ -284,6 +286,21 @@ def _hard_swish(d: Draw) -> Case:
     return Case({}, [x], (max(d.scale(x["scale"][0] / 2), smallest), d.zero()))
 
 
+def _div(d: Draw) -> Case:
+    """No divisor is zero and no quotient below a step: there LiteRT stops, or shifts by more than 31 bits."""
+    a, b = _pair(d)
+    a["value"], a["zero"] = d.q(*a["value"].shape, low=-120, high=-30), [7]
+    b["value"], b["zero"] = d.q(*b["value"].shape, low=-20, high=7), [-21]
+    near = a["scale"][0] / b["scale"][0]
+    return Case({"activation": _activation(d)}, [a, b], (d.scale(near), d.zero()))
+
+
+def _of_positive(d: Draw) -> Case:
+    x = d.x("input", 1, 256)
+    x["value"], x["zero"] = d.q(1, 256, low=1), [0]
+    return Case({}, [x], (d.scale(0.02), d.zero()))
+
+
 def _prelu(d: Draw) -> Case:
     x = d.x("input", d.one(1, 2), d.size(), d.size(), d.one(1, 4, 33))
     alpha = d.x("alpha", 1, 1, x["value"].shape[-1], role="const")
@@ -332,7 +349,10 @@ CASES: Mapping[str, Callable[[Draw], Case]] = {
     "RESIZE_BILINEAR": _resize,
     "RESIZE_NEAREST_NEIGHBOR": _resize,
     "ABS": _function,
+    "DIV": _div,
     "EXP": _function,
+    "LOG": _of_positive,
+    "SQRT": _of_positive,
     "GELU": lambda d: _function(d, approximate=d.chance()),
 }
 """Operators that compute; those that move are in ``litert_moves``."""

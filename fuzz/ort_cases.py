@@ -155,12 +155,11 @@ def _gemm(d: Draw) -> OrtCase:
 
 def _pair(d: Draw, near: Callable[[float, float], float]) -> OrtCase:
     t = _Typed(d)
-    shape = list(d.shape(1, 4))
-    if d.chance(0.3):
+    shape = list(d.shape(0, 4))
+    if shape and d.chance(0.3):
         shape[-1] = d.one(31, 64, 257)
-    other = [n if d.chance(0.8) else 1 for n in shape][
-        d.one(0, 0, int(d.rng.integers(len(shape)))) :
-    ]
+    other = [n if d.chance(0.8) else 1 for n in shape]
+    other = other[d.one(0, 0, int(d.rng.integers(len(shape) + 1))) :]
     pair = [shape, other] if d.chance() else [other, shape]
     a, b = t.params("a"), t.params("b")
     y = t.params("y", near(float(a["as"]), float(b["bs"])))

@@ -1,8 +1,8 @@
 """How does LiteRT compute Abs, Div, Gelu and Sqrt in 8 bits?
 
-    Abs    q = zo + MBQM(|x − zx|, sx / so)                                                    in float64
+    Abs    q = zo + MBQM(|x − zx|, sx / so)                                                    in float32
     Div    h = headroom(a − za);  v = SRDHM((a − za) · 2^h, 1 / (b − zb))                      reciprocal in Q0.31
-           q = zo + RDPOT(SRDHM(v, m), bits + h − s),   (m, s) = QM(sa / (sb · so))            in float64
+           q = zo + RDPOT(SRDHM(v, m), bits + h − s),   (m, s) = QM(sa / (sb · so))            in float32
     Gelu   q = zo + round((d / 2 · erfc(−d · sqrt(1/2))) · (1 / so)),   d = sx · (x − zx)      in float32
     Sqrt   q = zo + trunc(sqrt(sx · (x − zx)) / so)                                            in float32
 
@@ -45,7 +45,11 @@ _FARTHEST = 2**20
 
 
 def _abs(site: Site) -> Kernel:
-    ratio = float(activation(site).scale) / float(result(site).scale)
+    return absolute(site, activation(site).scale / result(site).scale)
+
+
+def absolute(site: Site, ratio: float) -> Kernel:
+    """ABS with the ratio sx / so."""
     return mapped(site, lambda q: rescale(np.abs(q), ratio))
 
 
@@ -75,8 +79,13 @@ def _gelu(site: Site) -> Kernel:
 
 
 def _div(site: Site) -> Kernel:
-    product = float(activation(site, 1).scale) * float(result(site).scale)
-    multiplier, shift = quantize_multiplier(float(activation(site, 0).scale) / product)
+    product = activation(site, 1).scale * result(site).scale
+    return divided(site, activation(site, 0).scale / product)
+
+
+def divided(site: Site, ratio: float) -> Kernel:
+    """DIV with the ratio sa / (sb · so)."""
+    multiplier, shift = quantize_multiplier(ratio)
 
     def quotient(a: Int64, b: Int64) -> Int64:
         inverse, over_one = reciprocal(np.maximum(np.abs(b), 1), 31)

@@ -3,6 +3,7 @@
     Gemm, MatMul by a constant  q = zo + MBQM(acc, sx · sw[c] / so)     two roundings, not one in float64
     MatMul of activations       q = zo + MBQM(acc, sa · sb / so)        multiplier in float64, not float32
     Mul                         q = zo + MBQM((a − za)(b − zb), sa · sb / so)        the same
+    Abs, Div                    by sx / so and sa / (sb · so)                        the same
     Clip to [0, 6]              q = clamp(x, zx, zx + round(6 / sx))    RELU6 does not rescale
     SpaceToBatchND              pads with the integer 0, not with the zero point: with an offset that is never
                                 set, and 0 in fresh memory alone
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from ptq.arithmetics import fixed_functions, litert, products
 from ptq.arithmetics.litert_elementwise import activation_bounds, paired, same_scale
 from ptq.arithmetics.litert_finish import gemmlowp_finish
+from ptq.arithmetics.litert_functions import absolute, divided
 from ptq.arithmetics.operands import Inputs, activation, constant, required, result, weight
 from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.kernels import shape as move
@@ -41,6 +43,15 @@ def _mul(site: Site) -> Kernel:
     product = float(activation(site, 0).scale) * float(activation(site, 1).scale)
     multiplier = product / float(result(site).scale)
     return paired(site, lambda qa, qb: rescale(qa * qb, multiplier))
+
+
+def _abs(site: Site) -> Kernel:
+    return absolute(site, float(activation(site).scale) / float(result(site).scale))
+
+
+def _div(site: Site) -> Kernel:
+    product = float(activation(site, 1).scale) * float(result(site).scale)
+    return divided(site, float(activation(site, 0).scale) / product)
 
 
 def _clip(site: Site) -> Kernel:
@@ -63,7 +74,9 @@ def _space_to_batch(site: Site) -> Kernel:
 
 KERNELS: Mapping[str, Maker] = {
     **litert.KERNELS,
+    "Abs": _abs,
     "Clip": _clip,
+    "Div": _div,
     "Gemm": litert.gemmlowp_gemm,
     "MatMul": _matmul,
     "Mul": _mul,

@@ -46,6 +46,18 @@ def test_the_product_of_scales_is_formed_in_float64() -> None:
         np.testing.assert_array_equal(ours, expected)
 
 
+def test_the_ratio_of_abs_and_div_is_formed_in_float64() -> None:
+    """Recorded from both runtimes: a ratio that float32 rounds to a tie, as 0.0015 / 0.0006 = 2.5."""
+    x, y = int8(0.0015, -24), int8(0.0006, 0)
+    q = np.array([-73, -25, -23, 25], np.int8)
+    assert run("litert", "Abs", [(q, x)], y).tolist() == [123, 3, 3, 123]
+    assert run("tflite-micro", "Abs", [(q, x)], y).tolist() == [122, 2, 2, 122]
+    a, b, y = int8(0.027, 7), int8(0.0465, -21), int8(0.145161286, 127)
+    operands = [(np.array([-47, -102], np.int8), a), (np.array([-5, -13], np.int8), b)]
+    assert run("litert", "Div", operands, y).tolist() == [114, 73]
+    assert run("tflite-micro", "Div", operands, y).tolist() == [113, 72]
+
+
 @pytest.mark.parametrize("zero_point", [-128, -40, 20])
 def test_relu6_keeps_the_integers_of_its_input(zero_point: int) -> None:
     x, y = int8(0.05, zero_point), int8(0.025, zero_point)
@@ -104,4 +116,14 @@ def test_all_other_kernels_are_those_of_litert() -> None:
     differing = {
         op for op, make in tflite_micro.KERNELS.items() if make is not litert.KERNELS.get(op)
     }
-    assert differing == {"Clip", "Gemm", "MatMul", "Mul", "Sigmoid", "SpaceToBatchND", "Tanh"}
+    assert differing == {
+        "Abs",
+        "Clip",
+        "Div",
+        "Gemm",
+        "MatMul",
+        "Mul",
+        "Sigmoid",
+        "SpaceToBatchND",
+        "Tanh",
+    }
