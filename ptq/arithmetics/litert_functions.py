@@ -39,6 +39,7 @@ from ptq.kernels.fixedpoint import (
 )
 from ptq.kernels.float32 import round_half_away
 from ptq.kernels.softmax import leading_zeros, reciprocal
+from ptq.types import FloatArray
 
 _FARTHEST = 2**20
 """Steps beyond every output."""
@@ -48,7 +49,7 @@ def _abs(site: Site) -> Kernel:
     return absolute(site, activation(site).scale / result(site).scale)
 
 
-def absolute(site: Site, ratio: float) -> Kernel:
+def absolute(site: Site, ratio: float | FloatArray) -> Kernel:
     """ABS with the ratio sx / so."""
     return mapped(site, lambda q: rescale(np.abs(q), ratio))
 
@@ -83,7 +84,7 @@ def _div(site: Site) -> Kernel:
     return divided(site, activation(site, 0).scale / product)
 
 
-def divided(site: Site, ratio: float) -> Kernel:
+def divided(site: Site, ratio: float | FloatArray) -> Kernel:
     """DIV with the ratio sa / (sb · so)."""
     multiplier, shift = quantize_multiplier(ratio)
 
