@@ -23,7 +23,7 @@ from ptq.nodes import consumers, name_of, operator
 from ptq.observers import OBSERVERS
 from ptq.observers.store import Calibration
 from ptq.pipeline import AUTO, FALLBACK, Ground, Recipe, planned
-from ptq.rewrite.scores import score
+from ptq.rewrite.scores import made_of
 from ptq.solve import Chosen, fates
 from ptq.spans import group_params
 from ptq.targets import Target, target
@@ -55,7 +55,7 @@ def with_ranges(ground: Ground, recipe: Recipe, held: Held | None, *, threads: i
     stats = (ground if held is None else replace(ground, calibration=held.calibration)).calibration
     groups = fates(graph, stats.tensors, row, recipe.floats)[1]
     free = [group for group in groups.members() if _is_free(group, groups)]
-    scored = {name_of(score(output)) for output in graph.outputs}
+    scored = {name_of(part) for output in graph.outputs for part in made_of(output)}
     heads = [group for group in free if _is_head(group, groups, scored)]
     chosen = {name: Chosen("minmax", HEAD) for group in heads for name in group.tensors}
     recipe = replace(recipe, chosen=chosen)

@@ -17,7 +17,13 @@ X = {"x": ("n", 4)}
 
 def made(nodes: str, output: str = "y") -> Graph:
     """A layer and what follows."""
-    weights = {"w": normal(4, 3), "b": normal(3, seed=1), "shape": np.array([-1, 3, 1])}
+    weights = {
+        "w": normal(4, 3),
+        "b": normal(3, seed=1),
+        "b2": normal(5, 1),
+        "shape": np.array([-1, 3, 1]),
+        "all": np.array([-1]),
+    }
     return Graph.from_proto(network(BODY + nodes, X, outputs=(output,), **weights))
 
 
@@ -53,3 +59,20 @@ def test_shapes_are_kept() -> None:
     shapes = {v.name: v.shape for node in changed.nodes for v in node.outputs}
     assert shapes["r"] is not None
     assert shapes["s"] is not None
+
+
+def test_parts_of_a_joined_output_are_put_out_each() -> None:
+    graph = made("p = Sigmoid(s)\nn = Neg(s)\nj = Concat<axis=1>(n, p, b2)\ny = Reshape(j, all)")
+    changed = scores(graph)
+    assert [name_of(v) for v in changed.outputs] == ["n", "s"]
+    feed = {"x": normal(5, 4, seed=2)}
+    graph.expose(["n", "s"])
+    for one, other in zip(
+        Session(changed).run(feed), Session(graph).run(feed, ["n", "s"]), strict=True
+    ):
+        assert np.array_equal(one, other)
+
+
+def test_a_join_of_nothing_computed_stays() -> None:
+    graph = Graph.from_proto(network("y = Concat<axis=1>(x, x)", X))
+    assert scores(graph) is graph
