@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.nodes import FLOAT_TYPES, Node, Value, constant, consumers, operator
+from ptq.nodes import FLOAT_TYPES, Node, Value, attributes, constant, consumers, operator
 from ptq.rewrite.affine import batch_norm
 
 PLAIN, UNIT = 1.0, 1 / 255
@@ -76,6 +76,8 @@ def _affine(node: Node, x: Value) -> tuple[NDArray[np.float64], NDArray[np.float
     normalization = batch_norm(node)
     if normalization is not None:
         return normalization.a.reshape(-1), normalization.b.reshape(-1)
+    if operator(node) == "Conv":
+        return _one_tap(node)
     if operator(node) not in ("Add", "Sub", "Mul", "Div") or node.inputs[0] is node.inputs[1]:
         return None
     first = node.inputs[0] is x
@@ -91,6 +93,17 @@ def _affine(node: Node, x: Value) -> tuple[NDArray[np.float64], NDArray[np.float
         case "Sub":
             return (one, -c) if first else (-one, c)
     return (1 / c, zero) if first and np.all(c) else None
+
+
+def _one_tap(conv: Node) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """A depthwise Conv of one tap, which a BatchNormalization may have become, as y = a·x + b."""
+    weight = constant(conv.inputs[1])
+    bias = constant(conv.inputs[2]) if len(conv.inputs) > 2 else np.zeros(1)
+    if weight is None or bias is None:
+        return None
+    if not weight.size == len(weight) == attributes(conv).get("group", 1):
+        return None
+    return weight.astype(np.float64).reshape(-1), bias.astype(np.float64).reshape(-1)
 
 
 def _alike(*counts: int) -> bool:
