@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -30,10 +33,20 @@ def test_quantize_leaves_the_input_model_as_it_was(ptq, model, data):
     assert sorted(p.name for p in model.parent.iterdir()) == ["data.npz", "model.onnx"]
 
 
-def test_quantize_writes_the_same_bytes_twice(ptq, model, data):
-    for name in ("one.onnx", "two.onnx"):
-        assert ptq("quantize", model, "--data", data, "-o", name).code == 0
-    assert Path("one.onnx").read_bytes() == Path("two.onnx").read_bytes()
+def test_another_process_writes_the_same_bytes_with_any_batch_and_threads(ptq, model, data):
+    mine, theirs = ("one.onnx", "one.json"), ("two.onnx", "two.json")
+    command = ["quantize", model, "--data", data]
+    few = ["-o", mine[0], "--save-plan", mine[1], "--batch", 1, "--threads", 1]
+    many = ["-o", theirs[0], "--save-plan", theirs[1], "--batch", 16, "--threads", 2]
+    assert ptq(*command, *few).code == 0
+    subprocess.run(
+        [sys.executable, "-m", "ptq", *map(str, [*command, *many])],
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    for one, two in zip(mine, theirs, strict=True):
+        assert Path(one).read_bytes() == Path(two).read_bytes()
 
 
 @pytest.mark.parametrize("place", ["-", "report.json"])
