@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ptq.calibrate import Memory, Wanted, exposing
 from ptq.data import Sample
 from ptq.graph import Graph
+from ptq.heap import give_back
 from ptq.kernels.workers import threads as cores
 from ptq.nodes import Node, constant, name_of, operator
 from ptq.observers.covariance import Covariance
@@ -34,7 +35,7 @@ _EACH = 4  # every fourth sample is judged on
 _LONGEST = 1536  # inputs whose covariance is taken as a whole: 9 MB, and 38 while it is factored
 _SHORTEST = 64
 _MEMORY = 128 * 2**20  # bytes of all covariances together
-_BATCH = 2
+_BATCH = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,19 +80,34 @@ def gather(
     parts = {_name(s.node): _parts(s, longest) for s in sums}
     if not sums:
         return {}
+    _see(graph, plan, sums, parts, samples, count, threads)
+    give_back()
+    for some in parts.values():
+        for part in some:
+            part.learnt.settle()
+            part.held.settle()
+    return parts
+
+
+def _see(
+    graph: Graph,
+    plan: Plan,
+    sums: Sequence[Sums],
+    parts: Mapping[str, Sequence[Part]],
+    samples: Iterable[Sample],
+    count: int,
+    threads: int,
+) -> None:
+    """Run the model and add what its nodes read to their parts."""
     names = list(dict.fromkeys(_input(s.node) for s in sums))
     memory = Memory(exposing(graph, Wanted(names), threads=threads), names, _BATCH)
+    give_back()  # what loading took, before the tensors come
     remaining, number = iter(samples), 0
     with ThreadPoolExecutor(cores()) as pool:
         while group := list(islice(remaining, memory.batch)):
             see = _Seeing(memory.run(group), plan, parts, number, max(count, 1))
             list(pool.map(see, sums))
             number += len(group)
-    for some in parts.values():
-        for part in some:
-            part.learnt.settle()
-            part.held.settle()
-    return parts
 
 
 @dataclass(frozen=True, eq=False)

@@ -127,7 +127,7 @@ def test_scales_stay_and_integers_move_by_few_steps(
 def test_the_same_bytes_from_any_batching_and_thread_count(
     rounded: ptq.Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(varying, "_BATCH", 1)
+    monkeypatch.setattr(varying, "_BATCH", 3)
     monkeypatch.setenv("PTQ_THREADS", "1")
     assert quantized().graph.to_bytes() == rounded.graph.to_bytes()
 

@@ -6,6 +6,7 @@ whatever order, batches or shards the rows arrive, and on however many threads t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,10 @@ class Covariance:
     def __init__(self, groups: int, length: int) -> None:
         self._count = 0
         self._sums = np.zeros((groups, length))
-        self._products: NDArray[np.integer[Any]] = np.zeros((groups, length, length), np.int32)
+        # of what is the same on both sides of the diagonal one is kept: rows of tiles, each up to its own
+        self._strips: list[NDArray[np.integer[Any]]] = [
+            np.zeros((groups, end - start, end), np.int32) for start, end in _tiles(length)
+        ]
         self._pending: list[NDArray[np.int16]] = []
         self._waiting = 0
 
@@ -48,7 +52,13 @@ class Covariance:
     def products(self) -> NDArray[np.integer[Any]]:
         """Σ q qᵀ of each group."""
         self.settle()
-        return self._products
+        groups, length = self._sums.shape
+        kind = self._strips[0].dtype if self._strips else np.int32
+        whole: NDArray[np.integer[Any]] = np.empty((groups, length, length), kind)
+        for (start, end), strip in zip(_tiles(length), self._strips, strict=True):
+            whole[:, start:end, :end] = strip
+            whole[:, :start, start:end] = strip[:, :, :start].transpose(0, 2, 1)
+        return whole
 
     def update(self, rows: NDArray[np.int16]) -> None:
         """Add rows of 8-bit codes less their zero point, shape (groups, rows, K)."""
@@ -67,7 +77,8 @@ class Covariance:
         both = Covariance(*self.sums.shape)
         both._count = self.count + other.count
         both._sums = self.sums + other.sums
-        both._products = self.products.astype(np.int64) + other.products
+        pairs = zip(self._strips, other._strips, strict=True)
+        both._strips = [mine.astype(np.int64) + theirs for mine, theirs in pairs]
         return both
 
     def moment(self, *, centred: bool) -> NDArray[np.float64]:
@@ -87,16 +98,17 @@ class Covariance:
         self._pending, self._waiting = [], 0
         self._count += rows.shape[1]
         if self._count > _NARROW:
-            self._products = self._products.astype(np.int64, copy=False)
+            self._strips = [strip.astype(np.int64, copy=False) for strip in self._strips]
         self._sums += rows.sum(axis=1, dtype=np.float64)
         length = rows.shape[2]
         # a copy: of one array with itself numpy makes a syrk, which takes all threads at any size
         columns = np.ascontiguousarray(rows.transpose(0, 2, 1))
-        for row in range(0, length, _TILE):
-            across = slice(row, row + _TILE)
-            for column in range(0, row + 1, _TILE):
-                down = slice(column, column + _TILE)
-                product = (columns[:, across] @ rows[:, :, down]).astype(np.int32)
-                self._products[:, across, down] += product
-                if column < row:
-                    self._products[:, down, across] += product.transpose(0, 2, 1)
+        for (start, end), strip in zip(_tiles(length), self._strips, strict=True):
+            for left, right in _tiles(end):
+                product = columns[:, start:end] @ rows[:, :, left:right]
+                strip[:, :, left:right] += product.astype(np.int32)
+
+
+def _tiles(length: int) -> Iterator[tuple[int, int]]:
+    """Where each of a length's tiles begins and ends."""
+    yield from ((start, min(start + _TILE, length)) for start in range(0, length, _TILE))
