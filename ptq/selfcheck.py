@@ -34,9 +34,11 @@ FLOOR_DB = 20.0
 """What one operator in 8 bits, or a few, reach with ranges that suit the data."""
 DEEP_FLOOR_DB = 10.0
 """Below it the error is a tenth of the signal; a deep network may do well between the two."""
-FEW = 20
+FEW = 10
 """Nodes in integers up to which a network counts as shallow."""
 SAMPLES = 2
+CONFIRMING = 8
+"""Samples that judge what the first few suspect; two may lie anywhere about the mean error."""
 MOST_CULPRITS = 12
 LEVELS = ("all", "none")
 
@@ -53,7 +55,9 @@ class Truth:
     loaded: Loaded
 
 
-def truth_of(ground: Ground, samples: Iterable[Sample], loaded: Loaded) -> Truth:
+def truth_of(
+    ground: Ground, samples: Iterable[Sample], loaded: Loaded, count: int = SAMPLES
+) -> Truth:
     """Run the float model on the first samples.
 
     Raises:
@@ -62,7 +66,7 @@ def truth_of(ground: Ground, samples: Iterable[Sample], loaded: Loaded) -> Truth
     """
     session = loaded.float(ground)
     feeds, outputs = [], []
-    for sample in islice(samples, SAMPLES):
+    for sample in islice(samples, count):
         try:
             outputs.append(_run(session, sample.feed))
         except DataError as error:
@@ -98,7 +102,7 @@ def fit_to_hand_over(
     truth = truth_of(ground, samples, loaded)
     problem = fault(made, truth)
     if problem is not None:
-        truth = _repeatable(ground, truth)
+        truth = _repeatable(ground, truth_of(ground, samples, loaded, CONFIRMING))
         _refuse_unfit_ground(ground, truth)
         problem = fault(made, truth)
     left: dict[str, str] = {}
@@ -132,7 +136,7 @@ def as_planned(
     truth = truth_of(ground, samples, loaded)
     if fault(made, truth) is None:
         return made
-    truth = _repeatable(ground, truth)
+    truth = _repeatable(ground, truth_of(ground, samples, loaded, CONFIRMING))
     problem = _fault(made.quantized, truth, -math.inf)
     if problem is not None:
         raise PlanError(f"the plan makes no model to hand over: {problem}; solve it anew")

@@ -61,6 +61,15 @@ def test_a_node_that_does_not_suit_8_bits_goes_back_to_float_and_says_why() -> N
     assert decibels(truth, Session(made.quantized).run({"x": x})[0]) > 100
 
 
+def test_what_two_samples_suspect_is_judged_by_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = network(CHAIN, **WEIGHTS)
+    these = [*feeds(model), *feeds(model), *feeds(model)]
+    faint = [{"x": feed["x"] * np.float32(0.01)} for feed in these[:2]]
+    assert handed(model, faint + these).plan.floats == {}
+    monkeypatch.setattr(selfcheck, "CONFIRMING", 2)
+    assert handed(model, faint + these).plan.floats != {}
+
+
 @pytest.mark.parametrize("culprit", ["Conv_a", "Conv_b", "Conv_y"])
 def test_the_node_at_fault_is_found_and_the_others_stay_integers(
     culprit: str, monkeypatch: pytest.MonkeyPatch
