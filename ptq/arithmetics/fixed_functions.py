@@ -20,8 +20,14 @@ from ptq.arithmetics.litert_elementwise import mapped, require_output
 from ptq.arithmetics.operands import activation, result
 from ptq.arithmetics.site import Kernel, Site
 from ptq.errors import UnsupportedError
-from ptq.kernels.fixedpoint import Int64, divide_by_power_of_two, multiply, quantize_multiplier
-from ptq.kernels.logistic import logistic, tanh
+from ptq.kernels.fixedpoint import (
+    Int64,
+    divide_by_power_of_two,
+    logistic,
+    multiply,
+    quantize_multiplier,
+    tanh,
+)
 
 _INTEGER_BITS = 4
 _FRACTION = 31 - _INTEGER_BITS

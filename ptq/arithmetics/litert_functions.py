@@ -34,11 +34,12 @@ from ptq.kernels.fixedpoint import (
     Int64,
     divide_by_power_of_two,
     doubling_high_mul,
+    leading_zeros,
     quantize_multiplier,
+    reciprocal,
     rescale,
 )
 from ptq.kernels.float32 import round_half_away
-from ptq.kernels.softmax import leading_zeros, reciprocal
 from ptq.types import FloatArray
 
 _FARTHEST = 2**20

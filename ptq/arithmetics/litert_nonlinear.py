@@ -24,11 +24,11 @@ from ptq.errors import UnsupportedError
 from ptq.kernels.fixedpoint import (
     Int64,
     divide_by_power_of_two,
+    inverse_sqrt,
     multiply,
     quantize_multiplier,
     rescale,
 )
-from ptq.kernels.inverse_sqrt import inverse_sqrt
 from ptq.types import FloatArray
 
 _INT16_MAX = 2**15 - 1

@@ -27,11 +27,12 @@ from ptq.kernels.fixedpoint import (
     Int64,
     divide_by_power_of_two,
     doubling_high_mul,
+    exp_of_negative,
     multiply,
     quantize_multiplier,
+    reciprocal,
 )
 from ptq.kernels.logarithm import log_of_one_and_more
-from ptq.kernels.softmax import exp_of_negative, reciprocal
 
 _SUM_BITS = 12
 _INPUT_BITS = 5

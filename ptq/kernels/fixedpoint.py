@@ -1,12 +1,19 @@
-"""How does integer-only hardware multiply by a real number?
+"""How does integer-only hardware multiply by a real number, and compute exp, 1/x, 1/√x and the logistic function?
 
 With a 31-bit multiplier m in [2^30, 2^31) and a shift s:  M ≈ m · 2^(s − 31), and x · M in two roundings,
 
     h = floor(x · 2^max(s, 0) · m / 2^31 + 1/2)         high half of the doubled product, ties upwards
     y = h / 2^max(−s, 0)                                rounded, ties away from zero
 
-(Jacob et al. 2018, section 2.2; gemmlowp; LiteRT without TFLITE_SINGLE_ROUNDING.) All functions take and give
-int64 arrays whose values fit int32, and broadcast.
+(Jacob et al. 2018, section 2.2; gemmlowp; LiteRT without TFLITE_SINGLE_ROUNDING.)
+
+Qa.b has a integer and b fractional bits. exp on [−1/4, 0) is a Taylor polynomial about −1/8; what is left of x is
+a sum of powers of two, whose exponentials are multiplied on. 1/(1 + x) takes three Newton steps from the line
+48/17 − 32/17 · (1 + x)/2. With e = exp(−|x|) the logistic function of |x| is 1/(1 + e), the hyperbolic tangent
+(1 − e²)/(1 + e²). For 1/√x, x is scaled by a power of four into [2^27, 2^29), and five Newton steps
+y ← y · (3 − x·y²)/2 from y = 1 give it in Q3.28. (gemmlowp, fixedpoint.h; TensorFlow Lite.)
+
+All functions take and give int64 arrays whose values fit int32, and broadcast.
 """
 
 from __future__ import annotations
@@ -20,6 +27,15 @@ Int64 = NDArray[np.int64]
 
 INT32_MAX = 2**31 - 1
 INT32_MIN = -(2**31)
+_EXP_MINUS_EIGHTH = 1895147668  # Q0.31
+_THIRD = 715827883  # Q0.31
+# exp(−2^k) in Q0.31 for k = −2 … 4.
+_EXP_OF_POWERS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
+_48_OVER_17 = 1515870810  # Q2.29
+_MINUS_32_OVER_17 = -1010580540  # Q2.29
+_ONE = 1 << 29  # Q2.29
+_ONE_AND_A_HALF = (1 << 28) + (1 << 27)  # Q3.28
+_HALF_SQRT_2 = 1518500250  # Q0.31
 
 
 def doubling_high_mul(a: Int64, b: Int64 | int) -> Int64:
@@ -94,3 +110,120 @@ def rescale(x: Int64, real: float | NDArray[Any]) -> Int64:
     Bound: that of ``multiply`` and 2^-31 · |x · real|.
     """
     return multiply(x, *quantize_multiplier(real))
+
+
+def exp_of_negative(x: Int64, integer_bits: int = 5) -> Int64:
+    """exp(x) in Q0.31 for x ≤ 0 in Q5.26, or with fewer integer bits; exp(0) is the largest int32.
+
+    Bound: 2^-22 absolute. (gemmlowp, fixedpoint.h, exp_on_negative_values.)
+    """
+    lowest = 29 - integer_bits  # the bit that counts quarters
+    quarter = 1 << lowest
+    within = (x & (quarter - 1)) - quarter
+    value = _exp_of_last_quarter(within << integer_bits)
+    left = within - x
+    for bit, factor in enumerate(_EXP_OF_POWERS[: integer_bits + 2], start=lowest):
+        value = np.where(left >> bit & 1, doubling_high_mul(value, factor), value)
+    return np.where(x == 0, INT32_MAX, value)
+
+
+def _exp_of_last_quarter(x: Int64) -> Int64:
+    """exp(x) in Q0.31 for −1/4 ≤ x < 0: degree 4 about −1/8, off by e^(−1/8) · 8^-5 / 5! = 2^-22.1."""
+    x = x + (1 << 28)
+    x2 = doubling_high_mul(x, x)
+    x3 = doubling_high_mul(x2, x)
+    x4 = doubling_high_mul(x2, x2)
+    inner = doubling_high_mul(divide_by_power_of_two(x4, 2) + x3, _THIRD) + x2
+    polynomial = x + divide_by_power_of_two(inner, 1)
+    return _EXP_MINUS_EIGHTH + doubling_high_mul(polynomial, _EXP_MINUS_EIGHTH)
+
+
+def rounding_half_sum(a: Int64, b: Int64 | int) -> Int64:
+    """(a + b) / 2, ties away from zero."""
+    total = a + b
+    return (total + (total >= 0)) >> 1
+
+
+def one_over_one_plus(x: Int64) -> Int64:
+    """1 / (1 + x) in Q0.31 for x in [0, 1) of Q0.31.
+
+    Bound: 2^-27 absolute. (gemmlowp, fixedpoint.h, one_over_one_plus_x_for_x_in_0_1.)
+    """
+    return multiply_by_power_of_two(_two_over_one_plus(x), 1)
+
+
+def one_minus_over_one_plus(x: Int64) -> Int64:
+    """(1 − x) / (1 + x) = 2 / (1 + x) − 1 in Q0.31 for x in [0, 1) of Q0.31.
+
+    Bound: 2^-26 absolute. (gemmlowp, fixedpoint.h, one_minus_x_over_one_plus_x_for_x_in_0_1.)
+    """
+    return multiply_by_power_of_two(_two_over_one_plus(x) - _ONE, 2)
+
+
+def _two_over_one_plus(x: Int64) -> Int64:
+    """2 / (1 + x) in Q2.29, the reciprocal of (1 + x) / 2."""
+    half = rounding_half_sum(x, INT32_MAX)
+    estimate = _48_OVER_17 + doubling_high_mul(half, _MINUS_32_OVER_17)
+    for _ in range(3):
+        missing = _ONE - doubling_high_mul(half, estimate)
+        estimate = estimate + multiply_by_power_of_two(doubling_high_mul(estimate, missing), 2)
+    return estimate
+
+
+def leading_zeros(x: Int64) -> Int64:
+    """Leading zero bits of positive x as 32-bit integers."""
+    # frexp's exponent is the bit length, exact for integers below 2^53.
+    return 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
+
+
+def reciprocal(x: Int64, integer_bits: int) -> tuple[Int64, Int64]:
+    """1 / x of a positive fixed-point x, as a Q0.31 value and the bits over 1 that x has.
+
+    Bound: 2^-26 relative. (TensorFlow Lite, GetReciprocal.)
+    """
+    headroom = leading_zeros(x)
+    scaled = (x << headroom) - (1 << 31)
+    return one_over_one_plus(scaled), integer_bits - headroom
+
+
+def logistic(x: Int64, integer_bits: int) -> Int64:
+    """1 / (1 + exp(−x)) in Q0.31 for an int32 x of so many integer bits, at most 5, above INT32_MIN.
+
+    Bound: 2^-22 absolute, as its exponential has.
+    """
+    positive = one_over_one_plus(exp_of_negative(-np.abs(x), integer_bits))
+    value = np.where(x > 0, positive, INT32_MAX - positive)
+    return np.where(x == 0, 1 << 30, value)
+
+
+def tanh(x: Int64, integer_bits: int) -> Int64:
+    """The hyperbolic tangent in Q0.31 of an int32 x of so many integer bits, at most 4, above INT32_MIN.
+
+    Bound: 2^-20 absolute: |d/de (1 − e)/(1 + e)| ≤ 2, twice the error of its exponential and of the division.
+    """
+    # the bits of x in Q4.27 are those of 2x in Q5.26
+    value = one_minus_over_one_plus(exp_of_negative(-np.abs(x), integer_bits + 1))
+    return np.sign(x) * value
+
+
+def inverse_sqrt(x: Int64) -> tuple[Int64, Int64]:
+    """Multiplier m and shift s of 1 / sqrt(x) ≈ m · 2^(s − 31), for integers x < 2^31; below 1 as 1.
+
+    Bound: 2^-19 relative. (TensorFlow Lite, GetInvSqrtQuantizedMultiplierExp.)
+    """
+    scaled, shift = np.maximum(x, 2), np.full(x.shape, 11, np.int64)
+    large = scaled >= 1 << 29
+    scaled, shift = np.where(large, scaled >> 2, scaled), shift + large
+    pairs = (leading_zeros(scaled) - 1) // 2 - 1
+    scaled, shift = scaled << (2 * pairs), shift - pairs
+    half = divide_by_power_of_two(scaled >> 1, 1)
+    root = np.full(x.shape, 1 << 28, np.int64)
+    for _ in range(5):
+        cube = doubling_high_mul(doubling_high_mul(root, root), root)
+        cube = multiply_by_power_of_two(cube, 6)
+        step = doubling_high_mul(root, _ONE_AND_A_HALF) - doubling_high_mul(half, cube)
+        root = multiply_by_power_of_two(step, 3)
+    root = doubling_high_mul(root, _HALF_SQRT_2)
+    root, shift = root << np.maximum(-shift, 0), np.maximum(shift, 0)
+    unit = x <= 1
+    return np.where(unit, INT32_MAX, root), np.where(unit, 0, -shift)

@@ -15,8 +15,10 @@ from ptq.kernels.fixedpoint import (
     Int64,
     divide_by_power_of_two,
     doubling_high_mul,
+    leading_zeros,
+    one_over_one_plus,
+    rounding_half_sum,
 )
-from ptq.kernels.softmax import leading_zeros, one_over_one_plus, rounding_half_sum
 
 _INPUT_BITS = 12
 _OUTPUT_BITS = 5

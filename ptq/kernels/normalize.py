@@ -17,8 +17,7 @@ import math
 
 import numpy as np
 
-from ptq.kernels.fixedpoint import Int64, multiply
-from ptq.kernels.inverse_sqrt import inverse_sqrt
+from ptq.kernels.fixedpoint import Int64, inverse_sqrt, multiply
 
 FRACTION = 20
 MOST = 2**18

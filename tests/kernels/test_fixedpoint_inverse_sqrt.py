@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptq.kernels.inverse_sqrt import inverse_sqrt
+from ptq.kernels.fixedpoint import inverse_sqrt
 
 RNG = np.random.default_rng(0)
 

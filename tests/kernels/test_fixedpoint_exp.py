@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptq.kernels.softmax import (
+from ptq.kernels.fixedpoint import (
     exp_of_negative,
     leading_zeros,
     one_over_one_plus,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from ptq.kernels.logistic import logistic, tanh
+from ptq.kernels.fixedpoint import logistic, tanh
 
 
 @pytest.mark.parametrize("integer_bits", [0, 2, 4, 5])
