@@ -34,7 +34,7 @@ FLOOR_DB = 20.0
 """What one operator in 8 bits, or a few, reach with ranges that suit the data."""
 DEEP_FLOOR_DB = 10.0
 """Below it the error is a tenth of the signal; a deep network may do well between the two."""
-FEW = 10
+FEW = 20
 """Nodes in integers up to which a network counts as shallow."""
 SAMPLES = 2
 CONFIRMING = 8
