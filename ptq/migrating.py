@@ -19,9 +19,8 @@ from ptq.observers.channels import channel_extremes
 _OF_ACTIVATIONS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _OF_WEIGHTS = (0.0, 0.25, 0.5)
 _LEVELS, _SIGNED_LEVELS = 255, 127
-_STEPS = (
-    4  # an octave; what the number of threads changes in the last digits makes no other factors
-)
+_STEPS = 4
+"""An octave: so coarse that last digits, which the number of threads changes, make no other factors."""
 _LEAST = 2.0**-10  # of the greatest: what is smaller counts as so great
 
 Array = NDArray[np.float64]
