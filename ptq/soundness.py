@@ -8,20 +8,23 @@ from collections.abc import Iterator
 import onnx
 import onnx.defs
 import onnx_ir as ir
+from google.protobuf.message import Message
 from onnx import numpy_helper
 
 from ptq.apart import LARGEST, size_of
 from ptq.errors import ModelError
 
-
 def require_sound(proto: onnx.ModelProto, source: str) -> None:
     """Refuse what would end in an exception, or in the end of the process, further on.
 
     Raises:
-        ModelError: The operators are newer than any known, the graph has no outputs, its nodes hold more
+        ModelError: A name is no text, the operators are newer than any known, the graph has no outputs, its nodes hold more
             weight than can be written, a tensor holds more or fewer numbers than its shape says, or a
             node contradicts itself.
     """
+    for text in _texts(proto):
+        if isinstance(text, bytes):  # what protobuf hands out where it is no UTF-8
+            raise ModelError(f"{source} has a name that is no UTF-8 text, {text!r}; export it anew")
     newest = onnx.defs.onnx_opset_version()
     for opset in proto.opset_import:
         if opset.domain in ("", "ai.onnx") and opset.version > newest:
@@ -43,6 +46,17 @@ def require_sound(proto: onnx.ModelProto, source: str) -> None:
             f"{source} holds {size / 1e9:.1f} GB of weights inside its nodes, where 2 GB is the limit; "
             "make initializers of the main graph of them"
         )
+
+
+def _texts(message: Message) -> Iterator[str | bytes]:
+    """All names and other texts of a message and of those within."""
+    for field, value in message.ListFields():
+        values = [value] if isinstance(value, (str, bytes, Message)) else value
+        if field.type == field.TYPE_STRING:
+            yield from values
+        elif field.type == field.TYPE_MESSAGE:
+            for inner in values:
+                yield from _texts(inner)
 
 
 def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

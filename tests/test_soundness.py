@@ -57,9 +57,15 @@ def from_the_future() -> onnx.ModelProto:
     return model
 
 
+def named_without_text() -> onnx.ModelProto:
+    named = network("y = Relu(x)").SerializeToString().replace(b"network", b"net\x9cork")
+    return onnx.ModelProto.FromString(named)
+
+
 @pytest.mark.parametrize(
     ("made", "said"),
     [
+        (named_without_text, r"no UTF-8 text, b'net\x9cork'"),
         (from_the_future, "is of opset 99"),
         (without_outputs, "has no outputs"),
         (listed_short, "tensor w of shape [8] is damaged"),
