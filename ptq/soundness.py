@@ -14,6 +14,7 @@ from onnx import numpy_helper
 from ptq.apart import LARGEST, size_of
 from ptq.errors import ModelError
 
+
 def require_sound(proto: onnx.ModelProto, source: str) -> None:
     """Refuse what would end in an exception, or in the end of the process, further on.
 
