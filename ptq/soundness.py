@@ -19,9 +19,9 @@ def require_sound(proto: onnx.ModelProto, source: str) -> None:
     """Refuse what would end in an exception, or in the end of the process, further on.
 
     Raises:
-        ModelError: A name is no text, the operators are newer than any known, the graph has no outputs, its nodes hold more
-            weight than can be written, a tensor holds more or fewer numbers than its shape says, or a
-            node contradicts itself.
+        ModelError: A name is no text, the operators are newer than any known, the graph has no outputs,
+            its nodes hold more weight than can be written, a tensor holds more or fewer numbers than its
+            shape says, or a node contradicts itself.
     """
     for text in _texts(proto):
         if isinstance(text, bytes):  # what protobuf hands out where it is no UTF-8
