@@ -40,6 +40,8 @@ def test_where_of_one_scale_takes_integers_as_they_are(name: str) -> None:
 def test_extremes_along_axes_are_those_of_the_integers(name: str, op: str, reduce: Any) -> None:
     ours = run(name, op, [(X, P)], P, axes=[0, -1], keepdims=0)
     np.testing.assert_array_equal(ours, reduce(X, (0, 2)))
+    twice = run(name, op, [(X, P)], P, axes=[0, -1, 2], keepdims=0)
+    np.testing.assert_array_equal(twice, ours)
     np.testing.assert_array_equal(run(name, op, [(X, P)], P), reduce(X, keepdims=True))
     np.testing.assert_array_equal(run(name, op, [(X, P)], P, noop_with_empty_axes=1), X)
 
