@@ -1,7 +1,8 @@
 """Which faults of models that other tools write have one clear meaning, so that they are mended on reading?
 
 Nodes out of order: whatever reads a tensor belongs behind what writes it. A quantizer with an axis before opset 13,
-which gave it one: Microsoft's quantizer means just that in every opset, and ONNX Runtime reads it.
+which gave it one: Microsoft's quantizer means just that in every opset, and ONNX Runtime reads it. A `keepdims` of
+neither 0 nor 1: to ONNX Runtime's kernels it is 0, and its optimizer takes it for 1.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def mended(proto: onnx.ModelProto) -> onnx.ModelProto:
     opset = max((o.version for o in proto.opset_import if o.domain in ONNX_DOMAINS), default=_AXIS)
     early = opset < _AXIS and any(map(_along_axis, _nodes(proto.graph)))
     unordered = any(order != sorted(order) for order in map(_order, _graphs(proto.graph)))
-    if not early and not unordered:
+    undecided = any(_switch(node) is not None for node in _nodes(proto.graph))
+    if not early and not unordered and not undecided:
         return proto
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
@@ -34,6 +36,9 @@ def mended(proto: onnx.ModelProto) -> onnx.ModelProto:
             node.domain = _MICROSOFT
         if all(o.domain != _MICROSOFT for o in copy.opset_import):
             copy.opset_import.append(helper.make_opsetid(_MICROSOFT, 1))
+    for node in _nodes(copy.graph):
+        if (switch := _switch(node)) is not None:
+            switch.i = 0
     for graph in _graphs(copy.graph):
         nodes = [graph.node[i] for i in _order(graph)]
         replacement = onnx.GraphProto()
@@ -63,6 +68,13 @@ def _along_axis(node: onnx.NodeProto) -> bool:
         and node.domain in ONNX_DOMAINS
         and any(attribute.name == "axis" for attribute in node.attribute)
     )
+
+
+def _switch(node: onnx.NodeProto) -> onnx.AttributeProto | None:
+    """The `keepdims` of an operator of ONNX's that is neither 0 nor 1."""
+    if node.domain not in ONNX_DOMAINS:
+        return None
+    return next((a for a in node.attribute if a.name == "keepdims" and a.i not in (0, 1)), None)
 
 
 def _order(graph: onnx.GraphProto) -> list[int]:

@@ -104,3 +104,23 @@ def test_a_cycle_is_refused() -> None:
     proto.graph.node[0].input[0] = "y"
     with pytest.raises(ModelError, match="not a valid ONNX model"):
         Graph.from_proto(proto)
+
+
+@pytest.mark.parametrize("given", [2, -1])
+def test_a_keepdims_of_neither_0_nor_1_is_what_onnx_runtime_s_kernels_take_it_for(
+    given: int,
+) -> None:
+    proto = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("ReduceMax", ["x"], ["y"], axes=[1], keepdims=given)],
+            "reduction",
+            [helper.make_tensor_value_info("x", 1, [2, 3, 6, 6])],
+            [helper.make_tensor_value_info("y", 1, None)],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    before = Session(Graph.from_proto(proto)).run(X)[0]
+    assert [a.i for a in mended(proto).graph.node[0].attribute if a.name == "keepdims"] == [0]
+    assert before.shape == (2, 6, 6)
+    assert [a.i for a in proto.graph.node[0].attribute if a.name == "keepdims"] == [given]

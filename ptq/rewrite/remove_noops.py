@@ -100,7 +100,10 @@ def _takes_all(node: Node, x: Value) -> bool:
     steps = given[3] if len(given) > 3 else None
     if starts is None or ends is None or starts.any() or (steps is not None and np.any(steps != 1)):
         return False
-    for axis, end in zip(np.arange(len(ends)) if axes is None else axes, ends, strict=True):
+    axes = np.arange(len(ends)) if axes is None else axes
+    if len(axes) != len(ends):
+        return False
+    for axis, end in zip(axes, ends, strict=True):
         size = None if shape is None or axis >= len(shape) else shape[axis]
         if end < (FAR if size is None else size):
             return False
