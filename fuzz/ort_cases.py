@@ -246,29 +246,29 @@ def _where(d: Draw) -> OrtCase:
     return OrtCase({}, arrays, ["c", "x", "b"])
 
 
-def _quantize(d: Draw) -> OrtCase:
+def _affine(d: Draw) -> tuple[_Typed, tuple[int, ...], int, Arrays]:
+    """A type, a shape, an axis of it, and one scale and zero point, or one for each entry along the axis."""
     t, shape = _Typed(d), d.shape()
     axis = int(d.rng.integers(len(shape)))
     params = t.params("")
-    scale, zero = params["s"], params["z"]
     if d.chance():
-        scale = np.float32([d.scale() for _ in range(shape[axis])])
-        zero = t.q(shape[axis])
-    real = d.rng.normal(0, 60 * float(np.max(scale)), shape)
+        params["s"] = np.float32([d.scale() for _ in range(shape[axis])])
+        params["z"] = t.q(shape[axis])
+    return t, shape, axis, params
+
+
+def _quantize(d: Draw) -> OrtCase:
+    _, shape, axis, params = _affine(d)
+    widest = float(np.max(params["s"]))
+    real = d.rng.normal(0, 60 * widest, shape)
     if d.chance():
-        real = np.round(real / float(np.max(scale)) * 2) / 2 * float(np.max(scale))
-    return OrtCase({"axis": axis}, {"x": real.astype(np.float32), "s": scale, "z": zero}, ["x"])
+        real = np.round(real / widest * 2) / 2 * widest
+    return OrtCase({"axis": axis}, {"x": real.astype(np.float32), **params}, ["x"])
 
 
 def _dequantize(d: Draw) -> OrtCase:
-    t, shape = _Typed(d), d.shape()
-    axis = int(d.rng.integers(len(shape)))
-    params = t.params("")
-    scale, zero = params["s"], params["z"]
-    if d.chance():
-        scale = np.float32([d.scale() for _ in range(shape[axis])])
-        zero = t.q(shape[axis])
-    return OrtCase({"axis": axis}, {"x": t.q(*shape), "s": scale, "z": zero}, ["x"])
+    t, shape, axis, params = _affine(d)
+    return OrtCase({"axis": axis}, {"x": t.q(*shape), **params}, ["x"])
 
 
 ORT: Mapping[str, Callable[[Draw], OrtCase]] = {
