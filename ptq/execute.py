@@ -66,9 +66,10 @@ class Executor:
         if arithmetic_name in UNSIGNED_PAIRS:
             read, self._moved = unsigned_pairs(read)
         self.program: Program = read_program(read, runs, floats)
-        self._runners: dict[tuple[tuple[str, ...], tuple[Any, ...]], Runner] = {}
+        self._runners: list[dict[tuple[Any, ...], Runner]] = [{} for _ in self.program.steps]
         self._last_reader = _last_readers(self.program)
         self._constants = {n: Tensor(a) for n, a in self.program.constants.items()}
+        self._reads = [_reads(s, self._constants) for s in self.program.steps]
         self.islands = {s.name: s.ops for s in self.program.steps if isinstance(s, Island)}
         self.tables = frozenset(
             s.name
@@ -104,8 +105,12 @@ class Executor:
         given = {n: unsigned(a) if n in self._moved else a for n, a in (given or {}).items()}
         kept: dict[str, NDArray[Any]] = {}
         for index, step in enumerate(self.program.steps):
-            inputs = [None if n is None else self._find(tensors, n) for n in step.inputs]
-            for name, result in zip(step.outputs, self._run_step(step, inputs), strict=True):
+            constants, arriving = self._reads[index]
+            inputs = [*constants]
+            for position, name in arriving:
+                inputs[position] = self._find(tensors, name)
+            results = self._runner(index, step, inputs)(inputs)
+            for name, result in zip(step.outputs, results, strict=True):
                 if name in wanted:
                     kept[name] = result.channels_first()
                 tensors[name] = Tensor(given[name]) if name in given else result
@@ -123,15 +128,16 @@ class Executor:
             )
         return found
 
-    def _run_step(self, step: Step | Island, inputs: list[Tensor | None]) -> list[Tensor]:
-        situation = tuple(None if t is None else (t.last, t.array.ndim) for t in inputs)
-        key = (step.outputs, situation)
-        if key not in self._runners:
+    def _runner(self, index: int, step: Step | Island, inputs: list[Tensor | None]) -> Runner:
+        situation = tuple([None if t is None else (t.last, t.array.ndim) for t in inputs])
+        found = self._runners[index].get(situation)
+        if found is None:
             if isinstance(step, Island):
-                self._runners[key] = self._prepare_island(step)
+                found = self._prepare_island(step)
             else:
-                self._runners[key] = self._prepare(step, inputs)
-        return self._runners[key](inputs)
+                found = self._prepare(step, inputs)
+            self._runners[index][situation] = found
+        return found
 
     def _prepare_island(self, island: Island) -> Runner:
         if island.name in self.tables:
@@ -223,6 +229,14 @@ class Executor:
             return maker(site)
         except UnsupportedError as error:
             raise UnsupportedError(f"{step.op} {step.name}: {error}") from error
+
+
+def _reads(
+    step: Step | Island, constants: Mapping[str, Tensor]
+) -> tuple[list[Tensor | None], list[tuple[int, str]]]:
+    """A step's constant inputs in their places, and the positions and names of those that arrive."""
+    names = [(i, n) for i, n in enumerate(step.inputs) if n is not None and n not in constants]
+    return [None if n is None else constants.get(n) for n in step.inputs], names
 
 
 def _last_readers(program: Program) -> list[list[str]]:

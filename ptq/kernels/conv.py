@@ -24,7 +24,7 @@ from ptq.kernels.finish import Finish
 from ptq.kernels.matmul import rows_product
 from ptq.kernels.totals import Totals
 from ptq.kernels.transposed import transposed_convolution as transposed_convolution
-from ptq.kernels.workers import Output, buffer, run, shares, threads
+from ptq.kernels.workers import Output, buffer, crew, run, shares
 from ptq.types import IntArray, QType
 
 Convolution = Callable[[IntArray, Finish], IntArray]
@@ -129,14 +129,20 @@ def _dense(
         """The windows in an image of that size."""
         return window.axes(sizes, kernel, **geometry)
 
+    @lru_cache(maxsize=patches.FRAMES)
+    def framed(sizes: tuple[int, ...], first: int, last: int) -> patches.Frame:
+        return patches.frame(placed(sizes), first, last)
+
     def convolve(x: IntArray, finish: Finish) -> IntArray:
         _check_channels(x, group * inner)
         axes = placed(x.shape[1:-1])
         sizes = tuple(axis.outputs for axis in axes)
         across = prod(sizes[1:])
         bands = min(sizes[0], -(-sizes[0] * across * max(group * taps * inner, outputs) // _TILE))
-        if len(x) % threads():
-            bands = shares(bands, sizes[0])
+        rows_seen = len(x) * sizes[0] * across
+        work = group * exact.duration(rows_seen, taps * inner, each)
+        if len(x) % crew(work):
+            bands = shares(bands, sizes[0], work)
         rows = -(-sizes[0] // bands)
         bands = -(-sizes[0] // rows)
         out = Output((len(x), *sizes, outputs))
@@ -145,7 +151,8 @@ def _dense(
             n, band = divmod(i, bands)
             first, last = band * rows, min((band + 1) * rows, sizes[0])
             m = (last - first) * across
-            padded = patches.pad(x[n], axes, first, last, plan.offset, zero_point)
+            frame = framed(x.shape[1:-1], first, last)
+            padded = patches.pad(x[n], frame, plan.offset, zero_point)
             seen = patches.windows(padded, axes, last - first, group)
             columns = buffer("columns", seen.shape)
             np.copyto(columns, seen)
@@ -156,8 +163,7 @@ def _dense(
             done = totals.finished(acc, finish)
             out[n, first:last] = done.reshape(last - first, *sizes[1:], outputs)
 
-        rows_seen = len(x) * sizes[0] * across
-        run(tile, len(x) * bands, group * exact.duration(rows_seen, taps * inner, each))
+        run(tile, len(x) * bands, work)
         return out.array
 
     return convolve

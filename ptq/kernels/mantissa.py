@@ -35,10 +35,10 @@ def mantissa(real: float | NDArray[Any], bits: int) -> tuple[Int64, Int64]:
 
 
 def shift_right(x: Int64, bits: Int64 | int) -> Int64:
-    """Nearest integer to x / 2^bits, ties upwards; negative bits shift left. |x| at most 2^62."""
+    """Nearest integer to x / 2^bits, ties upwards; negative bits shift left. x in [−2^62, 2^62)."""
     right = np.clip(bits, 0, _LARGEST_SHIFT)
     left = np.maximum(-np.asarray(bits, np.int64), 0)
     half = (np.int64(1) << np.asarray(right, np.int64)) >> 1
     shifted: Int64 = ((x << left) + half) >> right
-    # Further right than 62 lies nothing but zero: |x| / 2^63 ≤ 1/2, and −1/2 rounds up.
+    # Further right than 62 lies nothing but zero: −1/2 ≤ x / 2^63 < 1/2, and −1/2 rounds up.
     return np.where(np.asarray(bits) > _LARGEST_SHIFT, 0, shifted)

@@ -39,7 +39,8 @@ def rows_product(
         if a.shape[1] != depth:
             raise ModelError(f"{a.shape[1]} columns meet {depth} rows; check the operands' shapes")
         total = len(a)
-        height = tile_rows(total, depth + columns)
+        work = exact.duration(total, depth, columns)
+        height = tile_rows(total, depth + columns, work)
         out = Output((total, columns))
 
         def tile(i: int) -> None:
@@ -49,15 +50,15 @@ def rows_product(
             exact.multiply(left, packed, acc)
             out[rows] = totals.finished(acc, finish)
 
-        run(tile, max(1, -(-total // height)), exact.duration(total, depth, columns))
+        run(tile, max(1, -(-total // height)), work)
         return out.array
 
     return product
 
 
-def tile_rows(total: int, width: int) -> int:
+def tile_rows(total: int, width: int, work: float) -> int:
     """How many of some rows make a tile: what fits the cache, and a share for every thread."""
-    bands = max(1, shares(-(-total * width // _TILE), total // _FEWEST))
+    bands = max(1, shares(-(-total * width // _TILE), total // _FEWEST, work))
     height = max(1, -(-total // bands))
     # Long tiles are cut into blocks of 48 rows; a short one is a block of its own.
     return height if height < 10 * _ROWS else -(-height // _ROWS) * _ROWS
@@ -147,7 +148,8 @@ def _batched(
     right = np.broadcast_to(b, (*batch, depth, columns)).reshape(-1, depth, columns)
     total = len(left)
     most = max(1, _TILE // max(1, m * depth + depth * columns + m * columns))
-    each = max(1, -(-total // max(1, shares(-(-total // most), total))))
+    work = exact.duration(total * m, depth, columns)
+    each = max(1, -(-total // max(1, shares(-(-total // most), total, work))))
     out = Output((total, m, columns))
 
     def tile(i: int) -> None:
@@ -158,7 +160,7 @@ def _batched(
         np.matmul(convert(left[part], a_zero_point), second, out=acc)
         out[part] = finish(acc.reshape(-1, columns), slice(0, columns)).reshape(acc.shape)
 
-    run(tile, max(1, -(-total // each)), exact.duration(total * m, depth, columns))
+    run(tile, max(1, -(-total // each)), work)
     return out.array.reshape(*batch, m, columns)
 
 
@@ -205,7 +207,8 @@ def _pairs(
     scalar = int(zeros) if zeros.ndim == 0 else None
     spread = np.broadcast_to(zeros[:, None] if zeros.ndim == 1 else zeros, (*left.shape[:-1], 1))
     spread, left = spread.reshape(-1, m, 1), left.reshape(-1, m, depth)
-    height = tile_rows(m * len(of_a), depth + columns)
+    work = exact.duration(len(of_a) * m, depth, columns)
+    height = tile_rows(m * len(of_a), depth + columns, work)
     bands = -(-m // height)
     out = Output((len(of_a), m, columns))
 
@@ -222,7 +225,7 @@ def _pairs(
             acc += bias
         out[item, rows] = finish(acc, slice(0, columns))
 
-    run(tile, len(of_a) * bands, exact.duration(len(of_a) * m, depth, columns))
+    run(tile, len(of_a) * bands, work)
     shape = batch + (() if a_vector else (m,)) + (() if b_vector else (columns,))
     return out.array.reshape(shape)
 

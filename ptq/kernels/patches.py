@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,30 +14,55 @@ from ptq.kernels.workers import buffer
 from ptq.types import IntArray
 
 
+# Frames that a layer keeps: those of its tiles, in a few sizes of images.
+FRAMES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Where the part of an image that some output rows see lies among the padding.
+
+    Attributes:
+        sizes: The spatial sizes of the part, padding included.
+        source: What is seen of the image.
+        inside: Where that stands in the part.
+        borders: The padding, each piece as an index into the part.
+    """
+
+    sizes: tuple[int, ...]
+    source: tuple[slice, ...]
+    inside: tuple[slice, ...]
+    borders: tuple[tuple[slice, ...], ...]
+
+
+def frame(axes: tuple[Axis, ...], first: int, last: int) -> Frame:
+    """What the output rows [first, last) see."""
+    spans = (axes[0].inputs(first, last), *(axis.inputs(0, axis.outputs) for axis in axes[1:]))
+    source: list[slice] = []
+    inside: list[slice] = []
+    borders: list[tuple[slice, ...]] = []
+    for axis, (start, stop) in zip(axes, spans, strict=True):
+        part = axis.inside((start, stop))
+        for low, high in ((0, part.start - start), (part.stop - start, stop - start)):
+            if low < high:
+                borders.append((*inside, slice(low, high)))
+        source.append(part)
+        inside.append(slice(part.start - start, part.stop - start))
+    sizes = tuple(stop - start for start, stop in spans)
+    return Frame(sizes, tuple(source), tuple(inside), tuple(borders))
+
+
 def pad(
-    x: IntArray,
-    axes: tuple[Axis, ...],
-    first: int,
-    last: int,
-    offset: int,
-    zero_point: int,
-    real: DTypeLike = np.float32,
+    x: IntArray, frame: Frame, offset: int, zero_point: int, real: DTypeLike = np.float32
 ) -> NDArray[Any]:
-    """What the output rows [first, last) see of one image (spatial…, C): x − offset, padded, as real numbers.
+    """The framed part of one image (spatial…, C): x − offset, padded, as real numbers.
 
     Padding stands for the real number 0, so it holds zero_point − offset.
     """
-    spans = (axes[0].inputs(first, last), *(axis.inputs(0, axis.outputs) for axis in axes[1:]))
-    padded = buffer("padded", (*(stop - start for start, stop in spans), x.shape[-1]), real)
-    source = []
-    inside: list[slice] = []
-    for axis, (start, stop) in zip(axes, spans, strict=True):
-        part = axis.inside((start, stop))
-        padded[(*inside, slice(0, part.start - start))] = zero_point - offset
-        padded[(*inside, slice(part.stop - start, None))] = zero_point - offset
-        source.append(part)
-        inside.append(slice(part.start - start, part.stop - start))
-    copy(x[tuple(source)], offset, padded[tuple(inside)])
+    padded = buffer("padded", (*frame.sizes, x.shape[-1]), real)
+    for border in frame.borders:
+        padded[border] = zero_point - offset
+    copy(x[frame.source], offset, padded[frame.inside])
     return padded
 
 

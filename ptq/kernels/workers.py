@@ -67,7 +67,7 @@ def run(tile: Callable[[int], None], tiles: int, work: float) -> None:
         while (i := next(numbers)) < tiles:
             tile(i)
 
-    helpers = min(threads(), tiles) - 1 if work >= WORTHWHILE else 0
+    helpers = min(crew(work), tiles) - 1
     if helpers < 1:
         return share()
     pool = _executor()
@@ -82,9 +82,15 @@ def run(tile: Callable[[int], None], tiles: int, work: float) -> None:
         raise errors[0]
 
 
-def shares(tiles: int, most: int) -> int:
-    """At least that many tiles, at most ``most``, such that no thread is left without a last one."""
-    return min(-(-tiles // threads()) * threads(), most)
+def crew(work: float) -> int:
+    """The number of threads that share a job of so many nanoseconds."""
+    return threads() if work >= WORTHWHILE else 1
+
+
+def shares(tiles: int, most: int, work: float) -> int:
+    """At least that many tiles, at most ``most``, such that no thread of the job's is left without a last one."""
+    number = crew(work)
+    return min(-(-tiles // number) * number, most)
 
 
 def buffer(slot: str, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:

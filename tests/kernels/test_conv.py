@@ -197,8 +197,7 @@ def test_the_number_of_threads_does_not_change_the_result(
     results = []
     monkeypatch.setattr(workers, "WORTHWHILE", 0)
     for number in (1, 2, 5):
-        for module in ("workers", "conv", "depthwise"):
-            monkeypatch.setattr(f"ptq.kernels.{module}.threads", lambda number=number: number)
+        monkeypatch.setattr(workers, "threads", lambda number=number: number)
         results.append(run(x, keep))
     np.testing.assert_array_equal(
         results[0], reference(x, w, bias, 9, 0, (1, 1), [pads] * 4, (1, 1), group)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import floor
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ptq.kernels.mantissa import mantissa, shift_right
@@ -41,7 +41,9 @@ def test_an_array_is_written_element_by_element() -> None:
     assert r.tolist() == [8, 6]
 
 
-@given(st.integers(-(2**62), 2**62), st.integers(0, 100))
+@given(st.integers(-(2**62), 2**62 - 1), st.integers(0, 100))
+@example(-(2**62), 63)
+@example(2**62 - 1, 63)
 def test_a_right_shift_rounds_to_the_nearest_ties_upwards(x: int, bits: int) -> None:
     assert int(shift_right(np.int64(x), bits)) == floor(Fraction(x, 2**bits) + Fraction(1, 2))
 
