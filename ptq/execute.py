@@ -132,10 +132,7 @@ class Executor:
         situation = tuple([None if t is None else (t.last, t.array.ndim) for t in inputs])
         found = self._runners[index].get(situation)
         if found is None:
-            if isinstance(step, Island):
-                found = self._prepare_island(step)
-            else:
-                found = self._prepare(step, inputs)
+            found = self._prepare(step, inputs)
             self._runners[index][situation] = found
         return found
 
@@ -152,7 +149,9 @@ class Executor:
 
         return run
 
-    def _prepare(self, step: Step, inputs: list[Tensor | None]) -> Runner:
+    def _prepare(self, step: Step | Island, inputs: list[Tensor | None]) -> Runner:
+        if isinstance(step, Island):
+            return self._prepare_island(step)
         spec = OPS.get(step.op)
         layout = spec.layout if spec is not None else Layout.FOLLOWS
         first_rank = max((t.array.ndim for t in inputs if t is not None), default=0)

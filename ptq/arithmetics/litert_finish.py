@@ -1,11 +1,13 @@
 """How does LiteRT turn an accumulator into an integer, and how does numpy do it at the speed of float32?
 
 Almost everywhere every way of rounding acc · M agrees with float32's; they part only near ties. So a tile is
-rounded in float32, and the few elements within ``window`` of a tie are computed again by the exact rule.
+rounded in float32, and the few elements near a tie are computed again by the exact rule.
 
-The window. gemmlowp rounds t = acc · M · 2^e to an integer h, |h − t| ≤ 1/2, and then h / 2^e to the nearest: the
-result is that of acc · M unless a tie lies within 2^−(e+1). float32 adds three relative errors of 2^−24 (M, the
-accumulator, the product) to a value that is clamped to |v| ≤ 2^9, less than 2^−14 · 3/2; 2^−13 covers it.
+How near. gemmlowp rounds t = acc · M · 2^e to an integer h, |h − t| ≤ 1/2, and then h / 2^e to the nearest, ties away
+from zero: the result is that of acc · M unless a tie lies within ``window`` = 2^−(e+1). Where nothing below zero is
+kept (a ReLU), what lies that near below a tie is rounded up and nothing else changes, so that the window is added and
+only float32's own error remains. That is four relative errors of 2^−24 (M, the accumulator, the product, the sum) of
+a value that is clamped to |v| ≤ 2^9: at most 2^−13, and 2^−12 covers it.
 """
 
 from __future__ import annotations
@@ -18,12 +20,15 @@ from numpy.typing import NDArray
 
 from ptq.arithmetics.operands import bounds, result
 from ptq.arithmetics.site import Site
+from ptq.kernels.channels import apply, repeated
 from ptq.kernels.finish import Accumulator, Channels, Finish
 from ptq.kernels.fixedpoint import multiply, quantize_multiplier
 from ptq.kernels.float32 import round_half_away
-from ptq.types import IntArray
+from ptq.kernels.workers import buffer
+from ptq.types import FloatArray, IntArray
 
-_FLOAT32_ERROR = 2.0**-13
+_FLOAT32_ERROR = 2.0**-12
+_WIDEST = 0.25
 
 Exact = Callable[[NDArray[np.int64], NDArray[np.intp]], NDArray[Any]]
 """acc · M, rounded, for accumulators and the channel of each."""
@@ -66,20 +71,27 @@ def _finish(
     zero_point, dtype = int(y.zero_point), y.qtype.dtype
     lo, hi = bounds(site)
     low, high = np.float32(lo - zero_point), np.float32(hi - zero_point)
-    offset = np.float32(zero_point)
     scale = effective.astype(np.float32)
-    limit = (0.5 - window - _FLOAT32_ERROR).astype(np.float32)
+    positive = lo >= zero_point and bool(np.all(window <= _WIDEST))
+    added = zero_point + (window if positive else np.zeros_like(window))
+    near = 0.5 - _FLOAT32_ERROR - (np.zeros_like(window) if positive else window)
+    by, plus, limit = (_spread(a.astype(np.float32)) for a in (scale, added, near))
 
     def finish(acc: Accumulator, channels: Channels) -> IntArray:
-        by, near = (scale[channels], limit[channels]) if scale.ndim else (scale, limit)
-        value = np.multiply(acc, by, dtype=np.float32, order="C")
-        np.clip(value, low, high, out=value)
-        rounded = np.rint(value)
-        value -= rounded
+        value, rounded = buffer("value", acc.shape), buffer("rounded", acc.shape)
+        close = buffer("close", acc.shape, np.bool_)
+        by(np.multiply, acc.astype(np.float32, copy=False), channels, value)
+        value.clip(low, high, out=value)
+        if positive:
+            plus(np.add, value, channels, value)
+        np.rint(value, out=rounded)
+        np.subtract(value, rounded, out=value)
         np.abs(value, out=value)
-        ties = np.flatnonzero(value >= near)
-        rounded += offset
-        q = rounded.astype(dtype)
+        limit(np.greater_equal, value, channels, close)
+        if not positive and zero_point:
+            plus(np.add, rounded, channels, rounded)
+        q: IntArray = rounded.astype(dtype)
+        ties = np.flatnonzero(close)
         if ties.size:
             channel = ties % acc.shape[-1]
             if scale.ndim:
@@ -89,3 +101,22 @@ def _finish(
         return q
 
     return finish
+
+
+def _spread(
+    values: NDArray[np.float32],
+) -> Callable[[np.ufunc, FloatArray, Channels, NDArray[Any]], None]:
+    """What writes ``operation(rows, value of the channel)``; all channels alike take one number."""
+    if values.size and np.all(values == values.flat[0]):
+        one = values.flat[0]
+        return lambda operation, rows, channels, out: operation(rows, one, out=out)
+    every = repeated(values)
+
+    def write(operation: np.ufunc, rows: FloatArray, channels: Channels, out: NDArray[Any]) -> None:
+        whole = rows.ndim == 2 and rows.shape[1] == values.size and isinstance(channels, slice)
+        if whole and rows.flags.c_contiguous:
+            apply(operation, rows, every, out)
+        else:
+            operation(rows, values[channels], out=out)
+
+    return write

@@ -43,7 +43,7 @@ def scaled(site: Site, scale: FloatArray) -> Finish:
     def finish(acc: Accumulator, channels: Channels) -> IntArray:
         value = acc.astype(np.float32, order="C", copy=False)
         if every is not None and value.ndim == 2 and isinstance(channels, slice):
-            apply(np.multiply, value, every)
+            apply(np.multiply, value, every, value)
         else:
             np.multiply(value, scale[channels] if scale.ndim else scale, out=value)
         value.clip(lo, hi, out=value)

@@ -19,27 +19,29 @@ def repeated(values: NDArray[Any]) -> NDArray[Any]:
     return np.tile(values, max(1, _RUN // len(values)))
 
 
-def apply(operation: np.ufunc, rows: NDArray[Any], values: NDArray[Any]) -> None:
-    """Replace rows by ``operation(rows, value of the channel)``.
+def apply(operation: np.ufunc, rows: NDArray[Any], values: NDArray[Any], out: NDArray[Any]) -> None:
+    """Write ``operation(rows, value of the channel)``.
 
     Args:
         operation: Of two operands.
-        rows: Shape (M, C), contiguous; overwritten.
+        rows: Shape (M, C), contiguous.
         values: What ``repeated`` made of shape (C,).
+        out: Shape (M, C), contiguous; it may be rows.
     """
     size = rows.size
     if size <= len(values):
-        flat = rows.reshape(-1)
-        operation(flat, values[:size], out=flat)
+        operation(rows.reshape(-1), values[:size], out=out.reshape(-1))
         return
     count, channels = rows.shape
     each = _each(count, len(values) // channels)
     split = count - count % each
-    runs = rows[:split].reshape(-1, each * channels)
-    operation(runs, values[: each * channels], out=runs)
+    length = each * channels
+    operation(
+        rows[:split].reshape(-1, length), values[:length], out=out[:split].reshape(-1, length)
+    )
     if split < count:
         rest = rows[split:].reshape(-1)
-        operation(rest, values[: rest.size], out=rest)
+        operation(rest, values[: rest.size], out=out[split:].reshape(-1))
 
 
 @lru_cache(maxsize=256)

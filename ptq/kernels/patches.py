@@ -13,7 +13,6 @@ from ptq.kernels.window import Axis
 from ptq.kernels.workers import buffer
 from ptq.types import IntArray
 
-
 # Frames that a layer keeps: those of its tiles, in a few sizes of images.
 FRAMES = 64
 

@@ -55,7 +55,7 @@ class Totals:
         every, apart = slice(0, acc.shape[1]), completion.apart
         wide = acc[:, apart].astype(np.int32) + completion.large if apart.size else None
         if completion.bias is not None:
-            channels.apply(np.add, acc, completion.bias)
+            channels.apply(np.add, acc, completion.bias, acc)
         q = finish(acc, every)
         if wide is not None:
             q[:, apart] = finish(wide, apart)

@@ -30,15 +30,33 @@ def finished(finish: Finish, acc: np.ndarray, width: int, dtype: type) -> np.nda
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
 @pytest.mark.parametrize("scale", [0.9, 0.3, 0.04, 0.0011, 2.0**-7, 3 * 2.0**-9, 1.7])
-def test_gemmlowp_finish_is_two_roundings_of_every_accumulator(scale: float, dtype: type) -> None:
+@pytest.mark.parametrize("zero_point", [-5, -128])
+def test_gemmlowp_finish_is_two_roundings_of_every_accumulator(
+    scale: float, dtype: type, zero_point: int
+) -> None:
     channels = 7
     rng = np.random.default_rng(0)
     reals = scale * np.exp(rng.uniform(-0.5, 0.5, channels))
     reals[:2] = scale
     reach = min(int(300 / scale), 2**24 - 1)
     acc = rng.integers(-reach, reach, (4000, channels))
-    got = finished(gemmlowp_finish(site(-5, INT8), reals), acc, channels, dtype)
-    exact = np.clip(rescale(acc, reals) - 5, -128, 127)
+    finish = gemmlowp_finish(site(zero_point, INT8), reals)
+    exact = np.clip(rescale(acc, reals) + zero_point, -128, 127)
+    np.testing.assert_array_equal(finished(finish, acc, channels, dtype), exact)
+    np.testing.assert_array_equal(finish(acc.astype(dtype), slice(0, channels)), exact)
+
+
+@pytest.mark.parametrize("numerator", [1, 3, 37, 255])
+@pytest.mark.parametrize("zero_point", [-128, 0])
+def test_gemmlowp_finish_rounds_what_lies_at_and_near_every_tie(
+    numerator: int, zero_point: int
+) -> None:
+    # acc · numerator / 2^9 meets every tie, and the two roundings make ties of its neighbours
+    real = numerator / 512
+    reach = int(300 / real)
+    acc = np.arange(-reach, reach).reshape(-1, 1)
+    got = gemmlowp_finish(site(zero_point, INT8), real)(acc.astype(np.float32), slice(0, 1))
+    exact = np.clip(rescale(acc, real) + zero_point, -128, 127)
     np.testing.assert_array_equal(got, exact)
 
 
