@@ -287,11 +287,13 @@ def _hard_swish(d: Draw) -> Case:
 
 
 def _div(d: Draw) -> Case:
-    """No divisor is zero and no quotient below a step: there LiteRT stops, or shifts by more than 31 bits."""
+    """No divisor is zero, where LiteRT stops; some quotients are far below a step, some far beyond all."""
     a, b = _pair(d)
-    a["value"], a["zero"] = d.q(*a["value"].shape, low=-120, high=-30), [7]
-    b["value"], b["zero"] = d.q(*b["value"].shape, low=-20, high=7), [-21]
-    near = a["scale"][0] / b["scale"][0]
+    zero = b["zero"][0]
+    b["value"] = np.where(b["value"] == zero, -1 if zero >= 0 else 1, b["value"]).astype(np.int8)
+    near = a["scale"][0] / b["scale"][0] / 30
+    if d.chance(0.3):
+        near *= 2.0 ** int(d.rng.integers(-40, 41))
     return Case({"activation": _activation(d)}, [a, b], (d.scale(near), d.zero()))
 
 

@@ -121,11 +121,10 @@ def _requantize(site: Site) -> Kernel:
     return mapped(site, lambda q: rescale(q, ratio))
 
 
-def clamped(site: Site, lo: float | None, hi: float | None) -> Kernel:
-    """RELU and its kind: rescaled by a float32 ratio, real bounds rounded to integers of the output."""
+def clamped(site: Site, ratio: float | FloatArray, lo: float | None, hi: float | None) -> Kernel:
+    """RELU and its kind: rescaled by the ratio sx / so, real bounds rounded to integers of the output."""
     y = result(site)
     low, high = activation_bounds(y, lo, hi)
-    ratio = activation(site).scale / y.scale
     offset = int(y.zero_point)
     return mapped(site, lambda q: np.clip(rescale(q, ratio), low - offset, high - offset))
 
@@ -144,18 +143,27 @@ def _bound(y: QuantParams, real: float) -> int:
     return int(y.zero_point) + int(round_half_away(np.asarray(np.float32(real) / y.scale)))
 
 
+def _ratio(site: Site) -> FloatArray:
+    ratio: FloatArray = activation(site).scale / result(site).scale
+    return ratio
+
+
 def _relu(site: Site) -> Kernel:
-    return clamped(site, 0.0, None)
+    return clamped(site, _ratio(site), 0.0, None)
 
 
 def _clip(site: Site) -> Kernel:
-    return clamped(site, site.attrs.get("min"), site.attrs.get("max"))
+    return clamped(site, _ratio(site), site.attrs.get("min"), site.attrs.get("max"))
 
 
 def _leaky_relu(site: Site) -> Kernel:
-    x, y = activation(site), result(site)
+    return leaky(site, _ratio(site))
+
+
+def leaky(site: Site, identity: float | FloatArray) -> Kernel:
+    """LEAKY_RELU, rescaled by that ratio sx / so above zero."""
     alpha = np.float32(site.attrs.get("alpha", 0.01))
-    identity, below = x.scale / y.scale, (x.scale * alpha) / y.scale
+    below = (activation(site).scale * alpha) / result(site).scale
 
     def function(q: Int64) -> Int64:
         negative = np.int64(np.sign(below)) * rescale(q, np.abs(below))
@@ -165,7 +173,7 @@ def _leaky_relu(site: Site) -> Kernel:
 
 
 @cache
-def _tanhf() -> Callable[[FloatArray], FloatArray]:
+def tanhf() -> Callable[[FloatArray], FloatArray]:
     """The C library's tanhf, which LiteRT calls; without one, the float64 tanh rounded to float32.
 
     The two differ by a last bit on a few arguments, and then by one integer at a tie.
@@ -243,5 +251,5 @@ KERNELS: Mapping[str, Maker] = {
     "Requantize": _requantize,
     "Sigmoid": _by_function(_logistic, 1 / 256, lowest=True),
     "Sub": _sum(-1),
-    "Tanh": _by_function(lambda x: _tanhf()(x), 1 / 128, lowest=False),
+    "Tanh": _by_function(lambda x: tanhf()(x), 1 / 128, lowest=False),
 }

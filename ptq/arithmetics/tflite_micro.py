@@ -3,7 +3,7 @@
     Gemm, MatMul by a constant  q = zo + MBQM(acc, sx · sw[c] / so)     two roundings, not one in float64
     MatMul of activations       q = zo + MBQM(acc, sa · sb / so)        multiplier in float64, not float32
     Mul                         q = zo + MBQM((a − za)(b − zb), sa · sb / so)        the same
-    Abs, Div                    by sx / so and sa / (sb · so)                        the same
+    Abs, Relu, LeakyRelu, Div   by sx / so and sa / (sb · so)                        the same
     Clip to [0, 6]              q = clamp(x, zx, zx + round(6 / sx))    RELU6 does not rescale
     SpaceToBatchND              pads with the integer 0, not with the zero point: with an offset that is never
                                 set, and 0 in fresh memory alone
@@ -22,7 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.arithmetics import fixed_functions, litert, products
-from ptq.arithmetics.litert_elementwise import activation_bounds, paired, same_scale
+from ptq.arithmetics.litert_elementwise import (
+    activation_bounds,
+    clamped,
+    leaky,
+    paired,
+    same_scale,
+)
 from ptq.arithmetics.litert_finish import gemmlowp_finish
 from ptq.arithmetics.litert_functions import absolute, divided
 from ptq.arithmetics.operands import Inputs, activation, constant, required, result, weight
@@ -45,8 +51,20 @@ def _mul(site: Site) -> Kernel:
     return paired(site, lambda qa, qb: rescale(qa * qb, multiplier))
 
 
+def _ratio(site: Site) -> float:
+    return float(activation(site).scale) / float(result(site).scale)
+
+
 def _abs(site: Site) -> Kernel:
-    return absolute(site, float(activation(site).scale) / float(result(site).scale))
+    return absolute(site, _ratio(site))
+
+
+def _relu(site: Site) -> Kernel:
+    return clamped(site, _ratio(site), 0.0, None)
+
+
+def _leaky_relu(site: Site) -> Kernel:
+    return leaky(site, _ratio(site))
 
 
 def _div(site: Site) -> Kernel:
@@ -78,8 +96,10 @@ KERNELS: Mapping[str, Maker] = {
     "Clip": _clip,
     "Div": _div,
     "Gemm": litert.gemmlowp_gemm,
+    "LeakyRelu": _leaky_relu,
     "MatMul": _matmul,
     "Mul": _mul,
+    "Relu": _relu,
     "Sigmoid": fixed_functions.sigmoid,
     "SpaceToBatchND": same_scale(_space_to_batch),
     "Tanh": fixed_functions.hyperbolic_tangent,

@@ -46,7 +46,7 @@ def test_the_product_of_scales_is_formed_in_float64() -> None:
         np.testing.assert_array_equal(ours, expected)
 
 
-def test_the_ratio_of_abs_and_div_is_formed_in_float64() -> None:
+def test_the_ratio_of_abs_div_and_relu_is_formed_in_float64() -> None:
     """Recorded from both runtimes: a ratio that float32 rounds to a tie, as 0.0015 / 0.0006 = 2.5."""
     x, y = int8(0.0015, -24), int8(0.0006, 0)
     q = np.array([-73, -25, -23, 25], np.int8)
@@ -56,6 +56,14 @@ def test_the_ratio_of_abs_and_div_is_formed_in_float64() -> None:
     operands = [(np.array([-47, -102], np.int8), a), (np.array([-5, -13], np.int8), b)]
     assert run("litert", "Div", operands, y).tolist() == [114, 73]
     assert run("tflite-micro", "Div", operands, y).tolist() == [113, 72]
+    x, y = int8(0.0405, -47), int8(0.0162, 0)
+    q = np.array([-46, -44, -42, -38], np.int8)
+    assert run("litert", "Relu", [(q, x)], y).tolist() == [3, 8, 13, 23]
+    assert run("tflite-micro", "Relu", [(q, x)], y).tolist() == [2, 7, 12, 22]
+    x, y = int8(0.0285, -128), int8(0.0456, -101)
+    q = np.array([-124, -116, -108], np.int8)
+    assert run("litert", "LeakyRelu", [(q, x)], y, alpha=0.58).tolist() == [-98, -93, -88]
+    assert run("tflite-micro", "LeakyRelu", [(q, x)], y, alpha=0.58).tolist() == [-99, -94, -89]
 
 
 @pytest.mark.parametrize("zero_point", [-128, -40, 20])
@@ -121,8 +129,10 @@ def test_all_other_kernels_are_those_of_litert() -> None:
         "Clip",
         "Div",
         "Gemm",
+        "LeakyRelu",
         "MatMul",
         "Mul",
+        "Relu",
         "Sigmoid",
         "SpaceToBatchND",
         "Tanh",
