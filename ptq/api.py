@@ -278,12 +278,13 @@ def evaluate(
         DataError: A sample is missing, unreadable or does not fit.
     """
     graph = open_model(model)
-    opened = Choice(preprocess, samples, skip_bad_samples).open(data, graph)
-    mine: Engine = (
-        session_engine(Session(graph, threads=threads))
-        if engine == "ort"
-        else integer_engine(like_onnx_runtime(graph, arithmetic))
-    )
+    with blaming(graph):
+        opened = Choice(preprocess, samples, skip_bad_samples).open(data, graph)
+        mine: Engine = (
+            session_engine(Session(graph, threads=threads))
+            if engine == "ort"
+            else integer_engine(like_onnx_runtime(graph, arithmetic))
+        )
     reference = (
         mine if against is None else session_engine(Session(open_model(against), threads=threads))
     )

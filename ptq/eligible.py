@@ -17,6 +17,7 @@ from ptq.nodes import (
     constant,
     consumers,
     dtype_of,
+    infinite_attribute,
     name_of,
     operator,
     row_name,
@@ -129,6 +130,8 @@ def _judge(
         return f"{target.source} computes {spec.op} faster in float"
     if not target.quantizes(spec):
         return f"{target.source} has no integer kernel for {spec.op}"
+    if infinite := infinite_attribute(node):
+        return infinite
     operands = []
     for position, value in enumerate(node.inputs):
         if value is None:
@@ -168,7 +171,7 @@ def _problem(node: Node, value: Value, role: Role, refused: Mapping[str, str]) -
         return f"{role.value} {name} is not constant"
     if array.size == 0:
         return f"{role.value} {name} is empty"
-    if not np.isfinite(array).all() and role is not Role.VALUE:
+    if np.isnan(array).any() or (role is not Role.VALUE and np.isinf(array).any()):
         return f"{role.value} {name} holds NaN or Inf"
     if role is Role.BIAS and not _one_a_channel(array.shape, _channels(node)):
         return f"bias {name} of shape {array.shape} is not one value for each of {_channels(node)} channels"

@@ -70,7 +70,9 @@ def _lp_normalization(node: Node, target: Target) -> str | None:
 
 def _reduction(node: Node, target: Target) -> str | None:
     axes = node.inputs[1] if len(node.inputs) > 1 else None
-    if attributes(node).get("noop_with_empty_axes") and axes is None:
+    named = constant(axes)
+    none = axes is None or (named is not None and not named.size)
+    if attributes(node).get("noop_with_empty_axes") and none:
         return "it reduces along no axis"
     return None
 
@@ -117,10 +119,12 @@ def _axes(node: Node) -> list[list[Axis]] | None:
     source = node.inputs[0]
     shape = shape_of(source) if source is not None else None
     given = [constant(value) for value in (*node.inputs, None, None, None)[2:4]]
-    scales, sizes = (None if g is None or not g.size else g for g in given)
+    scales, sizes = (None if g is None or not g.size else g.reshape(-1) for g in given)
     if shape is None or (scales is None and sizes is None):
         return None
     named = [int(a) % len(shape) for a in attributes(node).get("axes", range(len(shape)))]
+    if any(g is not None and g.size != len(named) for g in (scales, sizes)):
+        return None
     found: list[list[Axis]] = [
         [Axis(n, n, 1.0) for n in (_LENGTHS if d is None else (d,))] for d in shape
     ]
@@ -140,7 +144,7 @@ def _axes(node: Node) -> list[list[Axis]] | None:
                     Axis(before.size, math.floor(factor * np.float32(before.size)), float(factor))
                 )
         found[axis] = [way for way in ways if way.out]
-    return found
+    return found if all(found) else None
 
 
 _LIMITS: Mapping[str, Callable[[Node, Target], str | None]] = {

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import onnx
 from onnx import helper
 
+from ptq.bodies import Body, bodies, graphs_of, nodes
 from ptq.reach import ONNX_DOMAINS
 
 _QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
@@ -24,42 +25,28 @@ _AXIS = 13
 def mended(proto: onnx.ModelProto) -> onnx.ModelProto:
     """The same model, or a copy of it without those faults."""
     opset = max((o.version for o in proto.opset_import if o.domain in ONNX_DOMAINS), default=_AXIS)
-    early = opset < _AXIS and any(map(_along_axis, _nodes(proto.graph)))
-    unordered = any(order != sorted(order) for order in map(_order, _graphs(proto.graph)))
-    undecided = any(_switch(node) is not None for node in _nodes(proto.graph))
+    early = opset < _AXIS and any(map(_along_axis, nodes(proto)))
+    unordered = any(order != sorted(order) for order in map(_order, bodies(proto)))
+    undecided = any(_switch(node) is not None for node in nodes(proto))
     if not early and not unordered and not undecided:
         return proto
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
     if early:
-        for node in filter(_along_axis, _nodes(copy.graph)):
+        for node in filter(_along_axis, nodes(copy)):
             node.domain = _MICROSOFT
-        if all(o.domain != _MICROSOFT for o in copy.opset_import):
-            copy.opset_import.append(helper.make_opsetid(_MICROSOFT, 1))
-    for node in _nodes(copy.graph):
+        for part in (copy, *copy.functions):
+            if all(o.domain != _MICROSOFT for o in part.opset_import):
+                part.opset_import.append(helper.make_opsetid(_MICROSOFT, 1))
+    for node in nodes(copy):
         if (switch := _switch(node)) is not None:
             switch.i = 0
-    for graph in _graphs(copy.graph):
-        nodes = [graph.node[i] for i in _order(graph)]
+    for body in bodies(copy):
         replacement = onnx.GraphProto()
-        replacement.node.extend(nodes)
-        graph.ClearField("node")
-        graph.node.extend(replacement.node)
+        replacement.node.extend(body.node[i] for i in _order(body))
+        body.ClearField("node")
+        body.node.extend(replacement.node)
     return copy
-
-
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """Those inside a graph's nodes, each before the graph that holds it, and the graph."""
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                yield from _graphs(inner)
-    yield graph
-
-
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for part in _graphs(graph):
-        yield from part.node
 
 
 def _along_axis(node: onnx.NodeProto) -> bool:
@@ -77,12 +64,12 @@ def _switch(node: onnx.NodeProto) -> onnx.AttributeProto | None:
     return next((a for a in node.attribute if a.name == "keepdims" and a.i not in (0, 1)), None)
 
 
-def _order(graph: onnx.GraphProto) -> list[int]:
+def _order(body: Body) -> list[int]:
     """Positions of the nodes, each behind those that it reads, else as they stand; a cycle's at the end."""
-    writers = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
+    writers = {name: i for i, node in enumerate(body.node) for name in node.output if name}
     missing: list[set[int]] = []
     readers: dict[int, list[int]] = {}
-    for i, node in enumerate(graph.node):
+    for i, node in enumerate(body.node):
         needed = {writers[name] for name in _read(node) if name in writers}
         missing.append(needed)
         for writer in needed:
@@ -101,11 +88,10 @@ def _order(graph: onnx.GraphProto) -> list[int]:
 def _read(node: onnx.NodeProto) -> Iterator[str]:
     """Names that a node reads, those that the graphs inside it take from around them included."""
     yield from node.input
-    for attribute in node.attribute:
-        for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-            own = {name for each in inner.node for name in each.output}
-            own |= {value.name for value in inner.input} | {t.name for t in inner.initializer}
-            for name in (n for each in inner.node for n in _read(each)):
-                if name not in own:
-                    yield name
-            yield from (output.name for output in inner.output if output.name not in own)
+    for inner in graphs_of(node):
+        own = {name for each in inner.node for name in each.output}
+        own |= {value.name for value in inner.input} | {t.name for t in inner.initializer}
+        for name in (n for each in inner.node for n in _read(each)):
+            if name not in own:
+                yield name
+        yield from (output.name for output in inner.output if output.name not in own)

@@ -17,6 +17,7 @@ from onnx.external_data_helper import (
 from onnx_ir.passes import common as passes
 
 from ptq import apart
+from ptq.bodies import nodes
 from ptq.errors import ModelError, first_line
 from ptq.mended import mended
 from ptq.reach import IR_VERSION, ONNX_DOMAINS, OPSET, brought_within
@@ -125,7 +126,23 @@ def check_valid(proto: onnx.ModelProto, source: str) -> None:
     try:
         onnx.checker.check_model(proto)
     except onnx.checker.ValidationError as error:
-        raise ModelError(f"{source} is not a valid ONNX model: {first_line(error)}") from error
+        said = first_line(_with_names(proto, error))
+        raise ModelError(f"{source} is not a valid ONNX model: {said}") from error
+
+
+def _with_names(
+    proto: onnx.ModelProto, error: onnx.checker.ValidationError
+) -> onnx.checker.ValidationError:
+    """What the checker has to say where every node has a name by which it can be said."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    for node in nodes(copy):
+        node.name = node.name or f"{node.op_type}_{next(iter(node.output), 'node')}"
+    try:
+        onnx.checker.check_model(copy)
+    except onnx.checker.ValidationError as named:
+        return named
+    return error
 
 
 def _with_ranks(proto: onnx.ModelProto) -> onnx.ModelProto:

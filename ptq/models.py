@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
 
+from ptq.bodies import tensors
 from ptq.errors import ModelError
 from ptq.graph import Graph
 
@@ -54,28 +54,11 @@ def model_files(path: Path) -> list[Path]:
         return [path]
     stored = [
         entry.value
-        for tensor in (*_tensors(proto.graph), *_constants(proto.functions))
+        for tensor in tensors(proto)
         for entry in tensor.external_data
         if entry.key == "location"
     ]
     return [path, *(path.parent / name for name in dict.fromkeys(stored))]
-
-
-def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Every tensor that a graph holds, and those inside it."""
-    yield from graph.initializer
-    yield from _constants([graph])
-
-
-def _constants(
-    bodies: Iterable[onnx.GraphProto | onnx.FunctionProto],
-) -> Iterator[onnx.TensorProto]:
-    """The tensors that nodes hold as attributes, and those in the graphs that nodes hold."""
-    for node in (node for body in bodies for node in body.node):
-        for attribute in node.attribute:
-            yield from (attribute.t, *attribute.tensors)
-            for inside in (attribute.g, *attribute.graphs):
-                yield from _tensors(inside)
 
 
 def called(model: Model) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,14 @@ def attributes(node: Node) -> dict[str, Any]:
         value = attribute.value
         plain[name] = value.numpy() if isinstance(value, ir.TensorProtocol) else value
     return plain
+
+
+def infinite_attribute(node: Node) -> str:
+    """What of the node's attributes is NaN or infinite, in words; nothing where none is."""
+    for name, number in attributes(node).items():
+        if isinstance(number, float) and not math.isfinite(number):
+            return f"its {name} is {number}"
+    return ""
 
 
 def operator(node: Node) -> str:

@@ -101,7 +101,7 @@ def _one_tap(conv: Node) -> tuple[NDArray[np.float64], NDArray[np.float64]] | No
     bias = constant(conv.inputs[2]) if len(conv.inputs) > 2 else np.zeros(1)
     if weight is None or bias is None:
         return None
-    if not weight.size == len(weight) == attributes(conv).get("group", 1):
+    if (weight.size,) != weight.shape[:1] or weight.size != attributes(conv).get("group", 1):
         return None
     return weight.astype(np.float64).reshape(-1), bias.astype(np.float64).reshape(-1)
 

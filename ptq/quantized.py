@@ -14,6 +14,7 @@ from ptq.lint_rules import Finding
 from ptq.models import Model, open_model
 from ptq.portability import Portability
 from ptq.portability import portability as look_for_risks
+from ptq.ready import blaming
 from ptq.verify import Verification
 from ptq.verify import verify as compare_integers
 
@@ -39,11 +40,12 @@ def verify(
         DataError: A sample is missing, unreadable or does not fit.
     """
     graph = open_model(model)
-    opened = Choice(preprocess, samples, skip_bad_samples).open(data, graph)
-    verified = told(opened, "verifying", progress)
-    found = compare_integers(
-        graph, verified, arithmetic=arithmetic, optimize=optimize, threads=threads
-    )
+    with blaming(graph):
+        opened = Choice(preprocess, samples, skip_bad_samples).open(data, graph)
+        verified = told(opened, "verifying", progress)
+        found = compare_integers(
+            graph, verified, arithmetic=arithmetic, optimize=optimize, threads=threads
+        )
     return replace(found, skipped=tuple(opened.skipped))
 
 
@@ -63,8 +65,9 @@ def portability(
         DataError: A sample is missing, unreadable or does not fit.
     """
     graph = open_model(model)
-    opened = Choice(preprocess, samples, skip_bad_samples).open(data, graph)
-    return look_for_risks(graph, told(opened, "looking for risks", progress))
+    with blaming(graph):
+        opened = Choice(preprocess, samples, skip_bad_samples).open(data, graph)
+        return look_for_risks(graph, told(opened, "looking for risks", progress))
 
 
 def convert(model: Model, form: Form) -> Graph:
@@ -74,7 +77,9 @@ def convert(model: Model, form: Form) -> Graph:
         ModelError: The model cannot be read.
         UnsupportedError: An operator of it has no such form.
     """
-    return converted(open_model(model), form)
+    graph = open_model(model)
+    with blaming(graph):
+        return converted(graph, form)
 
 
 def lint(model: Model, *, target: str = "litert") -> tuple[Finding, ...]:
@@ -84,4 +89,6 @@ def lint(model: Model, *, target: str = "litert") -> tuple[Finding, ...]:
         ModelError: The model cannot be read.
         UsageError: The target is unknown, or has no specification.
     """
-    return findings(open_model(model), target)
+    graph = open_model(model)
+    with blaming(graph):
+        return findings(graph, target)

@@ -7,12 +7,14 @@ does not know is lowered where none of those in the model has changed since.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import onnx
 import onnx.defs
 import onnx.inliner
 import onnx.shape_inference
+
+from ptq.bodies import nodes
 
 OPSET = 26
 """The newest version of ONNX's operators that ONNX Runtime 1.31 reads."""
@@ -53,7 +55,7 @@ def brought_within(proto: onnx.ModelProto) -> onnx.ModelProto:
 def beyond_reach(proto: onnx.ModelProto) -> list[onnx.NodeProto]:
     """The nodes whose operator, in the version that the model declares, ONNX Runtime does not know."""
     version = _version(proto)
-    return [node for node in _nodes(proto) if _is_strange(node, version)]
+    return [node for node in nodes(proto) if _is_strange(node, version)]
 
 
 def since(node: onnx.NodeProto, version: int) -> int:
@@ -102,20 +104,6 @@ def _has_body(domain: str, op: str, version: int) -> bool:
 def _version(proto: onnx.ModelProto, domain: str = "") -> int:
     names = ONNX_DOMAINS if domain in ONNX_DOMAINS else (domain,)
     return next((o.version for o in proto.opset_import if o.domain in names), 1)
-
-
-def _nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    yield from _within(proto.graph.node)
-    for function in proto.functions:
-        yield from _within(function.node)
-
-
-def _within(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _within(attribute.g.node)
 
 
 def _copy(proto: onnx.ModelProto) -> onnx.ModelProto:

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from onnx import numpy_helper
 
 from ptq.apart import LARGEST, size_of
+from ptq.bodies import nodes, tensors
 from ptq.errors import ModelError
 
 
@@ -35,13 +36,11 @@ def require_sound(proto: onnx.ModelProto, source: str) -> None:
             )
     if not proto.graph.output:
         raise ModelError(f"{source} has no outputs; export it with the outputs that are wanted")
-    size = 0
-    for graph in _graphs(proto.graph):
-        for tensor in _tensors(graph):
-            require_whole(tensor, source)
-            size += size_of(tensor)
-        for node in graph.node:
-            _require_consistent(node, source)
+    for tensor in tensors(proto):
+        require_whole(tensor, source)
+    for node in nodes(proto):
+        _require_consistent(node, source)
+    size = sum(map(size_of, tensors(proto)))
     if size > LARGEST:
         raise ModelError(
             f"{source} holds {size / 1e9:.1f} GB of weights inside its nodes, where 2 GB is the limit; "
@@ -58,27 +57,6 @@ def _texts(message: Message) -> Iterator[str | bytes]:
         elif field.type == field.TYPE_MESSAGE:
             for inner in values:
                 yield from _texts(inner)
-
-
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """The graph and those inside its nodes."""
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _graphs(attribute.g)
-            for inner in attribute.graphs:
-                yield from _graphs(inner)
-
-
-def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Initializers, and what nodes have as attributes."""
-    yield from graph.initializer
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield attribute.t
-            yield from attribute.tensors
 
 
 def require_whole(tensor: onnx.TensorProto, source: str) -> None:
@@ -108,7 +86,14 @@ def require_whole(tensor: onnx.TensorProto, source: str) -> None:
 
 
 def _require_consistent(node: onnx.NodeProto, source: str) -> None:
-    """ONNX's shape inference ends the process on a Split of another number of outputs than it says."""
+    """Refuse what ends the process: ONNX's shape inference does on such a Split, ONNX Runtime's on such a group."""
+    if node.op_type == "ConvTranspose":
+        for attribute in node.attribute:
+            if attribute.name == "group" and attribute.i < 1:
+                raise ModelError(
+                    f"{source}: ConvTranspose {node.name or node.output[0]} has {attribute.i} groups; "
+                    "export the model again"
+                )
     if node.op_type == "Split":
         for attribute in node.attribute:
             if attribute.name == "num_outputs" and attribute.i != len(node.output):

@@ -16,6 +16,7 @@ from ptq.nodes import (
     constant,
     consumers,
     dtype_of,
+    infinite_attribute,
     operator,
     row_name,
     shape_of,
@@ -246,8 +247,13 @@ def obstacle(unit: Unit) -> str:
         return f"it runs over several axes, as {spec.op} did before opset 13"
     if spec.op.startswith("Resize") and (why := resize_obstacle(attributes(node))):
         return why
+    if infinite := infinite_attribute(node):
+        return infinite
     for position, operand in enumerate(unit.inputs):
         if not isinstance(operand, Quantized):
+            given = constant(operand) if spec.role(position) is Role.VALUE else None
+            if given is not None and (not given.size or np.isnan(given).any()):
+                return f"value {operand.name if operand else ''} is empty or holds NaN"
             continue
         role, array, axis = spec.role(position), constant(operand.integers), operand.params.axis
         what = f"{role.value} {operand.integers.name}"

@@ -143,3 +143,11 @@ def test_a_node_that_never_has_values_stays_float() -> None:
     assert fates(network("y = ReduceMax<axes=[1]>(x)", {"x": (2, 0, 3)})) == {
         "ReduceMax": "activation x is empty"
     }
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_node_with_an_attribute_that_is_no_number_stays_float(target: str, number: float) -> None:
+    model = network(f"{CONV}y = LeakyRelu<alpha=0.1>(c)", **WB)
+    model.graph.node[-1].attribute[0].f = number
+    assert fates(model, target)["LeakyRelu"] == f"its alpha is {number}"

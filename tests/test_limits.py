@@ -124,3 +124,58 @@ def test_a_norm_of_another_order_stays_float() -> None:
 def test_a_reduction_along_no_axis_stays_float() -> None:
     nodes = "y = ReduceSum<noop_with_empty_axes=1>(c)"
     assert fate(nodes, "ReduceSum", "litert") == "it reduces along no axis"
+
+
+@pytest.mark.parametrize("bounds", [(0.0, np.nan), (np.nan, 1.0)])
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_clip_with_a_bound_that_is_no_number_stays_float(
+    target: str, bounds: tuple[float, float]
+) -> None:
+    lo, hi = np.float32(bounds)
+    why = fate("y = Clip(c, lo, hi)", "Clip", target, lo=lo, hi=hi)
+    assert why is not None
+    assert why.endswith(" holds NaN or Inf")
+
+
+def test_a_reduction_along_axes_of_which_there_are_none_stays_float() -> None:
+    nodes = f"{CONV}y = ReduceMean<noop_with_empty_axes=1>(c, a)"
+    model = network(nodes, opset=18, a=np.zeros(0, np.int64), **WB)
+    assert quantized(model, target="litert").fates()["ReduceMean"] == "it reduces along no axis"
+
+
+@pytest.mark.parametrize(
+    ("scales", "shape"),
+    [([[1, 1, 2, 2]], (1, 8, 16, 16)), ([1, 1, 0.1, 0.1], (1, 8, 0, 0))],
+    ids=["a matrix of one row", "to nothing"],
+)
+@pytest.mark.parametrize("target", ["ort", "litert"])
+def test_odd_scales_are_what_onnx_runtime_takes_them_for(
+    target: str, scales: list[float], shape: tuple[int, ...]
+) -> None:
+    nodes = f'{CONV}r = Resize<mode="linear">(c, , s)\ny = Relu(r)'
+    made = quantized(network(nodes, opset=18, s=np.float32(scales), **WB), target=target)
+    assert Session(made.qdq).run(made.feeds[0])[0].shape == shape
+
+
+@pytest.mark.parametrize(
+    ("call", "constants"),
+    [
+        ("Clip(c, k)", {"k": np.float32(np.nan)}),
+        (
+            "LayerNormalization(c, g, k)",
+            {"g": np.ones(8, np.float32), "k": np.zeros(0, np.float32)},
+        ),
+        ("ReduceMean<noop_with_empty_axes=1>(c, k)", {"k": np.zeros(0, np.int64)}),
+        ("ReduceSum<noop_with_empty_axes=1>(c, k)", {"k": np.zeros(0, np.int64)}),
+    ],
+)
+@pytest.mark.parametrize("target", ["litert", "tpu-mlir"])
+def test_what_stays_float_between_quantizers_the_executor_leaves_to_onnx_runtime(
+    target: str, call: str, constants: dict[str, object]
+) -> None:
+    model = network(f"{CONV}r = {call}\ny = Relu(r)", opset=18, **WB, **constants)
+    made = quantized(model, target=target)
+    found = Executor(made.qdq, TARGETS[target].arithmetic).run(made.feeds[0])["y"]
+    expected = Session(made.qdq, optimize="none").run(made.feeds[0])[0]
+    three_steps = 3 / 127 * np.abs(expected[np.isfinite(expected)]).max(initial=0.0)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=three_steps)

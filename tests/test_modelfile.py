@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from networks import network
 from onnx import TensorProto, helper, numpy_helper
 
+from ptq.errors import ModelError
 from ptq.graph import Graph
 from ptq.nodes import shape_of
 from ptq.rewrite.prepare import prepare
@@ -44,3 +46,10 @@ def test_a_model_of_an_old_format_with_weights_that_are_no_inputs_is_read() -> N
     x = np.zeros((1, 3, 8, 8), np.float32)
     assert Session(Graph.from_proto(model)).run({"x": x})[0].all()
     assert model.ir_version == 3
+
+
+def test_what_the_checker_finds_in_a_node_without_a_name_is_said_with_one() -> None:
+    model = network("c = Relu(x)\ny = MaxPool<kernel_shape=[2,2], auto_pad=1>(c)")
+    with pytest.raises(ModelError, match="MaxPool_y : auto_pad"):
+        Graph.from_proto(model)
+    assert not model.graph.node[1].name

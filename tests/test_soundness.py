@@ -33,6 +33,11 @@ def split_in_another_number() -> onnx.ModelProto:
     return model
 
 
+def in_no_groups() -> onnx.ModelProto:
+    """ONNX Runtime divides by their number."""
+    return network("c = Relu(x)\ny = ConvTranspose<group=0>(c, w)", w=normal(3, 3, 1, 1))
+
+
 def listed_long() -> onnx.ModelProto:
     model = network("y = Add(x, w)", w=np.ones(8, np.float32))
     model.graph.initializer[0].dims[0] = 1
@@ -70,6 +75,7 @@ def named_without_text() -> onnx.ModelProto:
         (without_outputs, "has no outputs"),
         (listed_short, "tensor w of shape [8] is damaged"),
         (split_in_another_number, "says 2 outputs and has 3"),
+        (in_no_groups, "ConvTranspose y has 0 groups"),
         (too_few_pads, "Pad"),
         (listed_long, "tensor w of shape [1] is damaged"),
     ],

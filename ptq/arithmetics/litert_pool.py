@@ -58,7 +58,7 @@ def _mean_over(site: Site, total: NDArray[np.int64], count: int) -> NDArray[Any]
 def _reduce_mean(site: Site) -> Kernel:
     zero_point = int(activation(site).zero_point)
     result(site)
-    keepdims = site.attrs.get("keepdims", 1) == 1
+    keepdims = bool(site.attrs.get("keepdims", 1))
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         total, count = axis_sums(required(site, inputs, 0), reduced_axes(site, inputs), keepdims)
@@ -82,7 +82,7 @@ def _global_average_pool(site: Site) -> Kernel:
 def _reduce_sum(site: Site) -> Kernel:
     x = activation(site)
     ratio = float(x.scale) / float(result(site).scale)
-    keepdims = site.attrs.get("keepdims", 1) == 1
+    keepdims = bool(site.attrs.get("keepdims", 1))
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         total, count = axis_sums(required(site, inputs, 0), reduced_axes(site, inputs), keepdims)

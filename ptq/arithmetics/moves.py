@@ -27,12 +27,12 @@ def _integers(site: Site, name: str, position: int) -> Callable[[Inputs], Intege
     """An operand of whole numbers by its attribute, or by its input; None where it is absent."""
     given = site.attrs.get(name)
     if given is not None:
-        fixed = tuple(int(value) for value in np.atleast_1d(given))
+        fixed = tuple(int(value) for value in np.ravel(given))
         return lambda inputs: fixed
 
     def arriving(inputs: Inputs) -> Integers | None:
         value = operand(site, inputs, position)
-        return None if value is None else tuple(int(v) for v in np.atleast_1d(value))
+        return None if value is None else tuple(int(v) for v in np.ravel(value))
 
     return arriving
 

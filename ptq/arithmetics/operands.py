@@ -94,11 +94,14 @@ def required(site: Site, inputs: Inputs, index: int) -> NDArray[Any]:
 
 
 def reduced_axes(site: Site, inputs: Inputs) -> tuple[int, ...] | None:
-    """The axes that a reduction runs along, each once; None for all, which is also what no axes at all mean."""
+    """The axes that a reduction runs along, each once; None for all.
+
+    That is also what no axes at all mean, unless an attribute says that nothing is reduced then.
+    """
     given = site.attrs.get("axes")
     if given is None:
         given = operand(site, inputs, 1)
     if given is None or np.size(given) == 0:
-        return None
+        return () if site.attrs.get("noop_with_empty_axes", 0) else None
     rank = required(site, inputs, 0).ndim
     return tuple(sorted({int(axis) % rank if rank else int(axis) for axis in np.atleast_1d(given)}))

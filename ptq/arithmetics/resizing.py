@@ -23,7 +23,7 @@ def sampling(site: Site) -> Sampling:
 def _given(site: Site, inputs: Inputs, name: str, position: int) -> NDArray[Any] | None:
     value = site.attrs.get(name)
     found = operand(site, inputs, position) if value is None else np.asarray(value)
-    return None if found is None or found.size == 0 else found
+    return None if found is None or found.size == 0 else found.reshape(-1)
 
 
 def axes(site: Site, inputs: Inputs) -> list[Axis]:

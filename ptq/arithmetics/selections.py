@@ -24,13 +24,10 @@ def _extreme(reduction: Reduction, of_none: str) -> Maker:
     """Along no values at all it is the last integer in the other direction, what an infinity saturates to."""
 
     def make(site: Site) -> Kernel:
-        keepdims = site.attrs.get("keepdims", 1) == 1
-        to_nothing = bool(site.attrs.get("noop_with_empty_axes", 0))
+        keepdims = bool(site.attrs.get("keepdims", 1))
 
         def kernel(inputs: Inputs) -> NDArray[Any]:
             q, axes = required(site, inputs, 0), reduced_axes(site, inputs)
-            if axes is None and to_nothing:
-                return q
             initial = getattr(np.iinfo(q.dtype), of_none)
             return np.asarray(reduction(q, axis=axes, keepdims=keepdims, initial=initial))
 
@@ -53,7 +50,7 @@ def _position(first: Reduction) -> Maker:
 
     def make(site: Site) -> Kernel:
         axis = int(site.attrs.get("axis", 0))
-        keepdims = site.attrs.get("keepdims", 1) == 1
+        keepdims = bool(site.attrs.get("keepdims", 1))
         last = bool(site.attrs.get("select_last_index", 0))
 
         def kernel(inputs: Inputs) -> NDArray[Any]:

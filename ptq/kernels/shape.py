@@ -43,12 +43,15 @@ def sliced(
 
 
 def part(x: Array, axis: int, sizes: Sequence[int] | None, count: int, index: int) -> Array:
-    """One of the parts that Split gives: of the sizes, or of ``count`` equal ones, the last of what is left."""
+    """One of the parts that Split gives: of the sizes, or of ``count`` equal ones, the last of what is left.
+
+    No sizes at all mean equal ones, as in ONNX Runtime.
+    """
     length = x.shape[axis]
     each = -(-length // count)
     ends = (
         np.cumsum(sizes)
-        if sizes is not None
+        if sizes is not None and len(sizes)
         else np.minimum(np.arange(1, count + 1) * each, length)
     )
     begin = int(ends[index - 1]) if index else 0

@@ -16,6 +16,7 @@ from ptq.nodes import Node, dtype_of, operator
 from ptq.rewrite.counted import counted
 from ptq.rewrite.evaluate_node import evaluated
 from ptq.rewrite.fold_shapes import describe_expand, expands_to_itself, fold_reshape
+from ptq.rewrite.malformed import require_wellformed
 from ptq.rewrite.node_shapes import refine_shape, refine_shapes
 from ptq.rewrite.remove_noops import changes_nothing
 from ptq.rewrite.replace import freeze
@@ -27,9 +28,13 @@ def fold_constants(graph: Graph) -> list[str]:
 
     Returns:
         One sentence for each kind of change.
+
+    Raises:
+        ModelError: A node's constants cannot mean anything to it.
     """
     values, folded = ShapeValues(), Counter[str]()
     for node in graph.nodes:
+        require_wellformed(node)
         results = evaluated(node, graph.opset)
         if results is not None:
             named = [v for v in node.outputs if v.name]

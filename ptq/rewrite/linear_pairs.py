@@ -111,8 +111,6 @@ def _channels(node: Node) -> int | None:
     plain = (attrs.get("alpha", 1.0), attrs.get("beta", 1.0), attrs.get("transA", 0)) == (1, 1, 0)
     if weight is None or weight.dtype != np.float32 or not plain or not weight.size:
         return None
-    if weight.ndim < 2:
-        return None
     channels = len(rows(node, weight))
     if len(node.inputs) > 2 and node.inputs[2] is not None:
         bias = constant(node.inputs[2])

@@ -54,6 +54,9 @@ def _bends(graph: Graph, node: Node) -> bool:
     x, slope = node.inputs[0], constant(node.inputs[1])
     if x is None or slope is None or slope.size != 1 or slope.dtype not in FLOAT_TYPES:
         return False
+    shape = shape_of(x)
+    if not np.isfinite(slope).all() or slope.ndim > (1 if shape is None else len(shape)):
+        return False
     _put(graph, node, "LeakyRelu", [x], alpha=float(slope.item()))
     return True
 

@@ -50,7 +50,7 @@ def prepare(graph: Graph) -> Prepared:
     Nodes inside sub-graphs stay too. Names of inputs, outputs and surviving tensors are kept.
 
     Raises:
-        ModelError: The opset is too old and cannot be raised.
+        ModelError: The opset is too old and cannot be raised, or a node's constants cannot mean anything to it.
     """
     graph = graph.copy()
     _name_dimensions(graph)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+import numpy as np
 import onnx
 
 from ptq.errors import ModelError
 from ptq.graph import Graph
-from ptq.nodes import Node, attributes, operator, shape_of
-from ptq.rewrite.replace import set_attributes
+from ptq.nodes import Node, attributes, dtype_of, name_of, operator, shape_of
+from ptq.rewrite.replace import replace, set_attributes
 
 NEEDED = 13
 """QuantizeLinear and DequantizeLinear take an axis from here on."""
@@ -36,6 +37,12 @@ def raise_opset(graph: Graph) -> tuple[Graph, list[str]]:
     if graph.opset >= NEEDED:
         return graph, []
     kept = {str(node.name) for node in graph.with_shapes().nodes if _same_in_both(node)}
+    # the converter takes Softmax and LogSoftmax apart, and leaves Hardmax with its new meaning
+    parted = {
+        node.name: attributes(node).get("axis", 1)
+        for node in graph.nodes
+        if operator(node) == "Hardmax" and node.name not in kept
+    }
     aside = graph.rebuilt(lambda proto: _set_aside(proto, kept))
     try:
         raised = aside.with_opset(WANTED)
@@ -45,6 +52,8 @@ def raise_opset(graph: Graph) -> tuple[Graph, list[str]]:
         if node.domain == ASIDE:
             node.domain = ""
             set_attributes(node, axis=-1)
+        elif operator(node) == "Hardmax" and node.name in parted:
+            _take_apart(raised, node, parted[node.name])
     raised.sweep()
     return raised, [f"raised the opset from {graph.opset} to {raised.opset}"]
 
@@ -55,6 +64,27 @@ def _same_in_both(node: Node) -> bool:
         return False
     shape = shape_of(node.inputs[0])
     return shape is not None and attributes(node).get("axis", 1) in (-1, len(shape) - 1)
+
+
+def _take_apart(graph: Graph, node: Node, axis: int) -> None:
+    """A Hardmax over all axes from one on, as one over the last axis of a matrix."""
+    x, y = node.inputs[0], node.outputs[0]
+    name, dtype = name_of(y), dtype_of(y)
+    assert x is not None
+    shape = graph.insert(
+        "Shape", [x], before=node, output=f"{name}_shape", dtype=np.dtype(np.int64)
+    )
+    matrix = graph.insert(
+        "Flatten", [x], before=node, attrs={"axis": axis}, output=f"{name}_matrix", dtype=dtype
+    )
+    rows = graph.insert(
+        "Hardmax", [matrix], before=node, attrs={"axis": -1}, output=f"{name}_rows", dtype=dtype
+    )
+    replace(
+        graph,
+        node,
+        graph.insert("Reshape", [rows, shape], before=node, output=f"{name}_whole", dtype=dtype),
+    )
 
 
 def _set_aside(proto: onnx.ModelProto, names: Set[str]) -> onnx.ModelProto:

@@ -101,8 +101,6 @@ def _takes_all(node: Node, x: Value) -> bool:
     if starts is None or ends is None or starts.any() or (steps is not None and np.any(steps != 1)):
         return False
     axes = np.arange(len(ends)) if axes is None else axes
-    if len(axes) != len(ends):
-        return False
     for axis, end in zip(axes, ends, strict=True):
         size = None if shape is None or axis >= len(shape) else shape[axis]
         if end < (FAR if size is None else size):

@@ -64,6 +64,14 @@ def test_operands_may_arrive_at_run_time(kernels: Mapping[str, Maker]) -> None:
 
 
 @ARITHMETICS
+def test_pads_may_arrive_as_a_matrix_of_one_row(kernels: Mapping[str, Maker]) -> None:
+    """As in opsets 2 to 13, and in ONNX Runtime to this day."""
+    padded = run(kernels, "Pad", np.array([[0, 0, 0, 0, 1, 0, 0, 2]]))
+    expected = np.pad(X, [(0, 1), (0, 0), (0, 0), (0, 2)], constant_values=3)
+    np.testing.assert_array_equal(padded, expected)
+
+
+@ARITHMETICS
 def test_shapes_are_computed_without_scales(kernels: Mapping[str, Maker]) -> None:
     shape = kernels["Shape"](Site("Shape", {}, (P,), (None,), (None,)))([X])
     assert shape.tolist() == [2, 3, 4, 6]

@@ -44,6 +44,8 @@ def test_extremes_along_axes_are_those_of_the_integers(name: str, op: str, reduc
     np.testing.assert_array_equal(twice, ours)
     np.testing.assert_array_equal(run(name, op, [(X, P)], P), reduce(X, keepdims=True))
     np.testing.assert_array_equal(run(name, op, [(X, P)], P, noop_with_empty_axes=1), X)
+    none = (np.zeros(0, np.int64), None)
+    np.testing.assert_array_equal(run(name, op, [(X, P), none], P, noop_with_empty_axes=1), X)
 
 
 @EVERY

@@ -78,6 +78,12 @@ def test_space_to_depth_is_onnxruntimes() -> None:
     np.testing.assert_array_equal(np.moveaxis(got, -1, 1), expected)
 
 
+def test_a_split_into_no_sizes_is_one_into_equal_parts() -> None:
+    expected = onnxruntime_output("Split", X[:, :, :, :1], [], axis=1, num_outputs=1)
+    np.testing.assert_array_equal(move.part(X[:, :, :, :1], 1, [], 1, 0), expected)
+    np.testing.assert_array_equal(move.part(X, 2, (), 3, 1), X[:, :, 2:4])
+
+
 def test_batch_to_space_undoes_space_to_batch() -> None:
     parts = move.space_to_batch(X, (2, 3), [(1, 1), (0, 0)], 0)
     assert parts.shape == (12, 3, 2, 9)

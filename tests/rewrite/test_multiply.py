@@ -41,6 +41,12 @@ def test_a_prelu_of_one_slope_is_a_leaky_relu(parsed, same_function, operators, 
     assert operators(after) == {"LeakyRelu": 1}
     same_function(before, after, {"x": rng.normal(size=(2, 3)).astype(np.float32)})
     assert multiply(parsed(text, s=np.float32([0.3, 0.1, 0.2]))) == []
+    assert multiply(parsed(text, s=np.float32([np.nan]))) == []
+
+
+def test_a_prelu_whose_slope_has_more_axes_than_its_input_stays(parsed) -> None:
+    text = "g (float[2,3] x) => (float[1,2,3] y) { y = PRelu(x, s) }"
+    assert multiply(parsed(text, s=np.float32([[[0.3]]]))) == []
 
 
 @pytest.mark.parametrize(

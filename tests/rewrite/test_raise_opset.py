@@ -22,8 +22,9 @@ def test_a_softmax_along_the_last_axis_stays_one_node(op, axis, parsed, same_fun
 
 
 @pytest.mark.parametrize("axis", ["", "<axis=1>", "<axis=0>"])
-def test_a_softmax_along_several_axes_keeps_its_meaning(axis, parsed, same_function, rng):
-    before = parsed(f"g (float[2,3,4] x) => (float[2,3,4] y) {{ y = Softmax{axis}(x) }}", opset=9)
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Hardmax"])
+def test_a_softmax_along_several_axes_keeps_its_meaning(op, axis, parsed, same_function, rng):
+    before = parsed(f"g (float[2,3,4] x) => (float[2,3,4] y) {{ y = {op}{axis}(x) }}", opset=9)
     after, _ = raise_opset(before)
     same_function(before, after, {"x": rng.standard_normal((2, 3, 4)).astype(np.float32)})
 

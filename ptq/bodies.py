@@ -1,0 +1,46 @@
+"""Which graphs, nodes and tensors does a model's message hold, at any depth?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx
+
+Body = onnx.GraphProto | onnx.FunctionProto
+
+
+def bodies(proto: onnx.ModelProto) -> Iterator[Body]:
+    """The main graph, the functions, and every graph inside a node, each before the one that holds it."""
+    for body in (proto.graph, *proto.functions):
+        yield from _within(body)
+
+
+def nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of all bodies."""
+    for body in bodies(proto):
+        yield from body.node
+
+
+def graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs that a node holds as attributes; not those inside them."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Initializers, and what nodes hold as attributes, of all bodies."""
+    for body in bodies(proto):
+        if isinstance(body, onnx.GraphProto):
+            yield from body.initializer
+        for attribute in (attribute for node in body.node for attribute in node.attribute):
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+
+
+def _within(body: Body) -> Iterator[Body]:
+    for graph in (graph for node in body.node for graph in graphs_of(node)):
+        yield from _within(graph)
+    yield body
