@@ -18,23 +18,33 @@ def convert(
     form: Annotated[
         Literal["qdq", "qoperator"], typer.Option("--format", help="The form to convert to.")
     ],
+    integers: Annotated[
+        bool,
+        typer.Option(
+            "--integers",
+            help="To qoperator: convert also what ONNX Runtime computes in float in QDQ form, int8 beside "
+            "uint8 all in uint8. Faster; a value beside a tie can come out a step apart.",
+        ),
+    ] = False,
 ) -> None:
     """Turn a QDQ model into QOperator form, or back.
 
-    The integer function stays the same: that is proved before anything is written. Where int8 and
-    uint8 activations meet, QOperator form has them all in uint8. What has no form of the other kind
-    stays as it is, and is named.
+    The integer function stays the same: that is proved before anything is written. What has no form
+    of the other kind stays as it is, and so does what ONNX Runtime computes in float in QDQ form, as
+    int8 beside uint8; both are named.
     """
     from ptq import quantized as verbs
-    from ptq.convert import kept
+    from ptq.convert import in_float, kept
     from ptq.storing import save
 
-    from . import integers, outputs
+    from . import integers as shown
+    from . import outputs
 
     outputs.check_outputs([quantized], [output])
-    converted = verbs.convert(quantized, form)
+    converted = verbs.convert(quantized, form, integers=integers)
     save(converted, output)
-    integers.conversion(kept(converted) if form == "qoperator" else (), output)
+    floats = kept(converted) if form == "qoperator" else in_float(converted)
+    shown.conversion(floats, output)
 
 
 def lint(

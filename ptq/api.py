@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Literal
 
+from ptq.alike import like_onnx_runtime
 from ptq.assess import assess
 from ptq.beforehand import rewritten
 from ptq.calibrate import BATCH
@@ -50,7 +51,6 @@ from ptq.session import Session
 from ptq.solve import SKIPPED
 from ptq.targets import target as target_named
 from ptq.usermetric import Metric
-from ptq.verify import like_onnx_runtime
 
 EVALUATION_BATCH = 8
 

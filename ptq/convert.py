@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from ptq.alike import left_float
 from ptq.equivalence import first_difference
 from ptq.errors import UnsupportedError, UsageError
 from ptq.foreign import Fate, why_float
@@ -12,19 +13,27 @@ from ptq.nodes import QUANTIZERS, operator
 from ptq.ops import OPS
 from ptq.rewrite.adopt import adopt
 from ptq.rewrite.dequantize import to_qdq_form
-from ptq.rewrite.qlinear import to_qlinear
+from ptq.rewrite.qlinear import has_kernel, to_qlinear
 from ptq.rewrite.unsigned_activations import unsigned_activations
 from ptq.units import dequantized, unit
+
+_IN_FLOAT = "ONNX Runtime computes it in float between quantizers"
 
 Form = Literal["qdq", "qoperator"]
 
 
-def convert(graph: Graph, form: Form) -> Graph:
+def convert(graph: Graph, form: Form, *, integers: bool = False) -> Graph:
     """The same integer function, proved so, in the other form; inputs, outputs and integer tensors keep their names.
 
-    Where int8 and uint8 activations meet, the QOperator form has them all in uint8, 128 more. What the form
-    cannot express stays as it is: operators without a QLinear kernel keep their quantizers (``kept``),
-    MatMulInteger, ConvInteger and DynamicQuantizeLinear their integers.
+    What the form cannot express stays as it is: operators without a QLinear kernel keep their quantizers (``kept``),
+    MatMulInteger, ConvInteger and DynamicQuantizeLinear their integers. So do in the QOperator form those that ONNX
+    Runtime computes in float between quantizers, so that its outputs stay the same too.
+
+    Args:
+        graph: A quantized graph.
+        form: ``qdq`` or ``qoperator``.
+        integers: Give those QLinear operators too; where int8 and uint8 activations meet, all become uint8, 128
+            more. A value that float puts beside a tie can come out a step apart.
 
     Raises:
         UsageError: There is no such form.
@@ -36,8 +45,9 @@ def convert(graph: Graph, form: Form) -> Graph:
     if form == "qdq":
         source, converted = graph, to_qdq_form(graph)
     else:
-        source = unsigned_activations(adopt(graph))
-        converted = to_qlinear(source)
+        source = unsigned_activations(adopt(graph)) if integers else adopt(graph)
+        floats = () if integers else left_float(graph)
+        converted = to_qlinear(source, {name for step in floats for name in step.outputs})
     # before opset 13 an operator may mean several axes in one form and be read as its runtime's own in the other
     different = first_difference(source, converted) if graph.opset >= 13 else None
     if different is not None:
@@ -47,6 +57,12 @@ def convert(graph: Graph, form: Form) -> Graph:
     return converted
 
 
+def in_float(converted: Graph) -> tuple[Fate, ...]:
+    """The operators of a QDQ form that ONNX Runtime computes in float, though there are integer kernels for them."""
+    why = f"{_IN_FLOAT}; a value beside a tie can come out a step apart"
+    return tuple(Fate(step.name, step.op, "float", why) for step in left_float(converted))
+
+
 def kept(converted: Graph) -> tuple[Fate, ...]:
     """The operators that stay between quantizers in the QOperator form, and why."""
     found = []
@@ -54,10 +70,13 @@ def kept(converted: Graph) -> tuple[Fate, ...]:
         op = operator(node)
         if op in QUANTIZERS or all(dequantized(value) is None for value in node.inputs):
             continue
-        if unit(node) is None:
+        found_unit = unit(node)
+        if found_unit is None:
             why = why_float(node, OPS.__contains__)
         elif OPS[op].qlinear is None:
             why = f"ONNX Runtime has no QLinear operator for {op}"
+        elif has_kernel(found_unit):
+            why = _IN_FLOAT
         else:
             why = "no QLinear operator has these types, or these scales"
         found.append(Fate(node.name or "", op, "float", why))

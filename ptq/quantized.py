@@ -70,8 +70,10 @@ def portability(
         return look_for_risks(graph, told(opened, "looking for risks", progress))
 
 
-def convert(model: Model, form: Form) -> Graph:
+def convert(model: Model, form: Form, *, integers: bool = False) -> Graph:
     """A quantized model in the other form, with the same integer function.
+
+    ``integers`` gives QLinear operators also to what ONNX Runtime computes in float in QDQ form.
 
     Raises:
         ModelError: The model cannot be read.
@@ -79,7 +81,7 @@ def convert(model: Model, form: Form) -> Graph:
     """
     graph = open_model(model)
     with blaming(graph):
-        return converted(graph, form)
+        return converted(graph, form, integers=integers)
 
 
 def lint(model: Model, *, target: str = "litert") -> tuple[Finding, ...]:

@@ -13,18 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.arithmetics import UNSIGNED_PAIRS
+from ptq.alike import readable, with_integer_products
 from ptq.cpu import sums_exactly
 from ptq.data import Sample
 from ptq.errors import DataError, ModelError
 from ptq.execute import Executor
 from ptq.foreign import Fate, fates
-from ptq.fused import float_tensors, integer_products
+from ptq.fused import float_tensors
 from ptq.graph import Graph
 from ptq.metrics import ordinals
 from ptq.nodes import name_of
-from ptq.ops import OPS
-from ptq.program import Program, Step
+from ptq.program import Step
 from ptq.rewrite.unsigned_pairs import signed, unsigned_pairs
 from ptq.session import Session
 
@@ -122,34 +121,6 @@ class Verification:
         return {op: UNOPTIMIZED.get(op, _FLOAT) for op in differing}
 
 
-def like_onnx_runtime(graph: Graph, arithmetic: str = "ort") -> Executor:
-    """An executor that leaves float what ONNX Runtime, all optimizations on, leaves float in this graph.
-
-    Other arithmetics than ONNX Runtime's own compute in integers all they can.
-
-    Raises:
-        ModelError: ONNX Runtime does not take the model.
-        UsageError: There is no such arithmetic.
-    """
-    executor = Executor(graph, arithmetic)
-    readable = _readable(executor.program, graph)
-    if arithmetic not in UNSIGNED_PAIRS or readable.isdisjoint(executor.program.params):
-        return executor
-    executor, floats = _with_integer_products(executor, graph)
-    exposed, _ = unsigned_pairs(graph)
-    exposed.expose(_readable(executor.program, graph))
-    further = float_tensors(exposed)
-    return Executor(graph, arithmetic, floats | further) if further else executor
-
-
-def _with_integer_products(executor: Executor, graph: Graph) -> tuple[Executor, frozenset[str]]:
-    """The executor without the products that ONNX Runtime computes in float, and their names."""
-    floats = _real_products(executor.program)
-    if floats:
-        floats -= integer_products(graph)
-    return (Executor(graph, executor.arithmetic, floats) if floats else executor), floats
-
-
 def verify(
     graph: Graph,
     samples: Iterable[Sample],
@@ -169,24 +140,24 @@ def verify(
     exposed_graph, moved, floats = graph.copy(), frozenset[str](), frozenset[str]()
     if optimize:
         exposed_graph, moved = unsigned_pairs(graph)
-        executor, floats = _with_integer_products(executor, graph)
-    exposed_graph.expose(_readable(executor.program, graph))
+        executor, floats = with_integer_products(executor, graph)
+    exposed_graph.expose(readable(executor.program, graph))
     if optimize and (further := float_tensors(exposed_graph)):
         executor = Executor(graph, arithmetic, floats | further)
-    readable = _readable(executor.program, graph)
-    if readable.isdisjoint(executor.program.params):
+    seen = readable(executor.program, graph)
+    if seen.isdisjoint(executor.program.params):
         raise ModelError("the model has no integer tensor; quantize it first")
     makers = {
         name: (step.name, step.op)
         for step in executor.program.steps
         if isinstance(step, Step)
         for name in step.outputs
-        if name in readable
+        if name in seen
     }
     plain = Session(graph, threads=threads, optimize=level)
     exposed = Session(exposed_graph, threads=threads, optimize=level)
     outputs = [name_of(v) for v in graph.outputs]
-    borders = readable - makers.keys()
+    borders = seen - makers.keys()
     wanted = list(dict.fromkeys([*outputs, *makers, *borders]))
     tallies = {name: [0, 0, 0, 0] for name in makers}
     count, intact = 0, True
@@ -200,7 +171,7 @@ def verify(
             raise DataError(f"{sample.name}: {error}") from error
         intact &= all(_same(theirs[n], a) for n, a in zip(outputs, alone, strict=True))
         ours = executor.run(sample.feed, makers, {n: theirs[n] for n in borders})
-        local = executor.run(sample.feed, makers, {n: theirs[n] for n in readable})
+        local = executor.run(sample.feed, makers, {n: theirs[n] for n in seen})
         for name, tally in tallies.items():
             _tally(tally, theirs[name], ours[name], local[name])
     if not count:
@@ -229,23 +200,6 @@ def _floats(graph: Graph, executor: Executor) -> tuple[Fate, ...]:
         elif fate.runs == "float":
             found.append(fate)
     return tuple(found)
-
-
-def _readable(program: Program, graph: Graph) -> set[str]:
-    """The tensors of the program that the graph has too: integers, and the real results of products of them."""
-    present = {name_of(v) for node in graph.nodes for v in node.outputs if v.name}
-    made = {name for step in program.steps for name in step.outputs}
-    return (made & program.params.keys() | _real_products(program)) & present
-
-
-def _real_products(program: Program) -> frozenset[str]:
-    return frozenset(
-        name
-        for step in program.steps
-        if isinstance(step, Step) and step.op in OPS and OPS[step.op].real is not None
-        for name in step.outputs
-        if name not in program.params
-    )
 
 
 def _tally(tally: list[int], theirs: NDArray[Any], ours: NDArray[Any], local: NDArray[Any]) -> None:

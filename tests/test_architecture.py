@@ -30,7 +30,7 @@ LAYERS = (
     "worth",
     "arithmetics rewrite eligible program calibrate checkpoint models sources fused usermetric",
     "execute groups operands golden_case equivalence foreign saturation varying convert ready pixels overflow",
-    "spans feeding second_order unlike migrating",
+    "spans feeding second_order unlike migrating alike",
     "solve evaluate convert verify golden_litert golden_ort",
     "report golden gather",
     "rows inspection result lint_rules portability pipeline sensitivity judge",

@@ -9,7 +9,7 @@ import pytest
 from foreign_models import INPUT, OUTPUT, foreign, reals, samples, weights
 from onnx import TensorProto
 
-from ptq.convert import convert, kept
+from ptq.convert import convert, in_float, kept
 from ptq.errors import UnsupportedError, UsageError
 from ptq.execute import Executor
 from ptq.graph import Graph
@@ -232,7 +232,7 @@ MIXED = {
 @pytest.mark.parametrize("name", MIXED)
 def test_int8_meets_uint8_in_uint8(name):
     graph = foreign(INPUT + WD + "r = Conv(xd, wd)" + OUTPUT, **MIXED[name])
-    linear = convert(graph, "qoperator")
+    linear = convert(graph, "qoperator", integers=True)
     assert "QLinearConv" in map(operator, linear.nodes)
     assert kept(linear) == ()
     zeros = [constant(n.inputs[2]) for n in linear.nodes if operator(n) in QUANTIZERS]
@@ -240,9 +240,44 @@ def test_int8_meets_uint8_in_uint8(name):
     _same_everywhere([graph, linear], CONV)
 
 
+RESIDUAL = (
+    INPUT
+    + WD
+    + """
+    a = Conv<pads = [1, 1, 1, 1]>(xd, wd)
+    aq = QuantizeLinear(a, y_scale, y_zero)
+    ad = DequantizeLinear(aq, y_scale, y_zero)
+    c = Conv<pads = [1, 1, 1, 1]>(ad, wd)
+    cq = QuantizeLinear(c, y_scale, y_zero)
+    cd = DequantizeLinear(cq, y_scale, y_zero)
+    r = Add(ad, cd)"""
+    + OUTPUT
+)
+
+
+def test_what_onnx_runtime_computes_in_float_is_an_integer_operator_only_on_demand():
+    """Oracle: ONNX Runtime, which computes nothing in integers around an int8 tensor with two readers."""
+    shape = (1, 8, 32, 32)
+    graph = foreign(RESIDUAL, shape, w=weights(8, 8, 3, 3), x_zero=np.int8(-5), y_zero=np.int8(3))
+    linear, whole = (convert(graph, "qoperator", integers=wanted) for wanted in (False, True))
+    assert [fate.op for fate in kept(linear)] == ["Conv", "Conv", "Add"]
+    assert all("in float between quantizers" in fate.why for fate in kept(linear))
+    assert kept(whole) == ()
+    back = convert(whole, "qdq")
+    assert [fate.op for fate in in_float(back)] == ["Conv", "Conv", "Add"]
+    sessions = [Session(g, threads=1) for g in (graph, linear, back, whole)]
+    for sample in samples(shape):
+        theirs = [session.run(sample.feed)[0] for session in sessions]
+        assert np.array_equal(theirs[0], theirs[1])
+        assert np.array_equal(theirs[0], theirs[2])
+        assert not np.array_equal(theirs[0], theirs[3])
+        ours = [Executor(g).run(sample.feed)["y"] for g in (graph, linear, back, whole)]
+        assert all(np.array_equal(theirs[3], integers) for integers in ours)
+
+
 def test_a_constant_that_is_added_goes_to_uint8_with_its_neighbours():
     graph = foreign(INPUT + WD + "r = Add(xd, wd)" + OUTPUT, w=weights(3, 1, 1), w_zero=np.int8(-9))
-    linear = convert(graph, "qoperator")
+    linear = convert(graph, "qoperator", integers=True)
     assert "com.microsoft::QLinearAdd" in map(operator, linear.nodes)
     feed = samples(CONV)[0].feed
     real = Session(graph, threads=1, optimize="none").run(feed)[0]

@@ -10,13 +10,14 @@ from foreign_models import INPUT, OUTPUT, foreign, reals, samples, weights
 from foreign_patterns import CONV, CONV_W, GEMM_W, PATTERNS, ROWS, UNSIGNED_RELU, W_CONV
 from onnx import TensorProto, helper
 
+from ptq.alike import like_onnx_runtime
 from ptq.execute import Executor
 from ptq.foreign import fates
 from ptq.fused import float_tensors
 from ptq.graph import Graph
 from ptq.rewrite.adopt import adopt
 from ptq.session import Session
-from ptq.verify import like_onnx_runtime, verify
+from ptq.verify import verify
 
 
 @pytest.mark.parametrize("name", PATTERNS)

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from foreign_models import INPUT, OUTPUT, foreign, reals, samples, weights
 
+from ptq.alike import like_onnx_runtime
 from ptq.errors import ModelError
 from ptq.fused import float_tensors, integer_products
 from ptq.graph import Graph
-from ptq.verify import like_onnx_runtime, verify
+from ptq.verify import verify
 
 WD = "wd = DequantizeLinear(w, w_scale, w_zero)\n"
 SIGNED = {"x_zero": np.int8(-8), "y_zero": np.int8(-20)}

@@ -7,12 +7,12 @@ tensor keep their name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
 from ptq.graph import Graph
-from ptq.nodes import Value, attributes, constant
+from ptq.nodes import Value, attributes, constant, name_of
 from ptq.opspec import PASSES, TABLE, Output, QLinear, Role
 from ptq.units import Quantized, Unit, softmax_axis, unit
 
@@ -26,8 +26,13 @@ INTEGERS_SINCE: Mapping[str, int] = {
 """From which opset on ONNX Runtime's own operators take 8-bit integers, where that is late."""
 
 
-def to_qlinear(qdq: Graph) -> Graph:
-    """The same integer function in ONNX Runtime's QOperator form."""
+def to_qlinear(qdq: Graph, floats: Collection[str] = ()) -> Graph:
+    """The same integer function in ONNX Runtime's QOperator form.
+
+    Args:
+        qdq: The graph.
+        floats: Tensors, integer or real results of products, whose operators keep their quantizers all the same.
+    """
     graph = qdq.copy()
     for node in graph.nodes:
         found = unit(node)
@@ -37,10 +42,13 @@ def to_qlinear(qdq: Graph) -> Graph:
             _pass(graph, found)
             continue
         form = found.spec.real if found.real else found.spec.qlinear
-        integers = _write(graph, found, form) if form is not None else None
+        output = found.outputs[0]
+        written = output.integers if output else node.outputs[0]
+        if form is None or name_of(written) in floats:
+            continue
+        integers = _write(graph, found, form)
         if integers is not None:
-            output = found.outputs[0]
-            _stand_in(graph, output.integers if output else node.outputs[0], integers)
+            _stand_in(graph, written, integers)
     graph.sweep()
     return graph
 
@@ -55,10 +63,10 @@ def _stand_in(graph: Graph, old: Value, new: Value) -> None:
 def _write(graph: Graph, unit: Unit, form: QLinear) -> Value | None:
     if form is TABLE:
         return _clamp(graph, unit)
-    return _linear(graph, unit, form) if _has_kernel(unit) else None
+    return _linear(graph, unit, form) if has_kernel(unit) else None
 
 
-def _has_kernel(unit: Unit) -> bool:
+def has_kernel(unit: Unit) -> bool:
     """Whether ONNX Runtime has the form in these types: all activations alike, no int8 with unsigned weights."""
     kinds = {
         operand.params.qtype.signed
