@@ -58,7 +58,9 @@ Batch = Annotated[
 ]
 Threads = Annotated[
     int,
-    typer.Option("--threads", metavar="N", min=0, help="Threads in ONNX Runtime; 0 is one a core."),
+    typer.Option(
+        "--threads", metavar="N", min=0, max=1024, help="Threads in ONNX Runtime; 0 is one a core."
+    ),
 ]
 Checkpoint = Annotated[
     Path | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, is_dataclass
@@ -53,6 +54,7 @@ def check_outputs(
     if json not in (None, STANDARD_OUTPUT):
         places.append(Path(json))
     for index, place in enumerate(places):
+        files.check_writable(place, 0 if index else room)
         for source in sources:
             if files.same(place, source):
                 raise UsageError(f"output {place} is the input {source} itself; give another name")
@@ -67,7 +69,6 @@ def check_outputs(
         for other in places[:index]:
             if files.same(place, other):
                 raise UsageError(f"two outputs go to {place}; give each its own name")
-        files.check_writable(place, 0 if index else room)
 
 
 def check_model_output(
@@ -87,7 +88,7 @@ def check_model_output(
     from ptq.models import model_files
 
     sources = model_files(model)
-    room = sum(file.stat().st_size for file in sources if file.is_file())
+    room = sum(file.stat().st_size for file in sources if os.path.isfile(file))
     check_outputs([*sources, *inputs], outputs, json, room=room)
 
 

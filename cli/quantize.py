@@ -160,7 +160,7 @@ def quantize(
     if page is not None:
         from ptq import html
 
-        files.write(page, html.page(result.report).encode())
+        files.write(page, html.encoded(html.page(result.report)))
     if not outputs.write_json(result.report.to_json(), json):
         render.report(result.report, str(place))
     if result.report.over_budget:

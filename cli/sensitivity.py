@@ -74,6 +74,6 @@ def sensitivity(
     if page is not None:
         from ptq import files, html
 
-        files.write(page, html.ranking_page(ranking).encode())
+        files.write(page, html.encoded(html.ranking_page(ranking)))
     if not outputs.write_json(outputs.document(ranking), json):
         drops.ranking(ranking)

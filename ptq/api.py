@@ -248,7 +248,7 @@ def quantize(
     ground.inputs.forget()
     give_back()
     report = assess(
-        made, divided, loaded, arithmetic=arithmetic or row.arithmetic, batch=batch,
+        made, divided, loaded, arithmetic=row.arithmetic if arithmetic is None else arithmetic, batch=batch,
         progress=progress, metric=metric, max_drop=max_drop, search=found,
     )  # fmt: skip
     return Result(made.quantized, made.plan, report, calibration, file_of(model))

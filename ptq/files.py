@@ -24,6 +24,9 @@ def check_writable(path: Path, room: int = 0) -> None:
     """
     folder = path.parent
     try:
+        if path.is_symlink():
+            path = path.resolve(strict=False)
+            folder = path.parent
         if path.exists() and not path.is_file():
             raise PtqError(f"output {path} is a folder or a device; give the name of a file")
         if not folder.is_dir():
@@ -31,7 +34,11 @@ def check_writable(path: Path, room: int = 0) -> None:
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PtqError(f"output folder {folder} may not be written; choose another place")
         free = shutil.disk_usage(folder).free
-    except (OSError, ValueError) as error:  # a name too long, a null byte, a loop of links
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+    ) as error:  # a name too long, a null byte, a loop of links
         reason = getattr(error, "strerror", None) or error
         raise PtqError(f"output {path} cannot be written: {reason}; choose another place") from None
     if free < room:
@@ -77,5 +84,5 @@ def same(one: Path, other: Path) -> bool:
     """Whether two names are of one file, also through symbolic and hard links."""
     try:
         return os.path.samefile(one, other)
-    except OSError:
+    except (OSError, ValueError):
         return os.path.realpath(one) == os.path.realpath(other)

@@ -82,6 +82,11 @@ def ranking_page(ranking: Ranking) -> str:
     return _whole(ranking.model, parts)
 
 
+def encoded(text: str) -> bytes:
+    """A page as bytes; what of a file's name is no text is a question mark."""
+    return text.encode("utf-8", "replace")
+
+
 def _whole(title: str, parts: Iterable[str]) -> str:
     head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>\n'

@@ -33,11 +33,7 @@ def read(path: Path) -> tuple[onnx.ModelProto, apart.Tensors]:
     Raises:
         ModelError: The file is missing, or is not an ONNX model.
     """
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise ModelError(f"model {path} {what}; give the path of an .onnx file")
-    if path.stat().st_size == 0:
-        raise ModelError(f"model {path} is empty; give the path of an .onnx file")
+    _require_file(path)
     folder = str(path.parent)
     try:
         proto, large = apart.parted(onnx.load(path, load_external_data=False))
@@ -50,6 +46,17 @@ def read(path: Path) -> tuple[onnx.ModelProto, apart.Tensors]:
     except (OSError, ValueError, RuntimeError, onnx.checker.ValidationError) as error:
         raise ModelError(f"model {path} cannot be read: {first_line(error)}") from error
     return proto, weights
+
+
+def _require_file(path: Path) -> None:
+    try:
+        if path.is_file() and path.stat().st_size:
+            return
+        what = "is a folder" if path.is_dir() else "is no regular file"
+        what = "is empty" if path.is_file() else what if path.exists() else "does not exist"
+    except (OSError, ValueError) as error:  # a name too long, a null byte, a loop of links
+        what = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    raise ModelError(f"model {path} {what}; give the path of an .onnx file")
 
 
 def _loaded(tensor: onnx.TensorProto, folder: str, source: str) -> ir.TensorProtocol:

@@ -49,6 +49,8 @@ def model_files(path: Path) -> list[Path]:
     A file that is no model is named alone: who reads it will say so.
     """
     try:
+        if not path.is_file():
+            return [path]
         proto = onnx.load(path, load_external_data=False)
     except (OSError, ValueError, RuntimeError, DecodeError):
         return [path]

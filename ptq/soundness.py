@@ -15,6 +15,13 @@ from ptq.apart import LARGEST, size_of
 from ptq.bodies import nodes, tensors
 from ptq.errors import ModelError
 
+_DIVISORS = {
+    "Attention": ("kv_num_heads", "q_num_heads"),
+    "Conv": ("group",),
+    "ConvTranspose": ("group",),
+}
+_MOST = 2**31
+
 
 def require_sound(proto: onnx.ModelProto, source: str) -> None:
     """Refuse what would end in an exception, or in the end of the process, further on.
@@ -86,18 +93,19 @@ def require_whole(tensor: onnx.TensorProto, source: str) -> None:
 
 
 def _require_consistent(node: onnx.NodeProto, source: str) -> None:
-    """Refuse what ends the process: ONNX's shape inference does on such a Split, ONNX Runtime's on such a group."""
-    if node.op_type == "ConvTranspose":
-        for attribute in node.attribute:
-            if attribute.name == "group" and attribute.i < 1:
-                raise ModelError(
-                    f"{source}: ConvTranspose {node.name or node.output[0]} has {attribute.i} groups; "
-                    "export the model again"
-                )
+    """Refuse what ends the process: ONNX's shape inference does on such a Split, ONNX Runtime on such divisors."""
+    called = node.name or next(iter(node.output), "(nameless)")
+    for attribute in node.attribute:
+        divides = attribute.name in _DIVISORS.get(node.op_type, ())
+        if divides and not 0 < attribute.i < _MOST:
+            raise ModelError(
+                f"{source}: {node.op_type} {called} has {attribute.name} "
+                f"{attribute.i}; export the model again"
+            )
     if node.op_type == "Split":
         for attribute in node.attribute:
             if attribute.name == "num_outputs" and attribute.i != len(node.output):
                 raise ModelError(
-                    f"{source}: Split {node.name or node.output[0]} says {attribute.i} outputs and has "
+                    f"{source}: Split {called} says {attribute.i} outputs and has "
                     f"{len(node.output)}; export the model again"
                 )

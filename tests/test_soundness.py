@@ -75,7 +75,7 @@ def named_without_text() -> onnx.ModelProto:
         (without_outputs, "has no outputs"),
         (listed_short, "tensor w of shape [8] is damaged"),
         (split_in_another_number, "says 2 outputs and has 3"),
-        (in_no_groups, "ConvTranspose y has 0 groups"),
+        (in_no_groups, "ConvTranspose y has group 0"),
         (too_few_pads, "Pad"),
         (listed_long, "tensor w of shape [1] is damaged"),
     ],

@@ -107,6 +107,8 @@ def import_callable(reference: str) -> Feeds:
         UsageError: No such module or name, or something that cannot be called.
     """
     module, _, attribute = reference.partition(":")
+    if not module or not attribute:
+        raise UsageError(f"{reference or '(nothing)'}: is not module:callable; name both")
     # At the end of the path, so that a file in the working folder hides no installed module.
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
@@ -115,7 +117,7 @@ def import_callable(reference: str) -> Feeds:
         for part in attribute.split("."):
             found = getattr(found, part)
     # Importing runs the user's module: whatever it raises is said in one line, and chained.
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = " ".join(str(error).split())
         raise UsageError(
             f"{reference}: cannot import it: {type(error).__name__}: {reason}"

@@ -107,6 +107,8 @@ def _fold(graph: Graph, node: Node, linear: Node, read: Value) -> bool:
     affine = batch_norm(node) or arithmetic(node, rank, channels)
     if affine is None or affine.x is not read or _opens_a_pattern(node, affine):
         return False
+    if affine.a.size not in (1, channels) or affine.b.size not in (1, channels):
+        return False
     c = np.zeros(()) if bias is None else bias.astype(np.float64)
     if linear.op_type == "Gemm":
         if c.size not in (1, channels) or (c.ndim > 0 and c.size > 1 and c.shape[-1] != channels):

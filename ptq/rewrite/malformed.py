@@ -47,7 +47,7 @@ def _attribute(node: Node) -> str | None:
 
 def _batch_normalization(node: Node) -> str | None:
     shapes = [array.shape for array in _constants(node)[1:] if array is not None]
-    if len({*shapes}) < 2 and all(len(shape) == 1 for shape in shapes):
+    if len({*shapes}) < 2 and all(len(shape) == 1 and shape[0] for shape in shapes):
         return None
     return f"has parameters of shapes {_listed(shapes)}"
 

@@ -167,3 +167,73 @@ def test_control_characters_of_a_name_do_not_reach_the_terminal(ptq, model, fold
     assert result.code == 0
     assert "\x1b" not in result.out
     assert "[bold]" in result.out
+
+
+@pytest.mark.parametrize("command", ["inspect", "quantize", "lint"])
+def test_a_pipe_is_no_model_and_nobody_waits_for_it(ptq, data, folder, command):
+    os.mkfifo(folder / "pipe.onnx")
+    result = ptq(
+        command, folder / "pipe.onnx", *(["--data", data] if command == "quantize" else [])
+    )
+    assert result.code == MODEL
+    assert "pipe.onnx is no regular file" in result.line
+
+
+@pytest.mark.parametrize("command", ["inspect", "quantize", "lint"])
+def test_a_name_that_no_file_can_have_is_one_line(ptq, data, folder, command):
+    more = ["--data", data, "-o", folder / "q.onnx"] if command == "quantize" else []
+    result = ptq(command, "a" * 5000, *more)
+    assert result.code == MODEL
+    assert "File name too long" in result.line
+
+
+@pytest.mark.parametrize("option", ["--save-plan", "--report", "--json", "--checkpoint", "-o"])
+def test_an_output_s_name_that_no_file_can_have_is_one_line(ptq, model, data, option):
+    result = ptq("quantize", model, "--data", data, option, "a" * 300)
+    assert result.code == MODEL
+    assert "File name too long" in result.line
+
+
+@pytest.mark.parametrize("target", ["m.int8.onnx", "absent/q.onnx"], ids=["itself", "nowhere"])
+def test_a_link_that_cannot_be_followed_stops_before_any_sample_is_read(
+    ptq, model, monkeypatch, folder, target
+):
+    monkeypatch.chdir(folder)
+    (folder / "m.int8.onnx").symlink_to(target)
+    result = ptq("quantize", model, "--data", "/absent", "-o", "m.int8.onnx")
+    assert result.code == MODEL
+    assert "absent; " not in result.line
+    assert "output" in result.line
+    assert (folder / "m.int8.onnx").is_symlink()
+
+
+def test_names_that_are_no_text_are_written_and_reported(ptq, model, data, folder):
+    odd = folder / "\udcff\udcfe.onnx"
+    os.rename(model, odd)
+    places = [folder / f"\udcff.{end}" for end in ("onnx", "html", "json")]
+    wanted = zip(("-o", "--report", "--json"), places, strict=True)
+    result = ptq("quantize", odd, "--data", data, *(part for pair in wanted for part in pair))
+    assert result.code == 0
+    assert all(place.stat().st_size for place in places)
+    assert "\udcff" not in places[1].read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("reference", ["foo", ":", "foo:", ":bar"])
+def test_a_metric_is_named_by_its_module_and_itself(ptq, model, data, reference):
+    result = ptq("quantize", model, "--data", data, "--metric", reference)
+    assert result.code == USAGE
+    assert "is not module:callable" in result.line
+
+
+def test_a_module_that_ends_the_process_is_one_line(ptq, model, data, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "leaving.py").write_text("raise SystemExit(0)\n")
+    result = ptq("quantize", model, "--data", data, "--metric", "leaving:metric")
+    assert result.code == USAGE
+    assert "cannot import it: SystemExit" in result.line
+
+
+def test_more_threads_than_any_machine_has_are_refused(ptq, model, data):
+    result = ptq("quantize", model, "--data", data, "--threads", "100000")
+    assert result.code == USAGE
+    assert "--threads" in result.line
