@@ -57,6 +57,13 @@ _PREFIXES = (
 )
 
 
+def innermost(error: BaseException) -> BaseException:
+    """The error that others were raised from."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
 def first_line(error: BaseException) -> str:
     """The first line of a library's message without its codes and source files, short enough for ours."""
     text = str(error)

@@ -2,12 +2,15 @@
 
 Nodes out of order: whatever reads a tensor belongs behind what writes it. A quantizer with an axis before opset 13,
 which gave it one: Microsoft's quantizer means just that in every opset, and ONNX Runtime reads it. A `keepdims` of
-neither 0 nor 1: to ONNX Runtime's kernels it is 0, and its optimizer takes it for 1.
+neither 0 nor 1: to ONNX Runtime's kernels it is 0, and its optimizer takes it for 1. ONNX's operators by their long
+name, `ai.onnx`, which its shape inference does not know; operators of several versions, of which ONNX Runtime takes
+the last.
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Iterator
 
 import onnx
@@ -18,20 +21,26 @@ from ptq.reach import ONNX_DOMAINS
 
 _QUANTIZERS = ("QuantizeLinear", "DequantizeLinear")
 _MICROSOFT = "com.microsoft"
+_ALIAS = "ai.onnx"
 _AXIS = 13
 """The first opset whose quantizers have an axis."""
 
 
 def mended(proto: onnx.ModelProto) -> onnx.ModelProto:
     """The same model, or a copy of it without those faults."""
-    opset = max((o.version for o in proto.opset_import if o.domain in ONNX_DOMAINS), default=_AXIS)
+    versions = [o.version for o in proto.opset_import if o.domain in ONNX_DOMAINS]
+    opset = versions[-1] if versions else _AXIS
     early = opset < _AXIS and any(map(_along_axis, nodes(proto)))
     unordered = any(order != sorted(order) for order in map(_order, bodies(proto)))
     undecided = any(_switch(node) is not None for node in nodes(proto))
-    if not early and not unordered and not undecided:
+    odd = any(o.domain == _ALIAS for p in (proto, *proto.functions) for o in p.opset_import)
+    odd = odd or len({o.domain for o in proto.opset_import}) < len(proto.opset_import)
+    if not early and not unordered and not undecided and not odd:
         return proto
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
+    if odd:
+        _call_by_one_name(copy)
     if early:
         for node in filter(_along_axis, nodes(copy)):
             node.domain = _MICROSOFT
@@ -47,6 +56,16 @@ def mended(proto: onnx.ModelProto) -> onnx.ModelProto:
         body.ClearField("node")
         body.node.extend(replacement.node)
     return copy
+
+
+def _call_by_one_name(proto: onnx.ModelProto) -> None:
+    """Name ONNX's own operators as ONNX's library does, and import each domain once."""
+    for node in nodes(proto):
+        node.domain = "" if node.domain == _ALIAS else node.domain
+    for part in (proto, *proto.functions):
+        versions = {"" if o.domain == _ALIAS else o.domain: o.version for o in part.opset_import}
+        part.ClearField("opset_import")
+        part.opset_import.extend(itertools.starmap(helper.make_opsetid, versions.items()))
 
 
 def _along_axis(node: onnx.NodeProto) -> bool:

@@ -18,10 +18,11 @@ from onnx_ir.passes import common as passes
 
 from ptq import apart
 from ptq.bodies import nodes
-from ptq.errors import ModelError, first_line
+from ptq.errors import ModelError, first_line, innermost
 from ptq.mended import mended
 from ptq.reach import IR_VERSION, ONNX_DOMAINS, OPSET, brought_within
 from ptq.soundness import require_sound, require_whole
+from ptq.sparse import dense
 
 
 def read(path: Path) -> tuple[onnx.ModelProto, apart.Tensors]:
@@ -106,6 +107,7 @@ def to_ir(
         proto.ir_version = 4
     proto = mended(proto)
     check_valid(proto, source)
+    proto = dense(proto, source)
     try:
         model = ir.from_proto(brought_within(proto))
         model.ir_version = min(model.ir_version, IR_VERSION)
@@ -117,7 +119,8 @@ def to_ir(
         passes.TopologicalSortPass()(model)
         apart.put_back(model, weights)
     except (onnx.checker.ValidationError, ValueError, TypeError, RuntimeError) as error:
-        raise ModelError(f"{source} is not a valid ONNX model: {first_line(error)}") from error
+        said = first_line(innermost(error))
+        raise ModelError(f"{source} is not a valid ONNX model: {said}") from error
     _name_nodes(model)
     return model
 

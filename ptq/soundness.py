@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from onnx import numpy_helper
 
 from ptq.apart import LARGEST, size_of
-from ptq.bodies import nodes, tensors
+from ptq.bodies import Body, graphs_of, nodes, tensors
 from ptq.errors import ModelError
 
 _DIVISORS = {
@@ -21,6 +21,7 @@ _DIVISORS = {
     "ConvTranspose": ("group",),
 }
 _MOST = 2**31
+_MOST_NODES = 10**6
 
 
 def require_sound(proto: onnx.ModelProto, source: str) -> None:
@@ -43,6 +44,7 @@ def require_sound(proto: onnx.ModelProto, source: str) -> None:
             )
     if not proto.graph.output:
         raise ModelError(f"{source} has no outputs; export it with the outputs that are wanted")
+    _require_few(proto, source)
     for tensor in tensors(proto):
         require_whole(tensor, source)
     for node in nodes(proto):
@@ -64,6 +66,34 @@ def _texts(message: Message) -> Iterator[str | bytes]:
         elif field.type == field.TYPE_MESSAGE:
             for inner in values:
                 yield from _texts(inner)
+
+
+def _require_few(proto: onnx.ModelProto, source: str) -> None:
+    """Refuse functions that call each other so often that the graph would have no end."""
+    bodies_of = {(f.domain, f.name, f.overload): f for f in proto.functions}
+    sizes: dict[tuple[str, str, str], int] = {}
+
+    def size(body: Body, within: tuple[tuple[str, str, str], ...]) -> int:
+        total = 0
+        for node in body.node:
+            called = (node.domain, node.op_type, node.overload)
+            total += 1 + sum(size(graph, within) for graph in graphs_of(node))
+            if called in within or called not in bodies_of:
+                continue  # the checker refuses those that call themselves
+            if called not in sizes:
+                sizes[called] = size(bodies_of[called], (*within, called))
+            total += sizes[called]
+        return total
+
+    try:
+        many = size(proto.graph, ()) > _MOST_NODES
+    except RecursionError:
+        many = True
+    if many:
+        raise ModelError(
+            f"{source} has functions that call each other too deep, or {_MOST_NODES} nodes without them; "
+            "export it without functions"
+        )
 
 
 def require_whole(tensor: onnx.TensorProto, source: str) -> None:

@@ -19,7 +19,7 @@ LONGEST = 300  # lines of one file
 # What stands higher may import what stands lower; what stands side by side may not import each other.
 LAYERS = (
     "errors apart bodies",
-    "types files cpu heap paired opspec opsets ordering reach rounding soundness",
+    "types files cpu heap paired opspec opsets ordering reach rounding soundness sparse",
     "mended",
     "metrics drop nodes kernels ops modelfile",
     "excerpt",
@@ -71,6 +71,7 @@ ALLOWED = {
         "ptq.result",
         "ptq.session",
         "ptq.soundness",
+        "ptq.sparse",
     },
     "PIL": {"ptq.data"},
     "rich": {"ptq_cli"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
@@ -13,6 +14,7 @@ from ptq.foreign import fates
 from ptq.graph import Graph
 from ptq.lint import lint
 from ptq.mended import mended
+from ptq.rewrite.prepare import prepare
 from ptq.session import Session
 
 RNG = np.random.default_rng(0)
@@ -124,3 +126,33 @@ def test_a_keepdims_of_neither_0_nor_1_is_what_onnx_runtime_s_kernels_take_it_fo
     assert [a.i for a in mended(proto).graph.node[0].attribute if a.name == "keepdims"] == [0]
     assert before.shape == (2, 6, 6)
     assert [a.i for a in proto.graph.node[0].attribute if a.name == "keepdims"] == [given]
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        [("", 17), ("", 11)],
+        [("", 11), ("", 17)],
+        [("ai.onnx", 11)],
+        [("ai.onnx", 17), ("", 11)],
+        [("", 11), ("ai.onnx", 17)],
+    ],
+)
+def test_of_several_versions_the_last_is_meant_by_whichever_name(
+    imports: list[tuple[str, int]],
+) -> None:
+    """Softmax means something else in opset 11 than in 17."""
+    proto = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Softmax", ["x"], ["y"], axis=1)],
+            "softmax",
+            [helper.make_tensor_value_info("x", 1, [2, 3, 6, 6])],
+            [helper.make_tensor_value_info("y", 1, [2, 3, 6, 6])],
+        ),
+        opset_imports=[helper.make_opsetid(*pair) for pair in imports],
+        ir_version=8,
+    )
+    expected = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, X)[0]
+    graph = prepare(Graph.from_proto(proto)).graph
+    np.testing.assert_allclose(Session(graph).run(X)[0], expected, rtol=1e-5)
+    assert len(proto.opset_import) == len(imports)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from networks import network, normal
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 import ptq
 from ptq.errors import ModelError
@@ -99,3 +100,35 @@ def test_more_weight_than_a_message_can_hold_is_refused(monkeypatch: pytest.Monk
     monkeypatch.setattr("ptq.soundness.LARGEST", 10)
     with pytest.raises(ModelError, match="2 GB is the limit"):
         ptq.inspect(network("y = Add(x, w)", w=np.ones(8, np.float32)))
+
+
+def calling(count: int, times: int) -> onnx.ModelProto:
+    """Functions of which each calls the one before it so many times."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    functions = []
+    for number in range(count):
+        names = [f"t{i}" for i in range(times + 1)]
+        op, domain = (f"F{number - 1}", "own") if number else ("Relu", "")
+        calls = [
+            helper.make_node(op, [a], [b], domain=domain) for a, b in itertools.pairwise(names)
+        ]
+        functions.append(
+            helper.make_function("own", f"F{number}", ["t0"], [names[-1]], calls, opsets)
+        )
+    model = network("y = Relu(x)")
+    model.graph.node[0].op_type, model.graph.node[0].domain = f"F{count - 1}", "own"
+    model.opset_import.append(opsets[1])
+    model.functions.extend(functions)
+    return model
+
+
+@pytest.mark.parametrize(("count", "times"), [(30, 2), (2000, 1)], ids=["too often", "too deep"])
+def test_functions_without_an_end_are_refused_before_they_are_taken_apart(
+    count: int, times: int
+) -> None:
+    with pytest.raises(ModelError, match="functions that call each other too deep"):
+        ptq.inspect(calling(count, times))
+
+
+def test_functions_that_call_others_are_taken_apart() -> None:
+    assert [node.op for node in ptq.inspect(calling(5, 2)).nodes] == ["Relu"] * 32

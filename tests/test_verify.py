@@ -10,7 +10,7 @@ import onnx
 import pytest
 from cases import CASES, quantized_case
 from networks import network, normal, quantized, samples
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from parts import CONV, SAME, WB, V
 
 from ptq.cpu import sums_exactly
@@ -24,6 +24,16 @@ exact_products = pytest.mark.skipif(
     sums_exactly() is False, reason="this processor saturates sums of 8-bit products"
 )
 CHAIN = network(CONV + f"r = Relu(c)\nd = Conv{SAME}(r, v)\ny = Conv{SAME}(d, v)", v=V, **WB)
+
+
+def test_an_output_that_is_a_sequence_is_compared_item_by_item() -> None:
+    model = network(CONV + "y = Relu(c)\ns = SequenceConstruct(y, c)", **WB)
+    made = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
+    model.graph.output.append(made)
+    done = quantized(model)
+    found = verify(done.qdq, samples(done.feeds[:2]), threads=1)
+    assert found.intact
+    assert found.passed
 
 
 @exact_products
