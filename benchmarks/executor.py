@@ -4,7 +4,7 @@
 
 Whole networks: the time of the integers as a multiple of ONNX Runtime's float model, on the same samples. Then the
 time of others as a multiple of the integers': ReferenceEvaluator on the QDQ network, and on the same convolutions
-with the same input, one sample. What the products of those layers take by themselves, in float32 by BLAS and without
+with the same inputs. What the products of those layers take by themselves, in float32 by BLAS and without
 the depthwise ones, bounds any executor in numpy: nothing can be faster than ReferenceEvaluator by more than the
 quotient of the two rows. All run in one process with the same number of threads, interleaved; the median counts, and
 the least and greatest ratio of neighbouring runs say how far to trust it. CPU time is that of all threads, those that
@@ -96,18 +96,18 @@ def main() -> None:
         cells = ratios(times[REFERENCE], times["integers"])
         table.add_row(f"{REFERENCE}, QDQ", f"the network, batch {batch}", *cells, "")
 
-    def row(name: str, kept: list[Any], others: list[Callable[[], Any]]) -> None:
+    def row(name: str, kept: list[Any], others: list[Callable[[], Any]], batch: int = 1) -> None:
         calls = {
-            "integers": lambda: [layer.run() for layer in kept],
+            "integers": _each(kept),
             name: lambda: [other() for other in others],
         }
         differing = sum(
             int((other().reshape(-1) != by.reshape(-1)).sum())
             for other, by in zip(others, (_as_onnx(layer, name) for layer in kept), strict=True)
         )
-        times = measure(calls, options.runs)
+        times = measure(calls, min(options.runs, SLOW) if batch > 1 else options.runs)
         cells = ratios(times[name], times["integers"])
-        table.add_row(name, f"{len(kept)} layers", *cells, str(differing))
+        table.add_row(name, f"{len(kept)} layers, batch {batch}", *cells, str(differing))
 
     try:
         from litert_layers import interpreter
@@ -116,16 +116,17 @@ def main() -> None:
     else:
         kept = layers(quantized["litert"], feeds[1], "litert")
         row(LITERT, kept, [interpreter(layer, options.threads) for layer in kept])
-    kept = [x for x in layers(quantized["ort"], feeds[1], "ort") if x.site.op == "Conv"]
-    row(f"{REFERENCE}, QLinearConv", kept, [evaluator(layer) for layer in kept])
-    products = [product for layer in kept if (product := layer.product) is not None]
-    calls = {
-        "integers": lambda: [layer.run() for layer in kept],
-        PRODUCTS: lambda: [product() for product in products],
-    }
-    times = measure(calls, options.runs)
-    cells = ratios(times[PRODUCTS], times["integers"])
-    table.add_row(PRODUCTS, f"{len(products)} of these", *cells, "")
+    for batch, feed in feeds.items():
+        kept = [x for x in layers(quantized["ort"], feed, "ort") if x.site.op == "Conv"]
+        row(f"{REFERENCE}, QLinearConv", kept, [evaluator(layer) for layer in kept], batch)
+        products = [product for layer in kept if (product := layer.product) is not None]
+        calls = {
+            "integers": _each(kept),
+            PRODUCTS: lambda made=products: [product() for product in made],
+        }
+        times = measure(calls, options.runs)
+        cells = ratios(times[PRODUCTS], times["integers"])
+        table.add_row(PRODUCTS, f"{len(products)} of these, batch {batch}", *cells, "")
     console.print(table)
 
 
@@ -165,6 +166,10 @@ def _feed(samples: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _call(engine: Callable[[Any], Any], feed: Any) -> Callable[[], Any]:
     return lambda: engine(feed)
+
+
+def _each(kept: list[Any]) -> Callable[[], Any]:
+    return lambda: [layer.run() for layer in kept]
 
 
 def _as_onnx(layer: Any, name: str) -> Any:
