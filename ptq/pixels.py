@@ -56,7 +56,9 @@ def _by_range(quantizer: Node) -> float | None:
     """What is concluded from the range of an input's integers."""
     scale = constant(quantizer.inputs[1])
     zero = constant(quantizer.inputs[2]) if len(quantizer.inputs) > 2 else np.zeros(1, np.uint8)
-    if scale is None or zero is None or scale.size != 1 or zero.dtype.kind not in "iu":
+    if scale is None or zero is None or scale.size != 1 or zero.size != 1:
+        return None
+    if zero.dtype.kind not in "iu":
         return None
     limits = np.iinfo(zero.dtype)
     lo, hi = (float(scale.item()) * (q - int(zero.item())) for q in (limits.min, limits.max))

@@ -122,9 +122,23 @@ def require_whole(tensor: onnx.TensorProto, source: str) -> None:
         ) from None
 
 
+def _skips_one_of_many(node: onnx.NodeProto) -> bool:
+    """Whether an input is left out where only as many as there are can be given."""
+    if "" not in node.input or node.domain not in ("", "ai.onnx"):
+        return False
+    formal = onnx.defs.get_schema(node.op_type).inputs if onnx.defs.has(node.op_type) else []
+    many = bool(formal) and formal[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic
+    return many and "" in node.input[len(formal) - 1 :]
+
+
 def _require_consistent(node: onnx.NodeProto, source: str) -> None:
-    """Refuse what ends the process: ONNX's shape inference does on such a Split, ONNX Runtime on such divisors."""
+    """Refuse what ends the process: ONNX's shape inference does on such a Split, ONNX Runtime on the others."""
     called = node.name or next(iter(node.output), "(nameless)")
+    if _skips_one_of_many(node):
+        raise ModelError(
+            f"{source}: {node.op_type} {called} leaves out one of inputs that may be any number; "
+            "export the model again"
+        )
     for attribute in node.attribute:
         divides = attribute.name in _DIVISORS.get(node.op_type, ())
         if divides and not 0 < attribute.i < _MOST:

@@ -119,6 +119,8 @@ def quant_params(
     qtype = QType(bits, dtype.kind == "i", int(info.min), int(info.max))
     if zeros is None:
         zeros = np.zeros(scales.shape, np.int64)
+    if not scales.size or zeros.size not in (1, scales.size):
+        return None
     if scales.size == 1:
         return QuantParams(scales.reshape(()), zeros.reshape(()).astype(np.int64), qtype)
     shape = shape_of(integers) if integers is not None else None
@@ -134,6 +136,12 @@ def params_of(
     if scales is None or (zero_point is not None and zeros is None):
         return None
     dtype = zeros.dtype if zeros is not None else np.dtype(np.uint8)
+    if zeros is not None and scales.size == 1 < zeros.size and zeros.ndim == 1:
+        if constant(integers) is None:
+            return None
+        scales = np.full(
+            zeros.shape, scales.reshape(())
+        )  # a weight of QLinearConv may have them so
     return quant_params(scales, zeros, dtype, axis if axis is not None else 0, integers)
 
 

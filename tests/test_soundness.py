@@ -39,6 +39,11 @@ def in_no_groups() -> onnx.ModelProto:
     return network("c = Relu(x)\ny = ConvTranspose<group=0>(c, w)", w=normal(3, 3, 1, 1))
 
 
+def without_one_of_many() -> onnx.ModelProto:
+    """ONNX Runtime reads it all the same."""
+    return network("c = Relu(x)\ny = Max(c, , c)")
+
+
 def listed_long() -> onnx.ModelProto:
     model = network("y = Add(x, w)", w=np.ones(8, np.float32))
     model.graph.initializer[0].dims[0] = 1
@@ -77,6 +82,7 @@ def named_without_text() -> onnx.ModelProto:
         (listed_short, "tensor w of shape [8] is damaged"),
         (split_in_another_number, "says 2 outputs and has 3"),
         (in_no_groups, "ConvTranspose y has group 0"),
+        (without_one_of_many, "Max y leaves out one of inputs"),
         (too_few_pads, "Pad"),
         (listed_long, "tensor w of shape [1] is damaged"),
     ],

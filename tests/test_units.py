@@ -8,8 +8,10 @@ import pytest
 from networks import network
 from parts import W
 
+from ptq.execute import Executor
 from ptq.graph import Graph
 from ptq.nodes import Node
+from ptq.session import Session
 from ptq.types import INT8, UINT8
 from ptq.units import Quantized, dequantized, quant_params, unit
 
@@ -105,3 +107,35 @@ def test_without_a_zero_point_it_is_zero_and_the_type_is_uint8() -> None:
     assert int(made.inputs[0].params.zero_point) == 0
     assert made.inputs[0].params.qtype == UINT8
     onnx.checker.check_model(network(nodes, **CONSTANTS))
+
+
+@pytest.mark.parametrize(
+    ("scale", "zero", "expected"),
+    [
+        (np.float32([0.5]), np.zeros(3, np.int8), None),
+        (np.float32([0.5, 1]), np.zeros(2, np.int8), (2,)),
+        (np.float32([0.5, 1]), np.zeros(3, np.int8), None),
+        (np.zeros(0, np.float32), np.int8(0), None),
+        (np.float32([0.5, 1]), np.zeros(0, np.int8), None),
+        (np.float32(0.5), np.int8([3]), ()),
+    ],
+)
+def test_scales_and_zero_points_are_as_many_as_each_other_or_one(
+    scale: np.ndarray, zero: np.ndarray, expected: tuple[int, ...] | None
+) -> None:
+    found = quant_params(np.asarray(scale), np.asarray(zero), np.dtype(np.int8), 0)
+    assert (None if found is None else found.scale.shape) == expected
+    assert found is None or np.all(found.zero_point == zero)
+
+
+def test_a_weight_of_one_scale_and_a_zero_point_a_channel_is_what_onnx_runtime_takes_it_for() -> (
+    None
+):
+    constants = {
+        "s": np.float32(0.02), "z": np.uint8(7), "w": (10 * W).astype(np.int8),
+        "ws": np.float32(0.01), "wz": np.zeros(8, np.int8), "ys": np.float32(0.05),
+    }  # fmt: skip
+    nodes = "q = QuantizeLinear(x, s, z)\ny = QLinearConv(q, s, z, w, ws, wz, ys, z)"
+    graph = Graph.from_proto(network(nodes, types={"y": onnx.TensorProto.UINT8}, **constants))
+    feed = {"x": np.random.default_rng(0).normal(0, 1, (1, 3, 8, 8)).astype(np.float32)}
+    np.testing.assert_array_equal(Executor(graph).run(feed)["y"], Session(graph).run(feed)[0])

@@ -46,6 +46,16 @@ def _constant_bias(site: Site) -> NDArray[Any] | None:
     return bias
 
 
+def _channel_bias(site: Site, channels: int) -> NDArray[Any] | None:
+    bias = _constant_bias(site)
+    if bias is not None and bias.shape != (channels,):
+        raise UnsupportedError(
+            f"the bias of {site.op} has shape {[*bias.shape]}, not one value for each of {channels} "
+            "channels; leave the node float"
+        )
+    return bias
+
+
 def _spatial(site: Site, rank: int) -> dict[str, Any]:
     """Attributes that Conv and ConvTranspose share, with ONNX's defaults."""
     return {
@@ -71,7 +81,7 @@ def conv(site: Site, finish: Finish) -> Kernel:
     _check_channels(site, len(w))
     core = convolution(
         w,
-        _constant_bias(site),
+        _channel_bias(site, len(w)),
         x_qtype=x.qtype,
         x_zero_point=int(x.zero_point),
         w_zero_point=weight(site).zero_point,
@@ -88,7 +98,7 @@ def conv_transpose(site: Site, finish: Finish) -> Kernel:
     shape = site.attrs.get("output_shape")
     core = transposed_convolution(
         w,
-        _constant_bias(site),
+        _channel_bias(site, len(w)),
         x_qtype=x.qtype,
         x_zero_point=int(x.zero_point),
         w_zero_point=params.zero_point,

@@ -47,6 +47,18 @@ def test_a_convolution_with_too_few_scales_is_refused(kernels: Mapping[str, Make
 
 
 @ARITHMETICS
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("shape", [(3,), (0,), (1, 4)])
+def test_a_bias_of_other_channels_is_refused(
+    kernels: Mapping[str, Maker], op: str, shape: tuple[int, ...]
+) -> None:
+    if op in kernels:
+        w, c = np.ones((4, 1, 1, 2), np.int8), np.zeros(shape, np.int32)
+        with pytest.raises(UnsupportedError, match="not one value for each of 4 channels"):
+            kernels[op](site(op, w, scales(4, 0), c))
+
+
+@ARITHMETICS
 @pytest.mark.parametrize("op", ["Conv", "Gemm"])
 def test_a_bias_that_arrives_at_run_time_is_refused(kernels: Mapping[str, Maker], op: str) -> None:
     w = np.ones((4, 1, 1, 2) if op == "Conv" else (2, 4), np.int8)
