@@ -36,7 +36,11 @@ _INT16_MAX = 2**15 - 1
 
 def _prelu(site: Site) -> Kernel:
     x, slope, y = activation(site, 0), activation(site, 1), result(site)
-    identity, below = x.scale / y.scale, (x.scale * slope.scale) / y.scale
+    return parametric(site, x.scale / y.scale, (x.scale * slope.scale) / y.scale)
+
+
+def parametric(site: Site, identity: float | FloatArray, below: float | FloatArray) -> Kernel:
+    """PRELU with the ratios sx / so and sx · sa / so."""
     return paired(site, lambda q, a: np.where(q >= 0, rescale(q, identity), rescale(q * a, below)))
 
 

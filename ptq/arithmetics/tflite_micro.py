@@ -3,7 +3,8 @@
     Gemm, MatMul by a constant  q = zo + MBQM(acc, sx · sw[c] / so)     two roundings, not one in float64
     MatMul of activations       q = zo + MBQM(acc, sa · sb / so)        multiplier in float64, not float32
     Mul                         q = zo + MBQM((a − za)(b − zb), sa · sb / so)        the same
-    Abs, Relu, LeakyRelu, Div   by sx / so and sa / (sb · so)                        the same
+    Abs, Relu, LeakyRelu, Div,  by sx / so, sa / (sb · so) and sx · sa / so          the same
+    PRelu
     Clip to [0, 6]              q = clamp(x, zx, zx + round(6 / sx))    RELU6 does not rescale
     SpaceToBatchND              pads with the integer 0, not with the zero point: with an offset that is never
                                 set, and 0 in fresh memory alone
@@ -31,6 +32,7 @@ from ptq.arithmetics.litert_elementwise import (
 )
 from ptq.arithmetics.litert_finish import gemmlowp_finish
 from ptq.arithmetics.litert_functions import absolute, divided
+from ptq.arithmetics.litert_nonlinear import parametric
 from ptq.arithmetics.operands import Inputs, activation, constant, required, result, weight
 from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.kernels import shape as move
@@ -67,6 +69,11 @@ def _leaky_relu(site: Site) -> Kernel:
     return leaky(site, _ratio(site))
 
 
+def _prelu(site: Site) -> Kernel:
+    product = float(activation(site, 0).scale) * float(activation(site, 1).scale)
+    return parametric(site, _ratio(site), product / float(result(site).scale))
+
+
 def _div(site: Site) -> Kernel:
     product = float(activation(site, 1).scale) * float(result(site).scale)
     return divided(site, float(activation(site, 0).scale) / product)
@@ -99,6 +106,7 @@ KERNELS: Mapping[str, Maker] = {
     "LeakyRelu": _leaky_relu,
     "MatMul": _matmul,
     "Mul": _mul,
+    "PRelu": _prelu,
     "Relu": _relu,
     "Sigmoid": fixed_functions.sigmoid,
     "SpaceToBatchND": same_scale(_space_to_batch),

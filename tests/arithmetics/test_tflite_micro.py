@@ -60,6 +60,9 @@ def test_the_ratio_of_abs_div_and_relu_is_formed_in_float64() -> None:
     q = np.array([-46, -44, -42, -38], np.int8)
     assert run("litert", "Relu", [(q, x)], y).tolist() == [3, 8, 13, 23]
     assert run("tflite-micro", "Relu", [(q, x)], y).tolist() == [2, 7, 12, 22]
+    operands = [(q, x), (np.full(4, 40, np.int8), int8(0.01))]
+    assert run("litert", "PRelu", operands, y).tolist() == [3, 8, 13, 23]
+    assert run("tflite-micro", "PRelu", operands, y).tolist() == [2, 7, 12, 22]
     x, y = int8(0.0285, -128), int8(0.0456, -101)
     q = np.array([-124, -116, -108], np.int8)
     assert run("litert", "LeakyRelu", [(q, x)], y, alpha=0.58).tolist() == [-98, -93, -88]
@@ -132,6 +135,7 @@ def test_all_other_kernels_are_those_of_litert() -> None:
         "LeakyRelu",
         "MatMul",
         "Mul",
+        "PRelu",
         "Relu",
         "Sigmoid",
         "SpaceToBatchND",
