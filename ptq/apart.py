@@ -1,7 +1,8 @@
-"""How does a model travel whose weights are more than a message may hold?
+"""How do large weights travel beside a model's message?
 
-Protobuf writes no message of 2 GiB. What ONNX's library is asked of such a model, it is asked of one in which the
-large weights are inputs; ONNX Runtime and the file get a model that says where its weights are.
+Protobuf writes no message of 2 GiB, and below that every message that holds weights is a copy of them. What ONNX's
+library is asked of a model, it is asked of one in which the large weights are inputs; where they are more than a
+message may hold, ONNX Runtime and the file get a model that says where its weights are.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import math
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,33 +20,50 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 from onnx import helper
 
+from ptq.errors import ModelError
+
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 LARGEST = 2**31 - 2**24
 """Bytes of weights with which a message can still be written; protobuf ends at 2 GiB."""
 SMALL = 1024
-"""Bytes up to which a tensor stays in the message: shapes, axes and scales, which shape inference reads."""
+"""Bytes up to which a tensor stays in every message: shapes, axes and scales, which shape inference reads."""
+LIGHT = 2**16
+"""Bytes up to which it stays in a message that may hold all: to copy it costs less than to set it aside."""
 ALIGNED = 4096
 """Where a tensor begins in a file: at a multiple of a page, so that it can be mapped."""
 
-Tensors = dict[str, ir.TensorProtocol]
 Buffer = bytes | memoryview
 
 
+@dataclass(frozen=True, eq=False)
+class Aside:
+    """Weights that a message has as inputs.
+
+    Attributes:
+        tensors: They, by name.
+        order: The names of all initializers, those in the message too, in the model's order.
+    """
+
+    tensors: Mapping[str, ir.TensorProtocol]
+    order: tuple[str, ...]
+
+
 def parted(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, onnx.TensorProto]]:
-    """A model of too much weight with its large initializers as inputs, and those; else the given one.
+    """A model with its large initializers as inputs, and those; the given one where it has none.
 
     The model is not changed. What lies in another file is not read.
     """
-    if sum(map(size_of, proto.graph.initializer)) <= LARGEST:
+    most = _most(sum(map(size_of, proto.graph.initializer)))
+    if all(size_of(tensor) <= most for tensor in proto.graph.initializer):
         return proto, {}
     shell, taken = onnx.ModelProto(), {}
     _merge(proto, shell, without="graph")
     _merge(proto.graph, shell.graph, without="initializer")
     inputs = {value.name for value in proto.graph.input}
     for tensor in proto.graph.initializer:
-        if size_of(tensor) <= SMALL:
+        if size_of(tensor) <= most:
             shell.graph.initializer.append(tensor)
             continue
         taken[tensor.name] = tensor
@@ -52,6 +71,11 @@ def parted(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, onnx.Tens
             info = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
             shell.graph.input.append(info)
     return shell, taken
+
+
+def _most(weight: int) -> int:
+    """Bytes up to which a tensor stays in the message of a model with so many bytes of weights."""
+    return SMALL if weight > LARGEST else LIGHT
 
 
 def size_of(tensor: onnx.TensorProto) -> int:
@@ -83,36 +107,55 @@ def in_memory(tensor: onnx.TensorProto) -> ir.TensorProtocol:
     return ir.Tensor(kept.numpy(), dtype=kept.dtype, name=kept.name)
 
 
-def outline(model: ir.Model) -> tuple[onnx.ModelProto, Tensors]:
-    """The model as a message, and the weights that are inputs there; none where it holds all of them."""
-    if weight_of(model) <= LARGEST:
-        return ir.to_proto(model), {}
+def settle(model: ir.Model) -> None:
+    """Take large weights that are left in messages, where each reading copies them, out of these, in place."""
+    for value in model.graph.initializers.values():
+        tensor = value.const_value
+        if (
+            isinstance(tensor, ir.TensorProtoTensor)
+            and tensor.dtype.bitwidth >= 8
+            and tensor.nbytes > LIGHT
+        ):
+            value.const_value = ir.Tensor(tensor.numpy(), dtype=tensor.dtype, name=tensor.name)
+
+
+def outline(model: ir.Model) -> tuple[onnx.ModelProto, Aside]:
+    """The model as a message, and the weights that are inputs there."""
+    taken = dict(_large(model))
+    aside = Aside(taken, tuple(model.graph.initializers))
+    if not taken:
+        return ir.to_proto(model), aside
     shell = model.clone()
-    taken = {}
-    for name, tensor in _large(model):
+    for name, tensor in taken.items():
         value = shell.graph.initializers.pop(name)
         value.const_value = None
         value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape.numpy())
         shell.graph.inputs.append(value)
-        taken[name] = tensor
-    return ir.to_proto(shell), taken
+    return ir.to_proto(shell), aside
 
 
-def put_back(model: ir.Model, weights: Mapping[str, ir.TensorProtocol]) -> None:
-    """Make initializers of the inputs that stand for weights, in place."""
+def put_back(model: ir.Model, aside: Aside) -> None:
+    """Make initializers of the inputs that stand for weights, in place and in their order."""
     inputs = {value.name: value for value in model.graph.inputs}
-    for name in weights.keys() & inputs.keys():
-        model.graph.inputs.remove(inputs[name])
-    for name, tensor in weights.items():
-        if name in inputs:
-            inputs[name].const_value = tensor
-            model.graph.register_initializer(inputs[name])
+    found = {name: tensor for name, tensor in aside.tensors.items() if name in inputs}
+    if not found:
+        return
+    kept = [value for value in model.graph.inputs if value.name not in found]
+    model.graph.inputs.clear()
+    model.graph.inputs.extend(kept)
+    for name, tensor in found.items():
+        inputs[name].const_value = tensor
+        model.graph.register_initializer(inputs[name])
+    initializers, place = model.graph.initializers, dict.fromkeys(aside.order)
+    before = [name for name in place if name in initializers]
+    for name in [*before, *(name for name in initializers if name not in place)]:
+        initializers.add(initializers.pop(name))
 
 
-def joined(proto: onnx.ModelProto, weights: Mapping[str, ir.TensorProtocol]) -> ir.Model:
+def joined(proto: onnx.ModelProto, aside: Aside) -> ir.Model:
     """The model that a message and its weights make."""
     model = ir.from_proto(proto)
-    put_back(model, weights)
+    put_back(model, aside)
     return model
 
 
@@ -130,26 +173,49 @@ def _tensors(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol]]:
 
 
 def _large(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol]]:
-    return ((name, tensor) for name, tensor in _tensors(model) if tensor.nbytes > SMALL)
+    most = _most(weight_of(model))
+    return ((name, tensor) for name, tensor in _tensors(model) if tensor.nbytes > most)
 
 
 def digest(model: ir.Model) -> str:
     """SHA-256 of the graph: nodes, attributes, weights and names, without the model's metadata."""
-    proto, weights = outline(model)
+    proto, aside = outline(model)
     head = repr(sorted((o.domain, o.version) for o in proto.opset_import)).encode()
     found = hashlib.sha256(head + proto.graph.SerializeToString(deterministic=True))
-    for name, tensor in sorted(weights.items()):
+    for name, tensor in sorted(aside.tensors.items()):
         found.update(f"{name!r} {tensor.dtype} {tensor.shape}".encode())
-        found.update(_bytes_of(tensor))
+        found.update(bytes_of(tensor))
     return found.hexdigest()
 
 
-def in_pieces(model: ir.Model) -> tuple[bytes, dict[str, Buffer]]:
-    """The model serialized, and the files, each one tensor, that it says its large weights are in."""
-    large = dict(_large(model)) if weight_of(model) > LARGEST else {}
-    names = {name: f"weights{number}" for number, name in enumerate(large)}
-    data = _referring(model, {name: (file, 0) for name, file in names.items()})
-    return data, {names[name]: _bytes_of(tensor) for name, tensor in large.items()}
+def whole(model: ir.Model) -> onnx.ModelProto:
+    """The model as a message with all its weights, a copy.
+
+    Raises:
+        ModelError: They are more than a message may hold.
+    """
+    if weight_of(model) > LARGEST:
+        raise ModelError("over 2 GB of weights do not go into one piece; save them to a file")
+    return ir.to_proto(model)
+
+
+def size(model: ir.Model) -> int:
+    """Bytes that the model takes, in one file or two."""
+    if weight_of(model) > LARGEST:
+        return len(in_pieces(model)[0]) + sum(t.nbytes for _, t in _large(model))
+    count: int = whole(model).ByteSize()
+    return count
+
+
+def in_pieces(model: ir.Model) -> tuple[bytes, dict[str, tuple[str, ir.TensorProtocol]]]:
+    """The model serialized, and the large weights by the files, of one tensor each, that it says they are in.
+
+    Returns:
+        The bytes; and by file the weight's name and the weight.
+    """
+    files = {f"weights{number}": item for number, item in enumerate(_large(model))}
+    places = {name: (file, 0) for file, (name, _) in files.items()}
+    return _referring(model, places), files
 
 
 def with_file(model: ir.Model, location: str) -> tuple[bytes, Iterator[Buffer]]:
@@ -167,7 +233,7 @@ def _padded(size: int) -> int:
 
 def _pieces(model: ir.Model) -> Iterator[Buffer]:
     for _, tensor in _large(model):
-        yield _bytes_of(tensor)
+        yield bytes_of(tensor)
         yield bytes(_padded(tensor.nbytes) - tensor.nbytes)
 
 
@@ -190,7 +256,7 @@ def _referring(model: ir.Model, places: Mapping[str, tuple[str, int]]) -> bytes:
     return data
 
 
-def _bytes_of(tensor: ir.TensorProtocol) -> Buffer:
+def bytes_of(tensor: ir.TensorProtocol) -> Buffer:
     """The numbers as a file has them, little-endian; without a copy where they lie in memory like that."""
     if tensor.dtype.bitwidth < 8 or sys.byteorder == "big":
         return tensor.tobytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ptq import apart
 from ptq.drop import Budget, Search, held_against
 from ptq.evaluate import Evaluation, evaluate, integer_engine, session_engine, speed_ratio
 from ptq.execute import Executor
@@ -15,7 +16,6 @@ from ptq.report import Report, Suspect
 from ptq.rows import node_rows, tensor_rows
 from ptq.saturation import saturable_nodes
 from ptq.session import Session, versions
-from ptq.storing import size
 from ptq.suspects import suspects
 from ptq.usermetric import Metric
 
@@ -81,8 +81,8 @@ def assess(
         calibration_samples=calibration.samples,
         evaluated_on=parts.described,
         evaluation=evaluation,
-        float_bytes=size(ground.source),
-        int8_bytes=size(made.quantized),
+        float_bytes=apart.size(ground.source.model),
+        int8_bytes=apart.size(made.quantized.model),
         speed=speed,
         islands=executor.islands,
         tensors=rows,

@@ -35,4 +35,4 @@ def excerpt(
     for name, tensor in weights.items():
         info = helper.make_tensor_value_info(name, tensor.dtype.value, tensor.shape.numpy())
         proto.graph.input.append(info)
-    return apart.joined(proto, weights)
+    return apart.joined(proto, apart.Aside(weights, tuple(weights)))

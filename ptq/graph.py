@@ -59,8 +59,8 @@ class Graph:
             ModelError: The file is missing, is not an ONNX model, or is not a valid one.
         """
         path = Path(path)
-        proto, weights = read(path)
-        return cls(to_ir(proto, str(path), weights))
+        proto, aside = read(path)
+        return cls(to_ir(proto, str(path), aside))
 
     @classmethod
     def load_as_it_is(cls, path: str | Path) -> Graph:
@@ -74,8 +74,8 @@ class Graph:
         Raises:
             ModelError: It is not a valid ONNX model.
         """
-        proto, weights = in_parts(proto, source)
-        return cls(to_ir(proto, source, weights))
+        proto, aside = in_parts(proto, source)
+        return cls(to_ir(proto, source, aside))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Graph:
@@ -83,15 +83,12 @@ class Graph:
         return cls.from_proto(onnx.load_model_from_string(data))
 
     def to_proto(self) -> onnx.ModelProto:
-        """The model as ONNX's own message, a copy."""
-        proto: onnx.ModelProto = ir.to_proto(self._model)
-        return proto
+        """The model as ONNX's own message, a copy; a ModelError where it is over 2 GB."""
+        return apart.whole(self._model)
 
     def to_bytes(self) -> bytes:
         """The model serialized, the same bytes for the same graph; a ModelError where it is over 2 GB."""
-        data, files = apart.in_pieces(self._model)
-        if files:
-            raise ModelError("over 2 GB of weights do not go into one piece; save them to a file")
+        data: bytes = self.to_proto().SerializeToString(deterministic=True)
         return data
 
     @property
@@ -268,9 +265,9 @@ class Graph:
         self, change: Callable[[onnx.ModelProto], onnx.ModelProto], freed: Container[str] = ()
     ) -> Graph:
         """The graph after a transformation that only ONNX's own message knows, some weights made inputs."""
-        proto, weights = apart.outline(self._model)
-        kept = {name: tensor for name, tensor in weights.items() if name not in freed}
-        return Graph(to_ir(change(proto), "the model", kept))
+        proto, aside = apart.outline(self._model)
+        kept = {name: tensor for name, tensor in aside.tensors.items() if name not in freed}
+        return Graph(to_ir(change(proto), "the model", apart.Aside(kept, aside.order)))
 
     def with_opset(self, version: int) -> Graph:
         """The same model in a newer version of ONNX's operators, by ONNX's own converter.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
@@ -25,11 +24,11 @@ from ptq.soundness import require_sound, require_whole
 from ptq.sparse import dense
 
 
-def read(path: Path) -> tuple[onnx.ModelProto, apart.Tensors]:
+def read(path: Path) -> tuple[onnx.ModelProto, apart.Aside]:
     """Read a model file, external data included.
 
     Returns:
-        The model, and the weights that are inputs there where it has more than a message may hold.
+        The model, and the weights that are inputs there.
 
     Raises:
         ModelError: The file is missing, or is not an ONNX model.
@@ -37,7 +36,10 @@ def read(path: Path) -> tuple[onnx.ModelProto, apart.Tensors]:
     _require_file(path)
     folder = str(path.parent)
     try:
-        proto, large = apart.parted(onnx.load(path, load_external_data=False))
+        whole = onnx.load(path, load_external_data=False)
+        order = tuple(tensor.name for tensor in whole.graph.initializer)
+        proto, large = apart.parted(whole)
+        del whole
         load_external_data_for_model(proto, folder)
         weights = {name: _loaded(tensor, folder, str(path)) for name, tensor in large.items()}
     except DecodeError:
@@ -46,7 +48,7 @@ def read(path: Path) -> tuple[onnx.ModelProto, apart.Tensors]:
         ) from None
     except (OSError, ValueError, RuntimeError, onnx.checker.ValidationError) as error:
         raise ModelError(f"model {path} cannot be read: {first_line(error)}") from error
-    return proto, weights
+    return proto, apart.Aside(weights, order)
 
 
 def _require_file(path: Path) -> None:
@@ -70,27 +72,27 @@ def _loaded(tensor: onnx.TensorProto, folder: str, source: str) -> ir.TensorProt
     return apart.in_memory(tensor)
 
 
-def in_parts(proto: onnx.ModelProto, source: str) -> tuple[onnx.ModelProto, apart.Tensors]:
+def in_parts(proto: onnx.ModelProto, source: str) -> tuple[onnx.ModelProto, apart.Aside]:
     """A model in memory as `read` gives one from a file.
 
     Raises:
         ModelError: A tensor is damaged, or its data are in another file.
     """
+    order = tuple(tensor.name for tensor in proto.graph.initializer)
     proto, large = apart.parted(proto)
     for tensor in large.values():
         require_whole(tensor, source)
-    return proto, {name: apart.in_memory(tensor) for name, tensor in large.items()}
+    weights = {name: apart.in_memory(tensor) for name, tensor in large.items()}
+    return proto, apart.Aside(weights, order)
 
 
-def to_ir(
-    proto: onnx.ModelProto, source: str, weights: Mapping[str, ir.TensorProtocol]
-) -> ir.Model:
+def to_ir(proto: onnx.ModelProto, source: str, aside: apart.Aside) -> ir.Model:
     """The model with functions taken apart, constants as initializers, and a name for every node.
 
     Args:
         proto: The model.
         source: What errors call it.
-        weights: Those of its inputs that are weights.
+        aside: Those of its inputs that are weights.
 
     Raises:
         ModelError: It is not a valid ONNX model.
@@ -117,7 +119,8 @@ def to_ir(
         passes.RemoveInitializersFromInputsPass()(model)
         passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
         passes.TopologicalSortPass()(model)
-        apart.put_back(model, weights)
+        apart.put_back(model, aside)
+        apart.settle(model)
     except (onnx.checker.ValidationError, ValueError, TypeError, RuntimeError) as error:
         said = first_line(innermost(error))
         raise ModelError(f"{source} is not a valid ONNX model: {said}") from error

@@ -23,8 +23,8 @@ def attributes(node: Node) -> dict[str, Any]:
     """The node's attributes as plain Python values and numpy arrays."""
     plain: dict[str, Any] = {}
     for name, attribute in node.attributes.items():
-        value = attribute.value
-        plain[name] = value.numpy() if isinstance(value, ir.TensorProtocol) else value
+        tensor = attribute.type == ir.AttributeType.TENSOR
+        plain[name] = attribute.value.numpy() if tensor else attribute.value
     return plain
 
 

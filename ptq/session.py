@@ -9,6 +9,7 @@ from typing import Any
 # read when the library is loaded: since 1.29 its Linux wheels collect usage data otherwise
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
+import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
@@ -18,6 +19,8 @@ from ptq.graph import Graph
 from ptq.nodes import Node, name_of, operator, reads
 from ptq.reach import beyond_reach, since
 
+_PLAIN = "biuf"
+"""Kinds of numpy's own types; others, such as bfloat16, ONNX Runtime takes as bytes."""
 _QUIET = 4  # fatal errors only: what goes wrong is raised, and said once
 
 LEVELS = {
@@ -66,7 +69,7 @@ class Session:
         if save_optimized:
             options.optimized_model_filepath = save_optimized
         try:
-            self._session = _opened(graph, options)
+            self._session, self._weights = _opened(graph, options)
         except Exception as error:  # its errors share no base class but this one
             raise ModelError(_explained(error, graph)) from error
         self.inputs: tuple[str, ...] = tuple(i.name for i in self._session.get_inputs())
@@ -106,19 +109,33 @@ class Session:
             raise DataError(f"ONNX Runtime cannot run the sample: {first_line(error)}") from error
 
 
-def _opened(graph: Graph, options: onnxruntime.SessionOptions) -> onnxruntime.InferenceSession:
-    """A session of bytes in memory; those of weights beyond protobuf's limit are files in name alone."""
+_Values = dict[str, onnxruntime.OrtValue]
+
+
+def _opened(
+    graph: Graph, options: onnxruntime.SessionOptions
+) -> tuple[onnxruntime.InferenceSession, _Values]:
+    """A session of bytes in memory, and the large weights, which it reads where they lie: they must outlive it."""
     data, files = apart.in_pieces(graph.model)
-    if files:
-        options.add_external_initializers_from_files_in_memory(
-            list(files), list(files.values()), [len(content) for content in files.values()]
+    copied: dict[str, apart.Buffer] = {}
+    values: _Values = {}
+    for file, (name, tensor) in files.items():
+        if tensor.dtype.numpy().kind in _PLAIN:
+            array = np.ascontiguousarray(tensor.numpy())
+            values[name] = onnxruntime.OrtValue.ortvalue_from_numpy(array)
+        else:
+            copied[file] = apart.bytes_of(tensor)
+    options.add_external_initializers(list(values), list(values.values()))
+    options.add_external_initializers_from_files_in_memory(
+        list(copied), list(copied.values()), [len(content) for content in copied.values()]
+    )
+    if files and options.optimized_model_filepath:
+        beside = f"{os.path.basename(options.optimized_model_filepath)}.data"
+        options.add_session_config_entry(
+            "session.optimized_model_external_initializers_file_name", beside
         )
-        if options.optimized_model_filepath:
-            beside = f"{os.path.basename(options.optimized_model_filepath)}.data"
-            options.add_session_config_entry(
-                "session.optimized_model_external_initializers_file_name", beside
-            )
-    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return session, values
 
 
 def _explained(error: Exception, graph: Graph) -> str:

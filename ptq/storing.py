@@ -35,12 +35,6 @@ def save(graph: Graph, path: Path) -> None:
         raise
 
 
-def size(graph: Graph) -> int:
-    """Bytes that the model takes, in one file or two."""
-    data, outside = apart.in_pieces(graph.model)
-    return len(data) + sum(map(len, outside.values()))
-
-
 def _holds(path: Path, content: bytes) -> bool:
     """Whether that is what a file holds."""
     return path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
