@@ -214,11 +214,15 @@ class Memory:
 
     def _stacked(self, group: Sequence[Sample]) -> dict[str, NDArray[Any]] | None:
         """The tensors written into the stacks; None where their shapes depend on values."""
+        done = 0
         if _shapes(group[0]) != self._shapes:
             first = self._apart(group[0])
             self._stacks = {n: np.empty((self.batch, *a.shape), a.dtype) for n, a in first.items()}
             self._shapes = _shapes(group[0])
-        for place, sample in enumerate(group):
+            for name, array in first.items():
+                self._stacks[name][0] = array
+            done = 1
+        for place, sample in enumerate(group[done:], done):
             try:
                 into = {name: stack[place] for name, stack in self._stacks.items()}
                 self._session.run_into(sample.feed, into)

@@ -114,7 +114,8 @@ def _weight(array: NDArray[Any], target: Target, axis: int | None) -> Scaled:
             np.min(array, axis=others, initial=0.0), np.max(array, axis=others, initial=0.0)
         )
         return asymmetric(span, target.weight, axis), Why("observed", "its own extremes")
-    threshold = np.abs(array.astype(np.float64)).max(axis=others)
+    ends = np.stack([array.min(axis=others), array.max(axis=others)]).astype(np.float64)
+    threshold = np.abs(ends).max(axis=0)
     detail = "largest magnitude" + ("" if axis is None else " a channel")
     return symmetric(threshold, target.weight, axis), Why("observed", detail)
 

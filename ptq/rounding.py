@@ -40,14 +40,17 @@ class Rounded:
 class Factor:
     """A covariance (groups, K, K), damped and factored; the same bits on any number of threads."""
 
-    def __init__(self, covariance: Matrix, damping: float) -> None:
-        """Damp by that share of the mean variance: what was not seen to vary may, upstream rounding included."""
+    def __init__(self, covariance: Matrix, damping: float | NDArray[np.float64]) -> None:
+        """Damp by that share of the mean variance: what was not seen to vary may, upstream rounding included.
+
+        One share for all groups, or one each.
+        """
         variance = np.einsum("gkk->gk", covariance)
         self._order = np.argsort(variance, axis=1, kind="stable")
         rows = np.arange(len(covariance))[:, None, None]
         damped = covariance[rows, self._order[:, :, None], self._order[:, None, :]]
         diagonal = np.einsum("gkk->gk", damped)
-        diagonal += damping * variance.mean(axis=1)[:, None] + _FLOOR
+        diagonal += (damping * variance.mean(axis=1))[:, None] + _FLOOR
         self._lower = _cholesky(damped)
 
     def round(self, weights: Matrix, lo: Matrix, hi: Matrix) -> Rounded:
@@ -55,17 +58,26 @@ class Factor:
         steps = np.take_along_axis(weights, self._order[:, :, None], 1)
         integers, errors = np.empty_like(steps), np.zeros_like(steps)
         total = np.zeros((steps.shape[0], steps.shape[2]))
+        lowest, highest = lo[:, 0], hi[:, 0]
         for stop in range(steps.shape[1], 0, -_BLOCK):
             start = max(stop - _BLOCK, 0)
             lower = self._lower[:, start:, start:stop]
             shares = _multiply(lower[:, stop - start :].transpose(0, 2, 1), errors[:, stop:])
+            pivots = np.einsum("gkk->gk", lower[:, : stop - start])[:, :, None]
             for k in range(stop - start - 1, -1, -1):
-                pivot, at = lower[:, k, k][:, None], start + k
-                wanted = steps[:, at] + shares[:, k] / pivot
-                integers[:, at] = np.clip(np.rint(wanted), lo[:, 0], hi[:, 0])
-                errors[:, at] = steps[:, at] - integers[:, at]
-                shares[:, :k] += lower[:, k, :k, None] * errors[:, at, None]
-                total += np.square(pivot * (wanted - integers[:, at]))
+                at = start + k
+                wanted = shares[:, k]
+                wanted /= pivots[:, k]
+                wanted += steps[:, at]
+                q, error = integers[:, at], errors[:, at]
+                np.rint(wanted, out=q)
+                np.maximum(q, lowest, out=q)
+                np.minimum(q, highest, out=q)
+                np.subtract(steps[:, at], q, out=error)
+                shares[:, :k] += lower[:, k, :k, None] * error[:, None]
+            squares = np.square(pivots * (shares - integers[:, start:stop]))
+            for k in range(stop - start - 1, -1, -1):
+                total += squares[:, k]
         unsorted = np.empty_like(integers)
         np.put_along_axis(unsorted, self._order[:, :, None], integers, 1)
         return Rounded(unsorted, total)

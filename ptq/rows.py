@@ -54,9 +54,9 @@ def _activation(name: str, params: QuantParams, stats: TensorStats, why: str) ->
 def _weight(value: Value, params: QuantParams, why: str) -> TensorRow:
     array = constant(value)
     assert array is not None
-    real = array.astype(np.float64)
-    noise = float(((params.dequantize(params.quantize(array)) - real) ** 2).sum())
-    signal = float((real**2).sum())
+    error = params.dequantize(params.quantize(array)) - array.astype(np.float64)
+    noise = float(np.square(error, out=error).sum())
+    signal = float(np.square(array, dtype=np.float64, out=error).sum())
     lo, hi = _ends(params)
     return TensorRow(
         name=name_of(value),

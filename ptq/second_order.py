@@ -32,6 +32,8 @@ _UNJUDGED = 0.4
 _JUDGED = 64
 """Sums of a group that the damping is chosen by, evenly spread."""
 _AT_ONCE = 2**21  # weights
+_SMALL = 2**18
+"""Products in a covariance, of which copies for all dampings, 10 MB, may be in memory."""
 
 _Key = tuple[str, QuantParams, bool]
 
@@ -78,6 +80,11 @@ class _Steps:
         """Of these only so many."""
         ends = self.lo[:, :, sums], self.hi[:, :, sums]
         return _Steps(self.weights[:, inputs, sums], *ends, self.scale[:, :, sums])
+
+    def repeated(self, count: int) -> _Steps:
+        """All groups so many times."""
+        all_of_it = (self.weights, self.lo, self.hi, self.scale)
+        return _Steps(*(np.tile(array, (count, 1, 1)) for array in all_of_it))
 
 
 class SecondOrder:
@@ -145,13 +152,24 @@ def _judged(
         learnt, held = (part.learnt, part.held) if apart else (part.whole, part.whole)
         moments = [covariance.moment(centred=centred) for covariance in (learnt, held)]
         roundings = [np.zeros_like(few.weights), _nearest(few)]
-        roundings += [_rounded(Factor(moments[0], damping), few) for damping in dampings]
+        roundings += _tried(moments[0], dampings, few)
         for place, integers in enumerate(roundings):
             squares = energy(moments[1], few.weights - integers) * np.square(few.scale[:, 0])
             energies[place] += squares.sum()
     best = int(np.argmin(energies[2:]))
     signal, before, after = energies[[0, 1, 2 + best]].tolist()
     return dampings[best], signal, before, after
+
+
+def _tried(
+    moment: NDArray[np.float64], dampings: Sequence[float], few: _Steps
+) -> list[NDArray[np.float64]]:
+    """The integers by each damping: by all at once where calls would take longer than what they compute."""
+    if moment.size > _SMALL:
+        return [_rounded(Factor(moment, damping), few) for damping in dampings]
+    each = np.repeat(dampings, len(moment))
+    factor = Factor(np.tile(moment, (len(dampings), 1, 1)), each)
+    return np.split(_rounded(factor, few.repeated(len(dampings))), len(dampings))
 
 
 def _rounded(factor: Factor, steps: _Steps) -> NDArray[np.float64]:

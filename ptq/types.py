@@ -125,16 +125,20 @@ class QuantParams:
     def quantize(self, x: ArrayLike) -> IntArray:
         """Real to integer as ONNX QuantizeLinear does it: float32 division, ties to even, saturation."""
         scale, zero_point = self.along(np.ndim(x))
-        ratio = np.asarray(x, np.float32) / scale
-        lo, hi = self.qtype.lo - zero_point, self.qtype.hi - zero_point
-        # float32 holds bounds of 16 bits exactly; int64 ones would promote all to float64.
+        # float32 holds bounds of 16 bits exactly; those of 32 bits need float64.
         real, whole = (np.float32, np.int32) if self.qtype.bits <= 16 else (np.float64, np.int64)
-        steps = np.rint(np.clip(ratio, lo.astype(real), hi.astype(real))).astype(whole)
-        q: IntArray = np.asarray(steps + zero_point.astype(whole)).astype(self.qtype.dtype)
+        steps = np.asarray(np.asarray(x, np.float32) / scale).astype(real, copy=False)
+        lo, hi = self.qtype.lo - zero_point, self.qtype.hi - zero_point
+        np.clip(steps, lo.astype(real), hi.astype(real), out=steps)
+        np.rint(steps, out=steps)
+        integers = steps.astype(whole)
+        integers += zero_point.astype(whole)
+        q: IntArray = integers.astype(self.qtype.dtype)
         return q
 
     def dequantize(self, q: IntArray) -> FloatArray:
         """Integer to real as ONNX DequantizeLinear does it: one float32 product."""
         scale, zero_point = self.along(np.ndim(q))
-        real: FloatArray = (q.astype(np.int64) - zero_point).astype(np.float32) * scale
-        return real
+        whole = np.int32 if self.qtype.bits <= 16 else np.int64
+        real: FloatArray = (q.astype(whole) - zero_point.astype(whole)).astype(np.float32)
+        return np.multiply(real, scale, out=real) if real.ndim else real * scale

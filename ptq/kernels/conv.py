@@ -82,15 +82,14 @@ def convolution(
     return _dense(wide, bias, x_qtype, x_zero_point, group, geometry)
 
 
-def centred(w: IntArray, zero_point: IntArray | int) -> exact.Whole:
+def centred(w: IntArray, zero_point: IntArray | int) -> IntArray:
     """Weights minus their zero point, which is one number or one for each output channel (axis 0)."""
     zeros = np.asarray(zero_point, np.int64)
-    centre: exact.Whole = w.astype(np.int64) - zeros.reshape((-1,) + (1,) * (w.ndim - 1))
-    return centre
+    return exact.centred(w, zeros.reshape((-1,) + (1,) * (w.ndim - 1)))
 
 
 def _pointwise(
-    w: exact.Whole,
+    w: IntArray,
     bias: NDArray[np.int32] | None,
     x_qtype: QType,
     zero_point: int,
@@ -108,7 +107,7 @@ def _pointwise(
 
 
 def _dense(
-    w: exact.Whole,
+    w: IntArray,
     bias: NDArray[np.int32] | None,
     x_qtype: QType,
     zero_point: int,

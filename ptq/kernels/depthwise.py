@@ -33,7 +33,7 @@ _LONGEST = 2**13
 
 
 def depthwise(
-    w: exact.Whole,
+    w: IntArray,
     bias: NDArray[np.int32] | None,
     x_qtype: QType,
     zero_point: int,

@@ -66,8 +66,14 @@ class Sum:
     most: Whole
 
 
+def centred(q: IntArray, zeros: IntArray) -> IntArray:
+    """q less its zero points, which broadcast; of bytes in 16 bits."""
+    kind = np.int16 if q.itemsize == 1 else np.int64
+    return q.astype(kind) - zeros.astype(kind)
+
+
 def plan(
-    w: Whole, bias: IntArray | None, dtype: np.dtype[Any], zero_point: int, *, centred: bool = False
+    w: IntArray, bias: IntArray | None, dtype: np.dtype[Any], zero_point: int, *, centred: bool = False
 ) -> Sum:
     """The offset, the remaining bias and the exactness of bias + Σ w·(x − zero_point).
 
@@ -80,7 +86,7 @@ def plan(
     """
     wide = np.zeros(w.shape[1], np.int64) if bias is None else bias.astype(np.int64)
     info = np.iinfo(dtype)
-    positive, negative = np.maximum(w, 0).sum(0), np.maximum(-w, 0).sum(0)
+    positive, negative = (np.maximum(x, 0).sum(0, dtype=np.int64) for x in (w, -w))
 
     def reach(offset: int) -> Whole:
         lo, hi = int(info.min) - offset, int(info.max) - offset

@@ -27,7 +27,7 @@ _FEWEST = 16
 
 
 def rows_product(
-    w: exact.Whole, bias: NDArray[np.int32] | None, a_qtype: QType, a_zero_point: int
+    w: IntArray, bias: NDArray[np.int32] | None, a_qtype: QType, a_zero_point: int
 ) -> Callable[[IntArray, Finish], IntArray]:
     """Prepare the product of integer rows (M, K) with a matrix (K, N), its zero point already subtracted."""
     depth, columns = w.shape
@@ -230,10 +230,7 @@ def _pairs(
     return out.array.reshape(shape)
 
 
-def _minus(q: IntArray, zero_point: IntArray | int, axis: int) -> exact.Whole:
+def _minus(q: IntArray, zero_point: IntArray | int, axis: int) -> IntArray:
     """Subtract zero points: one number, one for each row or column (1-d), or already of the same rank."""
     zeros = np.asarray(zero_point, np.int64)
-    centred: exact.Whole = q.astype(np.int64) - (
-        np.expand_dims(zeros, axis) if zeros.ndim == 1 else zeros
-    )
-    return centred
+    return exact.centred(q, np.expand_dims(zeros, axis) if zeros.ndim == 1 else zeros)
