@@ -121,6 +121,35 @@ def _alike(one: QuantParams, other: QuantParams) -> bool:
     return near and abs(int(one.zero_point) - int(other.zero_point)) <= 1
 
 
+@dataclass(frozen=True, eq=False)
+class _Compared:
+    """A method that was not taken.
+
+    Attributes:
+        method: It.
+        kept: The errors by sample with what was kept instead.
+        other: With this; NaN of samples that were not run, as the error was known not to be the less.
+    """
+
+    method: str
+    kept: NDArray[np.float64]
+    other: NDArray[np.float64]
+
+    @property
+    def loss(self) -> float:
+        """By how many decibels the error is more, at least."""
+        kept, other = self.kept.mean(), np.nansum(self.other) / self.other.size
+        return decibels(other) - decibels(kept) if kept or other else 0.0
+
+    def __str__(self) -> str:
+        """What it would have done, in words."""
+        how = "more" if self.loss >= 0 else "less, which may be chance"
+        figure = f"{abs(self.loss):.2f} dB {how}"
+        if np.isnan(self.other).any():
+            figure = f"at least {figure}" if self.loss >= 0 else "much the same, or more"
+        return f"by {self.method} the outputs' error is {figure}"
+
+
 @dataclass
 class _Search:
     """Turns sets of scale groups from one method to another as long as that lowers the error."""
@@ -128,8 +157,9 @@ class _Search:
     candidates: Sequence[_Candidates]
     judge: Judge
     methods: list[str] = field(default_factory=list)
-    compared: dict[int, tuple[str, float, float]] = field(default_factory=dict)
+    compared: dict[int, _Compared] = field(default_factory=dict)
     known: dict[tuple[str, ...], NDArray[np.float64]] = field(default_factory=dict)
+    errors: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
     def run(self) -> None:
         """All at once, by operator, one by one."""
@@ -169,8 +199,15 @@ class _Search:
         if key not in self.known:
             pairs = zip(self.candidates, methods, strict=True)
             chosen = {n: c.params[method] for c, method in pairs for n in c.group.tensors}
-            self.known[key] = self.judge.errors(chosen)
+            self.known[key] = self._judged(chosen)
         return self.known[key]
+
+    def _judged(self, chosen: Mapping[str, QuantParams]) -> NDArray[np.float64]:
+        """The errors; those of further samples are left NaN once they are sure not to be the less."""
+        if not self.errors.size:
+            return self.judge.errors(chosen)
+        order = np.argsort(-self.errors, kind="stable").tolist()
+        return self.judge.errors(chosen, order, _MOST * float(self.errors.sum()))
 
     def _turn(self, members: Iterable[int], method: str) -> None:
         before = list(self.methods)
@@ -191,10 +228,10 @@ class _Search:
         self, index: int, method: str, kept: NDArray[np.float64], other: NDArray[np.float64]
     ) -> None:
         """Note a method that did worse, and by how much, if it came nearest."""
-        loss = decibels(other.mean()) - decibels(kept.mean())
+        found = _Compared(method, kept, other)
         known = self.compared.get(index)
-        if known is None or known[0] == self.methods[index] or loss < known[2] - known[1]:
-            self.compared[index] = method, decibels(kept.mean()), decibels(other.mean())
+        if known is None or known.method == self.methods[index] or found.loss < known.loss:
+            self.compared[index] = found
 
     def chosen(self) -> dict[str, Chosen]:
         """By tensor, the method and what it was held against."""
@@ -204,11 +241,7 @@ class _Search:
         ):
             detail = method
             if index in self.compared:
-                other, kept, lost = self.compared[index]
-                how = "more" if lost >= kept else "less, which may be chance"
-                detail = (
-                    f"{method}; by {other} the outputs' error is {abs(lost - kept):.2f} dB {how}"
-                )
+                detail = f"{method}; {self.compared[index]}"
             found.update(dict.fromkeys(candidate.group.tensors, Chosen(method, detail)))
         return found
 
@@ -231,6 +264,8 @@ def is_better(errors: NDArray[np.float64], than: NDArray[np.float64]) -> bool:
 
     Where a few samples make most of it, as a clipped outlier does, it is by these alone.
     """
+    if np.isnan(errors).any():
+        return False  # known to be more already, as all samples were not run
     left = errors.mean() / than.mean() if than.any() else 1.0
     usable = (errors > 0) & (than > 0)
     if left > _MOST or usable.sum() < 2:

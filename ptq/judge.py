@@ -35,22 +35,37 @@ class Truth:
         signals = [[_energy(o) for o in outputs] for outputs in self._outputs]
         self._signal = np.mean(signals, axis=0) if signals else np.zeros(0)
 
-    def errors(self, session: Session, feed: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+    def errors(
+        self,
+        session: Session,
+        feed: Mapping[str, NDArray[Any]],
+        order: Iterable[int] | None = None,
+        most: float = math.inf,
+    ) -> NDArray[np.float64]:
         """By sample, the energy of the outputs' error over that of the outputs, the mean of the outputs.
+
+        Args:
+            session: The model to judge.
+            feed: What it is fed beside a sample.
+            order: The samples in the order to run them.
+            most: Once the errors' sum is beyond it no further sample is run; theirs are NaN.
 
         Raises:
             DataError: The model fails on a sample; the text names it.
         """
-        errors = []
-        for sample, truth in zip(self._samples, self._outputs, strict=True):
-            outputs = _run(session, sample, feed)
+        errors, total = np.full(self.count, math.nan), 0.0
+        for place in range(self.count) if order is None else order:
+            outputs = _run(session, self._samples[place], feed)
             shares = [
                 _energy(o.astype(np.float64) - t) / s
-                for o, t, s in zip(outputs, truth, self._signal, strict=True)
+                for o, t, s in zip(outputs, self._outputs[place], self._signal, strict=True)
                 if s > 0 and o.shape == t.shape
             ]
-            errors.append(float(np.mean(shares)) if shares else 0.0)
-        return np.array(errors)
+            errors[place] = float(np.mean(shares)) if shares else 0.0
+            total += errors[place]
+            if total > most:
+                break
+        return errors
 
 
 class Judge:
@@ -70,8 +85,13 @@ class Judge:
         self._truth = Truth(graph, held.samples.spread(SAMPLES) if tensors else (), threads)
         self.count = self._truth.count
 
-    def errors(self, params: Mapping[str, QuantParams]) -> NDArray[np.float64]:
-        """By sample, as a share of the outputs' energy."""
+    def errors(
+        self,
+        params: Mapping[str, QuantParams],
+        order: Iterable[int] | None = None,
+        most: float = math.inf,
+    ) -> NDArray[np.float64]:
+        """By sample, as a share of the outputs' energy; with an order and a bound as `Truth.errors` takes them."""
         self.runs += 1
         feed: dict[str, NDArray[Any]] = {}
         for name, (scale, zero_point) in self._made.inputs.items():
@@ -79,7 +99,7 @@ class Judge:
             feed[scale], feed[zero_point] = p.scale, p.zero_point.astype(p.qtype.dtype)
         for name, shift in self._made.shifts.items():
             feed[shift] = np.array(mean_error(self._stats[name], params[name]), np.float32)
-        return self._truth.errors(self._session, feed)
+        return self._truth.errors(self._session, feed, order, most)
 
 
 def _run(session: Session, sample: Sample, feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:

@@ -127,11 +127,12 @@ class QuantParams:
         scale, zero_point = self.along(np.ndim(x))
         # float32 holds bounds of 16 bits exactly; those of 32 bits need float64.
         real, whole = (np.float32, np.int32) if self.qtype.bits <= 16 else (np.float64, np.int64)
-        steps = np.asarray(np.asarray(x, np.float32) / scale).astype(real, copy=False)
+        steps: NDArray[Any] = np.asarray(np.asarray(x, np.float32) / scale)
+        steps = steps.astype(real, copy=False)
         lo, hi = self.qtype.lo - zero_point, self.qtype.hi - zero_point
         np.clip(steps, lo.astype(real), hi.astype(real), out=steps)
         np.rint(steps, out=steps)
-        integers = steps.astype(whole)
+        integers: IntArray = steps.astype(whole)
         integers += zero_point.astype(whole)
         q: IntArray = integers.astype(self.qtype.dtype)
         return q

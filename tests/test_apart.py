@@ -16,6 +16,8 @@ import ptq
 from ptq import apart
 from ptq.errors import ModelError, PtqError
 from ptq.graph import Graph
+from ptq.nodes import constant
+from ptq.session import Session
 
 RANDOM = np.random.default_rng(0)
 MODEL = network(
@@ -128,6 +130,63 @@ def test_of_a_model_that_cannot_be_written_no_weights_are_left(path: Path, tmp_p
 def test_a_model_in_parts_has_no_bytes() -> None:
     with pytest.raises(ModelError, match="do not go into one piece"):
         Graph.from_proto(MODEL).to_bytes()
+
+
+@pytest.mark.parametrize("limits", [(apart.LARGEST, 100), (2000, apart.LIGHT)])
+def test_weights_set_aside_come_back_in_their_order(
+    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int]
+) -> None:
+    graph = Graph.from_proto(MODEL)
+    whole = graph.with_shapes().with_opset(18).to_bytes()
+    monkeypatch.setattr(apart, "LARGEST", limits[0])
+    monkeypatch.setattr(apart, "LIGHT", limits[1])
+    parts = Graph.from_proto(MODEL).with_shapes().with_opset(18)
+    monkeypatch.undo()
+    assert parts.to_bytes() == whole
+
+
+def test_what_a_library_is_asked_holds_no_large_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "LIGHT", 100)
+    proto, aside = apart.outline(Graph.from_proto(MODEL).model)
+    assert aside.order == tuple(aside.tensors) == ("w", "b", "v")
+    assert not proto.graph.initializer
+    assert [value.name for value in proto.graph.input] == ["x", "w", "b", "v"]
+
+
+@pytest.mark.parametrize("dtype", ["FLOAT", "FLOAT16", "BFLOAT16"])
+def test_a_session_reads_large_weights_of_any_type(
+    monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    """Against ONNX Runtime given the same model in one piece."""
+    kind = onnx.TensorProto.DataType.Value(dtype)
+    model = network("c = Cast<to = 1>(w)\ny = MatMul(x, c)", {"x": (1, 32)})
+    values = RANDOM.normal(size=(32, 8)).astype(np.float32)
+    model.graph.initializer.append(onnx.helper.make_tensor("w", kind, values.shape, values.ravel()))
+    monkeypatch.setattr(apart, "LIGHT", 100)
+    graph = Graph.from_proto(model)
+    feed = {"x": RANDOM.normal(size=(1, 32)).astype(np.float32)}
+    (got,) = Session(graph, threads=1).run(feed)
+    whole = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    np.testing.assert_array_equal(got, whole.run(None, feed)[0])
+
+
+def test_a_large_weight_out_of_a_constant_node_is_not_copied_at_each_reading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(apart, "LIGHT", 100)
+    model = network("y = MatMul(x, w)", {"x": (1, 32)})
+    values = numpy_helper.from_array(RANDOM.normal(size=(32, 8)).astype(np.float32))
+    model.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["w"], value=values))
+    weight = Graph.from_proto(model).nodes[-1].inputs[1]
+    assert constant(weight) is constant(weight) is not None
+
+
+def test_the_size_told_is_that_of_the_file(tmp_path: Path) -> None:
+    result = ptq.quantize(MODEL, FEEDS)
+    result.save(tmp_path / "out.onnx")
+    assert result.report.int8_bytes == (tmp_path / "out.onnx").stat().st_size
 
 
 def _missing(folder: Path) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from networks import decibels, network, normal
 
 import ptq
 from ptq.graph import Graph
+from ptq.judge import Truth
 from ptq.session import Session
 
 WEIGHT = np.array([[0.9, 0.1], [-0.2, 0.8]], np.float32)[:, :, None, None]
@@ -97,6 +99,29 @@ def test_an_operator_without_inputs_is_no_quantizer() -> None:
     data = {"x": normal(12, 4, 16).reshape(48, 16)}
     made = ptq.quantize(model, [{"x": data["x"][k : k + 4]} for k in range(0, 48, 4)], threads=1)
     assert set(made.plan.floats) == {"SequenceEmpty_e", "SequenceInsert_s", "SequenceAt_t"}
+
+
+def test_a_method_that_is_worse_for_certain_is_not_run_on_all_samples(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Against trials of all samples: the same choices."""
+    errors, model = Truth.errors, spiky("GlobalMaxPool")
+    stopped = ptq.quantize(model, spikes(), threads=1)
+    monkeypatch.setattr(
+        Truth, "errors", lambda self, session, feed, *_: errors(self, session, feed)
+    )
+    whole = ptq.quantize(model, spikes(), threads=1)
+    assert stopped.graph.to_bytes() == whole.graph.to_bytes()
+    assert stopped.plan.tensors == whole.plan.tensors
+    pairs = [(stopped.plan.why[name].detail, why.detail) for name, why in whole.plan.why.items()]
+    bounds = [(ours, theirs) for ours, theirs in pairs if "at least" in ours]
+    assert bounds
+    assert all(_figure(ours) <= _figure(theirs) for ours, theirs in bounds)
+
+
+def _figure(detail: str) -> float:
+    """The decibels that a reason names."""
+    return float(detail.partition(" dB")[0].rpartition(" ")[2])
 
 
 def test_the_same_samples_give_the_same_bytes() -> None:

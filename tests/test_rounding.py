@@ -107,3 +107,16 @@ def test_the_same_bits_on_any_number_of_blas_threads() -> None:
         for threads in ("1", "2", "4")
     }
     assert len(found) == 1
+
+
+def test_groups_damped_apart_are_rounded_as_each_by_itself() -> None:
+    """Against one factor a damping, to the bit."""
+    covariance, dampings = correlated(70, groups=2), [0.02, 1.5]
+    weights = np.random.default_rng(1).normal(0, 40, (2, 70, 5))
+    ends = bounds(weights, -127, 127)
+    stacked = Factor(np.tile(covariance, (2, 1, 1)), np.repeat(dampings, 2))
+    arrays = (np.tile(array, (2, 1, 1)) for array in (weights, *ends))
+    found = stacked.round(*arrays)
+    alone = [Factor(covariance, damping).round(weights, *ends) for damping in dampings]
+    np.testing.assert_array_equal(found.integers, np.concatenate([a.integers for a in alone]))
+    np.testing.assert_array_equal(found.error, np.concatenate([a.error for a in alone]))

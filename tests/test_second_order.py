@@ -15,6 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ptq
+from ptq import second_order
 from ptq import varying
 from ptq.graph import Graph
 from ptq.nodes import constant, operator
@@ -270,3 +271,15 @@ def test_what_holds_elsewhere_or_cannot_be_judged_is_followed(held: np.ndarray |
     assert error.max() < 0.3
     assert plain.max() > 0.35
     assert choice.gain_db > 1
+
+
+def test_dampings_tried_at_once_are_chosen_as_those_tried_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    figures = []
+    for small in (second_order._SMALL, 0):
+        monkeypatch.setattr(second_order, "_SMALL", small)
+        plan, second, graph = chosen(TOGETHER, TOGETHER[::-1] * (1, 0.5))
+        choice = second.choices(graph, plan, corrected=False)["matrix"]
+        figures.append((str(choice), None if choice.weight is None else choice.weight.tolist()))
+    assert figures[0] == figures[1]

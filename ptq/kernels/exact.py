@@ -69,11 +69,17 @@ class Sum:
 def centred(q: IntArray, zeros: IntArray) -> IntArray:
     """q less its zero points, which broadcast; of bytes in 16 bits."""
     kind = np.int16 if q.itemsize == 1 else np.int64
-    return q.astype(kind) - zeros.astype(kind)
+    less: IntArray = q.astype(kind) - zeros.astype(kind)
+    return less
 
 
 def plan(
-    w: IntArray, bias: IntArray | None, dtype: np.dtype[Any], zero_point: int, *, centred: bool = False
+    w: IntArray,
+    bias: IntArray | None,
+    dtype: np.dtype[Any],
+    zero_point: int,
+    *,
+    centred: bool = False,
 ) -> Sum:
     """The offset, the remaining bias and the exactness of bias + Σ w·(x − zero_point).
 
