@@ -15,8 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ptq
-from ptq import second_order
-from ptq import varying
+from ptq import second_order, varying
 from ptq.graph import Graph
 from ptq.nodes import constant, operator
 from ptq.observers.covariance import Covariance

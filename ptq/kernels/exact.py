@@ -67,7 +67,7 @@ class Sum:
 
 
 def centred(q: IntArray, zeros: IntArray) -> IntArray:
-    """q less its zero points, which broadcast; of bytes in 16 bits."""
+    """Q less its zero points, which broadcast; of bytes in 16 bits."""
     kind = np.int16 if q.itemsize == 1 else np.int64
     less: IntArray = q.astype(kind) - zeros.astype(kind)
     return less
