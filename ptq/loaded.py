@@ -54,6 +54,6 @@ class Loaded:
 def float_session(ground: Ground, threads: int) -> Session:
     """The float model as `Loaded` has it, loaded anew."""
     try:
-        return Session(ground.source, threads=threads)
+        return Session(ground.source, threads=threads, lean=True)
     except ModelError:
-        return Session(ground.prepared.graph, threads=threads)
+        return Session(ground.prepared.graph, threads=threads, lean=True)

@@ -193,7 +193,7 @@ def written(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
 
 
 def _gain(choices: Mapping[str, Choice]) -> str:
-    gains = sorted(choice.gain_db for choice in choices.values() if choice.weight is not None)
+    gains = sorted(choice.gain_db for choice in choices.values() if choice.rounded is not None)
     left = len(choices) - len(gains)
     if not gains:
         return "rounded all weights to the nearest: by how their inputs vary together loses on held-out samples"

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,30 +40,47 @@ _Key = tuple[str, QuantParams, bool]
 
 
 @dataclass(frozen=True, eq=False)
+class _Integers:
+    """A node's weight in multiples of its scale, in as few bytes as these take."""
+
+    sums: Sums
+    integers: NDArray[np.integer[Any]]
+    scale: NDArray[np.float64]
+
+    def weight(self) -> NDArray[np.float32]:
+        return self.sums.weight_of((self.integers * self.scale).astype(np.float32))
+
+
+@dataclass(frozen=True, eq=False)
 class Choice:
     """A weight's rounding.
 
     Attributes:
-        weight: float32, multiples of the scale; None where each weight is rounded to the nearest.
+        rounded: The integers chosen; None where each weight is rounded to the nearest.
         damping: The share of the mean variance by which every input is taken to vary apart.
         nearest_db: Signal over error of the node's sums with each weight rounded to the nearest, in decibels.
         second_db: The same with weights rounded by second order, on samples that were not learnt from.
     """
 
-    weight: NDArray[np.float32] | None
+    rounded: _Integers | None
     damping: float
     nearest_db: float
     second_db: float
 
     @property
+    def weight(self) -> NDArray[np.float32] | None:
+        """float32, multiples of the scale; None where each weight is rounded to the nearest."""
+        return None if self.rounded is None else self.rounded.weight()
+
+    @property
     def gain_db(self) -> float:
         """Decibels won."""
-        return self.second_db - self.nearest_db if self.weight is not None else 0.0
+        return self.second_db - self.nearest_db if self.rounded is not None else 0.0
 
     def __str__(self) -> str:
         """What was chosen and why, in words."""
         figures = f"{self.nearest_db:.1f} → {self.second_db:.1f} dB"
-        if self.weight is None:
+        if self.rounded is None:
             return f"nearest, as second order loses: signal over error of its sums {figures}"
         return f"second-order, signal over error of its sums {figures}, damping {self.damping:g}"
 
@@ -128,15 +146,14 @@ class SecondOrder:
         figures = damping, _decibels(signal, before), _decibels(signal, after)
         if after >= before:
             return Choice(None, *figures)
-        integers = np.empty_like(steps.weights)
+        integers = np.empty(steps.weights.shape, _narrow(steps))
         at_once = max(1, _AT_ONCE // steps.weights[:, :, 0].size)
         for part in parts:
             factor = Factor(part.whole.moment(centred=centred), damping)
             for start in range(0, sums.count, at_once):
                 some = slice(start, start + at_once)
                 integers[:, part.inputs, some] = _rounded(factor, steps.some(some, part.inputs))
-        weight = sums.weight_of((integers * steps.scale).astype(np.float32))
-        return Choice(weight, *figures)
+        return Choice(_Integers(sums, integers, steps.scale), *figures)
 
 
 def _judged(
@@ -193,6 +210,11 @@ def _steps(sums: Sums, params: QuantParams) -> _Steps:
     )
     lo, hi = params.qtype.lo - zero_point, params.qtype.hi - zero_point
     return _Steps(sums.columns() / scale, lo, hi, scale)
+
+
+def _narrow(steps: _Steps) -> np.dtype[np.integer[Any]]:
+    """What holds all integers that the steps may become."""
+    return np.promote_types(*(np.min_scalar_type(int(e)) for e in (steps.lo.min(), steps.hi.max())))
 
 
 def _decibels(signal: float, error: float) -> float:

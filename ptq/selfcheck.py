@@ -162,7 +162,7 @@ def _fault(graph: Graph, truth: Truth, floor: float) -> str | None:
             session = (
                 truth.loaded.quantized(graph)
                 if level == "all"
-                else Session(graph, threads=truth.loaded.threads, optimize=level)
+                else Session(graph, threads=truth.loaded.threads, optimize=level, arena=False)
             )
             outputs = [_run(session, feed) for feed in truth.feeds]
             problem = _difference(truth, outputs, floor)

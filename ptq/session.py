@@ -44,6 +44,7 @@ class Session:
         save_optimized: str = "",
         arena: bool = True,
         spin: bool = True,
+        lean: bool = False,
     ) -> None:
         """Load a graph.
 
@@ -55,6 +56,8 @@ class Session:
             arena: Let ONNX Runtime keep freed memory and grow it in powers of two: faster for small
                 tensors, but its peak depends on chance.
             spin: Let its threads wait busily between runs: faster where nothing else wants the cores.
+            lean: Of over 2 GB of weights make no copy in the order that kernels read fastest; the last bits of
+                results may be others for it.
 
         Raises:
             ModelError: ONNX Runtime does not take the model.
@@ -69,7 +72,7 @@ class Session:
         if save_optimized:
             options.optimized_model_filepath = save_optimized
         try:
-            self._session, self._weights = _opened(graph, options)
+            self._session, self._weights = _opened(graph, options, lean=lean)
         except Exception as error:  # its errors share no base class but this one
             raise ModelError(_explained(error, graph)) from error
         self.inputs: tuple[str, ...] = tuple(i.name for i in self._session.get_inputs())
@@ -113,7 +116,7 @@ _Values = dict[str, onnxruntime.OrtValue]
 
 
 def _opened(
-    graph: Graph, options: onnxruntime.SessionOptions
+    graph: Graph, options: onnxruntime.SessionOptions, *, lean: bool = False
 ) -> tuple[onnxruntime.InferenceSession, _Values]:
     """A session of bytes in memory, and the large weights, which it reads where they lie: they must outlive it."""
     data, files = apart.in_pieces(graph.model)
@@ -126,6 +129,10 @@ def _opened(
         else:
             copied[file] = apart.bytes_of(tensor)
     options.add_external_initializers(list(values), list(values.values()))
+    if lean and apart.weight_of(graph.model) > apart.LARGEST:
+        options.add_session_config_entry("session.disable_prepacking", "1")
+        for name, value in values.items():
+            options.add_initializer(name, value)  # without this they are copied all the same
     options.add_external_initializers_from_files_in_memory(
         list(copied), list(copied.values()), [len(content) for content in copied.values()]
     )
