@@ -73,7 +73,7 @@ def _softmax(site: Site) -> Kernel:
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = required(site, inputs, 0).astype(np.int16)
-        below = q.max(axis=axis, keepdims=True) - q
+        below = q.max(axis=axis, keepdims=True, initial=np.iinfo(q.dtype).min) - q
         # From 4096 on the sum can leave int32; every share is below half a step long before.
         total = np.minimum(parts[below].sum(axis=axis, keepdims=True), INT32_MAX)
         inverse, over_one = reciprocal(total, _SUM_BITS)
@@ -97,7 +97,7 @@ def _log_softmax(site: Site) -> Kernel:
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = required(site, inputs, 0).astype(np.int16)
-        below = q.max(axis=axis, keepdims=True) - q
+        below = q.max(axis=axis, keepdims=True, initial=np.iinfo(q.dtype).min) - q
         total = np.minimum(parts[below].sum(axis=axis, keepdims=True), INT32_MAX)
         logarithm = log_of_one_and_more(total)
         # Differences down to here keep the logarithm of the share within Q5.26.

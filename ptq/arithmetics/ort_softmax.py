@@ -42,6 +42,8 @@ def _softmax(site: Site) -> Kernel:
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = required(site, inputs, 0).astype(np.int16)
+        if not q.size:
+            return q.astype(y.qtype.dtype)
         table = _exponentials(scale, q.shape[axis])
         values = table[q - q.max(axis=axis, keepdims=True) + 255]
         # accumulate adds one by one; sum would add in pairs and round otherwise.

@@ -127,3 +127,13 @@ def test_aligned_tensors_compare_as_their_real_values_where_scales_are_exact(op:
     ours = run("fixed-point", op, [(left, a), (right, b)], None)  # type: ignore[arg-type]
     expected = COMPARISONS[op](a.dequantize(left), b.dequantize(right))
     np.testing.assert_array_equal(ours, expected)
+
+
+@EVERY
+@pytest.mark.parametrize(
+    ("op", "made"), [("Softmax", int8(1 / 256, -128)), ("LogSoftmax", int8(1 / 16, 127))]
+)
+def test_a_softmax_of_nothing_is_nothing(name: str, op: str, made: Any) -> None:
+    nothing = np.zeros((2, 0), np.int8)
+    if op in ARITHMETICS[name]:
+        assert run(name, op, [(nothing, P)], made, axis=1).shape == nothing.shape
