@@ -17,11 +17,14 @@ import numpy as np
 
 import ptq
 from ptq import operands, targets
+from ptq.graph import Graph
 from ptq.nodes import constant, operator
 from ptq.observers.means import InputMean, input_means
 from ptq.ready import made_ready
 from ptq.rewrite.bias import correct_biases
+from ptq.rewrite.channels import channels
 from ptq.rewrite.qdq import to_qdq
+from ptq.rewrite.rescale import by_number, multiplied
 from ptq.rewrite.weights import with_weights
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -31,7 +34,13 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "without second-order rounding": {"rounding": "nearest"},
     "without bias correction": {"correct_bias": False},
     "without both": {"rounding": "nearest", "correct_bias": False},
-    "all of these off": {"rounding": "nearest", "correct_bias": False, "method": "minmax"},
+    "channels left unequal": {"equalize": False},
+    "all of these off": {
+        "rounding": "nearest",
+        "correct_bias": False,
+        "equalize": False,
+        "method": "minmax",
+    },
     "one scale a weight": {"per_tensor": True},
     "one scale a weight, not equalized": {"per_tensor": True, "equalize": False},
 }
@@ -75,7 +84,7 @@ def weights_by_mse() -> Iterator[None]:
 
 def float_weights(model: Path, result: ptq.Result, path: Path) -> None:
     """Write the model with activations rounded by the result's plan, biases corrected for that alone."""
-    graph = made_ready(model)[1].graph
+    graph = _prepared(model, result)
     kept = {node.name or "": constant(node.inputs[1]) for node in graph.nodes if _weighs(node)}
     means = input_means(result.calibration, result.plan.tensors)
     graph, _ = correct_biases(graph, result.plan, means, _known(kept))
@@ -85,7 +94,7 @@ def float_weights(model: Path, result: ptq.Result, path: Path) -> None:
 
 def float_activations(model: Path, result: ptq.Result, path: Path) -> None:
     """Write the model with the result's weights, biases corrected for these alone."""
-    graph = made_ready(model)[1].graph
+    graph = _prepared(model, result)
     rounded = _known({node.name or "": _rounded(node) for node in result.graph.nodes})
     means = input_means(result.calibration, result.plan.tensors)
     alone = {name: InputMean(mean.real, 0.0) for name, mean in means.items()}
@@ -94,6 +103,12 @@ def float_activations(model: Path, result: ptq.Result, path: Path) -> None:
 
 
 BOUNDS = {"weights left float": float_weights, "activations left float": float_activations}
+
+
+def _prepared(model: Path, result: ptq.Result) -> Graph:
+    """The float model that the result's plan was made for."""
+    graph = made_ready(model)[1].graph
+    return multiplied(graph, by_number(channels(graph), result.plan.factors))
 
 
 def _weighs(node: Any) -> bool:

@@ -74,8 +74,8 @@ def quantize(
         bool,
         typer.Option(
             "--equalize/--no-equalize",
-            help="Make the channels between layers alike where one scale serves a whole weight and "
-            "that gains.",
+            help="Make the channels between layers alike, for one scale to suit them, where "
+            "held-out samples gain by it.",
         ),
     ] = True,
     split_outliers: Annotated[

@@ -167,7 +167,7 @@ def quantize(
         correct_bias: Take the mean error of rounded weights out of the biases.
         rounding: How weights become integers: ``second-order``, by how their inputs vary together on ``data``,
             or each to the ``nearest``.
-        equalize: Make the channels between layers alike where one scale serves a whole weight and that gains.
+        equalize: Make the channels between layers alike, for one scale to suit them, where that gains.
         split_outliers: Compute the part of channels that dwarf the others in float where that gains.
         stats: Statistics of an earlier calibration of the same model.
         plan: A plan to obey instead of solving one.

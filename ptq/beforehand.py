@@ -23,7 +23,7 @@ def rewritten(
     plan: Plan | None = None,
     threads: int = 0,
 ) -> tuple[Prepared, Recipe]:
-    """The model with channels equalized between layers and outlying ones split off, where that gains.
+    """The model with channels made alike between layers and outlying ones split off, where that gains.
 
     Args:
         name: What the model is called.
@@ -39,7 +39,7 @@ def rewritten(
     Raises:
         DataError: A sample is unreadable, does not fit, or the model fails on it.
     """
-    if equalize:
+    if equalize or (plan is not None and plan.factors):
         prepared = equalized(
             name, prepared, samples, recipe, stats=stats, plan=plan, threads=threads
         )

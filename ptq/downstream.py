@@ -33,8 +33,8 @@ METHODS = (FALLBACK, "minmax", "percentile")
 RUNS = 24
 _MOST, _PLAIN = 0.95, 0.5
 """Of the error, the most that another method may leave to be taken: if by most samples, if by some alone."""
-_SURE = 3.0
-"""Standard errors by which the samples' errors, in decibels, must then be less: many methods are tried."""
+SURE = 3.0
+"""Standard errors by which the samples' errors, in decibels, must then be less, where many things are tried."""
 _ALIKE = 0.02
 """Scales that differ by less are as good as the same."""
 _MONOTONE = frozenset(["Softmax", "LogSoftmax", "Sigmoid", "HardSigmoid", "Tanh"])
@@ -259,8 +259,10 @@ class _Search:
         return f"chose {len(self.methods)} ranges by the outputs' error on {self.judge.count} {where}: {said}{gain}"
 
 
-def is_better(errors: NDArray[np.float64], than: NDArray[np.float64]) -> bool:
-    """Whether the error is less, by more than chance.
+def is_better(
+    errors: NDArray[np.float64], than: NDArray[np.float64], *, sure: float = SURE
+) -> bool:
+    """Whether the error is less, by more than chance, that many standard errors.
 
     Where a few samples make most of it, as a clipped outlier does, it is by these alone.
     """
@@ -271,5 +273,5 @@ def is_better(errors: NDArray[np.float64], than: NDArray[np.float64]) -> bool:
     if left > _MOST or usable.sum() < 2:
         return False
     ratios = np.log(errors[usable] / than[usable])
-    sure = ratios.mean() + _SURE * ratios.std(ddof=1) / math.sqrt(ratios.size) < 0
+    sure = ratios.mean() + sure * ratios.std(ddof=1) / math.sqrt(ratios.size) < 0
     return bool(sure or left < _PLAIN)

@@ -1,39 +1,49 @@
 """Are channels to be made alike between layers before anything is observed, and what does that gain?
 
-Where one scale serves a whole weight; scales of their own for each channel need no such help. What is done and
-whether it pays is decided on calibration samples: three of four say how far channels go, the rest what it gains.
+Where weights have a scale for each channel, so that one scale suits a tensor's channels; where one scale serves a
+whole weight, so that it suits the weight's. What is done and whether it pays is decided on calibration samples: three
+of four say how far channels go, the rest what it gains.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.calibrate import Wanted, exposing
-from ptq.data import Sample, Samples
-from ptq.errors import DataError
+from ptq.balancing import balance
+from ptq.data import Samples
+from ptq.downstream import is_better
+from ptq.extents import spreads
 from ptq.gather import gathered
-from ptq.metrics import numbers
-from ptq.nodes import name_of
-from ptq.observers.channels import channel_extremes
+from ptq.graph import Graph
+from ptq.judge import Truth, decibels
+from ptq.nodes import consumers, name_of, operator
 from ptq.observers.store import Calibration
 from ptq.pipeline import Ground, Recipe, planned, written
 from ptq.plan import Plan
+from ptq.rewrite.channels import Channels, channels
 from ptq.rewrite.counted import counted
-from ptq.rewrite.equalize import Extremes, equalize
+from ptq.rewrite.equalize import equalize
 from ptq.rewrite.linear_pairs import pairs
 from ptq.rewrite.prepare import Prepared
+from ptq.rewrite.qdq import to_qdq
+from ptq.rewrite.rescale import by_number, by_tensor, multiplied
 from ptq.rewrite.scores import scores
 from ptq.session import Session
 from ptq.targets import target
 
 SAMPLES = 256  # of the model; channels go little further on more
-_CALIBRATED = 64  # of them, for the trial
+_CALIBRATED = 48  # of them, to set a trial's ranges
+_JUDGED = 64  # held-out ones, and as many of the others
 _EACH = 4  # every fourth is judged on
-_LEAST = 0.1  # decibels that a gain is worth
+_OF_WEIGHTS = 0.3
+"""Of the error that weights make, rounded to the nearest, what second-order rounding leaves: 0.1 to 0.4, measured."""
+_SURE = 2.0  # standard errors: few things are tried
+_TRUST = (1.0, 0.5)
+"""How far channels are taken to go: to their extremes, or to between these and their root mean square."""
 
 
 def equalized(
@@ -46,14 +56,12 @@ def equalized(
     plan: Plan | None = None,
     threads: int = 0,
 ) -> Prepared:
-    """The model with channels equalized, where the recipe has one scale a weight and that gains.
-
-    Statistics and plans hold for one graph: given any, the model is equalized where that makes it theirs.
+    """The model with channels made alike, where that gains.
 
     Args:
         name: What the model is called.
         prepared: It.
-        samples: For calibration; without any it stays as it is.
+        samples: For calibration; without any it stays as it is, unless the plan says what was done.
         recipe: What will be asked.
         stats: Statistics that will be used instead of gathered.
         plan: A plan that will be obeyed.
@@ -61,88 +69,128 @@ def equalized(
 
     Raises:
         DataError: A sample is unreadable, does not fit, or the model fails on it.
+        PlanError: The plan's factors do not fit the model.
     """
+    graph = prepared.graph
+    if plan is not None and plan.factors:
+        factors = by_number(channels(graph), plan.factors)
+        said = (*prepared.changes, f"{_alike(len(plan.factors))}, as the plan says")
+        return Prepared(multiplied(graph, factors), said, plan.factors)
     given = plan.graph if plan else stats.graph if stats else None
     whole = recipe.per_tensor or not target(recipe.target).per_channel
-    if not (given or whole) or (samples is None and stats is None) or not pairs(prepared.graph):
+    if not (pairs(graph) if whole else channels(graph).readers):
         return prepared
-    if given == prepared.graph.digest():
+    if given == graph.digest():
+        if plan is not None:
+            return prepared
         left = "left channels unequal: the statistics given are of the model as it is"
-        return (
-            replace(prepared, changes=(*prepared.changes, left)) if whole and not plan else prepared
-        )
+        return replace(prepared, changes=(*prepared.changes, left))
     if samples is None:
         return prepared
     some = samples.spread(SAMPLES)
     judged = range(0, len(some), _EACH) if len(some) >= _EACH else range(0)
     learnt = some.subset(i for i in range(len(some)) if i not in judged)
-    changed, count = equalize(prepared.graph, extremes(prepared, learnt, threads))
-    if not count:
-        return prepared
-    note = f"equalized the channels between {counted(count, 'pair')} of layers"
-    after = Prepared(changed, (*prepared.changes, note))
     if given:
-        return after if changed.digest() == given else prepared
-    trial = some.subset(judged) if judged else learnt
-    few = learnt.spread(_CALIBRATED)
-    truth = Session(scores(prepared.graph), threads=threads)
-    reached = [_reached(name, p, recipe, few, trial, truth, threads) for p in (prepared, after)]
-    figures = "{:.1f} → {:.1f} dB".format(*reached)
-    if not reached[1] > reached[0] + _LEAST:
-        left = f"left channels unequal: signal over error on held-out samples {figures}"
-        return replace(prepared, changes=(*prepared.changes, left))
-    gained = f"{note}: signal over error on held-out samples {figures}"
-    return Prepared(changed, (*prepared.changes, gained))
+        forms = (make(prepared, learnt, threads) for make in (_one_a_weight, _one_a_tensor))
+        found = (form for some in forms for form in some if form.graph.digest() == given)
+        form = next(found, None)
+        return replace(form, changes=(*prepared.changes, *form.changes)) if form else prepared
+    tried = [*(_one_a_weight if whole else _one_a_tensor)(prepared, learnt, threads)]
+    if not tried:
+        return prepared
+    return _Trial(name, prepared, recipe, learnt, some.subset(judged), threads).best(tried)
 
 
-def extremes(prepared: Prepared, samples: Samples, threads: int = 0) -> Extremes:
-    """The extremes of the channels that could be scaled, over all samples.
+def _one_a_weight(prepared: Prepared, samples: Samples, threads: int) -> Iterator[Prepared]:
+    """Channels of weights that share a scale, made alike by cross-layer equalization."""
+    graph = prepared.graph
+    seen = spreads(
+        graph, dict.fromkeys((pair.output for pair in pairs(graph)), 1), samples, threads
+    )
+    extremes = {name: (spread.least, spread.greatest) for name, spread in seen.items()}
+    changed, count = equalize(graph, extremes)
+    if count:
+        note = f"equalized the channels between {counted(count, 'pair')} of layers"
+        yield replace(prepared, graph=changed, changes=(note,))
 
-    Raises:
-        DataError: A sample is unreadable, does not fit, or the model fails on it.
+
+def _one_a_tensor(prepared: Prepared, samples: Samples, threads: int) -> Iterator[Prepared]:
+    """Channels of activations that share a scale, made alike."""
+    graph = prepared.graph
+    found = channels(graph)
+    seen = spreads(graph, dict.fromkeys(_rounded(graph, found), 1), samples, threads)
+    known: list[NDArray[np.float64]] = [np.ones(found.count)]
+    for through_clips in (True, False) if found.bounded else (False,):
+        for trust in _TRUST:
+            factors = balance(found, seen, trust, through_clips=through_clips)
+            if any(np.array_equal(factors, other) for other in known):
+                continue
+            known.append(factors)
+            made = by_tensor(found, factors)
+            yield Prepared(multiplied(graph, factors), (_alike(len(made)),), made)
+
+
+def _alike(layers: int) -> str:
+    return f"made the channels of {counted(layers, 'layer')}' outputs alike"
+
+
+def _rounded(graph: Graph, found: Channels) -> list[str]:
+    """The numbered tensors, but for those that a fused activation alone reads."""
+    named = {name_of(v): v for node in graph.nodes for v in node.outputs}
+    readers = {name: [operator(n) for n in consumers(named[name])] for name in found.numbers}
+    return [name for name, ops in readers.items() if ops not in (["Relu"], ["Clip"])]
+
+
+class _Trial:
+    """Quantizes a model in several forms and compares their outputs.
+
+    Two roundings of a few outputs differ by much chance, so all samples tell whether the error is less; of those held
+    out, which would show what the others' extremes cut off, it must be less too.
     """
-    names = [pair.output for pair in pairs(prepared.graph)]
-    session = exposing(prepared.graph, Wanted(names), threads=threads)
-    seen: dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
-    for sample in samples:
-        for tensor, array in zip(names, _run(session, sample, names), strict=True):
-            if array.size:
-                lo, hi = channel_extremes(array.astype(np.float32), 1)
-                least, greatest = seen.get(tensor, (lo, hi))
-                seen[tensor] = np.minimum(lo, least), np.maximum(hi, greatest)
-    return seen
 
+    def __init__(
+        self,
+        name: str,
+        prepared: Prepared,
+        recipe: Recipe,
+        learnt: Samples,
+        held: Samples,
+        threads: int,
+    ) -> None:
+        self._name, self._prepared, self._threads = name, prepared, threads
+        self._recipe = replace(recipe, rounding="nearest", form="qdq", weights="s8")
+        self._samples = learnt.spread(_CALIBRATED)
+        judges = [*held.spread(_JUDGED)] if len(held) else []
+        self._held = len(judges)
+        self._truth = Truth(scores(prepared.graph), [*judges, *learnt.spread(_JUDGED)], threads)
 
-def _reached(
-    name: str,
-    prepared: Prepared,
-    recipe: Recipe,
-    calibrated: Samples,
-    judged: Samples,
-    truth: Session,
-    threads: int,
-) -> float:
-    """Signal over error of the outputs, in decibels, the mean of all, with weights rounded to the nearest."""
-    prepared = replace(prepared, graph=scores(prepared.graph))
-    statistics = gathered(prepared.graph, calibrated, threads=threads)
-    ground = Ground(name, prepared.graph, prepared, statistics)
-    made = written(ground, replace(recipe, rounding="nearest"), planned(ground, recipe))
-    session = Session(made.quantized, threads=threads)
-    names = [name_of(value) for value in prepared.graph.outputs]
-    signal, noise = np.zeros((2, len(names)))
-    for sample in judged:
-        outputs = zip(_run(truth, sample, names), _run(session, sample, names), strict=True)
-        for place, (real, got) in enumerate(outputs):
-            finite = np.isfinite(real)
-            signal[place] += np.square(real[finite]).sum()
-            noise[place] += np.square(real[finite] - got[finite]).sum()
-    tiny = np.finfo(np.float64).tiny
-    ratios = np.maximum(signal, tiny) / np.maximum(noise, tiny)
-    return float(np.mean(10 * np.log10(ratios))) if np.isfinite(noise).all() else -math.inf
+    def best(self, tried: list[Prepared]) -> Prepared:
+        """The model in the form that errs least, by more than chance; with a sentence on what it gains."""
+        plain = self._errors(self._prepared)
+        said = ""
+        for start in range(0, len(tried), len(_TRUST)):
+            few = tried[start : start + len(_TRUST)]
+            errors = [self._errors(form) for form in few]
+            first = min(range(len(few)), key=lambda k: float(errors[k].mean()))
+            held = [e[: self._held or None].mean() for e in (plain, errors[first])]
+            figures = "{:.1f} → {:.1f} dB".format(*(-decibels(share) for share in held))
+            said = f"signal over error on held-out samples {figures}"
+            if held[1] < held[0] and is_better(errors[first], plain, sure=_SURE):
+                [note] = few[first].changes
+                return replace(few[first], changes=(*self._prepared.changes, f"{note}: {said}"))
+        left = f"left channels unequal: {said}"
+        return replace(self._prepared, changes=(*self._prepared.changes, left))
 
-
-def _run(session: Session, sample: Sample, names: list[str]) -> list[NDArray[np.float64]]:
-    try:
-        return [numbers(a).astype(np.float64) for a in session.run(sample.feed, names)]
-    except DataError as error:
-        raise DataError(f"{sample.name}: {error}") from error
+    def _errors(self, prepared: Prepared) -> NDArray[np.float64]:
+        """By sample; what weights add counts for less than rounding each to the nearest makes it."""
+        scored = replace(prepared, graph=scores(prepared.graph))
+        statistics = gathered(scored.graph, self._samples, threads=self._threads)
+        ground = Ground(self._name, scored.graph, scored, statistics)
+        plan = planned(ground, self._recipe)
+        made = written(ground, self._recipe, plan)
+        bare = to_qdq(scored.graph, replace(plan, operands={}, edges={}, folded={}, clamps={}))
+        # ONNX Runtime's optimizations round weights that are left float between rounded tensors
+        alone = Session(bare, threads=self._threads, optimize="none")
+        of_activations = self._truth.errors(alone, {})
+        whole = self._truth.errors(Session(made.quantized, threads=self._threads), {})
+        return (1 - _OF_WEIGHTS) * of_activations + _OF_WEIGHTS * whole

@@ -9,12 +9,10 @@ Quantization for Large Language Models", whose factors come of one exponent for 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.observers.channels import channel_extremes
+from ptq.observers.spread import Spread
 
 _OF_ACTIVATIONS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _OF_WEIGHTS = (0.0, 0.25, 0.5)
@@ -24,37 +22,6 @@ _STEPS = 4
 _LEAST = 2.0**-10  # of the greatest: what is smaller counts as so great
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Spread:
-    """What the channels of a tensor hold, its last axis: the extremes, and the sum of squares, of each."""
-
-    least: NDArray[np.float32]
-    greatest: NDArray[np.float32]
-    squares: Array
-    count: int
-
-    @classmethod
-    def of(cls, array: NDArray[np.float32]) -> Spread:
-        """Of an array that is not empty."""
-        rows = array.reshape(-1, array.shape[-1])
-        squares = np.einsum("rc,rc->c", rows, rows, dtype=np.float64)
-        return cls(*channel_extremes(array, -1), squares, len(rows))
-
-    def __or__(self, other: Spread) -> Spread:
-        """Of both arrays."""
-        return Spread(
-            np.minimum(self.least, other.least),
-            np.maximum(self.greatest, other.greatest),
-            self.squares + other.squares,
-            self.count + other.count,
-        )
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether all of them are."""
-        return all(np.isfinite(a).all() for a in (self.least, self.greatest, self.squares))
 
 
 def factors(

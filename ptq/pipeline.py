@@ -26,7 +26,7 @@ from ptq.rewrite.weights import with_weights
 from ptq.second_order import Choice, SecondOrder
 from ptq.solve import Chosen, Settings, solve
 from ptq.targets import target
-from ptq.varying import SAMPLES, gather
+from ptq.varying import SAMPLES, Seen, gather
 
 Form = Literal["qdq", "qoperator"]
 Weights = Literal["s8", "u8"]
@@ -88,7 +88,7 @@ class Ground:
     source: Graph
     prepared: Prepared
     calibration: Calibration
-    inputs: SecondOrder = field(default_factory=lambda: SecondOrder({}))
+    inputs: SecondOrder = field(default_factory=lambda: SecondOrder(Seen()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +125,8 @@ def planned(ground: Ground, recipe: Recipe) -> Plan:
         method, said = FALLBACK, f"{FALLBACK}, without samples to judge by"
     settings = Settings(said, recipe.per_tensor, recipe.floats, recipe.chosen)
     row, observer = target(recipe.target), observer_named(method)
-    return solve(graph, ground.calibration.tensors, observer, row, settings)
+    plan = solve(graph, ground.calibration.tensors, observer, row, settings)
+    return replace(plan, factors=ground.prepared.factors)
 
 
 def obeyed(ground: Ground, plan: Plan) -> Plan:
@@ -172,7 +173,8 @@ def written(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
     weights = {node: weight for node, weight in chosen.items() if weight is not None}
     if recipe.correct_bias:
         means = input_means(ground.calibration, plan.tensors)
-        graph, count = correct_biases(graph, plan, means, weights)
+        added = ground.inputs.added(graph, plan)
+        graph, count = correct_biases(graph, plan, means, weights, added)
         if count:
             note = f"corrected {count} biases for the mean error of their rounded weights"
             changes = (*changes, note)

@@ -62,6 +62,8 @@ class Plan:
         clamps: Activation nodes that stay, on integers, with the parameters of their input.
         floats: Nodes that stay float, and why.
         why: The reason for each entry of ``tensors``; of ``operands`` and ``edges`` under ``node[position]``.
+        factors: What the channels of layers' outputs are multiplied by before anything else, by tensor; the weights
+            take it up, so that the function stays.
         rounding: Nodes whose weights are not rounded each to the nearest, how they are and what that wins; None
             while it is open. A plan alone, without calibration samples, rounds all to the nearest.
     """
@@ -75,6 +77,7 @@ class Plan:
     clamps: Mapping[str, Clamp] = field(default_factory=dict)
     floats: Mapping[str, str] = field(default_factory=dict)
     why: Mapping[str, Why] = field(default_factory=dict)
+    factors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     rounding: Mapping[str, str] | None = None
 
     def check(self, digest: str) -> None:
@@ -109,6 +112,7 @@ class Plan:
                 n: {"producer": c.producer, "lo": c.lo, "hi": c.hi} for n, c in self.clamps.items()
             },
             "floats": dict(self.floats),
+            "factors": {n: list(by) for n, by in self.factors.items()},
             "rounding": None if self.rounding is None else dict(self.rounding),
         }
         return json.dumps(document, indent=1) + "\n"
@@ -153,6 +157,9 @@ class Plan:
                     for n, c in document["clamps"].items()
                 },
                 floats=dict(document["floats"]),
+                factors={
+                    n: tuple(float(f) for f in by) for n, by in document.get("factors", {}).items()
+                },
                 rounding=None if (how := document.get("rounding")) is None else dict(how),
                 why={n: Why(*map(str, e["why"])) for n, e in entries.items()},
             )

@@ -8,7 +8,7 @@ rounded by all samples. Where biases are corrected the mean of a sum's error van
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from ptq.graph import Graph
 from ptq.kernels.workers import threads as cores
-from ptq.nodes import Node
+from ptq.nodes import Node, name_of
 from ptq.plan import Plan
 from ptq.rewrite.bias import correctable
 from ptq.rounding import Factor, energy
 from ptq.types import QuantParams
-from ptq.varying import Part
+from ptq.varying import Part, Seen
 from ptq.windows import Sums
 
 DAMPINGS = (0.02, 0.1, 0.4, 1.5)
@@ -108,15 +108,24 @@ class _Steps:
 class SecondOrder:
     """The roundings of a graph's weights; each is computed when first asked for."""
 
-    def __init__(self, parts: Mapping[str, Sequence[Part]]) -> None:
-        """``parts`` by node, as `ptq.varying` gathers them."""
-        self._parts = parts
+    def __init__(self, seen: Seen) -> None:
+        """What `ptq.varying` has seen."""
+        self._parts, self._added = seen.parts, seen.added
         self._known: dict[_Key, Choice] = {}
 
     def forget(self) -> None:
         """Give the memory back; no further rounding is chosen."""
-        self._parts = {}
+        self._parts, self._added = {}, {}
         self._known = {}
+
+    def added(self, graph: Graph, plan: Plan) -> dict[str, NDArray[np.float64]]:
+        """What rounding adds to the mean of each channel of what nodes read, by node, where that is known."""
+        read = {node.name or "": node.inputs[0] for node in graph.nodes if node.name in self._added}
+        return {
+            name: self._added[name].mean
+            for name, value in read.items()
+            if value is not None and plan.tensors.get(name_of(value)) == self._added[name].params
+        }
 
     def choices(self, graph: Graph, plan: Plan, *, corrected: bool) -> dict[str, Choice]:
         """How to round the weights that the plan quantizes and does not want rounded to the nearest, by node.

@@ -16,15 +16,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.calibrate import Wanted, exposing
 from ptq.data import Samples
 from ptq.downstream import is_better
 from ptq.eligible import eligible
-from ptq.errors import DataError
+from ptq.extents import spreads
 from ptq.judge import Truth, decibels
-from ptq.migrating import Spread, factors
-from ptq.nodes import name_of
+from ptq.migrating import factors
 from ptq.observers.affine import asymmetric
+from ptq.observers.spread import Spread
 from ptq.observers.store import Calibration
 from ptq.pipeline import Recipe
 from ptq.plan import Plan
@@ -85,7 +84,7 @@ def without_outliers(
     some = samples.spread(SAMPLES)
     judged = range(0, len(some), _EACH) if len(some) >= _EACH else range(len(some))
     learnt = some.subset(i for i in range(len(some)) if len(some) < _EACH or i not in judged)
-    seen = _spreads(prepared, found, learnt, threads)
+    seen = spreads(graph, dict.fromkeys((site.tensor for site in found), -1), learnt, threads)
     found = [site for site in found if site.tensor in seen]
     of = {s.tensor: (seen[s.tensor].least, seen[s.tensor].greatest) for s in found}
     outlying = {s.tensor: outliers(*of[s.tensor]) for s in found if s.tensor in large}
@@ -147,28 +146,6 @@ def _factors(
             unlike = kept if trust is None else factors(seen[site.tensor], weight, kept, trust)
             by[site.tensor] = unlike.astype(np.float32)
     return by
-
-
-def _spreads(
-    prepared: Prepared, found: Sequence[Site], samples: Samples, threads: int
-) -> dict[str, Spread]:
-    """What the sites' channels hold; sites where something was not finite are left out."""
-    fed = {name_of(v) for v in prepared.graph.inputs}
-    names = [site.tensor for site in found]
-    computed = [name for name in names if name not in fed]
-    session = exposing(prepared.graph, Wanted(computed), threads=threads)
-    seen: dict[str, Spread] = {}
-    for sample in samples:
-        try:
-            arrays = dict(zip(computed, session.run(sample.feed, computed), strict=True))
-        except DataError as error:
-            raise DataError(f"{sample.name}: {error}") from error
-        for name in names:
-            array = arrays[name] if name in arrays else sample.feed[name]
-            if array.size:
-                spread = Spread.of(array.astype(np.float32))
-                seen[name] = seen[name] | spread if name in seen else spread
-    return {name: spread for name, spread in seen.items() if spread.is_finite}
 
 
 class _Search:

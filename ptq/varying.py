@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -24,6 +24,7 @@ from ptq.kernels.workers import threads as cores
 from ptq.nodes import Node, constant, name_of, operator
 from ptq.observers.covariance import Covariance
 from ptq.plan import Plan
+from ptq.types import QuantParams
 from ptq.windows import Sums
 
 ROUNDED = ("Conv", "Gemm", "MatMul")
@@ -36,6 +37,34 @@ _LONGEST = 1536  # inputs whose covariance is taken as a whole: 9 MB, and 38 whi
 _SHORTEST = 64
 _MEMORY = 128 * 2**20  # bytes of all covariances together
 _BATCH = 1
+
+
+@dataclass
+class Added:
+    """What rounding a node's input adds to the mean of each channel of it.
+
+    Attributes:
+        params: What it is rounded with.
+        sums: float64 by channel, of what rounding added.
+        count: Values of a channel.
+    """
+
+    params: QuantParams
+    sums: NDArray[np.float64]
+    count: int = 0
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """By channel."""
+        return self.sums / max(self.count, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """How the inputs of weighted nodes vary, by node, and what rounding adds to them."""
+
+    parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)
+    added: Mapping[str, Added] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +89,8 @@ class Part:
 
 def gather(
     graph: Graph, plan: Plan, samples: Iterable[Sample], count: int, *, threads: int = 0
-) -> dict[str, list[Part]]:
-    """Run the model over samples and see how the inputs of weighted nodes vary: their parts by node.
+) -> Seen:
+    """Run the model over samples and see how the inputs of weighted nodes vary.
 
     Args:
         graph: The prepared graph.
@@ -77,23 +106,26 @@ def gather(
     sums = [Sums(node) for node in nodes]
     sums = [s for s in sums if s.taps <= _LONGEST]
     longest = _longest(sums)
-    parts = {_name(s.node): _parts(s, longest) for s in sums}
+    seen = Seen(
+        {_name(s.node): _parts(s, longest) for s in sums},
+        {_name(s.node): Added(plan.tensors[_input(s.node)], np.zeros(s.channels)) for s in sums},
+    )
     if not sums:
-        return {}
-    _see(graph, plan, sums, parts, samples, count, threads)
+        return seen
+    _see(graph, plan, sums, seen, samples, count, threads)
     give_back()
-    for some in parts.values():
+    for some in seen.parts.values():
         for part in some:
             part.learnt.settle()
             part.held.settle()
-    return parts
+    return seen
 
 
 def _see(
     graph: Graph,
     plan: Plan,
     sums: Sequence[Sums],
-    parts: Mapping[str, Sequence[Part]],
+    seen: Seen,
     samples: Iterable[Sample],
     count: int,
     threads: int,
@@ -105,7 +137,7 @@ def _see(
     remaining, number = iter(samples), 0
     with ThreadPoolExecutor(cores()) as pool:
         while group := list(islice(remaining, memory.batch)):
-            see = _Seeing(memory.run(group), plan, parts, number, max(count, 1))
+            see = _Seeing(memory.run(group), seen, number, max(count, 1))
             list(pool.map(see, sums))
             number += len(group)
 
@@ -115,21 +147,23 @@ class _Seeing:
     """Adds the rows of some samples to a node's covariances."""
 
     held: Mapping[str, NDArray[Any] | Sequence[NDArray[Any]]]
-    plan: Plan
-    parts: Mapping[str, Sequence[Part]]
+    seen: Seen
     first: int
     samples: int
 
     def __call__(self, sums: Sums) -> None:
-        parts, name = self.parts[_name(sums.node)], _input(sums.node)
+        parts, added = self.seen.parts[_name(sums.node)], self.seen.added[_name(sums.node)]
         quota = -(-max(_ROWS * sums.length, _FEWEST) // self.samples)
-        held = self.held[name]
+        held = self.held[_input(sums.node)]
         alike = isinstance(held, np.ndarray) or len({array.shape for array in held}) == 1
         stacks = [np.asarray(held)] if alike else [array[None] for array in held]
         first = self.first
         for stack in stacks:
             if stack.size:
-                seen = sums.rows(stack, self.plan.tensors[name], first, quota)
+                rows = sums.rows(stack, added.params, first, quota)
+                added.sums += rows.error
+                added.count += rows.count
+                seen = rows.codes
                 apart = np.arange(first, first + len(stack)) % _EACH == 1
                 judged = np.repeat(apart, seen.shape[1] // len(stack))
                 for part in parts:

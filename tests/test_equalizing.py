@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ptq
+from ptq.errors import PlanError
 from ptq.graph import Graph
+from ptq.plan import Plan
 from ptq.rewrite.prepare import prepare
 from ptq.session import Session
 
@@ -78,15 +82,41 @@ def test_channels_a_hundred_times_apart_survive_one_scale_a_weight(target):
     assert without.plan.graph == prepare(Graph.from_proto(model)).graph.digest()
 
 
-def test_scales_for_each_channel_need_no_equal_channels():
+def test_one_scale_a_tensor_serves_channels_made_alike():
     model = hard()
-    assert quantize(model).plan.graph == prepare(Graph.from_proto(model)).graph.digest()
+    with_it, without = quantize(model), quantize(model, equalize=False)
+    assert decibels(model, with_it.graph) > decibels(model, without.graph) + 3
+    [note] = [c for c in with_it.report.changes if "alike" in c]
+    assert note.startswith("made the channels of 2 layers' outputs alike: signal over error")
+    assert with_it.plan.factors
+    assert not without.plan.factors
+    assert without.plan.graph == prepare(Graph.from_proto(model)).graph.digest()
 
 
-def test_what_gains_nothing_is_left_out_and_said(monkeypatch):
-    monkeypatch.setattr("ptq.equalizing._LEAST", 100.0)
+def test_a_plan_alone_holds_the_factors_too():
     model = hard()
-    result = quantize(model, per_tensor=True)
+    first = quantize(model, rounding="nearest", correct_bias=False)
+    plan = Plan.from_json(first.plan.to_json())
+    again = ptq.quantize(model, plan=plan, correct_bias=False)
+    assert again.graph.to_bytes() == first.graph.to_bytes()
+
+
+def test_factors_that_do_not_fit_the_model_are_refused():
+    model = hard()
+    plan = quantize(model).plan
+    wrong = replace(plan, factors={"c1": (1.0, 2.0)})
+    with pytest.raises(PlanError, match="c1 with 2 channels"):
+        ptq.quantize(model, plan=wrong)
+    other = replace(plan, factors={"c1": (2.0,) * CHANNELS})
+    with pytest.raises(PlanError, match="belongs to another model"):
+        ptq.quantize(model, plan=other)
+
+
+@pytest.mark.parametrize("options", [{}, {"per_tensor": True}])
+def test_what_gains_nothing_is_left_out_and_said(options, monkeypatch):
+    monkeypatch.setattr("ptq.equalizing.is_better", lambda *_, **__: False)
+    model = hard()
+    result = quantize(model, **options)
     assert result.plan.graph == prepare(Graph.from_proto(model)).graph.digest()
     assert any(c.startswith("left channels unequal") for c in result.report.changes)
 
@@ -98,10 +128,11 @@ def test_a_plan_of_the_equalized_model_is_obeyed_on_the_same_samples():
     assert again.graph.to_bytes() == first.graph.to_bytes()
 
 
-def test_statistics_of_the_equalized_model_serve_again_with_the_same_samples():
+@pytest.mark.parametrize("options", [{}, {"per_tensor": True}])
+def test_statistics_of_the_equalized_model_serve_again_with_the_same_samples(options):
     model = hard()
-    first = quantize(model, per_tensor=True)
-    again = quantize(model, per_tensor=True, stats=first.calibration)
+    first = quantize(model, **options)
+    again = quantize(model, **options, stats=first.calibration)
     assert again.graph.to_bytes() == first.graph.to_bytes()
 
 
@@ -113,10 +144,11 @@ def test_statistics_serve_out_of_a_file_too(tmp_path):
     assert again.graph.to_bytes() == first.graph.to_bytes()
 
 
-def test_statistics_of_the_plain_model_keep_it_plain_and_the_report_says_so():
+@pytest.mark.parametrize("options", [{}, {"per_tensor": True}])
+def test_statistics_of_the_plain_model_keep_it_plain_and_the_report_says_so(options):
     model = hard()
     plain = ptq.calibrate(model, lambda: iter(data(1)))
-    result = quantize(model, per_tensor=True, stats=plain)
+    result = quantize(model, **options, stats=plain)
     assert result.plan.graph == plain.graph
     assert any("left channels unequal: the statistics" in c for c in result.report.changes)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptq.migrating import Spread, factors
+from ptq.migrating import factors
+from ptq.observers.spread import Spread
 
 ROWS, CHANNELS, SUMS = 400, 48, 32
 ALL = np.ones(CHANNELS, bool)

@@ -23,7 +23,7 @@ from ptq.plan import Plan
 from ptq.second_order import SecondOrder
 from ptq.session import Session
 from ptq.types import INT8, QuantParams
-from ptq.varying import Part
+from ptq.varying import Part, Seen
 
 
 def network(seed: int = 0) -> onnx.ModelProto:
@@ -242,7 +242,7 @@ def chosen(learnt: np.ndarray, held: np.ndarray | None) -> tuple[ptq.Plan, Secon
             covariance.update(rows[None].astype(np.int16))
     params = QuantParams(np.float32(0.5), np.int64(0), INT8, None)
     plan = Plan(graph.digest(), "ort", {}, {("matrix", 1): params}, {}, {}, {}, {})
-    return plan, SecondOrder({"matrix": [Part(slice(0, 2), *covariances)]}), graph
+    return plan, SecondOrder(Seen({"matrix": [Part(slice(0, 2), *covariances)]})), graph
 
 
 TOGETHER = np.array([[9, 9], [-9, -9]] * 20)

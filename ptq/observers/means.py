@@ -19,11 +19,11 @@ class InputMean:
 
     Attributes:
         real: float64 by channel.
-        added: What quantizing adds to the mean of each channel, one number for the whole tensor.
+        added: What quantizing adds to the mean of each channel, or one number for the whole tensor.
     """
 
     real: NDArray[np.float64]
-    added: float
+    added: float | NDArray[np.float64]
 
 
 def input_means(

@@ -2,14 +2,16 @@
 
 With weights W rounded to Ŵ and an input x rounded to x̂, the mean of an output channel shifts by
 Σ Ŵ · E[x̂] − Σ W · E[x]; the bias takes it back (Nagel et al. 2019, "Data-Free Quantization Through Weight
-Equalization and Bias Correction", section 4.2, with the means observed). E[x̂ − x] is one number for the whole
-tensor, from its statistics; a tap counts for the share of the output positions at which it falls inside the input.
+Equalization and Bias Correction", section 4.2, with the means observed). E[x̂ − x] is known by channel where samples
+were read again once ranges were set, else one number for the whole tensor, from its statistics; a tap counts for the
+share of the output positions at which it falls inside the input.
 Where the sizes vary, so does that share, and a convolution with padding is left as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +46,7 @@ def correct_biases(
     plan: Plan,
     means: Mapping[str, InputMean],
     rounded: Mapping[str, NDArray[Any]] | None = None,
+    added: Mapping[str, NDArray[np.float64]] | None = None,
 ) -> tuple[Graph, int]:
     """The graph with corrected biases, and how many nodes that concerned.
 
@@ -52,13 +55,18 @@ def correct_biases(
         plan: Its plan; only weights that it quantizes make an error.
         means: Of the tensors of `channel_axes`, as far as they are known.
         rounded: Weights by node where they are not rounded to the nearest.
+        added: By node, what quantizing adds to the mean of each channel of its input, where that is known better
+            than for the tensor as a whole.
     """
     corrected, count = graph.copy(), 0
     for node in corrected.nodes:
         first = node.inputs[0] if node.inputs else None
         if operator(node) in CORRECTED and first is not None and name_of(first) in means:
             weight = (rounded or {}).get(node.name or "")
-            count += _correct(corrected, node, plan, means[name_of(first)], weight)
+            mean = means[name_of(first)]
+            of_channels = (added or {}).get(node.name or "")
+            mean = mean if of_channels is None else replace(mean, added=of_channels)
+            count += _correct(corrected, node, plan, mean, weight)
     return corrected, count
 
 

@@ -46,11 +46,7 @@ class Pair:
 
     def bounds(self) -> tuple[float, float]:
         """What the Clip lets through; everything without one."""
-        bounds = [-np.inf, np.inf]
-        for place, value in enumerate([] if self.clip is None else self.clip.inputs[1:3]):
-            found = scalar(value)
-            bounds[place] = bounds[place] if found is None else found
-        return bounds[0], bounds[1]
+        return (-np.inf, np.inf) if self.clip is None else bounds(self.clip)
 
 
 def pairs(graph: Graph) -> list[Pair]:
@@ -76,7 +72,7 @@ def columns(node: Node, weight: NDArray[Any], width: int) -> NDArray[Any]:
 
 def _pair(first: Node) -> Pair | None:
     """The pair that a node is the first of."""
-    channels = _channels(first)
+    channels = layer_channels(first)
     if channels is None:
         return None
     value, clip, width, bent = first.outputs[0], None, 1, False
@@ -88,9 +84,9 @@ def _pair(first: Node) -> Pair | None:
         if list(node.inputs).count(value) != 1 or node.inputs[0] is not value:
             return None
         op = operator(node)
-        if _channels(node) is not None:
+        if layer_channels(node) is not None:
             return Pair(first, node, clip, width) if _inputs(node) == channels * width else None
-        if op == "Clip" and clip is None and not bent and _bounded(node):
+        if op == "Clip" and clip is None and not bent and is_bounded(node):
             clip = node
         elif op == "Flatten" and width == 1:
             shape = shape_of(value)
@@ -103,7 +99,7 @@ def _pair(first: Node) -> Pair | None:
         value = node.outputs[0]
 
 
-def _channels(node: Node) -> int | None:
+def layer_channels(node: Node) -> int | None:
     """The output channels of a layer whose weight and bias are constants of its own; None for other nodes."""
     if operator(node) not in ("Conv", "Gemm") or len(node.outputs) != 1:
         return None
@@ -126,10 +122,17 @@ def _inputs(node: Node) -> int:
     return int(table.shape[0] * table.shape[2])
 
 
-def _bounded(node: Node) -> bool:
-    """Whether both bounds are constants, and 0 lies within."""
+def bounds(clip: Node) -> tuple[float, float]:
+    """What a Clip lets through."""
+    found = [-np.inf, np.inf]
+    for place, value in enumerate(clip.inputs[1:3]):
+        given = scalar(value)
+        found[place] = found[place] if given is None else given
+    return found[0], found[1]
+
+
+def is_bounded(node: Node) -> bool:
+    """Whether both bounds of a Clip are constants, and 0 lies within."""
+    lo, hi = bounds(node)
     given = [value for value in node.inputs[1:3] if value is not None]
-    limits = [scalar(value) for value in node.inputs[1:3]]
-    lo = limits[0] if limits and limits[0] is not None else -np.inf
-    hi = limits[1] if len(limits) > 1 and limits[1] is not None else np.inf
     return all(scalar(value) is not None for value in given) and lo <= 0 <= hi

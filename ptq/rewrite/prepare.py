@@ -5,7 +5,8 @@ Each rewrite is one pass; the result computes what the model computed, but for r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
@@ -38,10 +39,12 @@ class Prepared:
     Attributes:
         graph: The model, with constants and BatchNormalization folded and shapes inferred.
         changes: One sentence for each kind of change, for the report.
+        factors: By tensor, what its channels were multiplied by afterwards, so that one scale suits them.
     """
 
     graph: Graph
     changes: tuple[str, ...]
+    factors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 def prepare(graph: Graph) -> Prepared:

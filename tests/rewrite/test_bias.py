@@ -82,3 +82,24 @@ def test_a_bias_of_zeros_is_given_to_nodes_without_one() -> None:
     x = images(3, 2)
     before = Session(Graph.from_proto(network(0))).run({"x": x})[0]
     np.testing.assert_array_equal(Session(graph).run({"x": x})[0], before)
+
+
+def test_a_channel_that_rounds_to_nothing_is_corrected_for_what_it_loses_itself() -> None:
+    """Its depthwise weights are as large as it is small, so that one mean for the whole tensor would mislead."""
+    model = network(0)
+    w1, w2 = (numpy_helper.to_array(model.graph.initializer[k]).copy() for k in (0, 1))
+    w1[3] *= 1e-3
+    w2[3] *= 1e3
+    for place, array in enumerate((w1, w2)):
+        model.graph.initializer[place].CopyFrom(
+            numpy_helper.from_array(array, model.graph.initializer[place].name)
+        )
+    data, fresh = images(1), images(2)
+    truth = Session(Graph.from_proto(model)).run({"x": fresh})[0]
+
+    def mean_error(correct: bool) -> float:
+        result = ptq.quantize(model, {"x": data}, correct_bias=correct, equalize=False)
+        out = Session(result.graph).run({"x": fresh})[0]
+        return float(np.abs((out - truth).mean(axis=0)).mean())
+
+    assert mean_error(True) < 0.3 * mean_error(False)

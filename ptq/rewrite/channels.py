@@ -1,0 +1,248 @@
+"""Which channels may be multiplied by a factor, in all tensors alike, without changing the function?
+
+A layer's output channels may be multiplied by anything that those who read them divide by, and what stands between
+hands on: f(a x) = a f(x) for a > 0. A sum ties its summands' channels to each other, and so all of a residual stream;
+joining, parting and flattening tensors only gives the channels other places. So each channel of each tensor gets
+a number, the same where it must have the same factor, and 0 where it must stay as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.graph import Graph
+from ptq.nodes import (
+    Node,
+    Value,
+    attributes,
+    constant,
+    consumers,
+    name_of,
+    operator,
+    reads,
+    shape_of,
+)
+from ptq.rewrite.linear_pairs import HOMOGENEOUS, bounds, columns, is_bounded, layer_channels, rows
+
+FIXED = 0
+_VIEWS = frozenset(["Flatten", "Reshape", "Squeeze", "Unsqueeze"])
+_KEEPING = HOMOGENEOUS | {"Clip", "Dropout", "Identity", "Pad", "ReduceMax", "ReduceMean", "Resize"}
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Channels:
+    """The numbers of a graph's channels, along axis 1.
+
+    Attributes:
+        numbers: By tensor; those whose channels must all stay as they are, are left out.
+        count: How many numbers there are, that of what must stay included.
+        writers: Layers, by the tensor whose channels they write.
+        readers: Layers with the tensor that they read.
+        summands: Nodes with the position of a constant that they add.
+        bounded: Tensors between bounds that a Clip sets, with these.
+    """
+
+    numbers: dict[str, Numbers]
+    count: int
+    writers: list[Node]
+    readers: list[Node]
+    summands: list[tuple[Node, int]]
+    bounded: dict[str, tuple[float, float]]
+
+    def read(self, node: Node) -> Numbers:
+        """The numbers of the channels that a layer reads."""
+        value = node.inputs[0]
+        assert value is not None
+        return self.numbers[name_of(value)]
+
+
+def channels(graph: Graph) -> Channels:
+    """Number the channels of a prepared graph, shapes inferred."""
+    walk = _Walk()
+    for node in graph.nodes:
+        walk.step(node)
+    walk.pin(graph.outputs)
+    return walk.found()
+
+
+class _Walk:
+    """Goes through the nodes in order and gives numbers."""
+
+    def __init__(self) -> None:
+        self._parent = [FIXED]
+        self._of: dict[Value, Numbers] = {}
+        self._writers: list[Node] = []
+        self._readers: list[Node] = []
+        self._summands: list[tuple[Node, int]] = []
+        self._bounded: dict[str, tuple[float, float]] = {}
+
+    def step(self, node: Node) -> None:
+        """Number what a node puts out; what it reads stays as it is where it hands on no factor."""
+        if any(reader.graph is not node.graph for v in node.outputs for reader in consumers(v)):
+            self.pin(reads(node))
+            return
+        if layer_channels(node) is not None:
+            self._layer(node)
+            return
+        handed = self._handed(node) if len(node.outputs) == 1 else None
+        if handed is None:
+            self.pin(reads(node))
+            return
+        if operator(node) == "Clip":
+            self._bounded[name_of(node.outputs[0])] = bounds(node)
+        self._of[node.outputs[0]] = handed
+
+    def pin(self, values: Iterable[Value]) -> None:
+        """Let the values' channels stay as they are."""
+        for value in values:
+            if value in self._of:
+                self._unite(self._of[value], np.zeros_like(self._of[value]))
+
+    def found(self) -> Channels:
+        """All that was found; channels that share a factor have one number."""
+        roots = np.array([self._root(n) for n in range(len(self._parent))])
+        kept, numbers = np.unique(roots, return_inverse=True)
+        by_value = {value: numbers[of] for value, of in self._of.items()}
+        free = {name_of(v): of for v, of in by_value.items() if (of != FIXED).any()}
+
+        def is_free(value: Value | None) -> bool:
+            return value is not None and name_of(value) in free
+
+        return Channels(
+            free,
+            len(kept),
+            [node for node in self._writers if is_free(node.outputs[0])],
+            [node for node in self._readers if is_free(node.inputs[0])],
+            [(node, place) for node, place in self._summands if is_free(node.outputs[0])],
+            {name: limits for name, limits in self._bounded.items() if name in free},
+        )
+
+    def _handed(self, node: Node) -> Numbers | None:
+        """The numbers of the channels of what a node puts out that is no layer; None where it has none."""
+        op, value = operator(node), node.inputs[0] if node.inputs else None
+        if value is None:
+            return None
+        if op == "Concat":
+            return self._joined(node)
+        if op in ("Add", "Mul") and len(node.inputs) == 2:
+            return self._combined(node)
+        if op in _VIEWS:
+            return self._viewed(value, node.outputs[0])
+        return self._of.get(value) if self._keeps(node, op) else None
+
+    def _layer(self, node: Node) -> None:
+        value, weight = node.inputs[0], constant(node.inputs[1])
+        assert value is not None and weight is not None
+        table = columns(node, weight, 1)
+        if value in self._of:
+            if len(self._of[value]) == table.shape[0] * table.shape[2]:
+                self._readers.append(node)
+            else:
+                self.pin([value])
+        count = len(rows(node, weight))
+        self._of[node.outputs[0]] = np.arange(len(self._parent), len(self._parent) + count)
+        self._parent.extend(range(len(self._parent), len(self._parent) + count))
+        self._writers.append(node)
+
+    def _combined(self, node: Node) -> Numbers | None:
+        """Of a sum, or of a product, whose first factor hands on what it is multiplied by."""
+        constants = [constant(v) for v in node.inputs]
+        place = next((k for k, array in enumerate(constants) if array is not None), None)
+        if place is not None:
+            value, out = node.inputs[1 - place], node.outputs[0]
+            if value is None or value not in self._of or shape_of(value) != shape_of(out):
+                return None
+            if operator(node) == "Add":
+                self._summands.append((node, place))
+            return self._of[value]
+        first, second = node.inputs
+        if first is None or second is None or first is second:
+            return None
+        if operator(node) == "Mul":
+            value, gate = (second, first) if _is_small(first, second) else (first, second)
+            self.pin([gate])
+            return self._of.get(value) if shape_of(value) == shape_of(node.outputs[0]) else None
+        a, b = self._of.get(first), self._of.get(second)
+        if a is None or b is None or len(a) != len(b) or not _same_rank(first, second):
+            return None
+        self._unite(a, b)
+        return a
+
+    def _joined(self, node: Node) -> Numbers | None:
+        rank = len(shape_of(node.outputs[0]) or ())
+        axis = int(attributes(node).get("axis", 0))
+        parts = []
+        for value in node.inputs:
+            shape = None if value is None else shape_of(value)
+            if not rank or axis % rank != 1 or value is None or not shape or shape[1] is None:
+                return None
+            parts.append(self._of.get(value, np.zeros(shape[1], np.int64)))
+        return np.concatenate(parts)
+
+    def _viewed(self, value: Value, out: Value) -> Numbers | None:
+        """Of a view, where it keeps the channels, or lays each channel's places side by side."""
+        before, after = shape_of(value), shape_of(out)
+        numbers = self._of.get(value)
+        if numbers is None or before is None or after is None or len(after) < 2:
+            return None
+        if None in before[1:] or None in after[1:] or before[0] != after[0]:
+            return None
+        if prod(n or 0 for n in before[1:]) != prod(n or 0 for n in after[1:]):
+            return None
+        if before[1] == after[1]:
+            return numbers
+        if len(after) > 2:
+            return None
+        return np.repeat(numbers, prod(n or 0 for n in before[2:]))
+
+    def _keeps(self, node: Node, op: str) -> bool:
+        """Whether the node hands each channel's factor on, in its place."""
+        value, out = node.inputs[0], node.outputs[0]
+        assert value is not None
+        before, after = shape_of(value), shape_of(out)
+        if op not in _KEEPING or not before or not after or len(before) != len(after):
+            return False
+        if len(after) < 2 or before[:2] != after[:2]:
+            return False
+        if op == "PRelu":
+            return constant(node.inputs[1]) is not None
+        if op == "Pad":
+            given = [constant(v) for v in node.inputs[1:3]]
+            zero = all(v is None for v in node.inputs[2:3]) or (
+                given[-1] is not None and not given[-1].any()
+            )
+            return zero
+        return op != "Clip" or is_bounded(node)
+
+    def _root(self, number: int) -> int:
+        root = number
+        while self._parent[root] != root:
+            root = self._parent[root]
+        while self._parent[number] != root:
+            self._parent[number], number = root, self._parent[number]
+        return root
+
+    def _unite(self, first: Numbers, second: Numbers) -> None:
+        for a, b in zip(first.tolist(), second.tolist(), strict=True):
+            low, high = sorted((self._root(a), self._root(b)))
+            self._parent[high] = low
+
+
+def _is_small(value: Value, beside: Value) -> bool:
+    """Whether the value has one place where the other has many: the gate of a squeeze and excitation."""
+    shape, other = shape_of(value), shape_of(beside)
+    if shape is None or other is None or len(shape) != len(other):
+        return False
+    return all(n == 1 for n in shape[2:]) and any(n != 1 for n in other[2:])
+
+
+def _same_rank(first: Value, second: Value) -> bool:
+    a, b = shape_of(first), shape_of(second)
+    return a is not None and b is not None and len(a) == len(b)
