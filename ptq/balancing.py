@@ -37,7 +37,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class _Tensor:
-    """What is rounded: how far its channels go below zero and above it, and how far they are taken to go."""
+    """What is rounded: how far its channels go below zero, above it, and to either side."""
 
     numbers: Numbers
     least: Array
@@ -56,20 +56,17 @@ class _Layer:
     taps: int
 
 
-def balance(
-    found: Channels, spreads: Mapping[str, Spread], trust: float, *, through_clips: bool
-) -> Array:
+def balance(found: Channels, spreads: Mapping[str, Spread], *, through_clips: bool) -> Array:
     """The factor of each number; all 1 where nothing is gained.
 
     Args:
         found: Numbered channels.
         spreads: What the tensors hold that are rounded.
-        trust: How far a channel reaches: 0 its root mean square, 1 its extremes, which other samples may exceed.
         through_clips: Whether channels that a Clip bounds may be scaled, as far as they kept away from the bounds.
     """
     limits = _limits(found, spreads, through_clips)
     names = [name for name in found.numbers if name in spreads]
-    tensors = [_tensor(found.numbers[name], spreads[name], trust) for name in names]
+    tensors = [_tensor(found.numbers[name], spreads[name]) for name in names]
     layers = list(_layers(found, spreads))
     factors = np.ones(found.count)
     for inside in _families(found.count, [tensor.numbers for tensor in tensors]):
@@ -154,14 +151,12 @@ class _Family:
         return of_activations + of_weights
 
 
-def _tensor(numbers: Numbers, spread: Spread, trust: float) -> _Tensor:
-    least, greatest = (e.astype(np.float64) for e in (spread.least, spread.greatest))
-    mean = np.sqrt(spread.squares / spread.count)
-    reach = mean ** (1 - trust) * np.maximum(-least, greatest) ** trust
+def _tensor(numbers: Numbers, spread: Spread) -> _Tensor:
+    least, greatest = np.minimum(spread.least, 0.0), np.maximum(spread.greatest, 0.0)
+    reach = np.maximum(-least, greatest).astype(np.float64)
     most = float(reach.max())
     reach = np.maximum(reach, most * _LEAST) if most > 0 else np.ones_like(reach)
-    below = -reach if (least < 0).any() else np.zeros_like(reach)
-    return _Tensor(numbers, below, reach, reach)
+    return _Tensor(numbers, least.astype(np.float64), greatest.astype(np.float64), reach)
 
 
 def _layers(found: Channels, spreads: Mapping[str, Spread]) -> Iterator[_Layer]:

@@ -7,8 +7,9 @@ of four say how far channels go, the rest what it gains.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,14 +37,12 @@ from ptq.session import Session
 from ptq.targets import target
 
 SAMPLES = 256  # of the model; channels go little further on more
-_CALIBRATED = 48  # of them, to set a trial's ranges
-_JUDGED = 64  # held-out ones, and as many of the others
+_CALIBRATED = 32  # of them, to set a trial's ranges
+_JUDGED = 32  # held-out ones, and as many of the others
 _EACH = 4  # every fourth is judged on
 _OF_WEIGHTS = 0.3
 """Of the error that weights make, rounded to the nearest, what second-order rounding leaves: 0.1 to 0.4, measured."""
 _SURE = 2.0  # standard errors: few things are tried
-_TRUST = (1.0, 0.5)
-"""How far channels are taken to go: to their extremes, or to between these and their root mean square."""
 
 
 def equalized(
@@ -95,10 +94,8 @@ def equalized(
         found = (form for some in forms for form in some if form.graph.digest() == given)
         form = next(found, None)
         return replace(form, changes=(*prepared.changes, *form.changes)) if form else prepared
-    tried = [*(_one_a_weight if whole else _one_a_tensor)(prepared, learnt, threads)]
-    if not tried:
-        return prepared
-    return _Trial(name, prepared, recipe, learnt, some.subset(judged), threads).best(tried)
+    tried = (_one_a_weight if whole else _one_a_tensor)(prepared, learnt, threads)
+    return _Trial(name, prepared, recipe, learnt, some.subset(judged), threads).first_better(tried)
 
 
 def _one_a_weight(prepared: Prepared, samples: Samples, threads: int) -> Iterator[Prepared]:
@@ -121,13 +118,12 @@ def _one_a_tensor(prepared: Prepared, samples: Samples, threads: int) -> Iterato
     seen = spreads(graph, dict.fromkeys(_rounded(graph, found), 1), samples, threads)
     known: list[NDArray[np.float64]] = [np.ones(found.count)]
     for through_clips in (True, False) if found.bounded else (False,):
-        for trust in _TRUST:
-            factors = balance(found, seen, trust, through_clips=through_clips)
-            if any(np.array_equal(factors, other) for other in known):
-                continue
-            known.append(factors)
-            made = by_tensor(found, factors)
-            yield Prepared(multiplied(graph, factors), (_alike(len(made)),), made)
+        factors = balance(found, seen, through_clips=through_clips)
+        if any(np.array_equal(factors, other) for other in known):
+            continue
+        known.append(factors)
+        made = by_tensor(found, factors)
+        yield Prepared(multiplied(graph, factors), (_alike(len(made)),), made)
 
 
 def _alike(layers: int) -> str:
@@ -142,7 +138,7 @@ def _rounded(graph: Graph, found: Channels) -> list[str]:
 
 
 class _Trial:
-    """Quantizes a model in several forms and compares their outputs.
+    """Quantizes a model in several forms and compares their outputs with float's.
 
     Two roundings of a few outputs differ by much chance, so all samples tell whether the error is less; of those held
     out, which would show what the others' extremes cut off, it must be less too.
@@ -160,26 +156,31 @@ class _Trial:
         self._name, self._prepared, self._threads = name, prepared, threads
         self._recipe = replace(recipe, rounding="nearest", form="qdq", weights="s8")
         self._samples = learnt.spread(_CALIBRATED)
-        judges = [*held.spread(_JUDGED)] if len(held) else []
-        self._held = len(judges)
-        self._truth = Truth(scores(prepared.graph), [*judges, *learnt.spread(_JUDGED)], threads)
+        self._held = [*held.spread(_JUDGED)] if len(held) else []
+        self._others = learnt.spread(_JUDGED)
 
-    def best(self, tried: list[Prepared]) -> Prepared:
-        """The model in the form that errs least, by more than chance; with a sentence on what it gains."""
-        plain = self._errors(self._prepared)
-        said = ""
-        for start in range(0, len(tried), len(_TRUST)):
-            few = tried[start : start + len(_TRUST)]
-            errors = [self._errors(form) for form in few]
-            first = min(range(len(few)), key=lambda k: float(errors[k].mean()))
-            held = [e[: self._held or None].mean() for e in (plain, errors[first])]
+    def first_better(self, tried: Iterable[Prepared]) -> Prepared:
+        """The first form that errs less, by more than chance, or the plain model; with a sentence on the gain."""
+        changes, said = self._prepared.changes, None
+        for form in tried:
+            plain, errors = self._plain, self._errors(form)
+            held = [e[: len(self._held) or None].mean() for e in (plain, errors)]
             figures = "{:.1f} → {:.1f} dB".format(*(-decibels(share) for share in held))
             said = f"signal over error on held-out samples {figures}"
-            if held[1] < held[0] and is_better(errors[first], plain, sure=_SURE):
-                [note] = few[first].changes
-                return replace(few[first], changes=(*self._prepared.changes, f"{note}: {said}"))
-        left = f"left channels unequal: {said}"
-        return replace(self._prepared, changes=(*self._prepared.changes, left))
+            if held[1] < held[0] and is_better(errors, plain, sure=_SURE):
+                [note] = form.changes
+                return replace(form, changes=(*changes, f"{note}: {said}"))
+        left = [] if said is None else [f"left channels unequal: {said}"]
+        return replace(self._prepared, changes=(*changes, *left))
+
+    @cached_property
+    def _truth(self) -> Truth:
+        graph = scores(self._prepared.graph)
+        return Truth(graph, [*self._held, *self._others], self._threads)
+
+    @cached_property
+    def _plain(self) -> NDArray[np.float64]:
+        return self._errors(self._prepared)
 
     def _errors(self, prepared: Prepared) -> NDArray[np.float64]:
         """By sample; what weights add counts for less than rounding each to the nearest makes it."""

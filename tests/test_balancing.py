@@ -74,23 +74,22 @@ def spread_of(graph: Graph, bound: float = np.inf) -> dict[str, Spread]:
     return {"r": Spread.of(hidden(graph, samples(8), bound).astype(np.float32))}
 
 
-@pytest.mark.parametrize("trust", [0.5, 1.0])
 @pytest.mark.parametrize(("groups", "gain"), [(CHANNELS, 3.0), (1, 0.0)])
-def test_unlike_channels_made_alike_lose_less(groups: int, gain: float, trust: float) -> None:
+def test_unlike_channels_made_alike_lose_less(groups: int, gain: float) -> None:
     graph = two_layers(groups)
     found = channels(graph)
-    factors = balance(found, spread_of(graph), trust, through_clips=True)
+    factors = balance(found, spread_of(graph), through_clips=True)
     assert factors[FIXED] == 1
     after = multiplied(graph, factors)
     assert decibels(graph, after, groups) > decibels(graph, graph, groups) + gain
     noisy = {"r": Spread.of(hidden(graph, samples(8)).astype(np.float32) * np.float32(1 + 1e-6))}
-    np.testing.assert_array_equal(balance(found, noisy, trust, through_clips=True), factors)
+    np.testing.assert_array_equal(balance(found, noisy, through_clips=True), factors)
 
 
 def test_a_layer_that_pays_nothing_gets_channels_that_all_fill_the_range() -> None:
     graph = two_layers(CHANNELS)
     spread = spread_of(graph)
-    after = multiplied(graph, balance(channels(graph), spread, 1.0, through_clips=False))
+    after = multiplied(graph, balance(channels(graph), spread, through_clips=False))
     reach = hidden(after, samples(8)).max(axis=0)
     waking = UNLIKE.max() / UNLIKE < 8  # smaller ones count as larger: other samples may wake them
     assert reach[waking].max() / reach[waking].min() < 1.3
@@ -101,15 +100,15 @@ def test_channels_alike_are_left_alone() -> None:
     graph = two_layers(1)
     set_constant(graph, graph.nodes[2], 1, np.ones((CHANNELS, CHANNELS, 1, 1), np.float32), "w")
     spread = {"r": Spread.of(np.ones((4, CHANNELS), np.float32))}
-    assert (balance(channels(graph), spread, 1.0, through_clips=True) == 1).all()
+    assert (balance(channels(graph), spread, through_clips=True) == 1).all()
 
 
 def test_channels_that_a_clip_bounds_stay_within_unless_they_must_stay() -> None:
     bound = 1.0
     graph = two_layers(CHANNELS, bound)
     found, spread = channels(graph), spread_of(graph, bound)
-    assert (balance(found, spread, 1.0, through_clips=False) == 1).all()
-    factors = balance(found, spread, 1.0, through_clips=True)[found.numbers["r"]]
+    assert (balance(found, spread, through_clips=False) == 1).all()
+    factors = balance(found, spread, through_clips=True)[found.numbers["r"]]
     greatest = spread["r"].greatest
     near = greatest * 1.5 >= bound
     assert near.any()
@@ -118,7 +117,7 @@ def test_channels_that_a_clip_bounds_stay_within_unless_they_must_stay() -> None
     assert (factors[~near] * greatest[~near] <= bound / 1.5 + 1e-6).all()
     x = samples(8)
     np.testing.assert_allclose(
-        hidden(multiplied(graph, balance(found, spread, 1.0, through_clips=True)), x, bound),
+        hidden(multiplied(graph, balance(found, spread, through_clips=True)), x, bound),
         hidden(graph, x, bound) * factors,
         atol=1e-5,
     )
@@ -126,4 +125,4 @@ def test_channels_that_a_clip_bounds_stay_within_unless_they_must_stay() -> None
 
 def test_what_was_never_seen_stays() -> None:
     graph = two_layers(1)
-    assert (balance(channels(graph), {}, 1.0, through_clips=True) == 1).all()
+    assert (balance(channels(graph), {}, through_clips=True) == 1).all()
