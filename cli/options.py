@@ -35,6 +35,14 @@ Arithmetic = Annotated[
         "--arithmetic", metavar="NAME", help=f"What the integers are computed in: {ARITHMETICS}."
     ),
 ]
+Equalize = Annotated[
+    bool,
+    typer.Option(
+        "--equalize/--no-equalize",
+        help="Make the channels between layers alike, for one scale to suit them, where held-out "
+        "samples gain by it.",
+    ),
+]
 Skip = Annotated[
     list[str] | None,
     typer.Option(

@@ -70,14 +70,7 @@ def quantize(
             "or each to the nearest.",
         ),
     ] = "second-order",
-    equalize: Annotated[
-        bool,
-        typer.Option(
-            "--equalize/--no-equalize",
-            help="Make the channels between layers alike, for one scale to suit them, where "
-            "held-out samples gain by it.",
-        ),
-    ] = True,
+    equalize: o.Equalize = True,
     split_outliers: Annotated[
         bool,
         typer.Option(

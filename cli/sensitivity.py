@@ -31,6 +31,7 @@ def sensitivity(
     per_tensor: Annotated[
         bool, typer.Option("--per-tensor", help="One scale a weight, instead of one a channel.")
     ] = False,
+    equalize: o.Equalize = True,
     skip: o.Skip = None,
     measure: Annotated[
         int,
@@ -67,7 +68,7 @@ def sensitivity(
     with bars() as progress:
         ranking = ptq.sensitivity(
             model, data, eval_data=eval_data, target=target, method=method, per_tensor=per_tensor,
-            skip=skip or (), measure=measure, metric=inputs.read_metric(metric), preprocess=images,
+            equalize=equalize, skip=skip or (), measure=measure, metric=inputs.read_metric(metric), preprocess=images,
             samples=samples, skip_bad_samples=skip_bad_samples, batch=batch, threads=threads,
             progress=progress,
         )  # fmt: skip

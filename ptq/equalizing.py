@@ -7,7 +7,7 @@ of four say how far channels go, the rest what it gains.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -73,7 +73,7 @@ def equalized(
     graph = prepared.graph
     if plan is not None and plan.factors:
         factors = by_number(channels(graph), plan.factors)
-        said = (*prepared.changes, f"{_alike(len(plan.factors))}, as the plan says")
+        said = (*prepared.changes, f"{_alike(plan.factors)}, as the plan says")
         return Prepared(multiplied(graph, factors), said, plan.factors)
     given = plan.graph if plan else stats.graph if stats else None
     whole = recipe.per_tensor or not target(recipe.target).per_channel
@@ -123,11 +123,14 @@ def _one_a_tensor(prepared: Prepared, samples: Samples, threads: int) -> Iterato
             continue
         known.append(factors)
         made = by_tensor(found, factors)
-        yield Prepared(multiplied(graph, factors), (_alike(len(made)),), made)
+        yield Prepared(multiplied(graph, factors), (_alike(made),), made)
 
 
-def _alike(layers: int) -> str:
-    return f"made the channels of {counted(layers, 'layer')}' outputs alike"
+def _alike(factors: Mapping[str, Sequence[float]]) -> str:
+    apart = {name: max(by) / min(by) for name, by in factors.items()}
+    name = max(apart, key=lambda name: apart[name])
+    most = f"most in {name}, by factors {apart[name]:.0f} times apart"
+    return f"made the channels of {counted(len(apart), 'layer')}' outputs alike, {most}"
 
 
 def _rounded(graph: Graph, found: Channels) -> list[str]:

@@ -101,6 +101,7 @@ def sensitivity(
     target: str = "ort",
     method: str = DEFAULT_METHOD,
     per_tensor: bool = False,
+    equalize: bool = True,
     skip: Collection[str] = (),
     measure: int = MEASURED,
     metric: Metric | None = None,
@@ -120,6 +121,7 @@ def sensitivity(
         target: What to quantize for.
         method: How ranges are chosen.
         per_tensor: One scale for a whole weight.
+        equalize: Make the channels between layers alike where that gains.
         skip: Nodes, or operators, that stay float anyway.
         measure: How many of the first are measured; each quantizes and runs two models.
         metric: What drops are counted in, as for ``quantize``.
@@ -143,7 +145,7 @@ def sensitivity(
     assert divided.search is not None
     recipe = Recipe(row.name, method, per_tensor=per_tensor, floats=dict.fromkeys(skip, SKIPPED))
     prepared, recipe = rewritten(
-        called(model), prepared, divided.calibration, recipe, threads=threads
+        called(model), prepared, divided.calibration, recipe, equalize=equalize, threads=threads
     )
     calibration, held_back = gathered_in_two(
         prepared.graph, divided.calibration, threads=threads, progress=progress
