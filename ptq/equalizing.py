@@ -37,6 +37,7 @@ from ptq.session import Session
 from ptq.targets import target
 
 SAMPLES = 256  # of the model; channels go little further on more
+_FEWEST = 16  # without them chance decides
 _CALIBRATED = 32  # of them, to set a trial's ranges
 _JUDGED = 32  # held-out ones, and as many of the others
 _EACH = 4  # every fourth is judged on
@@ -89,6 +90,9 @@ def equalized(
     some = samples.spread(SAMPLES)
     judged = range(0, len(some), _EACH) if len(some) >= _EACH else range(0)
     learnt = some.subset(i for i in range(len(some)) if i not in judged)
+    if not whole and not given and len(some) < _FEWEST:
+        left = f"left channels unequal: {counted(len(some), 'sample')} cannot tell, {_FEWEST} could"
+        return replace(prepared, changes=(*prepared.changes, left))
     if given:
         forms = (make(prepared, learnt, threads) for make in (_one_a_weight, _one_a_tensor))
         found = (form for some in forms for form in some if form.graph.digest() == given)

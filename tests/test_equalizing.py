@@ -158,3 +158,10 @@ def test_sensitivity_ranks_what_quantize_makes_of_the_model():
     model = hard()
     ranking = ptq.sensitivity(model, lambda: iter(data(1)), per_tensor=True, measure=0)
     assert ranking.sqnr_db > 30
+
+
+def test_a_few_samples_leave_channels_as_they_are_and_the_report_says_so():
+    model = hard()
+    result = ptq.quantize(model, lambda: iter(data(1, 15)), eval_data=lambda: iter(data(2, 4)))
+    assert result.plan.graph == prepare(Graph.from_proto(model)).graph.digest()
+    assert "left channels unequal: 15 samples cannot tell, 16 could" in result.report.changes
