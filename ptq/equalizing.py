@@ -39,11 +39,11 @@ from ptq.targets import target
 SAMPLES = 256  # of the model; channels go little further on more
 _FEWEST = 16  # without them chance decides
 _CALIBRATED = 32  # of them, to set a trial's ranges
-_JUDGED = 32  # held-out ones, and as many of the others
+_JUDGED = 64  # held-out ones, and as many of the others
 _EACH = 4  # every fourth is judged on
 _OF_WEIGHTS = 0.3
 """Of the error that weights make, rounded to the nearest, what second-order rounding leaves: 0.1 to 0.4, measured."""
-_SURE = 2.0  # standard errors: few things are tried
+_SURE = 1.0  # standard errors: two forms that err alike are worth the same
 
 
 def equalized(
@@ -99,7 +99,7 @@ def equalized(
         form = next(found, None)
         return replace(form, changes=(*prepared.changes, *form.changes)) if form else prepared
     tried = (_one_a_weight if whole else _one_a_tensor)(prepared, learnt, threads)
-    return _Trial(name, prepared, recipe, learnt, some.subset(judged), threads).first_better(tried)
+    return _Trial(name, prepared, recipe, learnt, some.subset(judged), threads).best(tried)
 
 
 def _one_a_weight(prepared: Prepared, samples: Samples, threads: int) -> Iterator[Prepared]:
@@ -121,7 +121,7 @@ def _one_a_tensor(prepared: Prepared, samples: Samples, threads: int) -> Iterato
     found = channels(graph)
     seen = spreads(graph, dict.fromkeys(_rounded(graph, found), 1), samples, threads)
     known: list[NDArray[np.float64]] = [np.ones(found.count)]
-    for through_clips in (True, False) if found.bounded else (False,):
+    for through_clips in (False, True) if found.bounded else (False,):
         factors = balance(found, seen, through_clips=through_clips)
         if any(np.array_equal(factors, other) for other in known):
             continue
@@ -161,33 +161,33 @@ class _Trial:
         threads: int,
     ) -> None:
         self._name, self._prepared, self._threads = name, prepared, threads
-        self._recipe = replace(recipe, rounding="nearest", form="qdq", weights="s8")
+        self._recipe = replace(
+            recipe, rounding="nearest", correct_bias=False, form="qdq", weights="s8"
+        )
         self._samples = learnt.spread(_CALIBRATED)
         self._held = [*held.spread(_JUDGED)] if len(held) else []
         self._others = learnt.spread(_JUDGED)
 
-    def first_better(self, tried: Iterable[Prepared]) -> Prepared:
-        """The first form that errs less, by more than chance, or the plain model; with a sentence on the gain."""
-        changes, said = self._prepared.changes, None
-        for form in tried:
-            plain, errors = self._plain, self._errors(form)
-            held = [e[: len(self._held) or None].mean() for e in (plain, errors)]
-            figures = "{:.1f} → {:.1f} dB".format(*(-decibels(share) for share in held))
-            said = f"signal over error on held-out samples {figures}"
-            if held[1] < held[0] and is_better(errors, plain, sure=_SURE):
-                [note] = form.changes
-                return replace(form, changes=(*changes, f"{note}: {said}"))
-        left = [] if said is None else [f"left channels unequal: {said}"]
-        return replace(self._prepared, changes=(*changes, *left))
+    def best(self, tried: Iterable[Prepared]) -> Prepared:
+        """The form that errs least, if by more than chance, or the plain model; with a sentence on the gain."""
+        changes = self._prepared.changes
+        errors = [(form, self._errors(form)) for form in tried]
+        if not errors:
+            return self._prepared
+        form, least = min(errors, key=lambda pair: float(pair[1].mean()))
+        plain = self._errors(self._prepared)
+        held = [e[: len(self._held) or None].mean() for e in (plain, least)]
+        figures = "{:.1f} → {:.1f} dB".format(*(-decibels(share) for share in held))
+        said = f"signal over error on held-out samples {figures}"
+        if held[1] < held[0] and is_better(least, plain, sure=_SURE):
+            [note] = form.changes
+            return replace(form, changes=(*changes, f"{note}: {said}"))
+        return replace(self._prepared, changes=(*changes, f"left channels unequal: {said}"))
 
     @cached_property
     def _truth(self) -> Truth:
         graph = scores(self._prepared.graph)
         return Truth(graph, [*self._held, *self._others], self._threads)
-
-    @cached_property
-    def _plain(self) -> NDArray[np.float64]:
-        return self._errors(self._prepared)
 
     def _errors(self, prepared: Prepared) -> NDArray[np.float64]:
         """By sample; what weights add counts for less than rounding each to the nearest makes it."""

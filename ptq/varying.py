@@ -160,10 +160,9 @@ class _Seeing:
         first = self.first
         for stack in stacks:
             if stack.size:
-                rows = sums.rows(stack, added.params, first, quota)
-                added.sums += rows.error
-                added.count += rows.count
-                seen = rows.codes
+                added.sums += sums.added(stack, added.params)
+                added.count += stack.size // sums.channels
+                seen = sums.rows(stack, added.params, first, quota)
                 apart = np.arange(first, first + len(stack)) % _EACH == 1
                 judged = np.repeat(apart, seen.shape[1] // len(stack))
                 for part in parts:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,21 +16,6 @@ from numpy.typing import NDArray
 from ptq.kernels.window import Axis, axes
 from ptq.nodes import Node, attributes, constant, operator
 from ptq.types import QuantParams
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Some rows of a node's input.
-
-    Attributes:
-        codes: int16, integers less their zero point, shape (groups, rows, K).
-        error: float64 by input channel, the sum of what rounding added to the values in the rows.
-        count: How many values of a channel that were.
-    """
-
-    codes: NDArray[np.int16]
-    error: NDArray[np.float64]
-    count: int
 
 
 class Sums:
@@ -81,7 +65,9 @@ class Sums:
         whole: NDArray[Any] = columns[0]
         return whole.T if self._transposed else whole
 
-    def rows(self, samples: NDArray[Any], params: QuantParams, first: int, quota: int) -> Rows:
+    def rows(
+        self, samples: NDArray[Any], params: QuantParams, first: int, quota: int
+    ) -> NDArray[np.int16]:
         """Some rows of each sample.
 
         Which rows depends on nothing but the number of the sample and how many it has.
@@ -97,11 +83,24 @@ class Sums:
         lines = samples.reshape(len(samples), -1, self.length)
         at = _picks(lines.shape[1], quota, first, len(samples))
         seen = lines[np.arange(len(samples))[:, None], at]
-        codes = _codes(seen, params).reshape(-1, self.length)
-        error = _error(seen.reshape(codes.shape), codes, params)
-        return Rows(codes[None], error, len(codes))
+        return _codes(seen, params).reshape(1, -1, self.length)
 
-    def _windows(self, samples: NDArray[Any], params: QuantParams, first: int, quota: int) -> Rows:
+    def added(self, samples: NDArray[Any], params: QuantParams) -> NDArray[np.float64]:
+        """What rounding adds to the sum of each channel of the input, over all values of some samples.
+
+        Args:
+            samples: As for `rows`.
+            params: What the input is quantized with.
+        """
+        shape = (-1, self.channels, math.prod(samples.shape[3:]) if self._convolves else 1)
+        real = samples.reshape(shape)
+        error = _codes(real, params) * np.float32(params.scale) - real
+        sums: NDArray[np.float64] = error.sum(axis=(0, 2), dtype=np.float64)
+        return sums
+
+    def _windows(
+        self, samples: NDArray[Any], params: QuantParams, first: int, quota: int
+    ) -> NDArray[np.int16]:
         attrs, images, channels = self._attributes, samples.shape[1], samples.shape[2]
         found = axes(
             samples.shape[3:],
@@ -118,12 +117,9 @@ class Sums:
         inside, index = _places(found, [c.reshape(-1) for c in np.unravel_index(place, outputs)])
         stacked = samples.reshape(-1, *samples.shape[2:])
         seen = stacked[(number, slice(None), *index)]  # (rows, taps, channels)
-        codes = _codes(seen, params)
-        error = _error(seen[inside], codes[inside], params)
-        codes[~inside] = 0
+        codes = np.where(inside[:, :, None], _codes(seen, params), np.int16(0))
         apart = codes.reshape(len(codes), self.taps, self.groups, channels // self.groups)
-        rows = apart.transpose(2, 0, 3, 1).reshape(self.groups, len(codes), self.length)
-        return Rows(rows, error, int(inside.sum()))
+        return apart.transpose(2, 0, 3, 1).reshape(self.groups, len(codes), self.length)
 
 
 def _places(
@@ -145,16 +141,6 @@ def _codes(real: NDArray[Any], params: QuantParams) -> NDArray[np.int16]:
     steps = np.rint(real / np.float32(params.scale))
     np.clip(steps, params.qtype.lo - zero_point, params.qtype.hi - zero_point, out=steps)
     return steps.astype(np.int16)
-
-
-def _error(
-    real: NDArray[Any], codes: NDArray[np.int16], params: QuantParams
-) -> NDArray[np.float64]:
-    """What rounding adds to the sum of each column."""
-    error: NDArray[np.float64] = np.sum(
-        codes * np.float32(params.scale) - real, axis=0, dtype=np.float64
-    )
-    return error
 
 
 def _picks(available: int, quota: int, first: int, samples: int) -> NDArray[np.int64]:
