@@ -43,7 +43,7 @@ _JUDGED = 64  # held-out ones, and as many of the others
 _EACH = 4  # every fourth is judged on
 _OF_WEIGHTS = 0.3
 """Of the error that weights make, rounded to the nearest, what second-order rounding leaves: 0.1 to 0.4, measured."""
-_SURE = 1.0  # standard errors: two forms that err alike are worth the same
+_SURE = 2.0  # standard errors by which the error must be less; few things are tried
 
 
 def equalized(
