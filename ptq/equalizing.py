@@ -7,6 +7,7 @@ of four say how far channels go, the rest what it gains.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -165,8 +166,7 @@ class _Trial:
             recipe, rounding="nearest", correct_bias=False, form="qdq", weights="s8"
         )
         self._samples = learnt.spread(_CALIBRATED)
-        self._held = [*held.spread(_JUDGED)] if len(held) else []
-        self._others = learnt.spread(_JUDGED)
+        self._held, self._others = held, learnt
 
     def best(self, tried: Iterable[Prepared]) -> Prepared:
         """The form that errs least, if by more than chance, or the plain model; with a sentence on the gain."""
@@ -176,7 +176,7 @@ class _Trial:
             return self._prepared
         form, least = min(errors, key=lambda pair: float(pair[1].mean()))
         plain = self._errors(self._prepared)
-        held = [e[: len(self._held) or None].mean() for e in (plain, least)]
+        held = [e[: min(len(self._held), _JUDGED) or None].mean() for e in (plain, least)]
         figures = "{:.1f} → {:.1f} dB".format(*(-decibels(share) for share in held))
         said = f"signal over error on held-out samples {figures}"
         if held[1] < held[0] and is_better(least, plain, sure=_SURE):
@@ -186,8 +186,8 @@ class _Trial:
 
     @cached_property
     def _truth(self) -> Truth:
-        graph = scores(self._prepared.graph)
-        return Truth(graph, [*self._held, *self._others], self._threads)
+        judges = itertools.chain(self._held.spread(_JUDGED), self._others.spread(_JUDGED))
+        return Truth(scores(self._prepared.graph), judges, self._threads)
 
     def _errors(self, prepared: Prepared) -> NDArray[np.float64]:
         """By sample; what weights add counts for less than rounding each to the nearest makes it."""

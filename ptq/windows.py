@@ -68,7 +68,7 @@ class Sums:
     def rows(
         self, samples: NDArray[Any], params: QuantParams, first: int, quota: int
     ) -> NDArray[np.int16]:
-        """Some rows of each sample.
+        """Some rows of each sample, as integers less their zero point, shape (groups, rows, K).
 
         Which rows depends on nothing but the number of the sample and how many it has.
 
