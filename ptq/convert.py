@@ -48,8 +48,7 @@ def convert(graph: Graph, form: Form, *, integers: bool = False) -> Graph:
         source = unsigned_activations(adopt(graph)) if integers else adopt(graph)
         floats = () if integers else left_float(graph)
         converted = to_qlinear(source, {name for step in floats for name in step.outputs})
-    # before opset 13 an operator may mean several axes in one form and be read as its runtime's own in the other
-    different = first_difference(source, converted) if graph.opset >= 13 else None
+    different = first_difference(source, converted)
     if different is not None:
         raise UnsupportedError(
             f"output {different} would not be the same function in form {form}; keep the model as it is"

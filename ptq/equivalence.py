@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptq.arithmetics import arithmetic
 from ptq.arithmetics.site import Site
@@ -80,14 +81,24 @@ def _content(step: Step, program: Program, known: Mapping[str, Digest]) -> tuple
     table = _table(step, program)
     if table is not None:
         return "table", table, known.get(step.inputs[0] or ""), produced
-    spec, read = OPS.get(step.op), []
+    spec = OPS.get(step.op)
+    read: list[tuple[object, ...]] = []
     for position, name in enumerate(step.inputs):
         role = spec.role(position) if spec is not None else Role.KEEP
         if role is Role.VALUE or name is None:
             continue  # its value is an attribute
+        if role is Role.BIAS and name in program.constants:
+            read.append((position, _of_bias(program.constants[name]), ()))
+            continue
         params = () if role is Role.BIAS else _params(program.params.get(name))
         read.append((position, known.get(name), params))
     return step.op, _attributes(step, program), read, produced
+
+
+def _of_bias(array: NDArray[Any]) -> Digest:
+    """The values a column; one for all is the same as many that are equal."""
+    columns = array.reshape(-1)
+    return _digest("bias", *_plain(columns[:1] if np.all(columns == columns[:1]) else columns))
 
 
 def _attributes(step: Step, program: Program) -> list[tuple[str, object]]:

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from ptq.arithmetics import arithmetic
+from ptq.forms import operands_of
 from ptq.graph import Graph
 from ptq.islands import Island
 from ptq.nodes import (
@@ -23,8 +24,9 @@ from ptq.nodes import (
     operator,
     row_name,
 )
-from ptq.ops import OPS
-from ptq.opspec import Output, Role
+from ptq.ops import OPS, QLINEAR_FORMS
+from ptq.opspec import OpSpec, Output, QLinear, Role
+from ptq.peculiar import peculiarity
 from ptq.program import read_program
 from ptq.rewrite.adopt import adopt
 from ptq.units import between_quantizers, dequantized, obstacle, requantized
@@ -86,6 +88,8 @@ def _counts(node: Node) -> bool:
 def why_float(node: Node, runs: Callable[[str], bool]) -> str:
     """Why a node cannot run on integers."""
     op = operator(node)
+    if op in QLINEAR_FORMS:
+        return _why_of_its_own(node, *QLINEAR_FORMS[op])
     spec = OPS.get(row_name(node))
     if spec is None or not runs(op):
         return f"{op} has no integer kernel in this arithmetic"
@@ -102,6 +106,15 @@ def why_float(node: Node, runs: Callable[[str], bool]) -> str:
         (reason for reason in reasons if reason),
         "its attributes or constants have no integer form in this arithmetic",
     )
+
+
+def _why_of_its_own(node: Node, spec: OpSpec, form: QLinear) -> str:
+    """Why a QLinear operator is left to its runtime."""
+    operands = operands_of(node, form)
+    if operands is None:
+        return "it lacks an input"
+    found = peculiarity(node, spec, operands)
+    return found or "its scales or zero points are not constants that a kernel takes"
 
 
 def _why_no_operand(role: Role, value: Value) -> str:

@@ -43,14 +43,12 @@ def trials(case: Mapping[str, Any], arrays: Arrays) -> list[Trial]:
     """The case as one site of the ``ort`` arithmetic.
 
     Raises:
-        UnsupportedError: Its operator is unknown, or runs over several axes as Softmax did before opset 13.
+        UnsupportedError: Its operator is unknown.
     """
     op, names, attrs = str(case["op"]), list(case["node_inputs"]), attributes(case)
-    rank = arrays[names[0]].ndim
-    if int(attrs.pop("opset", 13)) < 13 and attrs.get("axis", 1) % rank != rank - 1:
-        raise UnsupportedError(
-            f"no case of {op} before opset 13 can be read; leave it out with --ops"
-        )
+    if int(attrs.pop("opset", 13)) < 13:
+        attrs["axis"] = attrs.get("axis", -1) % arrays[names[0]].ndim
+        attrs["together"] = True
     last = bool(attrs.pop("channels_last", 0))
     *operands, output = _positions(op, len(names))
 
@@ -65,7 +63,8 @@ def trials(case: Mapping[str, Any], arrays: Arrays) -> list[Trial]:
         dtype = None if value is None else value.dtype
         quantization.append(params(at(scale), at(zero), dtype, along))
     zero_point = at(output[2])
-    output_dtype = np.uint8 if zero_point is None else zero_point.dtype
+    of_inputs = next((known.qtype.dtype for known in quantization if known is not None), np.uint8)
+    output_dtype = of_inputs if zero_point is None else zero_point.dtype
     produced = params(at(output[1]), zero_point, output_dtype, axis)
 
     first = op in _SPATIAL and not last

@@ -22,6 +22,7 @@ from ptq.ops import OPS, QLINEAR_FORMS
 from ptq.opsets import SCALARS
 from ptq.opspec import PASSES, OpSpec, Output, QLinear, Role
 from ptq.ordering import ordered
+from ptq.peculiar import peculiarity
 from ptq.types import QuantParams
 from ptq.units import (
     Quantized,
@@ -29,7 +30,6 @@ from ptq.units import (
     all_attributes,
     channel_axis,
     dequantized,
-    of_its_own,
     params_of,
     unit,
 )
@@ -236,7 +236,7 @@ class _Reader:
     def _qlinear(self, node: Node, spec: OpSpec, form: QLinear) -> bool:
         assert node.name
         operands = operands_of(node, form)
-        if of_its_own(node) or operands is None or operands.rest:
+        if operands is None or peculiarity(node, spec, operands):
             return False
         name = name_of(node.outputs[0])
         if operands.output is not None:

@@ -20,6 +20,7 @@ _DIVISORS = {
     "Conv": ("group",),
     "ConvTranspose": ("group",),
 }
+_FUNCTIONS = ("QLinearLeakyRelu", "QLinearSigmoid")
 _MOST = 2**31
 _MOST_NODES = 10**6
 
@@ -138,6 +139,10 @@ def _require_consistent(node: onnx.NodeProto, source: str) -> None:
         raise ModelError(
             f"{source}: {node.op_type} {called} leaves out one of inputs that may be any number; "
             "export the model again"
+        )
+    if node.op_type in _FUNCTIONS and (len(node.input) < 5 or not node.input[4]):
+        raise ModelError(
+            f"{source}: {node.op_type} {called} leaves out its output's zero point; write it, 0 too"
         )
     for attribute in node.attribute:
         divides = attribute.name in _DIVISORS.get(node.op_type, ())

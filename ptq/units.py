@@ -131,17 +131,19 @@ def quant_params(
 def params_of(
     scale: Value | None, zero_point: Value | None, integers: Value, axis: int | None = None
 ) -> QuantParams | None:
-    """The parameters that two values stand for, of an operator that has them as inputs; None if not constant."""
+    """The parameters that two values stand for, of an operator that has them as inputs; None if not constant.
+
+    Without a zero point it is 0, in the type of the integers. One scale with several zero points, or several with
+    one, count for each channel.
+    """
     scales, zeros = constant(scale), constant(zero_point)
     if scales is None or (zero_point is not None and zeros is None):
         return None
-    dtype = zeros.dtype if zeros is not None else np.dtype(np.uint8)
-    if zeros is not None and scales.size == 1 < zeros.size and zeros.ndim == 1:
+    dtype = zeros.dtype if zeros is not None else dtype_of(integers) or np.dtype(np.uint8)
+    if zeros is not None and scales.size != zeros.size and 1 in (scales.size, zeros.size):
         if constant(integers) is None:
             return None
-        scales = np.full(
-            zeros.shape, scales.reshape(())
-        )  # a weight of QLinearConv may have them so
+        scales, zeros = np.broadcast_arrays(scales.reshape(-1), zeros.reshape(-1))
     return quant_params(scales, zeros, dtype, axis if axis is not None else 0, integers)
 
 
@@ -156,8 +158,11 @@ def channel_axis(node: Node, rank: int) -> int | None:
     return rank - 1 if op in ("MatMul", "QLinearMatMul", "MatMulIntegerToFloat") else None
 
 
-def softmax_axis(node: Node) -> int | None:
-    """The axis that a Softmax or QLinearSoftmax runs along; None for several, as was its rule before opset 13."""
+def softmax_axes(node: Node) -> tuple[int, bool]:
+    """The axis that a Softmax or QLinearSoftmax runs along, and whether along all from it on together.
+
+    That was the rule before opset 13; where they are the last one alone the axis is -1 and both rules are the same.
+    """
     attrs = attributes(node)
     imported = node.graph.opset_imports.get("") if node.graph is not None else None
     old = int(attrs.get("opset", imported or 13)) < 13
@@ -167,21 +172,16 @@ def softmax_axis(node: Node) -> int | None:
     source = node.inputs[0]
     shape = shape_of(source) if source is not None else None
     last = axis == -1 or (shape is not None and axis == len(shape) - 1)
-    return axis if not old else -1 if last else None
-
-
-def of_its_own(node: Node) -> bool:
-    """Whether a QLinear operator has a layout or a rule that ONNX's operator has not; it is left to its runtime."""
-    if attributes(node).get("channels_last", 0):
-        return True
-    return node.op_type == "QLinearSoftmax" and softmax_axis(node) is None
+    return (-1, False) if last else (axis, old)
 
 
 def all_attributes(node: Node) -> dict[str, Any]:
     """Attributes, and those constant inputs that older opsets had as attributes."""
     attrs = attributes(node)
     if node.op_type in ("LogSoftmax", "Softmax", "QLinearSoftmax"):
-        attrs["axis"] = softmax_axis(node)
+        attrs["axis"], together = softmax_axes(node)
+        if together:
+            attrs["together"] = True
     if node.op_type == "Split":
         attrs["num_outputs"] = len(node.outputs)
     for position, name in MOVED_TO_INPUTS.get(node.op_type, {}).items():
@@ -251,8 +251,6 @@ def hands_out_reals(node: Node, spec: OpSpec) -> bool:
 def obstacle(unit: Unit) -> str:
     """What of an operator between quantizers no integer kernel expresses; nothing where one does."""
     node, spec = unit.node, unit.spec
-    if spec.op in ("Softmax", "LogSoftmax") and softmax_axis(node) is None:
-        return f"it runs over several axes, as {spec.op} did before opset 13"
     if spec.op.startswith("Resize") and (why := resize_obstacle(attributes(node))):
         return why
     if infinite := infinite_attribute(node):

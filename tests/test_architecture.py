@@ -27,7 +27,7 @@ LAYERS = (
     "graph",
     "storing",
     "data observers targets plan session units islands layout sources windows forms",
-    "limits meant normalizing costs",
+    "limits meant normalizing costs peculiar",
     "worth",
     "arithmetics rewrite eligible program calibrate checkpoint models sources fused usermetric",
     "execute groups operands golden_case equivalence foreign saturation varying convert ready pixels overflow",

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ptq.arithmetics.litert_elementwise import require_output
 from ptq.arithmetics.operands import Inputs, activation, bounds, required, result
 from ptq.arithmetics.site import Kernel, Maker, Site
+from ptq.arithmetics.together import together
 from ptq.errors import UnsupportedError
 from ptq.kernels.fixedpoint import (
     INT32_MAX,
@@ -109,4 +110,7 @@ def _log_softmax(site: Site) -> Kernel:
     return kernel
 
 
-KERNELS: Mapping[str, Maker] = {"LogSoftmax": _log_softmax, "Softmax": _softmax}
+KERNELS: Mapping[str, Maker] = {
+    "LogSoftmax": together(_log_softmax),
+    "Softmax": together(_softmax),
+}

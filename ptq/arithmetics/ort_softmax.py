@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ptq.arithmetics.operands import Inputs, activation, bounds, required, result
 from ptq.arithmetics.site import Kernel, Maker, Site
+from ptq.arithmetics.together import together
 from ptq.types import FloatArray, IntArray
 
 _FLOAT_MAX = np.finfo(np.float32).max
@@ -58,4 +59,4 @@ def _softmax(site: Site) -> Kernel:
     return kernel
 
 
-KERNELS: Mapping[str, Maker] = {"Softmax": _softmax}
+KERNELS: Mapping[str, Maker] = {"Softmax": together(_softmax)}

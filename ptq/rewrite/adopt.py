@@ -122,9 +122,9 @@ def _declare_integers(graph: Graph) -> None:
             zero_point = node.inputs[2] if len(node.inputs) > 2 else None
             _declare_like(output, zero_point, implied_type(node))
         elif op in QLINEAR_ZERO_POINTS:
-            position = QLINEAR_ZERO_POINTS[op]
+            position, first = QLINEAR_ZERO_POINTS[op]
             zero_point = node.inputs[position] if position < len(node.inputs) else None
-            _declare_like(output, zero_point, None)
+            _declare_like(output, node.inputs[first] if zero_point is None else zero_point, None)
         elif _moves_integers(node):
             for moved in node.outputs:
                 _declare_like(moved, node.inputs[0], None)
@@ -142,7 +142,8 @@ def _declare_like(value: Value, model: Value | None, otherwise: np.dtype[Any] | 
 
 
 QLINEAR_ZERO_POINTS = {
-    op: place["yz"]
+    op: (place["yz"], min(at for name, at in place.items() if name[-1] == "q"))
     for op, place in ((op, positions(form)) for op, (_, form) in QLINEAR_FORMS.items())
     if "yz" in place
 }
+"""Where the output's zero point stands, and the first integers, whose type it has where it is absent."""

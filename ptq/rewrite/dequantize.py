@@ -25,18 +25,22 @@ from ptq.nodes import (
     name_of,
     operator,
     row_name,
-    shape_of,
 )
 from ptq.ops import OPS, QLINEAR_FORMS
 from ptq.opsets import MOVED_TO_INPUTS, SCALARS
 from ptq.opspec import PASSES, OpSpec, Output, QLinear, Role
+from ptq.rewrite.complete import complete, completed, params_at, weight_axis
 from ptq.rewrite.replace import set_attributes
 from ptq.types import QuantParams
-from ptq.units import channel_axis, quant_params
+from ptq.units import softmax_axes
 
 
-def to_qdq_form(graph: Graph) -> Graph:
+def to_qdq_form(graph: Graph, *, partly: bool = False) -> Graph:
     """The same integer function between quantizers.
+
+    Args:
+        graph: A quantized graph.
+        partly: Leave as they are the operators that have no float form.
 
     Raises:
         UnsupportedError: An operator has no float form; the text names it and says why.
@@ -50,7 +54,11 @@ def to_qdq_form(graph: Graph) -> Graph:
         if op in ("QuantizeLinear", "DequantizeLinear"):
             writer.remember(node)
         elif op in QLINEAR_FORMS:
-            writer.linear(node, *QLINEAR_FORMS[op])
+            try:
+                writer.linear(node, *QLINEAR_FORMS[op])
+            except UnsupportedError:
+                if not partly:
+                    raise
         elif (spec := OPS.get(row_name(node))) and (spec.qlinear is PASSES or spec.activation):
             writer.on_integers(node, spec)
     rewritten.sweep()
@@ -77,18 +85,20 @@ class _Writer:
         if operands is None or operands.rest:
             raise UnsupportedError(f"{operator(node)} {node.name} has inputs that QDQ has not")
         inputs: dict[int, Value | None] = {}
-        for index, triple in operands.triples.items():
-            inputs[index] = self._real(triple, _weight_axis(spec, index, triple, node), node)
+        triples = {i: complete(self.graph, t) for i, t in operands.triples.items()}
+        for index, triple in triples.items():
+            inputs[index] = self._real(triple, weight_axis(spec, index, triple, node), node)
         for index, integers in operands.biases.items():
             if spec.role(index) is Role.KEEP:
                 inputs[index] = integers
                 continue
             if integers is not None:
-                inputs[index] = self._bias(integers, list(operands.triples.values()), node)
+                inputs[index] = self._bias(integers, list(triples.values()), node)
         attrs = self._attributes(node, spec)
         reals = [inputs.get(i) for i in range(max(inputs) + 1)]
         if operands.output is not None:
-            self._quantized(node, spec.op, reals, attrs, operands.output)
+            parameters = completed(self.graph, operands.output, next(iter(triples.values())))
+            self._quantized(node, spec.op, reals, attrs, parameters)
         else:
             self.graph.redirect(node.outputs[0], self._float(node, spec.op, reals, attrs))
 
@@ -98,7 +108,7 @@ class _Writer:
         if first is None or name_of(first) not in self.meaning or spec.output is Output.NONE:
             return
         integers, scale, zero_point = self.meaning[name_of(first)]
-        params = _params(integers, scale, zero_point, node)
+        params = params_at(integers, scale, zero_point, node)
         if spec.op == "Identity" and meant(node.outputs[0]) not in (None, params):
             return  # it gives the same integers another meaning, under another name
         for position, value in enumerate(node.inputs):
@@ -141,7 +151,7 @@ class _Writer:
         """The float operator's attributes; what only the integer form has is seen to or refused."""
         attrs = attributes(node)
         if spec.op == "Softmax":
-            attrs["axis"] = _softmax_axis(self.graph, node, attrs)
+            attrs["axis"] = _softmax_axis(self.graph, node)
             attrs.pop("opset", None)
         if spec.op in ("AveragePool", "GlobalAveragePool") and attrs.pop("channels_last", 0):
             raise UnsupportedError(
@@ -205,11 +215,25 @@ class _Writer:
         return self.read[key]
 
     def _bias(self, integers: Value, triples: list[Triple], node: Node) -> Value:
-        x, w = (_params(*triple, node) for triple in triples[:2])
+        x, w = (params_at(*triple, node) for triple in triples[:2])
         alpha = np.float32(attributes(node).get("alpha", 1.0))
-        scale = (alpha * x.scale) * w.scale
-        scales = self.graph.add_constant(np.asarray(scale), f"{name_of(integers)}_scale")
-        return self._dequantize(integers, scales, None, 0 if scale.ndim else None, node)
+        scale = np.asarray((alpha * x.scale) * w.scale)
+        if alpha <= 0:
+            raise UnsupportedError(
+                f"{operator(node)} {node.name} multiplies its bias by {alpha:g}; no scale is so"
+            )
+        axis, array = None, constant(integers)
+        if scale.ndim:
+            if array is None:
+                raise UnsupportedError(
+                    f"{operator(node)} {node.name} computes its bias; it must be constant"
+                )
+            if not array.ndim or array.shape[-1] != scale.size:
+                array = np.broadcast_to(array, (*array.shape[:-1], scale.size)).copy()
+                integers = self.graph.add_constant(array, f"{name_of(integers)}_repeated")
+            axis = array.ndim - 1
+        scales = self.graph.add_constant(scale, f"{name_of(integers)}_scale")
+        return self._dequantize(integers, scales, None, axis, node)
 
     def _value(self, value: Value, params: QuantParams, node: Node) -> Value:
         array = constant(value)
@@ -235,43 +259,18 @@ class _Writer:
         )
 
 
-def _params(integers: Value, scale: Value, zero_point: Value | None, node: Node) -> QuantParams:
-    scales, zeros = constant(scale), constant(zero_point)
-    if scales is None or (zero_point is not None and zeros is None):
-        raise UnsupportedError(
-            f"{operator(node)} {node.name} computes a scale or zero point; they must be constant"
-        )
-    dtype = zeros.dtype if zeros is not None else np.dtype(np.uint8)
-    params = quant_params(scales, zeros, dtype, 0, integers)
-    if params is None:
-        raise UnsupportedError(f"{operator(node)} {node.name} has scales in blocks")
-    return params
-
-
-def _weight_axis(spec: OpSpec, index: int, triple: Triple, node: Node) -> int | None:
-    """The channel axis of an operand with several scales; it is not written in a QLinear form."""
-    scales = constant(triple[1])
-    if scales is None or scales.size == 1 or spec.role(index) is not Role.WEIGHT:
-        return None
-    array = constant(triple[0])
-    shape = array.shape if array is not None else shape_of(triple[0])
-    if shape is None:
-        raise UnsupportedError(f"{operator(node)} {node.name} has a weight of unknown rank")
-    return channel_axis(node, len(shape))
-
-
-def _softmax_axis(graph: Graph, node: Node, attrs: dict[str, Any]) -> int:
+def _softmax_axis(graph: Graph, node: Node) -> int:
     """The axis, where the integer form's opset and the graph's mean the same by it.
 
     Before opset 13 Softmax ran over all axes from ``axis`` on: the same only for the last one.
     """
-    axis, opset = int(attrs.get("axis", -1)), int(attrs.get("opset", graph.opset))
-    old, new = opset < 13, graph.opset < 13
-    shape = shape_of(node.outputs[0]) or (shape_of(node.inputs[0]) if node.inputs[0] else None)
-    last = axis == -1 or (shape is not None and axis == len(shape) - 1)
-    if old != new and not last:
+    axis, together = softmax_axes(node)
+    if axis != -1 and together != (graph.opset < 13):
         raise UnsupportedError(
             f"{operator(node)} {node.name} runs over several axes as Softmax did before opset 13; "
+            f"the model has opset {graph.opset}"
+            if together
+            else f"{operator(node)} {node.name} runs over one axis as Softmax does from opset 13 on; "
             f"the model has opset {graph.opset}"
         )
     return axis

@@ -14,7 +14,7 @@ import numpy as np
 from ptq.graph import Graph
 from ptq.nodes import Value, attributes, constant, name_of
 from ptq.opspec import PASSES, TABLE, Output, QLinear, Role
-from ptq.units import Quantized, Unit, softmax_axis, unit
+from ptq.units import Quantized, Unit, softmax_axes, unit
 
 INTEGERS_SINCE: Mapping[str, int] = {
     "ArgMax": 13,
@@ -158,7 +158,7 @@ def _linear(graph: Graph, unit: Unit, form: QLinear) -> Value:
     if unit.spec.op == "Gemm":
         attrs.pop("beta", None)  # QGemm adds its integer C as it is
     if unit.spec.op == "Softmax":
-        attrs["opset"], attrs["axis"] = graph.opset, softmax_axis(unit.node)
+        attrs["opset"], attrs["axis"] = graph.opset, softmax_axes(unit.node)[0]
     return graph.insert(
         form.op,
         inputs,
