@@ -257,9 +257,13 @@ def obstacle(unit: Unit) -> str:
         return infinite
     for position, operand in enumerate(unit.inputs):
         if not isinstance(operand, Quantized):
-            given = constant(operand) if spec.role(position) is Role.VALUE else None
-            if given is not None and (not given.size or np.isnan(given).any()):
-                return f"value {operand.name if operand else ''} is empty or holds NaN"
+            if operand is None or spec.role(position) is not Role.VALUE:
+                continue
+            given = constant(operand)
+            if given is None:
+                return f"value {operand.name} is computed"
+            if not given.size or np.isnan(given).any():
+                return f"value {operand.name} is empty or holds NaN"
             continue
         role, array, axis = spec.role(position), constant(operand.integers), operand.params.axis
         what = f"{role.value} {operand.integers.name}"

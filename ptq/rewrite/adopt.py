@@ -31,6 +31,7 @@ from ptq.rewrite.adopt_biases import join_biases, quantize_biases
 from ptq.rewrite.adopt_clamps import adopt_clamps
 from ptq.rewrite.adopt_constants import adopt_constants
 from ptq.rewrite.adopt_moves import adopt_moves
+from ptq.rewrite.adopt_twins import adopt_twins
 from ptq.rewrite.raise_opset import NEEDED, raise_opset
 from ptq.units import implied_type, quantizer
 
@@ -52,7 +53,7 @@ def adopt(graph: Graph, *, biases: bool = True) -> Graph:
     _adopt_domain(adopted)
     _complete(adopted)
     _part_meanings(adopted)
-    steps = [adopt_constants, adopt_clamps, adopt_moves, join_biases, adopt_moves]
+    steps = [adopt_twins, adopt_constants, adopt_clamps, adopt_moves, join_biases, adopt_moves]
     for step in [*steps, quantize_biases] if biases else steps:
         step(adopted)
         adopted.sweep()  # what is read by nobody would still count as a reader

@@ -2,6 +2,7 @@
 
 QuantizeLinear(constant)                  → the integers
 DequantizeLinear(constant) → Transpose    → DequantizeLinear of the integers transposed, its axis with them
+DequantizeLinear(constant), a bound or fill value → the real number
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from ptq.graph import Graph
-from ptq.nodes import Node, attributes, constant, name_of, operator
+from ptq.nodes import Node, attributes, constant, name_of, operator, row_name
+from ptq.ops import OPS
+from ptq.opspec import OpSpec, Role
 from ptq.units import dequantized, quantizer
 
 
@@ -22,6 +25,8 @@ def adopt_constants(graph: Graph) -> None:
             _quantize(graph, node)
         elif operator(node) == "Transpose":
             _transpose(graph, node)
+        elif (spec := OPS.get(row_name(node))) is not None:
+            _values(graph, node, spec)
 
 
 def _quantize(graph: Graph, node: Node) -> None:
@@ -30,6 +35,15 @@ def _quantize(graph: Graph, node: Node) -> None:
         return
     integers = graph.add_constant(found.params.quantize(array), f"{name_of(found.integers)}_folded")
     graph.redirect(node.outputs[0], integers)
+
+
+def _values(graph: Graph, node: Node, spec: OpSpec) -> None:
+    for position, value in enumerate(node.inputs):
+        found = dequantized(value) if spec.role(position) is Role.VALUE else None
+        array = constant(found.integers) if found is not None else None
+        if found is not None and array is not None and value is not None:
+            real = graph.add_constant(found.params.dequantize(array), f"{name_of(value)}_folded")
+            node.replace_input_with(position, real)
 
 
 def _transpose(graph: Graph, node: Node) -> None:

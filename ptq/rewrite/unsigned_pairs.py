@@ -11,14 +11,21 @@ import numpy as np
 
 from ptq.graph import Graph
 from ptq.nodes import MICROSOFT, Node, Value, constant, consumers, name_of, operator
+from ptq.rewrite.adopt_twins import adopt_twins
 from ptq.types import IntArray
 
 _SHIFT = 128
 
 
 def unsigned_pairs(graph: Graph) -> tuple[Graph, frozenset[str]]:
-    """The same graph with the int8 tensors that ONNX Runtime would move in uint8, and their names."""
+    """The same graph, without twins of quantizers, with the int8 tensors that ONNX Runtime would move in uint8.
+
+    Returns:
+        The graph, and the names of those tensors.
+    """
     moved = graph.copy()
+    adopt_twins(moved)  # of several like it ONNX Runtime keeps one, and not always the first
+    moved.sweep()
     names = set()
     for node in moved.nodes:
         reader = moves(node)
