@@ -337,6 +337,20 @@ def test_scales_a_channel_before_opset_13_stand_in_microsoft_s_quantizer():
     _same_everywhere([old, converted, convert(converted, "qoperator")], shape)
 
 
+def test_what_is_float_behind_scales_a_channel_before_opset_13_is_no_difference():
+    """Oracle: ONNX Runtime; reading the QDQ form alone raises the opset, and Softmax has another axis there."""
+    graph = foreign(
+        "xq = QuantizeLinear(x, x_scale, x_zero)\n"
+        "yq = QLinearConv(xq, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero)\n"
+        "yd = DequantizeLinear(yq, y_scale, y_zero)\ny = Softmax<axis = 3>(yd)",
+        CONV,
+        opset=12,
+        w=weights(8, 3, 3, 3),
+        **PER_CHANNEL,
+    )
+    _same_everywhere([graph, convert(graph, "qdq")], CONV)
+
+
 def test_an_unknown_form_is_a_usage_error():
     with pytest.raises(UsageError, match="choose one of qdq, qoperator"):
         convert(_layer("Mul")[0], "tflite")
