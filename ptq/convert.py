@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Literal, get_args
 
 from ptq.alike import left_float
 from ptq.equivalence import first_difference
 from ptq.errors import UnsupportedError, UsageError
+from ptq.execute import Executor
 from ptq.foreign import Fate, why_float
 from ptq.graph import Graph
 from ptq.nodes import QUANTIZERS, operator
 from ptq.ops import OPS
+from ptq.program import Step
 from ptq.rewrite.adopt import adopt
 from ptq.rewrite.dequantize import to_qdq_form
 from ptq.rewrite.qlinear import has_kernel, to_qlinear
 from ptq.rewrite.unsigned_activations import unsigned_activations
+from ptq.rewrite.unsigned_pairs import unsigned_pairs
 from ptq.units import dequantized, unit
 
 _IN_FLOAT = "ONNX Runtime computes it in float between quantizers"
+
+_BEFORE = frozenset(["Add", "AveragePool", "Mul"])
+"""Their zero point is added before float32 is rounded to an integer: 128 more can round otherwise beside a tie."""
 
 Form = Literal["qdq", "qoperator"]
 
@@ -25,6 +32,7 @@ Form = Literal["qdq", "qoperator"]
 def convert(graph: Graph, form: Form, *, integers: bool = False) -> Graph:
     """The same integer function, proved so, in the other form; inputs, outputs and integer tensors keep their names.
 
+    Where a sum, product or average stands on int8 that ONNX Runtime moves to uint8, the QOperator form is in uint8.
     What the form cannot express stays as it is: operators without a QLinear kernel keep their quantizers (``kept``),
     MatMulInteger, ConvInteger and DynamicQuantizeLinear their integers. So do in the QOperator form those that ONNX
     Runtime computes in float between quantizers, so that its outputs stay the same too.
@@ -45,9 +53,9 @@ def convert(graph: Graph, form: Form, *, integers: bool = False) -> Graph:
     if form == "qdq":
         source, converted = graph, to_qdq_form(graph)
     else:
-        source = unsigned_activations(adopt(graph)) if integers else adopt(graph)
-        floats = () if integers else left_float(graph)
-        converted = to_qlinear(source, {name for step in floats for name in step.outputs})
+        floats = {name for step in (() if integers else left_float(graph)) for name in step.outputs}
+        source = unsigned_activations(adopt(graph)) if integers else _moved(graph, floats)
+        converted = to_qlinear(source, floats)
     # before opset 13 scales a channel raise the opset of the form that needs quantizers for them, and of that alone
     different = first_difference(source, converted) if graph.opset >= 13 else None
     if different is not None:
@@ -55,6 +63,19 @@ def convert(graph: Graph, form: Form, *, integers: bool = False) -> Graph:
             f"output {different} would not be the same function in form {form}; keep the model as it is"
         )
     return converted
+
+
+def _moved(graph: Graph, floats: Set[str]) -> Graph:
+    """The graph, with int8 in uint8 as ONNX Runtime moves it where that can be seen in the integers.
+
+    That is where it rounds otherwise for it, and where it computes in float because int8 and uint8 meet.
+    """
+    source = adopt(graph)
+    moved, names = unsigned_pairs(source)
+    steps = [step for step in Executor(graph).program.steps if isinstance(step, Step)]
+    told = [step for step in steps if step.op in _BEFORE or not floats.isdisjoint(step.outputs)]
+    seen = {name for step in told for name in (*step.inputs, *step.outputs)}
+    return source if names.isdisjoint(seen) else moved
 
 
 def in_float(converted: Graph) -> tuple[Fate, ...]:
@@ -78,6 +99,6 @@ def kept(converted: Graph) -> tuple[Fate, ...]:
         elif has_kernel(found_unit):
             why = _IN_FLOAT
         else:
-            why = "no QLinear operator has these types, or these scales"
+            why = f"{_IN_FLOAT}: no QLinear operator has these types, or these scales"
         found.append(Fate(node.name or "", op, "float", why))
     return tuple(found)

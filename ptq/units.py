@@ -169,10 +169,12 @@ def softmax_axes(node: Node) -> tuple[int, bool]:
     axis = int(
         attrs.get("axis", 1 if old and operator(node) != "com.microsoft::QLinearSoftmax" else -1)
     )
+    if not old:
+        return axis, False
     source = node.inputs[0]
     shape = shape_of(source) if source is not None else None
     last = axis == -1 or (shape is not None and axis == len(shape) - 1)
-    return (-1, False) if last else (axis, old)
+    return (-1, False) if last else (axis, True)
 
 
 def all_attributes(node: Node) -> dict[str, Any]:
