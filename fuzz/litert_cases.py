@@ -116,8 +116,9 @@ def _window(d: Draw, sizes: tuple[int, int], dilated: bool) -> tuple[dict[str, A
     dilations = [d.one(1, 1, 2, 3) if dilated else 1 for _ in range(2)]
     filters = []
     for size, dilation in zip(sizes, dilations, strict=True):
-        most = (size - 1) // dilation + 1 if padding == "VALID" else size
-        filters.append(int(d.rng.integers(1, min(most, 5) + 1)))
+        # with SAME a filter may be larger than the image
+        most = (size - 1) // dilation + 1 if padding == "VALID" else 2 * size + 1
+        filters.append(int(d.rng.integers(1, min(most, 6) + 1)))
     given = {"padding": padding, "stride_h": d.one(1, 2, 3), "stride_w": d.one(1, 2, 3)}
     if dilated:
         given |= {"dilation_h": dilations[0], "dilation_w": dilations[1]}
@@ -167,10 +168,12 @@ def _transpose_conv(d: Draw) -> Case:
 def _fully_connected(d: Draw) -> Case:
     depth, outputs = d.one(1, 3, 40, 65, 700), d.size(70)
     x = d.x("input", *d.shape(1, 2), depth)
-    x["value"] = x["value"].reshape(-1, depth)
+    if flat := d.chance():
+        x["value"] = x["value"].reshape(-1, depth)
     kernel = d.weight("weights", (outputs, depth), outputs, 0)
     tensors = [x, kernel, *([d.bias(x, kernel, outputs)] if d.chance(0.8) else [])]
-    return Case({"activation": _activation(d)}, tensors, d.fitting(x, kernel, depth))
+    given = {"activation": _activation(d), "keep_num_dims": not flat}
+    return Case(given, tensors, d.fitting(x, kernel, depth))
 
 
 def _batch_matmul(d: Draw) -> Case:
@@ -182,6 +185,8 @@ def _batch_matmul(d: Draw) -> Case:
     )
     a = d.x("lhs", *batch, *left)
     b = d.x("rhs", *(d.one(n, 1) for n in batch), *right)
+    if batch and d.chance(0.3):
+        a["value"] = a["value"][:1]
     if a["value"].ndim == 2:
         a["value"], b["value"] = a["value"][None], b["value"][None]
     return Case({"adj_x": adj_x, "adj_y": adj_y}, [a, b], d.fitting(a, b, depth))
@@ -227,6 +232,7 @@ def _pool(d: Draw) -> Case:
 
 def _axes(d: Draw, rank: int) -> list[int]:
     axes = sorted(d.rng.permutation(rank)[: d.rng.integers(1, rank + 1)].tolist())
+    axes += axes[:1] if d.chance(0.1) else []  # named twice it counts once
     return [a - rank if d.chance(0.2) else a for a in axes]
 
 
@@ -274,8 +280,8 @@ def _dequantize(d: Draw) -> Case:
 
 
 def _resize(d: Draw) -> Case:
-    x = d.x("input", d.one(1, 2), d.size(), d.size(), d.one(1, 3, 16))
-    size, corners = [d.size(17), d.size(17)], d.one((False, False), (True, False), (False, True))
+    x = d.x("input", d.one(1, 2), d.size(20), d.size(20), d.one(1, 3, 16))
+    size, corners = [d.size(40), d.size(40)], d.one((False, False), (True, False), (False, True))
     given = {"size": size, "align_corners": corners[0], "half_pixel_centers": corners[1]}
     return Case(given, [x, setting("size", size)], same(x))
 
@@ -305,7 +311,9 @@ def _of_positive(d: Draw) -> Case:
 
 def _prelu(d: Draw) -> Case:
     x = d.x("input", d.one(1, 2), d.size(), d.size(), d.one(1, 4, 33))
-    alpha = d.x("alpha", 1, 1, x["value"].shape[-1], role="const")
+    _, h, w, c = x["value"].shape
+    shape = d.one((1, 1, c), (1, 1, c), (h, w, c), (h, 1, c), (c,), (1, 1, 1))
+    alpha = d.x("alpha", *shape, role=d.one("const", "input"))
     return Case({}, [x, alpha], (d.scale(x["scale"][0]), d.zero()))
 
 

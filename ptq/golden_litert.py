@@ -14,6 +14,7 @@ from ptq.arithmetics.litert_elementwise import activation_bounds
 from ptq.arithmetics.site import Site
 from ptq.errors import UnsupportedError
 from ptq.golden_case import Trial, attributes, params
+from ptq.kernels.resize import Corners
 from ptq.types import QuantParams
 
 Attrs = dict[str, Any]
@@ -121,7 +122,8 @@ def _resize(a: Attrs, arrays: Arrays) -> Attrs:
         how = {"coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_ceil"}
     else:
         how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    return {"sizes": a["size"], "axes": (2, 3), **how}
+    corners = Corners(bool(a["align_corners"]), bool(a["half_pixel_centers"]))
+    return {"sizes": a["size"], "axes": (2, 3), "corners": corners, **how}
 
 
 def _gelu(a: Attrs, arrays: Arrays) -> Attrs:

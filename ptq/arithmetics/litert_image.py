@@ -25,7 +25,8 @@ def _image(site: Site, inputs: Inputs) -> tuple[NDArray[Any], Axis, Axis, Corner
     q, (batch, *image, depth) = required(site, inputs, 0), axes(site, inputs)
     if len(image) == 1:
         q, image = q[:, None], [Axis(1, 1, 1.0), *image]
-    corners = corners_of(sampling(site), image)
+    # of a LiteRT model they are known; ONNX's factors can take float32 to the other side of a position
+    corners = site.attrs.get("corners") or corners_of(sampling(site), image)
     if len(image) != 2 or batch.size != batch.out or depth.size != depth.out or corners is None:
         raise UnsupportedError(f"{site.op} of these axes and coordinates is not among LiteRT's")
     height, width = image

@@ -192,10 +192,22 @@ def litert_choices(d: Draw) -> list[tuple[str, dict[str, Any], list[dict[str, An
 
 
 def litert_extremes(d: Draw) -> list[tuple[str, dict[str, Any], list[dict[str, Any]], Any, Any]]:
-    """Scales at which LiteRT shifts by more bits than its integers have."""
+    """Scales at which LiteRT shifts by more bits than its integers have; factors that ONNX takes another way."""
     left, right = d.tensor("input1", d.q(3, 40), scale=1.5), d.tensor("input2", d.q(40), scale=0.01)
     every = d.tensor("input", np.arange(-128, 128, dtype=np.int8).reshape(4, 64), scale=2e-4)
-    return [("LESS", {}, [left, right], "bool", None), ("HARD_SWISH", {}, [every], 0.5, -3)]
+    image = {"size": [2, 8], "align_corners": False, "half_pixel_centers": False}
+    x = d.tensor("input", d.q(2, 1, 14, 3))
+    return [
+        ("LESS", {}, [left, right], "bool", None),
+        ("HARD_SWISH", {}, [every], 0.5, -3),
+        (
+            "RESIZE_NEAREST_NEIGHBOR",
+            image,
+            [x, setting("size", image["size"])],
+            x["scale"][0],
+            x["zero"][0],
+        ),
+    ]
 
 
 def litert() -> None:
