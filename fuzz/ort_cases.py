@@ -183,8 +183,13 @@ def _average_pool(d: Draw) -> OrtCase:
     pads = [int(d.rng.integers(0, k)) for k in kernel * 2]
     given = {"kernel_shape": kernel, "strides": [d.one(1, 2, 3) for _ in image], "pads": pads,
              "count_include_pad": d.one(0, 1), "ceil_mode": d.one(0, 0, 1)}  # fmt: skip
-    xp = t.params("x")
-    x = t.q(d.one(1, 2), d.one(1, 3, 16, 33), *image)
+    if d.chance(0.3):
+        del given["pads"]
+        given["auto_pad"] = d.one("SAME_UPPER", "SAME_LOWER", "VALID")
+    if last := d.chance(0.2):
+        given["channels_last"] = 1
+    xp, batch, channels = t.params("x"), d.one(1, 2), d.one(1, 3, 16, 33)
+    x = t.q(batch, *image, channels) if last else t.q(batch, channels, *image)
     return OrtCase(given, {"x": x, **xp, **t.params("y", float(xp["xs"]))}, ["x"])
 
 
@@ -198,9 +203,12 @@ def _global_average_pool(d: Draw) -> OrtCase:
 
 def _function(d: Draw, near: float | None = None, **given: Any) -> OrtCase:
     t = _Typed(d)
-    xp = t.params("x")
+    xp = t.params("x", d.one(0.03, 0.03, 1e-6, 1e6))
     every = np.arange(256, dtype=np.uint8).view(t.x).reshape(4, 64)
-    return OrtCase(given, {"x": every, **xp, **t.params("y", near or float(xp["xs"]))}, ["x"])
+    y = t.params("y", near or float(xp["xs"]))
+    # a zero point that is left out is 0
+    zero = {"": None} if d.chance(0.1) else {"xz": xp["xz"]}
+    return OrtCase(given, {"x": every, "xs": xp["xs"], **zero, **y}, ["x"])
 
 
 def _softmax(d: Draw) -> OrtCase:
@@ -214,7 +222,7 @@ def _softmax(d: Draw) -> OrtCase:
         else {"ys": np.float32(1 / 256), "yz": t.x(np.iinfo(t.x).min)}
     )
     axis = int(d.rng.integers(x.ndim)) if axis_first else -1
-    return OrtCase({"axis": axis, "opset": 13}, {"x": x, **xp, **y}, ["x"])
+    return OrtCase({"axis": axis, "opset": d.one(11, 12, 13, 13)}, {"x": x, **xp, **y}, ["x"])
 
 
 def _concat(d: Draw) -> OrtCase:
@@ -223,7 +231,7 @@ def _concat(d: Draw) -> OrtCase:
     axis = int(d.rng.integers(len(shape)))
     y = t.params("y")
     arrays, fed = {**y}, []
-    for i in range(int(d.rng.integers(1, 5))):
+    for i in range(d.one(1, 2, 4, 33)):
         arrays[f"x{i}"] = t.q(*shape[:axis], d.size(), *shape[axis + 1 :])
         params = t.params(f"x{i}") if d.chance(0.7) else {f"x{i}s": y["ys"], f"x{i}z": y["yz"]}
         arrays |= params
