@@ -33,12 +33,13 @@ def read_plan(path: Path | None) -> Plan | None:
     Raises:
         PlanError: The file cannot be read or holds no plan.
     """
+    from ptq import files
     from ptq.plan import Plan
 
     if path is None:
         return None
     try:
-        text = path.read_text(encoding="utf-8")
+        text = files.read(path).decode()
     except OSError as error:
         raise PlanError(
             f"{path}: cannot be read ({error.strerror}); write one with --save-plan"

@@ -46,10 +46,13 @@ def check_outputs(
         room: How many bytes the first output may take.
 
     Raises:
-        UsageError: An output is an input, also by another name, or two outputs are one file.
+        UsageError: An output is an input, also by another name, two outputs are one file, or a name is empty.
         PtqError: An output cannot be written.
     """
-    sources = [Path(source) for source in inputs if source is not None]
+    given = [source for source in inputs if source is not None]
+    if "" in given:
+        raise UsageError("a path of samples is empty; give a file, a folder or module:callable")
+    sources = [Path(source) for source in given]
     places = [place for place in outputs if place is not None]
     if json not in (None, STANDARD_OUTPUT):
         places.append(Path(json))

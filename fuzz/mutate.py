@@ -9,11 +9,21 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from ptq.ops import OPS
+from ptq.ops import OPS, QLINEAR_FORMS
 
 # no extreme ones: those are a test of the runtimes, whose faults end the process
 NUMBERS = (0, 1, -1, 2, 3, 4, 7)
 REALS = (0.0, -0.0, 1.0, -1.0, 1e-45, 1e-20, 3e38, -3e38, np.inf, -np.inf, np.nan, 0.5)
+
+OPERATORS = (
+    *OPS,
+    *QLINEAR_FORMS,
+    "QuantizeLinear",
+    "DequantizeLinear",
+    "DynamicQuantizeLinear",
+    "MatMulInteger",
+)
+MICROSOFT = "com.microsoft"
 
 
 def mutated(model: onnx.ModelProto, chance: random.Random) -> None:
@@ -21,6 +31,8 @@ def mutated(model: onnx.ModelProto, chance: random.Random) -> None:
     for _ in range(chance.randint(1, 4)):
         chance.choice(CHANGES)(model.graph, chance)
     if chance.random() < 0.05 and model.opset_import:
+        if all(known.domain != MICROSOFT for known in model.opset_import):
+            model.opset_import.add(domain=MICROSOFT, version=1)
         model.opset_import[0].version = chance.choice((1, 7, 9, 11, 13, 18, 21, 24, 27))
 
 
@@ -31,7 +43,13 @@ def _names(graph: onnx.GraphProto) -> list[str]:
 
 def _exchange_operator(graph: onnx.GraphProto, chance: random.Random) -> None:
     if graph.node:
-        chance.choice(graph.node).op_type = chance.choice(list(OPS))
+        chance.choice(graph.node).op_type = chance.choice(OPERATORS)
+
+
+def _exchange_domain(graph: onnx.GraphProto, chance: random.Random) -> None:
+    if graph.node:
+        node = chance.choice(graph.node)
+        node.domain = "" if node.domain else MICROSOFT
 
 
 def _exchange_input(graph: onnx.GraphProto, chance: random.Random) -> None:
@@ -59,7 +77,7 @@ def _append_node(graph: onnx.GraphProto, chance: random.Random) -> None:
     if not graph.output:
         return
     name = chance.choice(graph.output).name
-    node = graph.node.add(op_type=chance.choice(list(OPS)))
+    node = graph.node.add(op_type=chance.choice(OPERATORS))
     for other in graph.node:
         for place, output in enumerate(other.output):
             if output == name:
@@ -112,6 +130,21 @@ def _weight(graph: onnx.GraphProto, chance: random.Random) -> None:
         elif array.size:
             array.flat[chance.randrange(array.size)] = chance.choice(REALS)
         tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), tensor.name))
+    elif tensor.data_type in (onnx.TensorProto.INT8, onnx.TensorProto.UINT8):
+        tensor.CopyFrom(numpy_helper.from_array(_integers(tensor, chance), tensor.name))
+
+
+def _integers(tensor: onnx.TensorProto, chance: random.Random) -> np.ndarray:
+    """Zero points and weights of another type, shape or value."""
+    array = numpy_helper.to_array(tensor).copy()
+    how = chance.random()
+    if how < 0.4:
+        return array.view(np.uint8 if array.dtype == np.int8 else np.int8)
+    if how < 0.5:
+        return array.reshape(-1)[:1] if array.ndim != 1 else array.reshape(-1)[:1].reshape(())
+    if array.size:
+        array.flat[chance.randrange(array.size)] = chance.choice((0, 1, 127))
+    return array
 
 
 def _input_shape(graph: onnx.GraphProto, chance: random.Random) -> None:
@@ -145,6 +178,7 @@ def _constant_input(graph: onnx.GraphProto, chance: random.Random) -> None:
 
 CHANGES: tuple[Callable[[onnx.GraphProto, random.Random], None], ...] = (
     _exchange_operator,
+    _exchange_domain,
     _exchange_input,
     _exchange_output,
     _add_output,

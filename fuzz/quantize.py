@@ -1,4 +1,7 @@
-"""Does any model make load, inspect or quantize end in anything but a result or a PtqError of one line?
+"""Does any model make one of ptq's verbs end in anything but a result or a PtqError of one line?
+
+Those of a float model are inspect and quantize; those of a quantized one, here what was made of the float model or
+the model itself, are lint, convert, portability, verify and evaluate.
 
 See README.md in this folder.
 """
@@ -8,14 +11,17 @@ from __future__ import annotations
 import random
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import atheris
 
 with atheris.instrument_imports(include=["ptq", "onnx_ir"]):
     import ptq
     from ptq.feeding import input_specs
-    from ptq.models import open_model
+    from ptq.graph import Graph
+    from ptq.models import Model, open_model
     from ptq.rewrite.prepare import prepare
 
 import numpy as np
@@ -31,12 +37,16 @@ METHODS = ("minmax", "mse", "percentile", "kl")
 FOLDER = Path(tempfile.mkdtemp(prefix="ptq-fuzz-"))
 
 
-def feeds(model: Path, chance: np.random.Generator) -> list[dict[str, np.ndarray]]:
+Feeds = list[dict[str, np.ndarray]]
+Result = TypeVar("Result")
+
+
+def feeds(graph: Graph, chance: np.random.Generator) -> Feeds:
     """Two samples of the model's inputs; none where they would be very large."""
     made = []
     for _ in range(2):
         feed = {}
-        for spec in input_specs(prepare(open_model(model)).graph):
+        for spec in input_specs(graph):
             shape = [FREE if d is None else d for d in spec.shape]
             if np.prod(shape, dtype=object) > MOST or spec.dtype.kind not in "fiub":
                 return []
@@ -45,23 +55,52 @@ def feeds(model: Path, chance: np.random.Generator) -> list[dict[str, np.ndarray
     return made
 
 
+def told(verb: Callable[[], Result]) -> Result | None:
+    """What a verb gives; None where it refuses in one line."""
+    try:
+        return verb()
+    except ptq.PtqError as error:
+        assert str(error) and "\n" not in str(error), error
+        return None
+
+
 def test_one_input(data: bytes) -> None:
-    """Read, inspect and quantize a model in a file."""
+    """Read a model in a file, and do with it whatever can be done."""
     path = FOLDER / "model.onnx"
     path.write_bytes(data)
     chance = np.random.default_rng(len(data))
-    try:
-        ptq.inspect(path, target=TARGETS[chance.integers(len(TARGETS))])
-        ptq.quantize(
+    target, other = (TARGETS[i] for i in chance.integers(len(TARGETS), size=2))
+    told(lambda: ptq.inspect(path, target=target))
+    samples = told(lambda: feeds(prepare(open_model(path)).graph, chance))
+    result = told(
+        lambda: ptq.quantize(
             path,
-            feeds(path, chance),
-            target=TARGETS[chance.integers(len(TARGETS))],
+            samples,
+            target=other,
             method=METHODS[chance.integers(len(METHODS))],
             form="qoperator" if chance.random() < 0.3 else "qdq",
             threads=1,
-        ).graph.to_bytes()
-    except ptq.PtqError as error:
-        assert str(error) and "\n" not in str(error), error
+        )
+    )
+    if result is None:
+        of_quantized(path, told(lambda: feeds(open_model(path), chance)))
+    else:
+        result.graph.to_bytes()
+        of_quantized(result.graph, samples)
+
+
+def of_quantized(model: Model, samples: Feeds | None) -> None:
+    """Lint a model, convert it both ways, and compare and measure all three where there are samples."""
+    told(lambda: ptq.lint(model))
+    converted = [told(lambda form=form: ptq.convert(model, form)) for form in ("qdq", "qoperator")]
+    told(lambda: ptq.convert(model, "qoperator", integers=True))
+    for each in (model, *(graph for graph in converted if graph is not None)):
+        if not samples:
+            break
+        told(lambda each=each: ptq.verify(each, samples, threads=1))
+        told(lambda each=each: ptq.evaluate(each, samples, engine="integer", threads=1))
+    if samples:
+        told(lambda: ptq.portability(model, samples))
 
 
 def mutator(data: bytes, most: int, seed: int) -> bytes:

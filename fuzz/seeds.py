@@ -1,18 +1,30 @@
-"""Which models does fuzzing start from? Hostile ones made here, and ONNX's own one-node models.
+"""Which models does fuzzing start from? Hostile ones, ONNX's one-node models, the tests', and all of them quantized.
 
 python fuzz/seeds.py FOLDER
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test.case.node import collect_testcases
+
+import ptq
+from ptq.feeding import input_specs
+from ptq.graph import Graph
+from ptq.pipeline import Form, Weights
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+
+from cases import CASES
+from foreign_models import INPUT, OUTPUT, foreign
+from foreign_patterns import PATTERNS
 
 LARGEST = 6000  # bytes of a seed: mutation of a small one reaches more
 RNG = np.random.default_rng(0)
@@ -161,13 +173,51 @@ def one_node() -> Iterator[tuple[str, onnx.ModelProto]]:
             yield case.name, made
 
 
+def of_tests() -> Iterator[tuple[str, onnx.ModelProto]]:
+    """The small networks of ptq's own tests, and what others' quantizers write."""
+    for name, made in CASES.items():
+        if made.ByteSize() <= LARGEST:
+            yield f"case {name}".replace("/", "-"), made
+    for name, pattern in PATTERNS.items():
+        made = foreign(
+            INPUT + pattern.nodes + OUTPUT, pattern.shape, opset=pattern.opset, **pattern.constants
+        )
+        yield f"foreign {name}".replace("/", "-"), made.to_proto()
+
+
+def quantized(
+    given: Iterable[tuple[str, onnx.ModelProto]],
+) -> Iterator[tuple[str, onnx.ModelProto]]:
+    """What is made of models: QDQ or QOperator form, int8 or uint8 weights, one scale a channel or a tensor."""
+    for number, (name, made) in enumerate(given):
+        form: Form = "qdq" if number % 2 else "qoperator"
+        weights: Weights = "u8" if number // 2 % 2 else "s8"
+        try:
+            result = ptq.quantize(made, samples_of(made), form=form, weights=weights, threads=1,
+                                  per_tensor=number % 3 == 0)  # fmt: skip
+        except ptq.PtqError:
+            continue
+        proto = result.graph.to_proto()
+        if proto.ByteSize() <= LARGEST and any("Quantize" in n.op_type for n in proto.graph.node):
+            yield f"{name} {form} {weights}", proto
+
+
+def samples_of(made: onnx.ModelProto) -> list[dict[str, np.ndarray]]:
+    """Two Gaussian samples."""
+    specs = input_specs(Graph.from_proto(made))
+    return [
+        {s.name: RNG.standard_normal([d or 2 for d in s.shape]).astype(s.dtype) for s in specs}
+        for _ in range(2)
+    ]
+
+
 def main() -> None:
     """Write the seeds."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for source in (hostile, one_node):
-        for name, made in source():
-            (folder / name).write_bytes(made.SerializeToString())
+    seeds = [*hostile(), *one_node(), *of_tests()]
+    for name, made in itertools.chain(seeds, quantized(seeds)):
+        (folder / name).write_bytes(made.SerializeToString())
     (folder / "text").write_bytes(b"<!DOCTYPE html><html><body>404</body></html>")
 
 

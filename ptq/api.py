@@ -19,14 +19,14 @@ from ptq.calibrate import BATCH
 from ptq.data import DataSource, Preprocess
 from ptq.downstream import with_ranges
 from ptq.errors import UsageError
-from ptq.evaluate import Engine, Evaluation, integer_engine, session_engine
+from ptq.evaluate import Engine, Evaluation, integer_engine, reference_engine, session_engine
 from ptq.evaluate import evaluate as run_side_by_side
 from ptq.feeding import Choice, Progress, parts, takes_any_batch, told
 from ptq.gather import Held, gathered, gathered_in_two, known, opened, together
 from ptq.heap import give_back
 from ptq.inspection import Inspection, inspection
 from ptq.loaded import Loaded
-from ptq.models import Model, called, file_of, open_model
+from ptq.models import Model, called, file_of, open_model, require_quantized
 from ptq.nodes import name_of
 from ptq.observers import observer_named
 from ptq.observers.store import Calibration
@@ -274,20 +274,18 @@ def evaluate(
     Drops are counted in ``metric`` as for ``quantize``.
 
     Raises:
-        ModelError: A model cannot be read or run.
+        ModelError: A model cannot be read or run, or has no integers to run in.
         DataError: A sample is missing, unreadable or does not fit.
     """
-    graph = open_model(model)
+    graph = open_model(model) if engine == "ort" else require_quantized(open_model(model))
     with blaming(graph):
         opened = Choice(preprocess, samples, skip_bad_samples).open(data, graph)
         mine: Engine = (
             session_engine(Session(graph, threads=threads))
             if engine == "ort"
-            else integer_engine(like_onnx_runtime(graph, arithmetic))
+            else integer_engine(like_onnx_runtime(graph, arithmetic), graph)
         )
-    reference = (
-        mine if against is None else session_engine(Session(open_model(against), threads=threads))
-    )
+    reference = mine if against is None else reference_engine(open_model(against), graph, threads)
     candidates = {} if against is None else {"int8" if engine == "ort" else "integers": mine}
     evaluation = run_side_by_side(
         reference,

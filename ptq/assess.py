@@ -145,7 +145,7 @@ def _evaluation(
     assert parts.evaluation is not None
     return evaluate(
         session_engine(before),
-        {"int8": session_engine(after), "integers": integer_engine(executor)},
+        {"int8": session_engine(after), "integers": integer_engine(executor, made.quantized)},
         told(parts.evaluation, "evaluating", progress),
         [name_of(v) for v in made.ground.source.outputs],
         batch=batch if takes_any_batch(made.ground.source) else 1,

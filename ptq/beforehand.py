@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ptq.data import Samples
 from ptq.equalizing import equalized
+from ptq.errors import UsageError
 from ptq.observers.store import Calibration
 from ptq.pipeline import Recipe
 from ptq.plan import Plan
@@ -38,7 +39,10 @@ def rewritten(
 
     Raises:
         DataError: A sample is unreadable, does not fit, or the model fails on it.
+        UsageError: Nodes to skip, beside a plan.
     """
+    if plan is not None and recipe.floats:
+        raise UsageError("a plan says itself what stays float; give it without nodes to skip")
     if equalize or (plan is not None and plan.factors):
         prepared = equalized(
             name, prepared, samples, recipe, stats=stats, plan=plan, threads=threads

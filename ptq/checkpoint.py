@@ -56,7 +56,7 @@ class Checkpoint:
             DataError: A sample cannot be read.
         """
         try:
-            content = self._path.read_bytes()
+            content = files.read(self._path)
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -12,11 +12,16 @@ from numpy.typing import NDArray
 
 from ptq.data import Sample
 from ptq.drop import Drop, agreement_drop, error_drop, top1_drop
-from ptq.errors import DataError
+from ptq.errors import DataError, ModelError
 from ptq.execute import Executor
+from ptq.graph import Graph
 from ptq.metrics import Accuracy, AccuracyMeter, Fidelity, FidelityMeter, is_scores, numbers
+from ptq.nodes import Value, name_of, shape_of
+from ptq.ready import blaming
 from ptq.session import Session
 from ptq.usermetric import Metric, metric_drop
+
+Shape = tuple[int | None, ...]
 
 Engine = Callable[[Mapping[str, NDArray[Any]]], list[NDArray[Any]]]
 """One form of the model: a feed to its outputs, in order."""
@@ -65,12 +70,58 @@ def session_engine(session: Session) -> Engine:
     return lambda feed: [numbers(output) for output in session.run(feed)]
 
 
-def integer_engine(executor: Executor) -> Engine:
-    """A quantized model in integers."""
+def reference_engine(reference: Graph, graph: Graph, threads: int) -> Engine:
+    """The float model that a graph is measured against: its outputs of the same names, else all in their order.
+
+    Raises:
+        ModelError: It has other inputs or outputs: the two are not the same model.
+    """
+    names, theirs = ([name_of(v) for v in g.outputs] for g in (graph, reference))
+    if {*names} <= {*theirs}:
+        theirs = names
+    fed = {name_of(v) for v in reference.inputs} == {name_of(v) for v in graph.inputs}
+    shapes = {name_of(v): shape_of(v) for v in reference.outputs}
+    if (
+        not fed
+        or len(theirs) != len(names)
+        or any(
+            not _may_be_same(shape_of(v), shapes[name])
+            for v, name in zip(graph.outputs, theirs, strict=True)
+        )
+    ):
+        raise ModelError(
+            f"the model to compare with is another: from {_described(reference)}, where this is "
+            f"from {_described(graph)}; give the float model that it was made of"
+        )
+    session = Session(reference, threads=threads)
+    return lambda feed: [numbers(output) for output in session.run(feed, theirs)]
+
+
+def _may_be_same(one: Shape | None, other: Shape | None) -> bool:
+    if one is None or other is None:
+        return True
+    return len(one) == len(other) and all(
+        None in pair or pair[0] == pair[1] for pair in zip(one, other, strict=True)
+    )
+
+
+def _described(graph: Graph) -> str:
+    def listed(values: Sequence[Value]) -> str:
+        return ", ".join(
+            f"{v.name}[{', '.join('?' if d is None else str(d) for d in shape_of(v) or ())}]"
+            for v in values
+        )
+
+    return f"{listed(graph.inputs) or 'nothing'} to {listed(graph.outputs)}"
+
+
+def integer_engine(executor: Executor, graph: Graph) -> Engine:
+    """A quantized model in integers; the graph is what the executor has read."""
     names = executor.program.outputs
 
     def run(feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
-        results = executor.run(feed)
+        with blaming(graph, feed):
+            results = executor.run(feed)
         return [numbers(results[name]) for name in names]
 
     return run

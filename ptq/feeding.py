@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ptq.data import DataSource, InputSpec, Preprocess, Sample, Samples, held_out, open_samples
 from ptq.errors import ModelError
 from ptq.graph import Graph
-from ptq.nodes import consumers, dtype_of, name_of, operator, shape_of
+from ptq.nodes import consumers, dtype_of, is_tensor, name_of, operator, shape_of
 from ptq.pixels import pixel_scale
 
 NAN_AWARE = frozenset(
@@ -120,7 +120,7 @@ def input_specs(graph: Graph) -> list[InputSpec]:
     specs = []
     for value in graph.inputs:
         dtype, shape = dtype_of(value), shape_of(value)
-        if dtype is None or shape is None:
+        if dtype is None or shape is None or not is_tensor(value):
             raise ModelError(
                 f"input {value.name} has no shape or is no tensor of numbers; ptq cannot feed it"
             )

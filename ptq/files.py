@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -24,11 +25,11 @@ def check_writable(path: Path, room: int = 0) -> None:
     """
     folder = path.parent
     try:
+        if path.exists() and not path.is_file():
+            raise PtqError(f"output {path} is a folder or a device; give the name of a file")
         if path.is_symlink():
             path = path.resolve(strict=False)
             folder = path.parent
-        if path.exists() and not path.is_file():
-            raise PtqError(f"output {path} is a folder or a device; give the name of a file")
         if not folder.is_dir():
             raise PtqError(f"output folder {folder} does not exist; make it first")
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -46,6 +47,21 @@ def check_writable(path: Path, room: int = 0) -> None:
             f"output folder {folder} has {free / 1e6:.1f} MB of space left and {room / 1e6:.1f} MB may "
             "be needed; choose another place"
         )
+
+
+def read(path: Path, most: int = 2**28) -> bytes:
+    """The content of a file, or of a pipe or device that gives so many bytes at most.
+
+    Raises:
+        OSError: It cannot be read, or a pipe does not end.
+    """
+    with open(path, "rb") as stream:
+        if path.is_file():
+            return stream.read()
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"more than {most / 1e6:.0f} MB, and no regular file")
+    return content
 
 
 def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:

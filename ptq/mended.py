@@ -2,9 +2,10 @@
 
 Nodes out of order: whatever reads a tensor belongs behind what writes it. A quantizer with an axis before opset 13,
 which gave it one: Microsoft's quantizer means just that in every opset, and ONNX Runtime reads it. A `keepdims` of
-neither 0 nor 1: to ONNX Runtime's kernels it is 0, and its optimizer takes it for 1. ONNX's operators by their long
-name, `ai.onnx`, which its shape inference does not know; operators of several versions, of which ONNX Runtime takes
-the last.
+neither 0 nor 1: to ONNX Runtime's kernels it is 0, and its optimizer takes it for 1. Inputs left out by an empty
+name behind all others: they are simply not there, and ONNX Runtime 1.31.1 ends the process where it fuses quantizers
+around a LayerNormalization with such a one. ONNX's operators by their long name, `ai.onnx`, which its shape inference
+does not know; operators of several versions, of which ONNX Runtime takes the last.
 """
 
 from __future__ import annotations
@@ -35,10 +36,15 @@ def mended(proto: onnx.ModelProto) -> onnx.ModelProto:
     undecided = any(_switch(node) is not None for node in nodes(proto))
     odd = any(o.domain == _ALIAS for p in (proto, *proto.functions) for o in p.opset_import)
     odd = odd or len({o.domain for o in proto.opset_import}) < len(proto.opset_import)
-    if not early and not unordered and not undecided and not odd:
+    open_ended = any(map(_open_ended, nodes(proto)))
+    if not open_ended and not early and not unordered and not undecided and not odd:
         return proto
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
+    if open_ended:
+        for node in nodes(copy):
+            while _open_ended(node):
+                node.input.pop()
     if odd:
         _call_by_one_name(copy)
     if early:
@@ -66,6 +72,11 @@ def _call_by_one_name(proto: onnx.ModelProto) -> None:
         versions = {"" if o.domain == _ALIAS else o.domain: o.version for o in part.opset_import}
         part.ClearField("opset_import")
         part.opset_import.extend(itertools.starmap(helper.make_opsetid, versions.items()))
+
+
+def _open_ended(node: onnx.NodeProto) -> bool:
+    """Whether the last input has no name; a Loop must have two, also of no name."""
+    return bool(node.input) and not node.input[-1] and node.op_type != "Loop"
 
 
 def _along_axis(node: onnx.NodeProto) -> bool:

@@ -62,13 +62,18 @@ class FidelityMeter:
     agreements: list[bool] = field(default_factory=list)
 
     def add(self, reference: NDArray[Any], output: NDArray[Any]) -> None:
-        """Take in one sample's output and the float model's; where that is no finite number, nothing is missed."""
+        """Take in one sample's output and the float model's; where that is no finite number, nothing is missed.
+
+        An output of another shape, where values decide on it, is as far off as can be.
+        """
+        alike = reference.shape == output.shape
         if is_scores(reference):
-            self.agreements.append(int(reference.argmax()) == int(output.argmax()))
+            self.agreements.append(alike and int(reference.argmax()) == int(output.argmax()))
         counted = np.isfinite(reference)
-        r, o = (np.asarray(a[counted], np.float64) for a in (reference, output))
+        r = np.asarray(reference[counted], np.float64)
+        o = np.asarray(output[counted], np.float64) if alike else r
         self.signal.append(float(r @ r))
-        if not np.isfinite(o).all():
+        if not (alike and np.isfinite(o).all()):
             self.noise.append(math.inf)
             self.cosines.append(0.0)
             return
@@ -110,7 +115,7 @@ class AccuracyMeter:
         """Take in one sample's scores and its acceptable classes; none: it is left out."""
         if not labels:
             return
-        flat = scores.reshape(-1)
+        flat = scores.reshape(-1) if scores.size else np.zeros(1)
         order = np.argsort(-flat, kind="stable")
         self.first.append(int(order[0]) in labels)
         if flat.size > MANY_CLASSES:

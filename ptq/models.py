@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import onnx
@@ -11,6 +12,9 @@ from google.protobuf.message import DecodeError
 from ptq.bodies import tensors
 from ptq.errors import ModelError
 from ptq.graph import Graph
+
+_QUANTIZED = re.compile("Quantize|QLinear|Integer|^Q[A-Z]")
+"""Found in the names of quantizers, and of operators on integers: QGemm and QAttention are Microsoft's."""
 
 Model = str | os.PathLike[str] | onnx.ModelProto | Graph
 
@@ -41,6 +45,17 @@ def require_float(graph: Graph) -> Graph:
                 "or use `ptq evaluate` and `ptq verify` on this one"
             )
     return graph
+
+
+def require_quantized(graph: Graph) -> Graph:
+    """The graph itself, if there is a node in it that makes, reads or computes with integers for reals.
+
+    Raises:
+        ModelError: It is a float one.
+    """
+    if any(_QUANTIZED.search(node.op_type) for node in graph.model.graph.all_nodes()):
+        return graph
+    raise ModelError("the model has no integer tensor; quantize it first")
 
 
 def model_files(path: Path) -> list[Path]:

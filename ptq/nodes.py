@@ -66,6 +66,11 @@ def declare(value: Value, dtype: np.dtype[Any]) -> None:
         value.dtype = ir.DataType.from_numpy(np.dtype(dtype))
 
 
+def is_tensor(value: Value) -> bool:
+    """Whether the value is a tensor, and no sequence of tensors, nor one that may be missing."""
+    return value.type is None or isinstance(value.type, ir.TensorType)
+
+
 def shape_of(value: Value) -> tuple[int | None, ...] | None:
     """The static shape, None for each dimension that varies; None where not even the rank is known."""
     if value.shape is None:

@@ -140,6 +140,8 @@ class Plan:
             document = json.loads(text)
         except json.JSONDecodeError as error:
             raise PlanError(f"the plan is not JSON: {error}") from error
+        except RecursionError:
+            raise PlanError("no plan is nested so deep; write one with --save-plan") from None
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise PlanError(f"the plan is not of format {FORMAT}; write it anew with this version")
         try:

@@ -26,6 +26,7 @@ from ptq.execute import Executor
 from ptq.graph import Graph
 from ptq.kernels.pairs import saturable
 from ptq.metrics import ordinals
+from ptq.ready import blaming
 from ptq.saturation import REMEDIES
 from ptq.types import FloatArray
 
@@ -128,7 +129,11 @@ def portability(graph: Graph, samples: Iterable[Sample]) -> Portability:
     executor = Executor(graph, "ort", replaced={op: probed(op) for op in _PRODUCTS})
     count = 0
     for sample in samples:
-        executor.run(sample.feed)
+        try:
+            with blaming(graph, sample.feed):
+                executor.run(sample.feed)
+        except DataError as error:
+            raise DataError(f"{sample.name}: {error}") from error
         count += 1
     if not count:
         raise DataError("there is no sample to look for risks on; give at least one")

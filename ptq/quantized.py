@@ -11,7 +11,7 @@ from ptq.feeding import Choice, Progress, told
 from ptq.graph import Graph
 from ptq.lint import lint as findings
 from ptq.lint_rules import Finding
-from ptq.models import Model, open_model
+from ptq.models import Model, open_model, require_quantized
 from ptq.portability import Portability
 from ptq.portability import portability as look_for_risks
 from ptq.ready import blaming
@@ -76,10 +76,10 @@ def convert(model: Model, form: Form, *, integers: bool = False) -> Graph:
     ``integers`` gives QLinear operators also to what ONNX Runtime computes in float in QDQ form.
 
     Raises:
-        ModelError: The model cannot be read.
+        ModelError: The model cannot be read, or has no integers.
         UnsupportedError: An operator of it has no such form.
     """
-    graph = open_model(model)
+    graph = require_quantized(open_model(model))
     with blaming(graph):
         return converted(graph, form, integers=integers)
 
@@ -88,9 +88,9 @@ def lint(model: Model, *, target: str = "litert") -> tuple[Finding, ...]:
     """Where a quantized model departs from a target's specification.
 
     Raises:
-        ModelError: The model cannot be read.
+        ModelError: The model cannot be read, or has no integers.
         UsageError: The target is unknown, or has no specification.
     """
-    graph = open_model(model)
+    graph = require_quantized(open_model(model))
     with blaming(graph):
         return findings(graph, target)

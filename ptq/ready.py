@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
+
+from numpy.typing import NDArray
 
 from ptq.errors import PtqError
 from ptq.graph import Graph
@@ -13,20 +16,23 @@ from ptq.session import Session
 
 
 @contextmanager
-def blaming(graph: Graph) -> Iterator[None]:
-    """Ask ONNX Runtime about a model that something fell over.
+def blaming(graph: Graph, feed: Mapping[str, NDArray[Any]] | None = None) -> Iterator[None]:
+    """Ask ONNX Runtime about a model, or a sample of it, that something fell over.
 
     Operands of a wrong type or length: nothing in ONNX's checker looks at them.
 
     Raises:
         ModelError: ONNX Runtime refuses the model too, and says why.
+        DataError: It refuses the sample.
     """
     try:
         yield
     except PtqError:
         raise
     except Exception:
-        Session(graph, optimize="none")
+        session = Session(graph, optimize="none")
+        if feed is not None:
+            session.run(feed)
         raise
 
 

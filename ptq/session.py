@@ -14,6 +14,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from ptq import apart
+from ptq.deadly import deadly
 from ptq.errors import DataError, ModelError, first_line
 from ptq.graph import Graph
 from ptq.nodes import Node, name_of, operator, reads
@@ -50,7 +51,7 @@ class Session:
 
         Args:
             graph: What to run.
-            threads: Threads for one operator; 0 is one a core.
+            threads: Threads for one operator; 0 is one a core, and no more are started than there are processors.
             optimize: ``none``, ``basic`` or ``all``.
             save_optimized: Write the graph as ONNX Runtime will run it to this path.
             arena: Let ONNX Runtime keep freed memory and grow it in powers of two: faster for small
@@ -60,10 +61,12 @@ class Session:
                 results may be others for it.
 
         Raises:
-            ModelError: ONNX Runtime does not take the model.
+            ModelError: ONNX Runtime does not take the model, or would end with it.
         """
+        self._deadly = deadly(graph)
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
+        # more than there are processors wait for each other: 1,024 on two take minutes for a tiny model
+        options.intra_op_num_threads = min(threads, os.cpu_count() or 1)
         options.graph_optimization_level = LEVELS[optimize]
         options.enable_cpu_mem_arena = arena
         if not spin:
@@ -84,8 +87,9 @@ class Session:
         """Run once.
 
         Raises:
-            DataError: ONNX Runtime refuses the feed or fails on it.
+            DataError: ONNX Runtime refuses the feed, fails on it or would end with it.
         """
+        self._deadly.require_harmless(feed)
         try:
             results: list[NDArray[Any]] = self._session.run(outputs, dict(feed))
         except Exception as error:  # as above
@@ -98,8 +102,9 @@ class Session:
         """Run once and write the outputs into arrays of their types and shapes.
 
         Raises:
-            DataError: ONNX Runtime refuses the feed or an array, or fails.
+            DataError: ONNX Runtime refuses the feed or an array, fails, or would end.
         """
+        self._deadly.require_harmless(feed)
         try:
             binding = self._session.io_binding()
             for name, array in feed.items():

@@ -21,6 +21,7 @@ _DIVISORS = {
     "ConvTranspose": ("group",),
 }
 _FUNCTIONS = ("QLinearLeakyRelu", "QLinearSigmoid")
+_ONNX = ("", "ai.onnx")
 _MOST = 2**31
 _MOST_NODES = 10**6
 
@@ -38,7 +39,7 @@ def require_sound(proto: onnx.ModelProto, source: str) -> None:
             raise ModelError(f"{source} has a name that is no UTF-8 text, {text!r}; export it anew")
     newest = onnx.defs.onnx_opset_version()
     for opset in proto.opset_import:
-        if opset.domain in ("", "ai.onnx") and opset.version > newest:
+        if opset.domain in _ONNX and opset.version > newest:
             raise ModelError(
                 f"{source} is of opset {opset.version}, and {newest} is the newest that is known; "
                 "install a newer onnx, or export an older opset"
@@ -48,8 +49,9 @@ def require_sound(proto: onnx.ModelProto, source: str) -> None:
     _require_few(proto, source)
     for tensor in tensors(proto):
         require_whole(tensor, source)
+    versions = [o.version for o in proto.opset_import if o.domain in _ONNX]
     for node in nodes(proto):
-        _require_consistent(node, source)
+        _require_consistent(node, versions[-1] if versions else newest, source)
     size = sum(map(size_of, tensors(proto)))
     if size > LARGEST:
         raise ModelError(
@@ -123,19 +125,20 @@ def require_whole(tensor: onnx.TensorProto, source: str) -> None:
         ) from None
 
 
-def _skips_one_of_many(node: onnx.NodeProto) -> bool:
+def _skips_one_of_many(node: onnx.NodeProto, opset: int) -> bool:
     """Whether an input is left out where only as many as there are can be given."""
-    if "" not in node.input or node.domain not in ("", "ai.onnx"):
+    if "" not in node.input or node.domain not in _ONNX:
         return False
-    formal = onnx.defs.get_schema(node.op_type).inputs if onnx.defs.has(node.op_type) else []
+    known = onnx.defs.has(node.op_type, opset, "")
+    formal = onnx.defs.get_schema(node.op_type, opset, "").inputs if known else []
     many = bool(formal) and formal[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic
     return many and "" in node.input[len(formal) - 1 :]
 
 
-def _require_consistent(node: onnx.NodeProto, source: str) -> None:
+def _require_consistent(node: onnx.NodeProto, opset: int, source: str) -> None:
     """Refuse what ends the process: ONNX's shape inference does on such a Split, ONNX Runtime on the others."""
     called = node.name or next(iter(node.output), "(nameless)")
-    if _skips_one_of_many(node):
+    if _skips_one_of_many(node, opset):
         raise ModelError(
             f"{source}: {node.op_type} {called} leaves out one of inputs that may be any number; "
             "export the model again"

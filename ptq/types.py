@@ -92,7 +92,8 @@ class QuantParams:
         if self.scale.shape != self.zero_point.shape:
             raise PlanError("scale and zero point differ in shape")
         if not bool(np.all(np.isfinite(self.scale) & (self.scale > 0))):
-            raise PlanError(f"scale {self.scale} is not positive and finite")
+            bad = self.scale[~(np.isfinite(self.scale) & (self.scale > 0))]
+            raise PlanError(f"scale {bad.flat[0]} is not positive and finite")
         container = np.iinfo(self.qtype.dtype)
         if np.any(self.zero_point < container.min) or np.any(self.zero_point > container.max):
             raise PlanError(f"zero point {self.zero_point} is outside {self.qtype.name}")

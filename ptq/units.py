@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.errors import ModelError
 from ptq.kernels.resize import obstacle as resize_obstacle
 from ptq.nodes import (
     Node,
@@ -112,7 +113,11 @@ def quant_params(
     axis: int,
     integers: Value | None = None,
 ) -> QuantParams | None:
-    """The parameters that initializers of a quantizer stand for; None for block-wise or non-integer ones."""
+    """The parameters that initializers of a quantizer stand for; None for block-wise or non-integer ones.
+
+    Raises:
+        ModelError: A scale is not positive and finite; the text names the integers.
+    """
     if dtype.kind not in "iu" or scales.ndim > 1:
         return None
     bits, info = dtype.itemsize * 8, np.iinfo(dtype)
@@ -121,6 +126,13 @@ def quant_params(
         zeros = np.zeros(scales.shape, np.int64)
     if not scales.size or zeros.size not in (1, scales.size):
         return None
+    bad = scales[~(np.isfinite(scales) & (scales > 0))]
+    if bad.size:
+        named = "a constant" if integers is None else f"tensor {integers.name}"
+        raise ModelError(
+            f"{named} has scale {bad.flat[0]:g}, which is not positive and finite; "
+            "quantize the model again"
+        )
     if scales.size == 1:
         return QuantParams(scales.reshape(()), zeros.reshape(()).astype(np.int64), qtype)
     shape = shape_of(integers) if integers is not None else None

@@ -67,7 +67,7 @@ def _asked(
     # The metric is the user's own code: whatever it raises is said in one line, and chained.
     try:
         answer = np.asarray(metric(outputs, samples), np.float64)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"metric {name}: raised {type(error).__name__}: {reason}") from error
     if answer.shape not in ((), (len(samples),)) or not np.isfinite(answer).all():

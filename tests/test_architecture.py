@@ -25,7 +25,7 @@ LAYERS = (
     "metrics drop nodes kernels ops modelfile",
     "excerpt",
     "graph",
-    "storing",
+    "deadly storing",
     "data observers targets plan session units islands layout sources windows forms",
     "limits meant normalizing costs peculiar",
     "worth",

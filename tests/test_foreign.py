@@ -11,10 +11,15 @@ from foreign_patterns import CONV, CONV_W, GEMM_W, PATTERNS, ROWS, UNSIGNED_RELU
 from onnx import TensorProto, helper
 
 from ptq.alike import like_onnx_runtime
+from ptq.data import Sample
+from ptq.errors import DataError, ModelError
+from ptq.evaluate import integer_engine
 from ptq.execute import Executor
 from ptq.foreign import fates
 from ptq.fused import float_tensors
 from ptq.graph import Graph
+from ptq.lint import lint
+from ptq.portability import portability
 from ptq.rewrite.adopt import adopt
 from ptq.session import Session
 from ptq.verify import verify
@@ -52,6 +57,32 @@ def test_an_output_type_names_the_integers_of_a_quantizer_without_zero_point():
     found = verify(graph, samples(CONV), threads=1)
     assert found.equal
     assert found.tensors[0].elements == 4 * 3 * 64
+
+
+@pytest.mark.parametrize("scale", [-0.01, 0.0, np.nan, np.inf])
+def test_a_scale_that_is_not_positive_is_refused_by_the_tensor(scale):
+    scales = np.full(8, 0.01, np.float32)
+    scales[3] = scale
+    graph = foreign(
+        INPUT + "wd = DequantizeLinear<axis = 0>(w, w_scale, w_zero)\nr = Conv(xd, wd)" + OUTPUT,
+        **CONV_W, w_scale=scales, w_zero=np.zeros(8, np.int8),
+    )  # fmt: skip
+    for verb in (lint, fates, lambda given: verify(given, samples(CONV), threads=1)):
+        with pytest.raises(ModelError, match=r"^tensor w has scale \S+, which is not positive and"):
+            verb(graph)
+
+
+GATHERED = "wd = DequantizeLinear(w, w_scale, w_zero)\ny = Gather(wd, x)"
+
+
+def test_a_sample_that_onnx_runtime_refuses_is_a_fault_of_the_sample():
+    graph = foreign(GATHERED, ("N",), input_type=TensorProto.INT64, w=weights(5, 4))
+    ours = integer_engine(like_onnx_runtime(graph, "ort"), graph)
+    assert ours({"x": np.array([4])})[0].shape == (1, 4)
+    with pytest.raises(DataError, match="indices element out of data bounds"):
+        ours({"x": np.array([5])})
+    with pytest.raises(DataError, match=r"^row: ONNX Runtime cannot run the sample"):
+        portability(graph, [Sample("row", {"x": np.array([5])}, ())])
 
 
 def test_integers_may_enter_and_leave_a_model():

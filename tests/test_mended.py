@@ -101,6 +101,22 @@ def test_what_a_graph_inside_a_node_reads_stands_before_the_node() -> None:
     onnx.checker.check_model(found)
 
 
+def test_inputs_left_out_at_the_end_are_not_there() -> None:
+    """ONNX Runtime 1.31.1 ends the process where it fuses such a LayerNormalization between quantizers."""
+    proto = layer(17)
+    proto.graph.node[3].op_type = "LayerNormalization"
+    proto.graph.node[3].input[:] = ["xd", "x", "", ""]
+    assert mended(proto).graph.node[3].input == ["xd", "x"]
+    assert proto.graph.node[3].input == ["xd", "x", "", ""]
+
+
+def test_a_loop_keeps_two_inputs_without_names() -> None:
+    proto = layer(17)
+    proto.graph.node[3].op_type = "Loop"
+    proto.graph.node[3].input[:] = ["", ""]
+    assert mended(proto) is proto
+
+
 def test_a_cycle_is_refused() -> None:
     proto = layer(17)
     proto.graph.node[0].input[0] = "y"

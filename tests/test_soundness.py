@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import ptq
 from ptq.errors import ModelError
+from ptq.soundness import require_sound
 
 
 def without_outputs() -> onnx.ModelProto:
@@ -37,6 +38,19 @@ def split_in_another_number() -> onnx.ModelProto:
 def in_no_groups() -> onnx.ModelProto:
     """ONNX Runtime divides by their number."""
     return network("c = Relu(x)\ny = ConvTranspose<group=0>(c, w)", w=normal(3, 3, 1, 1))
+
+
+def with_no_heads() -> onnx.ModelProto:
+    """ONNX Runtime divides by their number."""
+    return network(
+        "y = Attention<q_num_heads=0, kv_num_heads=2>(x, x, x)", {"x": (1, 2, 4)}, opset=23
+    )
+
+
+def with_no_heads_of_keys() -> onnx.ModelProto:
+    return network(
+        "y = Attention<q_num_heads=2, kv_num_heads=0>(x, x, x)", {"x": (1, 2, 4)}, opset=23
+    )
 
 
 def without_one_of_many() -> onnx.ModelProto:
@@ -82,6 +96,8 @@ def named_without_text() -> onnx.ModelProto:
         (listed_short, "tensor w of shape [8] is damaged"),
         (split_in_another_number, "says 2 outputs and has 3"),
         (in_no_groups, "ConvTranspose y has group 0"),
+        (with_no_heads, "Attention y has q_num_heads 0"),
+        (with_no_heads_of_keys, "Attention y has kv_num_heads 0"),
         (without_one_of_many, "Max y leaves out one of inputs"),
         (too_few_pads, "Pad"),
         (listed_long, "tensor w of shape [1] is damaged"),
@@ -93,6 +109,18 @@ def test_an_unsound_model_is_refused_in_one_line(made, said: str, tmp_path: Path
         ptq.inspect(tmp_path / "model.onnx")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_an_input_may_be_left_out_where_the_opset_says_so() -> None:
+    """A Scan of opset 8 has an optional input first, where later ones have but states and what is scanned."""
+    model = network("y = Relu(x)")
+    model.graph.node[0].op_type = "Scan"
+    model.graph.node[0].input[:] = ["", "x", "x"]
+    model.opset_import[0].version = 8
+    require_sound(model, "the model")
+    model.opset_import[0].version = 9
+    with pytest.raises(ModelError, match="Scan y leaves out one of inputs"):
+        require_sound(model, "the model")
 
 
 def test_an_axis_beyond_the_rank_is_refused_with_the_node(tmp_path: Path) -> None:

@@ -51,8 +51,14 @@ class InputSpec:
         return f"{self.dtype}[{', '.join('?' if d is None else str(d) for d in self.shape)}]"
 
 
+_NUMBERS = "biufcV"
+"""Kinds of numpy's types that hold numbers; V is that of bfloat16 in a file."""
+
+
 def check_header(spec: InputSpec, shape: Sequence[int], dtype: np.dtype[Any], where: str) -> None:
     """Raise DataError where an array of that shape and type cannot be fed; needs no values."""
+    if dtype.kind not in _NUMBERS:
+        raise DataError(f"{where}: input {spec.name!r} is of type {dtype}; the model takes {spec}")
     if len(shape) != len(spec.shape) or any(
         want is not None and want != got for want, got in zip(spec.shape, shape, strict=True)
     ):
@@ -135,6 +141,8 @@ def match_keys(
             for word, names in (("missing", missing), ("unexpected", extra))
             if names
         ]
+        if not wanted:
+            raise DataError(f"{where}: the model has no inputs that data could be fed to")
         raise DataError(
             f"{where}: arrays must be named as the model's inputs, "
             f"{', '.join(map(repr, wanted))}, and 'labels' if any: {'; '.join(said)}"

@@ -77,6 +77,10 @@ def open_samples(
 
 def _source(source: DataSource, inputs: Sequence[InputSpec], preprocess: Preprocess) -> Source:
     if isinstance(source, (str, os.PathLike)):
+        if not os.fspath(source):
+            raise UsageError(
+                "the path of the samples is empty; give a file, a folder or module:callable"
+            )
         path = Path(source)
         reference = isinstance(source, str) and re.fullmatch(r"[^\W\d][\w.]*:[^\W\d][\w.]*", source)
         if reference and not path.exists():

@@ -185,6 +185,8 @@ def acceptable(labels: Any, where: str) -> tuple[int, ...]:
         values = np.empty((1, 1))
     if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
         said = " ".join(repr(labels).split())[:60]
+        if isinstance(labels, np.ndarray) and labels.size > 1:
+            said = f"of type {labels.dtype.name}"
         raise DataError(f"{where}: label {said} is not an integer or a list of integers")
     if values.size and int(values.min()) < -1:
         raise DataError(

@@ -76,7 +76,7 @@ class Stream:
         except PtqError:
             raise
         # The callable is the user's own code: whatever it raises is said in one line, and chained.
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             reason = " ".join(str(error).split())
             raise DataError(f"{self._title}: raised {type(error).__name__}: {reason}") from error
         if empty:

@@ -112,7 +112,7 @@ def load(path: Path, graph: str | None = None) -> Calibration:
         StatsError: The file is missing, damaged, of another kind, or belongs to another graph.
     """
     try:
-        content = path.read_bytes()
+        content = files.read(path)
     except OSError as error:
         raise StatsError(
             f"{path}: cannot be read ({error.strerror}); make it with `ptq calibrate`"

@@ -1,22 +1,23 @@
-"""Which constant operands does no runtime take, whatever arrives beside them?
+"""Which constant operands and attributes does no runtime take, whatever arrives beside them?
 
 ONNX's checker does not look at them, nor ONNX Runtime before it runs the node; the passes rely on what holds here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptq.errors import ModelError
-from ptq.nodes import Node, attributes, constant, operator
+from ptq.nodes import ONNX_DOMAINS, Node, attributes, constant, operator, shape_of
 
 _AXES = 2**31
 """ONNX Runtime takes an axis modulo twice as many."""
 _PADDINGS = ("NOTSET", "SAME_LOWER", "SAME_UPPER", "VALID")
+_COUNTED = ("dilations", "kernel_shape", "strides")
 
 
 def require_wellformed(node: Node) -> None:
@@ -42,7 +43,13 @@ def _attribute(node: Node) -> str | None:
     axis, padding = attrs.get("axis", 0), attrs.get("auto_pad", "NOTSET")
     if isinstance(axis, int) and abs(axis) >= _AXES:
         return f"has axis {axis}"
-    return f"has auto_pad {padding}" if padding not in _PADDINGS else None
+    if padding not in _PADDINGS:
+        return f"has auto_pad {padding}"
+    for name in _COUNTED if node.domain in ONNX_DOMAINS else ():
+        numbers = attrs.get(name, ())
+        if not isinstance(numbers, Sequence) or any(number < 1 for number in numbers):
+            return f"has {name} {[*numbers] if isinstance(numbers, Sequence) else numbers}"
+    return None
 
 
 def _batch_normalization(node: Node) -> str | None:
@@ -52,11 +59,42 @@ def _batch_normalization(node: Node) -> str | None:
     return f"has parameters of shapes {_listed(shapes)}"
 
 
+def _clip(node: Node) -> str | None:
+    bounds = [array for array in _constants(node)[1:3] if array is not None]
+    return "has a bound of NaN" if any(np.isnan(array).any() for array in bounds) else None
+
+
 def _convolution(node: Node) -> str | None:
-    weight = _constants(node)[1]
+    _, weight, bias, *_ = _constants(node)
     if weight is not None and weight.ndim < 3:
         return f"has weights of shape {[*weight.shape]}, without a kernel"
+    attrs = attributes(node)
+    groups, kernel = attrs.get("group", 1), attrs.get("kernel_shape")
+    if weight is not None and weight.shape[0] % groups:
+        return f"has weights of shape {[*weight.shape]} for {groups} groups"
+    if weight is not None and kernel is not None and (*kernel,) != weight.shape[2:]:
+        return f"has kernel_shape {[*kernel]} and weights of shape {[*weight.shape]}"
+    if weight is None or bias is None:
+        return None
+    transposed = operator(node) == "ConvTranspose"
+    channels = weight.shape[1] * groups if transposed else weight.shape[0]
+    if bias.shape != (channels,):
+        return f"has a bias of shape {[*bias.shape]} for {channels} channels"
     return None
+
+
+def _transposed(node: Node) -> str | None:
+    """ONNX's shape inference gives an output that is smaller than the input two axes, and runtimes believe it."""
+    wanted = attributes(node).get("output_shape", ())
+    shape = None if node.inputs[0] is None else shape_of(node.inputs[0])
+    if shape is not None and any(
+        d is not None and n < d for n, d in zip(wanted, shape[2:], strict=False)
+    ):
+        return (
+            f"has output_shape {[*wanted]}, smaller than its input of shape {_sizes(shape)}; "
+            "say it by pads"
+        )
+    return _convolution(node)
 
 
 def _gemm(node: Node) -> str | None:
@@ -87,6 +125,15 @@ def _reduction(node: Node) -> str | None:
     return f"has axes of shape {[*axes.shape]}" if axes is not None and axes.ndim != 1 else None
 
 
+def _reshape(node: Node) -> str | None:
+    target = _constants(node)[1]
+    return (
+        f"has a target of shape {[*target.shape]}"
+        if target is not None and target.ndim != 1
+        else None
+    )
+
+
 def _resize(node: Node) -> str | None:
     _, _, scales, sizes, *_ = _constants(node)
     if scales is not None and not (np.isfinite(scales) & (scales > 0)).all():
@@ -103,17 +150,30 @@ def _slice(node: Node) -> str | None:
     return f"cuts by operands of shapes {_listed(shapes)}"
 
 
+def _sizes(shape: tuple[int | None, ...]) -> str:
+    return "×".join("?" if d is None else str(d) for d in shape)
+
+
+def _squeeze(node: Node) -> str | None:
+    """ONNX removes no axis then, ONNX Runtime all of length 1."""
+    axes = _constants(node)[1]
+    return "has an empty list of axes" if axes is not None and not axes.size else None
+
+
 def _listed(shapes: list[tuple[int, ...]]) -> str:
     return ", ".join(str([*shape]) for shape in shapes)
 
 
 _RULES: Mapping[str, Callable[[Node], str | None]] = {
     "BatchNormalization": _batch_normalization,
+    "Clip": _clip,
     "Conv": _convolution,
-    "ConvTranspose": _convolution,
+    "ConvTranspose": _transposed,
     "Gemm": _gemm,
     "Pad": _pad,
     "Reduce": _reduction,
+    "Reshape": _reshape,
     "Resize": _resize,
     "Slice": _slice,
+    "Squeeze": _squeeze,
 }

@@ -32,10 +32,18 @@ def raise_opset(graph: Graph) -> tuple[Graph, list[str]]:
         The graph, and one sentence if it changed.
 
     Raises:
-        ModelError: ONNX's converter has no rule for one of the operators.
+        ModelError: ONNX's converter has no rule for one of the operators, or a wrong one.
     """
     if graph.opset >= NEEDED:
         return graph, []
+    batched = [
+        n for n in graph.model.graph.all_nodes() if graph.opset < 9 and operator(n) == "Scan"
+    ]
+    if batched:
+        raise ModelError(
+            f"Scan {batched[0].name} of opset {graph.opset} has a batch, which later ones lack; "
+            "export opset 9 or newer"
+        )
     kept = {str(node.name) for node in graph.with_shapes().nodes if _same_in_both(node)}
     # the converter takes Softmax and LogSoftmax apart, and leaves Hardmax with its new meaning
     parted = {

@@ -55,3 +55,13 @@ def test_an_operator_without_a_rule_is_refused_by_name(parsed):
     message = r"opset 3 cannot be raised to 13 \(No Adapter .* for GRU\); export a newer opset"
     with pytest.raises(ModelError, match=f"^{message}$"):
         raise_opset(graph)
+
+
+def test_a_scan_with_a_batch_is_refused(parsed):
+    """Oracle: ONNX's specification; its converter gives the operator of opset 9 the inputs of opset 8."""
+    text = """g (float[1,2] s, float[1,3,2] x) => (float[1,2] t, float[1,3,2] y) {
+        t, y = Scan <num_scan_inputs=1, body = b (float[2] a, float[2] i) => (float[2] n, float[2] o) {
+            n = Add(a, i)
+            o = Identity(n) }> ("", s, x) }"""
+    with pytest.raises(ModelError, match=r"^Scan \S+ of opset 8 has a batch, which later ones"):
+        raise_opset(parsed(text.replace('""', ""), opset=8))

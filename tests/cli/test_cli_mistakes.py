@@ -1,0 +1,148 @@
+"""One thing given for another: one line on standard error, the documented exit code, and nothing written."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import onnx
+import pytest
+from networks import network, normal
+from onnx import TensorProto, helper
+
+MODEL, USAGE = 1, 2
+
+
+@pytest.mark.parametrize("verb", [["lint"], ["convert", "-o", "c.onnx", "--format", "qdq"]])
+def test_a_float_model_is_nothing_to_lint_or_convert(ptq, model, verb):
+    result = ptq(verb[0], model, *verb[1:])
+    assert result.code == MODEL
+    assert result.line == "error: the model has no integer tensor; quantize it first"
+    assert os.listdir() == []
+
+
+def test_a_float_model_cannot_be_evaluated_in_integers(ptq, model, data):
+    result = ptq("evaluate", model, "--data", data, "--engine", "integer")
+    assert result.code == MODEL
+    assert "quantize it first" in result.line
+    assert ptq("evaluate", model, "--data", data).code == 0
+
+
+def tiny(classes: int, output: str = "y", also: str = "") -> onnx.ModelProto:
+    """A network of the fixture's input with other outputs."""
+    names = [output, *also.split()]
+    nodes = f"g = GlobalAveragePool(x)\nf = Flatten(g)\n{output} = Gemm(f, w)\n"
+    nodes += "".join(f"{name} = Relu(f)\n" for name in also.split())
+    return network(nodes, {"x": ("N", 3, 8, 8)}, names[::-1], w=normal(3, classes))
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (tiny(9), "to y[?, 9], where this is from x[?, 3, 8, 8] to y[?, 4]"),
+        (tiny(4, "scores", "more"), "more[?, 3], scores[?, 4]"),
+        (network("y = Relu(x)", {"x": ("N", 3, 8, 8)}), "to y[?, 3, 8, 8]"),
+        (network("g = Add(z, z)\ny = Flatten(g)", {"z": ("N", 4)}), "from z[?, 4]"),
+    ],
+    ids=["classes", "outputs", "image", "inputs"],
+)
+def test_another_model_is_nothing_to_compare_with(ptq, model, data, other, said):
+    onnx.save(other, "other.onnx")
+    result = ptq("evaluate", model, "--data", data, "--against", "other.onnx")
+    assert result.code == MODEL
+    assert said in result.line
+
+
+@pytest.mark.parametrize("other", [tiny(4, "renamed"), tiny(4, "y", "z")], ids=["name", "more"])
+def test_the_outputs_compared_are_those_of_one_name_or_all_in_their_order(ptq, model, data, other):
+    onnx.save(other, "other.onnx")
+    result = ptq("evaluate", model, "--data", data, "--against", "other.onnx", "--json", "-")
+    assert result.code == 0
+    assert [*json.loads(result.out)["forms"]["int8"]["outputs"]] == ["y"]
+
+
+@pytest.mark.parametrize("option", ["--plan", "--stats"])
+def test_a_device_without_an_end_is_no_plan_and_no_statistics(
+    ptq, model, data, option, monkeypatch
+):
+    monkeypatch.setattr("ptq.files.read.__defaults__", (1000,))
+    result = ptq("quantize", model, "--data", data, option, "/dev/zero")
+    assert result.code == MODEL
+    assert result.line.startswith("error: /dev/zero: cannot be read (more than 0 MB, and no reg")
+
+
+def test_brackets_without_an_end_are_no_plan(ptq, model, data):
+    with open("deep.json", "w") as stream:
+        stream.write("[" * 100_000)
+    result = ptq("quantize", model, "--data", data, "--plan", "deep.json")
+    assert result.code == MODEL
+    assert result.line == (
+        "error: deep.json: no plan is nested so deep; write one with --save-plan"
+    )
+
+
+def test_nodes_to_skip_beside_a_plan_are_a_contradiction(ptq, model, data):
+    assert ptq("quantize", model, "--data", data, "--save-plan", "p.json").code == 0
+    result = ptq("quantize", model, "--data", data, "--plan", "p.json", "--skip", "conv")
+    assert result.code == USAGE
+    assert "a plan says itself what stays float" in result.line
+
+
+@pytest.mark.parametrize("verb", ["quantize", "evaluate", "sensitivity"])
+def test_an_empty_path_of_samples_is_not_the_current_folder(ptq, model, verb):
+    result = ptq(verb, model, "--data", "")
+    assert result.code == USAGE
+    assert result.line.startswith("error: a path of samples is empty")
+
+
+def test_a_callable_that_ends_the_process_is_one_line(ptq, model, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "quitting.py").write_text("def feeds():\n    raise SystemExit(0)\n")
+    result = ptq("quantize", model, "--data", "quitting:feeds")
+    assert result.code == MODEL
+    assert "quitting:feeds: raised SystemExit: 0" in result.line
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"x": np.array(["a", "b"])}, "input 'x' is of type <U1; the model takes float32["),
+        ({"labels": np.full(4, 0.5)}, "label of type float64 is not an integer"),
+        ({"labels": np.array(["cat"] * 4)}, "label of type str"),
+    ],
+)
+def test_texts_and_fractions_are_told_by_their_type(ptq, model, arrays, said):
+    np.savez("d.npz", **{"x": np.zeros((4, 3, 8, 8), np.float32), **arrays})
+    result = ptq("quantize", model, "--data", "d.npz")
+    assert result.code == MODEL
+    assert said in result.line
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [3])),
+        helper.make_optional_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [3])),
+    ],
+    ids=["sequence", "optional"],
+)
+def test_an_input_that_is_no_tensor_is_not_fed(ptq, folder, kind):
+    op = "SequenceAt" if kind.HasField("sequence_type") else "OptionalGetElement"
+    model = network(f"t = {op}(s, i)\ny = Relu(t)", {"i": ()}, types={"i": TensorProto.INT64})
+    if op == "OptionalGetElement":
+        model.graph.node[0].input.pop()
+    model.graph.input.append(helper.make_value_info("s", kind))
+    onnx.save(model, "m.onnx")
+    np.savez("d.npz", s=np.zeros((2, 3), np.float32), i=np.zeros(2, np.int64))
+    result = ptq("quantize", "m.onnx", "--data", "d.npz")
+    assert result.code == MODEL
+    assert "input s has no shape or is no tensor of numbers" in result.line
+
+
+def test_a_pipe_behind_a_link_is_no_output(ptq, model, data):
+    os.mkfifo("pipe")
+    os.symlink("pipe", "link")
+    result = ptq("quantize", model, "--data", data, "-o", "link")
+    assert result.code == MODEL
+    assert "output link is a folder or a device" in result.line
