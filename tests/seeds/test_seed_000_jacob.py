@@ -26,7 +26,7 @@ from ptq.kernels.fixedpoint import (
     quantize_multiplier,
 )
 from ptq.observers.affine import asymmetric
-from ptq.types import INT8, UINT8, QuantParams, Range
+from ptq.types import INT8, UINT8, QType, QuantParams, Range
 
 scales = st.floats(2.0**-20, 2.0**4, width=32)
 int32s = st.integers(INT32_MIN, INT32_MAX)
@@ -216,3 +216,18 @@ def test_the_sums_of_equation_8_need_2n_squared_additions_and_no_subtraction_is_
     assert sum(sums) == 2 * n**2
     assert max(size for _, _, size in Counted.notes) == n**2
     assert [name for name, _, _ in Counted.notes].count("matmul") == 1
+
+
+@given(st.integers(2, 16), st.floats(-100, 0), st.floats(0.1, 100), st.booleans())
+def test_b_bit_quantization_has_integers_of_b_bits(
+    bits: int, lo: float, hi: float, signed: bool
+) -> None:
+    least = -(2 ** (bits - 1)) if signed else 0
+    stored = QType(8 if bits <= 8 else 16, signed, least, least + 2**bits - 1)
+    params = asymmetric(Range(lo, hi), stored)
+    q = params.quantize(np.linspace(lo, hi, 7)).astype(int)
+    assert stored.steps == 2**bits - 1
+    assert least <= q.min() <= q.max() <= least + 2**bits - 1
+    # both ends stand at most one step from the ends of the integers: the zero point is rounded
+    assert q.min() <= least + 1
+    assert q.max() >= least + 2**bits - 2

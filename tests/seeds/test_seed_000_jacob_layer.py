@@ -14,12 +14,16 @@ from networks import feeds, network, normal, quantized
 from sites import int8, run, uint8
 
 from ptq.arithmetics import gemmlowp
+from ptq.execute import Executor
 from ptq.kernels.fixedpoint import (
     INT32_MAX,
     INT32_MIN,
     multiply,
     quantize_multiplier,
 )
+from ptq.program import Step
+from ptq.session import Session
+from ptq.types import UINT8
 
 
 def listed_high_mul(a: int, b: int) -> int:
@@ -160,3 +164,27 @@ def test_a_larger_multiplier_never_gives_a_smaller_result() -> None:
     m, shift = quantize_multiplier(0.25)
     results = multiply(np.arange(-40, 41), m, shift).tolist()
     assert all(a <= b for a, b in pairwise(results))
+
+
+FUSED = network("h = Conv(x, w, b)\ny = Relu(h)", w=normal(4, 3, 3, 3), b=normal(4, seed=1))
+
+
+def test_the_floats_of_training_and_the_integers_of_inference_correspond() -> None:
+    """Quantizers in a float graph are what training sees; ONNX Runtime computes it in float32."""
+    made = quantized(FUSED, target="gemmlowp")
+    step = float(made.plan.tensors["y"].scale)
+    simulated = Session(made.qdq, threads=1, optimize="none")
+    for feed in made.feeds:
+        (theirs,) = simulated.run(feed)
+        apart = np.rint((Executor(made.qdq, "gemmlowp").run(feed)["y"] - theirs) / step)
+        assert np.abs(apart).max() <= 1
+        assert np.count_nonzero(apart) <= 0.02 * apart.size
+
+
+def test_a_fused_layer_takes_8_bit_integers_and_gives_8_bit_integers() -> None:
+    """One step of inference between two quantizers of training: bias and activation are within it."""
+    program = Executor(quantized(FUSED, target="gemmlowp").qdq, "gemmlowp").program
+    steps = [step for step in program.steps if isinstance(step, Step)]
+    assert [step.op for step in steps] == ["QuantizeLinear", "Conv", "DequantizeLinear"]
+    tensors = steps[1].inputs[0], steps[1].outputs[0]
+    assert [program.params[name].qtype for name in tensors if name is not None] == [UINT8] * 2

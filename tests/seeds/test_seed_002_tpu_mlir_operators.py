@@ -218,3 +218,18 @@ def test_unsigned_inputs_are_added_in_float() -> None:
     q = np.array([255, 0, 100], np.uint8)
     out = run("tpu-mlir", "Add", [(q, uint8(0.5)), (q, uint8(0.25))], uint8(1.0))
     assert out.tolist() == [191, 0, 75]
+
+
+def test_a_symmetric_pad_is_filled_with_0() -> None:
+    """Z_x = 0: what is padded before a convolution, and what a Pad of 0 holds, is the integer 0."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(-128, 128, (1, 4, 4, 2)).astype(np.int8)
+    w = rng.integers(-127, 128, (3, 3, 3, 2)).astype(np.int8)
+    zeros = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    one, other = (
+        run("tpu-mlir", "Conv", [(a, int8(0.1)), (w, int8(0.01))], int8(0.2), constants=[1], **pads)
+        for a, pads in ((x, {"pads": (1, 1, 1, 1)}), (zeros, {}))
+    )
+    np.testing.assert_array_equal(one, other)
+    padded = run("tpu-mlir", "Pad", [(x[0, 0], int8(0.1))], int8(0.1), pads=[1, 0, 0, 0], value=0.0)
+    assert not padded[0].any()

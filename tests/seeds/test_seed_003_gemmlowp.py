@@ -24,6 +24,7 @@ from ptq.kernels.fixedpoint import (
     multiply,
     quantize_multiplier,
 )
+from ptq.kernels.matmul import product
 from ptq.observers.affine import asymmetric
 from ptq.targets import TARGETS
 from ptq.types import UINT8, QuantParams, Range
@@ -259,3 +260,34 @@ def test_zero_point_is_one_of_the_quantized_values_and_scale_is_positive() -> No
         assert (params.scale > 0).all()
         if params.qtype.bits == 8:
             assert ((params.zero_point >= 0) & (params.zero_point <= 255)).all()
+
+
+def test_any_output_pipeline_may_follow_the_kernel() -> None:
+    """The kernel accumulates; what makes 8-bit results of it is handed in."""
+    rng = np.random.default_rng(0)
+    lhs, rhs = (rng.integers(0, 256, shape, np.uint8) for shape in ((4, 9), (9, 3)))
+    core = product(
+        rhs, None, a_qtype=UINT8, a_zero_point=100, b_qtype=UINT8, b_zero_point=30
+    )  # fmt: skip
+    acc = (lhs.astype(int) - 100) @ (rhs.astype(int) - 30)
+    accumulators = core(lhs, lambda acc, channels: acc.astype(np.int32))
+    shifted = core(
+        lhs, lambda acc, channels: np.clip(acc.astype(np.int32) >> 9, 0, 255).astype(np.uint8)
+    )
+    np.testing.assert_array_equal(accumulators, acc)
+    np.testing.assert_array_equal(shifted, np.clip(acc >> 9, 0, 255))
+
+
+def test_arithmetic_on_integers_follows_that_on_reals_only_where_the_map_is_affine() -> None:
+    """Of products of sums one factor tells the real one where q maps to r by (3), and none where by a square."""
+    rng = np.random.default_rng(0)
+    q = rng.integers(0, 256, (2, 500, 20)).astype(float)
+    integers = ((q[0] - 100) * (q[1] - 100)).sum(1)
+
+    def unexplained(real: Any) -> float:
+        product = (real(q[0] - 100) * real(q[1] - 100)).sum(1)
+        factor = (product @ integers) / (integers @ integers)
+        return float(np.linalg.norm(product - factor * integers) / np.linalg.norm(product))
+
+    assert unexplained(lambda centred: 0.05 * centred) < 1e-12
+    assert unexplained(lambda centred: np.sign(centred) * centred**2) > 0.3

@@ -18,6 +18,7 @@ from sites import int8, run
 from ptq.arithmetics.fixed_point_align import SCALE_BITS, align
 from ptq.errors import UnsupportedError
 from ptq.kernels.mantissa import mantissa, shift_right
+from ptq.types import INT8, QuantParams
 
 scales = st.floats(2.0**-12, 2.0**2, width=32)
 EVERY_INT8 = np.arange(-128, 128).astype(np.int8)
@@ -253,3 +254,20 @@ def test_scales_too_far_apart_are_refused_and_not_wrapped() -> None:
         run("fixed-point", "Add", [(n, int8(1.0)), (n, int8(2.0**-40))], int8(1.0))
     with pytest.raises(UnsupportedError, match="cannot be aligned"):
         run("fixed-point", "Add", [(n, int8(1.0)), (n, int8(2.0**-60))], int8(1.0))
+
+
+def test_channels_whose_ranges_differ_a_hundredfold_lose_by_one_scale() -> None:
+    """As activations of Transformers do: the least channel has 2 of the 255 steps, and all with its own scale."""
+    rng = np.random.default_rng(0)
+    ranges = np.array([1.0, 10.0, 100.0])
+    real = rng.uniform(-1, 1, (1000, 3)) * ranges
+
+    def decibels(params: Any) -> Any:
+        noise = params.dequantize(params.quantize(real)) - real
+        return 10 * np.log10((real**2).sum(0) / (noise**2).sum(0))
+
+    whole = decibels(int8(100 / 127))
+    each = decibels(QuantParams(np.float32(ranges / 127), np.zeros(3, np.int64), INT8, 1))
+    assert each.min() > 40
+    assert abs(whole[2] - each[2]) < 0.1
+    np.testing.assert_allclose(each[:2] - whole[:2], [40, 20], atol=3)
