@@ -113,8 +113,24 @@ def _slice(d: Draw) -> Case:
     return replace(case, shape=tuple(shape))
 
 
+def _part_spoken_of(d: Draw) -> Case:
+    """A slice that does not name every axis, or makes one."""
+    x = d.x("input", *d.shape(2, 4))
+    begin = [
+        int(d.rng.integers(n))
+        for n in x["value"].shape[: int(d.rng.integers(1, x["value"].ndim + 1))]
+    ]
+    end = [int(d.rng.integers(b + 1, n + 1)) for b, n in zip(begin, x["value"].shape, strict=False)]
+    given = {"begin": begin, "end": end, "strides": [1] * len(begin)}
+    mask = d.one("shrink_axis_mask", "ellipsis_mask", "new_axis_mask")
+    tensors = [x, *(setting(name, value) for name, value in given.items())]
+    return Case({**given, mask: 1 << int(d.rng.integers(len(begin)))}, tensors, same(x))
+
+
 def _strided_slice(d: Draw) -> Case:
     """Never an empty result."""
+    if d.chance(0.3):
+        return _part_spoken_of(d)
     x = d.x("input", *d.shape(1, 4))
     begin, end, strides, masks = [], [], [], [0, 0, 0]
     for axis, n in enumerate(x["value"].shape):

@@ -96,16 +96,33 @@ def _slice(a: Attrs, arrays: Arrays) -> Attrs:
 
 def _strided_slice(a: Attrs, arrays: Arrays) -> Attrs:
     """A bit of a mask replaces a begin or end by the array's own, or keeps one position of an axis."""
-    starts, ends, steps = list(a["begin"]), list(a["end"]), list(a["strides"])
-    for axis, (size, step) in enumerate(zip(arrays["input"].shape, steps, strict=True)):
-        if a.get("begin_mask", 0) >> axis & 1:
-            starts[axis] = 0 if step > 0 else size - 1
-        if a.get("end_mask", 0) >> axis & 1:
-            ends[axis] = size if step > 0 else -size - 1
-        if a.get("shrink_axis_mask", 0) >> axis & 1:
-            starts[axis] %= size
-            ends[axis] = starts[axis] + 1
+    spans = []
+    for size, at in zip(arrays["input"].shape, _spoken(a, arrays["input"].ndim), strict=True):
+        if at is None:
+            start, end, step = 0, size, 1
+        else:
+            start, end, step = a["begin"][at], a["end"][at], a["strides"][at]
+            if a.get("begin_mask", 0) >> at & 1:
+                start = 0 if step > 0 else size - 1
+            if a.get("end_mask", 0) >> at & 1:
+                end = size if step > 0 else -size - 1
+            if a.get("shrink_axis_mask", 0) >> at & 1:
+                start %= size
+                end = start + 1
+        spans.append((start, end, step))
+    starts, ends, steps = zip(*spans, strict=True)
     return {"starts": starts, "ends": ends, "steps": steps}
+
+
+def _spoken(a: Attrs, rank: int) -> list[int | None]:
+    """Which position of begin and end speaks of each axis; None of those that an ellipsis or the end leaves out.
+
+    A new axis, of length 1, moves no element.
+    """
+    old = [i for i in range(len(a["begin"])) if not a.get("new_axis_mask", 0) >> i & 1]
+    gap = next((n for n, i in enumerate(old) if a.get("ellipsis_mask", 0) >> i & 1), None)
+    before, after = (old, []) if gap is None else (old[:gap], old[gap + 1 :])
+    return [*before, *[None] * (rank - len(before) - len(after)), *after]
 
 
 def _reduce(a: Attrs, arrays: Arrays) -> Attrs:
@@ -124,6 +141,12 @@ def _resize(a: Attrs, arrays: Arrays) -> Attrs:
         how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     corners = Corners(bool(a["align_corners"]), bool(a["half_pixel_centers"]))
     return {"sizes": a["size"], "axes": (2, 3), "corners": corners, **how}
+
+
+def _gather(a: Attrs, arrays: Arrays) -> Attrs:
+    if a.get("batch_dims", 0):
+        raise UnsupportedError("no case of GATHER with batch_dims can be read; ONNX's has none")
+    return {"axis": a["axis"]}
 
 
 def _gelu(a: Attrs, arrays: Arrays) -> Attrs:
@@ -158,7 +181,7 @@ _TRANSLATIONS: Mapping[str, tuple[str, Translation]] = {
     "EQUAL": ("Equal", _none),
     "EXP": ("Exp", _none),
     "FULLY_CONNECTED": ("Gemm", lambda a, arrays: {"transB": 1}),
-    "GATHER": ("Gather", _given("axis")),
+    "GATHER": ("Gather", _gather),
     "GELU": ("Gelu", _gelu),
     "GREATER": ("Greater", _none),
     "GREATER_EQUAL": ("GreaterOrEqual", _none),
