@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.axes import channel_axis
 from ptq.forms import Triple, operands_of
 from ptq.graph import Graph
 from ptq.islands import Island, islands
@@ -24,15 +25,7 @@ from ptq.opspec import PASSES, OpSpec, Output, QLinear, Role
 from ptq.ordering import ordered
 from ptq.peculiar import peculiarity
 from ptq.types import QuantParams
-from ptq.units import (
-    Quantized,
-    Unit,
-    all_attributes,
-    channel_axis,
-    dequantized,
-    params_of,
-    unit,
-)
+from ptq.units import Quantized, Unit, all_attributes, dequantized, params_of, unit
 
 
 @dataclass(frozen=True, eq=False)

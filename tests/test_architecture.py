@@ -23,7 +23,7 @@ LAYERS = (
     "types files cpu heap paired opspec opsets ordering reach rounding soundness sparse",
     "mended",
     "metrics drop nodes kernels ops modelfile",
-    "excerpt",
+    "axes excerpt",
     "graph",
     "deadly storing",
     "data observers targets plan session units islands layout sources windows forms",

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ptq.axes import softmax_axes
 from ptq.errors import UnsupportedError
 from ptq.forms import Triple, operands_of
 from ptq.graph import Graph
@@ -32,7 +33,6 @@ from ptq.opspec import PASSES, OpSpec, Output, QLinear, Role
 from ptq.rewrite.complete import complete, completed, params_at, weight_axis
 from ptq.rewrite.replace import set_attributes
 from ptq.types import QuantParams
-from ptq.units import softmax_axes
 
 
 def to_qdq_form(graph: Graph, *, partly: bool = False) -> Graph:
