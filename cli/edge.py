@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import logging
 import os
@@ -22,6 +23,8 @@ import typer
 from . import signals
 
 _OBJECTS = 50_000
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Of what has no name: ptq.files explains what goes wrong with files."""
 
 
 def run(app: typer.Typer, arguments: list[str] | None = None) -> int:
@@ -46,18 +49,24 @@ def _run(app: typer.Typer, arguments: list[str] | None) -> int:
         returned = app(arguments, prog_name="ptq", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        # the flush at exit would fail again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 1
     except Exception as error:
         if (ended := signals.ended()) is not None:  # what became of a signal on its way
             return ended
         code, text = explain(error)
+        if isinstance(error, OSError):
+            _drop_output()
         if os.environ.get("PTQ_TRACEBACK"):
             traceback.print_exception(error)
         typer.echo(f"error: {one_line(text)}", err=True)
         return code
     return returned if isinstance(returned, int) else 0
+
+
+def _drop_output() -> None:
+    """What standard output has not taken goes nowhere: the flush at exit would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def explain(error: Exception) -> tuple[int, str]:
@@ -74,6 +83,8 @@ def explain(error: Exception) -> tuple[int, str]:
 
     if isinstance(error, PtqError):
         return error.exit_code, str(error)
+    if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+        return 1, f"standard output cannot be written: {error.strerror}; choose another place"
     return 1, (
         f"internal: {type(error).__name__}: {error}; please report it, "
         "with what PTQ_TRACEBACK=1 in the environment shows"
@@ -85,9 +96,22 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))
 
 
+def _open_streams() -> None:
+    """Where a standard stream is closed, the next file that is opened would take its place, and what is printed."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 # for good
+
+
 def prepare_process() -> None:
     """Make signals unwind the stack, so that temporary files go, and output one voice, printable."""
     signals.install()
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr] # files, of a process
     # what libraries warn of and log is no message of ptq; standard error is for errors

@@ -25,6 +25,7 @@ def check_writable(path: Path, room: int = 0) -> None:
     """
     folder = path.parent
     try:
+        path.absolute()  # fails in a current folder that has been removed
         if path.exists() and not path.is_file():
             raise PtqError(f"output {path} is a folder or a device; give the name of a file")
         if path.is_symlink():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from multiprocessing.connection import Connection, wait
@@ -149,15 +150,29 @@ def together(
             part = replace(choice, shard=(first + index * step, step * count))
             arguments = (model, data, part, batch, threads, writer)
             process = context.Process(target=_work, args=arguments, daemon=True)
-            process.start()
+            with _uninterrupted():
+                process.start()
+                processes.append(process)
             writer.close()  # so that the worker's own end is the last: its death closes the pipe
             readers.append(reader)
-            processes.append(process)
         return reduce(Calibration.merge, _results(readers, advance))
     finally:
         for process in processes:
             process.terminate()
             process.join()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold Ctrl-C back; a process that starts meanwhile never gets it, however long its imports take."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _results(readers: list[Connection], advance: Callable[[], None]) -> list[Calibration]:

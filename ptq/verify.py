@@ -203,6 +203,10 @@ def _floats(graph: Graph, executor: Executor) -> tuple[Fate, ...]:
 
 
 def _tally(tally: list[int], theirs: NDArray[Any], ours: NDArray[Any], local: NDArray[Any]) -> None:
+    if not theirs.shape == ours.shape == local.shape:
+        count = max(theirs.size, ours.size, 1)
+        tally[:] = tally[0] + count, tally[1] + count, max(tally[2], 1), tally[3] + count
+        return
     steps = np.abs(ordinals(theirs) - ordinals(ours))
     tally[0] += steps.size
     tally[1] += int(np.count_nonzero(steps))

@@ -9,11 +9,13 @@ import numpy as np
 import onnx
 import pytest
 from cases import CASES, quantized_case
+from foreign_models import INPUT, OUTPUT, foreign
 from networks import network, normal, quantized, samples
 from onnx import TensorProto, helper, numpy_helper
 from parts import CONV, SAME, WB, V
 
 from ptq.cpu import sums_exactly
+from ptq.data import Sample
 from ptq.errors import DataError, ModelError
 from ptq.execute import Executor
 from ptq.graph import Graph
@@ -97,6 +99,24 @@ def test_a_node_downstream_is_right_by_itself(monkeypatch: pytest.MonkeyPatch) -
 
 
 @exact_products
+def test_where_nothing_is_reduced_the_shapes_differ_and_no_more_is_said() -> None:
+    """Of an axis without elements ONNX Runtime 1.31.1 leaves the axis standing."""
+    graph = foreign(
+        INPUT + "r = ReduceMin<keepdims = 0>(xd, axes)" + OUTPUT,
+        (3, 2, 0),
+        opset=18,
+        axes=np.array([-1]),
+        x_scale=np.float32(0.05),
+        x_zero=np.uint8(9),
+        y_scale=np.float32(0.05),
+        y_zero=np.uint8(9),
+    )
+    empty = Sample("s", {"x": np.zeros((3, 2, 0), np.float32)}, ())
+    found = verify(graph, [empty], threads=1)
+    assert found.first is not None
+    assert (found.first.op, found.first.elements, found.first.differing) == ("ReduceMin", 6, 6)
+
+
 def test_islands_agree_by_construction_and_are_listed() -> None:
     model = network(
         CONV + f"h = HardSigmoid(c)\nm = ReduceMean<axes=[1]>(h)\ne = Erf(c)\na = Mul(e, m)\n"

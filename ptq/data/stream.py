@@ -110,9 +110,9 @@ def import_callable(reference: str) -> Feeds:
     if not module or not attribute:
         raise UsageError(f"{reference or '(nothing)'}: is not module:callable; name both")
     # At the end of the path, so that a file in the working folder hides no installed module.
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
     try:
+        if os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())
         found: Any = importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
