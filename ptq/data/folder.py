@@ -2,7 +2,7 @@
 
 Hidden files and well-known sidecars are passed over. Links are followed, each folder once, real
 folders before links to them, so loops end. Labels: a ``labels.txt`` or ``labels.csv`` at the top
-with lines ``relative/path.png label[ label…]`` (blanks or commas), else the top-level sub-folders:
+with lines ``relative/path.png label[ label…]`` (blanks, commas or semicolons), else the top-level sub-folders:
 their number where all names are integers, or all are ``number_text`` and count 0 … n − 1; else
 their place in sorted order.
 """
@@ -140,6 +140,8 @@ def _read_labels(path: Path, images: frozenset[str]) -> dict[str, tuple[int, ...
     for number, line in enumerate(lines, start=1):
         where = f"{path} line {number}"
         name, classes = _split_line(line)
+        if name not in images and _first_cell(line) in images:
+            name, classes = _first_cell(line), []
         if Path(name).suffix.lower() not in _IMAGE_SUFFIXES and name not in images:
             other += [number] if name and labels else []
             continue
@@ -157,7 +159,15 @@ def _read_labels(path: Path, images: frozenset[str]) -> dict[str, tuple[int, ...
 def _split_line(line: str) -> tuple[str, list[int]]:
     rest = line.strip()
     classes: list[int] = []
-    while match := re.search(r"[\s,](-?[0-9]{1,9})$", rest):
+    while match := re.search(r"[\s,;](-?[0-9]{1,9})$", rest):
         classes.insert(0, int(match.group(1)))
-        rest = rest[: match.start()].rstrip(" \t,")
-    return rest.strip('"').replace("\\", "/").removeprefix("./"), classes
+        rest = rest[: match.start()].rstrip(" \t,;")
+    return _path(rest), classes
+
+
+def _first_cell(line: str) -> str:
+    return _path(re.split("[,;\t]", line)[0].strip())
+
+
+def _path(text: str) -> str:
+    return text.strip('"').replace("\\", "/").removeprefix("./")

@@ -180,7 +180,7 @@ def test_numbered_class_folders_are_labels(
     assert found == {f: (label,) for f, label in zip(folders, labels, strict=True)}
 
 
-@pytest.mark.parametrize("separator", [" ", ",", "\t", ", "])
+@pytest.mark.parametrize("separator", [" ", ",", "\t", ", ", ";"])
 def test_a_labels_file_takes_the_place_of_folder_names(tmp_path: Path, separator: str) -> None:
     for name in ("c/one two.png", "c/b.png", "c/n.png", "z.png"):
         photo(tmp_path / name, (2, 2))
@@ -203,6 +203,10 @@ def test_a_labels_file_takes_the_place_of_folder_names(tmp_path: Path, separator
         ("gone.png 3", r"labels\.txt line 2: image 'gone\.png' is not in the folder"),
         ("b.png", r"line 2: image 'b\.png' has no label"),
         ("b.png cat", "line 2: names no image"),
+        ("b.png,cat", r"line 2: image 'b\.png' has no label \(an integer\)"),
+        ('"b.png";1e3', r"line 2: image 'b\.png' has no label"),
+        ("b.png,9999999999", r"line 2: image 'b\.png' has no label"),
+        ("b.png,cat,3", r"line 2: image 'b\.png' has no label"),
         ("a.png 3", r"line 2: image 'a\.png' is listed twice"),
         ("b.png -2", r"line 2: label -2 is negative"),
     ],
@@ -212,6 +216,13 @@ def test_a_wrong_line_of_a_labels_file_is_named(tmp_path: Path, line: str, messa
     photo(tmp_path / "b.png", (2, 2))
     (tmp_path / "labels.txt").write_text(f"a.png 1\n{line}\n")
     with pytest.raises(DataError, match=message):
+        open_samples(tmp_path, [FREE])
+
+
+def test_a_labels_file_of_names_alone_is_not_passed_over(tmp_path: Path) -> None:
+    photo(tmp_path / "a.png", (2, 2))
+    (tmp_path / "labels.csv").write_text("file,label\na.png,cat\n")
+    with pytest.raises(DataError, match=r"labels\.csv line 2: image 'a\.png' has no label"):
         open_samples(tmp_path, [FREE])
 
 
