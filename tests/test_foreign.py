@@ -330,3 +330,15 @@ def test_integer_operators_of_another_layout_are_left_to_onnx_runtime(node):
     found = verify(graph, samples(CONV), threads=1)
     assert found.equal
     assert {tensor.op for tensor in found.tensors} == {"QuantizeLinear"}
+
+
+def test_what_stays_float_runs_as_onnx_runtime_runs_it_in_the_whole_graph():
+    """Its basic optimizations make int32 of the float bias of a ConvTranspose, which has no integer kernel."""
+    layer = "wd = DequantizeLinear(w, w_scale, w_zero)\nr = ConvTranspose(xd, wd, b)\n"
+    small = {"y_scale": np.float32(0.02), "y_zero": np.uint8(128)}
+    graph = foreign(INPUT + layer + OUTPUT, w=weights(3, 8, 3, 3), b=reals(8), **small)
+    ours, theirs = like_onnx_runtime(graph), Session(graph, threads=1)
+    assert ours.islands
+    for sample in samples(CONV, 16, scale=0.3):
+        (expected,) = theirs.run(sample.feed)
+        np.testing.assert_array_equal(ours.run(sample.feed)["y"], expected)
