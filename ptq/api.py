@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Literal
 
 from ptq.alike import like_onnx_runtime
+from ptq.arithmetics import arithmetic as arithmetic_named
 from ptq.assess import assess
 from ptq.beforehand import rewritten
 from ptq.calibrate import BATCH
@@ -199,7 +200,8 @@ def quantize(
         raise UsageError("a budget is held against samples; give data, or samples to evaluate on")
     stats = opened(stats)
     row = target_named(target if plan is None else plan.target)
-    _ = method == AUTO or observer_named(method)
+    arithmetic = row.arithmetic if arithmetic is None else arithmetic
+    _ = method == AUTO or observer_named(method), arithmetic_named(arithmetic)
     if weights == "u8" and row.name != "ort":
         raise UsageError(f"weights u8 are for target ort; leave them out for {row.name}")
     graph, prepared = made_ready(model)
@@ -248,7 +250,7 @@ def quantize(
     ground.inputs.forget()
     give_back()
     report = assess(
-        made, divided, loaded, arithmetic=row.arithmetic if arithmetic is None else arithmetic, batch=batch,
+        made, divided, loaded, arithmetic=arithmetic, batch=batch,
         progress=progress, metric=metric, max_drop=max_drop, search=found,
     )  # fmt: skip
     return Result(made.quantized, made.plan, report, calibration, file_of(model))

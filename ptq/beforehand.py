@@ -9,6 +9,7 @@ from ptq.observers.store import Calibration
 from ptq.pipeline import Recipe
 from ptq.plan import Plan
 from ptq.rewrite.prepare import Prepared
+from ptq.solve import check_skip
 from ptq.splitting import without_outliers
 
 
@@ -39,8 +40,9 @@ def rewritten(
 
     Raises:
         DataError: A sample is unreadable, does not fit, or the model fails on it.
-        UsageError: Nodes to skip, beside a plan.
+        UsageError: Nodes to skip that do not exist, or beside a plan.
     """
+    check_skip(prepared.graph, recipe.floats)
     if plan is not None and recipe.floats:
         raise UsageError("a plan says itself what stays float; give it without nodes to skip")
     if equalize or (plan is not None and plan.factors):

@@ -89,6 +89,23 @@ def test_nodes_to_skip_beside_a_plan_are_a_contradiction(ptq, model, data):
     assert "a plan says itself what stays float" in result.line
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [("--arithmetic", "arithmetic 'nope' is unknown"), ("--skip", "--skip nope: the prepared")],
+)
+def test_a_name_of_nothing_is_found_out_before_a_sample_is_run(
+    ptq, model, data, option, said, monkeypatch
+):
+    def run(*_: object) -> None:
+        raise AssertionError("too late")
+
+    monkeypatch.setattr("ptq.session.Session.run", run)
+    monkeypatch.setattr("ptq.session.Session.run_into", run)
+    result = ptq("quantize", model, "--data", data, option, "nope")
+    assert result.code == USAGE
+    assert said in result.line
+
+
 @pytest.mark.parametrize("verb", ["quantize", "evaluate", "sensitivity"])
 def test_an_empty_path_of_samples_is_not_the_current_folder(ptq, model, verb):
     result = ptq(verb, model, "--data", "")
