@@ -135,7 +135,8 @@ def _alike(factors: Mapping[str, Sequence[float]]) -> str:
     apart = {name: max(by) / min(by) for name, by in factors.items()}
     name = max(apart, key=lambda name: apart[name])
     most = f"most in {name}, by factors {apart[name]:.0f} times apart"
-    return f"made the channels of {counted(len(apart), 'layer')}' outputs alike, {most}"
+    whose = "1 layer's output" if len(apart) == 1 else f"{len(apart)} layers' outputs"
+    return f"made the channels of {whose} alike, {most}"
 
 
 def _rounded(graph: Graph, found: Channels) -> list[str]:

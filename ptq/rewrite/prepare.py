@@ -16,6 +16,7 @@ from ptq.rewrite.fold_affine import fold_affine
 from ptq.rewrite.fold_constants import fold_constants
 from ptq.rewrite.fold_forward import fold_forward
 from ptq.rewrite.fold_pads import fold_pads
+from ptq.rewrite.fold_shifts import fold_shifts
 from ptq.rewrite.free_outputs import free_outputs
 from ptq.rewrite.give_biases import give_biases
 from ptq.rewrite.in_float32 import in_float32
@@ -81,6 +82,7 @@ def prepare(graph: Graph) -> Prepared:
         changes += named
     changes += multiply(graph)
     changes += fold_forward(graph)
+    changes += fold_shifts(graph)
     graph.sweep()
     return Prepared(graph.with_shapes(), tuple(changes))
 
