@@ -22,7 +22,7 @@ with atheris.instrument_imports(include=["ptq", "onnx_ir"]):
     from ptq.feeding import input_specs
     from ptq.graph import Graph
     from ptq.models import Model, open_model
-    from ptq.rewrite.prepare import prepare
+    from ptq.ready import made_ready
 
 import numpy as np
 import onnx
@@ -71,7 +71,7 @@ def test_one_input(data: bytes) -> None:
     chance = np.random.default_rng(len(data))
     target, other = (TARGETS[i] for i in chance.integers(len(TARGETS), size=2))
     told(lambda: ptq.inspect(path, target=target))
-    samples = told(lambda: feeds(prepare(open_model(path)).graph, chance))
+    samples = told(lambda: feeds(made_ready(path)[1].graph, chance))
     result = told(
         lambda: ptq.quantize(
             path,
