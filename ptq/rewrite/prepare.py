@@ -20,6 +20,7 @@ from ptq.rewrite.fold_shifts import fold_shifts
 from ptq.rewrite.free_outputs import free_outputs
 from ptq.rewrite.give_biases import give_biases
 from ptq.rewrite.in_float32 import in_float32
+from ptq.rewrite.malformed import require_wellformed
 from ptq.rewrite.matmul_to_gemm import matmul_to_gemm
 from ptq.rewrite.multiply import multiply
 from ptq.rewrite.name_functions import name_functions
@@ -84,6 +85,8 @@ def prepare(graph: Graph) -> Prepared:
     changes += fold_forward(graph)
     changes += fold_shifts(graph)
     graph.sweep()
+    for node in graph.nodes:  # some have come to their constants by these passes
+        require_wellformed(node)
     return Prepared(graph.with_shapes(), tuple(changes))
 
 

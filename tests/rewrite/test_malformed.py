@@ -70,6 +70,17 @@ def test_a_node_that_onnx_runtime_refuses_is_refused_by_name(call: str, constant
     assert "\n" not in str(caught.value)
 
 
+def test_nodes_of_which_others_are_made_are_looked_at_too() -> None:
+    """Oracle: ONNX's own definition of the operator, a convolution with a group for each channel."""
+    call = "c, s = CausalConvWithState(x, w)\ny = Relu(c)"
+    model = network(call, {"x": (2, 4, 8)}, opset=27, w=ones(1, 1, 4))
+    with pytest.raises(
+        ModelError, match=r"^Conv \S+ has weights of shape \[1, 1, 4\] for 4 groups"
+    ):
+        ptq.inspect(model)
+    assert ptq.inspect(network(call, {"x": (2, 4, 8)}, opset=27, w=ones(4, 1, 4))).nodes
+
+
 @pytest.mark.parametrize("rest", ["y = Relu(t)", "g = GlobalAveragePool(t)\ny = Flatten(g)"])
 def test_a_transposed_convolution_that_shrinks_is_refused(rest: str) -> None:
     """Oracle: ONNX's shape inference leaves its output two axes, of the four that there are."""
