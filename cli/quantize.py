@@ -66,8 +66,8 @@ def quantize(
         Literal["second-order", "nearest"],
         typer.Option(
             "--rounding",
-            help="How weights become integers: by how their inputs vary together on --data, "
-            "or each to the nearest.",
+            help="How weights become integers: by how their inputs vary together on --data, with last and fully "
+            "connected layers that make up for the rounding before them, or each to the nearest.",
         ),
     ] = "second-order",
     equalize: o.Equalize = True,

@@ -17,6 +17,7 @@ from ptq.arithmetics import arithmetic as arithmetic_named
 from ptq.assess import assess
 from ptq.beforehand import rewritten
 from ptq.calibrate import BATCH
+from ptq.compensating import compensated
 from ptq.data import DataSource, Preprocess
 from ptq.downstream import with_ranges
 from ptq.errors import UsageError
@@ -166,8 +167,8 @@ def quantize(
         per_tensor: One scale for a whole weight.
         skip: Nodes, or operators, to leave float.
         correct_bias: Take the mean error of rounded weights out of the biases.
-        rounding: How weights become integers: ``second-order``, by how their inputs vary together on ``data``,
-            or each to the ``nearest``.
+        rounding: How weights become integers: ``second-order``, by how their inputs vary together on ``data``, last
+            and fully connected layers making up for the rounding before them; or each to the ``nearest``.
         equalize: Make the channels between layers alike, for one scale to suit them, where that gains.
         split_outliers: Compute the part of channels that dwarf the others in float where that gains.
         stats: Statistics of an earlier calibration of the same model.
@@ -234,7 +235,6 @@ def quantize(
     if rounding == "second-order" and divided.calibration is not None:
         decided = planned(ground, recipe) if plan is None else obeyed(ground, plan)
         ground = with_inputs(ground, decided, divided.calibration, threads, progress)
-        give_back()
     found = None
     if max_drop is not None and plan is None:
         found = search_in(
@@ -247,8 +247,8 @@ def quantize(
         made = fit_to_hand_over(ground, recipe, few, plan=decided, loaded=loaded)
     else:
         made = as_planned(ground, recipe, obeyed(ground, plan), few, loaded=loaded)
-    ground.inputs.forget()
-    give_back()
+    made = compensated(made, divided.calibration, threads=threads, progress=progress)
+    made.ground.inputs.forget()
     report = assess(
         made, divided, loaded, arithmetic=arithmetic, batch=batch,
         progress=progress, metric=metric, max_drop=max_drop, search=found,

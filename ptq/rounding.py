@@ -10,6 +10,7 @@ Quantization"). Inputs of much variance come first, while there are others left 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +52,7 @@ class Factor:
         damped = covariance[rows, self._order[:, :, None], self._order[:, None, :]]
         diagonal = np.einsum("gkk->gk", damped)
         diagonal += (damping * variance.mean(axis=1))[:, None] + _FLOOR
-        self._lower = _cholesky(damped)
+        self._lower = cholesky(damped)
 
     def round(self, weights: Matrix, lo: Matrix, hi: Matrix) -> Rounded:
         """Integers within [lo, hi], shape (groups, 1, sums), for weights (groups, K, sums) in units of their step."""
@@ -62,7 +63,7 @@ class Factor:
         for stop in range(steps.shape[1], 0, -_BLOCK):
             start = max(stop - _BLOCK, 0)
             lower = self._lower[:, start:, start:stop]
-            shares = _multiply(lower[:, stop - start :].transpose(0, 2, 1), errors[:, stop:])
+            shares = multiply(lower[:, stop - start :].transpose(0, 2, 1), errors[:, stop:])
             pivots = np.einsum("gkk->gk", lower[:, : stop - start])[:, :, None]
             for k in range(stop - start - 1, -1, -1):
                 at = start + k
@@ -86,17 +87,17 @@ class Factor:
         """Each weight's nearest integer, with the error as `round` counts it."""
         integers = np.clip(np.rint(weights), lo, hi)
         ordered = np.take_along_axis(weights - integers, self._order[:, :, None], 1)
-        squares = np.square(_multiply(self._lower.transpose(0, 2, 1), ordered))
+        squares = np.square(multiply(self._lower.transpose(0, 2, 1), ordered))
         return Rounded(integers, squares.sum(axis=1))
 
 
 def energy(covariance: Matrix, errors: Matrix) -> Matrix:
     """The mean square that weights' errors (groups, K, sums) make in each sum, shape (groups, sums)."""
-    squares: Matrix = (errors * _multiply(covariance, errors)).sum(axis=1)
+    squares: Matrix = (errors * multiply(covariance, errors)).sum(axis=1)
     return squares
 
 
-def _cholesky(matrix: Matrix) -> Matrix:
+def cholesky(matrix: Matrix) -> Matrix:
     """The lower factor of each positive definite matrix (groups, K, K), block after block."""
     lower, size = np.zeros_like(matrix), matrix.shape[1]
     for start in range(0, size, _BLOCK):
@@ -104,16 +105,33 @@ def _cholesky(matrix: Matrix) -> Matrix:
         before = lower[:, start:, :start]
         # a copy: of one array with itself numpy makes a syrk, which takes all threads at any size
         across = before[:, : stop - start].transpose(0, 2, 1).copy()
-        rest = matrix[:, start:, start:stop] - _multiply(before, across)
+        rest = matrix[:, start:, start:stop] - multiply(before, across)
         corner = np.linalg.cholesky(rest[:, : stop - start])
         lower[:, start:stop, start:stop] = corner
         if stop < size:
             inverse = np.linalg.inv(corner).transpose(0, 2, 1)
-            lower[:, stop:, start:stop] = _multiply(rest[:, stop - start :], inverse)
+            lower[:, stop:, start:stop] = multiply(rest[:, stop - start :], inverse)
     return lower
 
 
-def _multiply(a: Matrix, b: Matrix) -> Matrix:
+def substituted(lower: Matrix, right: Matrix) -> Matrix:
+    """What L·Lᵀ takes to the right side (groups, K, sums): forward and back, block by block."""
+    solution, size = right.copy(), right.shape[1]
+    starts = range(0, size, _BLOCK)
+    for start in starts:
+        stop = min(start + _BLOCK, size)
+        corner = np.linalg.inv(lower[:, start:stop, start:stop])
+        known = multiply(lower[:, start:stop, :start], solution[:, :start])
+        solution[:, start:stop] = multiply(corner, solution[:, start:stop] - known)
+    for start in reversed(starts):
+        stop = min(start + _BLOCK, size)
+        corner = np.linalg.inv(lower[:, start:stop, start:stop]).transpose(0, 2, 1)
+        known = multiply(lower[:, stop:, start:stop].transpose(0, 2, 1), solution[:, stop:])
+        solution[:, start:stop] = multiply(corner, solution[:, start:stop] - known)
+    return solution
+
+
+def multiply(a: NDArray[Any], b: Matrix) -> Matrix:
     """(groups, M, K) times (groups, K, N), each piece on one thread."""
     product = np.zeros((len(a), a.shape[1], b.shape[2]))
     for row in range(0, a.shape[1], _ROWS):

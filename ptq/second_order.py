@@ -8,7 +8,7 @@ rounded by all samples. Where biases are corrected the mean of a sum's error van
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.graph import Graph
+from ptq.heap import give_back
 from ptq.kernels.workers import threads as cores
 from ptq.nodes import Node, name_of
 from ptq.plan import Plan
@@ -75,12 +76,12 @@ class Choice:
     @property
     def gain_db(self) -> float:
         """Decibels won."""
-        return self.second_db - self.nearest_db if self.rounded is not None else 0.0
+        return max(self.second_db - self.nearest_db, 0.0) if self.rounded is not None else 0.0
 
     def __str__(self) -> str:
         """What was chosen and why, in words."""
         figures = f"{self.nearest_db:.1f} → {self.second_db:.1f} dB"
-        if self.rounded is None:
+        if self.rounded is None or self.second_db <= self.nearest_db:
             return f"nearest, as second order loses: signal over error of its sums {figures}"
         return f"second-order, signal over error of its sums {figures}, damping {self.damping:g}"
 
@@ -110,13 +111,32 @@ class SecondOrder:
 
     def __init__(self, seen: Seen) -> None:
         """What `ptq.varying` has seen."""
-        self._parts, self._added = seen.parts, seen.added
+        self._parts, self._added, self._wanted = seen.parts, seen.added, seen.wanted
         self._known: dict[_Key, Choice] = {}
+
+    @property
+    def nodes(self) -> Collection[str]:
+        """Those of which it is known how their inputs vary."""
+        return self._parts.keys()
+
+    def better(self, seen: Seen) -> SecondOrder:
+        """The same but for some nodes, of which better is known."""
+        after = SecondOrder(
+            Seen(
+                {**self._parts, **seen.parts},
+                {**self._added, **seen.added},
+                {**self._wanted, **seen.wanted},
+            )
+        )
+        known = self._known.items()
+        after._known.update((key, choice) for key, choice in known if key[0] not in seen.parts)
+        return after
 
     def forget(self) -> None:
         """Give the memory back; no further rounding is chosen."""
-        self._parts, self._added = {}, {}
+        self._parts, self._added, self._wanted = {}, {}, {}
         self._known = {}
+        give_back()
 
     def added(self, graph: Graph, plan: Plan) -> dict[str, NDArray[np.float64]]:
         """What rounding adds to the mean of each channel of what nodes read, by node, where that is known."""
@@ -150,11 +170,12 @@ class SecondOrder:
 
     def _choose(self, node: Node, name: str, params: QuantParams, centred: bool) -> Choice:
         sums, parts = Sums(node), self._parts[name]
-        steps = _steps(sums, params)
+        steps = _steps(sums, params, self._wanted.get(name))
         damping, signal, before, after = _judged(steps, parts, centred)
         figures = damping, _decibels(signal, before), _decibels(signal, after)
         if after >= before:
-            return Choice(None, *figures)
+            rounded = _Integers(sums, _nearest(steps).astype(_narrow(steps)), steps.scale)
+            return Choice(rounded if name in self._wanted else None, *figures)
         integers = np.empty(steps.weights.shape, _narrow(steps))
         at_once = max(1, _AT_ONCE // steps.weights[:, :, 0].size)
         for part in parts:
@@ -210,15 +231,16 @@ def _nearest(steps: _Steps) -> NDArray[np.float64]:
     return np.clip(np.rint(steps.weights), steps.lo, steps.hi)
 
 
-def _steps(sums: Sums, params: QuantParams) -> _Steps:
-    """The node's weights in steps, with their bounds; scales are one for all or one a channel."""
+def _steps(sums: Sums, params: QuantParams, wanted: NDArray[np.float64] | None = None) -> _Steps:
+    """The node's weights, or those wanted, in steps with their bounds; scales are one for all or one a channel."""
+    weights = sums.columns() if wanted is None else wanted
     shape = sums.groups, 1, sums.count
     scale, zero_point = (
         np.broadcast_to(values.astype(np.float64).reshape(-1), math.prod(shape)).reshape(shape)
         for values in (params.scale, params.zero_point)
     )
     lo, hi = params.qtype.lo - zero_point, params.qtype.hi - zero_point
-    return _Steps(sums.columns() / scale, lo, hi, scale)
+    return _Steps(weights / scale, lo, hi, scale)
 
 
 def _narrow(steps: _Steps) -> np.dtype[np.integer[Any]]:

@@ -32,7 +32,7 @@ ROUNDED = ("Conv", "Gemm", "MatMul")
 SAMPLES = 256  # of a model; more change the covariances little
 _ROWS = 2  # rows for each input of a sum
 _FEWEST = 1024  # rows of a node, where it has as many
-_EACH = 4  # every fourth sample is judged on
+EACH = 4  # every fourth sample is judged on
 _LONGEST = 1536  # inputs whose covariance is taken as a whole: 9 MB, and 38 while it is factored
 _SHORTEST = 64
 _MEMORY = 128 * 2**20  # bytes of all covariances together
@@ -61,10 +61,17 @@ class Added:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """How the inputs of weighted nodes vary, by node, and what rounding adds to them."""
+    """How the inputs of weighted nodes vary, by node.
+
+    Attributes:
+        parts: All inputs of each.
+        added: What rounding adds to them.
+        wanted: What weights are to come near where that is not the model's own, shape (groups, K, sums).
+    """
 
     parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)
     added: Mapping[str, Added] = field(default_factory=dict)
+    wanted: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +112,7 @@ def gather(
     nodes = [node for node in graph.nodes if _takes_part(node, plan)]
     sums = [Sums(node) for node in nodes]
     sums = [s for s in sums if s.taps <= _LONGEST]
-    longest = _longest(sums)
+    longest = longest_of(sums)
     seen = Seen(
         {_name(s.node): _parts(s, longest) for s in sums},
         {_name(s.node): Added(plan.tensors[_input(s.node)], np.zeros(s.channels)) for s in sums},
@@ -153,7 +160,7 @@ class _Seeing:
 
     def __call__(self, sums: Sums) -> None:
         parts, added = self.seen.parts[_name(sums.node)], self.seen.added[_name(sums.node)]
-        quota = -(-max(_ROWS * sums.length, _FEWEST) // self.samples)
+        quota = quota_of(sums, self.samples)
         held = self.held[_input(sums.node)]
         alike = isinstance(held, np.ndarray) or len({array.shape for array in held}) == 1
         stacks = [np.asarray(held)] if alike else [array[None] for array in held]
@@ -163,13 +170,18 @@ class _Seeing:
                 added.sums += sums.added(stack, added.params)
                 added.count += stack.size // sums.channels
                 seen = sums.rows(stack, added.params, first, quota)
-                apart = np.arange(first, first + len(stack)) % _EACH == 1
+                apart = np.arange(first, first + len(stack)) % EACH == 1
                 judged = np.repeat(apart, seen.shape[1] // len(stack))
                 for part in parts:
                     for covariance, some in ((part.learnt, ~judged), (part.held, judged)):
                         if some.any():
                             covariance.update(seen[:, some, part.inputs])
             first += len(stack)
+
+
+def quota_of(sums: Sums, samples: int) -> int:
+    """Rows of each sample that are looked at, where there are so many."""
+    return -(-max(_ROWS * sums.length, _FEWEST) // samples)
 
 
 def _takes_part(node: Node, plan: Plan) -> bool:
@@ -180,7 +192,7 @@ def _takes_part(node: Node, plan: Plan) -> bool:
     return weight is not None and not batched and _input(node) in plan.tensors
 
 
-def _longest(sums: Sequence[Sums]) -> int:
+def longest_of(sums: Sequence[Sums]) -> int:
     """Inputs that a covariance may have for all of them to fit the memory."""
     longest = _LONGEST
     while longest > _SHORTEST:
@@ -191,10 +203,10 @@ def _longest(sums: Sequence[Sums]) -> int:
 
 
 def _bytes(sums: Sums, longest: int) -> int:
-    return sum(2 * sums.groups * 4 * (c.stop - c.start) ** 2 for c in _cuts(sums, longest))
+    return sum(2 * sums.groups * 4 * (c.stop - c.start) ** 2 for c in cuts(sums, longest))
 
 
-def _cuts(sums: Sums, longest: int) -> Iterator[slice]:
+def cuts(sums: Sums, longest: int) -> Iterator[slice]:
     """The inputs of a sum cut into whole channels, so many inputs at most or one channel."""
     channels = sums.length // sums.taps
     count = -(-channels // max(1, longest // sums.taps))
@@ -203,7 +215,7 @@ def _cuts(sums: Sums, longest: int) -> Iterator[slice]:
 
 
 def _parts(sums: Sums, longest: int) -> list[Part]:
-    shapes = [(cut, (sums.groups, cut.stop - cut.start)) for cut in _cuts(sums, longest)]
+    shapes = [(cut, (sums.groups, cut.stop - cut.start)) for cut in cuts(sums, longest)]
     return [Part(cut, Covariance(*shape), Covariance(*shape)) for cut, shape in shapes]
 
 

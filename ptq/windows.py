@@ -85,6 +85,13 @@ class Sums:
         seen = lines[np.arange(len(samples))[:, None], at]
         return _codes(seen, params).reshape(1, -1, self.length)
 
+    def by_channel(self, samples: NDArray[Any]) -> NDArray[np.float64]:
+        """The sum of each channel of the input over all values of some samples, stacked as for `rows`."""
+        sums: NDArray[np.float64] = samples.reshape(self._by_channel(samples)).sum(
+            (0, 2), np.float64
+        )
+        return sums
+
     def added(self, samples: NDArray[Any], params: QuantParams) -> NDArray[np.float64]:
         """What rounding adds to the sum of each channel of the input, over all values of some samples.
 
@@ -92,11 +99,13 @@ class Sums:
             samples: As for `rows`.
             params: What the input is quantized with.
         """
-        shape = (-1, self.channels, math.prod(samples.shape[3:]) if self._convolves else 1)
-        real = samples.reshape(shape)
+        real = samples.reshape(self._by_channel(samples))
         error = _codes(real, params) * np.float32(params.scale) - real
         sums: NDArray[np.float64] = error.sum(axis=(0, 2), dtype=np.float64)
         return sums
+
+    def _by_channel(self, samples: NDArray[Any]) -> tuple[int, int, int]:
+        return -1, self.channels, math.prod(samples.shape[3:]) if self._convolves else 1
 
     def _windows(
         self, samples: NDArray[Any], params: QuantParams, first: int, quota: int
