@@ -23,6 +23,7 @@ RIDGES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 _SURE = 2.0
 """Standard errors by which something bolder must be better than what changes less."""
 FEWEST = 8  # held-out samples
+_JUDGED = 64  # sums of a group that decide, evenly spread
 _FLOOR = 1e-9  # codes vary in steps of 1: what is below has not varied
 
 Matrix = NDArray[np.float64]
@@ -82,9 +83,10 @@ def fitted(weights: Matrix, pairs: Pairs, *, centred: bool) -> Fit | None:
     """
     if len(pairs.held) < FEWEST:
         return None
-    changes = [0 * weights, *_changes(pairs, weights, RIDGES, centred=centred)]
-    before = _errors(weights, weights, pairs, centred=False)
-    after = [_errors(weights, weights + change, pairs, centred=centred) for change in changes]
+    few = weights[:, :, :: -(-weights.shape[2] // _JUDGED)]
+    before = _errors(few, few, pairs, centred=False)
+    changes = [0 * few, *_changes(pairs, few, RIDGES, centred=centred)]
+    after = [_errors(few, few + change, pairs, centred=centred) for change in changes]
     tried = np.stack([before, *after])
     worse = tried - tried[tried.mean(axis=1).argmin()]
     chance = _SURE * worse.std(axis=1, ddof=1) / math.sqrt(len(before))
