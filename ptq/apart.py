@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -210,12 +210,19 @@ def size(model: ir.Model) -> int:
 def in_pieces(model: ir.Model) -> tuple[bytes, dict[str, tuple[str, ir.TensorProtocol]]]:
     """The model serialized, and the large weights by the files, of one tensor each, that it says they are in.
 
+    Weights that nothing reads are left out: ONNX Runtime drops them before it looks for them.
+
     Returns:
         The bytes; and by file the weight's name and the weight.
     """
-    files = {f"weights{number}": item for number, item in enumerate(_large(model))}
+    read = [item for item in _large(model) if not _is_idle(model.graph.initializers[item[0]])]
+    files = {f"weights{number}": item for number, item in enumerate(read)}
     places = {name: (file, 0) for file, (name, _) in files.items()}
-    return _referring(model, places), files
+    return _referring(model, places, without=_is_idle), files
+
+
+def _is_idle(value: ir.Value) -> bool:
+    return not value.uses() and not value.is_graph_output()
 
 
 def with_file(model: ir.Model, location: str) -> tuple[bytes, Iterator[Buffer]]:
@@ -237,9 +244,17 @@ def _pieces(model: ir.Model) -> Iterator[Buffer]:
         yield bytes(_padded(tensor.nbytes) - tensor.nbytes)
 
 
-def _referring(model: ir.Model, places: Mapping[str, tuple[str, int]]) -> bytes:
-    """The model serialized with some weights in other files, each at an offset."""
-    shell = model.clone() if places else model
+def _referring(
+    model: ir.Model,
+    places: Mapping[str, tuple[str, int]],
+    *,
+    without: Callable[[ir.Value], bool] = lambda value: False,
+) -> bytes:
+    """The model serialized with some weights in other files, each at an offset, and without some."""
+    left = [name for name, value in model.graph.initializers.items() if without(value)]
+    shell = model.clone() if places or left else model
+    for name in left:
+        shell.graph.initializers.pop(name)
     for name, (location, offset) in places.items():
         value = shell.graph.initializers[name]
         tensor = value.const_value

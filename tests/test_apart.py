@@ -10,7 +10,7 @@ import onnx
 import onnxruntime
 import pytest
 from networks import feeds, network
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 import ptq
 from ptq import apart
@@ -28,6 +28,7 @@ MODEL = network(
     v=RANDOM.normal(size=(64, 40)).astype(np.float32),
 )
 FEEDS = feeds(MODEL)
+_LARGE = RANDOM.normal(size=(256, 256)).astype(np.float32)
 
 
 @pytest.fixture
@@ -221,3 +222,33 @@ def test_weights_that_are_not_there_or_not_the_models_are_refused_in_one_line(
         ptq.inspect(path)
     assert "\n" not in str(caught.value)
     assert "big.onnx" in str(caught.value)
+
+
+@pytest.mark.parametrize("beside", ["nothing", "a node nobody reads", "an output", "a branch"])
+def test_large_weights_that_the_model_hardly_needs_load(beside: str) -> None:
+    model = network("y = MatMul(x, w)", {"x": (1, 256)}, w=_LARGE, idle=_LARGE)
+    if beside == "a node nobody reads":
+        model.graph.node.append(helper.make_node("Relu", ["idle"], ["dead"], name="dead"))
+    elif beside == "an output":
+        info = helper.make_tensor_value_info("idle", TensorProto.FLOAT, _LARGE.shape)
+        model.graph.output.append(info)
+    elif beside == "a branch":
+        info = helper.make_tensor_value_info("z", TensorProto.FLOAT, _LARGE.shape)
+        body = helper.make_graph([helper.make_node("Neg", ["idle"], ["z"])], "body", [], [info])
+        truth = numpy_helper.from_array(np.array(True), "truth")
+        model.graph.initializer.append(truth)
+        model.graph.node.append(
+            helper.make_node("If", ["truth"], ["z2"], then_branch=body, else_branch=body, name="if")
+        )
+        model.graph.output.append(
+            helper.make_tensor_value_info("z2", TensorProto.FLOAT, _LARGE.shape)
+        )
+    some = feeds(model)
+    whole = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    for expected, got in zip(
+        whole.run(None, some[0]), Session(Graph.from_proto(model)).run(some[0]), strict=True
+    ):
+        np.testing.assert_array_equal(expected, got)
+    assert ptq.quantize(model, some).report.evaluation is not None

@@ -45,3 +45,8 @@ def test_a_model_that_does_not_load_is_refused_with_the_node_that_runtime_leaves
 )
 def test_codes_and_source_files_are_taken_off_a_message(text: str, kept: str) -> None:
     assert first_line(RuntimeError(text)) == kept
+
+
+def test_no_outputs_are_none_and_not_all() -> None:
+    session = Session(Graph.from_proto(network("y = Relu(x)", {"x": (2, 3)})))
+    assert session.run({"x": np.zeros((2, 3), np.float32)}, []) == []

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import onnx
 import pytest
+from networks import network
 from onnx import TensorProto, helper, numpy_helper
 
 import ptq
@@ -189,3 +190,11 @@ def test_outliers_are_as_few_as_leave_nearly_the_least_range():
     assert outliers(-greatest[:16], greatest[:16]).size == 0
     greatest[52:] = 20
     assert outliers(-greatest, greatest).tolist() == [3]
+
+
+def test_a_product_of_the_model_s_own_input_is_quantized() -> None:
+    rng = np.random.default_rng(6)
+    weight = rng.normal(size=(WIDTH, 8)).astype(np.float32)
+    product = network("y = MatMul(x, w)", {"x": ("n", WIDTH)}, w=weight)
+    result = ptq.quantize(product, {"x": rng.normal(size=(40, WIDTH)).astype(np.float32)})
+    assert [node.fate for node in result.report.nodes] == ["int8"]

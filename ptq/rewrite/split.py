@@ -100,6 +100,7 @@ def split(
             node.replace_input_with(0, rest)
             _add_to(changed, node, apart, weight, insert)
     changed.sort()
+    changed.sweep()
     return changed.with_shapes(), added
 
 
