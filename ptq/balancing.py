@@ -29,6 +29,8 @@ _LEAST = 2.0**-4
 """Of the greatest: a channel that is smaller counts as so great, for other samples may wake it."""
 _WORTH = 10**0.01
 """The errors' ratio from which factors are given: a tenth of a decibel."""
+_WORTH_TIME = 2.0
+"""The same where a gate takes some time for it."""
 _MARGIN = 1.5
 """How many times as far from zero a bound must be as a channel went, for that to stay below it on other samples."""
 
@@ -68,6 +70,9 @@ def balance(found: Channels, spreads: Mapping[str, Spread], *, through_clips: bo
     names = [name for name in found.numbers if name in spreads]
     tensors = [_tensor(found.numbers[name], spreads[name]) for name in names]
     layers = list(_layers(found, spreads))
+    gated = np.zeros(found.count, bool)
+    for node in found.gated:
+        gated[found.read(node)] = True
     factors = np.ones(found.count)
     for inside in _families(found.count, [tensor.numbers for tensor in tensors]):
         family = _Family(
@@ -76,7 +81,8 @@ def balance(found: Channels, spreads: Mapping[str, Spread], *, through_clips: bo
             [layer for layer in layers if inside[layer.numbers].any()],
         )
         if family.free.any() and family.layers:
-            factors[family.free] = family.best(limits)[family.free]
+            worth = _WORTH_TIME if (family.free & gated).any() else _WORTH
+            factors[family.free] = family.best(limits, worth)[family.free]
     return factors
 
 
@@ -94,8 +100,8 @@ class _Family:
     tensors: Sequence[_Tensor]
     layers: Sequence[_Layer]
 
-    def best(self, limits: Array) -> Array:
-        """The factors with which the error is least."""
+    def best(self, limits: Array, worth: float) -> Array:
+        """The factors with which the error is least; all 1 where it is not that many times less."""
         reach, seen, energy = np.zeros((3, len(self.free)))
         for tensor in self.tensors:
             np.add.at(reach, tensor.numbers, np.log2(tensor.reach / tensor.reach.max()))
@@ -108,7 +114,7 @@ class _Family:
             return np.ones(len(self.free))
         sizes = np.log2(np.maximum(energy, most * _LEAST**2)) / 2
         best = np.ones(len(self.free))
-        least = self._error(best, energy) / _WORTH
+        least = self._error(best, energy) / worth
         for a in _OF_ACTIVATIONS:
             for w in _OF_WEIGHTS:
                 by = self._factors(w * sizes - a * reach, limits)

@@ -8,7 +8,7 @@ of four say how far channels go, the rest what it gains.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ptq.balancing import balance
 from ptq.data import Samples
 from ptq.downstream import is_better
+from ptq.eligible import eligible
 from ptq.extents import spreads
 from ptq.gather import gathered
 from ptq.graph import Graph
@@ -26,7 +27,7 @@ from ptq.nodes import consumers, name_of, operator
 from ptq.observers.store import Calibration
 from ptq.pipeline import Ground, Recipe, planned, written
 from ptq.plan import Plan
-from ptq.rewrite.channels import Channels, channels
+from ptq.rewrite.channels import GATED, Channels, channels
 from ptq.rewrite.counted import counted
 from ptq.rewrite.equalize import equalize
 from ptq.rewrite.linear_pairs import pairs
@@ -79,7 +80,8 @@ def equalized(
         return Prepared(multiplied(graph, factors), said, plan.factors)
     given = plan.graph if plan else stats.graph if stats else None
     whole = recipe.per_tensor or not target(recipe.target).per_channel
-    if not (pairs(graph) if whole else channels(graph).readers):
+    closed = _closed(graph, recipe)
+    if not (pairs(graph) if whole else channels(graph, closed).readers):
         return prepared
     if given == graph.digest():
         if plan is not None:
@@ -95,11 +97,18 @@ def equalized(
         left = f"left channels unequal: {counted(len(some), 'sample')} cannot tell, {_FEWEST} could"
         return replace(prepared, changes=(*prepared.changes, left))
     if given:
-        forms = (make(prepared, learnt, threads) for make in (_one_a_weight, _one_a_tensor))
-        found = (form for some in forms for form in some if form.graph.digest() == given)
+        forms = itertools.chain(
+            _one_a_weight(prepared, learnt, threads),
+            _one_a_tensor(prepared, learnt, closed, threads),
+        )
+        found = (form for form in forms if form.graph.digest() == given)
         form = next(found, None)
         return replace(form, changes=(*prepared.changes, *form.changes)) if form else prepared
-    tried = (_one_a_weight if whole else _one_a_tensor)(prepared, learnt, threads)
+    tried = (
+        _one_a_weight(prepared, learnt, threads)
+        if whole
+        else _one_a_tensor(prepared, learnt, closed, threads)
+    )
     return _Trial(name, prepared, recipe, learnt, some.subset(judged), threads).best(tried)
 
 
@@ -116,19 +125,39 @@ def _one_a_weight(prepared: Prepared, samples: Samples, threads: int) -> Iterato
         yield replace(prepared, graph=changed, changes=(note,))
 
 
-def _one_a_tensor(prepared: Prepared, samples: Samples, threads: int) -> Iterator[Prepared]:
-    """Channels of activations that share a scale, made alike."""
+def _one_a_tensor(
+    prepared: Prepared, samples: Samples, closed: Collection[str], threads: int
+) -> Iterator[Prepared]:
+    """Channels of activations that share a scale, made alike: short of gates, through them, through bounds too."""
     graph = prepared.graph
-    found = channels(graph)
-    seen = spreads(graph, dict.fromkeys(_rounded(graph, found), 1), samples, threads)
-    known: list[NDArray[np.float64]] = [np.ones(found.count)]
-    for through_clips in (False, True) if found.bounded else (False,):
-        factors = balance(found, seen, through_clips=through_clips)
-        if any(np.array_equal(factors, other) for other in known):
+    gates = {node.name or "" for node in graph.nodes if operator(node) in GATED}
+    widest = channels(graph, closed)
+    seen = spreads(graph, dict.fromkeys(_rounded(graph, widest), 1), samples, threads)
+    ways: list[tuple[Collection[str], bool]]
+    ways = [(gates, False)] if channels(graph, gates).readers else []
+    ways += [(closed, False)] if widest.gated else []
+    ways += [(closed, True)] if widest.bounded else []
+    known: list[Mapping[str, Sequence[float]]] = [{}]
+    for left, through_clips in ways:
+        found = channels(graph, left)
+        made = by_tensor(found, balance(found, seen, through_clips=through_clips))
+        if made in known:
             continue
-        known.append(factors)
-        made = by_tensor(found, factors)
+        known.append(made)
+        factors = by_number(channels(graph), made)
         yield Prepared(multiplied(graph, factors), (_alike(made),), made)
+
+
+def _closed(graph: Graph, recipe: Recipe) -> frozenset[str]:
+    """The nodes with a gate through which no factor passes at no cost: the target has no integers for it."""
+    row = target(recipe.target)
+    integers = eligible(graph, row, recipe.floats).integers if row.gated else {}
+    return frozenset(
+        node.name or ""
+        for node in graph.nodes
+        if operator(node) in GATED
+        and (operator(node) not in row.gated or node.name not in integers)
+    )
 
 
 def _alike(factors: Mapping[str, Sequence[float]]) -> str:

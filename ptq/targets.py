@@ -28,6 +28,8 @@ class Target:
         more: Operators that it computes on integers though ONNX Runtime does not.
         real_outputs: Its products hand out real numbers where nobody reads integers.
         slower: Operators whose integer kernel takes longer than the float one between quantizers.
+        gated: Functions x · g(x) whose gate it computes on integers as cheaply with a weight a channel, so that
+            channels may be scaled through them.
         backward: Operators whose input takes the output's range (BackwardCalibration), so that S_x = S_y.
     """
 
@@ -44,6 +46,7 @@ class Target:
     more: frozenset[str] = field(default=frozenset())
     real_outputs: bool = False
     slower: frozenset[str] = field(default=frozenset())
+    gated: frozenset[str] = field(default=frozenset())
     backward: frozenset[str] = field(default=frozenset())
 
     def quantizes(self, spec: OpSpec) -> bool:
@@ -81,6 +84,7 @@ TARGETS: Mapping[str, Target] = {
             real_outputs=True,
             # 2.3 ns an element where DequantizeLinear, Softmax and QuantizeLinear take 0.6 to 0.9: measured
             slower=frozenset(["Softmax"]),
+            gated=frozenset(["HardSwish"]),
         ),
         Target(
             "litert",

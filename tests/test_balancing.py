@@ -19,15 +19,17 @@ CHANNELS, ROWS = 24, 300
 UNLIKE = 2.0 ** np.random.default_rng(3).uniform(-3, 2, CHANNELS)
 
 
-def two_layers(groups: int, bound: float | None = None) -> Graph:
-    """Two layers of one place, the first to channels of different size, a rectifier between."""
+def two_layers(
+    groups: int, bound: float | None = None, between: str = "Relu", power: float = 1.0
+) -> Graph:
+    """Two layers of one place, the first to channels of different size, a rectifier or such between."""
     rng = np.random.default_rng(4)
-    first = rng.normal(size=(CHANNELS, 6, 1, 1)) * UNLIKE[:, None, None, None] / 6
+    first = rng.normal(size=(CHANNELS, 6, 1, 1)) * UNLIKE[:, None, None, None] ** power / 6
     second = rng.normal(size=(CHANNELS, CHANNELS // groups, 1, 1))
     inputs = ["c"] if bound is None else ["c", "zero", "bound"]
     nodes = [
         helper.make_node("Conv", ["x", "w1"], ["c"], name="first"),
-        helper.make_node("Relu" if bound is None else "Clip", inputs, ["r"], name="r"),
+        helper.make_node(between if bound is None else "Clip", inputs, ["r"], name="r"),
         helper.make_node("Conv", ["r", "w2"], ["y"], name="second", group=groups),
     ]
     arrays = {"w1": first, "w2": second, "zero": np.zeros(()), "bound": np.array(bound or 0.0)}
@@ -126,3 +128,16 @@ def test_channels_that_a_clip_bounds_stay_within_unless_they_must_stay() -> None
 def test_what_was_never_seen_stays() -> None:
     graph = two_layers(1)
     assert (balance(channels(graph), {}, through_clips=True) == 1).all()
+
+
+@pytest.mark.parametrize(("groups", "power", "pays"), [(CHANNELS, 1.0, True), (1, 0.2, False)])
+def test_what_takes_a_gate_some_time_must_halve_the_error(
+    groups: int, power: float, pays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ptq.rewrite.by_channel.FEWEST", CHANNELS)
+    gated, plain = (two_layers(groups, between=op, power=power) for op in ("HardSwish", "Relu"))
+    assert channels(gated).gated
+    spread = spread_of(plain)
+    factors = balance(channels(gated), spread, through_clips=False)
+    assert (factors != 1).any() == pays
+    assert (balance(channels(plain), spread, through_clips=False) != 1).any()

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import ptq
 from ptq.errors import PlanError
+from ptq.execute import Executor
 from ptq.graph import Graph
 from ptq.plan import Plan
 from ptq.rewrite.prepare import prepare
@@ -19,22 +20,22 @@ from ptq.session import Session
 CHANNELS = 16
 
 
-def hard(second: str = "Relu") -> onnx.ModelProto:
+def hard(second: str = "Relu", first: str = "Relu", channels: int = CHANNELS) -> onnx.ModelProto:
     """A depthwise network whose channels are up to a hundred times as large as others, each read back as much."""
     rng = np.random.default_rng(5)
-    scale = 10 ** np.linspace(-1, 1, CHANNELS)[rng.permutation(CHANNELS)]
+    scale = 10 ** np.linspace(-1, 1, channels)[rng.permutation(channels)]
     weights = {
-        "w1": rng.normal(size=(CHANNELS, 3, 1, 1)) * 0.5 * scale[:, None, None, None],
-        "b1": rng.normal(size=CHANNELS) * 0.2 * scale,
-        "w2": rng.normal(size=(CHANNELS, 1, 3, 3)) * 0.3 / scale[:, None, None, None],
-        "b2": rng.normal(size=CHANNELS) * 0.2,
-        "w3": rng.normal(size=(10, CHANNELS)) * 0.3,
+        "w1": rng.normal(size=(channels, 3, 1, 1)) * 0.5 * scale[:, None, None, None],
+        "b1": rng.normal(size=channels) * 0.2 * scale,
+        "w2": rng.normal(size=(channels, 1, 3, 3)) * 0.3 / scale[:, None, None, None],
+        "b2": rng.normal(size=channels) * 0.2,
+        "w3": rng.normal(size=(10, channels)) * 0.3,
         "b3": rng.normal(size=10),
     }
     nodes = [
         helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], name="first"),
-        helper.make_node("Relu", ["c1"], ["r1"], name="r1"),
-        helper.make_node("Conv", ["r1", "w2", "b2"], ["c2"], name="second", group=CHANNELS),
+        helper.make_node(first, ["c1"], ["r1"], name="r1"),
+        helper.make_node("Conv", ["r1", "w2", "b2"], ["c2"], name="second", group=channels),
         helper.make_node(second, ["c2"], ["r2"], name="r2"),
         helper.make_node("GlobalAveragePool", ["r2"], ["p"], name="p"),
         helper.make_node("Flatten", ["p"], ["f"], name="f"),
@@ -94,8 +95,31 @@ def test_one_scale_a_tensor_serves_channels_made_alike():
     assert without.plan.graph == prepare(Graph.from_proto(model)).graph.digest()
 
 
-def test_a_plan_alone_holds_the_factors_too():
-    model = hard()
+def curved() -> onnx.ModelProto:
+    return hard("HardSwish", "HardSwish", 64)
+
+
+def test_channels_are_made_alike_through_hard_swishes():
+    model = curved()
+    with_it, without = quantize(model), quantize(model, equalize=False)
+    assert decibels(model, with_it.graph) > decibels(model, without.graph) + 3
+    [note] = [c for c in with_it.report.changes if "alike" in c]
+    assert note.startswith("made the channels of 1 layer's output alike, most in c1, by factors")
+    assert Executor(with_it.graph).islands == {}
+    assert ptq.verify(with_it.graph, lambda: iter(data(2, 4))).equal
+
+
+@pytest.mark.parametrize(
+    "options", [{"target": "litert"}, {"skip": ["HardSwish"]}, {"skip": ["r1", "r2"]}]
+)
+def test_no_factor_passes_a_hard_swish_where_that_would_cost_time(options):
+    result = quantize(curved(), **options)
+    assert not result.plan.factors
+    assert "HardSwish" in {node.op_type for node in result.graph.nodes}
+
+
+@pytest.mark.parametrize("model", [hard(), curved()], ids=["rectifiers", "hard swishes"])
+def test_a_plan_alone_holds_the_factors_too(model):
     first = quantize(model, rounding="nearest", correct_bias=False)
     plan = Plan.from_json(first.plan.to_json())
     again = ptq.quantize(model, plan=plan, correct_bias=False)

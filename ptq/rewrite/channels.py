@@ -1,14 +1,15 @@
 """Which channels may be multiplied by a factor, in all tensors alike, without changing the function?
 
 A layer's output channels may be multiplied by anything that those who read them divide by, and what stands between
-hands on: f(a x) = a f(x) for a > 0. A sum ties its summands' channels to each other, and so all of a residual stream;
-joining, parting and flattening tensors only gives the channels other places. So each channel of each tensor gets
-a number, the same where it must have the same factor, and 0 where it must stay as it is.
+hands on: f(a x) = a f(x) for a > 0. So does x · g(x), where the gate g reads what is divided again. A sum ties its
+summands' channels to each other, and so all of a residual stream; joining, parting and flattening tensors only gives
+the channels other places. So each channel of each tensor gets a number, the same where it must have the same factor,
+and 0 where it must stay as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from math import prod
 
@@ -27,9 +28,12 @@ from ptq.nodes import (
     reads,
     shape_of,
 )
+from ptq.rewrite.by_channel import is_convolved
 from ptq.rewrite.linear_pairs import HOMOGENEOUS, bounds, columns, is_bounded, layer_channels, rows
 
 FIXED = 0
+GATED = frozenset(["HardSwish"])
+"""x times a gate: f(x) = x · g(x)."""
 _VIEWS = frozenset(["Flatten", "Reshape", "Squeeze", "Unsqueeze"])
 _KEEPING = HOMOGENEOUS | {"Clip", "Dropout", "Identity", "Pad", "ReduceMax", "ReduceMean", "Resize"}
 
@@ -47,6 +51,7 @@ class Channels:
         readers: Layers with the tensor that they read.
         summands: Nodes with the position of a constant that they add.
         bounded: Tensors between bounds that a Clip sets, with these.
+        gated: Nodes that hand on a factor where their gate reads what is divided by it.
     """
 
     numbers: dict[str, Numbers]
@@ -55,6 +60,7 @@ class Channels:
     readers: list[Node]
     summands: list[tuple[Node, int]]
     bounded: dict[str, tuple[float, float]]
+    gated: list[Node]
 
     def read(self, node: Node) -> Numbers:
         """The numbers of the channels that a layer reads."""
@@ -63,9 +69,15 @@ class Channels:
         return self.numbers[name_of(value)]
 
 
-def channels(graph: Graph) -> Channels:
-    """Number the channels of a prepared graph, shapes inferred."""
-    walk = _Walk()
+def channels(graph: Graph, closed: Collection[str] = ()) -> Channels:
+    """Number the channels of a prepared graph, shapes inferred.
+
+    Args:
+        graph: The graph.
+        closed: Names of nodes with a gate that shall hand on no factor all the same; they leave the other numbers
+            of what the graph is multiplied by as they are where all those that they read are 1.
+    """
+    walk = _Walk(closed)
     for node in graph.nodes:
         walk.step(node)
     walk.pin(graph.outputs)
@@ -75,7 +87,9 @@ def channels(graph: Graph) -> Channels:
 class _Walk:
     """Goes through the nodes in order and gives numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, closed: Collection[str]) -> None:
+        self._closed = closed
+        self._gated: list[Node] = []
         self._parent = [FIXED]
         self._of: dict[Value, Numbers] = {}
         self._writers: list[Node] = []
@@ -122,6 +136,7 @@ class _Walk:
             [node for node in self._readers if is_free(node.inputs[0])],
             [(node, place) for node, place in self._summands if is_free(node.outputs[0])],
             {name: limits for name, limits in self._bounded.items() if name in free},
+            [node for node in self._gated if is_free(node.inputs[0])],
         )
 
     def _handed(self, node: Node) -> Numbers | None:
@@ -135,7 +150,16 @@ class _Walk:
             return self._combined(node)
         if op in _VIEWS:
             return self._viewed(value, node.outputs[0])
+        if op in GATED:
+            return self._opened(node, value)
         return self._of.get(value) if self._keeps(node, op) else None
+
+    def _opened(self, node: Node, value: Value) -> Numbers | None:
+        """Of a product with a gate, which can read channels that are scaled."""
+        if node.name in self._closed or value not in self._of or not is_convolved(value):
+            return None
+        self._gated.append(node)
+        return self._of[value]
 
     def _layer(self, node: Node) -> None:
         value, weight = node.inputs[0], constant(node.inputs[1])

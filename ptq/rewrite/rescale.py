@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ptq.errors import PlanError
 from ptq.graph import Graph
 from ptq.nodes import Node, Value, constant, name_of, shape_of
+from ptq.rewrite.by_channel import add_by_channel, is_convolved, open_gate
 from ptq.rewrite.channels import FIXED, Channels, channels
 from ptq.rewrite.linear_pairs import columns, rows
 from ptq.rewrite.replace import set_constant
@@ -71,10 +72,23 @@ def multiplied(graph: Graph, factors: NDArray[np.float64]) -> Graph:
             table /= below.reshape(table.shape[0], 1, table.shape[2], 1)
         if above is not None or below is not None:
             give(node, 1, weight, "weight")
+    opened = {node: factor for node in found.gated if (factor := by(node.inputs[0])) is not None}
+    carried = {n for node in opened for n in found.read(node).tolist()} - {FIXED}
     for node, position in found.summands:
         factor, summand = by(node.outputs[0]), constant(node.inputs[position])
-        if factor is not None and summand is not None:
+        if factor is None or summand is None:
+            continue
+        numbers = found.numbers[name_of(node.outputs[0])]
+        if (
+            carried.intersection(numbers.tolist())
+            and summand.size == 1
+            and is_convolved(node.outputs[0])
+        ):
+            add_by_channel(changed, node, position, factor * summand.item())
+        else:
             spatial = len(shape_of(node.outputs[0]) or ()) - 2
             give(node, position, summand * factor.reshape(-1, *(1,) * spatial), "summand")
+    for node, factor in opened.items():
+        open_gate(changed, node, factor)
     changed.sweep()
     return changed.with_shapes()
