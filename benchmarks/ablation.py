@@ -16,7 +16,7 @@ from unittest import mock
 import numpy as np
 
 import ptq
-from ptq import operands, targets
+from ptq import targets
 from ptq.graph import Graph
 from ptq.nodes import constant, operator
 from ptq.observers.means import InputMean, input_means
@@ -26,6 +26,7 @@ from ptq.rewrite.channels import channels
 from ptq.rewrite.qdq import to_qdq
 from ptq.rewrite.rescale import by_number, multiplied
 from ptq.rewrite.weights import with_weights
+from ptq.scales import operands
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "ranges by mse": {"method": "mse"},

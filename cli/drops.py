@@ -11,7 +11,7 @@ from .edge import one_line
 from .screen import counted, decibels, heading, indented, show, table
 
 if TYPE_CHECKING:
-    from ptq.drop import Budget, Drop, Search
+    from ptq.accuracy.drop import Budget, Drop, Search
     from ptq.evaluate import Evaluation
     from ptq.ranking import Ranking
     from ptq.report import NodeRow

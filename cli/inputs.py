@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ptq.errors import PlanError, UsageError
 
 if TYPE_CHECKING:
+    from ptq.accuracy.usermetric import Metric
     from ptq.plan import Plan
-    from ptq.usermetric import Metric
 
 
 def shard(text: str | None) -> tuple[int, int] | None:

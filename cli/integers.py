@@ -14,8 +14,8 @@ from .screen import counted, heading, indented, show, table
 from .tables import SHOWN, islands
 
 if TYPE_CHECKING:
-    from ptq.foreign import Fate
-    from ptq.portability import NodeRisk, Portability
+    from ptq.parity.foreign import Fate
+    from ptq.parity.portability import NodeRisk, Portability
     from ptq.verify import TensorDifference, Verification
 
 

@@ -39,7 +39,7 @@ def evaluate(
     what it loses. With --max-drop, whether that is within the budget.
     """
     from ptq import api
-    from ptq.drop import held_against
+    from ptq.accuracy.drop import held_against
     from ptq.errors import UsageError
     from ptq.feeding import Choice
     from ptq.models import open_model

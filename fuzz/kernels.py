@@ -23,10 +23,10 @@ from litert_cases import CASES, Case, Draw, Tensor
 from litert_moves import MOVES
 from ort_cases import ORT, OrtCase, ort_output
 
-from ptq import golden
 from ptq.arithmetics import arithmetic
 from ptq.errors import PtqError
-from ptq.golden_case import Trial
+from ptq.golden.case import Trial
+from ptq.golden.run import run as golden
 
 Arrays = dict[str, Any]
 

@@ -23,8 +23,8 @@ from ptq.evaluate import Evaluation
 from ptq.inspection import Inspection
 from ptq.lint_rules import Finding
 from ptq.observers.store import Calibration
+from ptq.parity.portability import Portability
 from ptq.plan import Plan
-from ptq.portability import Portability
 from ptq.quantized import convert, lint, portability, verify
 from ptq.ranking import NodeCost, Ranking, sensitivity
 from ptq.report import Report

@@ -12,14 +12,11 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Literal
 
-from ptq.alike import like_onnx_runtime
+from ptq.accuracy.usermetric import Metric
 from ptq.arithmetics import arithmetic as arithmetic_named
 from ptq.assess import assess
-from ptq.beforehand import rewritten
 from ptq.calibrate import BATCH
-from ptq.compensating import compensated
 from ptq.data import DataSource, Preprocess
-from ptq.downstream import with_ranges
 from ptq.errors import UsageError
 from ptq.evaluate import Engine, Evaluation, integer_engine, reference_engine, session_engine
 from ptq.evaluate import evaluate as run_side_by_side
@@ -32,6 +29,7 @@ from ptq.models import Model, called, file_of, open_model, require_quantized
 from ptq.nodes import name_of
 from ptq.observers import observer_named
 from ptq.observers.store import Calibration
+from ptq.parity.alike import like_onnx_runtime
 from ptq.pipeline import (
     AUTO,
     DEFAULT_METHOD,
@@ -52,7 +50,9 @@ from ptq.selfcheck import as_planned, fit_to_hand_over
 from ptq.session import Session
 from ptq.solve import SKIPPED
 from ptq.targets import target as target_named
-from ptq.usermetric import Metric
+from ptq.trials.beforehand import rewritten
+from ptq.trials.compensating import compensated
+from ptq.trials.downstream import with_ranges
 
 EVALUATION_BATCH = 8
 
@@ -182,7 +182,7 @@ def quantize(
         checkpoint: A file for the calibration's state, as for ``calibrate``.
         max_drop: Leave the fewest nodes float with which no more than that many points of the metric are lost
             on samples that no range is chosen on; ``report.budget`` says whether it holds.
-        metric: A metric of your own (see `ptq.usermetric`); without it, top-1 accuracy where samples are
+        metric: A metric of your own (see `ptq.accuracy.usermetric`); without it, top-1 accuracy where samples are
             labelled, else agreement with float, else the energy of the error.
         progress: Told how far it is.
 

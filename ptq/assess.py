@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from ptq import apart
-from ptq.drop import Budget, Search, held_against
+from ptq.accuracy.drop import Budget, Search, held_against
+from ptq.accuracy.usermetric import Metric
+from ptq.causes.expected import expected
+from ptq.causes.mismatch import DOUBTFUL, mismatch
+from ptq.causes.suspects import suspects
 from ptq.evaluate import Evaluation, evaluate, integer_engine, session_engine, speed_ratio
 from ptq.execute import Executor
-from ptq.expected import expected
 from ptq.feeding import Parts, Progress, takes_any_batch, told
 from ptq.loaded import Loaded
-from ptq.mismatch import DOUBTFUL, mismatch
+from ptq.message import apart
 from ptq.nodes import name_of
+from ptq.parity.saturation import saturable_nodes
 from ptq.pipeline import Quantization
 from ptq.report import Report, Suspect
 from ptq.rows import node_rows, tensor_rows
-from ptq.saturation import saturable_nodes
 from ptq.session import Session, versions
-from ptq.suspects import suspects
-from ptq.usermetric import Metric
 
 
 def assess(

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Literal, get_args
 
-from ptq.alike import left_float
-from ptq.equivalence import first_difference
 from ptq.errors import UnsupportedError, UsageError
 from ptq.execute import Executor
-from ptq.foreign import Fate, why_float
 from ptq.graph import Graph
 from ptq.nodes import QUANTIZERS, operator
 from ptq.ops import OPS
-from ptq.program import Step
+from ptq.parity.alike import left_float
+from ptq.parity.equivalence import first_difference
+from ptq.parity.foreign import Fate, why_float
 from ptq.rewrite.adopt import adopt
 from ptq.rewrite.dequantize import to_qdq_form
 from ptq.rewrite.qlinear import has_kernel, to_qlinear
 from ptq.rewrite.unsigned_activations import unsigned_activations
 from ptq.rewrite.unsigned_pairs import unsigned_pairs
-from ptq.units import dequantized, unit
+from ptq.steps.program import Step
+from ptq.steps.units import dequantized, unit
 
 _IN_FLOAT = "ONNX Runtime computes it in float between quantizers"
 

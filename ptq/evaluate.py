@@ -10,16 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.accuracy.drop import Drop, agreement_drop, error_drop, top1_drop
+from ptq.accuracy.metrics import (
+    Accuracy,
+    AccuracyMeter,
+    Fidelity,
+    FidelityMeter,
+    is_scores,
+    numbers,
+)
+from ptq.accuracy.usermetric import Metric, metric_drop
 from ptq.data import Sample
-from ptq.drop import Drop, agreement_drop, error_drop, top1_drop
 from ptq.errors import DataError, ModelError
 from ptq.execute import Executor
 from ptq.graph import Graph
-from ptq.metrics import Accuracy, AccuracyMeter, Fidelity, FidelityMeter, is_scores, numbers
 from ptq.nodes import Value, name_of, shape_of
 from ptq.ready import blaming
 from ptq.session import Session
-from ptq.usermetric import Metric, metric_drop
 
 Shape = tuple[int | None, ...]
 

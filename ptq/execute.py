@@ -17,16 +17,16 @@ from ptq.arithmetics import UNSIGNED_PAIRS, arithmetic
 from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.errors import DataError, UnsupportedError
 from ptq.graph import Graph
-from ptq.islands import Island
 from ptq.kernels.workers import threads
-from ptq.layout import Tensor, attrs_last, weight_last, weight_params_last
 from ptq.nodes import QUANTIZERS, constant, operator, shape_of
 from ptq.ops import ELEMENTWISE, OPS, UNARY
 from ptq.opspec import Layout, Role
-from ptq.program import Program, Step, read_program
 from ptq.rewrite.adopt import adopt
 from ptq.rewrite.unsigned_pairs import signed, unsigned, unsigned_pairs
 from ptq.session import Session
+from ptq.steps.islands import Island
+from ptq.steps.layout import Tensor, attrs_last, weight_last, weight_params_last
+from ptq.steps.program import Program, Step, read_program
 from ptq.types import QuantParams
 
 Runner = Callable[[Sequence[Tensor | None]], list[Tensor]]

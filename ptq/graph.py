@@ -19,10 +19,10 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 from onnx_ir.passes import common as passes
 
-from ptq import apart
 from ptq.errors import ModelError, first_line
-from ptq.excerpt import excerpt
-from ptq.modelfile import in_parts, read, to_ir
+from ptq.message import apart
+from ptq.message.excerpt import excerpt
+from ptq.message.modelfile import in_parts, read, to_ir
 from ptq.nodes import Node, Value, name_of
 
 
@@ -93,7 +93,7 @@ class Graph:
 
     @property
     def model(self) -> ir.Model:
-        """The model as `ptq.apart` takes it, to be read and not changed."""
+        """The model as `ptq.message.apart` takes it, to be read and not changed."""
         return self._model
 
     def copy(self) -> Graph:

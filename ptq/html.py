@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from ptq.drop import Drop
+from ptq.accuracy.drop import Drop
 from ptq.evaluate import Evaluation
 from ptq.ranking import Ranking
 from ptq.report import Report

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ptq.eligible import eligible
 from ptq.graph import Graph
 from ptq.nodes import operator
 from ptq.report import NodeRow
 from ptq.rewrite.prepare import Prepared
+from ptq.scope.eligible import eligible
 from ptq.solve import SKIPPED, check_skip, tensors_to_observe
 from ptq.targets import Target
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptq.errors import UsageError
-from ptq.foreign import why_float
 from ptq.graph import Graph
 from ptq.lint_rules import Finding, check, clause_name
 from ptq.nodes import QUANTIZERS, Node, operator, row_name
 from ptq.ops import OPS, QLINEAR_FORMS
+from ptq.parity.foreign import why_float
 from ptq.rewrite.adopt import adopt
 from ptq.rewrite.dequantize import to_qdq_form
+from ptq.steps.units import dequantized, unit
 from ptq.targets import TARGETS, Target
 from ptq.targets import target as target_of
-from ptq.units import dequantized, unit
 
 _INTEGER_OPS = ("MatMulInteger", "ConvInteger", "DynamicQuantizeLinear")
 

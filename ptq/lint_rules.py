@@ -8,12 +8,12 @@ from typing import Literal
 
 import numpy as np
 
-from ptq.axes import channel_axis
 from ptq.nodes import Node, Value, attributes, constant, name_of, operator
 from ptq.opspec import Fixed, OpSpec, Role
+from ptq.steps.axes import channel_axis
+from ptq.steps.units import Quantized, dequantized, requantized
 from ptq.targets import Target
 from ptq.types import QuantParams
-from ptq.units import Quantized, dequantized, requantized
 
 # a product of two float32 scales, rounded, may be off by one unit in the last place of each rounding
 _SCALE_TOLERANCE = 2.0**-22

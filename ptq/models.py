@@ -9,9 +9,9 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 
-from ptq.bodies import tensors
 from ptq.errors import ModelError
 from ptq.graph import Graph
+from ptq.message.bodies import tensors
 
 _QUANTIZED = re.compile("Quantize|QLinear|Integer|^Q[A-Z]")
 """Found in the names of quantizers, and of operators on integers: QGemm and QAttention are Microsoft's."""

@@ -15,7 +15,6 @@ from ptq.graph import Graph
 from ptq.observers import observer_named
 from ptq.observers.means import input_means
 from ptq.observers.store import Calibration
-from ptq.operands import with_derived_biases
 from ptq.plan import Plan
 from ptq.rewrite.bias import correct_biases
 from ptq.rewrite.prepare import Prepared
@@ -23,10 +22,11 @@ from ptq.rewrite.qdq import to_qdq
 from ptq.rewrite.qlinear import to_qlinear
 from ptq.rewrite.unsigned_weights import unsigned_weights
 from ptq.rewrite.weights import with_weights
-from ptq.second_order import Choice, SecondOrder
+from ptq.scales.operands import with_derived_biases
 from ptq.solve import Chosen, Settings, solve
 from ptq.targets import target
-from ptq.varying import SAMPLES, Seen, gather
+from ptq.weights.second_order import Choice, SecondOrder
+from ptq.weights.varying import SAMPLES, Seen, gather
 
 Form = Literal["qdq", "qoperator"]
 Weights = Literal["s8", "u8"]

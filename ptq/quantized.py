@@ -12,8 +12,8 @@ from ptq.graph import Graph
 from ptq.lint import lint as findings
 from ptq.lint_rules import Finding
 from ptq.models import Model, open_model, require_quantized
-from ptq.portability import Portability
-from ptq.portability import portability as look_for_risks
+from ptq.parity.portability import Portability
+from ptq.parity.portability import portability as look_for_risks
 from ptq.ready import blaming
 from ptq.verify import Verification
 from ptq.verify import verify as compare_integers

@@ -10,10 +10,9 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from ptq.beforehand import rewritten
+from ptq.accuracy.drop import Drop
+from ptq.accuracy.usermetric import Metric
 from ptq.data import DataSource, Preprocess
-from ptq.downstream import with_ranges
-from ptq.drop import Drop
 from ptq.errors import UsageError
 from ptq.feeding import Choice, Progress, parts, told
 from ptq.gather import gathered_in_two
@@ -26,7 +25,8 @@ from ptq.search import MOST, Trials, apart, some
 from ptq.sensitivity import Costs, costs
 from ptq.solve import SKIPPED
 from ptq.targets import target as target_named
-from ptq.usermetric import Metric
+from ptq.trials.beforehand import rewritten
+from ptq.trials.downstream import with_ranges
 
 MEASURED = 5
 REASON = "to measure its sensitivity"

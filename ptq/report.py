@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ptq.drop import Budget, Search
+from ptq.accuracy.drop import Budget, Search
 from ptq.evaluate import Evaluation
 
 

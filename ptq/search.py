@@ -14,8 +14,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ptq.accuracy.drop import Drop, Search
+from ptq.accuracy.usermetric import Metric
 from ptq.data import Sample
-from ptq.drop import Drop, Search
 from ptq.errors import UsageError
 from ptq.evaluate import Engine, evaluate, session_engine
 from ptq.feeding import Parts, Progress, takes_any_batch, told
@@ -28,7 +29,6 @@ from ptq.rewrite.probe import Probe, probe
 from ptq.rewrite.scores import scores
 from ptq.sensitivity import SAMPLES, Costs, costs
 from ptq.session import Session
-from ptq.usermetric import Metric
 
 MOST = 512  # samples, held in memory
 LARGEST_SHARE = 0.5  # of the nodes that round: a model with more of them float is no quantized one

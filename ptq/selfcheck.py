@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq import apart
+from ptq.accuracy.metrics import numbers
+from ptq.causes.overflow import refuse_overflow
 from ptq.data import Sample
 from ptq.errors import DataError, ModelError, PlanError
 from ptq.graph import Graph
 from ptq.loaded import Loaded
-from ptq.metrics import numbers
-from ptq.modelfile import check_valid
+from ptq.message import apart
+from ptq.message.modelfile import check_valid
 from ptq.nodes import Value, name_of
-from ptq.overflow import refuse_overflow
 from ptq.pipeline import Ground, Quantization, Recipe, planned, written
 from ptq.plan import Plan
 from ptq.session import Session

@@ -13,12 +13,12 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from ptq import apart
 from ptq.deadly import deadly
 from ptq.errors import DataError, ModelError, first_line
 from ptq.graph import Graph
+from ptq.message import apart
+from ptq.message.reach import beyond_reach, since
 from ptq.nodes import Node, name_of, operator, reads
-from ptq.reach import beyond_reach, since
 
 _PLAIN = "biuf"
 """Kinds of numpy's own types; others, such as bfloat16, ONNX Runtime takes as bytes."""

@@ -6,21 +6,21 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ptq.eligible import Eligible, Integer, eligible
 from ptq.errors import StatsError, UsageError
 from ptq.graph import Graph
-from ptq.groups import Group, Groups, scale_groups
 from ptq.nodes import constant, name_of, operator
 from ptq.observers import Observer, TensorStats, observer_named
 from ptq.observers.masks import is_masked
-from ptq.operands import operands
 from ptq.opspec import Role
 from ptq.plan import Clamp, Plan, Why, operand_key
-from ptq.sources import seen_in
-from ptq.spans import group_params
+from ptq.scales.groups import Group, Groups, scale_groups
+from ptq.scales.operands import operands
+from ptq.scales.sources import seen_in
+from ptq.scales.spans import group_params
+from ptq.scales.unlike import unlike_parts
+from ptq.scope.eligible import Eligible, Integer, eligible
 from ptq.targets import TARGETS, Target
 from ptq.types import INT8, QuantParams
-from ptq.unlike import unlike_parts
 
 SKIPPED = "skipped by the user"
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from itertools import count
 from pathlib import Path
 
-from ptq import apart, files
+from ptq import files
 from ptq.errors import PtqError
 from ptq.graph import Graph
+from ptq.message import apart
 
 
 def save(graph: Graph, path: Path) -> None:
     """Write a model; it appears complete or not at all, and no other file is touched.
 
-    Weights of more than `ptq.apart.LARGEST` bytes go before it into a file of their own beside it:
+    Weights of more than `ptq.message.apart.LARGEST` bytes go before it into a file of their own beside it:
     ``PATH.data``, or with a number where that exists, since it may be another model's.
 
     Raises:

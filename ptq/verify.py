@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.alike import readable, with_integer_products
-from ptq.cpu import sums_exactly
+from ptq.accuracy.metrics import ordinals
 from ptq.data import Sample
 from ptq.errors import DataError, ModelError
 from ptq.execute import Executor
-from ptq.foreign import Fate, fates
-from ptq.fused import float_tensors
 from ptq.graph import Graph
-from ptq.metrics import ordinals
 from ptq.nodes import name_of
-from ptq.program import Step
+from ptq.parity.alike import readable, with_integer_products
+from ptq.parity.cpu import sums_exactly
+from ptq.parity.foreign import Fate, fates
+from ptq.parity.fused import float_tensors
 from ptq.rewrite.unsigned_pairs import signed, unsigned_pairs
 from ptq.session import Session
+from ptq.steps.program import Step
 
 _FLOAT = (
     "without optimizations ONNX Runtime dequantizes, computes in float32 and quantizes: "

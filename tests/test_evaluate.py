@@ -11,8 +11,8 @@ import pytest
 from cases import CASES
 from networks import normal
 
+from ptq.accuracy.drop import AGREEMENT, ERROR, TOP1
 from ptq.data import Sample
-from ptq.drop import AGREEMENT, ERROR, TOP1
 from ptq.errors import DataError
 from ptq.evaluate import batches, evaluate, session_engine, speed_ratio
 from ptq.graph import Graph

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from networks import decibels, disagreements, network, normal, quantized
 from parts import SAME, W, convolved
 
-from ptq.cpu import sums_exactly
 from ptq.errors import DataError, UnsupportedError, UsageError
 from ptq.execute import Executor
 from ptq.graph import Graph
+from ptq.parity.cpu import sums_exactly
 from ptq.session import Session
 from ptq.targets import TARGETS
 

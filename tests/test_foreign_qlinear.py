@@ -10,9 +10,9 @@ from foreign_models import foreign, samples, weights
 from onnx import TensorProto
 
 from ptq.convert import convert
-from ptq.foreign import fates
 from ptq.graph import Graph
 from ptq.lint import lint
+from ptq.parity.foreign import fates
 from ptq.session import Session
 from ptq.verify import verify
 

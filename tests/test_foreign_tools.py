@@ -14,9 +14,9 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 from ptq.convert import convert
 from ptq.execute import Executor
-from ptq.foreign import fates
 from ptq.graph import Graph
 from ptq.lint import lint
+from ptq.parity.foreign import fates
 from ptq.session import Session
 from ptq.verify import verify
 

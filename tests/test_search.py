@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hard import READERS, SAMPLE_DATA, WRITERS, hard_model
 
+from ptq.accuracy.drop import Search
 from ptq.data import Preprocess, Sample
-from ptq.drop import Search
 from ptq.errors import UsageError
 from ptq.feeding import Choice, Parts, parts
 from ptq.gather import gathered

@@ -11,8 +11,8 @@ import pytest
 from networks import network
 from parts import W
 
-from ptq import apart
 from ptq.graph import Graph
+from ptq.message import apart
 from ptq.storing import save
 
 GRAPH = Graph.from_proto(network("y = Conv(x, w)", w=W))

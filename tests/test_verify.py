@@ -14,12 +14,12 @@ from networks import network, normal, quantized, samples
 from onnx import TensorProto, helper, numpy_helper
 from parts import CONV, SAME, WB, V
 
-from ptq.cpu import sums_exactly
 from ptq.data import Sample
 from ptq.errors import DataError, ModelError
 from ptq.execute import Executor
 from ptq.graph import Graph
-from ptq.islands import Island
+from ptq.parity.cpu import sums_exactly
+from ptq.steps.islands import Island
 from ptq.verify import verify
 
 exact_products = pytest.mark.skipif(

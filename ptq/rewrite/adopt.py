@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ptq.forms import positions
 from ptq.graph import Graph
 from ptq.nodes import (
     MICROSOFT,
@@ -33,7 +32,8 @@ from ptq.rewrite.adopt_constants import adopt_constants
 from ptq.rewrite.adopt_moves import adopt_moves
 from ptq.rewrite.adopt_twins import adopt_twins
 from ptq.rewrite.raise_opset import NEEDED, raise_opset
-from ptq.units import implied_type, quantizer
+from ptq.steps.forms import positions
+from ptq.steps.units import implied_type, quantizer
 
 _QUANTIZERS = tuple(MICROSOFT + kind for kind in QUANTIZERS)
 _SHARED_TYPES = (np.dtype(np.int8), np.dtype(np.uint8), np.dtype(np.int32))

@@ -12,8 +12,8 @@ import numpy as np
 
 from ptq.graph import Graph
 from ptq.nodes import Node, Value, attributes, constant, consumers, name_of, operator, shape_of
+from ptq.steps.units import Quantized, dequantized, requantized
 from ptq.types import INT32, FloatArray
-from ptq.units import Quantized, dequantized, requantized
 
 # A Conv's bias of a scale farther from input × weight than this is real to ONNX Runtime; nearer, its integers count.
 _TOLERANCE = np.float32(0.0101)

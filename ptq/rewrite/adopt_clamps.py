@@ -10,8 +10,8 @@ import numpy as np
 
 from ptq.graph import Graph
 from ptq.nodes import Node, Value, attributes, constant, consumers, operator
+from ptq.steps.units import dequantized, quantizer
 from ptq.types import QuantParams
-from ptq.units import dequantized, quantizer
 
 
 def adopt_clamps(graph: Graph) -> None:

@@ -13,7 +13,7 @@ from ptq.graph import Graph
 from ptq.nodes import Node, attributes, constant, name_of, operator, row_name
 from ptq.ops import OPS
 from ptq.opspec import OpSpec, Role
-from ptq.units import dequantized, quantizer
+from ptq.steps.units import dequantized, quantizer
 
 
 def adopt_constants(graph: Graph) -> None:

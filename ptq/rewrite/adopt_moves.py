@@ -14,7 +14,7 @@ import numpy as np
 
 from ptq.graph import Graph
 from ptq.nodes import Node, Value, consumers, operator
-from ptq.units import Quantized, dequantized, quantizer, requantized
+from ptq.steps.units import Quantized, dequantized, quantizer, requantized
 
 CARRIED = frozenset(
     ["Identity", "MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"]

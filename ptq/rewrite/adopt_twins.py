@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ptq.graph import Graph
 from ptq.nodes import Node, Value, consumers, operator
-from ptq.units import quantizer
+from ptq.steps.units import quantizer
 
 
 def adopt_twins(graph: Graph) -> None:

@@ -16,8 +16,8 @@ import numpy as np
 from ptq.graph import Graph
 from ptq.nodes import Node, Value, attributes, name_of, operator, shape_of
 from ptq.rewrite.quantizers import Quantizers
+from ptq.steps.units import Quantized, between_quantizers
 from ptq.types import QType, QuantParams
-from ptq.units import Quantized, between_quantizers
 
 _FLOAT32 = np.dtype(np.float32)
 _STEPS = 255

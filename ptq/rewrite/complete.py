@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptq.axes import channel_axis
 from ptq.errors import UnsupportedError
-from ptq.forms import Triple
 from ptq.graph import Graph
 from ptq.nodes import Node, Value, constant, dtype_of, name_of, operator, shape_of
 from ptq.opspec import OpSpec, Role
+from ptq.steps.axes import channel_axis
+from ptq.steps.forms import Triple
+from ptq.steps.units import params_of
 from ptq.types import QuantParams
-from ptq.units import params_of
 
 
 def complete(graph: Graph, triple: Triple) -> Triple:

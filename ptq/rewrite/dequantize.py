@@ -12,11 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ptq.axes import softmax_axes
 from ptq.errors import UnsupportedError
-from ptq.forms import Triple, operands_of
 from ptq.graph import Graph
-from ptq.meant import meant
 from ptq.nodes import (
     Node,
     Value,
@@ -32,6 +29,9 @@ from ptq.opsets import MOVED_TO_INPUTS, SCALARS
 from ptq.opspec import PASSES, OpSpec, Output, QLinear, Role
 from ptq.rewrite.complete import complete, completed, params_at, weight_axis
 from ptq.rewrite.replace import set_attributes
+from ptq.steps.axes import softmax_axes
+from ptq.steps.forms import Triple, operands_of
+from ptq.steps.meant import meant
 from ptq.types import QuantParams
 
 

@@ -6,8 +6,8 @@ import onnx
 import onnx.inliner
 
 from ptq.graph import Graph
+from ptq.message.reach import with_defaults
 from ptq.nodes import operator
-from ptq.reach import with_defaults
 from ptq.rewrite.counted import counted
 
 OPENED = [("", "Attention")]

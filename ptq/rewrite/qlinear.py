@@ -11,11 +11,11 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from ptq.axes import softmax_axes
 from ptq.graph import Graph
 from ptq.nodes import Value, attributes, constant, name_of
 from ptq.opspec import PASSES, TABLE, Output, QLinear, Role
-from ptq.units import Quantized, Unit, unit
+from ptq.steps.axes import softmax_axes
+from ptq.steps.units import Quantized, Unit, unit
 
 INTEGERS_SINCE: Mapping[str, int] = {
     "ArgMax": 13,

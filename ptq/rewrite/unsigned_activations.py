@@ -11,7 +11,7 @@ import numpy as np
 from ptq.graph import Graph
 from ptq.nodes import Node, Value, constant, consumers, name_of, operator
 from ptq.opspec import Role
-from ptq.units import Quantized, Unit, unit
+from ptq.steps.units import Quantized, Unit, unit
 
 _SHIFT = 128
 

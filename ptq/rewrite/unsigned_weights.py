@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptq.forms import positions
 from ptq.graph import Graph
 from ptq.nodes import Node, Value, constant, dtype_of, name_of, operator
 from ptq.ops import OPS, QLINEAR_FORMS
 from ptq.opspec import Role
 from ptq.rewrite.unsigned_pairs import moves
-from ptq.units import dequantized
+from ptq.steps.forms import positions
+from ptq.steps.units import dequantized
 
 _INT8, _UINT8 = np.dtype(np.int8), np.dtype(np.uint8)
 

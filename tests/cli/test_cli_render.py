@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from ptq_cli import integers, render, tables
 
+from ptq.accuracy.metrics import Accuracy, Fidelity
 from ptq.evaluate import Evaluation, Measured
-from ptq.foreign import Fate
-from ptq.metrics import Accuracy, Fidelity
-from ptq.portability import NodeRisk, Portability
+from ptq.parity.foreign import Fate
+from ptq.parity.portability import NodeRisk, Portability
 from ptq.report import NodeRow, Report, TensorRow
 from ptq.verify import TensorDifference, Verification
 

@@ -8,7 +8,7 @@ from foreign_models import INPUT, foreign, samples
 
 from ptq.convert import convert
 from ptq.execute import Executor
-from ptq.foreign import fates
+from ptq.parity.foreign import fates
 from ptq.session import Session
 from ptq.verify import verify
 

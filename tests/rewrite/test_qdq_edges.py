@@ -15,8 +15,8 @@ from ptq.lint import lint
 from ptq.nodes import name_of, operator
 from ptq.plan import Plan
 from ptq.rewrite.qdq import to_qdq
+from ptq.steps.units import dequantized
 from ptq.types import INT8, QuantParams
-from ptq.units import dequantized
 
 NODES = CONV + "s = Sigmoid(c)\nm = Concat<axis=1>(c, s)\ny = Mul(s, s)"
 EDGE = ("Concat_m", 1)

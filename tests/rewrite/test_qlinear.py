@@ -8,9 +8,9 @@ import pytest
 from cases import CASES, quantized_case
 from networks import disagreements, optimized_kernels
 
-from ptq.cpu import sums_exactly
 from ptq.nodes import operator
 from ptq.ops import OPS
+from ptq.parity.cpu import sums_exactly
 
 exact_products = pytest.mark.skipif(
     sums_exactly() is False, reason="this processor saturates sums of 8-bit products"

@@ -21,8 +21,8 @@ from ptq.kernels.fixedpoint import (
     multiply,
     quantize_multiplier,
 )
-from ptq.program import Step
 from ptq.session import Session
+from ptq.steps.program import Step
 from ptq.types import UINT8
 
 

@@ -16,10 +16,10 @@ from sites import int8, run
 from ptq.arithmetics import litert
 from ptq.errors import UnsupportedError
 from ptq.execute import Executor
-from ptq.islands import Island
 from ptq.nodes import QUANTIZERS
 from ptq.ops import OPS
 from ptq.opspec import Fixed, OpSpec, Output, Role
+from ptq.steps.islands import Island
 from ptq.targets import TARGETS
 
 TARGET = TARGETS["litert"]

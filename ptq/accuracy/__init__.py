@@ -1,0 +1,1 @@
+"""What did quantization cost, by which metric, and how sure is that?"""

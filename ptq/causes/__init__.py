@@ -1,0 +1,1 @@
+"""What is known to ruin quantized models, looked for before and after."""

@@ -1,0 +1,1 @@
+"""Recorded cases of other runtimes, run by the kernels."""

@@ -1,0 +1,1 @@
+"""Where do runtimes, processors and forms of a graph give the same integers, and where not?"""

@@ -1,0 +1,1 @@
+"""Which tensors share a scale, and which one?"""

@@ -1,0 +1,1 @@
+"""Which nodes are quantized, and why not the others?"""

@@ -1,0 +1,1 @@
+"""A quantized graph read as integer steps."""

@@ -1,0 +1,234 @@
+"""Are channels to be made alike between layers before anything is observed, and what does that gain?
+
+Where weights have a scale for each channel, so that one scale suits a tensor's channels; where one scale serves a
+whole weight, so that it suits the weight's. What is done and whether it pays is decided on calibration samples: three
+of four say how far channels go, the rest what it gains.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.data import Samples
+from ptq.gather import gathered
+from ptq.graph import Graph
+from ptq.nodes import consumers, name_of, operator
+from ptq.observers.store import Calibration
+from ptq.pipeline import Ground, Recipe, planned, written
+from ptq.plan import Plan
+from ptq.rewrite.channels import GATED, Channels, channels
+from ptq.rewrite.counted import counted
+from ptq.rewrite.equalize import equalize
+from ptq.rewrite.linear_pairs import pairs
+from ptq.rewrite.prepare import Prepared
+from ptq.rewrite.qdq import to_qdq
+from ptq.rewrite.rescale import by_number, by_tensor, multiplied
+from ptq.rewrite.scores import scores
+from ptq.scope.eligible import eligible
+from ptq.session import Session
+from ptq.targets import target
+from ptq.trials.balancing import balance
+from ptq.trials.downstream import is_better
+from ptq.trials.extents import spreads
+from ptq.trials.judge import Truth, decibels
+
+SAMPLES = 256  # of the model; channels go little further on more
+_FEWEST = 16  # without them chance decides
+_CALIBRATED = 32  # of them, to set a trial's ranges
+_JUDGED = 64  # held-out ones, and as many of the others
+_EACH = 4  # every fourth is judged on
+_OF_WEIGHTS = 0.3
+"""Of the error that weights make, rounded to the nearest, what second-order rounding leaves: 0.1 to 0.4, measured."""
+_SURE = 2.0  # standard errors by which the error must be less; few things are tried
+
+
+def equalized(
+    name: str,
+    prepared: Prepared,
+    samples: Samples | None,
+    recipe: Recipe,
+    *,
+    stats: Calibration | None = None,
+    plan: Plan | None = None,
+    threads: int = 0,
+) -> Prepared:
+    """The model with channels made alike, where that gains.
+
+    Args:
+        name: What the model is called.
+        prepared: It.
+        samples: For calibration; without any it stays as it is, unless the plan says what was done.
+        recipe: What will be asked.
+        stats: Statistics that will be used instead of gathered.
+        plan: A plan that will be obeyed.
+        threads: Threads for one operator; 0 is one a core.
+
+    Raises:
+        DataError: A sample is unreadable, does not fit, or the model fails on it.
+        PlanError: The plan's factors do not fit the model.
+    """
+    graph = prepared.graph
+    if plan is not None and plan.factors:
+        factors = by_number(channels(graph), plan.factors)
+        said = (*prepared.changes, f"{_alike(plan.factors)}, as the plan says")
+        return Prepared(multiplied(graph, factors), said, plan.factors)
+    given = plan.graph if plan else stats.graph if stats else None
+    whole = recipe.per_tensor or not target(recipe.target).per_channel
+    closed = _closed(graph, recipe)
+    if not (pairs(graph) if whole else channels(graph, closed).readers):
+        return prepared
+    if given == graph.digest():
+        if plan is not None:
+            return prepared
+        left = "left channels unequal: the statistics given are of the model as it is"
+        return replace(prepared, changes=(*prepared.changes, left))
+    if samples is None:
+        return prepared
+    some = samples.spread(SAMPLES)
+    judged = range(0, len(some), _EACH) if len(some) >= _EACH else range(0)
+    learnt = some.subset(i for i in range(len(some)) if i not in judged)
+    if not whole and not given and len(some) < _FEWEST:
+        left = f"left channels unequal: {counted(len(some), 'sample')} cannot tell, {_FEWEST} could"
+        return replace(prepared, changes=(*prepared.changes, left))
+    if given:
+        forms = itertools.chain(
+            _one_a_weight(prepared, learnt, threads),
+            _one_a_tensor(prepared, learnt, closed, threads),
+        )
+        found = (form for form in forms if form.graph.digest() == given)
+        form = next(found, None)
+        return replace(form, changes=(*prepared.changes, *form.changes)) if form else prepared
+    tried = (
+        _one_a_weight(prepared, learnt, threads)
+        if whole
+        else _one_a_tensor(prepared, learnt, closed, threads)
+    )
+    return _Trial(name, prepared, recipe, learnt, some.subset(judged), threads).best(tried)
+
+
+def _one_a_weight(prepared: Prepared, samples: Samples, threads: int) -> Iterator[Prepared]:
+    """Channels of weights that share a scale, made alike by cross-layer equalization."""
+    graph = prepared.graph
+    seen = spreads(
+        graph, dict.fromkeys((pair.output for pair in pairs(graph)), 1), samples, threads
+    )
+    extremes = {name: (spread.least, spread.greatest) for name, spread in seen.items()}
+    changed, count = equalize(graph, extremes)
+    if count:
+        note = f"equalized the channels between {counted(count, 'pair')} of layers"
+        yield replace(prepared, graph=changed, changes=(note,))
+
+
+def _one_a_tensor(
+    prepared: Prepared, samples: Samples, closed: Collection[str], threads: int
+) -> Iterator[Prepared]:
+    """Channels of activations that share a scale, made alike: short of gates, through them, through bounds too."""
+    graph = prepared.graph
+    gates = {node.name or "" for node in graph.nodes if operator(node) in GATED}
+    widest = channels(graph, closed)
+    seen = spreads(graph, dict.fromkeys(_rounded(graph, widest), 1), samples, threads)
+    ways: list[tuple[Collection[str], bool]]
+    ways = [(gates, False)] if channels(graph, gates).readers else []
+    ways += [(closed, False)] if widest.gated else []
+    ways += [(closed, True)] if widest.bounded else []
+    known: list[Mapping[str, Sequence[float]]] = [{}]
+    for left, through_clips in ways:
+        found = channels(graph, left)
+        made = by_tensor(found, balance(found, seen, through_clips=through_clips))
+        if made in known:
+            continue
+        known.append(made)
+        factors = by_number(channels(graph), made)
+        yield Prepared(multiplied(graph, factors), (_alike(made),), made)
+
+
+def _closed(graph: Graph, recipe: Recipe) -> frozenset[str]:
+    """The nodes with a gate through which no factor passes at no cost: the target has no integers for it."""
+    row = target(recipe.target)
+    integers = eligible(graph, row, recipe.floats).integers if row.gated else {}
+    return frozenset(
+        node.name or ""
+        for node in graph.nodes
+        if operator(node) in GATED
+        and (operator(node) not in row.gated or node.name not in integers)
+    )
+
+
+def _alike(factors: Mapping[str, Sequence[float]]) -> str:
+    apart = {name: max(by) / min(by) for name, by in factors.items()}
+    name = max(apart, key=lambda name: apart[name])
+    most = f"most in {name}, by factors {apart[name]:.0f} times apart"
+    whose = "1 layer's output" if len(apart) == 1 else f"{len(apart)} layers' outputs"
+    return f"made the channels of {whose} alike, {most}"
+
+
+def _rounded(graph: Graph, found: Channels) -> list[str]:
+    """The numbered tensors, but for those that a fused activation alone reads."""
+    named = {name_of(v): v for node in graph.nodes for v in node.outputs}
+    readers = {name: [operator(n) for n in consumers(named[name])] for name in found.numbers}
+    return [name for name, ops in readers.items() if ops not in (["Relu"], ["Clip"])]
+
+
+class _Trial:
+    """Quantizes a model in several forms and compares their outputs with float's.
+
+    Two roundings of a few outputs differ by much chance, so all samples tell whether the error is less; of those held
+    out, which would show what the others' extremes cut off, it must be less too.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        prepared: Prepared,
+        recipe: Recipe,
+        learnt: Samples,
+        held: Samples,
+        threads: int,
+    ) -> None:
+        self._name, self._prepared, self._threads = name, prepared, threads
+        self._recipe = replace(
+            recipe, rounding="nearest", correct_bias=False, form="qdq", weights="s8"
+        )
+        self._samples = learnt.spread(_CALIBRATED)
+        self._held, self._others = held, learnt
+
+    def best(self, tried: Iterable[Prepared]) -> Prepared:
+        """The form that errs least, if by more than chance, or the plain model; with a sentence on the gain."""
+        changes = self._prepared.changes
+        errors = [(form, self._errors(form)) for form in tried]
+        if not errors:
+            return self._prepared
+        form, least = min(errors, key=lambda pair: float(pair[1].mean()))
+        plain = self._errors(self._prepared)
+        held = [e[: min(len(self._held), _JUDGED) or None].mean() for e in (plain, least)]
+        figures = "{:.1f} → {:.1f} dB".format(*(-decibels(share) for share in held))
+        said = f"signal over error on held-out samples {figures}"
+        if held[1] < held[0] and is_better(least, plain, sure=_SURE):
+            [note] = form.changes
+            return replace(form, changes=(*changes, f"{note}: {said}"))
+        return replace(self._prepared, changes=(*changes, f"left channels unequal: {said}"))
+
+    @cached_property
+    def _truth(self) -> Truth:
+        judges = itertools.chain(self._held.spread(_JUDGED), self._others.spread(_JUDGED))
+        return Truth(scores(self._prepared.graph), judges, self._threads)
+
+    def _errors(self, prepared: Prepared) -> NDArray[np.float64]:
+        """By sample; what weights add counts for less than rounding each to the nearest makes it."""
+        scored = replace(prepared, graph=scores(prepared.graph))
+        statistics = gathered(scored.graph, self._samples, threads=self._threads)
+        ground = Ground(self._name, scored.graph, scored, statistics)
+        plan = planned(ground, self._recipe)
+        made = written(ground, self._recipe, plan)
+        bare = to_qdq(scored.graph, replace(plan, operands={}, edges={}, folded={}, clamps={}))
+        # ONNX Runtime's optimizations round weights that are left float between rounded tensors
+        alone = Session(bare, threads=self._threads, optimize="none")
+        of_activations = self._truth.errors(alone, {})
+        whole = self._truth.errors(Session(made.quantized, threads=self._threads), {})
+        return (1 - _OF_WEIGHTS) * of_activations + _OF_WEIGHTS * whole

@@ -1,0 +1,1 @@
+"""Which integers do weights become?"""
