@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -45,5 +47,26 @@ def test_what_comes_meanwhile_comes_afterwards() -> None:
         with pytest.raises(KeyboardInterrupt):
             interrupted()
     finally:
+        signal.signal(signal.SIGINT, before)
+    assert steps == ["after it"]
+
+
+def test_what_another_thread_takes_comes_afterwards_too() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    done, steps = threading.Event(), []
+    other = threading.Thread(target=done.wait, daemon=True)
+    other.start()
+
+    def interrupted() -> None:
+        with _uninterrupted():
+            signal.pthread_kill(other.ident or 0, signal.SIGINT)
+            time.sleep(0.05)
+            steps.append("after it")
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+    finally:
+        done.set()
         signal.signal(signal.SIGINT, before)
     assert steps == ["after it"]

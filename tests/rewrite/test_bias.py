@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import onnx
 import pytest
@@ -104,4 +106,5 @@ def test_a_channel_that_rounds_to_nothing_is_corrected_for_what_it_loses_itself(
         out = Session(result.graph).run({"x": fresh})[0]
         return float(np.abs((out - truth).mean(axis=0)).mean())
 
-    assert mean_error(True) < 0.3 * mean_error(False)
+    with mock.patch("ptq.api.compensated", lambda made, *_, **__: made):  # weights would make up
+        assert mean_error(True) < 0.3 * mean_error(False)
