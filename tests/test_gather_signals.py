@@ -41,6 +41,7 @@ def test_what_comes_meanwhile_comes_afterwards() -> None:
     def interrupted() -> None:
         with _uninterrupted():
             os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)  # for whichever thread takes it
             steps.append("after it")
 
     try:
