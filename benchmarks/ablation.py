@@ -16,7 +16,7 @@ from unittest import mock
 import numpy as np
 
 import ptq
-from ptq import targets
+from ptq import api, targets
 from ptq.graph import Graph
 from ptq.nodes import constant, operator
 from ptq.observers.means import InputMean, input_means
@@ -45,12 +45,20 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "one scale a weight": {"per_tensor": True},
     "one scale a weight, not equalized": {"per_tensor": True, "equalize": False},
 }
+NONE_MAKES_UP = "no layer makes up for those before"
 ROUNDED_OUTPUTS = "outputs rounded to 8 bits"
 WEIGHTS_BY_MSE = "ranges of weights by mse"
 SHARES = np.linspace(1, 0.6, 41)
 """Of a channel's largest magnitude, where its range may end."""
 
 Quantize = Callable[..., ptq.Result]
+
+
+@contextmanager
+def none_makes_up() -> Iterator[None]:
+    """Inside, weights come near to the model's own."""
+    with mock.patch.object(api, "compensated", lambda made, *_, **__: made):
+        yield
 
 
 @contextmanager

@@ -151,11 +151,22 @@ def ablations(task: Task) -> dict[str, Make]:
         return make
 
     rows = {name: ours(task, **options) for name, options in ablation.OPTIONS.items()}
+    rows[ablation.NONE_MAKES_UP] = inside(ablation.none_makes_up)
     rows[ablation.WEIGHTS_BY_MSE] = inside(ablation.weights_by_mse)
     rows[ablation.ROUNDED_OUTPUTS] = inside(ablation.rounded_outputs)
     for name, bound in ablation.BOUNDS.items():
-        rows[name] = lambda path, bound=bound: bound(task.model, quantized(task), path)
+        rows[name] = bounded(task, bound)
     return rows
+
+
+def bounded(task: Task, bound: Callable[[Path, ptq.Result, Path], None]) -> Make:
+    """What bounds the defaults; weights that make up for rounded activations would make it worse."""
+
+    def make(path: Path) -> None:
+        with ablation.none_makes_up():
+            bound(task.model, quantized(task), path)
+
+    return make
 
 
 def raised(model: onnx.ModelProto) -> onnx.ModelProto:
