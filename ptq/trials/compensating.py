@@ -82,8 +82,8 @@ def compensated(
     after = written(ground, made.recipe, plan)
     made.ground.inputs.forget()
     note = (
-        f"{counted(len(gains), 'layer')} made up for the rounding before them: on held-out samples the median "
-        f"error of their sums is {sorted(gains)[len(gains) // 2]:.1f} dB less"
+        f"{counted(len(gains), 'layer')} made up for earlier rounding: on held-out samples the median error "
+        f"of the sums is {sorted(gains)[len(gains) // 2]:.1f} dB less"
     )
     return replace(after, changes=(*after.changes, note))
 

@@ -17,7 +17,7 @@ from ptq.graph import Graph
 from ptq.session import Session
 
 SIZES = (16, 48, 48, 10)
-NOTE = "made up for the rounding before"
+NOTE = "made up for earlier rounding"
 
 
 def network() -> onnx.ModelProto:
