@@ -139,7 +139,9 @@ class _Compared:
         return self.sums.node.name or ""
 
     def see(self, real: NDArray[Any], rounded: NDArray[Any], number: int, samples: int) -> None:
-        """Add a sample, of so many."""
+        """Add a sample, of so many; not one on which the input is empty, or rounding changes its shape."""
+        if not real.size or real.shape != rounded.shape:
+            return
         u, v = (
             self.sums.rows(array, self.added.params, number, quota_of(self.sums, samples))
             for array in (real, rounded)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.observers.covariance import Covariance
-from ptq.weights.rounding import cholesky, multiply, substituted
+from ptq.weights.rounding import cholesky, damped, multiply, substituted
 
 RIDGES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 """What is tried: shares of the mean variance."""
@@ -24,7 +24,6 @@ _SURE = 2.0
 """Standard errors by which something bolder must be better than what changes less."""
 FEWEST = 8  # held-out samples
 _JUDGED = 64  # sums of a group that decide, evenly spread
-_FLOOR = 1e-9  # codes vary in steps of 1: what is below has not varied
 
 Matrix = NDArray[np.float64]
 Rows = NDArray[np.int16]
@@ -81,7 +80,7 @@ def fitted(weights: Matrix, pairs: Pairs, *, centred: bool) -> Fit | None:
         pairs: Of all K inputs.
         centred: Whether the bias takes back the mean of the error.
     """
-    if len(pairs.held) < FEWEST:
+    if len(pairs.held) < FEWEST or not all(learnt.count for learnt in pairs.learnt):
         return None
     few = weights[:, :, :: -(-weights.shape[2] // _JUDGED)]
     before = _errors(few, few, pairs, centred=False)
@@ -112,10 +111,8 @@ def _changes(
         told = multiply(across - of_v, weights[:, inputs])
         variance = np.einsum("gkk->g", of_v) / length
         for ridge, change in zip(ridges, changes, strict=True):
-            damped = of_v.copy()
-            diagonal = np.einsum("gkk->gk", damped)
-            diagonal += (ridge * variance)[:, None] + _FLOOR
-            change[:, inputs] = substituted(cholesky(damped), told)
+            lower = cholesky(damped(of_v.copy(), ridge * variance))
+            change[:, inputs] = substituted(lower, told)
     return changes
 
 

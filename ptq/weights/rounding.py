@@ -49,10 +49,8 @@ class Factor:
         variance = np.einsum("gkk->gk", covariance)
         self._order = np.argsort(variance, axis=1, kind="stable")
         rows = np.arange(len(covariance))[:, None, None]
-        damped = covariance[rows, self._order[:, :, None], self._order[:, None, :]]
-        diagonal = np.einsum("gkk->gk", damped)
-        diagonal += (damping * variance.mean(axis=1))[:, None] + _FLOOR
-        self._lower = cholesky(damped)
+        ordered = covariance[rows, self._order[:, :, None], self._order[:, None, :]]
+        self._lower = cholesky(damped(ordered, damping * variance.mean(axis=1)))
 
     def round(self, weights: Matrix, lo: Matrix, hi: Matrix) -> Rounded:
         """Integers within [lo, hi], shape (groups, 1, sums), for weights (groups, K, sums) in units of their step."""
@@ -95,6 +93,13 @@ def energy(covariance: Matrix, errors: Matrix) -> Matrix:
     """The mean square that weights' errors (groups, K, sums) make in each sum, shape (groups, sums)."""
     squares: Matrix = (errors * multiply(covariance, errors)).sum(axis=1)
     return squares
+
+
+def damped(covariance: Matrix, by: NDArray[np.float64]) -> Matrix:
+    """The covariance (groups, K, K), each variance greater by what its group is damped by, in place."""
+    diagonal = np.einsum("gkk->gk", covariance)
+    diagonal += by[:, None] + _FLOOR
+    return covariance
 
 
 def cholesky(matrix: Matrix) -> Matrix:

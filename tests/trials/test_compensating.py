@@ -94,3 +94,38 @@ def test_both_forms_have_the_same_integers():
     qdq, qoperator = quantized(), quantized(form="qoperator")
     assert error(qdq) == pytest.approx(error(qoperator), rel=1e-6)
     assert any(NOTE in change for change in qoperator.report.changes)
+
+
+def test_inputs_whose_shape_depends_on_values_are_compared_where_it_is_the_same() -> None:
+    """Rows are kept by a bound that rounding crosses, and on some samples none is."""
+    rng = np.random.default_rng(0)
+    arrays = {
+        "w0": 0.3 * rng.normal(size=(16, 32)),
+        "b0": np.zeros(32),
+        "w1": 0.3 * rng.normal(size=(32, 8)),
+        "b1": np.zeros(8),
+        "bound": np.array(2.6),
+    }
+    weights = [numpy_helper.from_array(a.astype(np.float32), n) for n, a in arrays.items()]
+    weights.append(numpy_helper.from_array(np.array([1], np.int64), "axis"))
+    nodes = [
+        helper.make_node("Gemm", ["x", "w0", "b0"], ["h"], name="first"),
+        helper.make_node("Relu", ["h"], ["r"], name="relu"),
+        helper.make_node("ReduceMax", ["r", "axis"], ["m"], name="max", keepdims=0),
+        helper.make_node("Greater", ["m", "bound"], ["c"], name="greater"),
+        helper.make_node("Compress", ["r", "c"], ["k"], name="kept", axis=0),
+        helper.make_node("Gemm", ["k", "w1", "b1"], ["y"], name="last"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "kept",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["kept", 8])],
+        weights,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    feeds = [{"x": x} for x in rng.normal(size=(256, 4, 16)).astype(np.float32)]
+    session = Session(Graph.from_proto(model), threads=1)
+    assert {len(session.run(feed)[0]) for feed in feeds} == {0, 1, 2, 3, 4}
+    result = ptq.quantize(model, lambda: feeds, threads=1)
+    assert "int8" in {row.fate for row in result.report.nodes if row.name == "last"}
