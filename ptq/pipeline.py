@@ -126,7 +126,7 @@ def planned(ground: Ground, recipe: Recipe) -> Plan:
     settings = Settings(said, recipe.per_tensor, recipe.floats, recipe.chosen)
     row, observer = target(recipe.target), observer_named(method)
     plan = solve(graph, ground.calibration.tensors, observer, row, settings)
-    return replace(plan, factors=ground.prepared.factors)
+    return replace(plan, factors=ground.prepared.factors, shores=ground.prepared.shores)
 
 
 def obeyed(ground: Ground, plan: Plan) -> Plan:

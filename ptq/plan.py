@@ -64,6 +64,8 @@ class Plan:
         why: The reason for each entry of ``tensors``; of ``operands`` and ``edges`` under ``node[position]``.
         factors: What the channels of layers' outputs are multiplied by before anything else, by tensor; the weights
             take it up, so that the function stays.
+        shores: Tensors between integers and float of which these nodes alone, on integers, see the factors; the
+            quantizer between has scales a channel.
         rounding: Nodes whose weights are not rounded each to the nearest, how they are and what that wins; None
             while it is open. A plan alone, without calibration samples, rounds all to the nearest.
     """
@@ -78,6 +80,7 @@ class Plan:
     floats: Mapping[str, str] = field(default_factory=dict)
     why: Mapping[str, Why] = field(default_factory=dict)
     factors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    shores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rounding: Mapping[str, str] | None = None
 
     def check(self, digest: str) -> None:
@@ -113,6 +116,7 @@ class Plan:
             },
             "floats": dict(self.floats),
             "factors": {n: list(by) for n, by in self.factors.items()},
+            "shores": {n: list(nodes) for n, nodes in self.shores.items()},
             "rounding": None if self.rounding is None else dict(self.rounding),
         }
         return json.dumps(document, indent=1) + "\n"
@@ -161,6 +165,9 @@ class Plan:
                 floats=dict(document["floats"]),
                 factors={
                     n: tuple(float(f) for f in by) for n, by in document.get("factors", {}).items()
+                },
+                shores={
+                    n: tuple(map(str, nodes)) for n, nodes in document.get("shores", {}).items()
                 },
                 rounding=None if (how := document.get("rounding")) is None else dict(how),
                 why={n: Why(*map(str, e["why"])) for n, e in entries.items()},

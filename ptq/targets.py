@@ -30,6 +30,7 @@ class Target:
         slower: Operators whose integer kernel takes longer than the float one between quantizers.
         gated: Functions x · g(x) whose gate it computes on integers as cheaply with a weight a channel, so that
             channels may be scaled through them.
+        shores: The quantizers of its runtime may have a scale a channel where integers meet float.
         backward: Operators whose input takes the output's range (BackwardCalibration), so that S_x = S_y.
     """
 
@@ -47,6 +48,7 @@ class Target:
     real_outputs: bool = False
     slower: frozenset[str] = field(default=frozenset())
     gated: frozenset[str] = field(default=frozenset())
+    shores: bool = False
     backward: frozenset[str] = field(default=frozenset())
 
     def quantizes(self, spec: OpSpec) -> bool:
@@ -85,6 +87,7 @@ TARGETS: Mapping[str, Target] = {
             # 2.3 ns an element where DequantizeLinear, Softmax and QuantizeLinear take 0.6 to 0.9: measured
             slower=frozenset(["Softmax"]),
             gated=frozenset(["HardSwish"]),
+            shores=True,
         ),
         Target(
             "litert",

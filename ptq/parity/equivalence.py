@@ -129,6 +129,9 @@ def _of_island(island: Island, known: dict[str, Digest]) -> None:
     inside = {name: known.get(name, name) for name in island.inputs}
     for node in island.graph.nodes:
         read = [_of_value(node, position, inside) for position in range(len(node.inputs))]
+        if operator(node) == "Identity" and isinstance(read[0], str):
+            inside[name_of(node.outputs[0])] = read[0]  # another name, or meaning, of the same
+            continue
         attrs = sorted((name, _plain(value)) for name, value in attributes(node).items())
         for position, value in enumerate(node.outputs):
             inside[name_of(value)] = _digest(position, operator(node), attrs, read)

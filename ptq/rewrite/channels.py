@@ -9,12 +9,11 @@ and 0 where it must stay as it is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ptq.graph import Graph
 from ptq.nodes import (
@@ -30,14 +29,13 @@ from ptq.nodes import (
 )
 from ptq.rewrite.by_channel import is_convolved
 from ptq.rewrite.linear_pairs import HOMOGENEOUS, bounds, columns, is_bounded, layer_channels, rows
+from ptq.rewrite.ties import Numbers, Ties
 
 FIXED = 0
 GATED = frozenset(["HardSwish"])
 """x times a gate: f(x) = x · g(x)."""
 _VIEWS = frozenset(["Flatten", "Reshape", "Squeeze", "Unsqueeze"])
 _KEEPING = HOMOGENEOUS | {"Clip", "Dropout", "Identity", "Pad", "ReduceMax", "ReduceMean", "Resize"}
-
-Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +50,8 @@ class Channels:
         summands: Nodes with the position of a constant that they add.
         bounded: Tensors between bounds that a Clip sets, with these.
         gated: Nodes that hand on a factor where their gate reads what is divided by it.
+        shores: Tensors between integers and float of which some nodes alone see the factors, with these.
+        landed: Those of them that float nodes write.
     """
 
     numbers: dict[str, Numbers]
@@ -61,6 +61,8 @@ class Channels:
     summands: list[tuple[Node, int]]
     bounded: dict[str, tuple[float, float]]
     gated: list[Node]
+    shores: Mapping[str, Collection[str]]
+    landed: list[str]
 
     def read(self, node: Node) -> Numbers:
         """The numbers of the channels that a layer reads."""
@@ -69,15 +71,21 @@ class Channels:
         return self.numbers[name_of(value)]
 
 
-def channels(graph: Graph, closed: Collection[str] = ()) -> Channels:
+def channels(
+    graph: Graph,
+    closed: Collection[str] = (),
+    shores: Mapping[str, Collection[str]] | None = None,
+) -> Channels:
     """Number the channels of a prepared graph, shapes inferred.
 
     Args:
         graph: The graph.
         closed: Names of nodes with a gate that shall hand on no factor all the same; they leave the other numbers
             of what the graph is multiplied by as they are where all those that they read are 1.
+        shores: Tensors, with the names of the nodes that see their factors; to the others quantizers give what the
+            channels are without.
     """
-    walk = _Walk(closed)
+    walk = _Walk(closed, shores or {})
     for node in graph.nodes:
         walk.step(node)
     walk.pin(graph.outputs)
@@ -87,10 +95,11 @@ def channels(graph: Graph, closed: Collection[str] = ()) -> Channels:
 class _Walk:
     """Goes through the nodes in order and gives numbers."""
 
-    def __init__(self, closed: Collection[str]) -> None:
-        self._closed = closed
+    def __init__(self, closed: Collection[str], shores: Mapping[str, Collection[str]]) -> None:
+        self._closed, self._shores = closed, shores
+        self._landed: list[Value] = []
         self._gated: list[Node] = []
-        self._parent = [FIXED]
+        self._ties = Ties()
         self._of: dict[Value, Numbers] = {}
         self._writers: list[Node] = []
         self._readers: list[Node] = []
@@ -99,8 +108,22 @@ class _Walk:
 
     def step(self, node: Node) -> None:
         """Number what a node puts out; what it reads stays as it is where it hands on no factor."""
+        hidden = {v: self._of.pop(v) for v in reads(node) if v in self._of and self._hides(v, node)}
+        self._number(node)
+        self._of |= hidden
+
+    def _hides(self, value: Value, node: Node) -> bool:
+        """Whether the node sees a tensor without its factors."""
+        seeing = self._shores.get(name_of(value))
+        return seeing is not None and node.name not in seeing
+
+    def _number(self, node: Node) -> None:
         if any(reader.graph is not node.graph for v in node.outputs for reader in consumers(v)):
             self.pin(reads(node))
+            return
+        if len(node.outputs) == 1 and self._hides(node.outputs[0], node):
+            self.pin(reads(node))
+            self._land(node.outputs[0])
             return
         if layer_channels(node) is not None:
             self._layer(node)
@@ -117,12 +140,11 @@ class _Walk:
         """Let the values' channels stay as they are."""
         for value in values:
             if value in self._of:
-                self._unite(self._of[value], np.zeros_like(self._of[value]))
+                self._ties.unite(self._of[value], np.zeros_like(self._of[value]))
 
     def found(self) -> Channels:
         """All that was found; channels that share a factor have one number."""
-        roots = np.array([self._root(n) for n in range(len(self._parent))])
-        kept, numbers = np.unique(roots, return_inverse=True)
+        count, numbers = self._ties.numbers()
         by_value = {value: numbers[of] for value, of in self._of.items()}
         free = {name_of(v): of for v, of in by_value.items() if (of != FIXED).any()}
 
@@ -131,12 +153,14 @@ class _Walk:
 
         return Channels(
             free,
-            len(kept),
+            count,
             [node for node in self._writers if is_free(node.outputs[0])],
             [node for node in self._readers if is_free(node.inputs[0])],
             [(node, place) for node, place in self._summands if is_free(node.outputs[0])],
             {name: limits for name, limits in self._bounded.items() if name in free},
             [node for node in self._gated if is_free(node.inputs[0])],
+            {name: seeing for name, seeing in self._shores.items() if name in free},
+            [name_of(value) for value in self._landed if is_free(value)],
         )
 
     def _handed(self, node: Node) -> Numbers | None:
@@ -170,10 +194,18 @@ class _Walk:
                 self._readers.append(node)
             else:
                 self.pin([value])
-        count = len(rows(node, weight))
-        self._of[node.outputs[0]] = np.arange(len(self._parent), len(self._parent) + count)
-        self._parent.extend(range(len(self._parent), len(self._parent) + count))
+        self._new(node.outputs[0], len(rows(node, weight)))
         self._writers.append(node)
+
+    def _land(self, value: Value) -> None:
+        """Of what leaves float."""
+        count = (shape_of(value) or (0, 0))[1]
+        if count:
+            self._new(value, count)
+            self._landed.append(value)
+
+    def _new(self, value: Value, count: int) -> None:
+        self._of[value] = self._ties.new(count)
 
     def _combined(self, node: Node) -> Numbers | None:
         """Of a sum, or of a product, whose first factor hands on what it is multiplied by."""
@@ -196,7 +228,7 @@ class _Walk:
         a, b = self._of.get(first), self._of.get(second)
         if a is None or b is None or len(a) != len(b) or not _same_rank(first, second):
             return None
-        self._unite(a, b)
+        self._ties.unite(a, b)
         return a
 
     def _joined(self, node: Node) -> Numbers | None:
@@ -244,19 +276,6 @@ class _Walk:
             )
             return zero
         return op != "Clip" or is_bounded(node)
-
-    def _root(self, number: int) -> int:
-        root = number
-        while self._parent[root] != root:
-            root = self._parent[root]
-        while self._parent[number] != root:
-            self._parent[number], number = root, self._parent[number]
-        return root
-
-    def _unite(self, first: Numbers, second: Numbers) -> None:
-        for a, b in zip(first.tolist(), second.tolist(), strict=True):
-            low, high = sorted((self._root(a), self._root(b)))
-            self._parent[high] = low
 
 
 def _is_small(value: Value, beside: Value) -> bool:

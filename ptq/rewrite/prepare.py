@@ -42,11 +42,15 @@ class Prepared:
         graph: The model, with constants and BatchNormalization folded and shapes inferred.
         changes: One sentence for each kind of change, for the report.
         factors: By tensor, what its channels were multiplied by afterwards, so that one scale suits them.
+        shores: Tensors between integers and float of which some nodes alone see the factors, with their names.
+        floats: Nodes that were added to stay float, and why.
     """
 
     graph: Graph
     changes: tuple[str, ...]
     factors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    shores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    floats: Mapping[str, str] = field(default_factory=dict)
 
 
 def prepare(graph: Graph) -> Prepared:

@@ -14,6 +14,7 @@ from ptq.rewrite.part_prelus import part_prelus
 from ptq.rewrite.part_sums import part_sums
 from ptq.rewrite.quantizers import Quantizers
 from ptq.rewrite.shield import shield_floats
+from ptq.rewrite.shore import at_shores, fold_shores
 from ptq.types import QuantParams
 
 
@@ -28,6 +29,7 @@ def to_qdq(graph: Graph, plan: Plan) -> Graph:
     """
     _check(graph, plan)
     quantized = fold_activations(graph, plan)
+    between = at_shores(quantized, plan.shores)
     quantizers = Quantizers(quantized)
     for node in quantized.nodes:
         if node.name not in plan.floats:
@@ -44,6 +46,7 @@ def to_qdq(graph: Graph, plan: Plan) -> Graph:
             )
     for node in quantized.nodes:
         _requantize_edges(node, plan, quantizers)
+    fold_shores(quantized, between)
     shield_floats(quantized, plan.floats, reals)
     if plan.target == "ort":
         part_sums(quantized, plan.floats)

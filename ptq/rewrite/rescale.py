@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,12 @@ from ptq.rewrite.by_channel import add_by_channel, is_convolved, open_gate
 from ptq.rewrite.channels import FIXED, Channels, channels
 from ptq.rewrite.linear_pairs import columns, rows
 from ptq.rewrite.replace import set_constant
+from ptq.rewrite.shore import part_shore
 
 
 def by_tensor(found: Channels, factors: NDArray[np.float64]) -> dict[str, tuple[float, ...]]:
     """What layers' outputs are multiplied by, channel by channel; those that stay as they are, are left out."""
-    outputs = [name_of(node.outputs[0]) for node in found.writers]
+    outputs = [*(name_of(node.outputs[0]) for node in found.writers), *found.landed]
     by = {name: factors[found.numbers[name]] for name in outputs}
     return {name: tuple(map(float, of)) for name, of in by.items() if (of != 1).any()}
 
@@ -46,10 +47,17 @@ def by_number(found: Channels, factors: Mapping[str, Sequence[float]]) -> NDArra
     return by
 
 
-def multiplied(graph: Graph, factors: NDArray[np.float64]) -> Graph:
-    """The graph with each channel multiplied by the factor of its number; it computes the same, but for rounding."""
+def multiplied(
+    graph: Graph,
+    factors: NDArray[np.float64],
+    shores: Mapping[str, Collection[str]] | None = None,
+) -> Graph:
+    """The graph with each channel multiplied by the factor of its number; it computes the same, but for rounding.
+
+    At shores, as `channels` takes them, a Mul gives the factors or takes them back.
+    """
     changed = graph.copy()
-    found = channels(changed)
+    found = channels(changed, shores=shores)
 
     def by(value: Value | None) -> NDArray[np.float64] | None:
         numbers = None if value is None else found.numbers.get(name_of(value))
@@ -88,6 +96,10 @@ def multiplied(graph: Graph, factors: NDArray[np.float64]) -> Graph:
         else:
             spatial = len(shape_of(node.outputs[0]) or ()) - 2
             give(node, position, summand * factor.reshape(-1, *(1,) * spatial), "summand")
+    for value in [value for node in changed.nodes for value in node.outputs]:
+        factor = by(value)
+        if name_of(value) in found.shores and factor is not None:
+            part_shore(changed, value, factor, found.shores[name_of(value)])
     for node, factor in opened.items():
         open_gate(changed, node, factor)
     changed.sweep()

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from ptq.nodes import Node, constant, name_of
 from ptq.observers.spread import Spread
-from ptq.rewrite.channels import FIXED, Channels, Numbers
+from ptq.rewrite.channels import FIXED, Channels
 from ptq.rewrite.linear_pairs import columns
+from ptq.rewrite.ties import Numbers
 
 _OF_ACTIVATIONS = tuple(k / 8 for k in range(1, 9))
 _OF_WEIGHTS = (0.0, 0.25, 0.5)
@@ -29,6 +30,8 @@ _LEAST = 2.0**-4
 """Of the greatest: a channel that is smaller counts as so great, for other samples may wake it."""
 _WORTH = 10**0.01
 """The errors' ratio from which factors are given: a tenth of a decibel."""
+_WORTH_SCALES = 10**0.1
+"""The same where quantizers take a little time for it."""
 _WORTH_TIME = 2.0
 """The same where a gate takes some time for it."""
 _MARGIN = 1.5
@@ -70,18 +73,24 @@ def balance(found: Channels, spreads: Mapping[str, Spread], *, through_clips: bo
     names = [name for name in found.numbers if name in spreads]
     tensors = [_tensor(found.numbers[name], spreads[name]) for name in names]
     layers = list(_layers(found, spreads))
-    gated = np.zeros(found.count, bool)
+    left = [found.numbers[n] for n in names if n in found.shores and n not in found.landed]
+    gated, between = np.zeros((2, found.count), bool)
     for node in found.gated:
         gated[found.read(node)] = True
+    for name in found.shores:
+        between[found.numbers[name]] = True
     factors = np.ones(found.count)
     for inside in _families(found.count, [tensor.numbers for tensor in tensors]):
+        reading = [layer for layer in layers if inside[layer.numbers].any()]
+        leaving = [numbers for numbers in left if inside[numbers].any()]
         family = _Family(
             inside & (limits > 1),
             [tensor for tensor in tensors if inside[tensor.numbers].any()],
-            [layer for layer in layers if inside[layer.numbers].any()],
+            [*reading, *(_shore(numbers, reading) for numbers in leaving)],
         )
         if family.free.any() and family.layers:
-            worth = _WORTH_TIME if (family.free & gated).any() else _WORTH
+            worth = _WORTH_SCALES if (family.free & between).any() else _WORTH
+            worth = _WORTH_TIME if (family.free & gated).any() else worth
             factors[family.free] = family.best(limits, worth)[family.free]
     return factors
 
@@ -176,6 +185,13 @@ def _layers(found: Channels, spreads: Mapping[str, Spread]) -> Iterator[_Layer]:
                 np.square(table).sum(axis=(1, 3)).reshape(-1),
                 table.shape[3],
             )
+
+
+def _shore(numbers: Numbers, layers: Sequence[_Layer]) -> _Layer:
+    """Float that reads a tensor without its factors: all channels count for as much as those that layers read."""
+    energies = np.concatenate([layer.energies for layer in layers] or [np.ones(1)])
+    none = np.zeros((1, 1, len(numbers)))
+    return _Layer(numbers, none[0, 0], none, np.full(len(numbers), energies.mean()), 0)
 
 
 def _read(node: Node) -> tuple[str, Array]:

@@ -49,6 +49,7 @@ def rewritten(
         prepared = equalized(
             name, prepared, samples, recipe, stats=stats, plan=plan, threads=threads
         )
+        recipe = recipe.leaving(prepared.floats)
     if split_outliers:
         return without_outliers(prepared, samples, recipe, stats=stats, plan=plan, threads=threads)
     return prepared, recipe

@@ -30,7 +30,9 @@ from ptq.rewrite.prepare import Prepared
 from ptq.rewrite.qdq import to_qdq
 from ptq.rewrite.rescale import by_number, by_tensor, multiplied
 from ptq.rewrite.scores import scores
+from ptq.rewrite.shore import at_shores
 from ptq.scope.eligible import eligible
+from ptq.scope.shores import Shores, shores
 from ptq.session import Session
 from ptq.targets import target
 from ptq.trials.balancing import balance
@@ -45,6 +47,7 @@ _JUDGED = 64  # held-out ones, and as many of the others
 _EACH = 4  # every fourth is judged on
 _OF_WEIGHTS = 0.3
 """Of the error that weights make, rounded to the nearest, what second-order rounding leaves: 0.1 to 0.4, measured."""
+_REASON = "gives channels scales of their own; the quantizer beside it does"
 _SURE = 2.0  # standard errors by which the error must be less; few things are tried
 
 
@@ -75,13 +78,15 @@ def equalized(
     """
     graph = prepared.graph
     if plan is not None and plan.factors:
-        factors = by_number(channels(graph), plan.factors)
-        said = (*prepared.changes, f"{_alike(plan.factors)}, as the plan says")
-        return Prepared(multiplied(graph, factors), said, plan.factors)
+        made = _multiplied(graph, plan.factors, plan.shores)
+        [said] = made.changes
+        return replace(made, changes=(*prepared.changes, f"{said}, as the plan says"))
     given = plan.graph if plan else stats.graph if stats else None
     whole = recipe.per_tensor or not target(recipe.target).per_channel
     closed = _closed(graph, recipe)
-    if not (pairs(graph) if whole else channels(graph, closed).readers):
+    crossed = _shores(graph, recipe, closed)
+    found = channels(graph, closed, crossed)
+    if not (pairs(graph) if whole else found.readers or found.shores):
         return prepared
     if given == graph.digest():
         if plan is not None:
@@ -99,15 +104,15 @@ def equalized(
     if given:
         forms = itertools.chain(
             _one_a_weight(prepared, learnt, threads),
-            _one_a_tensor(prepared, learnt, closed, threads),
+            _one_a_tensor(prepared, learnt, closed, crossed, threads),
         )
-        found = (form for form in forms if form.graph.digest() == given)
-        form = next(found, None)
+        fitting = (form for form in forms if form.graph.digest() == given)
+        form = next(fitting, None)
         return replace(form, changes=(*prepared.changes, *form.changes)) if form else prepared
     tried = (
         _one_a_weight(prepared, learnt, threads)
         if whole
-        else _one_a_tensor(prepared, learnt, closed, threads)
+        else _one_a_tensor(prepared, learnt, closed, crossed, threads)
     )
     return _Trial(name, prepared, recipe, learnt, some.subset(judged), threads).best(tried)
 
@@ -126,26 +131,52 @@ def _one_a_weight(prepared: Prepared, samples: Samples, threads: int) -> Iterato
 
 
 def _one_a_tensor(
-    prepared: Prepared, samples: Samples, closed: Collection[str], threads: int
+    prepared: Prepared, samples: Samples, closed: Collection[str], crossed: Shores, threads: int
 ) -> Iterator[Prepared]:
-    """Channels of activations that share a scale, made alike: short of gates, through them, through bounds too."""
+    """Channels of activations that share a scale, made alike.
+
+    Short of gates; through them; between integers and float too; through bounds too.
+    """
     graph = prepared.graph
     gates = {node.name or "" for node in graph.nodes if operator(node) in GATED}
-    widest = channels(graph, closed)
+    widest = channels(graph, closed, crossed)
     seen = spreads(graph, dict.fromkeys(_rounded(graph, widest), 1), samples, threads)
-    ways: list[tuple[Collection[str], bool]]
-    ways = [(gates, False)] if channels(graph, gates).readers else []
-    ways += [(closed, False)] if widest.gated else []
-    ways += [(closed, True)] if widest.bounded else []
+    ways: list[tuple[Collection[str], Shores, bool]]
+    ways = [(gates, {}, False)] if channels(graph, gates).readers else []
+    ways += [(closed, {}, False)] if channels(graph, closed).gated else []
+    ways += [(closed, crossed, False)] if crossed else []
+    ways += [(closed, crossed, True)] if widest.bounded else []
     known: list[Mapping[str, Sequence[float]]] = [{}]
-    for left, through_clips in ways:
-        found = channels(graph, left)
+    for left, between, through_clips in ways:
+        found = channels(graph, left, between)
         made = by_tensor(found, balance(found, seen, through_clips=through_clips))
         if made in known:
             continue
         known.append(made)
-        factors = by_number(channels(graph), made)
-        yield Prepared(multiplied(graph, factors), (_alike(made),), made)
+        yield _multiplied(graph, made, between)
+
+
+def _multiplied(
+    graph: Graph, factors: Mapping[str, tuple[float, ...]], between: Shores
+) -> Prepared:
+    """The graph with these factors, what between integers and float takes them back left float."""
+    found = channels(graph, shores=between)
+    by = by_number(found, factors)
+    unlike = {name for name, numbers in found.numbers.items() if (by[numbers] != 1).any()}
+    used = {name: seeing for name, seeing in between.items() if name in unlike}
+    changed = multiplied(graph, by_number(channels(graph, shores=used), factors), used)
+    floats = dict.fromkeys((node.name or "" for node in at_shores(changed, used)), _REASON)
+    return Prepared(changed, (_alike(factors),), factors, used, floats)
+
+
+def _shores(graph: Graph, recipe: Recipe, closed: Collection[str]) -> Shores:
+    """Where quantizers can take factors that nothing else hands on."""
+    row = target(recipe.target)
+    if not row.shores or recipe.per_tensor:
+        return {}
+    free = channels(graph, closed).numbers
+    found = shores(graph, eligible(graph, row, recipe.floats).floats)
+    return {name: seeing for name, seeing in found.items() if name not in free}
 
 
 def _closed(graph: Graph, recipe: Recipe) -> frozenset[str]:
@@ -172,7 +203,11 @@ def _rounded(graph: Graph, found: Channels) -> list[str]:
     """The numbered tensors, but for those that a fused activation alone reads."""
     named = {name_of(v): v for node in graph.nodes for v in node.outputs}
     readers = {name: [operator(n) for n in consumers(named[name])] for name in found.numbers}
-    return [name for name, ops in readers.items() if ops not in (["Relu"], ["Clip"])]
+    return [
+        name
+        for name, ops in readers.items()
+        if name in found.shores or ops not in (["Relu"], ["Clip"])
+    ]
 
 
 class _Trial:
@@ -224,8 +259,9 @@ class _Trial:
         scored = replace(prepared, graph=scores(prepared.graph))
         statistics = gathered(scored.graph, self._samples, threads=self._threads)
         ground = Ground(self._name, scored.graph, scored, statistics)
-        plan = planned(ground, self._recipe)
-        made = written(ground, self._recipe, plan)
+        recipe = self._recipe.leaving(prepared.floats)
+        plan = planned(ground, recipe)
+        made = written(ground, recipe, plan)
         bare = to_qdq(scored.graph, replace(plan, operands={}, edges={}, folded={}, clamps={}))
         # ONNX Runtime's optimizations round weights that are left float between rounded tensors
         alone = Session(bare, threads=self._threads, optimize="none")

@@ -141,3 +141,20 @@ def test_what_takes_a_gate_some_time_must_halve_the_error(
     factors = balance(channels(gated), spread, through_clips=False)
     assert (factors != 1).any() == pays
     assert (balance(channels(plain), spread, through_clips=False) != 1).any()
+
+
+@pytest.mark.parametrize(("power", "pays"), [(1.0, True), (0.1, False)])
+def test_channels_that_float_alone_reads_all_fill_the_range_where_that_is_worth_time(
+    power: float, pays: bool
+) -> None:
+    graph = two_layers(1, between="Sigmoid")
+    found = channels(graph, shores={"c": ("first",)})
+    assert not channels(graph).numbers
+    assert not found.readers
+    reach = UNLIKE**power
+    seen = {"c": Spread.of(np.stack([-reach, reach]).astype(np.float32))}
+    factors = balance(found, seen, through_clips=False)
+    assert (factors != 1).any() == pays
+    waking = reach.max() / reach < 8
+    scaled = (reach * factors[found.numbers["c"]])[waking]
+    assert scaled.max() / scaled.min() < 1.5

@@ -118,6 +118,47 @@ def test_no_factor_passes_a_hard_swish_where_that_would_cost_time(options):
     assert "HardSwish" in {node.op_type for node in result.graph.nodes}
 
 
+ISLAND = ["r1", "second", "r2"]
+
+
+def test_quantizers_beside_float_layers_have_scales_a_channel_where_that_gains():
+    model = hard("HardSwish", "HardSwish")
+    with_it, without = (quantize(model, skip=ISLAND, equalize=on) for on in (True, False))
+    assert decibels(model, with_it.graph) > decibels(model, without.graph) + 3
+    assert with_it.plan.shores.keys() <= {"c1", "r2"}
+    assert with_it.plan.shores["c1"] == ("first",)
+    [note] = [c for c in with_it.report.changes if "alike" in c]
+    assert "most in c1, by factors" in note
+    added = with_it.plan.floats.keys() - without.plan.floats.keys()
+    assert len(added) == len(with_it.plan.shores)
+    assert "Mul" not in {node.op_type for node in with_it.graph.nodes}
+    assert ptq.verify(with_it.graph, lambda: iter(data(2, 4))).equal
+
+
+@pytest.mark.parametrize("options", [{"target": "gemmlowp"}, {"per_tensor": True}])
+def test_other_targets_and_single_scales_a_weight_have_none(options):
+    assert not quantize(hard("HardSwish"), skip=ISLAND, **options).plan.shores
+
+
+def test_statistics_and_a_plan_of_scales_a_channel_serve_again():
+    model = hard("HardSwish", "HardSwish")
+    first = quantize(model, skip=ISLAND)
+    again = quantize(model, skip=ISLAND, stats=first.calibration)
+    assert again.graph.to_bytes() == first.graph.to_bytes()
+    planned = quantize(model, plan=Plan.from_json(first.plan.to_json()))
+    assert planned.graph.to_bytes() == first.graph.to_bytes()
+
+
+def test_sensitivity_and_a_budget_know_scales_a_channel():
+    model = hard("HardSwish", "HardSwish")
+    ranking = ptq.sensitivity(model, lambda: iter(data(1)), skip=ISLAND, measure=1)
+    assert ranking.sqnr_db > 25
+    assert not any("Mul" in cost.node for cost in ranking.nodes)
+    found = quantize(model, skip=ISLAND, max_drop=50.0)
+    assert found.report.budget is not None
+    assert found.plan.shores
+
+
 @pytest.mark.parametrize("model", [hard(), curved()], ids=["rectifiers", "hard swishes"])
 def test_a_plan_alone_holds_the_factors_too(model):
     first = quantize(model, rounding="nearest", correct_bias=False)

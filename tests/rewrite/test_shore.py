@@ -1,0 +1,127 @@
+"""Channels scaled between integers and float; ONNX Runtime, in float and on integers, is the oracle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from networks import (
+    Quantized,
+    accuracy_db,
+    disagreements,
+    feeds,
+    network,
+    normal,
+    optimized_kernels,
+    samples,
+)
+
+from ptq.calibrate import Wanted, observe
+from ptq.convert import convert
+from ptq.graph import Graph
+from ptq.nodes import constant, name_of, operator
+from ptq.observers import OBSERVERS
+from ptq.plan import Plan
+from ptq.rewrite.channels import FIXED, channels
+from ptq.rewrite.qdq import to_qdq
+from ptq.rewrite.rescale import by_number, by_tensor, multiplied
+from ptq.rewrite.shore import at_shores
+from ptq.scope.shores import shores
+from ptq.session import Session
+from ptq.solve import Settings, solve, tensors_to_observe
+from ptq.targets import TARGETS
+
+C = 16
+GIVEN = {
+    "w": normal(C, 3, 3, 3, scale=0.3),
+    "b": normal(C, seed=1),
+    "deep": normal(C, 1, 3, 3, seed=2, scale=0.3),
+    "square": normal(C, C, 1, 1, seed=3, scale=0.1),
+    "v": normal(4, C, 1, 1, seed=4, scale=0.3),
+}
+BEFORE = "c = Conv<pads = [1, 1, 1, 1]>(x, w, b)\n"
+DEEP = "d = Conv<pads = [1, 1, 1, 1], group = 16>(h, deep)\n"
+ISLANDS = {
+    "hard swishes": ("h = HardSwish(c)\n" + DEEP + "s = HardSwish(d)", "hds"),
+    "others": ("h = Sigmoid(c)\n" + DEEP + "g = Sigmoid(d)\ns = Mul(d, g)", "hdgs"),
+    "a residual": ("h = HardSwish(c)\n" + DEEP + "e = HardSwish(d)\ns = Add(e, c)", "hde"),
+    "squeezed": (
+        "h = HardSwish(c)\n" + DEEP + "e = HardSwish(d)\np = GlobalAveragePool(e)\n"
+        "q = Conv(p, square)\ng = HardSigmoid(q)\ns = Mul(e, g)",
+        "hde",
+    ),
+}
+"""Nodes between two integer convolutions, and those of them that stay float."""
+
+
+@dataclass(frozen=True, eq=False)
+class Parted:
+    """A network with random factors at its shores."""
+
+    plain: Graph
+    scaled: Graph
+    plan: Plan
+    qdq: Graph
+    done: Quantized
+
+
+def parted(island: str, spread: float = 2.0) -> Parted:
+    between, real = ISLANDS[island]
+    model = network(f"{BEFORE}{between}\ny = Conv(s, v)", **GIVEN)
+    plain = Graph.from_proto(model).with_shapes()
+    floats = [node.name or "" for node in plain.nodes if name_of(node.outputs[0]) in real]
+    parting = shores(plain, floats)
+    found = channels(plain, shores=parting)
+    factors = 2 ** np.random.default_rng(7).uniform(-spread, spread, found.count)
+    factors[FIXED] = 1
+    given = by_tensor(found, factors)
+    np.testing.assert_array_equal(by_number(found, given), factors)
+    scaled = multiplied(plain, factors, parting)
+    row = TARGETS["ort"]
+    these = feeds(model)
+    seen = observe(scaled, samples(these), Wanted(tensors_to_observe(scaled)), threads=1)
+    skip = dict.fromkeys([*floats, *(n.name or "" for n in at_shores(scaled, parting))], "float")
+    plan = solve(scaled, seen.tensors, OBSERVERS["minmax"], row, Settings("minmax", floats=skip))
+    plan = Plan(**{**vars(plan), "factors": given, "shores": parting})
+    qdq = to_qdq(scaled, plan)
+    return Parted(plain, scaled, plan, qdq, Quantized(model, these, scaled, seen, plan, qdq))
+
+
+@pytest.mark.parametrize("island", ISLANDS)
+def test_the_function_stays_in_float(island: str) -> None:
+    net = parted(island)
+    assert set(net.plan.shores) == {"c", ISLANDS[island][1][-1]}
+    weights = [constant(graph.nodes[0].inputs[1]) for graph in (net.plain, net.scaled)]
+    assert np.abs(np.log2(np.abs(weights[1] / weights[0]).max(axis=(1, 2, 3)))).max() > 0.5
+    feed = {"x": normal(1, 3, 8, 8, seed=5)}
+    one, other = (Session(g, threads=1).run(feed)[0] for g in (net.plain, net.scaled))
+    np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("island", ISLANDS)
+def test_all_forms_compute_the_same_and_quantizers_do_what_multiplications_did(island: str) -> None:
+    net = parted(island, 0.5)
+    assert disagreements(net.done) == []
+    assert accuracy_db(net.done) > 25
+    scales = [
+        constant(node.inputs[1]).size
+        for node in net.qdq.nodes
+        if operator(node) in ("QuantizeLinear", "DequantizeLinear")
+        and constant(node.inputs[0]) is None
+    ]
+    assert scales.count(C) == 2
+    assert not any("factors" in name_of(v) for n in net.qdq.nodes for v in n.inputs if v)
+    layers = sum(operator(node) == "Conv" for node in net.plain.nodes)
+    assert optimized_kernels(net.qdq)["QLinearConv"] == layers - 1
+
+
+@pytest.mark.parametrize("island", ISLANDS)
+def test_both_forms_convert_into_each_other(island: str) -> None:
+    net = parted(island, 0.5)
+    feed = net.done.feeds[0]
+    truth = Session(net.qdq, threads=1).run(feed)[0]
+    for graph in (net.qdq, net.done.qlinear):
+        for form in ("qoperator", "qdq", "qoperator"):
+            graph = convert(graph, form)
+            np.testing.assert_array_equal(Session(graph, threads=1).run(feed)[0], truth)
