@@ -46,7 +46,7 @@ from ptq.plan import Plan
 from ptq.ready import blaming, made_ready
 from ptq.result import Result
 from ptq.search import search_in
-from ptq.selfcheck import as_planned, fit_to_hand_over
+from ptq.selfcheck.handing_over import as_planned, fit_to_hand_over
 from ptq.session import Session
 from ptq.solve import SKIPPED
 from ptq.targets import target as target_named

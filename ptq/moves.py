@@ -1,9 +1,12 @@
-"""Which nodes are best left float, and in which order, when only so many may be?"""
+"""Which nodes are best left float, and in which order, when only so many may be, or as few as will do?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ptq.rewrite.probe import Source
 from ptq.sensitivity import Costs
@@ -32,19 +35,23 @@ class Move:
 class Vanishing:
     """Which sources vanish where some nodes are float."""
 
-    def __init__(self, costs: Costs) -> None:
-        self._shares = costs.shares
-        self._sources = costs.sources
+    def __init__(self, sources: Sequence[Source], shares: NDArray[np.float64]) -> None:
+        self._shares = shares
+        self._sources = sources
         self._touched: dict[str, list[int]] = {}
-        for index, source in enumerate(costs.sources):
+        for index, source in enumerate(sources):
             for node in source.touching:
                 self._touched.setdefault(node, []).append(index)
 
-    def beside(self, nodes: frozenset[str], floats: frozenset[str]) -> tuple[float, int | None]:
-        """What vanishes more where ``nodes`` join ``floats``, and the greatest of its sources."""
+    def gone(self, nodes: frozenset[str], floats: frozenset[str] = frozenset()) -> list[int]:
+        """The sources that vanish more where ``nodes`` join ``floats``."""
         together, new = floats | nodes, nodes - floats
         touched = {index for node in new for index in self._touched.get(node, ())}
-        gone = [index for index in touched if self._sources[index].touching <= together]
+        return [index for index in touched if self._sources[index].touching <= together]
+
+    def beside(self, nodes: frozenset[str], floats: frozenset[str]) -> tuple[float, int | None]:
+        """How much vanishes more where ``nodes`` join ``floats``, and the greatest of its sources."""
+        gone = self.gone(nodes, floats)
         if not gone:
             return 0.0, None
         greatest = max(gone, key=lambda index: (self._shares[index], -index))
@@ -53,7 +60,7 @@ class Vanishing:
 
 def ranked(costs: Costs) -> list[Move]:
     """What leaving each of the sources' nodes float would win by itself, most first, no set of nodes twice."""
-    vanishing, none = Vanishing(costs), frozenset[str]()
+    vanishing, none = Vanishing(costs.sources, costs.shares), frozenset[str]()
     found: dict[frozenset[str], Move] = {}
     for source in costs.sources:
         share, greatest = vanishing.beside(source.touching, none)
@@ -67,7 +74,7 @@ def greedily(costs: Costs, fused: Mapping[str, frozenset[str]], most: int) -> It
 
     A node and the activation fused into it count as one.
     """
-    vanishing, floats = Vanishing(costs), frozenset[str]()
+    vanishing, floats = Vanishing(costs.sources, costs.shares), frozenset[str]()
     candidates = list(dict.fromkeys(source.touching for source in costs.sources))
     while True:
         best: tuple[float, Move] | None = None
@@ -83,6 +90,47 @@ def greedily(costs: Costs, fused: Mapping[str, frozenset[str]], most: int) -> It
             return
         floats |= best[1].nodes
         yield best[1]
+
+
+def covering(
+    sources: Sequence[Source],
+    shares: NDArray[np.float64],
+    needs: NDArray[np.float64],
+    toll: Callable[[frozenset[str], frozenset[str]], float],
+) -> list[frozenset[str]]:
+    """Nodes to leave float so that enough of each output's error vanishes, for as little time as may be.
+
+    Each step takes the nodes that win most of what is still needed for the time that they cost; at last every step
+    is taken back without which there is enough.
+
+    Args:
+        sources: Of error.
+        shares: By output and source, the energy of the error that it makes.
+        needs: By output, how much has to vanish; 0 where nothing has to.
+        toll: What it costs to leave some nodes float where others are already; above 0.
+
+    Returns:
+        The steps; fewer than are needed where all of them together win too little.
+    """
+    vanishing = Vanishing(sources, shares[0])
+    candidates = list(dict.fromkeys(source.touching for source in sources))
+    steps, floats, left = list[frozenset[str]](), frozenset[str](), needs
+    while (left > 0).any():
+        best: tuple[float, frozenset[str], NDArray[np.float64]] | None = None
+        for nodes in candidates:
+            new, gone = nodes - floats, vanishing.gone(nodes, floats)
+            won = shares[:, gone].sum(axis=1)
+            wins = float((np.minimum(won, left)[left > 0] / needs[left > 0]).sum())
+            if wins > 0 and (best is None or wins / toll(new, floats) > best[0]):
+                best = wins / toll(new, floats), new, won
+        if best is None:
+            break
+        steps, floats, left = [*steps, best[1]], floats | best[1], np.maximum(left - best[2], 0)
+    for step in reversed(steps[:-1]):
+        rest = frozenset[str]().union(*(other for other in steps if other is not step))
+        if (shares[:, vanishing.gone(rest)].sum(axis=1) >= needs).all():
+            steps = [other for other in steps if other is not step]
+    return steps
 
 
 def counted(nodes: frozenset[str], fused: Mapping[str, frozenset[str]]) -> int:

@@ -54,6 +54,7 @@ class Recipe:
         rounding: How weights become integers; ``second-order`` where the ground knows how inputs vary.
         chosen: The range method of single tensors, where that is left to ptq.
         chosen_note: How it was chosen, a sentence.
+        left_note: What a check left float beside what was asked, a sentence.
     """
 
     target: str = "ort"
@@ -66,6 +67,7 @@ class Recipe:
     rounding: Rounding = "second-order"
     chosen: Mapping[str, Chosen] = field(default_factory=dict)
     chosen_note: str = ""
+    left_note: str = ""
 
     def leaving(self, floats: Mapping[str, str]) -> Recipe:
         """The same with more nodes left float, each with its reason."""
@@ -165,7 +167,7 @@ def written(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
         UnsupportedError: An operator has no such form.
     """
     graph, changes = ground.prepared.graph, ground.prepared.changes
-    changes = (*changes, *filter(None, [recipe.chosen_note]))
+    changes = (*changes, *filter(None, [recipe.chosen_note, recipe.left_note]))
     choices: Mapping[str, Choice] = {}
     if recipe.rounding == "second-order":
         choices = ground.inputs.choices(graph, plan, corrected=recipe.correct_bias)

@@ -21,9 +21,10 @@ from ptq.moves import Move, ranked
 from ptq.nodes import operator
 from ptq.pipeline import DEFAULT_METHOD, Ground, Recipe, planned, with_inputs
 from ptq.ready import made_ready
-from ptq.search import MOST, Trials, apart, some
+from ptq.search import MOST, Trials, some
 from ptq.sensitivity import Costs, costs
 from ptq.solve import SKIPPED
+from ptq.sources import apart
 from ptq.targets import target as target_named
 from ptq.trials.beforehand import rewritten
 from ptq.trials.downstream import with_ranges

@@ -25,10 +25,9 @@ from ptq.loaded import float_session
 from ptq.moves import Move, greedily
 from ptq.nodes import name_of
 from ptq.pipeline import Ground, Quantization, Recipe, planned, written
-from ptq.rewrite.probe import Probe, probe
-from ptq.rewrite.scores import scores
 from ptq.sensitivity import SAMPLES, Costs, costs
 from ptq.session import Session
+from ptq.sources import apart
 
 MOST = 512  # samples, held in memory
 LARGEST_SHARE = 0.5  # of the nodes that round: a model with more of them float is no quantized one
@@ -131,14 +130,6 @@ class _Remembered:
             return self._known[index]
 
         return run
-
-
-def apart(made: Quantization) -> Probe:
-    """A quantization, however it is written, taken apart into the sources of its error."""
-    ground, recipe = made.ground, made.recipe
-    if recipe.form != "qdq" or recipe.weights != "s8":
-        made = written(ground, replace(recipe, form="qdq", weights="s8"), made.plan)
-    return probe(scores(ground.prepared.graph), made.plan, made.quantized)
 
 
 def some(samples: Sequence[Sample]) -> list[Sample]:

@@ -10,9 +10,8 @@ on is left out. The signs are the same for the same number of sources, samples a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from ptq.data import Sample
 from ptq.errors import DataError
 from ptq.rewrite.probe import Probe, Source
-from ptq.session import Session
+from ptq.switched import Switched
 
 SAMPLES, PROBES, ALONE = 12, 12, 8
 _SEED = 20240301
@@ -68,15 +67,13 @@ def costs(
     Raises:
         DataError: There is no sample, or the model fails on one; the text names it.
     """
-    runs = _Runs(
-        probe, Session(probe.errors, threads=threads), Session(probe.given, threads=threads)
-    )
+    runs = Switched(probe, threads)
     count = len(probe.sources)
     rng = np.random.default_rng(_SEED)
     screened = _Shares()
     for sample in samples:
         signs = rng.choice(np.array([-1.0, 1.0], np.float32), (probes, count))
-        screened.add(runs.energies(sample, signs, _common))
+        screened.add(_probed(runs, sample, signs))
     if not screened.energies:
         raise DataError("there is no sample to estimate sensitivity on; give at least one")
     shares, errors = screened.result()
@@ -84,7 +81,7 @@ def costs(
     single = _Shares()
     one_each = np.eye(count, dtype=np.float32)[chosen]
     for sample in samples if len(chosen) else ():
-        single.add(runs.energies(sample, one_each, _each))
+        single.add(runs.energies(sample, one_each))
     rest = np.ones(count, bool)
     rest[chosen] = False
     total = max(0.0, float(shares.sum()))
@@ -119,41 +116,18 @@ class _Shares:
         return each.sum(axis=0), each.std(axis=0) * np.sqrt(len(each))
 
 
-@dataclass(frozen=True, eq=False)
-class _Runs:
-    probe: Probe
-    errors: Session
-    given: Session
-
-    def energies(
-        self, sample: Sample, factors: NDArray[np.float32], own: Any
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The energy that each source makes in each output of one sample, and each output's own."""
-        try:
-            added = self.errors.run(sample.feed, self.probe.added)
-            sums = _Sums(self.probe, added)
-            clean = self.given.run({**sample.feed, **sums.feed(np.zeros(len(added), np.float32))})
-            noises: list[list[NDArray[np.float32]]] = [[] for _ in clean]
-            for row in factors:
-                outputs = self.given.run({**sample.feed, **sums.feed(row)})
-                for noise, output, truth in zip(noises, outputs, clean, strict=True):
-                    noise.append(_noise(output, truth))
-        except DataError as error:
-            raise DataError(f"{sample.name}: {error}") from error
-        energies, signals = [], []
-        for rows, output in zip(noises, clean, strict=True):
-            # outputs that hold no floats, or as many as the values of others say, do not count
-            usable = rows[0].size > 0 and all(row.size == rows[0].size for row in rows)
-            energies.append(own(np.stack(rows), factors) if usable else np.zeros(factors.shape[1]))
-            signals.append(float(np.square(output.astype(np.float64)).sum()) if usable else 0.0)
-        return np.array(energies), np.array(signals)
-
-
-def _noise(output: NDArray[Any], clean: NDArray[Any]) -> NDArray[np.float32]:
-    if output.dtype.kind != "f" or output.shape != clean.shape:
-        return np.empty(0, np.float32)
-    noise: NDArray[np.float32] = (output - clean).astype(np.float32).reshape(-1)
-    return noise
+def _probed(
+    runs: Switched, sample: Sample, signs: NDArray[np.float32]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The energy that each source makes in each output of one sample, and each output's own."""
+    clean, *rows = runs.noises(sample, signs)
+    energies, signals = [], []
+    for output, *noises in zip(clean, *rows, strict=True):
+        # outputs that hold no floats, or as many as the values of others say, do not count
+        usable = noises[0].size > 0 and all(noise.size == noises[0].size for noise in noises)
+        energies.append(_common(np.stack(noises), signs) if usable else np.zeros(signs.shape[1]))
+        signals.append(float(np.square(output.astype(np.float64)).sum()) if usable else 0.0)
+    return np.array(energies), np.array(signals)
 
 
 def _common(noise: NDArray[np.float32], signs: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -163,32 +137,3 @@ def _common(noise: NDArray[np.float32], signs: NDArray[np.float32]) -> NDArray[n
     count = len(signs)
     sums: NDArray[np.float64] = np.einsum("ks,kl,ls->s", signs, products, signs, optimize=True)
     return sums / (count * (count - 1))
-
-
-def _each(noise: NDArray[np.float32], factors: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The energy of each run, that of the source that was in it."""
-    energies: NDArray[np.float64] = np.square(noise.astype(np.float64)).sum(axis=1)
-    return energies
-
-
-class _Sums:
-    """What to add to each tensor, in the same memory run after run."""
-
-    def __init__(self, probe: Probe, added: Sequence[NDArray[Any]]) -> None:
-        self._parts: dict[str, list[int]] = {}
-        for index, source in enumerate(probe.sources):
-            self._parts.setdefault(probe.inputs[source.tensor], []).append(index)
-        self._added = added
-        self._sums = {name: np.empty_like(added[at[0]]) for name, at in self._parts.items()}
-
-    def feed(self, factors: NDArray[np.float32]) -> Mapping[str, NDArray[Any]]:
-        """The errors that show at each tensor, each times its factor; valid until the next call."""
-        fed = {}
-        for name, (first, *others) in self._parts.items():
-            if not factors[[first, *others]].any():
-                fed[name] = np.zeros((1,) * self._sums[name].ndim, np.float32)
-                continue
-            fed[name] = np.multiply(self._added[first], factors[first], out=self._sums[name])
-            for index in others:
-                fed[name] += factors[index] * self._added[index]
-        return fed

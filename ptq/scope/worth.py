@@ -69,6 +69,31 @@ def not_worth(
     return [name for name in nodes if name not in kept]
 
 
+class Toll:
+    """What leaving nodes float costs that could be integers."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        specs: Mapping[str, OpSpec],
+        fused: Mapping[str, str],
+        target: Target,
+    ) -> None:
+        """Take what `not_worth` takes; ``specs`` are the integers that there are."""
+        size = sizes(graph)
+        nodes = {node.name or "": node for node in graph.nodes if node.name in specs}
+        self._costs = {name: cost(node, specs[name], size) for name, node in nodes.items()}
+        self._problem = _Problem(nodes, specs, fused, size, target)
+        self._all = frozenset(nodes)
+
+    def __call__(self, more: Collection[str], floats: Collection[str] = ()) -> float:
+        """Passes that ``more`` cost where ``floats`` are float already; below 0 where it is faster so."""
+        of = self._all.intersection(more)
+        before = self._all.difference(floats)
+        now, then = (self._problem.passes(kept, self._costs, of) for kept in (before - of, before))
+        return now - then
+
+
 def _gains_nothing(problem: _Problem, kept: Collection[str], costs: Mapping[str, Cost]) -> bool:
     """Whether the integers are no faster than float, in a model that is more than its calls."""
     real = problem.passes((), costs)
@@ -115,15 +140,21 @@ class _Problem:
             reader for reader in readers if reader in self.nodes and _is_product(self.specs[reader])
         ]
 
-    def passes(self, kept: Collection[str], costs: Mapping[str, Cost]) -> float:
-        """What a division costs."""
+    def passes(
+        self, kept: Collection[str], costs: Mapping[str, Cost], of: Collection[str] | None = None
+    ) -> float:
+        """What a division costs, or that part of it which depends on some nodes."""
+        some = [name for name in self.nodes if of is None or name in of]
         total = 0.0
-        for name, own in costs.items():
+        for name in self.nodes:
+            if of is not None and name not in of and self.fused.get(name) not in of:
+                continue
+            own = costs[name]
             if name in self.fused:
                 total += 0.0 if (name in kept) == (self.fused[name] in kept) else own.real
             else:
                 total += own.integer if name in kept else own.real
-        for value in _tensors(self.nodes.values()):
+        for value in _tensors(self.nodes[name] for name in some):
             maker = value.producer()
             made = maker is not None and maker.name in kept
             read = {reader.name in kept for reader in consumers(value)}

@@ -9,7 +9,6 @@ import onnx
 import pytest
 from networks import decibels, feeds, network, normal, samples
 
-from ptq import selfcheck
 from ptq.api import quantize
 from ptq.calibrate import Wanted, observe
 from ptq.errors import DataError, ModelError, PlanError
@@ -18,7 +17,8 @@ from ptq.loaded import Loaded
 from ptq.pipeline import Ground, Quantization, Recipe, written
 from ptq.plan import Plan
 from ptq.rewrite.prepare import prepare
-from ptq.selfcheck import fit_to_hand_over
+from ptq.selfcheck import fitness
+from ptq.selfcheck.handing_over import fit_to_hand_over
 from ptq.session import Session
 from ptq.solve import tensors_to_observe
 
@@ -66,7 +66,7 @@ def test_what_two_samples_suspect_is_judged_by_more(monkeypatch: pytest.MonkeyPa
     these = [*feeds(model), *feeds(model), *feeds(model)]
     faint = [{"x": feed["x"] * np.float32(0.01)} for feed in these[:2]]
     assert handed(model, faint + these).plan.floats == {}
-    monkeypatch.setattr(selfcheck, "CONFIRMING", 2)
+    monkeypatch.setattr(fitness, "CONFIRMING", 2)
     assert handed(model, faint + these).plan.floats != {}
 
 
@@ -83,7 +83,7 @@ def test_the_node_at_fault_is_found_and_the_others_stay_integers(
         }
         return written(ground, recipe, dataclasses.replace(plan, operands=coarse))
 
-    monkeypatch.setattr(selfcheck, "written", spoiled)
+    monkeypatch.setattr(fitness, "written", spoiled)
     model = network(CHAIN, **WEIGHTS)
     assert list(handed(model, feeds(model)).plan.floats) == [culprit]
 
@@ -171,7 +171,7 @@ def test_a_plan_of_the_users_is_obeyed_and_what_the_check_finds_is_reported() ->
     assert "output y is too far from float" in found.what
     evaluation = given.report.evaluation
     assert evaluation is not None
-    assert evaluation.forms["int8"].outputs["y"].sqnr_db < selfcheck.FLOOR_DB
+    assert evaluation.forms["int8"].outputs["y"].sqnr_db < fitness.FLOOR_DB
 
 
 def test_a_plan_whose_model_cannot_be_handed_over_is_refused(
@@ -187,6 +187,6 @@ def test_a_plan_whose_model_cannot_be_handed_over_is_refused(
         renamed.name = "z"
         return dataclasses.replace(right, quantized=graph)
 
-    monkeypatch.setattr(selfcheck, "written", broken)
+    monkeypatch.setattr(fitness, "written", broken)
     with pytest.raises(PlanError, match="other inputs or outputs"):
         quantize(model, feeds(model), plan=made.plan, threads=1)

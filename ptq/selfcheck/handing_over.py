@@ -1,0 +1,141 @@
+"""What is handed over, as a plan or a recipe asks and a check of the result allows?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ptq.causes.overflow import refuse_overflow
+from ptq.data import Sample
+from ptq.errors import ModelError, PlanError
+from ptq.loaded import Loaded
+from ptq.pipeline import Ground, Quantization, Recipe
+from ptq.plan import Plan
+from ptq.selfcheck.distance import nearer, toll
+from ptq.selfcheck.fitness import (
+    FLOOR_DB,
+    Fault,
+    Truth,
+    attempt,
+    confirming,
+    decibels,
+    fault,
+    fault_of,
+    floor,
+    integers,
+    truth_of,
+)
+from ptq.selfcheck.halves import culprit, ends
+from ptq.targets import target
+
+MOST_CULPRITS = 12
+MOST_DISTANT = 3
+"""Culprits by halves where the fault is the distance from float and weighing has found no way."""
+
+
+def fit_to_hand_over(
+    ground: Ground,
+    recipe: Recipe,
+    samples: Iterable[Sample],
+    *,
+    plan: Plan | None = None,
+    loaded: Loaded,
+) -> Quantization:
+    """Quantize, leaving float what a check of the result finds at fault.
+
+    Args:
+        ground: What to start from.
+        recipe: What is asked.
+        samples: The first few are run.
+        plan: What `planned` gives, if that is known.
+        loaded: Where the models are opened.
+
+    Raises:
+        ModelError: ONNX Runtime does not take the float model, or preparing it has changed what it computes.
+        DataError: A sample is bad, or the float model fails on it, or overflows so that nothing is quantized.
+        StatsError: A tensor that needs a range was not observed.
+        UsageError: There is no such target, method, or node to skip.
+    """
+    made = attempt(ground, recipe, plan)
+    if fault(made, truth_of(ground, samples, loaded)) is not None:
+        truth = confirming(ground, samples, loaded)
+        _refuse_unfit_ground(ground, truth)
+        problem = fault(made, truth)
+        if problem is not None:
+            made = _noted(made, problem, _mended(made, problem, truth), truth)
+    if not integers(made):
+        refuse_overflow(
+            ground.prepared.graph, ground.calibration.tensors, target(recipe.target), recipe.floats,
+            samples, threads=loaded.threads,
+        )  # fmt: skip
+    return made
+
+
+def as_planned(
+    ground: Ground, recipe: Recipe, plan: Plan, samples: Iterable[Sample], *, loaded: Loaded
+) -> Quantization:
+    """Obey a plan of the user's, and note what the check finds; the plan is not second-guessed.
+
+    Raises:
+        PlanError: The result cannot be handed over: it is not valid, does not run, or brings NaN.
+        ModelError: ONNX Runtime does not take the float model.
+        DataError: A sample is bad, or the float model fails on it.
+        UnsupportedError: An operator has no such form.
+    """
+    made = attempt(ground, recipe, plan)
+    if fault(made, truth_of(ground, samples, loaded)) is None:
+        return made
+    truth = confirming(ground, samples, loaded)
+    problem = fault_of(made.quantized, truth, -math.inf)
+    if problem is not None:
+        raise PlanError(f"the plan makes no model to hand over: {problem}; solve it anew")
+    problem = fault(made, truth)
+    return made if problem is None else replace(made, fault=str(problem))
+
+
+def _refuse_unfit_ground(ground: Ground, truth: Truth) -> None:
+    """Make sure that the fault is not there before anything is quantized.
+
+    Raises:
+        ModelError: It is.
+    """
+    problem = fault_of(ground.prepared.graph, truth, FLOOR_DB)
+    if problem is not None:
+        raise ModelError(f"preparing the model changes what it computes: {problem}; report it")
+
+
+def _mended(made: Quantization, problem: Fault, truth: Truth) -> Quantization:
+    """The quantization with what is at fault left float: a few nodes, an end of the network, or all."""
+    culprits, weighed = 0, False
+    while integers(made) and culprits < (MOST_CULPRITS if problem.shares is None else MOST_DISTANT):
+        if problem.shares is not None and not weighed:
+            weighed = True
+            enough = nearer(made, truth, problem, _found(problem))
+            if enough is not None:
+                return enough
+        name, culprits = culprit(made, truth), culprits + 1
+        made = attempt(made.ground, made.recipe, floats={name: _found(problem)})
+        still = fault(made, truth)
+        if still is None:
+            return made
+        problem = still
+    without = [dict.fromkeys(names, _found(problem)) for names in ends(made, truth)]
+    shortest = min(without, key=toll(made))
+    return attempt(made.ground, made.recipe, floats=shortest)
+
+
+def _found(problem: Fault) -> str:
+    return f"the self-check found: {problem}"
+
+
+def _noted(before: Quantization, problem: Fault, made: Quantization, truth: Truth) -> Quantization:
+    """The quantization that a check has changed, with a sentence that says so."""
+    count, all_of_them = len(integers(before)) - len(integers(made)), len(integers(before))
+    note = f"the self-check left {count} of {all_of_them} nodes in integers float: {problem}"
+    after = fault_of(made.quantized, truth, math.inf)
+    if problem.shares is not None and after is not None and after.shares is not None:
+        note += f"; now all outputs have {decibels(float(after.shares.max())):.1f} dB or more"
+        note += f" ({floor(made):.0f} are asked)"
+    changes = (*made.changes, note)
+    return replace(made, recipe=replace(made.recipe, left_note=note), changes=changes)
