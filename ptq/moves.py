@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -38,6 +39,7 @@ class Vanishing:
     def __init__(self, sources: Sequence[Source], shares: NDArray[np.float64]) -> None:
         self._shares = shares
         self._sources = sources
+        self.candidates = list(dict.fromkeys(source.touching for source in sources))
         self._touched: dict[str, list[int]] = {}
         for index, source in enumerate(sources):
             for node in source.touching:
@@ -75,10 +77,9 @@ def greedily(costs: Costs, fused: Mapping[str, frozenset[str]], most: int) -> It
     A node and the activation fused into it count as one.
     """
     vanishing, floats = Vanishing(costs.sources, costs.shares), frozenset[str]()
-    candidates = list(dict.fromkeys(source.touching for source in costs.sources))
     while True:
         best: tuple[float, Move] | None = None
-        for nodes in candidates:
+        for nodes in vanishing.candidates:
             new = nodes - floats
             if not new or counted(floats | nodes, fused) > most:
                 continue
@@ -92,11 +93,13 @@ def greedily(costs: Costs, fused: Mapping[str, frozenset[str]], most: int) -> It
         yield best[1]
 
 
+_NOTHING = 1e-9  # what is left of sums when all has been subtracted
+Toll = Callable[[frozenset[str], frozenset[str]], float]
+"""What it costs to leave the first nodes float where the second are already; above 0."""
+
+
 def covering(
-    sources: Sequence[Source],
-    shares: NDArray[np.float64],
-    needs: NDArray[np.float64],
-    toll: Callable[[frozenset[str], frozenset[str]], float],
+    sources: Sequence[Source], shares: NDArray[np.float64], needs: NDArray[np.float64], toll: Toll
 ) -> list[frozenset[str]]:
     """Nodes to leave float so that enough of each output's error vanishes, for as little time as may be.
 
@@ -107,30 +110,83 @@ def covering(
         sources: Of error.
         shares: By output and source, the energy of the error that it makes.
         needs: By output, how much has to vanish; 0 where nothing has to.
-        toll: What it costs to leave some nodes float where others are already; above 0.
+        toll: What it costs.
 
     Returns:
         The steps; fewer than are needed where all of them together win too little.
     """
-    vanishing = Vanishing(sources, shares[0])
-    candidates = list(dict.fromkeys(source.touching for source in sources))
-    steps, floats, left = list[frozenset[str]](), frozenset[str](), needs
+    vanishing, left = Vanishing(sources, shares[0]), needs
+    steps, floats = list[frozenset[str]](), frozenset[str]()
+
+    def wins(won: NDArray[np.float64]) -> float:
+        return float((np.minimum(won, left)[left > 0] / needs[left > 0]).sum())
+
     while (left > 0).any():
-        best: tuple[float, frozenset[str], NDArray[np.float64]] | None = None
-        for nodes in candidates:
-            new, gone = nodes - floats, vanishing.gone(nodes, floats)
-            won = shares[:, gone].sum(axis=1)
-            wins = float((np.minimum(won, left)[left > 0] / needs[left > 0]).sum())
-            if wins > 0 and (best is None or wins / toll(new, floats) > best[0]):
-                best = wins / toll(new, floats), new, won
+        best = _best(vanishing, shares, floats, wins, toll, math.inf)
         if best is None:
             break
-        steps, floats, left = [*steps, best[1]], floats | best[1], np.maximum(left - best[2], 0)
+        steps, floats = [*steps, best[0]], floats | best[0]
+        left = np.maximum(left - best[1], 0)
+        left[left < _NOTHING * needs] = 0
     for step in reversed(steps[:-1]):
         rest = frozenset[str]().union(*(other for other in steps if other is not step))
-        if (shares[:, vanishing.gone(rest)].sum(axis=1) >= needs).all():
+        if (shares[:, vanishing.gone(rest)].sum(axis=1) >= (1 - _NOTHING) * needs).all():
             steps = [other for other in steps if other is not step]
     return steps
+
+
+def beyond(
+    sources: Sequence[Source],
+    shares: NDArray[np.float64],
+    floats: frozenset[str],
+    toll: Toll,
+    *,
+    least: float,
+    most: float,
+) -> frozenset[str]:
+    """Nodes to leave float beside those that are needed, as they win much and cost next to nothing.
+
+    Args:
+        sources: As for `covering`.
+        shares: As for `covering`.
+        floats: The nodes that are needed.
+        toll: What it costs.
+        least: What each step has to win, of the error of some output that is left.
+        most: What all may cost.
+    """
+    vanishing, before = Vanishing(sources, shares[0]), floats
+    kept = [k for k, source in enumerate(sources) if not source.touching <= floats]
+    left: NDArray[np.float64] = shares[:, kept].sum(axis=1)
+
+    def wins(won: NDArray[np.float64]) -> float:
+        share = float((won[left > 0] / left[left > 0]).max(initial=0.0))
+        return share if share >= least else 0.0
+
+    while (best := _best(vanishing, shares, floats, wins, toll, most)) is not None:
+        most -= toll(best[0], floats)
+        floats, left = floats | best[0], np.maximum(left - best[1], 0)
+        left[left < _NOTHING * shares.sum(axis=1)] = 0
+    return floats - before
+
+
+def _best(
+    vanishing: Vanishing,
+    shares: NDArray[np.float64],
+    floats: frozenset[str],
+    wins: Callable[[NDArray[np.float64]], float],
+    toll: Toll,
+    most: float,
+) -> tuple[frozenset[str], NDArray[np.float64]] | None:
+    """The nodes that win most for what they cost, and by output the energy that vanishes with them."""
+    best: tuple[float, frozenset[str], NDArray[np.float64]] | None = None
+    for nodes in vanishing.candidates:
+        new, won = nodes - floats, shares[:, vanishing.gone(nodes, floats)].sum(axis=1)
+        if (win := wins(won)) <= 0:
+            continue
+        cost = toll(new, floats)
+        if cost <= most and (best is None or win / cost > best[0]):
+            best = win / cost, new, won
+    return None if best is None else best[1:]
 
 
 def counted(nodes: frozenset[str], fused: Mapping[str, frozenset[str]]) -> int:

@@ -70,7 +70,11 @@ def not_worth(
 
 
 class Toll:
-    """What leaving nodes float costs that could be integers."""
+    """What leaving nodes float costs that could be integers.
+
+    Attributes:
+        real: Passes of them all in float.
+    """
 
     def __init__(
         self,
@@ -85,13 +89,28 @@ class Toll:
         self._costs = {name: cost(node, specs[name], size) for name, node in nodes.items()}
         self._problem = _Problem(nodes, specs, fused, size, target)
         self._all = frozenset(nodes)
+        self.real = self._problem.passes((), self._costs)
 
     def __call__(self, more: Collection[str], floats: Collection[str] = ()) -> float:
         """Passes that ``more`` cost where ``floats`` are float already; below 0 where it is faster so."""
-        of = self._all.intersection(more)
+        now, costs = self._problem.passes, self._costs
         before = self._all.difference(floats)
-        now, then = (self._problem.passes(kept, self._costs, of) for kept in (before - of, before))
-        return now - then
+        of = before.intersection(more)
+        after = before - of
+        for name in self._beside(of):  # `not_worth` would find these not worth it any more
+            if name in after and now(after - {name}, costs, [name]) < now(after, costs, [name]):
+                after -= {name}
+        of = before - after
+        return now(after, costs, of) - now(before, costs, of)
+
+    def _beside(self, names: Collection[str]) -> list[str]:
+        """The neighbours that are no products."""
+        values = _tensors(self._problem.nodes[name] for name in sorted(names))
+        near = {
+            n.name or "" for v in values for n in (*consumers(v), v.producer()) if n is not None
+        }
+        specs = self._problem.specs
+        return sorted(name for name in near if name in specs and not _is_product(specs[name]))
 
 
 def _gains_nothing(problem: _Problem, kept: Collection[str], costs: Mapping[str, Cost]) -> bool:
@@ -144,11 +163,10 @@ class _Problem:
         self, kept: Collection[str], costs: Mapping[str, Cost], of: Collection[str] | None = None
     ) -> float:
         """What a division costs, or that part of it which depends on some nodes."""
-        some = [name for name in self.nodes if of is None or name in of]
+        some = self.nodes if of is None else sorted(of)
+        after = () if of is None else (name for name, maker in self.fused.items() if maker in of)
         total = 0.0
-        for name in self.nodes:
-            if of is not None and name not in of and self.fused.get(name) not in of:
-                continue
+        for name in dict.fromkeys((*some, *after)):
             own = costs[name]
             if name in self.fused:
                 total += 0.0 if (name in kept) == (self.fused[name] in kept) else own.real

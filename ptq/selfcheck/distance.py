@@ -7,12 +7,13 @@ the time that they cost in float; the model that results is measured, and what i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from ptq.errors import DataError, ModelError
-from ptq.moves import covering
+from ptq.moves import beyond, covering
 from ptq.pipeline import Quantization
 from ptq.scope.worth import Toll
 from ptq.selfcheck.fitness import Fault, Truth, attempt, fault
@@ -26,6 +27,10 @@ SAMPLES = 4  # that errors are weighed on
 FEWER = 3  # steps that are tried without, at the end
 MARGIN = 0.8
 """Of the error that may be left: what is weighed is first order, and measured on few samples."""
+MUCH = 0.1
+"""Of the error that is left in some output: what wins it is left float too where that costs next to nothing."""
+NEXT_TO_NOTHING = 0.01
+"""Of the time of the whole model in float."""
 _KNOWN = 1 / 16
 """Of the error that may be left: groups that make less are not parted."""
 _EXPLAINED = 1 / 4
@@ -43,16 +48,16 @@ def nearer(made: Quantization, truth: Truth, problem: Fault, why: str) -> Quanti
         problem: That it is too far from float.
         why: The reason that is given for each node.
     """
-    first, steps, now = made, list[frozenset[str]](), problem
+    search, steps, now = _Search(made, truth, why), list[frozenset[str]](), problem
     for _ in range(ROUNDS):
-        found = _steps(made, truth, now)
+        found, more = search.steps(made, now)
         if not found:
             return None
         steps += found
-        made = _leaving(first, steps, why)
+        made = search.leaving(steps)
         still = fault(made, truth)
         if still is None:
-            return _with_fewer(first, made, steps, truth, why)
+            return search.finished(made, steps, more)
         now = still
     return None
 
@@ -66,52 +71,62 @@ def toll(made: Quantization) -> Toll:
     return Toll(graph, specs, fate.fused, row)
 
 
-def _steps(made: Quantization, truth: Truth, problem: Fault) -> list[frozenset[str]]:
-    """The nodes to leave float as well; none where rounding does not explain how far the outputs are from float."""
-    if problem.shares is None:
-        return []
-    far, every = problem.shares > problem.most, max(1, len(truth.samples) // SAMPLES)
-    try:
-        probe = apart(made, own_outputs=True)
-        if not probe.sources:
-            return []
-        enough = np.where(far, _KNOWN * problem.most, np.inf)
-        shares, together = weighed(
-            probe, truth.samples[::every], enough, threads=truth.loaded.threads
-        )
-    except (ModelError, DataError):  # taken apart the model may be too large, or not run
-        return []
-    total = shares.sum(axis=1)
-    if (together[far] < _EXPLAINED * problem.shares[far]).any() or not total[far].all():
-        return []
-    shares *= (problem.shares / np.where(total > 0, total, 1.0))[:, None]
-    needs = np.where(far, problem.shares - MARGIN * problem.most, 0.0)
-    slower = toll(made)
-    return covering(
-        probe.sources,
-        shares,
-        needs,
-        lambda more, floats: max(0.0, slower(more, floats)) + _CALL * len(more),
-    )
+@dataclass(frozen=True, eq=False)
+class _Search:
+    first: Quantization
+    truth: Truth
+    why: str
 
+    def leaving(self, steps: Iterable[frozenset[str]]) -> Quantization:
+        """The first quantization with the nodes of all steps left float."""
+        floats = dict.fromkeys(sorted(frozenset[str]().union(*steps)), self.why)
+        return attempt(self.first.ground, self.first.recipe, floats=floats)
 
-def _leaving(first: Quantization, steps: Sequence[frozenset[str]], why: str) -> Quantization:
-    floats = dict.fromkeys(sorted(frozenset[str]().union(*steps)), why)
-    return attempt(first.ground, first.recipe, floats=floats)
+    def steps(
+        self, made: Quantization, problem: Fault
+    ) -> tuple[list[frozenset[str]], frozenset[str]]:
+        """Nodes to leave float as well, and such as win much for nothing.
 
+        None where rounding does not explain how far the outputs are from float.
+        """
+        nothing = list[frozenset[str]](), frozenset[str]()
+        if problem.shares is None:
+            return nothing
+        far, every = problem.shares > problem.most, max(1, len(self.truth.samples) // SAMPLES)
+        try:
+            probe = apart(made, own_outputs=True)
+            if not probe.sources:
+                return nothing
+            enough = np.where(far, _KNOWN * problem.most, np.inf)
+            some, threads = self.truth.samples[::every], self.truth.loaded.threads
+            shares, together = weighed(probe, some, enough, threads=threads)
+        except (ModelError, DataError):  # taken apart the model may be too large, or not run
+            return nothing
+        shares, total = shares[far], shares[far].sum(axis=1)
+        if (together[far] < _EXPLAINED * problem.shares[far]).any() or not total.all():
+            return nothing
+        shares = shares * (problem.shares[far] / total)[:, None]
+        slower = toll(made)
 
-def _with_fewer(
-    first: Quantization,
-    made: Quantization,
-    steps: Sequence[frozenset[str]],
-    truth: Truth,
-    why: str,
-) -> Quantization:
-    """The quantization without those of its steps that are not needed, the first few that cost most being tried."""
-    slower = toll(first)
-    for step in sorted(steps, key=slower, reverse=True)[: FEWER if len(steps) > 1 else 0]:
-        fewer = [other for other in steps if other is not step]
-        without = _leaving(first, fewer, why)
-        if fewer and fault(without, truth) is None:
-            made, steps = without, fewer
-    return made
+        def cost(more: frozenset[str], floats: frozenset[str]) -> float:
+            return max(0.0, slower(more, floats)) + _CALL * len(more)
+
+        found = covering(probe.sources, shares, problem.shares[far] - MARGIN * problem.most, cost)
+        floats, most = frozenset[str]().union(*found), NEXT_TO_NOTHING * slower.real
+        return found, beyond(probe.sources, shares, floats, cost, least=MUCH, most=most)
+
+    def finished(
+        self, made: Quantization, steps: Sequence[frozenset[str]], more: frozenset[str]
+    ) -> Quantization:
+        """The quantization without the steps that are not needed, and with what wins much for nothing.
+
+        The first few steps that cost most are tried.
+        """
+        slower = toll(self.first)
+        for step in sorted(steps, key=slower, reverse=True)[: FEWER if len(steps) > 1 else 0]:
+            fewer = [other for other in steps if other is not step]
+            without = self.leaving(fewer)
+            if fault(without, self.truth) is None:
+                made, steps = without, fewer
+        better = self.leaving([*steps, more])
+        return better if more and fault(better, self.truth) is None else made

@@ -6,6 +6,10 @@ import pytest
 from networks import disagreements, network, normal, quantized
 from onnx import ModelProto
 
+from ptq.scope.eligible import eligible
+from ptq.scope.worth import Toll
+from ptq.targets import TARGETS
+
 SUMS = "t = Gather(p, i)\ns = Add(x, t)\nh = Add(s, x)\nn = LayerNormalization(h, g)\n"
 
 
@@ -78,3 +82,53 @@ def test_a_model_that_gains_keeps_all_integers() -> None:
 @pytest.mark.parametrize("target", ["litert", "tensorrt"])
 def test_other_runtimes_are_not_measured_by_this_one(target: str) -> None:
     assert "Conv_c" not in quantized(few(10, 16), target=target).plan.floats
+
+
+BLOCKS = (
+    "c = Conv<pads = [1, 1, 1, 1]>(x, u)\nh = HardSwish(c)\nd = Conv<pads = [1, 1, 1, 1]>(h, v)\n"
+    "e = HardSwish(d)\ny = Conv(e, w)"
+)
+
+
+@pytest.fixture(scope="module")
+def toll() -> Toll:
+    weights = {"u": normal(32, 32, 3, 3), "v": normal(32, 32, 3, 3), "w": normal(8, 32, 1, 1)}
+    done = quantized(network(BLOCKS, {"x": (1, 32, 16, 16)}, **weights))
+    fate = eligible(done.prepared, TARGETS["ort"])
+    specs = {name: integer.spec for name, integer in fate.integers.items()}
+    return Toll(done.prepared, specs, fate.fused, TARGETS["ort"])
+
+
+PIXELS = 16 * 16
+FLOAT, INTEGERS = 32 * PIXELS * 32 * 9 * 0.08, 32 * PIXELS * 32 * 9 * 0.024  # products
+REORDERED, GATHERED = 2 * 0.3 * 32 * PIXELS, PIXELS * 9 * 4
+
+
+def test_a_convolution_in_float_costs_its_products_and_the_activations_beside_it_gain(
+    toll: Toll,
+) -> None:
+    slower, tensor = FLOAT + REORDERED - INTEGERS - GATHERED, 32 * PIXELS
+    activation = (1.5 - 3.0) * tensor  # in float, and by tables on integers
+    crossings = 2 * tensor
+    nodes = ["HardSwish_h", "Conv_d", "HardSwish_e"]
+    assert toll(nodes) == pytest.approx(slower + 2 * activation + crossings)
+    assert toll(["Conv_d"]) == pytest.approx(toll(nodes))
+
+
+def test_what_is_left_float_one_after_another_costs_what_it_does_at_once(toll: Toll) -> None:
+    first, then = ["Conv_c", "HardSwish_h"], ["Conv_d", "HardSwish_e", "Conv_y"]
+    assert toll(first) + toll(then, first) == pytest.approx(toll([*first, *then]))
+    assert toll(first, first) == 0
+
+
+def test_what_stands_between_floats_goes_with_them(toll: Toll) -> None:
+    both = toll(["Conv_c", "Conv_d"])
+    assert both == pytest.approx(toll(["Conv_c", "HardSwish_h", "Conv_d"]))
+    assert both < toll(["Conv_c"]) + toll(["Conv_d"])
+
+
+def test_all_in_float_is_what_a_model_in_float_takes(toll: Toll) -> None:
+    everything = ["Conv_c", "HardSwish_h", "Conv_d", "HardSwish_e", "Conv_y"]
+    last = 8 * PIXELS * 32 * 0.08 + 0.3 * (32 + 8) * PIXELS
+    assert toll.real == pytest.approx(2 * (FLOAT + REORDERED) + 2 * 1.5 * 32 * PIXELS + last)
+    assert 0 < toll(everything) < toll.real
