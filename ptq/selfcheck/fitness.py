@@ -59,11 +59,14 @@ class Fault:
         said: That, in words.
         shares: Where it is the distance from float alone, by output the energy of the error over the output's own.
         most: By output, the greatest share that is not too far.
+        by_values: Whether values that are a little off may be all that is at fault: they are too far, or decide how
+            long an output is.
     """
 
     said: str
     shares: NDArray[np.float64] | None = None
     most: float = math.inf
+    by_values: bool = False
 
     def __str__(self) -> str:
         return self.said
@@ -170,7 +173,8 @@ def _difference(truth: Truth, outputs: Sequence[Outputs], floor: float) -> Fault
         for expected, got in zip(truth.outputs, outputs, strict=False):
             t, o = expected[position], got[position]
             if t.shape != o.shape:
-                return Fault(f"output {name} has shape {list(o.shape)}, not {list(t.shape)}")
+                said = f"output {name} has shape {list(o.shape)}, not {list(t.shape)}"
+                return Fault(said, by_values=True)
             if t.dtype.kind != "f":
                 continue
             finite = np.isfinite(t)
@@ -180,14 +184,14 @@ def _difference(truth: Truth, outputs: Sequence[Outputs], floor: float) -> Fault
             signal[position] += float((real**2).sum())
             noise[position] += float(((o[finite] - real) ** 2).sum())
         if noise[position] and not signal[position]:
-            return Fault(f"output {name} is too far from float (its signal is 0)")
+            return Fault(f"output {name} is too far from float (its signal is 0)", by_values=True)
     shares = noise / np.where(signal > 0, signal, 1.0)
     if not (noise > signal * most).any():
         return None
     worst = int(shares.argmax())
     ratio = f"{decibels(float(shares[worst])):.1f} dB"
     name = name_of(truth.source.outputs[worst])
-    return Fault(f"output {name} is too far from float ({ratio})", shares, most)
+    return Fault(f"output {name} is too far from float ({ratio})", shares, most, True)
 
 
 def decibels(share: float) -> float:

@@ -30,8 +30,8 @@ from ptq.selfcheck.halves import culprit, ends
 from ptq.targets import target
 
 MOST_CULPRITS = 12
-MOST_DISTANT = 3
-"""Culprits by halves where the fault is the distance from float and weighing has found no way."""
+MOST_BY_VALUES = 3
+"""Of culprits where values are at fault, to which all nodes may add: then it is left to the ends of the network."""
 
 
 def fit_to_hand_over(
@@ -108,7 +108,7 @@ def _refuse_unfit_ground(ground: Ground, truth: Truth) -> None:
 def _mended(made: Quantization, problem: Fault, truth: Truth) -> Quantization:
     """The quantization with what is at fault left float: a few nodes, an end of the network, or all."""
     culprits, weighed = 0, False
-    while integers(made) and culprits < (MOST_CULPRITS if problem.shares is None else MOST_DISTANT):
+    while integers(made) and culprits < (MOST_BY_VALUES if problem.by_values else MOST_CULPRITS):
         if problem.shares is not None and not weighed:
             weighed = True
             enough = nearer(made, truth, problem, _found(problem))
