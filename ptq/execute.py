@@ -159,7 +159,7 @@ class Executor:
         if layout is Layout.FOLLOWS:
             # a tensor of higher rank than one with its channels moved aligns with other axes
             ranks = [t.array.ndim for t in inputs if t is not None and t.last]
-            last = bool(ranks) and max(ranks) == first_rank
+            last = bool(ranks) and max(ranks) == first_rank and not self._has_axis(step)
         else:
             last = layout is Layout.SPATIAL and first_rank > 2
         attrs = dict(step.attrs)
@@ -205,6 +205,11 @@ class Executor:
             return [Tensor(np.asarray(kernel(arrays)), last)]
 
         return run
+
+    def _has_axis(self, step: Step) -> bool:
+        """Whether it is a quantizer with scales along an axis, which counts as ONNX lays tensors out."""
+        around = (self.program.params.get(name or "") for name in (*step.inputs[:1], *step.outputs))
+        return step.op in QUANTIZERS and any(p is not None and p.axis is not None for p in around)
 
     def _make(
         self,

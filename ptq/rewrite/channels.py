@@ -88,7 +88,7 @@ def channels(
     walk = _Walk(closed, shores or {})
     for node in graph.nodes:
         walk.step(node)
-    walk.pin(graph.outputs)
+    walk.pin(value for value in graph.outputs if name_of(value) not in (shores or {}))
     return walk.found()
 
 

@@ -41,13 +41,29 @@ def part_shore(
     )
     for use in uses:
         use.node.replace_input_with(use.idx, product)
+    if has and value.is_graph_output():
+        scaled = graph.fresh(f"{name_of(value)}_scaled")
+        graph.hand_over_output(value, product)
+        value.name = scaled
+
+
+def is_factor(node: Node) -> bool:
+    """Whether a node multiplies each channel by a positive constant."""
+    by = _by_channel(node)
+    return by is not None and bool((by > 0).all())
 
 
 def at_shores(graph: Graph, shores: Mapping[str, Collection[str]]) -> list[Node]:
     """The Muls that `part_shore` has put into a graph that is not quantized yet."""
-    values = (value for node in graph.nodes for value in node.outputs if name_of(value) in shores)
-    readers = (node for value in values for node in consumers(value))
-    return [node for node in dict.fromkeys(readers) if _by_channel(node) is not None]
+    return [
+        node
+        for node in graph.nodes
+        if _by_channel(node) is not None
+        and (
+            (node.inputs[0] is not None and node.inputs[0].name in shores)
+            or (node.outputs[0].is_graph_output() and node.outputs[0].name in shores)
+        )
+    ]
 
 
 def fold_shores(graph: Graph, nodes: Iterable[Node]) -> None:

@@ -32,7 +32,7 @@ def shores(graph: Graph, floats: Collection[str]) -> dict[str, tuple[str, ...]]:
 
     Args:
         graph: The graph.
-        floats: Names of the nodes that stay float.
+        floats: Names of the nodes that stay float; outputs do too.
     """
     found: dict[str, tuple[str, ...]] = {}
     for writer in graph.nodes:
@@ -40,13 +40,14 @@ def shores(graph: Graph, floats: Collection[str]) -> dict[str, tuple[str, ...]]:
             continue
         value = writer.outputs[0]
         readers = consumers(value)
-        inside = all(reader.graph is writer.graph for reader in readers)
-        if not inside or value.is_graph_output() or not _has_runs(value):
+        if any(reader.graph is not writer.graph for reader in readers) or not _has_runs(value):
             continue
         real = [node for node in readers if node.name in floats]
         integers = [node for node in readers if node.name not in floats]
         if writer.name not in floats:
-            if real and not any(_meets_integers(node, floats, _readers) for node in real):
+            if not real and not value.is_graph_output():
+                continue
+            if not any(_meets_integers(node, floats, _readers) for node in real):
                 found[name_of(value)] = _names([writer, *integers])
         elif integers and not _meets_integers(writer, floats, _writers):
             found[name_of(value)] = _names(integers)

@@ -22,6 +22,7 @@ from ptq.observers import OBSERVERS
 from ptq.observers.store import Calibration
 from ptq.pipeline import AUTO, FALLBACK, Ground, Recipe, planned
 from ptq.rewrite.scores import made_of
+from ptq.rewrite.shore import is_factor
 from ptq.scales.groups import Group, Groups
 from ptq.scales.spans import group_params
 from ptq.solve import Chosen, fates
@@ -86,7 +87,10 @@ def _is_head(group: Group, groups: Groups, scored: Collection[str]) -> bool:
         if name in scored or value.is_graph_output():
             return True
         for reader in consumers(value):
-            if operator(reader) in _MONOTONE and reader.outputs[0].is_graph_output():
+            out = reader.outputs[0]
+            if operator(reader) in _MONOTONE and out.is_graph_output():
+                return True
+            if is_factor(reader) and (name_of(out) in scored or out.is_graph_output()):
                 return True
     return False
 

@@ -9,7 +9,6 @@ import pytest
 from networks import (
     Quantized,
     accuracy_db,
-    disagreements,
     feeds,
     network,
     normal,
@@ -19,6 +18,7 @@ from networks import (
 
 from ptq.calibrate import Wanted, observe
 from ptq.convert import convert
+from ptq.execute import Executor
 from ptq.graph import Graph
 from ptq.nodes import constant, name_of, operator
 from ptq.observers import OBSERVERS
@@ -31,6 +31,7 @@ from ptq.scope.shores import shores
 from ptq.session import Session
 from ptq.solve import Settings, solve, tensors_to_observe
 from ptq.targets import TARGETS
+from ptq.verify import verify
 
 C = 16
 GIVEN = {
@@ -42,17 +43,29 @@ GIVEN = {
 }
 BEFORE = "c = Conv<pads = [1, 1, 1, 1]>(x, w, b)\n"
 DEEP = "d = Conv<pads = [1, 1, 1, 1], group = 16>(h, deep)\n"
-ISLANDS = {
-    "hard swishes": ("h = HardSwish(c)\n" + DEEP + "s = HardSwish(d)", "hds"),
-    "others": ("h = Sigmoid(c)\n" + DEEP + "g = Sigmoid(d)\ns = Mul(d, g)", "hdgs"),
-    "a residual": ("h = HardSwish(c)\n" + DEEP + "e = HardSwish(d)\ns = Add(e, c)", "hde"),
-    "squeezed": (
-        "h = HardSwish(c)\n" + DEEP + "e = HardSwish(d)\np = GlobalAveragePool(e)\n"
-        "q = Conv(p, square)\ng = HardSigmoid(q)\ns = Mul(e, g)",
-        "hde",
+SWISH = "h = HardSwish(c)\n" + DEEP
+LAST = "y = Conv(s, v)"
+NETWORKS = {
+    "hard swishes": (SWISH + "s = HardSwish(d)\n" + LAST, "hds", "y", "csy"),
+    "others": (
+        "h = Sigmoid(c)\n" + DEEP + "g = Sigmoid(d)\ns = Mul(d, g)\n" + LAST,
+        "hdgs",
+        "y",
+        "csy",
     ),
+    "a residual": (SWISH + "e = HardSwish(d)\ns = Add(e, c)\n" + LAST, "hde", "y", "cey"),
+    "squeezed": (
+        SWISH + "e = HardSwish(d)\np = GlobalAveragePool(e)\nq = Conv(p, square)\n"
+        "g = HardSigmoid(q)\ns = Mul(e, g)\n" + LAST,
+        "hde",
+        "y",
+        "cey",
+    ),
+    "an output of float": (SWISH + "s = HardSwish(d)\n" + LAST, "hds", "ys", "csy"),
+    "outputs of integers": ("s = Conv(c, square)\n" + LAST, "", "ysc", "csy"),
+    "an output that float reads": (SWISH + "y = HardSwish(d)", "hdy", "yc", "c"),
 }
-"""Nodes between two integer convolutions, and those of them that stay float."""
+"""What follows a convolution to c, what of it stays float, the outputs, the tensors between integers and float."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +79,9 @@ class Parted:
     done: Quantized
 
 
-def parted(island: str, spread: float = 2.0) -> Parted:
-    between, real = ISLANDS[island]
-    model = network(f"{BEFORE}{between}\ny = Conv(s, v)", **GIVEN)
+def parted(name: str, spread: float = 2.0) -> Parted:
+    nodes, real, outputs, _ = NETWORKS[name]
+    model = network(BEFORE + nodes, outputs=[*outputs], **GIVEN)
     plain = Graph.from_proto(model).with_shapes()
     floats = [node.name or "" for node in plain.nodes if name_of(node.outputs[0]) in real]
     parting = shores(plain, floats)
@@ -88,21 +101,29 @@ def parted(island: str, spread: float = 2.0) -> Parted:
     return Parted(plain, scaled, plan, qdq, Quantized(model, these, scaled, seen, plan, qdq))
 
 
-@pytest.mark.parametrize("island", ISLANDS)
-def test_the_function_stays_in_float(island: str) -> None:
-    net = parted(island)
-    assert set(net.plan.shores) == {"c", ISLANDS[island][1][-1]}
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_function_stays_in_float(name: str) -> None:
+    net = parted(name)
+    assert set(net.plan.shores) == set(NETWORKS[name][3])
     weights = [constant(graph.nodes[0].inputs[1]) for graph in (net.plain, net.scaled)]
     assert np.abs(np.log2(np.abs(weights[1] / weights[0]).max(axis=(1, 2, 3)))).max() > 0.5
     feed = {"x": normal(1, 3, 8, 8, seed=5)}
-    one, other = (Session(g, threads=1).run(feed)[0] for g in (net.plain, net.scaled))
-    np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    for one, other in zip(
+        *(Session(g, threads=1).run(feed) for g in (net.plain, net.scaled)), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("island", ISLANDS)
-def test_all_forms_compute_the_same_and_quantizers_do_what_multiplications_did(island: str) -> None:
-    net = parted(island, 0.5)
-    assert disagreements(net.done) == []
+@pytest.mark.parametrize("name", NETWORKS)
+def test_all_forms_compute_the_same_and_quantizers_do_what_multiplications_did(name: str) -> None:
+    net = parted(name, 0.5)
+    for graph in (net.qdq, net.done.qlinear):
+        found = verify(graph, samples(net.done.feeds), threads=1)
+        assert found.equal, found.first
+        feed = net.done.feeds[0]
+        ours, theirs = Executor(graph).run(feed), Session(graph, threads=1).run(feed)
+        for output, other in zip(NETWORKS[name][2], theirs, strict=True):
+            np.testing.assert_allclose(ours[output], other, rtol=1e-5, atol=1e-6)
     assert accuracy_db(net.done) > 25
     scales = [
         constant(node.inputs[1]).size
@@ -110,18 +131,22 @@ def test_all_forms_compute_the_same_and_quantizers_do_what_multiplications_did(i
         if operator(node) in ("QuantizeLinear", "DequantizeLinear")
         and constant(node.inputs[0]) is None
     ]
-    assert scales.count(C) == 2
+    assert sorted(size for size in scales if size > 1) == sorted(
+        4 if of == "y" else C for of in NETWORKS[name][3]
+    )
     assert not any("factors" in name_of(v) for n in net.qdq.nodes for v in n.inputs if v)
-    layers = sum(operator(node) == "Conv" for node in net.plain.nodes)
-    assert optimized_kernels(net.qdq)["QLinearConv"] == layers - 1
+    convolutions = {name_of(n.outputs[0]) for n in net.plain.nodes if operator(n) == "Conv"}
+    integers = convolutions - set(NETWORKS[name][1])
+    assert optimized_kernels(net.qdq)["QLinearConv"] == len(integers)
 
 
-@pytest.mark.parametrize("island", ISLANDS)
-def test_both_forms_convert_into_each_other(island: str) -> None:
-    net = parted(island, 0.5)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_both_forms_convert_into_each_other(name: str) -> None:
+    net = parted(name, 0.5)
     feed = net.done.feeds[0]
-    truth = Session(net.qdq, threads=1).run(feed)[0]
+    truth = Session(net.qdq, threads=1).run(feed)
     for graph in (net.qdq, net.done.qlinear):
         for form in ("qoperator", "qdq", "qoperator"):
             graph = convert(graph, form)
-            np.testing.assert_array_equal(Session(graph, threads=1).run(feed)[0], truth)
+            for one, other in zip(truth, Session(graph, threads=1).run(feed), strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)

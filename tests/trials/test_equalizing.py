@@ -135,6 +135,48 @@ def test_quantizers_beside_float_layers_have_scales_a_channel_where_that_gains()
     assert ptq.verify(with_it.graph, lambda: iter(data(2, 4))).equal
 
 
+def heads() -> onnx.ModelProto:
+    """A detector's last layers: boxes and logits in the channels of one output."""
+    rng = np.random.default_rng(5)
+    scale = np.repeat([8.0, 0.5, 0.25], [4, 4, 8])[:, None, None, None]
+    weights = {
+        "w1": rng.normal(size=(CHANNELS, 3, 3, 3)) * 0.2,
+        "w2": rng.normal(size=(CHANNELS, CHANNELS, 1, 1)) * 0.2 * scale,
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["c1"], name="first", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c1"], ["r1"], name="r1"),
+        helper.make_node("Conv", ["r1", "w2"], ["boxes"], name="second"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "heads",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 8, 8])],
+        [helper.make_tensor_value_info("boxes", TensorProto.FLOAT, ["n", CHANNELS, 8, 8])],
+        [numpy_helper.from_array(v.astype(np.float32), k) for k, v in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("form", ["qdq", "qoperator"])
+def test_channels_of_an_output_have_scales_of_their_own(form):
+    model = heads()
+    with_it, without = (quantize(model, form=form, equalize=on) for on in (True, False))
+    assert with_it.plan.shores == {"boxes": ("second",)}
+    assert [value.name for value in with_it.graph.outputs] == ["boxes"]
+    assert "order matters in an output" in str(with_it.plan.why["boxes_scaled"])
+    assert not without.plan.floats
+    graphs = (Graph.from_proto(model), with_it.graph, without.graph)
+    sessions = [Session(graph) for graph in graphs]
+    logits = [
+        np.concatenate([session.run(feed)[0][:, 8:] for feed in data(99, 20)])
+        for session in sessions
+    ]
+    errors = [np.square(logits[0] - other).sum() for other in logits[1:]]
+    assert errors[0] < errors[1] / 10
+    assert ptq.verify(with_it.graph, lambda: iter(data(2, 4))).equal
+
+
 @pytest.mark.parametrize("options", [{"target": "gemmlowp"}, {"per_tensor": True}])
 def test_other_targets_and_single_scales_a_weight_have_none(options):
     assert not quantize(hard("HardSwish"), skip=ISLAND, **options).plan.shores
