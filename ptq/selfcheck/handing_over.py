@@ -12,7 +12,7 @@ from ptq.errors import ModelError, PlanError
 from ptq.loaded import Loaded
 from ptq.pipeline import Ground, Quantization, Recipe
 from ptq.plan import Plan
-from ptq.selfcheck.distance import nearer, toll
+from ptq.selfcheck.distance import NEXT_TO_NOTHING, nearer, toll
 from ptq.selfcheck.fitness import (
     FLOOR_DB,
     Fault,
@@ -106,7 +106,10 @@ def _refuse_unfit_ground(ground: Ground, truth: Truth) -> None:
 
 
 def _mended(made: Quantization, problem: Fault, truth: Truth) -> Quantization:
-    """The quantization with what is at fault left float: a few nodes, an end of the network, or all."""
+    """The quantization with what is at fault left float: a few nodes, an end of the network, or all of it.
+
+    All of it also where the integers that the ends leave would save next to nothing.
+    """
     culprits, weighed = 0, False
     while integers(made) and culprits < (MOST_BY_VALUES if problem.by_values else MOST_CULPRITS):
         if problem.shares is not None and not weighed:
@@ -120,9 +123,11 @@ def _mended(made: Quantization, problem: Fault, truth: Truth) -> Quantization:
         if still is None:
             return made
         problem = still
-    without = [dict.fromkeys(names, _found(problem)) for names in ends(made, truth)]
-    shortest = min(without, key=toll(made))
-    return attempt(made.ground, made.recipe, floats=shortest)
+    slower, everything = toll(made), integers(made)
+    left = min(ends(made, truth), key=slower)
+    if slower(everything) - slower(left) < NEXT_TO_NOTHING * slower.real:
+        left = everything
+    return attempt(made.ground, made.recipe, floats=dict.fromkeys(left, _found(problem)))
 
 
 def _found(problem: Fault) -> str:
