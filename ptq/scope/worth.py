@@ -83,10 +83,16 @@ class Toll:
         fused: Mapping[str, str],
         target: Target,
     ) -> None:
-        """Take what `not_worth` takes; ``specs`` are the integers that there are."""
+        """Take what `not_worth` takes; ``specs`` are the integers that there are.
+
+        For a target with tables of its own integers count as free.
+        """
         size = sizes(graph)
         nodes = {node.name or "": node for node in graph.nodes if node.name in specs}
-        self._costs = {name: cost(node, specs[name], size) for name, node in nodes.items()}
+        costs = {name: cost(node, specs[name], size) for name, node in nodes.items()}
+        if target.tables:
+            costs = {name: Cost(own.real, 0.0) for name, own in costs.items()}
+        self._costs = costs
         self._problem = _Problem(nodes, specs, fused, size, target)
         self._all = frozenset(nodes)
         self.real = self._problem.passes((), self._costs)

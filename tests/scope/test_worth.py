@@ -90,13 +90,17 @@ BLOCKS = (
 )
 
 
+def toll_of(model: ModelProto, target: str) -> Toll:
+    graph, row = quantized(model).prepared, TARGETS[target]
+    fate = eligible(graph, row)
+    specs = {name: integer.spec for name, integer in fate.integers.items()}
+    return Toll(graph, specs, fate.fused, row)
+
+
 @pytest.fixture(scope="module")
 def toll() -> Toll:
     weights = {"u": normal(32, 32, 3, 3), "v": normal(32, 32, 3, 3), "w": normal(8, 32, 1, 1)}
-    done = quantized(network(BLOCKS, {"x": (1, 32, 16, 16)}, **weights))
-    fate = eligible(done.prepared, TARGETS["ort"])
-    specs = {name: integer.spec for name, integer in fate.integers.items()}
-    return Toll(done.prepared, specs, fate.fused, TARGETS["ort"])
+    return toll_of(network(BLOCKS, {"x": (1, 32, 16, 16)}, **weights), "ort")
 
 
 PIXELS = 16 * 16
@@ -132,3 +136,12 @@ def test_all_in_float_is_what_a_model_in_float_takes(toll: Toll) -> None:
     last = 8 * PIXELS * 32 * 0.08 + 0.3 * (32 + 8) * PIXELS
     assert toll.real == pytest.approx(2 * (FLOAT + REORDERED) + 2 * 1.5 * 32 * PIXELS + last)
     assert 0 < toll(everything) < toll.real
+
+
+def test_an_accelerator_computes_on_integers_for_nothing() -> None:
+    by_channel = "c = Conv<pads = [1, 1, 1, 1], group = 8>(x, u)\ny = Conv(c, w)"
+    shapes = {"u": normal(8, 1, 3, 3), "w": normal(8, 8, 1, 1)}
+    model = network(by_channel, {"x": (1, 8, 16, 16)}, **shapes)
+    assert toll_of(model, "ort")(["Conv_c"]) < 0
+    work, reordered = 8 * PIXELS * 9 * 0.125, 0.3 * 16 * PIXELS
+    assert toll_of(model, "litert")(["Conv_c"]) == pytest.approx(work + reordered)

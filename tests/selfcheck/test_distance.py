@@ -36,6 +36,7 @@ def deep() -> onnx.ModelProto:
 
 MODEL = deep()
 FEEDS = feeds(MODEL, 8)
+PLAIN = Recipe()
 
 
 @pytest.fixture(scope="module")
@@ -96,22 +97,20 @@ def wrong(nodes: Collection[str], *, hard: bool) -> Written:
     return spoilt
 
 
+Handed = Callable[..., tuple[Quantization, int]]
+
+
 @pytest.fixture
-def handed(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[Written], tuple[Quantization, int]]:
+def handed(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Handed:
     monkeypatch.setattr(fitness, "FEW", 0)
 
-    def hand(spoil: Written) -> tuple[Quantization, int]:
+    def hand(spoil: Written, recipe: Recipe = PLAIN) -> tuple[Quantization, int]:
         counting = Counting(spoil)
         monkeypatch.setattr(fitness, "written", counting)
-        made = fit_to_hand_over(ground, Recipe(), samples(FEEDS), loaded=Loaded(1))
+        made = fit_to_hand_over(ground, recipe, samples(FEEDS), loaded=Loaded(1))
         return made, counting.count
 
     return hand
-
-
-Handed = Callable[[Written], tuple[Quantization, int]]
 
 
 def reached(made: Quantization) -> list[float]:
@@ -150,6 +149,12 @@ def test_the_one_tensor_at_fault_is_found_in_a_few_quantizations(handed: Handed)
     why = made.plan.floats["Gemm_c3"]
     assert why.startswith("the self-check found: output c5 is too far from float (")
     assert made.changes[-1].startswith("the self-check left 2 of 12 nodes in integers float: ")
+
+
+@pytest.mark.parametrize("recipe", [Recipe(form="qoperator", weights="u8"), Recipe("litert")])
+def test_it_is_found_in_every_form_and_for_other_targets(handed: Handed, recipe: Recipe) -> None:
+    made, _ = handed(coarse(c3=64.0), recipe)
+    assert set(made.plan.floats) == {"Gemm_c3", "Gemm_c4"}
 
 
 def test_two_at_fault_for_two_outputs_are_both_found(handed: Handed) -> None:
