@@ -21,6 +21,7 @@ from ptq.moves import Move, ranked
 from ptq.nodes import operator
 from ptq.pipeline import DEFAULT_METHOD, Ground, Recipe, planned, with_inputs
 from ptq.ready import made_ready
+from ptq.rewrite.scores import scores
 from ptq.search import MOST, Trials, some
 from ptq.sensitivity import Costs, costs
 from ptq.solve import SKIPPED
@@ -159,7 +160,7 @@ def sensitivity(
     trials = Trials(ground, recipe, held, metric=metric, batch=batch, threads=threads)
     made = trials.quantized({})
     drop, sqnr_db = trials.measured(made.quantized)
-    probe = apart(made)
+    probe = apart(made, scores(prepared.graph))
     if not probe.sources:
         raise UsageError("nothing of the model is quantized; `ptq inspect` says why")
     estimated = costs(probe, some(held), threads=threads)

@@ -25,6 +25,7 @@ from ptq.loaded import float_session
 from ptq.moves import Move, greedily
 from ptq.nodes import name_of
 from ptq.pipeline import Ground, Quantization, Recipe, planned, written
+from ptq.rewrite.scores import scores
 from ptq.sensitivity import SAMPLES, Costs, costs
 from ptq.session import Session
 from ptq.sources import apart
@@ -155,7 +156,7 @@ def search(trials: Trials, points: float, *, threads: int = 0) -> Search:
     samples = len(trials.samples)
     if without.points <= points:
         return Search(points, True, without, without, samples, True, {}, trials.count)
-    parts = apart(plain)
+    parts = apart(plain, scores(trials.ground.prepared.graph))
     estimated = costs(parts, some(trials.samples), threads=threads)
     rounding = {parts.fused.get(n, frozenset([n])) for s in parts.sources for n in s.touching}
     moves = list(greedily(estimated, parts.fused, int(LARGEST_SHARE * len(rounding))))

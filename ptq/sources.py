@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ptq.graph import Graph
 from ptq.pipeline import Quantization, written
 from ptq.rewrite.probe import Probe, probe
-from ptq.rewrite.scores import scores
 
 
-def apart(made: Quantization, *, own_outputs: bool = False) -> Probe:
+def apart(made: Quantization, graph: Graph) -> Probe:
     """A quantization, however it is written, taken apart into the sources of its error.
 
     Args:
         made: The quantization.
-        own_outputs: Put out what the model does; without, what a last Softmax, Sigmoid or Concat reads.
+        graph: The prepared model, as it is or with other outputs: those whose errors are asked for.
     """
-    ground, recipe = made.ground, made.recipe
+    recipe = made.recipe
     if recipe.form != "qdq" or recipe.weights != "s8":
-        made = written(ground, replace(recipe, form="qdq", weights="s8"), made.plan)
-    graph = ground.prepared.graph
-    return probe(graph if own_outputs else scores(graph), made.plan, made.quantized)
+        made = written(made.ground, replace(recipe, form="qdq", weights="s8"), made.plan)
+    return probe(graph, made.plan, made.quantized)

@@ -14,9 +14,12 @@ import numpy as np
 
 from ptq.errors import DataError, ModelError
 from ptq.moves import beyond, covering
+from ptq.nodes import name_of
 from ptq.pipeline import Quantization
 from ptq.scope.worth import Toll
-from ptq.selfcheck.fitness import Fault, Truth, attempt, fault
+from ptq.selfcheck.comparing import Fault
+from ptq.selfcheck.edges import putting_out
+from ptq.selfcheck.fitness import Truth, attempt, fault
 from ptq.solve import fates
 from ptq.sources import apart
 from ptq.targets import target
@@ -94,12 +97,17 @@ class _Search:
             return nothing
         far, every = problem.shares > problem.most, max(1, len(self.truth.samples) // SAMPLES)
         try:
-            probe = apart(made, own_outputs=True)
+            probe = apart(made, putting_out(made.ground.prepared.graph, problem.edges))
             if not probe.sources:
                 return nothing
-            enough = np.where(far, _KNOWN * problem.most, np.inf)
+            outputs = [name_of(value) for value in probe.given.outputs]
+            names = problem.edges or outputs
+            enough = np.full(len(outputs), np.inf)
+            rows = [outputs.index(name) for name in names]
+            enough[rows] = np.where(far, _KNOWN * problem.most, np.inf)
             some, threads = self.truth.samples[::every], self.truth.loaded.threads
             shares, together = weighed(probe, some, enough, threads=threads)
+            shares, together = shares[rows], together[rows]
         except (ModelError, DataError):  # taken apart the model may be too large, or not run
             return nothing
         shares, total = shares[far], shares[far].sum(axis=1)

@@ -6,14 +6,10 @@ outputs of the float model, brings no NaN of its own, and is not far from float 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ptq.accuracy.metrics import numbers
 from ptq.data import Sample
@@ -25,6 +21,8 @@ from ptq.message.modelfile import check_valid
 from ptq.nodes import Value, name_of
 from ptq.pipeline import Ground, Quantization, Recipe, planned, written
 from ptq.plan import Plan
+from ptq.selfcheck.comparing import Fault, Outputs, difference
+from ptq.selfcheck.edges import edges, too_far
 from ptq.session import Session
 
 FLOOR_DB = 20.0
@@ -38,8 +36,6 @@ CONFIRMING = 8
 """Samples that judge what the first few suspect; two may lie anywhere about the mean error."""
 LEVELS = ("all", "none")
 
-Outputs = list[NDArray[Any]]
-
 
 @dataclass(frozen=True, eq=False)
 class Truth:
@@ -49,27 +45,6 @@ class Truth:
     samples: Sequence[Sample]
     outputs: Sequence[Outputs]
     loaded: Loaded
-
-
-@dataclass(frozen=True, eq=False)
-class Fault:
-    """What is wrong with a quantized model.
-
-    Attributes:
-        said: That, in words.
-        shares: Where it is the distance from float alone, by output the energy of the error over the output's own.
-        most: By output, the greatest share that is not too far.
-        by_values: Whether values that are a little off may be all that is at fault: they are too far, or decide how
-            long an output is.
-    """
-
-    said: str
-    shares: NDArray[np.float64] | None = None
-    most: float = math.inf
-    by_values: bool = False
-
-    def __str__(self) -> str:
-        return self.said
 
 
 def truth_of(
@@ -100,13 +75,33 @@ def confirming(ground: Ground, samples: Iterable[Sample], loaded: Loaded) -> Tru
     truth = truth_of(ground, samples, loaded, CONFIRMING)
     session = truth.loaded.float(ground)
     again = [_run(session, sample) for sample in truth.samples]
-    same = _difference(truth, again, 2 * FLOOR_DB) is None
+    same = _compared(truth, again, 2 * FLOOR_DB) is None
     return truth if same else replace(truth, outputs=())
 
 
 def fault(made: Quantization, truth: Truth) -> Fault | None:
     """What is wrong with a quantized model; None where it may be handed over."""
-    return fault_of(made.quantized, truth, floor(made))
+    return measured(made, truth, floor(made))
+
+
+def measured(made: Quantization, truth: Truth, floor: float) -> Fault | None:
+    """The same, for so many decibels of signal over error.
+
+    Where values decide how long an output is, what integers hand to float nodes is held to them in its place.
+    """
+    problem = fault_of(made.quantized, truth, floor)
+    if problem is None or not problem.lengths:
+        return problem
+    between = edges(made)
+    if not between:
+        return problem
+    try:
+        return too_far(made, between, truth.samples, floor, truth.loaded.threads)
+    except (
+        ModelError,
+        DataError,
+    ):  # a value that is no tensor, or a model too large to be there twice
+        return problem
 
 
 def floor(made: Quantization) -> float:
@@ -141,6 +136,7 @@ def fault_of(graph: Graph, truth: Truth, floor: float) -> Fault | None:
         ):
             if [_face(v) for v in before] != [_face(v) for v in after]:
                 return Fault("other inputs or outputs than the float model's")
+        lengths: Fault | None = None
         for level in LEVELS:
             session = (
                 truth.loaded.quantized(graph)
@@ -148,12 +144,18 @@ def fault_of(graph: Graph, truth: Truth, floor: float) -> Fault | None:
                 else Session(graph, threads=truth.loaded.threads, optimize=level, arena=False)
             )
             outputs = [_run(session, sample) for sample in truth.samples]
-            problem = _difference(truth, outputs, floor)
-            if problem is not None:
+            problem = _compared(truth, outputs, floor)
+            if problem is not None and not problem.lengths:
                 return problem
+            lengths = lengths or problem
     except (ModelError, DataError) as error:
         return Fault(str(error))
-    return None
+    return lengths
+
+
+def _compared(truth: Truth, outputs: Sequence[Outputs], floor: float) -> Fault | None:
+    names = [name_of(value) for value in truth.source.outputs]
+    return difference(names, truth.outputs, outputs, floor)
 
 
 def _face(value: Value) -> tuple[str, Any]:
@@ -162,38 +164,3 @@ def _face(value: Value) -> tuple[str, Any]:
 
 def _run(session: Session, sample: Sample) -> Outputs:
     return [numbers(output) for output in session.run(sample.feed)]
-
-
-def _difference(truth: Truth, outputs: Sequence[Outputs], floor: float) -> Fault | None:
-    """How far all samples' outputs are from the truth, if that is too far, or NaN."""
-    count, most = len(truth.source.outputs), 10 ** (-floor / 10)
-    signal, noise = np.zeros(count), np.zeros(count)
-    for position, value in enumerate(truth.source.outputs):
-        name = name_of(value)
-        for expected, got in zip(truth.outputs, outputs, strict=False):
-            t, o = expected[position], got[position]
-            if t.shape != o.shape:
-                said = f"output {name} has shape {list(o.shape)}, not {list(t.shape)}"
-                return Fault(said, by_values=True)
-            if t.dtype.kind != "f":
-                continue
-            finite = np.isfinite(t)
-            if not np.isfinite(o[finite]).all():
-                return Fault(f"output {name} brings NaN or Inf")
-            real = t[finite].astype(np.float64)
-            signal[position] += float((real**2).sum())
-            noise[position] += float(((o[finite] - real) ** 2).sum())
-        if noise[position] and not signal[position]:
-            return Fault(f"output {name} is too far from float (its signal is 0)", by_values=True)
-    shares = noise / np.where(signal > 0, signal, 1.0)
-    if not (noise > signal * most).any():
-        return None
-    worst = int(shares.argmax())
-    ratio = f"{decibels(float(shares[worst])):.1f} dB"
-    name = name_of(truth.source.outputs[worst])
-    return Fault(f"output {name} is too far from float ({ratio})", shares, most, True)
-
-
-def decibels(share: float) -> float:
-    """Signal over error, of the error's share of the signal's energy."""
-    return -10 * math.log10(share) if share > 0 else math.inf

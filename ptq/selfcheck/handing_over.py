@@ -12,18 +12,18 @@ from ptq.errors import ModelError, PlanError
 from ptq.loaded import Loaded
 from ptq.pipeline import Ground, Quantization, Recipe
 from ptq.plan import Plan
+from ptq.selfcheck.comparing import Fault, decibels
 from ptq.selfcheck.distance import NEXT_TO_NOTHING, nearer, toll
 from ptq.selfcheck.fitness import (
     FLOOR_DB,
-    Fault,
     Truth,
     attempt,
     confirming,
-    decibels,
     fault,
     fault_of,
     floor,
     integers,
+    measured,
     truth_of,
 )
 from ptq.selfcheck.halves import culprit, ends
@@ -88,7 +88,7 @@ def as_planned(
         return made
     truth = confirming(ground, samples, loaded)
     problem = fault_of(made.quantized, truth, -math.inf)
-    if problem is not None:
+    if problem is not None and not problem.lengths:
         raise PlanError(f"the plan makes no model to hand over: {problem}; solve it anew")
     problem = fault(made, truth)
     return made if problem is None else replace(made, fault=str(problem))
@@ -101,7 +101,7 @@ def _refuse_unfit_ground(ground: Ground, truth: Truth) -> None:
         ModelError: It is.
     """
     problem = fault_of(ground.prepared.graph, truth, FLOOR_DB)
-    if problem is not None:
+    if problem is not None and not problem.lengths:
         raise ModelError(f"preparing the model changes what it computes: {problem}; report it")
 
 
@@ -138,9 +138,10 @@ def _noted(before: Quantization, problem: Fault, made: Quantization, truth: Trut
     """The quantization that a check has changed, with a sentence that says so."""
     count, all_of_them = len(integers(before)) - len(integers(made)), len(integers(before))
     note = f"the self-check left {count} of {all_of_them} nodes in integers float: {problem}"
-    after = fault_of(made.quantized, truth, math.inf)
+    after = measured(made, truth, math.inf)
     if problem.shares is not None and after is not None and after.shares is not None:
-        note += f"; now all outputs have {decibels(float(after.shares.max())):.1f} dB or more"
+        what = "all that they hand on has" if after.edges else "all outputs have"
+        note += f"; now {what} {decibels(float(after.shares.max())):.1f} dB or more"
         note += f" ({floor(made):.0f} are asked)"
     changes = (*made.changes, note)
     return replace(made, recipe=replace(made.recipe, left_note=note), changes=changes)
