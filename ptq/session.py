@@ -46,6 +46,7 @@ class Session:
         arena: bool = True,
         spin: bool = True,
         lean: bool = False,
+        integers: bool = True,
     ) -> None:
         """Load a graph.
 
@@ -59,6 +60,8 @@ class Session:
             spin: Let its threads wait busily between runs: faster where nothing else wants the cores.
             lean: Of over 2 GB of weights make no copy in the order that kernels read fastest; the last bits of
                 results may be others for it.
+            integers: Compute in integers what stands between quantizers; without, all is computed in float as it
+                stands, nothing else is rounded, and scales may be inputs.
 
         Raises:
             ModelError: ONNX Runtime does not take the model, or would end with it.
@@ -71,6 +74,8 @@ class Session:
         options.enable_cpu_mem_arena = arena
         if not spin:
             options.add_session_config_entry("session.force_spinning_stop", "1")
+        if not integers:
+            options.add_session_config_entry("session.disable_quant_qdq", "1")
         options.log_severity_level = _QUIET
         if save_optimized:
             options.optimized_model_filepath = save_optimized

@@ -50,3 +50,36 @@ def test_codes_and_source_files_are_taken_off_a_message(text: str, kept: str) ->
 def test_no_outputs_are_none_and_not_all() -> None:
     session = Session(Graph.from_proto(network("y = Relu(x)", {"x": (2, 3)})))
     assert session.run({"x": np.zeros((2, 3), np.float32)}, []) == []
+
+
+def _between_quantizers() -> Graph:
+    """A convolution with float weights between two quantizers, the first's scale an input."""
+    model = network(
+        """
+        xq = QuantizeLinear(x, s, z)
+        xr = DequantizeLinear(xq, s, z)
+        c = Conv(xr, w, b)
+        cq = QuantizeLinear(c, t, z)
+        y = DequantizeLinear(cq, t, z)
+        """,
+        {"x": (1, 3, 6, 6), "s": ()},
+        w=np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(np.float32),
+        b=np.random.default_rng(1).normal(size=4).astype(np.float32),
+        z=np.array(128, np.uint8),
+        t=np.array(2.0**-3, np.float32),
+    )
+    return Graph.from_proto(model)
+
+
+def test_without_integers_scales_may_be_inputs_and_weights_are_not_rounded() -> None:
+    graph = _between_quantizers()
+    as_it_stands = Session(graph, optimize="none")
+    optimized = Session(graph, integers=False)
+    x = np.random.default_rng(2).normal(size=(1, 3, 6, 6)).astype(np.float32)
+    outputs = []
+    for scale in (2.0**-6, 2.0**-1):
+        feed = {"x": x, "s": np.array(scale, np.float32)}
+        (expected,), (got,) = as_it_stands.run(feed), optimized.run(feed)
+        assert np.mean(got != expected) < 0.05  # sums beside a tie may fall otherwise
+        outputs.append(got)
+    assert not np.array_equal(*outputs)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import onnx
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from ptq.graph import Graph
 from ptq.nodes import Value, constant, name_of, operator
 from ptq.plan import Plan
 from ptq.rewrite.bias import correctable
 from ptq.rewrite.qdq import to_qdq
+from ptq.types import QuantParams
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +32,14 @@ class Knobs:
     graph: Graph
     inputs: Mapping[str, tuple[str, str]]
     shifts: Mapping[str, str]
+
+    def feed(self, params: Mapping[str, QuantParams]) -> dict[str, NDArray[Any]]:
+        """What to give the inputs of scales and zero points."""
+        feed: dict[str, NDArray[Any]] = {}
+        for name, (scale, zero_point) in self.inputs.items():
+            p = params[name]
+            feed[scale], feed[zero_point] = p.scale, p.zero_point.astype(p.qtype.dtype)
+        return feed
 
 
 def knobs(

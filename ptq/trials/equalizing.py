@@ -8,47 +8,33 @@ of four say how far channels go, the rest what it gains.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ptq.data import Samples
-from ptq.gather import gathered
 from ptq.graph import Graph
 from ptq.nodes import consumers, name_of, operator
 from ptq.observers.store import Calibration
-from ptq.pipeline import Ground, Recipe, planned, written
+from ptq.pipeline import Recipe
 from ptq.plan import Plan
 from ptq.rewrite.channels import GATED, Channels, channels
 from ptq.rewrite.counted import counted
 from ptq.rewrite.equalize import equalize
 from ptq.rewrite.linear_pairs import pairs
 from ptq.rewrite.prepare import Prepared
-from ptq.rewrite.qdq import to_qdq
 from ptq.rewrite.rescale import by_number, by_tensor, multiplied
-from ptq.rewrite.scores import scores
 from ptq.rewrite.shore import at_shores
 from ptq.scope.eligible import eligible
 from ptq.scope.shores import Shores, shores
-from ptq.session import Session
 from ptq.targets import target
 from ptq.trials.balancing import balance
-from ptq.trials.downstream import is_better
 from ptq.trials.extents import spreads
-from ptq.trials.judge import Truth, decibels
+from ptq.trials.forms import Forms
 
 SAMPLES = 256  # of the model; channels go little further on more
 _FEWEST = 16  # without them chance decides
-_CALIBRATED = 32  # of them, to set a trial's ranges
-_JUDGED = 64  # held-out ones, and as many of the others
 _EACH = 4  # every fourth is judged on
-_OF_WEIGHTS = 0.3
-"""Of the error that weights make, rounded to the nearest, what second-order rounding leaves: 0.1 to 0.4, measured."""
 _REASON = "gives channels scales of their own; the quantizer beside it does"
-_SURE = 2.0  # standard errors by which the error must be less; few things are tried
 
 
 def equalized(
@@ -114,7 +100,7 @@ def equalized(
         if whole
         else _one_a_tensor(prepared, learnt, closed, crossed, threads)
     )
-    return _Trial(name, prepared, recipe, learnt, some.subset(judged), threads).best(tried)
+    return Forms(name, prepared, recipe, learnt, some.subset(judged), threads).best(tried)
 
 
 def _one_a_weight(prepared: Prepared, samples: Samples, threads: int) -> Iterator[Prepared]:
@@ -208,63 +194,3 @@ def _rounded(graph: Graph, found: Channels) -> list[str]:
         for name, ops in readers.items()
         if name in found.shores or ops not in (["Relu"], ["Clip"])
     ]
-
-
-class _Trial:
-    """Quantizes a model in several forms and compares their outputs with float's.
-
-    Two roundings of a few outputs differ by much chance, so all samples tell whether the error is less; of those held
-    out, which would show what the others' extremes cut off, it must be less too.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        prepared: Prepared,
-        recipe: Recipe,
-        learnt: Samples,
-        held: Samples,
-        threads: int,
-    ) -> None:
-        self._name, self._prepared, self._threads = name, prepared, threads
-        self._recipe = replace(
-            recipe, rounding="nearest", correct_bias=False, form="qdq", weights="s8"
-        )
-        self._samples = learnt.spread(_CALIBRATED)
-        self._held, self._others = held, learnt
-
-    def best(self, tried: Iterable[Prepared]) -> Prepared:
-        """The form that errs least, if by more than chance, or the plain model; with a sentence on the gain."""
-        changes = self._prepared.changes
-        errors = [(form, self._errors(form)) for form in tried]
-        if not errors:
-            return self._prepared
-        form, least = min(errors, key=lambda pair: float(pair[1].mean()))
-        plain = self._errors(self._prepared)
-        held = [e[: min(len(self._held), _JUDGED) or None].mean() for e in (plain, least)]
-        figures = "{:.1f} → {:.1f} dB".format(*(-decibels(share) for share in held))
-        said = f"signal over error on held-out samples {figures}"
-        if held[1] < held[0] and is_better(least, plain, sure=_SURE):
-            [note] = form.changes
-            return replace(form, changes=(*changes, f"{note}: {said}"))
-        return replace(self._prepared, changes=(*changes, f"left channels unequal: {said}"))
-
-    @cached_property
-    def _truth(self) -> Truth:
-        judges = itertools.chain(self._held.spread(_JUDGED), self._others.spread(_JUDGED))
-        return Truth(scores(self._prepared.graph), judges, self._threads)
-
-    def _errors(self, prepared: Prepared) -> NDArray[np.float64]:
-        """By sample; what weights add counts for less than rounding each to the nearest makes it."""
-        scored = replace(prepared, graph=scores(prepared.graph))
-        statistics = gathered(scored.graph, self._samples, threads=self._threads)
-        ground = Ground(self._name, scored.graph, scored, statistics)
-        recipe = self._recipe.leaving(prepared.floats)
-        plan = planned(ground, recipe)
-        made = written(ground, recipe, plan)
-        bare = to_qdq(scored.graph, replace(plan, operands={}, edges={}, folded={}, clamps={}))
-        # ONNX Runtime's optimizations round weights that are left float between rounded tensors
-        alone = Session(bare, threads=self._threads, optimize="none")
-        of_activations = self._truth.errors(alone, {})
-        whole = self._truth.errors(Session(made.quantized, threads=self._threads), {})
-        return (1 - _OF_WEIGHTS) * of_activations + _OF_WEIGHTS * whole

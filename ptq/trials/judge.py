@@ -80,8 +80,7 @@ class Judge:
         summed = [name for name, sums in means.items() if sums.mean is not None]
         self._stats = held.calibration.tensors
         self._made = knobs(graph, plan, tensors, [n for n in summed if n in self._stats])
-        # ONNX Runtime's optimizations take the scales that are given here for constants
-        self._session = Session(self._made.graph, threads=threads, optimize="none")
+        self._session = Session(self._made.graph, threads=threads, integers=False)
         self._truth = Truth(graph, held.samples.spread(SAMPLES) if tensors else (), threads)
         self.count = self._truth.count
 
@@ -93,10 +92,7 @@ class Judge:
     ) -> NDArray[np.float64]:
         """By sample, as a share of the outputs' energy; with an order and a bound as `Truth.errors` takes them."""
         self.runs += 1
-        feed: dict[str, NDArray[Any]] = {}
-        for name, (scale, zero_point) in self._made.inputs.items():
-            p = params[name]
-            feed[scale], feed[zero_point] = p.scale, p.zero_point.astype(p.qtype.dtype)
+        feed = self._made.feed(params)
         for name, shift in self._made.shifts.items():
             feed[shift] = np.array(mean_error(self._stats[name], params[name]), np.float32)
         return self._truth.errors(self._session, feed, order, most)

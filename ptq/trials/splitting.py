@@ -163,7 +163,7 @@ class _Search:
         self._found, self._seen, self._row = found, seen, row
         graph = scores(prepared.graph)
         self._trial = trial(graph, found)
-        self._session = Session(self._trial.graph, threads=threads, optimize="none")
+        self._session = Session(self._trial.graph, threads=threads, integers=False)
         self._truth = Truth(graph, samples, threads)
         self.start = self.reached = 0.0
 
