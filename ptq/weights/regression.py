@@ -23,6 +23,8 @@ RIDGES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 _SURE = 2.0
 """Standard errors by which something bolder must be better than what changes less."""
 FEWEST = 8  # held-out samples
+_NONE = 1e-10
+"""Share of the error that counts as nothing: inputs that do not vary leave as little."""
 _JUDGED = 64  # sums of a group that decide, evenly spread
 
 Matrix = NDArray[np.float64]
@@ -97,7 +99,8 @@ def fitted(weights: Matrix, pairs: Pairs, *, centred: bool) -> Fit | None:
         ridge = RIDGES[mildest - 2 : mildest - 1]
         [change] = _changes(pairs.all_learnt(), weights, ridge, centred=centred)
         made = weights + change
-    return Fit(made, 10 * math.log10(before.mean() / tried[mildest].mean()))
+    left = max(tried[mildest].mean() / before.mean(), _NONE)
+    return Fit(made, -10 * math.log10(left))
 
 
 def _changes(

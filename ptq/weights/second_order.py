@@ -33,6 +33,8 @@ _UNJUDGED = 0.4
 """The damping where there is one sample alone."""
 _JUDGED = 64
 """Sums of a group that the damping is chosen by, evenly spread."""
+_MOST = 1e10
+"""Signal over error from which on the error, of float64 or of no inputs that vary, counts as none."""
 _AT_ONCE = 2**21  # weights
 _SMALL = 2**18
 """Products in a covariance, of which copies for all dampings, 10 MB, may be in memory."""
@@ -249,4 +251,5 @@ def _narrow(steps: _Steps) -> np.dtype[np.integer[Any]]:
 
 
 def _decibels(signal: float, error: float) -> float:
-    return 10 * math.log10(signal / error) if signal > 0 and error > 0 else math.inf
+    least = signal / _MOST
+    return 10 * math.log10(signal / max(error, least)) if signal > 0 else 10 * math.log10(_MOST)

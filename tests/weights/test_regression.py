@@ -83,6 +83,16 @@ def test_a_shift_alone_is_left_to_the_bias():
     assert error(shifted, w, fit.weights, centred=True) < 0.01 * error(shifted, w, w)
 
 
+def test_inputs_that_do_not_vary_gain_a_finite_number_of_decibels():
+    def fixed(u: Any) -> Any:
+        u[:] = 5
+        return u + 3
+
+    fit = fitted(weights(), pairs(fixed), centred=True)
+    assert fit is not None
+    assert fit.gain_db == pytest.approx(100)
+
+
 def test_noise_that_the_inputs_do_not_tell_of_changes_nothing():
     def noisy(u: Any) -> Any:
         return u + np.random.default_rng(4).integers(-1, 2, u.shape)

@@ -257,6 +257,12 @@ def test_what_was_learnt_and_does_not_hold_elsewhere_is_left_with_the_reason() -
     assert choice.second_db < choice.nearest_db
 
 
+def test_inputs_of_zeros_have_a_finite_signal_over_error() -> None:
+    plan, second, graph = chosen(0 * TOGETHER, 0 * TOGETHER)
+    choice = second.choices(graph, plan, corrected=False)["matrix"]
+    assert (choice.nearest_db, choice.second_db, choice.gain_db) == (100, 100, 0)
+
+
 @pytest.mark.parametrize("held", [TOGETHER, None])
 def test_what_holds_elsewhere_or_cannot_be_judged_is_followed(held: np.ndarray | None) -> None:
     plan, second, graph = chosen(TOGETHER, held)
