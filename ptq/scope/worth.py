@@ -6,8 +6,8 @@ of a graph is a minimum cut; of two equally cheap ones the one with more integer
 A model without products that can be all integers becomes so.
 
 Where ONNX Runtime's integers for all products would be no faster than float, as of small networks of few channels,
-products are weighed like the others, and those stay float that are slower on integers and gain their neighbours
-nothing.
+or by far slower than for some, as of groups of few channels, products are weighed like the others, and those stay
+float that are slower on integers and gain their neighbours nothing.
 
 Costs are counted in passes over the elements of a tensor: a quantizer is one, an operator one and on four bytes
 a value one and a half, a movement of single bytes a quarter, an operator that runs in float between quantizers
@@ -19,23 +19,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
-import scipy
 
 from ptq.graph import Graph
 from ptq.nodes import Node, Value, constant, consumers, dtype_of, operator
 from ptq.opspec import PASSES, TABLE, OpSpec, Role
-from ptq.scope.costs import VIEWS, Cost, Sizes, cost, sizes
+from ptq.scope.costs import CHANNELS_FIRST, VIEWS, Cost, Sizes, cost, sizes
+from ptq.scope.cut import INTEGERS, REALS, Division
 from ptq.targets import Target
 
-_TOTAL = 2**28  # of all capacities: their sums stay in int32, as scipy counts flows
 _REAL_COST = 1.5
 _CALLS = 250_000
 """Passes, 50 µs: below them calls and copies take longer than what is computed."""
-_INTEGERS, _REALS = 0, 1  # the two ends of the cut
+_REORDERED = 2.5
+"""Passes that it takes for an element where a float convolution's blocks of channels end or begin."""
+_DEARER = tuple(1.25**n for n in range(12))
+"""How many times dearer products in float are taken to be, until some are worth integers."""
+_MUCH_LESS = 2 / 3
+"""What must be left of the passes for products to stay float where integers gain as it is: costs are estimates."""
 
 
 def not_worth(
@@ -62,11 +65,26 @@ def not_worth(
     }
     problem = _Problem(nodes, specs, fused, size, target)
     kept = problem.kept(nodes.keys() - products, plain)
-    if target.real_outputs and _gains_nothing(problem, kept, rules):
-        freed = problem.kept(nodes.keys(), rules)
-        if freed & products and problem.passes(freed, rules) < problem.passes(kept, rules):
+    real, mixed = (problem.passes(division, rules) for division in ((), kept))
+    if target.real_outputs and real > _CALLS:
+        freed = _with_some(products, problem, rules)
+        most = mixed if mixed >= real else mixed * _MUCH_LESS
+        if problem.passes(freed, rules) < most:
             kept = freed
     return [name for name in nodes if name not in kept]
+
+
+def _with_some(products: Collection[str], problem: _Problem, costs: Mapping[str, Cost]) -> set[str]:
+    """The cheapest division that leaves some products in integers, as who quantizes wants."""
+    for dearer in _DEARER:
+        favoured = {
+            name: Cost(own.real * dearer, own.integer) if name in products else own
+            for name, own in costs.items()
+        }
+        found = problem.kept(problem.nodes.keys(), favoured)
+        if not found.isdisjoint(products):
+            return found
+    return set(problem.nodes)
 
 
 class Toll:
@@ -119,12 +137,6 @@ class Toll:
         return sorted(name for name in near if name in specs and not _is_product(specs[name]))
 
 
-def _gains_nothing(problem: _Problem, kept: Collection[str], costs: Mapping[str, Cost]) -> bool:
-    """Whether the integers are no faster than float, in a model that is more than its calls."""
-    real = problem.passes((), costs)
-    return real > _CALLS and problem.passes(kept, costs) >= real
-
-
 @dataclass(frozen=True, eq=False)
 class _Problem:
     """What is to be divided."""
@@ -137,21 +149,24 @@ class _Problem:
 
     def kept(self, free: Collection[str], costs: Mapping[str, Cost]) -> set[str]:
         """The integers of the cheapest division; what is not free is among them."""
-        network = _Network()
+        places: dict[str, str | int] = dict.fromkeys(self.nodes, INTEGERS)
+        places.update((name, name) for name in free)
+        division = Division()
         for name in sorted(free):
             if self.specs[name].op in VIEWS and not costs[name].real:
                 continue
             own = costs[name]
-            network.edge(_INTEGERS, name, own.real)
-            network.edge(name, _REALS, 0.0 if name in self.fused else own.integer)
+            if name in self.fused:
+                division.edge(places[self.fused[name]], name, own.real)
+            else:
+                division.edge(INTEGERS, name, own.real)
+                division.edge(name, REALS, own.integer)
             for other in self._ties(name):
                 if other in free:
-                    network.edge(name, other, math.inf)
-        places: dict[str, str | int] = dict.fromkeys(self.nodes, _INTEGERS)
-        places.update((name, name) for name in free)
+                    division.edge(name, other, math.inf)
         for value in _tensors(self.nodes.values()):
-            _cross(network, value, places, self)
-        integers = network.integers()
+            _cross(division, value, places, self)
+        integers = division.integers()
         return {name for name in self.nodes if name not in free or name in integers}
 
     def _ties(self, name: str) -> list[str]:
@@ -162,8 +177,20 @@ class _Problem:
             return []
         readers = (reader.name or "" for reader in consumers(self.nodes[name].outputs[0]))
         return [
-            reader for reader in readers if reader in self.nodes and _is_product(self.specs[reader])
+            *(n for n in readers if n in self.nodes and _is_product(self.specs[n])),
+            *sorted(self._up_to_products(name)),
         ]
+
+    def _up_to_products(self, name: str) -> set[str]:
+        """The nodes that hand a layout on to this one, back to those that make it."""
+        found: set[str] = set()
+        ahead = [name]
+        while ahead:
+            makers = {value.producer() for value in self.nodes[ahead.pop()].inputs if value}
+            new = {maker.name or "" for maker in makers if maker} & self.nodes.keys() - found
+            found |= new
+            ahead += [before for before in new if not _is_product(self.specs[before])]
+        return found
 
     def passes(
         self, kept: Collection[str], costs: Mapping[str, Cost], of: Collection[str] | None = None
@@ -183,8 +210,27 @@ class _Problem:
             made = maker is not None and maker.name in kept
             read = {reader.name in kept for reader in consumers(value)}
             read |= {False} if value.is_graph_output() else set()
-            total += self.size(value) * ((not made and True in read) or (made and False in read))
+            if not made and True in read:
+                total += self.quantizing(value)
+            elif made and False in read:
+                total += self.dequantizing(value)
         return total
+
+    def quantizing(self, value: Value) -> float:
+        """What it costs where a float tensor is read as integers."""
+        maker = value.producer()
+        if maker is not None and operator(maker) == "MaxPool":  # the quantizer is moved before it
+            return self.size(maker.inputs[0]) * CHANNELS_FIRST
+        return self._crossing(value, [maker])
+
+    def dequantizing(self, value: Value) -> float:
+        """What it costs where integers are read as a float tensor."""
+        return self._crossing(value, consumers(value))
+
+    def _crossing(self, value: Value, beyond: Iterable[Node | None]) -> float:
+        floats = (self.nodes.get(self.fused.get(n.name or "", n.name or "")) for n in beyond if n)
+        in_blocks = any(operator(node) == "Conv" for node in floats if node is not None)
+        return self.size(value) * (1 + _REORDERED * in_blocks)
 
 
 def _tensors(nodes: Iterable[Node]) -> list[Value]:
@@ -194,24 +240,23 @@ def _tensors(nodes: Iterable[Node]) -> list[Value]:
 
 
 def _cross(
-    network: _Network, value: Value, places: Mapping[str, str | int], problem: _Problem
+    division: Division, value: Value, places: Mapping[str, str | int], problem: _Problem
 ) -> None:
     """What it costs where a tensor is read as what it is not written as."""
-    size = problem.size(value)
-    readers: set[str | int] = {_REALS} if value.is_graph_output() else set()
-    readers |= {places.get(reader.name or "", _REALS) for reader in consumers(value)}
+    readers: set[str | int] = {REALS} if value.is_graph_output() else set()
+    readers |= {places.get(reader.name or "", REALS) for reader in consumers(value)}
     any_integer, any_real = f"{value.name} as integers", f"{value.name} as reals"
     for reader in readers:
-        network.edge(reader, any_integer, math.inf)
-        network.edge(any_real, reader, math.inf)
+        division.edge(reader, any_integer, math.inf)
+        division.edge(any_real, reader, math.inf)
     maker = value.producer()
     name = maker.name or "" if maker is not None else ""
     specs = problem.specs
     if name in specs and specs[name].real is not None and problem.target.real_outputs:
-        network.edge(any_integer, any_real, size)
+        division.edge(any_integer, any_real, problem.size(value))
     else:
-        network.edge(any_integer, places.get(name, _REALS), size)
-        network.edge(places.get(name, _REALS), any_real, size)
+        division.edge(any_integer, places.get(name, REALS), problem.quantizing(value))
+        division.edge(places.get(name, REALS), any_real, problem.dequantizing(value))
 
 
 def _largest(node: Node, size: Sizes) -> float:
@@ -221,40 +266,6 @@ def _largest(node: Node, size: Sizes) -> float:
 
 def _real_cost(node: Node, size: Sizes) -> float:
     return 0.0 if operator(node) in VIEWS else _REAL_COST * _largest(node, size)
-
-
-@dataclass
-class _Network:
-    """A flow network; what stays on the source's side is worth integers."""
-
-    edges: dict[tuple[int, int], float] = field(default_factory=dict)
-    places: dict[str | int, int] = field(default_factory=lambda: {_INTEGERS: 0, _REALS: 1})
-
-    def edge(self, start: str | int, end: str | int, cost: float) -> None:
-        """Let it cost that much to part the two, the first with integers, the second without."""
-        ends = tuple(self.places.setdefault(place, len(self.places)) for place in (start, end))
-        if ends[0] != ends[1] and cost:
-            self.edges[ends[0], ends[1]] = self.edges.get((ends[0], ends[1]), 0.0) + cost
-
-    def integers(self) -> set[str | int]:
-        """The largest source side of the cheapest cuts."""
-        finite = sum(cost for cost in self.edges.values() if cost < math.inf)
-        unit = max(finite, 1.0) / _TOTAL
-        capacities = [
-            2 * _TOTAL if cost == math.inf else max(1, round(cost / unit))
-            for cost in self.edges.values()
-        ]
-        rows, columns = zip(*self.edges, strict=True)
-        shape: Any = (len(self.places), len(self.places))
-        counts: Any = np.asarray(capacities, np.int32)
-        capacity: Any = scipy.sparse.csr_array((counts, (rows, columns)), shape)
-        flows = scipy.sparse.csgraph  # loaded when first asked for, as all of SciPy's parts are
-        residual = capacity - flows.maximum_flow(capacity, _INTEGERS, _REALS).flow
-        residual.data = np.maximum(residual.data, 0)
-        residual.eliminate_zeros()
-        reached = flows.breadth_first_order(residual.T, _REALS, return_predecessors=False)
-        reals = set(reached.tolist())
-        return {place for place, index in self.places.items() if index not in reals}
 
 
 def _is_product(spec: OpSpec) -> bool:

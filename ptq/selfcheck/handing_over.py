@@ -110,6 +110,9 @@ def _mended(made: Quantization, problem: Fault, truth: Truth) -> Quantization:
 
     All of it also where the integers that the ends leave would save next to nothing.
     """
+    made = replace(
+        made, recipe=made.recipe.leaving(made.plan.floats)
+    )  # what is not worth it stays so
     culprits, weighed = 0, False
     while integers(made) and culprits < (MOST_BY_VALUES if problem.by_values else MOST_CULPRITS):
         if problem.shares is not None and not weighed:

@@ -20,16 +20,38 @@ def costs(nodes: str, shape: tuple[int | str, ...], **weights: object) -> list[C
 def test_a_convolution_counts_its_products_and_what_it_gathers() -> None:
     ((found),) = costs("y = Conv(x, w)", (1, 16, 10, 10), w=normal(32, 16, 3, 3))
     outputs, products = 32 * 64, 32 * 64 * 9 * 16
-    assert found.real == pytest.approx(products * 0.08 + 0.3 * (1600 + outputs))
+    assert found.real == pytest.approx(products * 0.09 + 0.3 * (1600 + outputs))
     assert found.integer == pytest.approx(products * 0.024 + 64 * 9 * 4)
 
 
 def test_channels_that_are_not_a_multiple_of_four_are_dear_to_gather() -> None:
-    ((few),) = costs("y = Conv(x, w)", (1, 3, 10, 10), w=normal(8, 3, 3, 3))
-    assert few.integer == pytest.approx(8 * 64 * 27 * 0.024 + 64 * 9 * 13)
-    assert few.integer > 2 * few.real
-    ((point),) = costs("y = Conv(x, w)", (1, 3, 10, 10), w=normal(8, 3, 1, 1))
-    assert point.integer == pytest.approx(800 * 3 * 0.024)
+    ((few),) = costs("y = Conv(x, w)", (1, 3, 10, 10), w=normal(16, 3, 3, 3))
+    assert few.integer == pytest.approx(16 * 64 * 27 * 0.024 + 64 * 9 * 11)
+    assert few.integer > 1.5 * few.real
+    ((point),) = costs("y = Conv(x, w)", (1, 3, 10, 10), w=normal(16, 3, 1, 1))
+    assert point.integer == pytest.approx(1600 * 3 * 0.024 + 100 * 25)
+
+
+@pytest.mark.parametrize(("channels", "more"), [(16, 4.0), (8, 4.0 + 60 / 9)])
+def test_fewer_outputs_than_a_block_take_as_long_and_more_to_write(
+    channels: int, more: float
+) -> None:
+    ((found),) = costs("y = Conv(x, w)", (1, 8, 10, 10), w=normal(channels, 8, 3, 3))
+    products = 16 * 64 * 9 * 8
+    assert found.real == pytest.approx(products * 0.09 + 0.3 * (800 + channels * 64))
+    assert found.integer == pytest.approx(products * 0.024 + 64 * 9 * more)
+
+
+def test_groups_are_dear_to_gather() -> None:
+    ((found),) = costs("y = Conv<group = 32>(x, w)", (1, 128, 10, 10), w=normal(128, 4, 3, 3))
+    assert found.integer == pytest.approx(32 * (16 * 64 * 9 * 4 * 0.024 + 64 * 9 * 21))
+    assert found.integer > 3 * found.real
+
+
+def test_one_channel_alone_is_dear_in_integers() -> None:
+    ((found),) = costs("y = Conv(x, w)", (1, 1, 400), w=normal(1, 1, 256))
+    assert found.integer == pytest.approx(145 * 256 * (4.5 + 0.18 + 5))
+    assert found.integer > 5 * found.real
 
 
 @pytest.mark.parametrize("channels", [16, 672])

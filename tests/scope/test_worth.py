@@ -53,8 +53,8 @@ def test_a_shape_does_not_keep_scores_from_being_real() -> None:
 
 
 FEW = (
-    "c = Conv<pads = [1, 1, 1, 1]>(x, w)\nr = Relu(c)\nm = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(r)\n"
-    "d = Conv<pads = [1, 1, 1, 1]>(m, u)\ne = Relu(d)\ny = Conv(e, v)"
+    "c = Conv<pads = [1, 1, 1, 1]>(x, w)\nr = Relu(c)\nd = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(r, u)\n"
+    "e = Relu(d)\ny = Conv<pads = [1, 1, 1, 1]>(e, v)"
 )
 
 
@@ -64,15 +64,45 @@ def few(channels: int, more: int) -> ModelProto:
         {"x": (1, 3, 64, 64)},
         w=normal(channels, 3, 3, 3),
         u=normal(more, channels, 3, 3),
-        v=normal(16, more, 1, 1),
+        v=normal(16, more, 3, 3),
     )
 
 
 def test_first_layers_stay_float_where_integers_make_the_model_no_faster() -> None:
-    done = quantized(few(10, 16))
+    # measured, ms: 0.9 so, 1.35 all in integers, 1.4 all in float (192 × 192 pixels)
+    done = quantized(few(4, 32))
     assert set(done.plan.floats) == {"Conv_c", "Relu_r"}
     assert "faster in float" in done.plan.floats["Conv_c"]
     assert disagreements(done) == []
+
+
+def test_groups_of_few_channels_stay_float() -> None:
+    # measured, ms: 1.0 so, 2.8 all in integers
+    nodes = (
+        "c = Conv(x, w)\nr = Relu(c)\ng = Conv<pads = [1, 1, 1, 1], group = 16>(r, s)\n"
+        "t = Relu(g)\ny = Conv(t, u)"
+    )
+    weights = {"w": normal(64, 16, 1, 1), "s": normal(64, 4, 3, 3), "u": normal(16, 64, 1, 1)}
+    done = quantized(network(nodes, {"x": (1, 16, 64, 64)}, **weights))
+    assert set(done.plan.floats) == {"Conv_g", "Relu_t"}
+    assert disagreements(done) == []
+
+
+def test_a_model_of_which_no_product_is_worth_integers_has_some() -> None:
+    # measured, ms: 0.8 so, 1.4 all in integers, 0.35 all in float
+    nodes = "c = Conv<pads = [1, 1, 1, 1]>(x, w)\nr = Relu(c)\nd = Conv<pads = [1, 1, 1, 1]>(r, u)\ny = Relu(d)"
+    model = network(nodes, {"x": (1, 1, 192, 192)}, w=normal(1, 1, 3, 3), u=normal(8, 1, 3, 3))
+    assert set(quantized(model).plan.floats) == {"Conv_d", "Relu_y"}
+
+
+def test_a_pool_keeps_the_layer_before_it_in_integers() -> None:
+    # the pool would run channels first: measured, ms: 2.8 all in integers, 3.9 with Conv_c in float
+    nodes = (
+        "c = Conv<pads = [1, 1, 1, 1]>(x, w)\nr = Relu(c)\nm = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(r)\n"
+        "d = Conv<pads = [1, 1, 1, 1]>(m, u)\ne = Relu(d)\ny = Conv(e, v)"
+    )
+    weights = {"w": normal(10, 3, 3, 3), "u": normal(16, 10, 3, 3), "v": normal(16, 16, 1, 1)}
+    assert quantized(network(nodes, {"x": (1, 3, 64, 64)}, **weights)).plan.floats == {}
 
 
 def test_a_model_that_gains_keeps_all_integers() -> None:
@@ -81,7 +111,7 @@ def test_a_model_that_gains_keeps_all_integers() -> None:
 
 @pytest.mark.parametrize("target", ["litert", "tensorrt"])
 def test_other_runtimes_are_not_measured_by_this_one(target: str) -> None:
-    assert "Conv_c" not in quantized(few(10, 16), target=target).plan.floats
+    assert "Conv_c" not in quantized(few(4, 32), target=target).plan.floats
 
 
 BLOCKS = (
@@ -104,7 +134,7 @@ def toll() -> Toll:
 
 
 PIXELS = 16 * 16
-FLOAT, INTEGERS = 32 * PIXELS * 32 * 9 * 0.08, 32 * PIXELS * 32 * 9 * 0.024  # products
+FLOAT, INTEGERS = 32 * PIXELS * 32 * 9 * 0.09, 32 * PIXELS * 32 * 9 * 0.024  # products
 REORDERED, GATHERED = 2 * 0.3 * 32 * PIXELS, PIXELS * 9 * 4
 
 
@@ -133,7 +163,7 @@ def test_what_stands_between_floats_goes_with_them(toll: Toll) -> None:
 
 def test_all_in_float_is_what_a_model_in_float_takes(toll: Toll) -> None:
     everything = ["Conv_c", "HardSwish_h", "Conv_d", "HardSwish_e", "Conv_y"]
-    last = 8 * PIXELS * 32 * 0.08 + 0.3 * (32 + 8) * PIXELS
+    last = 16 * PIXELS * 32 * 0.09 + 0.3 * (32 + 8) * PIXELS  # a block is whole
     assert toll.real == pytest.approx(2 * (FLOAT + REORDERED) + 2 * 1.5 * 32 * PIXELS + last)
     assert 0 < toll(everything) < toll.real
 
@@ -143,5 +173,5 @@ def test_an_accelerator_computes_on_integers_for_nothing() -> None:
     shapes = {"u": normal(8, 1, 3, 3), "w": normal(8, 8, 1, 1)}
     model = network(by_channel, {"x": (1, 8, 16, 16)}, **shapes)
     assert toll_of(model, "ort")(["Conv_c"]) < 0
-    work, reordered = 8 * PIXELS * 9 * 0.125, 0.3 * 16 * PIXELS
+    work, reordered = 16 * PIXELS * 9 * 0.11, (0.3 * 16 + 2.5 * 8) * PIXELS
     assert toll_of(model, "litert")(["Conv_c"]) == pytest.approx(work + reordered)

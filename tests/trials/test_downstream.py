@@ -14,7 +14,7 @@ from ptq.session import Session
 from ptq.trials.judge import Truth
 
 WEIGHT = np.array([[0.9, 0.1], [-0.2, 0.8]], np.float32)[:, :, None, None]
-SIZE = 192
+SIZE = 128
 
 
 def spiky(pool: str) -> Any:
