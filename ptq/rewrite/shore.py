@@ -115,6 +115,8 @@ def _by_channel(node: Node) -> NDArray[np.float64] | None:
     """The factors of a Mul with one a channel, along axis 1; None for other nodes."""
     shape = shape_of(node.outputs[0])
     by = constant(node.inputs[1]) if operator(node) == "Mul" else None
-    if by is None or shape is None or by.shape != (shape[1], *(1,) * (len(shape) - 2)):
+    if by is None or shape is None or len(shape) < 2:
+        return None
+    if by.shape != (shape[1], *(1,) * (len(shape) - 2)):
         return None
     return by.reshape(-1).astype(np.float64)

@@ -150,3 +150,9 @@ def test_both_forms_convert_into_each_other(name: str) -> None:
             graph = convert(graph, form)
             for one, other in zip(truth, Session(graph, threads=1).run(feed), strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_products_without_channels_are_at_no_shore(shape):
+    model = network("y = Mul(x, two)", {"x": shape}, two=np.full(shape, 2, np.float32))
+    assert at_shores(Graph.from_proto(model), {"x": ("n",)}) == []
