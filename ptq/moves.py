@@ -49,7 +49,7 @@ class Vanishing:
         """The sources that vanish more where ``nodes`` join ``floats``."""
         together, new = floats | nodes, nodes - floats
         touched = {index for node in new for index in self._touched.get(node, ())}
-        return [index for index in touched if self._sources[index].touching <= together]
+        return [index for index in sorted(touched) if self._sources[index].touching <= together]
 
     def beside(self, nodes: frozenset[str], floats: frozenset[str]) -> tuple[float, int | None]:
         """How much vanishes more where ``nodes`` join ``floats``, and the greatest of its sources."""
