@@ -31,10 +31,10 @@ from ptq.rewrite.adopt_clamps import adopt_clamps
 from ptq.rewrite.adopt_constants import adopt_constants
 from ptq.rewrite.adopt_moves import adopt_moves
 from ptq.rewrite.adopt_twins import adopt_twins
+from ptq.rewrite.part_meanings import part_meanings
 from ptq.rewrite.raise_opset import NEEDED, raise_opset
-from ptq.steps.forms import operands_of, positions
-from ptq.steps.units import implied_type, params_of, quantizer
-from ptq.types import QuantParams
+from ptq.steps.forms import positions
+from ptq.steps.units import implied_type
 
 _QUANTIZERS = tuple(MICROSOFT + kind for kind in QUANTIZERS)
 _SHARED_TYPES = (np.dtype(np.int8), np.dtype(np.uint8), np.dtype(np.int32))
@@ -53,7 +53,7 @@ def adopt(graph: Graph, *, biases: bool = True) -> Graph:
     adopted = graph.copy() if typed else graph.with_shapes()
     _adopt_domain(adopted)
     _complete(adopted)
-    _part_meanings(adopted)
+    part_meanings(adopted)
     steps = [adopt_twins, adopt_constants, adopt_clamps, adopt_moves, join_biases, adopt_moves]
     for step in [*steps, quantize_biases] if biases else steps:
         step(adopted)
@@ -94,44 +94,6 @@ def _complete(graph: Graph) -> None:
             zeros = graph.add_constant(np.zeros(scales.shape, dtype), f"{node.name}_zero_point")
             node.resize_inputs(3)
             node.replace_input_with(2, zeros)
-
-
-def _part_meanings(graph: Graph) -> None:
-    """Give integers that are written with one scale and read with another a second name: a tensor has one meaning."""
-    for node in graph.nodes:
-        integers = node.inputs[0] if operator(node) == "DequantizeLinear" else None
-        written = None if integers is None else _written(integers)
-        if integers is None or written is None:
-            continue
-        read = quantizer(node, integers)
-        if read is not None and written != read.params:
-            again = graph.insert(
-                "Identity",
-                [integers],
-                before=node,
-                output=f"{integers.name}_as_{node.name}",
-                dtype=read.params.qtype.dtype,
-                shape_like=integers,
-            )
-            node.replace_input_with(0, again)
-
-
-def _written(integers: Value) -> QuantParams | None:
-    """What integers mean by what writes them, past operators that only move them; None where it does not say."""
-    writer = integers.producer()
-    if writer is None:
-        return None
-    op = operator(writer)
-    if op == "QuantizeLinear":
-        found = quantizer(writer, integers)
-        return None if found is None else found.params
-    if op in QLINEAR_FORMS:
-        operands = operands_of(writer, QLINEAR_FORMS[op][1])
-        if operands is None or operands.output is None or operands.output[1] is None:
-            return None
-        return params_of(*operands.output, integers)
-    before = writer.inputs[0] if op != "Identity" and _moves_integers(writer) else None
-    return None if before is None else _written(before)
 
 
 def _declare_integers(graph: Graph) -> None:

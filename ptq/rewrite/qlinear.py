@@ -14,6 +14,7 @@ import numpy as np
 from ptq.graph import Graph
 from ptq.nodes import Value, attributes, constant, name_of
 from ptq.opspec import PASSES, TABLE, Output, QLinear, Role
+from ptq.rewrite.part_meanings import part_meanings
 from ptq.steps.axes import softmax_axes
 from ptq.steps.units import Quantized, Unit, unit
 
@@ -35,6 +36,7 @@ def to_qlinear(qdq: Graph, floats: Collection[str] = ()) -> Graph:
         floats: Tensors, integer or real results of products, whose operators keep their quantizers all the same.
     """
     graph = qdq.copy()
+    part_meanings(graph, axes=True)
     for node in graph.nodes:
         found = unit(node)
         if found is None:

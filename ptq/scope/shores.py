@@ -59,9 +59,9 @@ def _names(nodes: Iterable[Node]) -> tuple[str, ...]:
 
 
 def _has_runs(value: Value) -> bool:
-    """Whether it has channels along axis 1, and enough values of each, so far as is known."""
+    """Whether it has several channels along axis 1, and enough values of each, so far as is known."""
     shape = shape_of(value)
-    if dtype_of(value) != _FLOAT32 or shape is None or len(shape) < 3 or not shape[1]:
+    if dtype_of(value) != _FLOAT32 or shape is None or len(shape) < 3 or (shape[1] or 0) < 2:
         return False
     return None in shape[2:] or math.prod(n or 0 for n in shape[2:]) >= _RUN
 

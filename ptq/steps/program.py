@@ -190,7 +190,8 @@ class _Reader:
         meaning = self.params.get(name_of(first))
         if meaning is None and first.is_initializer():
             meaning = meant(first)
-        if meaning is None or not _one_byte(meaning):
+        renames = spec.op == "Identity"  # and may give the integers another meaning
+        if meaning is None or not (_one_byte(meaning) or (renames and meaning.qtype.bits == 8)):
             return False
         self.params[name_of(first)] = meaning
         self._plain(first)
@@ -200,7 +201,7 @@ class _Reader:
         moves = spec.output is not Output.NONE
         if moves:
             for value in node.outputs:
-                self.params[name_of(value)] = meaning
+                self.params[name_of(value)] = (meant(value) if renames else None) or meaning
         names = tuple(
             self._plain(v) if spec.role(i) in (Role.KEEP, Role.VALUE) else name_of(v) if v else None
             for i, v in enumerate(node.inputs)

@@ -61,6 +61,12 @@ NETWORKS = {
         "y",
         "cey",
     ),
+    "moved": (
+        SWISH + "s = HardSwish(d)\nm = MaxPool<kernel_shape = [2, 2]>(s)\ny = Conv(m, v)",
+        "hds",
+        "y",
+        "csy",
+    ),
     "an output of float": (SWISH + "s = HardSwish(d)\n" + LAST, "hds", "ys", "csy"),
     "outputs of integers": ("s = Conv(c, square)\n" + LAST, "", "ysc", "csy"),
     "an output that float reads": (SWISH + "y = HardSwish(d)", "hdy", "yc", "c"),
