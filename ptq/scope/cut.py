@@ -33,7 +33,8 @@ class Division:
     def integers(self) -> set[str | int]:
         """The largest source side of the cheapest cuts."""
         finite = sum(cost for cost in self.edges.values() if cost < math.inf)
-        unit = max(finite, 1.0) / _TOTAL
+        # a power of two, in which quarters are whole numbers and so equal costs equal
+        unit = 2.0 ** math.ceil(math.log2(max(finite, 1.0) / _TOTAL))
         capacities = [
             2 * _TOTAL if cost == math.inf else max(1, round(cost / unit))
             for cost in self.edges.values()

@@ -107,8 +107,9 @@ def test_a_branch_whose_movement_has_another_reader_keeps_its_own_scale() -> Non
 
 
 def test_a_branch_that_is_a_graph_output_keeps_its_own_scale() -> None:
-    nodes, few = CONV + f"d = Conv{SAME}(x, u)\ny = Concat<axis=1>(c, d)", {"x": (1, 3, 8, 8)}
-    model = network(nodes, few, ["y", "d"], u=W / 8, **WB)
+    model = network(
+        CONV + f"d = Conv{SAME}(x, u)\ny = Concat<axis=1>(c, d)", None, ["y", "d"], u=W / 8, **WB
+    )
     plan = quantized(model).plan
     assert plan.tensors["d"].scale < plan.tensors["y"].scale / 4
 
