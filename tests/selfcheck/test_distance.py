@@ -8,19 +8,15 @@ from collections.abc import Callable, Collection
 import numpy as np
 import onnx
 import pytest
-from networks import decibels, feeds, network, normal, samples
+from networks import decibels, feeds, ground_of, network, normal, samples
 
-from ptq.calibrate import Wanted, observe
 from ptq.errors import ModelError
-from ptq.graph import Graph
 from ptq.loaded import Loaded
 from ptq.pipeline import Ground, Quantization, Recipe, written
 from ptq.plan import Plan
-from ptq.rewrite.prepare import prepare
 from ptq.selfcheck import distance, fitness, handing_over
 from ptq.selfcheck.handing_over import fit_to_hand_over
 from ptq.session import Session
-from ptq.solve import tensors_to_observe
 
 DEPTH = 12
 LAYERS = [f"Gemm_c{k}" for k in range(DEPTH)]
@@ -41,11 +37,7 @@ PLAIN = Recipe()
 
 @pytest.fixture(scope="module")
 def ground() -> Ground:
-    source = Graph.from_proto(MODEL)
-    prepared = prepare(source)
-    wanted = Wanted(tensors_to_observe(prepared.graph))
-    seen = observe(prepared.graph, samples(FEEDS), wanted, threads=1)
-    return Ground("test", source, prepared, seen)
+    return ground_of(MODEL, FEEDS)
 
 
 class Counting:

@@ -6,20 +6,16 @@ import dataclasses
 
 import numpy as np
 import pytest
-from networks import decibels, feeds, network, normal, samples
+from networks import decibels, feeds, ground_of, network, normal, samples
 
 from ptq.api import quantize
-from ptq.calibrate import Wanted, observe
-from ptq.graph import Graph
 from ptq.loaded import Loaded
 from ptq.pipeline import Ground, Quantization, Recipe, written
 from ptq.plan import Plan
-from ptq.rewrite.prepare import prepare
 from ptq.selfcheck import fitness
 from ptq.selfcheck.edges import edges, putting_out
 from ptq.selfcheck.handing_over import fit_to_hand_over
 from ptq.session import Session
-from ptq.solve import tensors_to_observe
 
 DEPTH = 6
 CHAIN = "\n".join(f"c{k} = Gemm({f'c{k - 1}' if k else 'x'}, w{k})" for k in range(DEPTH))
@@ -36,11 +32,7 @@ FEEDS = feeds(MODEL, 8)
 
 @pytest.fixture(scope="module")
 def ground() -> Ground:
-    source = Graph.from_proto(MODEL)
-    prepared = prepare(source)
-    wanted = Wanted(tensors_to_observe(prepared.graph))
-    seen = observe(prepared.graph, samples(FEEDS), wanted, threads=1)
-    return Ground("test", source, prepared, seen)
+    return ground_of(MODEL, FEEDS)
 
 
 def handed(ground: Ground) -> Quantization:

@@ -7,10 +7,9 @@ import dataclasses
 import numpy as np
 import onnx
 import pytest
-from networks import decibels, feeds, network, normal, samples
+from networks import decibels, feeds, ground_of, network, normal, samples
 
 from ptq.api import quantize
-from ptq.calibrate import Wanted, observe
 from ptq.errors import DataError, ModelError, PlanError
 from ptq.graph import Graph
 from ptq.loaded import Loaded
@@ -20,7 +19,6 @@ from ptq.rewrite.prepare import prepare
 from ptq.selfcheck import fitness
 from ptq.selfcheck.handing_over import fit_to_hand_over
 from ptq.session import Session
-from ptq.solve import tensors_to_observe
 
 CHAIN = """
     a = Conv<kernel_shape = [3, 3]>(x, w)
@@ -35,11 +33,7 @@ WEIGHTS = {
 
 
 def ground(model: onnx.ModelProto, these: list[dict[str, np.ndarray]] | None = None) -> Ground:
-    source = Graph.from_proto(model)
-    prepared = prepare(source)
-    wanted = Wanted(tensors_to_observe(prepared.graph))
-    seen = observe(prepared.graph, samples(these or feeds(model)), wanted, threads=1)
-    return Ground("test", source, prepared, seen)
+    return ground_of(model, these or feeds(model))
 
 
 def handed(model: onnx.ModelProto, these: list[dict[str, np.ndarray]]) -> Quantization:

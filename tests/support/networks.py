@@ -20,6 +20,7 @@ from ptq.execute import Executor
 from ptq.graph import Graph
 from ptq.observers import OBSERVERS
 from ptq.observers.store import Calibration
+from ptq.pipeline import Ground
 from ptq.plan import Plan
 from ptq.rewrite.prepare import prepare
 from ptq.rewrite.qdq import to_qdq
@@ -86,6 +87,15 @@ def feeds(model: onnx.ModelProto, count: int = 4, seed: int = 0) -> list[dict[st
 def samples(these: Iterable[Mapping[str, Array]]) -> list[Sample]:
     """The feeds as samples without labels."""
     return [Sample(f"sample {i}", dict(feed), ()) for i, feed in enumerate(these)]
+
+
+def ground_of(model: onnx.ModelProto, these: Iterable[Mapping[str, Array]]) -> Ground:
+    """The model prepared, with its statistics on these feeds."""
+    source = Graph.from_proto(model)
+    prepared = prepare(source)
+    wanted = Wanted(tensors_to_observe(prepared.graph))
+    seen = observe(prepared.graph, samples(these), wanted, threads=1)
+    return Ground("test", source, prepared, seen)
 
 
 @dataclass(frozen=True, eq=False)
