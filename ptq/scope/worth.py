@@ -66,9 +66,10 @@ def not_worth(
     problem = _Problem(nodes, specs, fused, size, target)
     kept = problem.kept(nodes.keys() - products, plain)
     real, mixed = (problem.passes(division, rules) for division in ((), kept))
-    if target.real_outputs and real > _CALLS:
+    most = mixed if mixed >= real else mixed * _MUCH_LESS
+    least = sum(min(own.real, own.integer) for name, own in rules.items() if name not in fused)
+    if target.real_outputs and real > _CALLS and least < most:
         freed = _with_some(products, problem, rules)
-        most = mixed if mixed >= real else mixed * _MUCH_LESS
         if problem.passes(freed, rules) < most:
             kept = freed
     return [name for name in nodes if name not in kept]
