@@ -7,6 +7,7 @@ running it once, any other runs in ONNX Runtime, integers in and integers out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -17,16 +18,21 @@ from ptq.arithmetics import UNSIGNED_PAIRS, arithmetic
 from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.errors import DataError, UnsupportedError
 from ptq.graph import Graph
+from ptq.kernels.workers import run as share
 from ptq.kernels.workers import threads
-from ptq.nodes import QUANTIZERS, constant, operator, shape_of
-from ptq.ops import ELEMENTWISE, OPS, UNARY
+from ptq.nodes import QUANTIZERS
+from ptq.ops import OPS
 from ptq.opspec import Layout, Role
 from ptq.rewrite.adopt import adopt
 from ptq.rewrite.unsigned_pairs import signed, unsigned, unsigned_pairs
 from ptq.session import Session
+from ptq.steps.flow import last_readers, reads
 from ptq.steps.islands import Island
 from ptq.steps.layout import Tensor, attrs_last, weight_last, weight_params_last
 from ptq.steps.program import Program, Step, read_program
+from ptq.steps.rows_apart import Shape
+from ptq.steps.side_by_side import Divisions, Feed
+from ptq.steps.tables import is_table
 from ptq.types import QuantParams
 
 Runner = Callable[[Sequence[Tensor | None]], list[Tensor]]
@@ -67,15 +73,17 @@ class Executor:
             read, self._moved = unsigned_pairs(read)
         self.program: Program = read_program(read, runs, floats)
         self._runners: list[dict[tuple[Any, ...], Runner]] = [{} for _ in self.program.steps]
-        self._last_reader = _last_readers(self.program)
+        self._last_reader = last_readers(self.program)
         self._constants = {n: Tensor(a) for n, a in self.program.constants.items()}
-        self._reads = [_reads(s, self._constants) for s in self.program.steps]
+        self._reads = [reads(s, self._constants) for s in self.program.steps]
         self.islands = {s.name: s.ops for s in self.program.steps if isinstance(s, Island)}
         self.tables = frozenset(
             s.name
             for s in self.program.steps
-            if isinstance(s, Island) and _is_table(s, self.program)
+            if isinstance(s, Island) and is_table(s, self.program)
         )
+        # kernels of others' may look at whole batches
+        self._divisions = None if replaced else Divisions(self.program, self.tables)
 
     def run(
         self,
@@ -100,7 +108,32 @@ class Executor:
         missing = [name for name in self.program.inputs if name not in feed]
         if missing:
             raise DataError(f"the feed lacks input {missing[0]}")
-        tensors = {name: Tensor(np.asarray(array)) for name, array in feed.items()}
+        feed = {name: np.asarray(array) for name, array in feed.items()}
+        if taps or given or self._divisions is None:
+            return self._run(feed, taps, given)
+        pieces = self._divisions.pieces(feed)
+        if not pieces:
+            shapes: dict[str, Shape] = {}
+            results = self._run(feed, shapes=shapes)
+            self._divisions.learn(feed, shapes)
+            return results
+        found: list[dict[str, NDArray[Any]]] = [{} for _ in pieces]
+
+        def piece(i: int) -> None:
+            found[i] = self._run(pieces[i])
+
+        share(piece, len(pieces), math.inf)
+        return {name: np.concatenate([part[name] for part in found]) for name in found[0]}
+
+    def _run(
+        self,
+        feed: Feed,
+        taps: Collection[str] = (),
+        given: Feed | None = None,
+        shapes: dict[str, Shape] | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        """Run one feed at once, and note the shape of every tensor in ``shapes``."""
+        tensors = {name: Tensor(array) for name, array in feed.items()}
         wanted = {*self.program.outputs, *taps}
         given = {n: unsigned(a) if n in self._moved else a for n, a in (given or {}).items()}
         kept: dict[str, NDArray[Any]] = {}
@@ -114,6 +147,8 @@ class Executor:
                 if name in wanted:
                     kept[name] = result.channels_first()
                 tensors[name] = Tensor(given[name]) if name in given else result
+                if shapes is not None:
+                    shapes[name] = result.shape
             for name in self._last_reader[index]:
                 tensors.pop(name, None)
         for name in wanted - kept.keys():
@@ -234,49 +269,6 @@ class Executor:
             return maker(site)
         except UnsupportedError as error:
             raise UnsupportedError(f"{step.op} {step.name}: {error}") from error
-
-
-def _reads(
-    step: Step | Island, constants: Mapping[str, Tensor]
-) -> tuple[list[Tensor | None], list[tuple[int, str]]]:
-    """A step's constant inputs in their places, and the positions and names of those that arrive."""
-    names = [(i, n) for i, n in enumerate(step.inputs) if n is not None and n not in constants]
-    return [None if n is None else constants.get(n) for n in step.inputs], names
-
-
-def _last_readers(program: Program) -> list[list[str]]:
-    """For each step, the tensors that nobody needs after it."""
-    last = {n: i for i, s in enumerate(program.steps) for n in s.inputs if n is not None}
-    ends: list[list[str]] = [[] for _ in program.steps]
-    for name, index in last.items():
-        if name not in program.outputs:
-            ends[index].append(name)
-    return ends
-
-
-def _is_table(island: Island, program: Program) -> bool:
-    params = program.params.get(island.inputs[0]) if len(island.inputs) == 1 else None
-    return (
-        params is not None
-        and params.axis is None
-        and params.qtype.bits == 8
-        and len(island.outputs) == 1
-        and island.outputs[0] in program.params
-        and _one_value_at_a_time(island)
-    )
-
-
-def _one_value_at_a_time(island: Island) -> bool:
-    """Whether each output value depends on one input value, the same way everywhere."""
-    shape = shape_of(island.graph.inputs[0])
-    rank = 0 if shape is None else len(shape)
-    for node in island.graph.nodes:
-        constants = [c for c in map(constant, node.inputs) if c is not None]
-        if any(c.size != 1 or c.ndim > max(rank, 1) for c in constants):
-            return False
-        if operator(node) not in UNARY | ELEMENTWISE | {*QUANTIZERS}:
-            return False
-    return True
 
 
 def _table(island: Island, params: QuantParams) -> Runner:

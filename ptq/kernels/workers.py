@@ -56,6 +56,8 @@ def _usable() -> int:
 def run(tile: Callable[[int], None], tiles: int, work: float) -> None:
     """Call ``tile(i)`` for every i below ``tiles``, on all threads, in no particular order.
 
+    Tiles that are shared out run tiles of their own on the thread that they are on.
+
     Args:
         tile: Does one of them.
         tiles: Their number.
@@ -67,15 +69,22 @@ def run(tile: Callable[[int], None], tiles: int, work: float) -> None:
         while (i := next(numbers)) < tiles:
             tile(i)
 
+    def share_alone() -> None:
+        _local.sharing = True
+        try:
+            share()
+        finally:
+            _local.sharing = False
+
     helpers = min(crew(work), tiles) - 1
     if helpers < 1:
         return share()
     pool = _executor()
-    futures = [pool.submit(share) for _ in range(helpers)]
+    futures = [pool.submit(share_alone) for _ in range(helpers)]
     try:
-        share()
+        share_alone()
     finally:
-        # A helper that has not begun is not waited for: run() may itself be called from the pool.
+        # A helper that has not begun is not waited for: the pool may be busy with another's.
         begun = [future for future in futures if not future.cancel()]
         errors = [error for future in begun if (error := future.exception())]
     if errors:
@@ -83,8 +92,8 @@ def run(tile: Callable[[int], None], tiles: int, work: float) -> None:
 
 
 def crew(work: float) -> int:
-    """The number of threads that share a job of so many nanoseconds."""
-    return threads() if work >= WORTHWHILE else 1
+    """The number of threads that share a job of so many nanoseconds; one inside of a tile that is shared out."""
+    return threads() if work >= WORTHWHILE and not getattr(_local, "sharing", False) else 1
 
 
 def shares(tiles: int, most: int, work: float) -> int:

@@ -19,6 +19,12 @@ class Tensor:
     array: NDArray[Any]
     last: bool = False
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape as ONNX has it."""
+        shape = self.array.shape
+        return (shape[0], shape[-1], *shape[1:-1]) if self.last else shape
+
     def channels_last(self, rank: int | None = None) -> NDArray[Any]:
         """The array channels last, broadcast to ``rank`` first where it has fewer axes."""
         if self.last:

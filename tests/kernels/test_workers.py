@@ -58,3 +58,18 @@ def test_little_work_stays_on_the_callers_thread(monkeypatch: pytest.MonkeyPatch
     seen = set()
     workers.run(lambda i: seen.add(threading.current_thread()), 100, work=1000)
     assert seen == {threading.main_thread()}
+
+
+def test_tiles_of_a_shared_tile_stay_on_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "threads", lambda: 2)
+    meeting, strangers, crews = threading.Barrier(2, timeout=30), [], []
+
+    def outer(i: int) -> None:
+        meeting.wait()  # both threads are at work
+        own = threading.current_thread()
+        crews.append(workers.crew(1e9))
+        workers.run(lambda j: strangers.extend({threading.current_thread()} - {own}), 50, work=1e9)
+
+    workers.run(outer, 2, work=1e9)
+    assert (strangers, crews) == ([], [1, 1])
+    assert workers.crew(1e9) == 2

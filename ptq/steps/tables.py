@@ -1,0 +1,34 @@
+"""Which islands are a table: a function of one 8-bit value, the same everywhere?"""
+
+from __future__ import annotations
+
+from ptq.nodes import QUANTIZERS, constant, operator, shape_of
+from ptq.ops import ELEMENTWISE, UNARY
+from ptq.steps.islands import Island
+from ptq.steps.program import Program
+
+
+def is_table(island: Island, program: Program) -> bool:
+    """Whether running it once on all 256 values of its one input says all there is to know."""
+    params = program.params.get(island.inputs[0]) if len(island.inputs) == 1 else None
+    return (
+        params is not None
+        and params.axis is None
+        and params.qtype.bits == 8
+        and len(island.outputs) == 1
+        and island.outputs[0] in program.params
+        and _one_value_at_a_time(island)
+    )
+
+
+def _one_value_at_a_time(island: Island) -> bool:
+    """Whether each output value depends on one input value, the same way everywhere."""
+    shape = shape_of(island.graph.inputs[0])
+    rank = 0 if shape is None else len(shape)
+    for node in island.graph.nodes:
+        constants = [c for c in map(constant, node.inputs) if c is not None]
+        if any(c.size != 1 or c.ndim > max(rank, 1) for c in constants):
+            return False
+        if operator(node) not in UNARY | ELEMENTWISE | {*QUANTIZERS}:
+            return False
+    return True
