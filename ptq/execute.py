@@ -7,8 +7,8 @@ running it once, any other runs in ONNX Runtime, integers in and integers out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,7 @@ from ptq.arithmetics import UNSIGNED_PAIRS, arithmetic
 from ptq.arithmetics.site import Kernel, Maker, Site
 from ptq.errors import DataError, UnsupportedError
 from ptq.graph import Graph
-from ptq.kernels.workers import run as share
-from ptq.kernels.workers import threads
+from ptq.kernels.workers import each, threads
 from ptq.nodes import QUANTIZERS
 from ptq.ops import OPS
 from ptq.opspec import Layout, Role
@@ -73,6 +72,7 @@ class Executor:
             read, self._moved = unsigned_pairs(read)
         self.program: Program = read_program(read, runs, floats)
         self._runners: list[dict[tuple[Any, ...], Runner]] = [{} for _ in self.program.steps]
+        self._preparing = Lock()
         self._last_reader = last_readers(self.program)
         self._constants = {n: Tensor(a) for n, a in self.program.constants.items()}
         self._reads = [reads(s, self._constants) for s in self.program.steps]
@@ -117,12 +117,7 @@ class Executor:
             results = self._run(feed, shapes=shapes)
             self._divisions.learn(feed, shapes)
             return results
-        found: list[dict[str, NDArray[Any]]] = [{} for _ in pieces]
-
-        def piece(i: int) -> None:
-            found[i] = self._run(pieces[i])
-
-        share(piece, len(pieces), math.inf)
+        found = each(self._run, pieces)
         return {name: np.concatenate([part[name] for part in found]) for name in found[0]}
 
     def _run(
@@ -167,8 +162,9 @@ class Executor:
         situation = tuple([None if t is None else (t.last, t.array.ndim) for t in inputs])
         found = self._runners[index].get(situation)
         if found is None:
-            found = self._prepare(step, inputs)
-            self._runners[index][situation] = found
+            with self._preparing:  # runs side by side prepare it once
+                found = self._runners[index].get(situation) or self._prepare(step, inputs)
+                self._runners[index][situation] = found
         return found
 
     def _prepare_island(self, island: Island) -> Runner:

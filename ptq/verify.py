@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ptq.data import Sample
 from ptq.errors import DataError, ModelError
 from ptq.execute import Executor
 from ptq.graph import Graph
+from ptq.kernels.workers import each
 from ptq.nodes import name_of
 from ptq.parity.alike import readable, with_integer_products
 from ptq.parity.cpu import sums_exactly
@@ -170,8 +172,8 @@ def verify(
         except DataError as error:
             raise DataError(f"{sample.name}: {error}") from error
         intact &= all(_same(theirs[n], a) for n, a in zip(outputs, alone, strict=True))
-        ours = executor.run(sample.feed, makers, {n: theirs[n] for n in borders})
-        local = executor.run(sample.feed, makers, {n: theirs[n] for n in seen})
+        given = [{n: theirs[n] for n in names} for names in (borders, seen)]
+        ours, local = each(partial(executor.run, sample.feed, makers), given)
         for name, tally in tallies.items():
             _tally(tally, theirs[name], ours[name], local[name])
     if not count:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from typing import Any
+
 import numpy as np
 import pytest
 from cases import CASES, quantized_case
@@ -10,9 +14,12 @@ from hypothesis import strategies as st
 from networks import decibels, disagreements, network, normal, quantized
 from parts import SAME, W, convolved
 
+from ptq.arithmetics import ort
+from ptq.arithmetics.site import Kernel, Site
 from ptq.errors import DataError, UnsupportedError, UsageError
 from ptq.execute import Executor
 from ptq.graph import Graph
+from ptq.kernels import workers
 from ptq.parity.cpu import sums_exactly
 from ptq.session import Session
 from ptq.targets import TARGETS
@@ -224,3 +231,24 @@ def test_an_output_of_rank_0_is_an_array() -> None:
     theirs = Session(done.qdq, threads=1).run(done.feeds[0])[0]
     assert isinstance(ours, np.ndarray)
     assert ours.tobytes() == theirs.tobytes()
+
+
+def test_runs_side_by_side_prepare_each_kernel_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "threads", lambda: 3)
+    done, prepared = quantized_case("residual"), []
+    meeting = threading.Barrier(3, timeout=30)
+
+    def noted(site: Site) -> Kernel:
+        prepared.append(site.name)
+        time.sleep(0.02)  # long enough for the others to come by
+        return ort.KERNELS["Conv"](site)
+
+    executor = Executor(done.qdq, replaced={"Conv": noted})
+
+    def run(feed: dict[str, Any]) -> Any:
+        meeting.wait()  # all three are at work
+        return executor.run(feed)["y"]
+
+    results = workers.each(run, [done.feeds[0]] * 3)
+    assert len(prepared) == len({*prepared}) > 0
+    assert all(np.array_equal(r, Executor(done.qdq).run(done.feeds[0])["y"]) for r in results)

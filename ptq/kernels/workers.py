@@ -6,14 +6,15 @@ works too: it takes tiles from the same counter as the pool, so a pool that is b
 
 from __future__ import annotations
 
+import math
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import count
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -26,6 +27,9 @@ WORTHWHILE = 2_000_000
 
 # Arrays of a slot that are kept ready.
 _VIEWS = 64
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _local = threading.local()
 _pool: ThreadPoolExecutor | None = None
@@ -89,6 +93,17 @@ def run(tile: Callable[[int], None], tiles: int, work: float) -> None:
         errors = [error for future in begun if (error := future.exception())]
     if errors:
         raise errors[0]
+
+
+def each(job: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """The job's results, in order; the jobs run on all threads, however small they are."""
+    found: dict[int, Result] = {}
+
+    def tile(i: int) -> None:
+        found[i] = job(items[i])
+
+    run(tile, len(items), math.inf)
+    return [found[i] for i in range(len(items))]
 
 
 def crew(work: float) -> int:

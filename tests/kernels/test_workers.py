@@ -73,3 +73,8 @@ def test_tiles_of_a_shared_tile_stay_on_its_thread(monkeypatch: pytest.MonkeyPat
     workers.run(outer, 2, work=1e9)
     assert (strangers, crews) == ([], [1, 1])
     assert workers.crew(1e9) == 2
+
+
+def test_results_of_jobs_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "threads", lambda: 3)
+    assert workers.each(lambda i: i * i, range(20)) == [i * i for i in range(20)]
