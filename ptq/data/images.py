@@ -53,11 +53,6 @@ class ImageFolder:
 
     identity = name
 
-    def labelled(self, positions: Sequence[int] | None) -> bool:
-        """Whether some of the images are labelled."""
-        chosen = self.positions() if positions is None else positions
-        return any(self._labels.get(self.name(p)) for p in chosen)
-
     def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
         """Decode, preprocess and shape the images, one by one."""
         for position in positions:

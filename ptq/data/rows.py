@@ -79,13 +79,6 @@ class Rows(_Arrays):
         """The row's index."""
         return str(position)
 
-    def labelled(self, positions: Sequence[int] | None) -> bool:
-        """Whether some of the rows are labelled."""
-        if self._labels is None:
-            return False
-        chosen = self._labels if positions is None else self._labels[list(positions)]
-        return bool((chosen >= 0).any())
-
     def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
         """Stream the rows; damage ends the reading, since nothing behind it can be read."""
         for position, row in self._table.rows(list(self._keys.values()), positions):
@@ -120,12 +113,6 @@ class NpzFolder(_Arrays):
         return self._listing.archives[position]
 
     identity = name
-
-    def labelled(self, positions: Sequence[int] | None) -> bool:
-        """Whether the first of the files is labelled."""
-        for item in self.read((self.positions() if positions is None else positions)[:1]):
-            return isinstance(item, Sample) and bool(item.labels)
-        return False
 
     def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
         """Read the files one by one."""

@@ -54,10 +54,6 @@ class Source(Protocol):
         """What stays the same when other samples are added: relative path, or index."""
         ...
 
-    def labelled(self, positions: Sequence[int] | None) -> bool:
-        """Whether labels are known for some of the positions (None: all of them)."""
-        ...
-
     def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
         """The samples at ascending positions; a source of unknown length ends where it ends."""
         ...
@@ -122,11 +118,6 @@ class Samples:
     def identities(self) -> list[str]:
         """Relative path of each file, or index of each row: what chooses the held-out samples."""
         return [self._source.identity(p) for p in self.positions]
-
-    @property
-    def has_labels(self) -> bool:
-        """Whether any is labelled; of a folder of .npz, or of a callable, whether the first is."""
-        return self._source.labelled(self._positions)
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -46,12 +46,6 @@ class Stream:
         """The place in what the callable yields."""
         return str(position)
 
-    def labelled(self, positions: Sequence[int] | None) -> bool:
-        """Whether the first sample is labelled."""
-        for item in self.read([0] if positions is None else positions[:1]):
-            return isinstance(item, Sample) and bool(item.labels)
-        return False
-
     def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
         """Run the callable and check what it yields."""
         items = self._items()
