@@ -27,11 +27,11 @@ from ptq.rewrite.unsigned_pairs import signed, unsigned, unsigned_pairs
 from ptq.session import Session
 from ptq.steps.flow import last_readers, reads
 from ptq.steps.islands import Island
-from ptq.steps.layout import Tensor, attrs_last, weight_last, weight_params_last
+from ptq.steps.layout import Tensor, attrs_last, joined, weight_last, weight_params_last
 from ptq.steps.program import Program, Step, read_program
 from ptq.steps.rows_apart import Shape
-from ptq.steps.side_by_side import Divisions, Feed
-from ptq.steps.tables import is_table
+from ptq.steps.side_by_side import Divisions, Feed, Stretch
+from ptq.steps.tables import tables
 from ptq.types import QuantParams
 
 Runner = Callable[[Sequence[Tensor | None]], list[Tensor]]
@@ -77,13 +77,9 @@ class Executor:
         self._constants = {n: Tensor(a) for n, a in self.program.constants.items()}
         self._reads = [reads(s, self._constants) for s in self.program.steps]
         self.islands = {s.name: s.ops for s in self.program.steps if isinstance(s, Island)}
-        self.tables = frozenset(
-            s.name
-            for s in self.program.steps
-            if isinstance(s, Island) and is_table(s, self.program)
-        )
-        # kernels of others' may look at whole batches
-        self._divisions = None if replaced else Divisions(self.program, self.tables)
+        self.tables = tables(self.program)
+        self._replaced = bool(replaced)
+        self._divisions = Divisions(self.program, self.tables)
 
     def run(
         self,
@@ -109,30 +105,54 @@ class Executor:
         if missing:
             raise DataError(f"the feed lacks input {missing[0]}")
         feed = {name: np.asarray(array) for name, array in feed.items()}
-        if taps or given or self._divisions is None:
-            return self._run(feed, taps, given)
-        pieces = self._divisions.pieces(feed)
-        if not pieces:
-            shapes: dict[str, Shape] = {}
-            results = self._run(feed, shapes=shapes)
-            self._divisions.learn(feed, shapes)
-            return results
-        found = each(self._run, pieces)
-        return {name: np.concatenate([part[name] for part in found]) for name in found[0]}
-
-    def _run(
-        self,
-        feed: Feed,
-        taps: Collection[str] = (),
-        given: Feed | None = None,
-        shapes: dict[str, Shape] | None = None,
-    ) -> dict[str, NDArray[Any]]:
-        """Run one feed at once, and note the shape of every tensor in ``shapes``."""
         tensors = {name: Tensor(array) for name, array in feed.items()}
         wanted = {*self.program.outputs, *taps}
         given = {n: unsigned(a) if n in self._moved else a for n, a in (given or {}).items()}
+        # a kernel put in another's place may look at more than a row
+        plain = not (taps or given or self._replaced)
+        stretches = self._divisions.known(feed) if plain else None
+        if stretches is None:
+            shapes: dict[str, Shape] = {}
+            kept = self._advance(tensors, range(len(self.program.steps)), wanted, given, shapes)
+            if plain:
+                self._divisions.learn(feed, shapes)
+        else:
+            kept = {}
+            for stretch in stretches:
+                if pieces := stretch.pieces():
+                    self._side_by_side(tensors, stretch, pieces)
+                else:
+                    self._advance(tensors, stretch.steps)
+        for name in wanted - kept.keys():
+            kept[name] = self._find(tensors, name).channels_first()
+        return {n: signed(a) if n in self._moved else a for n, a in kept.items()}
+
+    def _side_by_side(
+        self, tensors: dict[str, Tensor], stretch: Stretch, pieces: Sequence[slice]
+    ) -> None:
+        def piece(rows: slice) -> list[Tensor]:
+            own = {name: tensors[name].rows(rows) for name in stretch.arriving}
+            self._advance(own, stretch.steps)
+            return [own[name] for name in stretch.leaving]
+
+        parts = each(piece, pieces)
+        for position, name in enumerate(stretch.leaving):
+            tensors[name] = joined([part[position] for part in parts])
+        for name in (name for index in stretch.steps for name in self._last_reader[index]):
+            tensors.pop(name, None)
+
+    def _advance(
+        self,
+        tensors: dict[str, Tensor],
+        steps: range,
+        wanted: Collection[str] = (),
+        given: Feed | None = None,
+        shapes: dict[str, Shape] | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        """Run some steps; return what is wanted of their results, and note all shapes in ``shapes``."""
         kept: dict[str, NDArray[Any]] = {}
-        for index, step in enumerate(self.program.steps):
+        for index in steps:
+            step = self.program.steps[index]
             constants, arriving = self._reads[index]
             inputs = [*constants]
             for position, name in arriving:
@@ -141,14 +161,12 @@ class Executor:
             for name, result in zip(step.outputs, results, strict=True):
                 if name in wanted:
                     kept[name] = result.channels_first()
-                tensors[name] = Tensor(given[name]) if name in given else result
+                tensors[name] = Tensor(given[name]) if given and name in given else result
                 if shapes is not None:
                     shapes[name] = result.shape
             for name in self._last_reader[index]:
                 tensors.pop(name, None)
-        for name in wanted - kept.keys():
-            kept[name] = self._find(tensors, name).channels_first()
-        return {n: signed(a) if n in self._moved else a for n, a in kept.items()}
+        return kept
 
     def _find(self, tensors: Mapping[str, Tensor], name: str) -> Tensor:
         found = tensors.get(name) or self._constants.get(name)

@@ -12,6 +12,7 @@ from cases import CASES, quantized_case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from networks import decibels, disagreements, network, normal, quantized
+from onnx import TensorProto, helper
 from parts import SAME, W, convolved
 
 from ptq.arithmetics import ort
@@ -231,6 +232,15 @@ def test_an_output_of_rank_0_is_an_array() -> None:
     theirs = Session(done.qdq, threads=1).run(done.feeds[0])[0]
     assert isinstance(ours, np.ndarray)
     assert ours.tobytes() == theirs.tobytes()
+
+
+def test_a_sequence_that_a_float_stretch_gives_is_handed_out() -> None:
+    model = convolved("y = Relu(c)\ns = SequenceConstruct(y, c)")
+    made = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
+    model.graph.output.append(made)
+    done = quantized(model)
+    ours, theirs = Executor(done.qdq).run(done.feeds[0])["s"], Session(done.qdq).run(done.feeds[0])
+    assert [item.tobytes() for item in ours] == [item.tobytes() for item in theirs[1]]
 
 
 def test_runs_side_by_side_prepare_each_kernel_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,13 @@ class Tensor:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its shape as ONNX has it."""
-        shape = self.array.shape
+        """Its shape as ONNX has it; none of a sequence, which a float stretch may hand out."""
+        shape: tuple[int, ...] = getattr(self.array, "shape", ())
         return (shape[0], shape[-1], *shape[1:-1]) if self.last else shape
+
+    def rows(self, rows: slice) -> Tensor:
+        """Some of its rows along the leading axis, which is the same in both layouts."""
+        return Tensor(self.array[rows], self.last)
 
     def channels_last(self, rank: int | None = None) -> NDArray[Any]:
         """The array channels last, broadcast to ``rank`` first where it has fewer axes."""
@@ -37,6 +41,11 @@ class Tensor:
     def channels_first(self) -> NDArray[Any]:
         """The array as ONNX has it."""
         return np.ascontiguousarray(np.moveaxis(self.array, -1, 1)) if self.last else self.array
+
+
+def joined(pieces: Sequence[Tensor]) -> Tensor:
+    """The tensor of which these are rows, in order and in one layout."""
+    return Tensor(np.concatenate([piece.array for piece in pieces]), pieces[0].last)
 
 
 def weight_last(op: str, weight: NDArray[Any], group: int) -> NDArray[Any]:

@@ -1,10 +1,10 @@
-"""May the rows of a batch be run apart, to the same bits?
+"""At which steps may the rows of a batch be run apart, to the same bits?
 
-They may where row i of every tensor, along its leading axis, depends on row i of the graph's inputs alone, and in the
-same way whatever the number of rows. One rule an operator says so, by induction over the steps: given that whatever
-arrives at it consists of such rows, so does what it gives. Rules are sufficient, not necessary; an operator without
-one, and an island that is no table, keep the rows together. (ONNX Runtime's float kernels round a row by where it
-lies in memory, so that islands are not the same to the bit.)
+Where every tensor that arrives has a row for each sample along its leading axis, and so has the output, of which row
+i depends on their rows i alone, in the same way whatever the number of rows. One rule an operator says so, given what
+met there in a run. Rules are sufficient, not necessary; an operator without one, and an island that is no table, keep
+the rows together. (ONNX Runtime's float kernels round a row by where it lies in memory, so that islands are not the
+same to the bit.)
 """
 
 from __future__ import annotations
@@ -58,41 +58,37 @@ class Met:
 Rule = Callable[[Met], bool]
 
 
-def rows_apart(program: Program, tables: Collection[str], shapes: Mapping[str, Shape]) -> bool:
-    """Whether rows of the inputs may be run in pieces, and the pieces of the outputs be joined.
+def apart(
+    step: Step | Island,
+    program: Program,
+    tables: Collection[str],
+    rows: int,
+    shapes: Mapping[str, Shape],
+) -> bool:
+    """Whether the step may be run on some of the rows at a time, and the pieces of its output be joined.
 
     Args:
-        program: The steps.
+        step: One of the program's.
+        program: All steps.
         tables: Names of the islands that map one value to one value.
-        shapes: Of every tensor in a run on a batch: their ranks and all sizes but that of the batch count.
+        rows: Size of the batch in a run.
+        shapes: Of every tensor in that run.
     """
-    of_rows = set(program.inputs)
-    for step in program.steps:
-        if isinstance(step, Island):
-            apart = step.name in tables
-        else:
-            rule, met = RULES.get(step.op), _met(step, program, of_rows, shapes)
-            apart = rule is not None and met is not None and rule(met)
-        if not apart:
-            return False
-        of_rows.update(step.outputs)
-    return of_rows.issuperset(program.outputs)
-
-
-def _met(
-    step: Step, program: Program, of_rows: set[str], shapes: Mapping[str, Shape]
-) -> Met | None:
     names = [name for name in step.inputs if name is not None and name not in program.constants]
-    if not of_rows.issuperset(names) or not all(shapes[name] for name in (*names, *step.outputs)):
-        return None
+    if any(shapes[name][:1] != (rows,) for name in (*names, *step.outputs)):
+        return False
+    if isinstance(step, Island):
+        return step.name in tables
     around = (program.params.get(name or "") for name in (*step.inputs[:1], *step.outputs))
-    return Met(
+    met = Met(
         step,
         tuple(shapes[name] if name in names else None for name in step.inputs),
         tuple(program.constants.get(name or "") for name in step.inputs),
         shapes[step.outputs[0]],
         tuple(params for params in around if params is not None),
     )
+    rule = RULES.get(step.op)
+    return rule is not None and rule(met)
 
 
 def _by_element(met: Met) -> bool:

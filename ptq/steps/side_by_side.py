@@ -1,9 +1,10 @@
-"""Which batches are run in pieces side by side, and in how many?"""
+"""Which stretches of a program are run on pieces of a batch side by side, and on which pieces?"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from itertools import pairwise
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
 from math import prod
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptq.kernels.workers import crew
 from ptq.steps.program import Program
-from ptq.steps.rows_apart import Shape, rows_apart
+from ptq.steps.rows_apart import Shape, apart
 
 Feed = Mapping[str, NDArray[Any]]
 
@@ -22,43 +23,69 @@ _EACH = 1.5
 _ROWS = 4
 
 
+@dataclass(frozen=True)
+class Stretch:
+    """Consecutive steps.
+
+    Attributes:
+        steps: Their positions.
+        rows: Of the batch; 0 where they must be run on all at once.
+        work: A guess at the nanoseconds they take one thread, rather too few.
+        arriving: Names of what they read of others.
+        leaving: Names of what others read of them, and of the program's outputs.
+    """
+
+    steps: range
+    rows: int = 0
+    work: float = 0.0
+    arriving: tuple[str, ...] = ()
+    leaving: tuple[str, ...] = ()
+
+    def pieces(self) -> list[slice]:
+        """The rows for all threads; none where it is better, or must be, that they are run at once."""
+        number = crew(self.work)
+        if number == 1 or self.rows < 2:
+            return []
+        count = min(-(-self.rows // (number * _ROWS)) * number, self.rows)
+        return [slice(*ends) for ends in pairwise(self.rows * i // count for i in range(count + 1))]
+
+
 class Divisions:
-    """What is known of a program's rows; it learns from runs on whole batches."""
+    """How feeds of known shapes are divided; it learns from runs at once."""
 
     def __init__(self, program: Program, tables: Collection[str]) -> None:
         """The steps, and the names of those islands that map one value to one value."""
         self._program, self._tables = program, tables
-        self._values: dict[tuple[Shape, ...], int] = {}
+        self._known: dict[tuple[Shape, ...], list[Stretch]] = {}
+
+    def known(self, feed: Feed) -> list[Stretch] | None:
+        """The whole program in stretches; None where nothing was learned of feeds of these shapes."""
+        return self._known.get(self._kind(feed))
 
     def learn(self, feed: Feed, shapes: Mapping[str, Shape]) -> None:
         """Take the shapes of every tensor that the steps gave in a run on the feed."""
-        rows, kind = _rows(self._program, feed), _kind(self._program, feed)
-        if not rows or kind in self._values:
-            return
-        values = sum(prod(shape) for shape in shapes.values())
         known = {**shapes, **{name: array.shape for name, array in feed.items()}}
-        apart = rows_apart(self._program, self._tables, known)
-        self._values[kind] = values // rows if apart else 0
+        leading = [known[name][:1] for name in self._program.inputs]
+        rows = leading[0][0] if leading and leading[0] else 0
+        steps = self._program.steps
+        free = [apart(step, self._program, self._tables, rows, known) for step in steps]
+        self._known[self._kind(feed)] = [
+            self._stretch([*positions], rows if divided else 0, known)
+            for divided, positions in groupby(range(len(steps)), free.__getitem__)
+        ]
 
-    def pieces(self, feed: Feed) -> list[Feed]:
-        """The feed's rows in pieces for all threads; none where it is better, or must be, run at once."""
-        rows = _rows(self._program, feed)
-        values = self._values.get(_kind(self._program, feed), 0)
-        number = crew(rows * values * _EACH)
-        if rows < 2 or not values or number == 1:
-            return []
-        count = min(-(-rows // (number * _ROWS)) * number, rows)
-        edges = [rows * i // count for i in range(count + 1)]
-        names = self._program.inputs
-        return [{n: feed[n][start:stop] for n in names} for start, stop in pairwise(edges)]
+    def _stretch(self, positions: Sequence[int], rows: int, shapes: Mapping[str, Shape]) -> Stretch:
+        steps, program = range(positions[0], positions[-1] + 1), self._program
+        made = [name for i in steps for name in program.steps[i].outputs]
+        read = {name for i in steps for name in program.steps[i].inputs if name is not None}
+        later = {name for step in program.steps[steps.stop :] for name in step.inputs}
+        return Stretch(
+            steps,
+            rows,
+            sum(prod(shapes[name]) for name in made) * _EACH,
+            tuple(sorted(read - {*made} - program.constants.keys())),
+            tuple(name for name in made if name in later or name in program.outputs),
+        )
 
-
-def _rows(program: Program, feed: Feed) -> int:
-    """The size of the leading axis that all inputs have; 0 where they have none in common."""
-    sizes = {feed[name].shape[:1] for name in program.inputs}
-    return sizes.pop()[0] if len(sizes) == 1 and () not in sizes else 0
-
-
-def _kind(program: Program, feed: Feed) -> tuple[Shape, ...]:
-    """What a run's shapes depend on, but for the number of rows."""
-    return tuple(feed[name].shape[1:] for name in program.inputs)
+    def _kind(self, feed: Feed) -> tuple[Shape, ...]:
+        return tuple(feed[name].shape for name in self._program.inputs)

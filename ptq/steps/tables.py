@@ -8,8 +8,13 @@ from ptq.steps.islands import Island
 from ptq.steps.program import Program
 
 
-def is_table(island: Island, program: Program) -> bool:
-    """Whether running it once on all 256 values of its one input says all there is to know."""
+def tables(program: Program) -> frozenset[str]:
+    """Names of the islands of which running them once on all 256 values of their one input says all."""
+    islands = (step for step in program.steps if isinstance(step, Island))
+    return frozenset(island.name for island in islands if _is_table(island, program))
+
+
+def _is_table(island: Island, program: Program) -> bool:
     params = program.params.get(island.inputs[0]) if len(island.inputs) == 1 else None
     return (
         params is not None

@@ -9,7 +9,8 @@ import pytest
 
 from ptq.ops import OPS
 from ptq.steps.program import Program, Step
-from ptq.steps.rows_apart import RULES, Shape, rows_apart
+from ptq.steps.rows_apart import RULES, Shape
+from ptq.steps.rows_apart import apart as step_apart
 from ptq.types import INT8, QuantParams
 
 N = 5  # rows
@@ -34,7 +35,7 @@ def apart(
     }
     step = Step("node", op, attrs, tuple(names), ("y",))
     program = Program((step,), params or {}, fixed, tuple(fed), ("y",))
-    return rows_apart(program, (), {**fed, "y": result})
+    return step_apart(step, program, (), N, {**fed, "y": result})
 
 
 def test_every_row_of_the_table_has_a_rule_but_those_that_count_rows() -> None:
@@ -179,11 +180,3 @@ def test_scales_along_the_rows_keep_them_together(op: str) -> None:
     assert apart(op, [(N, N)], (N, N), params=along(1))
     assert not apart(op, [(N, N)], (N, N), params=along(0))
     assert not apart(op, [(N, N)], (N, N), params=along(-2))
-
-
-def test_an_output_that_nobody_computes_keeps_rows_together() -> None:
-    step = Step("node", "Relu", {}, ("x",), ("t",))
-    shapes = {"x": MATRIX, "t": MATRIX}
-    constants = {"y": np.ones(3)}
-    assert rows_apart(Program((step,), {}, {}, ("x",), ("t", "x")), (), shapes)
-    assert not rows_apart(Program((step,), {}, constants, ("x",), ("t", "y")), (), shapes)
