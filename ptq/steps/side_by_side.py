@@ -51,7 +51,7 @@ class Stretch:
 
 
 class Divisions:
-    """How feeds of known shapes are divided; it learns from runs at once."""
+    """How batches of known shapes are divided; it learns from runs at once."""
 
     def __init__(self, program: Program, tables: Collection[str]) -> None:
         """The steps, and the names of those islands that map one value to one value."""
@@ -67,24 +67,32 @@ class Divisions:
         known = {**shapes, **{name: array.shape for name, array in feed.items()}}
         leading = [known[name][:1] for name in self._program.inputs]
         rows = leading[0][0] if leading and leading[0] else 0
+        if rows < 2:
+            return
         steps = self._program.steps
+        last = {name: i for i, step in enumerate(steps) for name in step.inputs}
         free = [apart(step, self._program, self._tables, rows, known) for step in steps]
         self._known[self._kind(feed)] = [
-            self._stretch([*positions], rows if divided else 0, known)
+            self._stretch([*positions], rows if divided else 0, known, last)
             for divided, positions in groupby(range(len(steps)), free.__getitem__)
         ]
 
-    def _stretch(self, positions: Sequence[int], rows: int, shapes: Mapping[str, Shape]) -> Stretch:
+    def _stretch(
+        self,
+        positions: Sequence[int],
+        rows: int,
+        shapes: Mapping[str, Shape],
+        last: Mapping[str | None, int],
+    ) -> Stretch:
         steps, program = range(positions[0], positions[-1] + 1), self._program
         made = [name for i in steps for name in program.steps[i].outputs]
         read = {name for i in steps for name in program.steps[i].inputs if name is not None}
-        later = {name for step in program.steps[steps.stop :] for name in step.inputs}
         return Stretch(
             steps,
             rows,
             sum(prod(shapes[name]) for name in made) * _EACH,
             tuple(sorted(read - {*made} - program.constants.keys())),
-            tuple(name for name in made if name in later or name in program.outputs),
+            tuple(n for n in made if last.get(n, 0) >= steps.stop or n in program.outputs),
         )
 
     def _kind(self, feed: Feed) -> tuple[Shape, ...]:

@@ -79,7 +79,8 @@ def test_images_of_the_sample_model_go_in_pieces_to_the_same_bits(target: str) -
     done = quantized(model, target=target)
     executor = Executor(done.qdq, TARGETS[target].arithmetic)
     assert together(executor, stacked(feeds(model, 5))) == set()
-    assert "Conv" in together(executor, done.feeds[0])
+    executor.run(done.feeds[0])
+    assert executor._divisions.known(done.feeds[0]) is None  # one row is not divided
 
 
 @settings(
