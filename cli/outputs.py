@@ -46,7 +46,8 @@ def check_outputs(
         room: How many bytes the first output may take.
 
     Raises:
-        UsageError: An output is an input, also by another name, two outputs are one file, or a name is empty.
+        UsageError: An output is an input, also by another name, two outputs are one file, a name is empty, or
+            standard output is meant for anything but JSON.
         PtqError: An output cannot be written.
     """
     given = [source for source in inputs if source is not None]
@@ -54,6 +55,8 @@ def check_outputs(
         raise UsageError("a path of samples is empty; give a file, a folder or module:callable")
     sources = [Path(source) for source in given]
     places = [place for place in outputs if place is not None]
+    if Path(STANDARD_OUTPUT) in places:
+        raise UsageError("only --json goes to standard output; give the output - another name")
     if json not in (None, STANDARD_OUTPUT):
         places.append(Path(json))
     for index, place in enumerate(places):

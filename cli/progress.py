@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-Report = Callable[[str, int], Callable[[], None]]
+Report = Callable[[str, int | None], Callable[[], None]]
 
 
 @contextmanager
@@ -31,7 +31,9 @@ def bars() -> Iterator[Report | None]:
         transient=True,
     ) as progress:
 
-        def begin(stage: str, total: int) -> Callable[[], None]:
+        def begin(stage: str, total: int | None) -> Callable[[], None]:
+            for before in progress.tasks:  # one stage follows another: what had fewer steps is over
+                progress.update(before.id, total=before.completed)
             task = progress.add_task(stage, total=total)
             return lambda: progress.advance(task)
 

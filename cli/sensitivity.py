@@ -56,8 +56,8 @@ def sensitivity(
 ) -> None:
     """Rank nodes by what leaving each float would win.
 
-    Every node is estimated, from a few runs of the float model with all errors in it; the first few
-    are measured. Use --skip, or --max-drop, of ptq quantize to leave nodes float.
+    Every node is estimated, from a few dozen runs of the float model with the errors of some nodes in
+    it; the first few are measured. Use --skip, or --max-drop, of ptq quantize to leave nodes float.
     """
     import ptq
 

@@ -28,7 +28,7 @@ def collect(
     threads: int,
     workers: int,
     checkpoint: Path | None,
-    progress: Callable[[str, int], Callable[[], None]] | None,
+    progress: Callable[[str, int | None], Callable[[], None]] | None,
 ) -> Calibration:
     """The statistics of the data, if any are given, merged with those in the files.
 

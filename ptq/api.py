@@ -21,7 +21,7 @@ from ptq.errors import UsageError
 from ptq.evaluate import Engine, Evaluation, integer_engine, reference_engine, session_engine
 from ptq.evaluate import evaluate as run_side_by_side
 from ptq.feeding import Choice, Progress, parts, takes_any_batch, told
-from ptq.gather import Held, gathered, gathered_in_two, known, opened, together
+from ptq.gather import gathered, known_or_gathered, opened, together
 from ptq.heap import give_back
 from ptq.inspection import Inspection, inspection
 from ptq.loaded import Loaded
@@ -207,29 +207,24 @@ def quantize(
         raise UsageError(f"weights u8 are for target ort; leave them out for {row.name}")
     graph, prepared = made_ready(model)
     choice = Choice(preprocess, samples, skip_bad_samples)
-    divided = parts(prepared.graph, data, eval_data, choice, search=max_drop is not None)
+    divided = parts(
+        prepared.graph, data, eval_data, choice,
+        search=max_drop is not None, labels=metric is None,
+    )  # fmt: skip
     floats = dict.fromkeys(skip, SKIPPED)
     recipe = Recipe(row.name, method, form, per_tensor, correct_bias, floats, weights, rounding)
     prepared, recipe = rewritten(
         called(model), prepared, divided.calibration, recipe, equalize=equalize,
-        split_outliers=split_outliers, stats=stats, plan=plan, threads=threads,
+        split_outliers=split_outliers, stats=stats, plan=plan, threads=threads, progress=progress,
     )  # fmt: skip
-    held: Held | None = None
-    if stats is not None:
-        calibration = known(stats, prepared.graph.digest())
-        if divided.calibration is not None:
-            held = Held(calibration, divided.calibration, apart=False)
-    elif divided.calibration is None:
-        calibration = Calibration(prepared.graph.digest(), 0, {})
-    else:
-        calibration, held = gathered_in_two(
-            prepared.graph, divided.calibration,
-            threads=threads, checkpoint=checkpoint, progress=progress,
-        )  # fmt: skip
+    calibration, held = known_or_gathered(
+        prepared.graph, divided.calibration, stats,
+        threads=threads, checkpoint=checkpoint, progress=progress,
+    )  # fmt: skip
     give_back()
     ground = Ground(called(model), graph, prepared, calibration)
     if plan is None:
-        recipe = with_ranges(ground, recipe, held, threads=threads)
+        recipe = with_ranges(ground, recipe, held, threads=threads, progress=progress)
         give_back()
     decided: Plan | None = None
     if rounding == "second-order" and divided.calibration is not None:
@@ -244,7 +239,7 @@ def quantize(
         recipe, decided = recipe.leaving(found.floats), None
     few, loaded = divided.calibration or divided.evaluation or (), Loaded(threads)
     if plan is None:
-        made = fit_to_hand_over(ground, recipe, few, plan=decided, loaded=loaded)
+        made = fit_to_hand_over(ground, recipe, few, plan=decided, loaded=loaded, progress=progress)
     else:
         made = as_planned(ground, recipe, obeyed(ground, plan), few, loaded=loaded)
     made = compensated(made, divided.calibration, threads=threads, progress=progress)

@@ -18,6 +18,7 @@ from ptq.accuracy.metrics import (
     FidelityMeter,
     is_scores,
     numbers,
+    require_class,
 )
 from ptq.accuracy.usermetric import Metric, metric_drop
 from ptq.data import Sample
@@ -156,7 +157,7 @@ def evaluate(
             and all outputs are then held in memory.
 
     Raises:
-        DataError: There is no sample, or the model fails on one, or the metric.
+        DataError: There is no sample, or the model fails on one, or the metric, or a label is none of its classes.
         UsageError: The metric returns no number.
     """
     engines = {REFERENCE: reference, **candidates}
@@ -169,6 +170,9 @@ def evaluate(
             count += 1
             truth = results[REFERENCE][index]
             scores = [known and is_scores(t) for known, t in zip(scores, truth, strict=True)]
+            if metric is None and sample.labels:
+                sizes = {n: t.size for n, t in zip(outputs, truth, strict=True) if is_scores(t)}
+                require_class(max(sample.labels), sizes, sample.name)
             for name, meter in meters.items():
                 meter.add(truth, results[name][index], sample.labels)
                 if metric is not None:

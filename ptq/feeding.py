@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+
+from ptq.accuracy.metrics import require_class
 from ptq.data import DataSource, InputSpec, Preprocess, Sample, Samples, held_out, open_samples
 from ptq.errors import ModelError
 from ptq.graph import Graph
@@ -25,8 +30,10 @@ NAN_AWARE = frozenset(
 )
 """Operators for which NaN is an input like another."""
 
-Progress = Callable[[str, int], Callable[[], None]]
-"""Told of a stage and its number of samples, it gives what to call after each."""
+_ADDED = 2  # numpy's word for types that another package has added
+
+Progress = Callable[[str, int | None], Callable[[], None]]
+"""Told of a stage and its number of steps, None where nobody knows it yet, it gives what to call after each."""
 
 ENOUGH = 100  # samples to search on: one of them is a point
 
@@ -87,12 +94,52 @@ def parts(
     choice: Choice,
     *,
     search: bool = False,
+    labels: bool = True,
 ) -> Parts:
     """Divide the data; without samples for evaluation, a fifth is held out.
 
     With ``search``, a fifth is held out for that where there are samples for evaluation too; where that is less
     than 100, and without any, those for evaluation serve both.
+
+    Args:
+        graph: The model.
+        data: Samples for calibration.
+        eval_data: Samples for evaluation.
+        choice: How they are read.
+        search: Whether what to leave float is decided on some.
+        labels: Whether labels are compared with the model's outputs.
+
+    Raises:
+        DataError: Samples are missing, or are nothing that the model takes, or a label is none of its classes.
     """
+    divided = _divided(graph, data, eval_data, choice, search)
+    for samples in (divided.evaluation, divided.search) if labels else ():
+        if samples is not None:
+            require_class(samples.highest_label, _classes(graph), "the samples to evaluate on")
+    return divided
+
+
+def _classes(graph: Graph) -> dict[str, int]:
+    """How many scores each output holds that holds one a class; none where that is not known of all outputs."""
+    found = {}
+    for value in graph.outputs:
+        shape = shape_of(value)
+        sizes = [] if shape is None else list(shape[1:] if len(shape) > 1 else shape)
+        if not sizes or None in sizes:
+            return {}
+        largest = max(size for size in sizes if size is not None)
+        if largest > 1 and math.prod(size for size in sizes if size is not None) == largest:
+            found[name_of(value)] = largest
+    return found
+
+
+def _divided(
+    graph: Graph,
+    data: DataSource | None,
+    eval_data: DataSource | None,
+    choice: Choice,
+    search: bool,
+) -> Parts:
     opened = None if data is None else choice.open(data, graph)
     if eval_data is not None:
         whole = Choice(choice.preprocess, skip_bad=choice.skip_bad).open(eval_data, graph)
@@ -115,15 +162,18 @@ def input_specs(graph: Graph) -> list[InputSpec]:
     """What the model takes.
 
     Raises:
-        ModelError: An input is not a tensor of numbers.
+        ModelError: An input is not a tensor of numbers, or it or an output is of a type without arrays.
     """
     specs = []
+    for value in graph.outputs:
+        _require_plain(f"output {value.name}", dtype_of(value))
     for value in graph.inputs:
         dtype, shape = dtype_of(value), shape_of(value)
         if dtype is None or shape is None or not is_tensor(value):
             raise ModelError(
                 f"input {value.name} has no shape or is no tensor of numbers; ptq cannot feed it"
             )
+        _require_plain(f"input {value.name}", dtype)
         spared = {operator(node) for node in consumers(value)} <= NAN_AWARE
         specs.append(
             InputSpec(
@@ -133,10 +183,24 @@ def input_specs(graph: Graph) -> list[InputSpec]:
     return specs
 
 
+def _require_plain(what: str, dtype: np.dtype[Any] | None) -> None:
+    """Refuse types that ONNX Runtime neither takes as arrays nor gives, such as bfloat16."""
+    if dtype is not None and dtype.isbuiltin == _ADDED:
+        raise ModelError(
+            f"{what} is {dtype}, of which ONNX Runtime takes and gives no arrays; let the model have float32 "
+            "there, and cast inside"
+        )
+
+
 def takes_any_batch(graph: Graph) -> bool:
     """Whether the model takes any number of samples at once."""
     shapes = [shape_of(value) for value in graph.inputs]
     return all(shape is not None and len(shape) > 0 and shape[0] is None for shape in shapes)
+
+
+def begun(stage: str, steps: int | None, progress: Progress | None) -> Callable[[], None]:
+    """What to call after each step of a stage, whether or not anybody listens."""
+    return (lambda: None) if progress is None else progress(stage, steps)
 
 
 def told(samples: Samples, stage: str, progress: Progress | None) -> Iterable[Sample]:

@@ -18,7 +18,7 @@ from ptq.calibrate import BATCH, Wanted, observe
 from ptq.checkpoint import Checkpoint
 from ptq.data import Samples, held_out
 from ptq.errors import PtqError, StatsError
-from ptq.feeding import Choice, Progress, told
+from ptq.feeding import Choice, Progress, begun, told
 from ptq.graph import Graph
 from ptq.observers.store import Calibration, from_bytes, load
 from ptq.ready import made_ready
@@ -93,6 +93,31 @@ def gathered_in_two(
     return first.merge(second), Held(first, rest, apart=True)
 
 
+def known_or_gathered(
+    graph: Graph,
+    samples: Samples | None,
+    stats: Calibration | None,
+    *,
+    threads: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> tuple[Calibration, Held | None]:
+    """Statistics as they are given, else those of the samples, none where there are none; and what judges ranges.
+
+    Raises:
+        DataError: A sample is missing, unreadable or does not fit.
+        StatsError: The statistics or the checkpoint belong to something else.
+    """
+    if stats is not None:
+        calibration = known(stats, graph.digest())
+        return calibration, None if samples is None else Held(calibration, samples, apart=False)
+    if samples is None:
+        return Calibration(graph.digest(), 0, {}), None
+    return gathered_in_two(
+        graph, samples, threads=threads, checkpoint=checkpoint, progress=progress
+    )
+
+
 def opened(stats: Calibration | str | os.PathLike[str] | None) -> Calibration | None:
     """Statistics as they are, or out of their file.
 
@@ -141,7 +166,7 @@ def together(
     """
     graph = made_ready(model)[1].graph
     total = len(choice.open(data, graph))
-    advance = (lambda: None) if progress is None else progress("calibrating", total)
+    advance = begun("calibrating", total, progress)
     (first, step), count = choice.shard or (0, 1), max(1, min(workers, total))
     context = multiprocessing.get_context("spawn")
     readers, processes = [], []
@@ -215,7 +240,7 @@ def _work(
     """One process: send None for each sample, at last the statistics or the error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted too, and ends this
 
-    def progress(stage: str, total: int) -> Callable[[], None]:
+    def progress(stage: str, total: int | None) -> Callable[[], None]:
         return lambda: writer.send(None)
 
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.rewrite.probe import Source
-from ptq.sensitivity import Costs
+
+Toll = Callable[[frozenset[str], frozenset[str]], float]
+"""What it costs to leave the first nodes float where the second are already; above 0."""
+Allowed = Callable[[frozenset[str]], bool]
+"""Whether these nodes may be float together."""
 
 
 @dataclass(frozen=True)
@@ -60,42 +65,46 @@ class Vanishing:
         return float(sum(self._shares[index] for index in gone)), greatest
 
 
-def ranked(costs: Costs) -> list[Move]:
+def ranked(sources: Sequence[Source], shares: NDArray[np.float64]) -> list[Move]:
     """What leaving each of the sources' nodes float would win by itself, most first, no set of nodes twice."""
-    vanishing, none = Vanishing(costs.sources, costs.shares), frozenset[str]()
+    vanishing, none = Vanishing(sources, shares), frozenset[str]()
     found: dict[frozenset[str], Move] = {}
-    for source in costs.sources:
+    for source in sources:
         share, greatest = vanishing.beside(source.touching, none)
         if greatest is not None:
-            found[source.touching] = Move(source.touching, share, costs.sources[greatest])
+            found[source.touching] = Move(source.touching, share, sources[greatest])
     return sorted(found.values(), key=lambda move: (-move.share, sorted(move.nodes)))
 
 
-def greedily(costs: Costs, fused: Mapping[str, frozenset[str]], most: int) -> Iterator[Move]:
-    """Moves one after another, each the one that wins most for every node more, up to a number of nodes.
+def greedily(
+    sources: Sequence[Source], shares: NDArray[np.float64], toll: Toll, allowed: Allowed
+) -> Iterator[Move]:
+    """Moves one after another, each the one that wins most for what it costs, while there are any allowed.
 
-    A node and the activation fused into it count as one.
+    Args:
+        sources: Of error.
+        shares: By source, the energy of the error that it makes.
+        toll: What it costs.
+        allowed: Whether so many nodes may be float.
     """
-    vanishing, floats = Vanishing(costs.sources, costs.shares), frozenset[str]()
-    while True:
-        best: tuple[float, Move] | None = None
-        for nodes in vanishing.candidates:
-            new = nodes - floats
-            if not new or counted(floats | nodes, fused) > most:
-                continue
-            share, greatest = vanishing.beside(nodes, floats)
-            score = share / counted(new, fused)
-            if greatest is not None and share > 0 and (best is None or score > best[0]):
-                best = score, Move(new, share, costs.sources[greatest])
-        if best is None:
-            return
-        floats |= best[1].nodes
-        yield best[1]
+    vanishing, floats = Vanishing(sources, shares), frozenset[str]()
+
+    def cost(more: frozenset[str], floats: frozenset[str]) -> float:
+        return toll(more, floats) if allowed(floats | more) else math.inf
+
+    def wins(won: NDArray[np.float64]) -> float:
+        return float(won[0])
+
+    while (
+        best := _best(vanishing, shares[None], floats, wins, cost, sys.float_info.max)
+    ) is not None:
+        share, greatest = vanishing.beside(best[0], floats)
+        assert greatest is not None
+        floats |= best[0]
+        yield Move(best[0], share, sources[greatest])
 
 
 _NOTHING = 1e-9  # what is left of sums when all has been subtracted
-Toll = Callable[[frozenset[str], frozenset[str]], float]
-"""What it costs to leave the first nodes float where the second are already; above 0."""
 
 
 def covering(

@@ -14,7 +14,7 @@ from ptq.accuracy.drop import Drop
 from ptq.accuracy.usermetric import Metric
 from ptq.data import DataSource, Preprocess
 from ptq.errors import UsageError
-from ptq.feeding import Choice, Progress, parts, told
+from ptq.feeding import Choice, Progress, begun, parts, told
 from ptq.gather import gathered_in_two
 from ptq.models import Model, called
 from ptq.moves import Move, ranked
@@ -23,12 +23,12 @@ from ptq.pipeline import DEFAULT_METHOD, Ground, Recipe, planned, with_inputs
 from ptq.ready import made_ready
 from ptq.rewrite.scores import scores
 from ptq.search import MOST, Trials, some
-from ptq.sensitivity import Costs, costs
 from ptq.solve import SKIPPED
 from ptq.sources import apart
 from ptq.targets import target as target_named
 from ptq.trials.beforehand import rewritten
 from ptq.trials.downstream import with_ranges
+from ptq.weighing import Weighed, weighed
 
 MEASURED = 5
 REASON = "to measure its sensitivity"
@@ -44,8 +44,7 @@ class NodeCost:
         along: The nodes that have to stay float with it, or the rounding is only moved.
         rounds: What it rounds most dearly: ``weights``, or the name of a tensor.
         share: The share of the outputs' error that vanishes, 0 to 1; estimated.
-        error: The standard error of ``share``, over samples.
-        alone: Whether the source was run alone; without, the estimate is rough.
+        alone: Whether what it rounds was run alone; without, the estimate is an equal part of a group's.
         won_db: What that is in decibels of signal over error.
         measured_db: The same, measured on a model with these nodes float; None where it was not.
         measured_points: Points of the metric won by it, likewise.
@@ -58,7 +57,6 @@ class NodeCost:
     along: tuple[str, ...]
     rounds: str
     share: float
-    error: float
     alone: bool
     won_db: float
     measured_db: float | None = None
@@ -77,7 +75,7 @@ class Ranking:
         sqnr_db: Signal over error of the quantized model there.
         drop: What it loses there.
         estimated_on: How many of them the estimates are made on.
-        runs: How often the float model was run on each of those.
+        runs: How often the float model was run on each of those, at most a hundred or so times.
         measurements: How many quantized models were run on all.
         sources: Places where something is rounded: so many runs would measure each of them.
         nodes: Most won first, as estimated.
@@ -142,18 +140,20 @@ def sensitivity(
     row = target_named(target)
     graph, prepared = made_ready(model)
     choice = Choice(preprocess, samples, skip_bad_samples)
-    divided = parts(prepared.graph, data, eval_data, choice, search=True)
+    labels = metric is None
+    divided = parts(prepared.graph, data, eval_data, choice, search=True, labels=labels)
     assert divided.calibration is not None
     assert divided.search is not None
     recipe = Recipe(row.name, method, per_tensor=per_tensor, floats=dict.fromkeys(skip, SKIPPED))
     prepared, recipe = rewritten(
-        called(model), prepared, divided.calibration, recipe, equalize=equalize, threads=threads
-    )
+        called(model), prepared, divided.calibration, recipe,
+        equalize=equalize, threads=threads, progress=progress,
+    )  # fmt: skip
     calibration, held_back = gathered_in_two(
         prepared.graph, divided.calibration, threads=threads, progress=progress
     )
     ground = Ground(called(model), graph, prepared, calibration)
-    recipe = with_ranges(ground, recipe, held_back, threads=threads)
+    recipe = with_ranges(ground, recipe, held_back, threads=threads, progress=progress)
     plan = planned(ground, recipe)
     ground = with_inputs(ground, plan, divided.calibration, threads, progress)
     held = list(told(divided.search.spread(MOST), "reading samples to measure on", progress))
@@ -163,17 +163,21 @@ def sensitivity(
     probe = apart(made, scores(prepared.graph))
     if not probe.sources:
         raise UsageError("nothing of the model is quantized; `ptq inspect` says why")
-    estimated = costs(probe, some(held), threads=threads)
+    advance = begun("weighing", None, progress)
+    found = weighed(probe, some(held), threads=threads, advance=advance)
     ops = {node.name or "": operator(node) for node in prepared.graph.nodes}
     rows, before = [], frozenset[str]()
-    for index, move in enumerate(ranked(estimated)):
-        cost = _cost(move, estimated, ops)
+    moves = ranked(found.sources, found.mean)
+    advance = begun("measuring", min(measure, len(moves)), progress)
+    for index, move in enumerate(moves):
+        cost = _cost(move, found, ops)
         if index < measure:
             now, won = _won(move.nodes, trials, sqnr_db)
             before |= move.nodes
             together = won if before == move.nodes else _won(before, trials, sqnr_db)[1]
             points = drop.points - now.points
             cost = replace(cost, measured_db=won, measured_points=points, together_db=together)
+            advance()
         rows.append(cost)
     return Ranking(
         model=called(model),
@@ -181,17 +185,16 @@ def sensitivity(
         samples=len(held),
         sqnr_db=sqnr_db,
         drop=drop,
-        estimated_on=estimated.samples,
-        runs=estimated.runs,
+        estimated_on=found.samples,
+        runs=found.runs,
         measurements=trials.count,
-        sources=len(estimated.sources),
+        sources=len(found.sources),
         nodes=tuple(rows),
     )
 
 
-def _cost(move: Move, estimated: Costs, ops: dict[str, str]) -> NodeCost:
-    total = float(estimated.shares.sum())
-    index = estimated.sources.index(move.source)
+def _cost(move: Move, found: Weighed, ops: dict[str, str]) -> NodeCost:
+    total = float(found.mean.sum())
     share = move.share / total if total else 0.0
     return NodeCost(
         node=move.leader,
@@ -199,8 +202,7 @@ def _cost(move: Move, estimated: Costs, ops: dict[str, str]) -> NodeCost:
         along=tuple(name for name in ops if name in move.nodes and name != move.leader),
         rounds="weights" if move.source.kind == "weights" else move.source.tensor,
         share=share,
-        error=float(estimated.errors[index]) / total if total else 0.0,
-        alone=bool(estimated.measured[index]),
+        alone=bool(found.alone[found.sources.index(move.source)]),
         won_db=-10 * math.log10(1 - share) if share < 1 else math.inf,
     )
 

@@ -1,14 +1,16 @@
 """Which are the fewest nodes to leave float for a model to stay within its budget?
 
-Estimated costs say in which order nodes are worth leaving float; a search among the first one, two, four … of them,
-and then between, measures how many it takes; at last some are tried without. Every measurement quantizes the model
-anew and runs it on samples that no range was chosen on.
+What each rounding makes of the error, for the time that its nodes cost in float, says in which order they are worth
+leaving float; a search among the first one, two, four … of them, and then between, measures how many it takes; where
+half of the nodes are too few, so does the order by the error alone. At last some are tried without. Every measurement
+quantizes the model anew and runs it on samples that no range was chosen on.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,16 +21,17 @@ from ptq.accuracy.usermetric import Metric
 from ptq.data import Sample
 from ptq.errors import UsageError
 from ptq.evaluate import Engine, evaluate, session_engine
-from ptq.feeding import Parts, Progress, takes_any_batch, told
+from ptq.feeding import Parts, Progress, begun, takes_any_batch, told
 from ptq.graph import Graph
 from ptq.loaded import float_session
-from ptq.moves import Move, greedily
+from ptq.moves import Move, counted, greedily
 from ptq.nodes import name_of
 from ptq.pipeline import Ground, Quantization, Recipe, planned, written
 from ptq.rewrite.scores import scores
-from ptq.sensitivity import SAMPLES, Costs, costs
 from ptq.session import Session
 from ptq.sources import apart
+from ptq.tolls import passes, toll
+from ptq.weighing import SAMPLES, weighed
 
 MOST = 512  # samples, held in memory
 LARGEST_SHARE = 0.5  # of the nodes that round: a model with more of them float is no quantized one
@@ -70,7 +73,8 @@ def search_in(
         raise UsageError("a budget is held against samples; give data, or samples to evaluate on")
     samples = list(told(parts.search.spread(MOST), "reading samples to search on", progress))
     trials = Trials(ground, recipe, samples, metric=metric, batch=batch, threads=threads)
-    found = search(trials, points, threads=threads)
+    advance = begun("searching", None, progress)
+    found = search(trials, points, threads=threads, advance=advance)
     return replace(found, apart=parts.search is not parts.evaluation)
 
 
@@ -134,18 +138,25 @@ class _Remembered:
 
 
 def some(samples: Sequence[Sample]) -> list[Sample]:
-    """As many samples as costs are estimated on, evenly spread."""
+    """As many samples as errors are weighed on, evenly spread."""
     count = min(SAMPLES, len(samples))
     return [samples[k * len(samples) // count] for k in range(count)]
 
 
-def search(trials: Trials, points: float, *, threads: int = 0) -> Search:
+def search(
+    trials: Trials,
+    points: float,
+    *,
+    threads: int = 0,
+    advance: Callable[[], None] = lambda: None,
+) -> Search:
     """Find the fewest nodes to leave float.
 
     Args:
         trials: What is quantized, and on which samples it is measured.
         points: The greatest drop, in points of the metric.
         threads: Threads for one operator; 0 is one a core.
+        advance: Called after each step.
 
     Raises:
         ModelError: ONNX Runtime does not take a model.
@@ -153,56 +164,72 @@ def search(trials: Trials, points: float, *, threads: int = 0) -> Search:
     """
     plain = trials.quantized({})
     without, _ = trials.measured(plain.quantized)
+    advance()
     samples = len(trials.samples)
     if without.points <= points:
         return Search(points, True, without, without, samples, True, {}, trials.count)
     parts = apart(plain, scores(trials.ground.prepared.graph))
-    estimated = costs(parts, some(trials.samples), threads=threads)
+    if not parts.sources:
+        return Search(points, False, without, without, samples, True, {}, trials.count)
+    found = weighed(parts, some(trials.samples), threads=threads, advance=advance)
     rounding = {parts.fused.get(n, frozenset([n])) for s in parts.sources for n in s.touching}
-    moves = list(greedily(estimated, parts.fused, int(LARGEST_SHARE * len(rounding))))
-    attempt = _Attempts(trials, moves, estimated)
-    chosen = _first_within(attempt, len(moves), points)
+    most, cost = int(LARGEST_SHARE * len(rounding)), toll(passes(plain))
+    attempts = _Attempts(trials, max(float(found.mean.sum()), math.ulp(0.0)), advance)
+
+    def number(more: frozenset[str], floats: frozenset[str]) -> float:
+        return float(counted(more, parts.fused))
+
+    for price in (cost, number):
+        moves = greedily(
+            found.sources, found.mean, price, lambda nodes: counted(nodes, parts.fused) <= most
+        )
+        chosen = _first_within(attempts, moves, points)
+        if chosen is not None:
+            break
     reached = chosen is not None
     if chosen is None:
-        chosen = min(attempt.known, key=lambda c: (attempt.known[c].points, len(c)), default=())
+        chosen = min(attempts.known, key=lambda c: (attempts.known[c].points, len(c)), default=())
     else:
-        for last in list(reversed(chosen[:-1]))[:FEWER]:
-            fewer = tuple(index for index in chosen if index != last)
-            if attempt.drop(fewer).points <= points:
+        dearest = sorted(chosen, key=lambda move: -cost(move.nodes, frozenset()))
+        for one in dearest[: FEWER if len(chosen) > 1 else 0]:
+            fewer = tuple(move for move in chosen if move is not one)
+            if fewer and attempts.drop(fewer).points <= points:
                 chosen = fewer
     return Search(
         points=points,
         reached=reached,
-        drop=attempt.known.get(chosen, without),
+        drop=attempts.known.get(chosen, without),
         without=without,
         samples=samples,
         apart=True,
-        floats=attempt.floats(chosen),
+        floats=attempts.floats(chosen),
         measurements=trials.count,
-        estimates=estimated.runs,
-        sources=len(estimated.sources),
+        estimates=found.runs,
+        sources=len(found.sources),
     )
+
+
+_Moves = tuple[Move, ...]
 
 
 class _Attempts:
     """Drops by the moves that were made."""
 
-    def __init__(self, trials: Trials, moves: Sequence[Move], estimated: Costs) -> None:
-        self._trials, self._moves = trials, moves
-        self._total = max(float(estimated.shares.sum()), math.ulp(0.0))
-        self.known: dict[tuple[int, ...], Drop] = {}
+    def __init__(self, trials: Trials, total: float, advance: Callable[[], None]) -> None:
+        self._trials, self._total, self._advance = trials, total, advance
+        self.known: dict[_Moves, Drop] = {}
 
-    def drop(self, chosen: tuple[int, ...]) -> Drop:
+    def drop(self, chosen: _Moves) -> Drop:
         if chosen not in self.known:
             made = self._trials.quantized(self.floats(chosen))
             self.known[chosen], _ = self._trials.measured(made.quantized)
+            self._advance()
         return self.known[chosen]
 
-    def floats(self, chosen: Sequence[int]) -> dict[str, str]:
+    def floats(self, chosen: _Moves) -> dict[str, str]:
         """The moves' nodes, each with the reason."""
         said = {}
-        for index in chosen:
-            move = self._moves[index]
+        for move in chosen:
             what = (
                 f"the rounded constants of {move.source.node}"
                 if move.source.kind == "weights"
@@ -213,20 +240,21 @@ class _Attempts:
         return said
 
 
-def _first_within(attempt: _Attempts, count: int, points: float) -> tuple[int, ...] | None:
+def _first_within(attempts: _Attempts, moves: Iterator[Move], points: float) -> _Moves | None:
     """The shortest beginning of the moves that is within the budget, found by doubling and halving."""
-    below, size = 0, 1
+    made, below, size = list[Move](), 0, 1
     while True:
-        size = min(size, count)
+        made += itertools.islice(moves, size - len(made))
+        size = min(size, len(made))
         if size <= below:
             return None
-        if attempt.drop(tuple(range(size))).points <= points:
+        if attempts.drop((*made[:size],)).points <= points:
             break
         below, size = size, 2 * size
     while size - below > 1:
         middle = (below + size) // 2
-        if attempt.drop(tuple(range(middle))).points <= points:
+        if attempts.drop((*made[:middle],)).points <= points:
             size = middle
         else:
             below = middle
-    return tuple(range(size))
+    return (*made[:size],)

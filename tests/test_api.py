@@ -220,16 +220,23 @@ def test_the_given_model_stays_as_it_is(result: ptq.Result) -> None:
 
 
 def test_progress_is_told_of_every_stage() -> None:
-    told: list[tuple[str, int]] = []
+    told: list[tuple[str, int | None]] = []
     steps = []
 
-    def progress(stage: str, total: int) -> Any:
+    def progress(stage: str, total: int | None) -> Any:
         told.append((stage, total))
         return lambda: steps.append(stage)
 
     ptq.quantize(MODEL, FEW, threads=1, progress=progress)
-    assert told == [("calibrating", 10), ("rounding", 10), ("evaluating", 10)]
+    assert told == [
+        ("calibrating", 10),
+        ("choosing ranges", None),
+        ("rounding", 10),
+        ("checking", None),
+        ("evaluating", 10),
+    ]
     assert (steps.count("calibrating"), steps.count("evaluating")) == (10, 10)
+    assert steps.count("checking") == 1
 
 
 @pytest.mark.parametrize("form", ["qdq", "qoperator"])

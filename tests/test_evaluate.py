@@ -36,6 +36,27 @@ def labelled(count: int, classes: int = 10) -> list[Sample]:
     return made
 
 
+@pytest.mark.parametrize("given", [(10,), (3, 12)])
+def test_a_label_that_is_no_class_is_refused_unless_a_metric_reads_it(
+    given: tuple[int, ...],
+) -> None:
+    samples = [*labelled(2), Sample("odd", labelled(1)[0].feed, given)]
+    said = f"^odd: label {given[-1]} is none of the 10 classes of output y, 0 to 9"
+    with pytest.raises(DataError, match=said):
+        evaluate(scores, {"same": scores}, samples, ["y"])
+    result = evaluate(
+        scores, {"same": scores}, samples, ["y"], metric=lambda outputs, of: [1.0] * len(of)
+    )
+    assert result.samples == 3
+
+
+def test_a_label_may_be_a_class_of_any_output() -> None:
+    def two(feed: Feed) -> list[Any]:
+        return [feed["x"][:, :4], feed["x"]]
+
+    assert evaluate(two, {"same": two}, labelled(6), ["few", "all"]).head == "all"
+
+
 def test_forms_stand_beside_each_other() -> None:
     result = evaluate(
         scores, {"same": scores, "rolled": lambda f: [np.roll(f["x"], 1, 1)]}, labelled(9), ["y"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from cases import CASES
@@ -9,8 +11,8 @@ from networks import network, normal
 from onnx import TensorProto
 from parts import W
 
-from ptq.errors import ModelError
-from ptq.feeding import Choice, input_specs, parts, takes_any_batch, told
+from ptq.errors import DataError, ModelError
+from ptq.feeding import Choice, begun, input_specs, parts, takes_any_batch, told
 from ptq.graph import Graph
 
 GRAPH = Graph.from_proto(network("y = Conv(x, w)", {"x": ("n", 3, 8, 8)}, w=W))
@@ -74,9 +76,54 @@ def test_a_model_takes_any_batch_where_its_first_dimension_varies() -> None:
     assert not takes_any_batch(Graph.from_proto(CASES["clip bounds from an input"]))
 
 
+def test_nobody_need_hear_of_a_stage() -> None:
+    heard: list[tuple[str, int | None]] = []
+
+    def progress(stage: str, steps: int | None) -> Callable[[], None]:
+        heard.append((stage, steps))
+        return lambda: heard.append(("step", None))
+
+    begun("s", 3, progress)()
+    begun("t", None, None)()
+    assert heard == [("s", 3), ("step", None)]
+
+
 def test_progress_hears_of_every_sample() -> None:
     opened = Choice(samples=5).open(ARRAYS, GRAPH)
     heard: list[str] = []
     assert len(list(told(opened, "s", lambda stage, total: lambda: heard.append(stage)))) == 5
     assert heard == ["s"] * 5
     assert told(opened, "s", None) is opened
+
+
+SCORES = network("f = Flatten(x)\ny = Gemm(f, w)", {"x": ("n", 3, 8, 8)}, w=normal(192, 4))
+
+
+def test_labels_beyond_the_classes_are_found_before_a_sample_is_read() -> None:
+    graph = Graph.from_proto(SCORES)
+    good, bad = (ARRAYS | {"labels": np.arange(60) % classes} for classes in (4, 5))
+    assert parts(graph, good, good, Choice()).evaluation is not None
+    for given in ((good, bad), (bad, None)):
+        with pytest.raises(DataError, match="label 4 is none of the 4 classes of output y, 0 to 3"):
+            parts(graph, *given, Choice())
+
+
+def test_labels_that_nothing_is_compared_with_may_be_any() -> None:
+    graph, many = Graph.from_proto(SCORES), ARRAYS | {"labels": np.arange(60)}
+    assert parts(graph, many, None, Choice(), labels=False).evaluation is not None
+    assert parts(GRAPH, many, None, Choice()).evaluation is not None  # no scores: an image
+    only_calibrated = parts(graph, many, ARRAYS, Choice())
+    assert only_calibrated.calibration is not None
+
+
+@pytest.mark.parametrize("kind", ["BFLOAT16", "FLOAT8E5M2", "INT4"])
+@pytest.mark.parametrize(("value", "inside"), [("input x", ("x", "y")), ("output y", ("y", "x"))])
+def test_a_type_that_there_are_no_arrays_of_is_refused(
+    kind: str, value: str, inside: tuple[str, str]
+) -> None:
+    own, other = inside
+    types = {own: getattr(TensorProto, kind), other: TensorProto.FLOAT}
+    to = types["y"]
+    model = network(f"y = Cast<to = {to}>(x)", {"x": (2, 3)}, types=types, opset=21)
+    with pytest.raises(ModelError, match=f"^{value} is .* no arrays; let the model have float32"):
+        input_specs(Graph.from_proto(model))

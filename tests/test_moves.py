@@ -10,17 +10,26 @@ import pytest
 
 from ptq.moves import beyond, counted, covering, greedily, ranked
 from ptq.rewrite.probe import Source
-from ptq.sensitivity import Costs
+
+Given = tuple[list[Source], np.ndarray]
 
 
-def _costs(*sources: tuple[str, set[str], float]) -> Costs:
-    made = tuple(Source("tensor", name, "", frozenset(nodes)) for name, nodes, _ in sources)
-    shares = np.array([share for *_, share in sources])
-    return Costs(made, shares, 0 * shares, shares > 0, 1, 1)
+def _given(*sources: tuple[str, set[str], float]) -> Given:
+    made = [Source("tensor", name, "", frozenset(nodes)) for name, nodes, _ in sources]
+    return made, np.array([share for *_, share in sources])
+
+
+def _any(nodes: frozenset[str]) -> bool:
+    return True
+
+
+def _each(more: frozenset[str], floats: frozenset[str]) -> float:
+    """One for each node, ten for z."""
+    return sum(10.0 if node == "z" else 1.0 for node in more)
 
 
 def test_a_move_wins_all_that_vanishes_with_it() -> None:
-    moves = ranked(_costs(("t", {"a", "b"}, 3.0), ("u", {"a"}, 2.0), ("v", {"c"}, 4.0)))
+    moves = ranked(*_given(("t", {"a", "b"}, 3.0), ("u", {"a"}, 2.0), ("v", {"c"}, 4.0)))
     assert [(sorted(m.nodes), m.share) for m in moves] == [
         (["a", "b"], 5.0),
         (["c"], 4.0),
@@ -29,29 +38,34 @@ def test_a_move_wins_all_that_vanishes_with_it() -> None:
     assert moves[0].source.tensor == "t"
 
 
-def test_moves_follow_by_what_each_node_more_wins() -> None:
-    given = _costs(("t", {"a", "b"}, 5.0), ("u", {"c"}, 4.0), ("v", {"b", "c"}, 3.0))
-    moves = list(greedily(given, {}, 3))
+def test_moves_follow_by_what_they_win_for_what_they_cost() -> None:
+    given = _given(("t", {"a", "b"}, 5.0), ("u", {"c"}, 4.0), ("v", {"b", "c"}, 3.0))
+    moves = list(greedily(*given, _each, _any))
     assert [sorted(m.nodes) for m in moves] == [["c"], ["a", "b"]]
     assert [m.share for m in moves] == [4.0, 8.0]
+    dear = _given(("t", {"z"}, 5.0), ("u", {"a"}, 1.0))
+    assert [sorted(m.nodes) for m in greedily(*dear, _each, _any)] == [["a"], ["z"]]
 
 
 def test_moves_end_where_so_many_nodes_are_float() -> None:
-    given = _costs(("t", {"a", "b"}, 5.0), ("u", {"c"}, 1.0))
-    assert [sorted(m.nodes) for m in greedily(given, {}, 1)] == [["c"]]
-    both = frozenset(["a", "b"])
+    given, both = _given(("t", {"a", "b"}, 5.0), ("u", {"c"}, 1.0)), frozenset(["a", "b"])
+
+    def at_most_one(fused: dict[str, frozenset[str]]) -> list[list[str]]:
+        moves = greedily(*given, _each, lambda nodes: counted(nodes, fused) <= 1)
+        return [sorted(m.nodes) for m in moves]
+
+    assert at_most_one({}) == [["c"]]
     fused = {"a": both, "b": both}
     assert counted(frozenset(["a", "b", "c"]), fused) == 2
-    assert [sorted(m.nodes) for m in greedily(given, fused, 1)] == [["a", "b"]]
+    assert at_most_one(fused) == [["a", "b"]]
+
+
+def test_what_wins_nothing_is_no_move() -> None:
+    assert list(greedily(*_given(("t", {"a"}, 0.0)), _each, _any)) == []
 
 
 def _sources(*touching: str) -> list[Source]:
     return [Source("tensor", nodes, "", frozenset(nodes)) for nodes in touching]
-
-
-def _each(more: frozenset[str], floats: frozenset[str]) -> float:
-    """One for each node, ten for z."""
-    return sum(10.0 if node == "z" else 1.0 for node in more)
 
 
 def test_what_wins_enough_for_the_least_is_taken() -> None:

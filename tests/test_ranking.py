@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hard import READERS, SAMPLE_DATA, WRITERS, hard_model
 
 import ptq
 from ptq.data import Preprocess
 
+Told = list[tuple[str, int | None]]
+
 
 @pytest.fixture(scope="module")
-def ranking() -> ptq.Ranking:
+def told() -> Told:
+    """Stages, and a stage again after each of its steps."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def ranking(told: Told) -> ptq.Ranking:
+    def progress(stage: str, steps: int | None) -> Callable[[], None]:
+        told.append((stage, steps))
+        return lambda: told.append((stage, -1))
+
     folder = SAMPLE_DATA / "images"
     return ptq.sensitivity(
         hard_model(),
@@ -21,6 +35,7 @@ def ranking() -> ptq.Ranking:
         measure=3,
         threads=1,
         equalize=False,  # which would cure it
+        progress=progress,
     )
 
 
@@ -41,3 +56,10 @@ def test_what_is_measured_and_what_is_estimated_is_said(ranking: ptq.Ranking) ->
     assert measured == [True] * 3 + [False] * (len(measured) - 3)
     assert ranking.measurements == 1 + 3 + 2
     assert ranking.runs + ranking.measurements < ranking.sources
+
+
+def test_weighing_and_measuring_are_told_step_by_step(ranking: ptq.Ranking, told: Told) -> None:
+    assert ("weighing", None) in told
+    assert ("measuring", 3) in told
+    assert told.count(("weighing", -1)) % ranking.estimated_on == 0
+    assert told.count(("measuring", -1)) == 3

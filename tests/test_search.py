@@ -14,6 +14,7 @@ from ptq.graph import Graph
 from ptq.pipeline import Ground, Recipe
 from ptq.rewrite.prepare import prepare
 from ptq.search import LARGEST_SHARE, REASON, Trials, search, search_in
+from ptq.weighing import SAMPLES
 
 IMAGES = Preprocess(mean=(0.286,), std=(0.353,))
 
@@ -47,8 +48,21 @@ def trials(ground: Ground, held_out: list[Sample]) -> Trials:
 
 
 @pytest.fixture(scope="module")
-def found(trials: Trials) -> Search:
-    return search(trials, 2.0, threads=1)
+def steps() -> list[int]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def found(trials: Trials, steps: list[int]) -> Search:
+    return search(trials, 2.0, threads=1, advance=lambda: steps.append(1))
+
+
+def test_every_measurement_and_every_round_of_weighing_is_told(
+    found: Search, steps: list[int]
+) -> None:
+    weighing = len(steps) - found.measurements
+    assert weighing > 0
+    assert weighing % SAMPLES == 0
 
 
 def test_the_nodes_around_the_large_channel_are_found_and_the_budget_is_kept(

@@ -7,6 +7,7 @@ import pytest
 from networks import feeds, network, normal, quantized, samples
 
 from ptq import weighing
+from ptq.errors import DataError
 from ptq.rewrite.probe import Probe, probe
 from ptq.switched import Switched
 from ptq.weighing import weighed
@@ -39,31 +40,55 @@ def alone(parts: Probe) -> np.ndarray:
 def test_few_that_make_most_are_each_found_in_few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = apart(coarse=5)
     truth, count = alone(parts), len(parts.sources)
-    rows = []
-    shares = weighing._shares
-
-    def counting(runs, these, groups, count):
-        rows.append(len(groups))
-        return shares(runs, these, groups, count)
-
-    monkeypatch.setattr(weighing, "_shares", counting)
     monkeypatch.setattr(weighing, "GROUPS", 4)
     enough = np.full(2, truth[0].max() / 4)
-    found, _ = weighed(parts, THESE, np.array([enough[0], np.inf]), threads=1)
-    assert found[0].argmax() == truth[0].argmax()
-    assert found[0].max() == pytest.approx(truth[0].max(), rel=1e-5)
-    assert sum(rows) < count
+    told: list[int] = []
+    found = weighed(
+        parts, THESE, np.array([enough[0], np.inf]), threads=1, advance=lambda: told.append(1)
+    )
+    worst = int(truth[0].argmax())
+    assert int(found.shares[0].argmax()) == worst
+    assert found.shares[0].max() == pytest.approx(truth[0].max(), rel=1e-5)
+    assert found.alone[worst]
+    rounds = len(told) // len(THESE)
+    assert found.runs - 2 * rounds < count
+
+
+def test_what_makes_much_of_an_output_is_weighed_alone_without_being_asked_for() -> None:
+    parts = apart(coarse=5)
+    truth, found = alone(parts), weighed(parts, THESE, threads=1)
+    for share, own, together in zip(found.shares, truth, found.together, strict=True):
+        worst = int(own.argmax())
+        assert own[worst] > together / 5
+        assert found.alone[worst]
+        assert share[worst] == pytest.approx(own[worst], rel=1e-5)
+    assert not found.alone.all()
+
+
+def test_runs_are_counted_and_every_sample_of_a_round_is_told() -> None:
+    parts, told = apart(coarse=5), []
+    found = weighed(parts, THESE, np.full(2, np.inf), threads=1, advance=lambda: told.append(1))
+    assert found.samples == len(told) == len(THESE)
+    assert found.runs == 1 + weighing.GROUPS + 2
+    assert found.sources == parts.sources
+    assert found.mean == pytest.approx(found.shares.mean(axis=0))
+
+
+def test_no_sample_is_an_error() -> None:
+    with pytest.raises(DataError, match="no sample"):
+        weighed(apart(), [], threads=1)
 
 
 def test_all_of_them_are_weighed_alone_where_each_counts() -> None:
     parts = apart()
-    found, together = weighed(parts, THESE, np.zeros(2) + 1e-12, threads=1)
-    assert found == pytest.approx(alone(parts), rel=1e-5, abs=1e-9)
+    found = weighed(parts, THESE, np.zeros(2) + 1e-12, threads=1)
+    assert found.alone.all()
+    assert found.shares == pytest.approx(alone(parts), rel=1e-5, abs=1e-9)
     every = Switched(parts, 1)
     ones = np.ones((1, len(parts.sources)), np.float32)
     pairs = [every.energies(sample, ones) for sample in THESE]
     noise, signal = (np.sum([pair[k] for pair in pairs], axis=0) for k in (0, 1))
-    assert together == pytest.approx(noise[:, 0] / signal)
+    assert found.together == pytest.approx(noise[:, 0] / signal)
 
 
 def test_runs_are_bounded_and_groups_that_are_not_parted_share_what_they_make(
@@ -71,6 +96,8 @@ def test_runs_are_bounded_and_groups_that_are_not_parted_share_what_they_make(
 ) -> None:
     parts = apart()
     monkeypatch.setattr(weighing, "RUNS", weighing.GROUPS)
-    found, _ = weighed(parts, THESE, np.zeros(2) + 1e-12, threads=1)
-    assert len({float(share) for share in found[0]}) <= weighing.GROUPS
-    assert (found >= 0).all()
+    found = weighed(parts, THESE, np.zeros(2) + 1e-12, threads=1)
+    assert len({float(share) for share in found.shares[0]}) <= weighing.GROUPS
+    assert (found.shares >= 0).all()
+    assert found.runs == 1 + weighing.GROUPS + 2
+    assert not found.alone.all()

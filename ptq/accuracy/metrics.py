@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from ptq.accuracy import paired
 from ptq.accuracy.paired import Interval
+from ptq.errors import DataError
 
 MANY_CLASSES = 20  # a top-5 score says something from there on
 
@@ -140,6 +142,26 @@ def numbers(output: Any) -> NDArray[Any]:
 def is_scores(output: NDArray[Any]) -> bool:
     """Whether one sample's output is a score for each of several classes: one axis longer than 1."""
     return output.ndim > 0 and output.size == max(output.shape) > 1
+
+
+def require_class(label: int, classes: Mapping[str, int], where: str) -> None:
+    """Make sure that a label is a class of the model's.
+
+    Args:
+        label: It; -1 for none.
+        classes: How many scores each output holds, for outputs that hold some.
+        where: What to call the sample, or samples.
+
+    Raises:
+        DataError: It is beyond all of them.
+    """
+    if not classes or label < max(classes.values()):
+        return
+    name = max(classes, key=lambda name: classes[name])
+    raise DataError(
+        f"{where}: label {label} is none of the {classes[name]} classes of output {name}, 0 to "
+        f"{classes[name] - 1}; count labels and class folders as the model does, or give samples without"
+    )
 
 
 def ordinals(array: NDArray[Any]) -> NDArray[np.int64]:

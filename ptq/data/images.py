@@ -53,6 +53,11 @@ class ImageFolder:
 
     identity = name
 
+    def highest_label(self, positions: Sequence[int] | None) -> int:
+        """The highest label of the images; -1 where none is labelled."""
+        chosen = self.positions() if positions is None else positions
+        return max((n for p in chosen for n in self._labels.get(self.name(p), ())), default=-1)
+
     def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
         """Decode, preprocess and shape the images, one by one."""
         for position in positions:

@@ -79,6 +79,13 @@ class Rows(_Arrays):
         """The row's index."""
         return str(position)
 
+    def highest_label(self, positions: Sequence[int] | None) -> int:
+        """The highest label of the rows; -1 where none is labelled."""
+        if self._labels is None:
+            return -1
+        chosen = self._labels if positions is None else self._labels[list(positions)]
+        return int(chosen.max(initial=-1))
+
     def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
         """Stream the rows; damage ends the reading, since nothing behind it can be read."""
         for position, row in self._table.rows(list(self._keys.values()), positions):
@@ -113,6 +120,10 @@ class NpzFolder(_Arrays):
         return self._listing.archives[position]
 
     identity = name
+
+    def highest_label(self, positions: Sequence[int] | None) -> int:
+        """None is known before the files are read."""
+        return -1
 
     def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
         """Read the files one by one."""

@@ -54,6 +54,10 @@ class Source(Protocol):
         """What stays the same when other samples are added: relative path, or index."""
         ...
 
+    def highest_label(self, positions: Sequence[int] | None) -> int:
+        """The highest label known of the positions (None: all) without reading them; -1 where none is."""
+        ...
+
     def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
         """The samples at ascending positions; a source of unknown length ends where it ends."""
         ...
@@ -118,6 +122,11 @@ class Samples:
     def identities(self) -> list[str]:
         """Relative path of each file, or index of each row: what chooses the held-out samples."""
         return [self._source.identity(p) for p in self.positions]
+
+    @property
+    def highest_label(self) -> int:
+        """The highest label that is known without reading the samples; -1 where none is."""
+        return self._source.highest_label(self._positions)
 
     @property
     def classes(self) -> tuple[str, ...]:

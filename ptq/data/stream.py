@@ -46,6 +46,10 @@ class Stream:
         """The place in what the callable yields."""
         return str(position)
 
+    def highest_label(self, positions: Sequence[int] | None) -> int:
+        """None is known before the samples are read."""
+        return -1
+
     def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
         """Run the callable and check what it yields."""
         items = self._items()

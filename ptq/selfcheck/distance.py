@@ -16,17 +16,14 @@ from ptq.errors import DataError, ModelError
 from ptq.moves import beyond, covering
 from ptq.nodes import name_of
 from ptq.pipeline import Quantization
-from ptq.scope.worth import Toll
 from ptq.selfcheck.comparing import Fault
 from ptq.selfcheck.edges import putting_out
 from ptq.selfcheck.fitness import Truth, attempt, fault
-from ptq.solve import fates
 from ptq.sources import apart
-from ptq.targets import target
-from ptq.weighing import weighed
+from ptq.tolls import passes, toll
+from ptq.weighing import SAMPLES, weighed
 
 ROUNDS = 4
-SAMPLES = 4  # that errors are weighed on
 FEWER = 3  # steps that are tried without, at the end
 MARGIN = 0.8
 """Of the error that may be left: what is weighed is first order, and measured on few samples."""
@@ -38,8 +35,6 @@ _KNOWN = 1 / 16
 """Of the error that may be left: groups that make less are not parted."""
 _EXPLAINED = 1 / 4
 """Of the error measured, what weighing must find for its answer to be taken."""
-_CALL = 10_000.0
-"""Passes, 2 µs: what any operator costs beside its work."""
 
 
 def nearer(made: Quantization, truth: Truth, problem: Fault, why: str) -> Quantization | None:
@@ -63,15 +58,6 @@ def nearer(made: Quantization, truth: Truth, problem: Fault, why: str) -> Quanti
             return search.finished(made, steps, more)
         now = still
     return None
-
-
-def toll(made: Quantization) -> Toll:
-    """What it costs to leave more nodes float."""
-    ground, row = made.ground, target(made.plan.target)
-    graph = ground.prepared.graph
-    fate, _ = fates(graph, ground.calibration.tensors, row, made.recipe.floats)
-    specs = {name: integer.spec for name, integer in fate.integers.items()}
-    return Toll(graph, specs, fate.fused, row)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,22 +92,19 @@ class _Search:
             rows = [outputs.index(name) for name in names]
             enough[rows] = np.where(far, _KNOWN * problem.most, np.inf)
             some, threads = self.truth.samples[::every], self.truth.loaded.threads
-            shares, together = weighed(probe, some, enough, threads=threads)
-            shares, together = shares[rows], together[rows]
+            found = weighed(probe, some, enough, threads=threads, advance=self.truth.advance)
+            shares, together = found.shares[rows], found.together[rows]
         except (ModelError, DataError):  # taken apart the model may be too large, or not run
             return nothing
         shares, total = shares[far], shares[far].sum(axis=1)
         if (together[far] < _EXPLAINED * problem.shares[far]).any() or not total.all():
             return nothing
         shares = shares * (problem.shares[far] / total)[:, None]
-        slower = toll(made)
-
-        def cost(more: frozenset[str], floats: frozenset[str]) -> float:
-            return max(0.0, slower(more, floats)) + _CALL * len(more)
-
-        found = covering(probe.sources, shares, problem.shares[far] - MARGIN * problem.most, cost)
-        floats, most = frozenset[str]().union(*found), NEXT_TO_NOTHING * slower.real
-        return found, beyond(probe.sources, shares, floats, cost, least=MUCH, most=most)
+        slower = passes(made)
+        cost, most = toll(slower), NEXT_TO_NOTHING * slower.real
+        steps = covering(probe.sources, shares, problem.shares[far] - MARGIN * problem.most, cost)
+        floats = frozenset[str]().union(*steps)
+        return steps, beyond(probe.sources, shares, floats, cost, least=MUCH, most=most)
 
     def finished(
         self, made: Quantization, steps: Sequence[frozenset[str]], more: frozenset[str]
@@ -130,7 +113,7 @@ class _Search:
 
         The first few steps that cost most are tried.
         """
-        slower = toll(self.first)
+        slower = passes(self.first)
         for step in sorted(steps, key=slower, reverse=True)[: FEWER if len(steps) > 1 else 0]:
             fewer = [other for other in steps if other is not step]
             without = self.leaving(fewer)

@@ -6,7 +6,7 @@ outputs of the float model, brings no NaN of its own, and is not far from float 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -39,16 +39,29 @@ LEVELS = ("all", "none")
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """The float model's outputs on a few samples."""
+    """The float model's outputs on a few samples.
+
+    Attributes:
+        source: The model.
+        samples: They.
+        outputs: Its outputs, by sample.
+        loaded: Where models are opened.
+        advance: Called after each model that is held against them.
+    """
 
     source: Graph
     samples: Sequence[Sample]
     outputs: Sequence[Outputs]
     loaded: Loaded
+    advance: Callable[[], None]
 
 
 def truth_of(
-    ground: Ground, samples: Iterable[Sample], loaded: Loaded, count: int = SAMPLES
+    ground: Ground,
+    samples: Iterable[Sample],
+    loaded: Loaded,
+    count: int = SAMPLES,
+    advance: Callable[[], None] = lambda: None,
 ) -> Truth:
     """Run the float model on the first samples.
 
@@ -63,16 +76,21 @@ def truth_of(
             outputs.append(_run(session, sample))
         except DataError as error:
             raise DataError(f"{sample.name}: {error}") from error
-    return Truth(ground.source, some, outputs, loaded)
+    return Truth(ground.source, some, outputs, loaded, advance)
 
 
-def confirming(ground: Ground, samples: Iterable[Sample], loaded: Loaded) -> Truth:
+def confirming(
+    ground: Ground,
+    samples: Iterable[Sample],
+    loaded: Loaded,
+    advance: Callable[[], None] = lambda: None,
+) -> Truth:
     """The truth on more samples; without outputs to compare with where the float model gives others each time.
 
     Raises:
         DataError: The model fails on a sample.
     """
-    truth = truth_of(ground, samples, loaded, CONFIRMING)
+    truth = truth_of(ground, samples, loaded, CONFIRMING, advance)
     session = truth.loaded.float(ground)
     again = [_run(session, sample) for sample in truth.samples]
     same = _compared(truth, again, 2 * FLOOR_DB) is None
@@ -90,6 +108,7 @@ def measured(made: Quantization, truth: Truth, floor: float) -> Fault | None:
     Where values decide how long an output is, what integers hand to float nodes is held to them in its place.
     """
     problem = fault_of(made.quantized, truth, floor)
+    truth.advance()
     if problem is None or not problem.lengths:
         return problem
     between = edges(made)

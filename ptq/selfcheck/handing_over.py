@@ -9,11 +9,12 @@ from dataclasses import replace
 from ptq.causes.overflow import refuse_overflow
 from ptq.data import Sample
 from ptq.errors import ModelError, PlanError
+from ptq.feeding import Progress, begun
 from ptq.loaded import Loaded
 from ptq.pipeline import Ground, Quantization, Recipe
 from ptq.plan import Plan
 from ptq.selfcheck.comparing import Fault, decibels
-from ptq.selfcheck.distance import NEXT_TO_NOTHING, nearer, toll
+from ptq.selfcheck.distance import NEXT_TO_NOTHING, nearer
 from ptq.selfcheck.fitness import (
     FLOOR_DB,
     Truth,
@@ -28,6 +29,7 @@ from ptq.selfcheck.fitness import (
 )
 from ptq.selfcheck.halves import culprit, ends
 from ptq.targets import target
+from ptq.tolls import passes
 
 MOST_CULPRITS = 12
 MOST_BY_VALUES = 3
@@ -41,6 +43,7 @@ def fit_to_hand_over(
     *,
     plan: Plan | None = None,
     loaded: Loaded,
+    progress: Progress | None = None,
 ) -> Quantization:
     """Quantize, leaving float what a check of the result finds at fault.
 
@@ -50,6 +53,7 @@ def fit_to_hand_over(
         samples: The first few are run.
         plan: What `planned` gives, if that is known.
         loaded: Where the models are opened.
+        progress: Told how far it is.
 
     Raises:
         ModelError: ONNX Runtime does not take the float model, or preparing it has changed what it computes.
@@ -57,9 +61,9 @@ def fit_to_hand_over(
         StatsError: A tensor that needs a range was not observed.
         UsageError: There is no such target, method, or node to skip.
     """
-    made = attempt(ground, recipe, plan)
-    if fault(made, truth_of(ground, samples, loaded)) is not None:
-        truth = confirming(ground, samples, loaded)
+    made, advance = attempt(ground, recipe, plan), begun("checking", None, progress)
+    if fault(made, truth_of(ground, samples, loaded, advance=advance)) is not None:
+        truth = confirming(ground, samples, loaded, advance)
         _refuse_unfit_ground(ground, truth)
         problem = fault(made, truth)
         if problem is not None:
@@ -126,7 +130,7 @@ def _mended(made: Quantization, problem: Fault, truth: Truth) -> Quantization:
         if still is None:
             return made
         problem = still
-    slower, everything = toll(made), integers(made)
+    slower, everything = passes(made), integers(made)
     left = min(ends(made, truth), key=slower)
     if slower(everything) - slower(left) < NEXT_TO_NOTHING * slower.real:
         left = everything

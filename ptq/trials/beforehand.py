@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ptq.data import Samples
 from ptq.errors import UsageError
+from ptq.feeding import Progress
 from ptq.observers.store import Calibration
 from ptq.pipeline import Recipe
 from ptq.plan import Plan
@@ -24,6 +25,7 @@ def rewritten(
     stats: Calibration | None = None,
     plan: Plan | None = None,
     threads: int = 0,
+    progress: Progress | None = None,
 ) -> tuple[Prepared, Recipe]:
     """The model with channels made alike between layers and outlying ones split off, where that gains.
 
@@ -37,6 +39,7 @@ def rewritten(
         stats: Statistics that will be used instead of gathered.
         plan: A plan that will be obeyed.
         threads: Threads for one operator; 0 is one a core.
+        progress: Told how far it is.
 
     Raises:
         DataError: A sample is unreadable, does not fit, or the model fails on it.
@@ -47,9 +50,12 @@ def rewritten(
         raise UsageError("a plan says itself what stays float; give it without nodes to skip")
     if equalize or (plan is not None and plan.factors):
         prepared = equalized(
-            name, prepared, samples, recipe, stats=stats, plan=plan, threads=threads
-        )
+            name, prepared, samples, recipe,
+            stats=stats, plan=plan, threads=threads, progress=progress,
+        )  # fmt: skip
         recipe = recipe.leaving(prepared.floats)
     if split_outliers:
-        return without_outliers(prepared, samples, recipe, stats=stats, plan=plan, threads=threads)
+        return without_outliers(
+            prepared, samples, recipe, stats=stats, plan=plan, threads=threads, progress=progress
+        )
     return prepared, recipe

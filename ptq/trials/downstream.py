@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.feeding import Progress, begun
 from ptq.gather import Held
 from ptq.nodes import consumers, name_of, operator
 from ptq.observers import OBSERVERS
@@ -43,7 +44,14 @@ HEAD = "minmax, as order matters in an output"
 ALIKE = "mse, much the same as by other methods"
 
 
-def with_ranges(ground: Ground, recipe: Recipe, held: Held | None, *, threads: int = 0) -> Recipe:
+def with_ranges(
+    ground: Ground,
+    recipe: Recipe,
+    held: Held | None,
+    *,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Recipe:
     """The recipe with the range method of every scale group; as it is where one method is asked for.
 
     Raises:
@@ -67,7 +75,8 @@ def with_ranges(ground: Ground, recipe: Recipe, held: Held | None, *, threads: i
     judged = replace(ground, calibration=held.calibration)
     plan = planned(judged, recipe)
     names = [n for c in open_ones for n in c.group.tensors if n in plan.tensors]
-    judge = Judge(graph, plan, names, held, threads)
+    advance = begun("choosing ranges", None, progress)
+    judge = Judge(graph, plan, names, held, threads, advance)
     search = _Search(open_ones, judge)
     search.run()
     chosen |= {n: Chosen(FALLBACK, ALIKE) for c in candidates for n in c.group.tensors}

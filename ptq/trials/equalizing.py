@@ -8,10 +8,11 @@ of four say how far channels go, the rest what it gains.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ptq.data import Samples
+from ptq.data import Sample, Samples
+from ptq.feeding import Progress, told
 from ptq.graph import Graph
 from ptq.nodes import consumers, name_of, operator
 from ptq.observers.store import Calibration
@@ -46,6 +47,7 @@ def equalized(
     stats: Calibration | None = None,
     plan: Plan | None = None,
     threads: int = 0,
+    progress: Progress | None = None,
 ) -> Prepared:
     """The model with channels made alike, where that gains.
 
@@ -57,6 +59,7 @@ def equalized(
         stats: Statistics that will be used instead of gathered.
         plan: A plan that will be obeyed.
         threads: Threads for one operator; 0 is one a core.
+        progress: Told how far it is.
 
     Raises:
         DataError: A sample is unreadable, does not fit, or the model fails on it.
@@ -87,23 +90,27 @@ def equalized(
     if not whole and not given and len(some) < _FEWEST:
         left = f"left channels unequal: {counted(len(some), 'sample')} cannot tell, {_FEWEST} could"
         return replace(prepared, changes=(*prepared.changes, left))
+    read = told(learnt, "measuring channels", progress)
     if given:
         forms = itertools.chain(
-            _one_a_weight(prepared, learnt, threads),
-            _one_a_tensor(prepared, learnt, closed, crossed, threads),
+            _one_a_weight(prepared, read, threads),
+            _one_a_tensor(prepared, read, closed, crossed, threads),
         )
         fitting = (form for form in forms if form.graph.digest() == given)
         form = next(fitting, None)
         return replace(form, changes=(*prepared.changes, *form.changes)) if form else prepared
     tried = (
-        _one_a_weight(prepared, learnt, threads)
+        _one_a_weight(prepared, read, threads)
         if whole
-        else _one_a_tensor(prepared, learnt, closed, crossed, threads)
+        else _one_a_tensor(prepared, read, closed, crossed, threads)
     )
-    return Forms(name, prepared, recipe, learnt, some.subset(judged), threads).best(tried)
+    held = some.subset(judged)
+    return Forms(name, prepared, recipe, learnt, held, threads, progress).best(tried)
 
 
-def _one_a_weight(prepared: Prepared, samples: Samples, threads: int) -> Iterator[Prepared]:
+def _one_a_weight(
+    prepared: Prepared, samples: Iterable[Sample], threads: int
+) -> Iterator[Prepared]:
     """Channels of weights that share a scale, made alike by cross-layer equalization."""
     graph = prepared.graph
     seen = spreads(
@@ -117,7 +124,11 @@ def _one_a_weight(prepared: Prepared, samples: Samples, threads: int) -> Iterato
 
 
 def _one_a_tensor(
-    prepared: Prepared, samples: Samples, closed: Collection[str], crossed: Shores, threads: int
+    prepared: Prepared,
+    samples: Iterable[Sample],
+    closed: Collection[str],
+    crossed: Shores,
+    threads: int,
 ) -> Iterator[Prepared]:
     """Channels of activations that share a scale, made alike.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from ptq.calibrate import Wanted, exposing
-from ptq.data import Samples
+from ptq.data import Sample
 from ptq.errors import DataError
 from ptq.graph import Graph
 from ptq.nodes import name_of
@@ -15,7 +15,7 @@ from ptq.observers.spread import Spread
 
 
 def spreads(
-    graph: Graph, axes: Mapping[str, int], samples: Samples, threads: int = 0
+    graph: Graph, axes: Mapping[str, int], samples: Iterable[Sample], threads: int = 0
 ) -> dict[str, Spread]:
     """What the channels hold, by tensor; those that were empty, or held NaN or Inf, are left out.
 

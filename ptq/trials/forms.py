@@ -8,7 +8,7 @@ is judged by all that may be chosen, and what the mean of their decibels gains i
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.data import Samples
+from ptq.feeding import Progress, begun
 from ptq.gather import gathered
 from ptq.graph import Graph
 from ptq.nodes import constant
@@ -58,6 +59,7 @@ class Forms:
         learnt: Samples,
         held: Samples,
         threads: int,
+        progress: Progress | None = None,
     ) -> None:
         """Say what will be judged by what.
 
@@ -68,10 +70,12 @@ class Forms:
             learnt: The samples that its forms were made by.
             held: Others.
             threads: Threads for one operator; 0 is one a core.
+            progress: Told how far it is.
         """
         self._name, self._prepared, self._recipe = name, prepared, recipe
         self._methods = METHODS if recipe.method == AUTO else (recipe.method,)
         self._held, self._others, self._threads = held, learnt, threads
+        self._progress = progress
 
     def best(self, tried: Iterable[Prepared]) -> Prepared:
         """The form that errs least, if by more than chance, or the plain model; with a sentence on the gain.
@@ -85,13 +89,15 @@ class Forms:
         forms, changes = [*tried], self._prepared.changes
         if not forms:
             return self._prepared
-        before = self._errors(self._prepared)
+        steps = (1 + len(forms)) * (1 + len(self._methods))
+        advance = begun("comparing forms", steps, self._progress)
+        before = self._errors(self._prepared, advance)
         plain = _pooled(before)
         forms = [form for form in forms if self._moved(form) <= _MOVED * plain.mean()]
         if not forms:
             left = "left channels unequal: on held-out samples they go past their bounds"
             return replace(self._prepared, changes=(*changes, left))
-        errors = [(form, self._errors(form)) for form in forms]
+        errors = [(form, self._errors(form, advance)) for form in forms]
         form, found = min(errors, key=lambda pair: float(_pooled(pair[1]).mean()))
         least = _pooled(found)
         held = [e[: self._judged or None].mean() for e in (plain, least)]
@@ -121,7 +127,7 @@ class Forms:
         errors = self._truth.errors(session, {}, range(self._judged))[: self._judged]
         return float(errors.mean()) if errors.size else 0.0
 
-    def _errors(self, form: Prepared) -> NDArray[np.float64]:
+    def _errors(self, form: Prepared, advance: Callable[[], None]) -> NDArray[np.float64]:
         """By method and sample, of activations and of weights; the latter counts for less than it is."""
         graph, threads = scores(form.graph), self._threads
         statistics = gathered(graph, self._others.spread(_CALIBRATED), threads=threads)
@@ -130,10 +136,15 @@ class Forms:
         plans = [planned(ground, replace(recipe, method=m)) for m in self._methods]
         made = knobs(graph, plans[0], plans[0].tensors)
         session = Session(made.graph, threads=threads, integers=False)
-        of_activations = [self._truth.errors(session, made.feed(plan.tensors)) for plan in plans]
+        of_activations = []
+        for plan in plans:
+            of_activations.append(self._truth.errors(session, made.feed(plan.tensors)))
+            advance()
         means = input_means(statistics, plans[0].tensors) if self._recipe.correct_bias else {}
         lighter = Session(_with_rounded_weights(graph, plans[0], means), threads=threads)
-        return np.stack(of_activations) + _OF_WEIGHTS * self._truth.errors(lighter, {})
+        of_weights = self._truth.errors(lighter, {})
+        advance()
+        return np.stack(of_activations) + _OF_WEIGHTS * of_weights
 
 
 def _pooled(errors: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,9 +72,16 @@ class Judge:
     """Measures the error of the outputs, sample by sample, for given parameters of tensors."""
 
     def __init__(
-        self, graph: Graph, plan: Plan, tensors: Sequence[str], held: Held, threads: int
+        self,
+        graph: Graph,
+        plan: Plan,
+        tensors: Sequence[str],
+        held: Held,
+        threads: int,
+        advance: Callable[[], None] = lambda: None,
     ) -> None:
-        self.runs = 0
+        """``advance`` is called after each trial."""
+        self.runs, self._advance = 0, advance
         graph = scores(graph)
         means = held.calibration.channels
         summed = [name for name, sums in means.items() if sums.mean is not None]
@@ -95,7 +102,9 @@ class Judge:
         feed = self._made.feed(params)
         for name, shift in self._made.shifts.items():
             feed[shift] = np.array(mean_error(self._stats[name], params[name]), np.float32)
-        return self._truth.errors(self._session, feed, order, most)
+        errors = self._truth.errors(self._session, feed, order, most)
+        self._advance()
+        return errors
 
 
 def _run(session: Session, sample: Sample, feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:

@@ -10,13 +10,14 @@ nothing are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptq.data import Samples
+from ptq.feeding import Progress, begun, told
 from ptq.observers.affine import asymmetric
 from ptq.observers.spread import Spread
 from ptq.observers.store import Calibration
@@ -59,6 +60,7 @@ def without_outliers(
     stats: Calibration | None = None,
     plan: Plan | None = None,
     threads: int = 0,
+    progress: Progress | None = None,
 ) -> tuple[Prepared, Recipe]:
     """The model with outlying channels split off where that gains, and the recipe, with their nodes left float.
 
@@ -84,7 +86,8 @@ def without_outliers(
     some = samples.spread(SAMPLES)
     judged = range(0, len(some), _EACH) if len(some) >= _EACH else range(len(some))
     learnt = some.subset(i for i in range(len(some)) if len(some) < _EACH or i not in judged)
-    seen = spreads(graph, dict.fromkeys((site.tensor for site in found), -1), learnt, threads)
+    read = told(learnt, "measuring channels", progress)
+    seen = spreads(graph, dict.fromkeys((site.tensor for site in found), -1), read, threads)
     found = [site for site in found if site.tensor in seen]
     of = {s.tensor: (seen[s.tensor].least, seen[s.tensor].greatest) for s in found}
     outlying = {s.tensor: outliers(*of[s.tensor]) for s in found if s.tensor in large}
@@ -92,7 +95,8 @@ def without_outliers(
     if not outlying:
         return prepared, recipe
     by = [_factors(found, seen, outlying, trust) for trust in (None, *_TRUST)]
-    search = _Search(prepared, found, seen, some.subset(judged), row, threads)
+    advance = begun("splitting outliers", None, progress)
+    search = _Search(prepared, found, seen, some.subset(judged), row, threads, advance)
     chosen = search.run(by)
     if not chosen:
         return prepared, recipe
@@ -159,8 +163,9 @@ class _Search:
         samples: Samples,
         row: Target,
         threads: int,
+        advance: Callable[[], None],
     ) -> None:
-        self._found, self._seen, self._row = found, seen, row
+        self._found, self._seen, self._row, self._advance = found, seen, row, advance
         graph = scores(prepared.graph)
         self._trial = trial(graph, found)
         self._session = Session(self._trial.graph, threads=threads, integers=False)
@@ -203,4 +208,6 @@ class _Search:
             back = np.divide(1, by, out=np.zeros_like(by), where=by != 0)
             arrays = (by, back, params.scale, params.zero_point.astype(params.qtype.dtype))
             feed |= dict(zip(self._trial.inputs[site.tensor], arrays, strict=True))
-        return self._truth.errors(self._session, feed)
+        errors = self._truth.errors(self._session, feed)
+        self._advance()
+        return errors

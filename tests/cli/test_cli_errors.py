@@ -136,6 +136,28 @@ def test_a_folder_or_a_device_is_no_output(ptq, model, data, place):
     assert not os.path.isfile(os.devnull)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["quantize", "{model}", "--data", "{data}", "-o", "-"],
+        ["quantize", "{model}", "--data", "{data}", "--save-plan", "-"],
+        ["quantize", "{model}", "--data", "{data}", "--report", "-"],
+        ["quantize", "{model}", "--data", "{data}", "--checkpoint", "-"],
+        ["sensitivity", "{model}", "--data", "{data}", "--report", "./-"],
+        ["calibrate", "{model}", "--data", "{data}", "-o", "-"],
+        ["convert", "{model}", "--format", "qdq", "-o", "-"],
+    ],
+    ids=lambda arguments: " ".join(arguments[::-1][1::-1]),
+)
+def test_standard_output_takes_json_alone(ptq, model, data, arguments):
+    result = ptq(*(part.format(model=model, data=data) for part in arguments))
+    assert result.code == USAGE
+    assert (
+        result.line == "error: only --json goes to standard output; give the output - another name"
+    )
+    assert os.listdir() == []
+
+
 @pytest.mark.parametrize("error", [TypeError("a\nb"), RecursionError("deep"), KeyError("k")])
 def test_a_fault_of_ptq_is_one_line_that_asks_for_a_report(ptq, model, monkeypatch, error):
     def fail(*_: object, **__: object) -> None:

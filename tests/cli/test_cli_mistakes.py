@@ -121,6 +121,16 @@ def test_a_callable_that_ends_the_process_is_one_line(ptq, model, folder, monkey
     assert "quitting:feeds: raised SystemExit: 0" in result.line
 
 
+@pytest.mark.parametrize("verb", ["quantize", "evaluate", "sensitivity"])
+def test_labels_that_are_no_classes_of_the_model_are_one_line(ptq, model, data, verb):
+    arrays = dict(np.load(data))
+    np.savez("from_one.npz", **{**arrays, "labels": arrays["labels"] + 1})
+    result = ptq(verb, model, "--data", "from_one.npz")
+    assert result.code == MODEL
+    assert "label 4 is none of the 4 classes of output y, 0 to 3; count labels" in result.line
+    assert os.listdir() == ["from_one.npz"]
+
+
 @pytest.mark.parametrize(
     ("arrays", "said"),
     [

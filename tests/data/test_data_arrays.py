@@ -42,6 +42,9 @@ def test_each_row_of_an_npz_is_a_sample_with_a_batch_of_one(
             np.testing.assert_array_equal(sample.feed["ids"], IDS[i : i + 1])
             assert sample.labels == (() if i == 0 else (i - 1,))
     assert i == 11
+    assert samples.highest_label == 10
+    assert samples.first(1).highest_label == -1
+    assert samples.first(4).highest_label == 2
 
 
 def test_an_input_of_a_rows_rank_gets_the_row_itself(tmp_path: Path) -> None:
@@ -65,6 +68,7 @@ def test_an_input_called_labels_is_an_input(tmp_path: Path) -> None:
     samples = open_samples(tmp_path / "d.npz", [BATCHED, spec("labels", None, 3, 4)])
     assert next(iter(samples)).feed["labels"].shape == (1, 3, 4)
     assert next(iter(samples)).labels == ()
+    assert samples.highest_label == -1
 
 
 def test_subsets_read_the_right_rows(tmp_path: Path) -> None:
@@ -101,6 +105,7 @@ def test_each_file_of_a_folder_is_a_whole_feed(tmp_path: Path) -> None:
     assert (one.name, one.labels, two.name, two.labels) == ("a.npz", (1, 2), "b.npz", (3,))
     np.testing.assert_array_equal(one.feed["x"], X[:5])
     np.testing.assert_array_equal(two.feed["x"], X)
+    assert samples.highest_label == -1  # nothing was read for it
 
 
 def test_a_label_a_row_in_a_folder_of_feeds_is_refused(tmp_path: Path) -> None:

@@ -157,6 +157,8 @@ def test_class_folders_are_labels_in_sorted_order(tmp_path: Path) -> None:
         "dog/1.png": (1,),
         "top.png": (),
     }
+    assert samples.highest_label == 1
+    assert samples.subset([0]).highest_label == 0
 
 
 @pytest.mark.parametrize(

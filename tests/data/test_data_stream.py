@@ -42,6 +42,7 @@ def test_pairs_of_feed_and_label_are_labelled() -> None:
     ]
     samples = open_samples(pairs, [SPEC])
     assert [s.labels for s in samples] == [(3,), (1, 2), (), (), (5,)]
+    assert samples.highest_label == -1  # nothing was read for it
 
 
 def test_labels_in_the_feed_are_labels() -> None:

@@ -17,6 +17,7 @@ from ptq.plan import Plan
 from ptq.selfcheck import distance, fitness, handing_over
 from ptq.selfcheck.handing_over import fit_to_hand_over
 from ptq.session import Session
+from ptq.weighing import SAMPLES
 
 DEPTH = 12
 LAYERS = [f"Gemm_c{k}" for k in range(DEPTH)]
@@ -103,6 +104,22 @@ def handed(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Handed:
         return made, counting.count
 
     return hand
+
+
+def test_every_model_that_is_checked_and_every_round_of_weighing_is_told(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fitness, "FEW", 0)
+    counting, told, steps = Counting(coarse(c3=64.0)), [], []
+    monkeypatch.setattr(fitness, "written", counting)
+
+    def progress(stage: str, total: int | None) -> Callable[[], None]:
+        told.append((stage, total))
+        return lambda: steps.append(stage)
+
+    fit_to_hand_over(ground, PLAIN, samples(FEEDS), loaded=Loaded(1), progress=progress)
+    assert told == [("checking", None)]
+    assert len(steps) >= counting.count + SAMPLES
 
 
 def reached(made: Quantization) -> list[float]:

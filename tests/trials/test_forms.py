@@ -51,7 +51,7 @@ def judged_by(
     rng = np.random.default_rng(7)
     base = {m: rng.lognormal(0, 0.3, SAMPLES) for m in METHODS}
 
-    def errors(self: Any, judged: Prepared) -> Any:
+    def errors(self: Any, judged: Prepared, advance: Any) -> Any:
         seen = np.random.default_rng(8)
         rows = []
         for method in self._methods:
