@@ -177,7 +177,7 @@ def search(
     attempts = _Attempts(trials, max(float(found.mean.sum()), math.ulp(0.0)), advance)
 
     def number(more: frozenset[str], floats: frozenset[str]) -> float:
-        return float(counted(more, parts.fused))
+        return float(len(more))
 
     for price in (cost, number):
         moves = greedily(
