@@ -81,7 +81,7 @@ def test_a_form_is_left_where_it_is_worse_by_the_method_that_suits_the_plain_mod
     by_errors = Forms._errors
     # the other methods are so bad for this model that their gain decides nothing
     worse = np.array([1.0, 50.0, 50.0])[:, None]
-    monkeypatch.setattr(Forms, "_errors", lambda self, f: by_errors(self, f) * worse)
+    monkeypatch.setattr(Forms, "_errors", lambda self, *given: by_errors(self, *given) * worse)
     assert forms(plain).best([form]).changes[-1].startswith("left channels unequal")
 
 
