@@ -241,7 +241,8 @@ def quantize(
     if plan is None:
         made = fit_to_hand_over(ground, recipe, few, plan=decided, loaded=loaded, progress=progress)
     else:
-        made = as_planned(ground, recipe, obeyed(ground, plan), few, loaded=loaded)
+        whole = obeyed(ground, plan)
+        made = as_planned(ground, recipe, whole, few, loaded=loaded, progress=progress)
     made = compensated(made, divided.calibration, threads=threads, progress=progress)
     made.ground.inputs.forget()
     report = assess(

@@ -239,6 +239,17 @@ def test_progress_is_told_of_every_stage() -> None:
     assert steps.count("checking") == 1
 
 
+def test_progress_is_told_of_the_check_of_a_plan(result: ptq.Result) -> None:
+    told = []
+
+    def progress(stage: str, total: int | None) -> Any:
+        told.append(stage)
+        return lambda: told.append(f"{stage}, a step")
+
+    ptq.quantize(MODEL, FEW, plan=result.plan, threads=1, progress=progress)
+    assert told.index("checking, a step") == told.index("checking") + 1
+
+
 @pytest.mark.parametrize("form", ["qdq", "qoperator"])
 def test_weights_stored_as_uint8_give_the_same_integers(result: ptq.Result, form: str) -> None:
     settings = {"stats": result.calibration, "form": form, "threads": 1}

@@ -77,7 +77,13 @@ def fit_to_hand_over(
 
 
 def as_planned(
-    ground: Ground, recipe: Recipe, plan: Plan, samples: Iterable[Sample], *, loaded: Loaded
+    ground: Ground,
+    recipe: Recipe,
+    plan: Plan,
+    samples: Iterable[Sample],
+    *,
+    loaded: Loaded,
+    progress: Progress | None = None,
 ) -> Quantization:
     """Obey a plan of the user's, and note what the check finds; the plan is not second-guessed.
 
@@ -87,10 +93,10 @@ def as_planned(
         DataError: A sample is bad, or the float model fails on it.
         UnsupportedError: An operator has no such form.
     """
-    made = attempt(ground, recipe, plan)
-    if fault(made, truth_of(ground, samples, loaded)) is None:
+    made, advance = attempt(ground, recipe, plan), begun("checking", None, progress)
+    if fault(made, truth_of(ground, samples, loaded, advance=advance)) is None:
         return made
-    truth = confirming(ground, samples, loaded)
+    truth = confirming(ground, samples, loaded, advance)
     problem = fault_of(made.quantized, truth, -math.inf)
     if problem is not None and not problem.lengths:
         raise PlanError(f"the plan makes no model to hand over: {problem}; solve it anew")
