@@ -119,7 +119,7 @@ class Executor:
         else:
             kept = {}
             for stretch in stretches:
-                if pieces := stretch.pieces():
+                if (pieces := stretch.pieces()) and stretch.fits(tensors):
                     self._side_by_side(tensors, stretch, pieces)
                 else:
                     self._advance(tensors, stretch.steps)

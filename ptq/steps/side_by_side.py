@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from math import prod
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ptq.kernels.workers import crew
+from ptq.steps.layout import Tensor
 from ptq.steps.program import Program
 from ptq.steps.rows_apart import Shape, apart
 
@@ -32,15 +33,19 @@ class Stretch:
         steps: Their positions.
         rows: Of the batch; 0 where they must be run on all at once.
         work: A guess at the nanoseconds they take one thread, rather too few.
-        arriving: Names of what they read of others.
+        arriving: What they read of others, and its shape.
         leaving: Names of what others read of them, and of the program's outputs.
     """
 
     steps: range
     rows: int = 0
     work: float = 0.0
-    arriving: tuple[str, ...] = ()
+    arriving: Mapping[str, Shape] = field(default_factory=dict)
     leaving: tuple[str, ...] = ()
+
+    def fits(self, tensors: Mapping[str, Tensor]) -> bool:
+        """Whether what arrives has the shapes that are known; values before the stretch may decide them."""
+        return all(tensors[name].shape == shape for name, shape in self.arriving.items())
 
     def pieces(self) -> list[slice]:
         """The rows for all threads; none where it is better, or must be, that they are run at once."""
@@ -92,7 +97,7 @@ class Divisions:
             steps,
             rows,
             sum(prod(shapes[name]) for name in made) * _EACH,
-            tuple(sorted(read - {*made} - program.constants.keys())),
+            {name: shapes[name] for name in sorted(read - {*made} - program.constants.keys())},
             tuple(n for n in made if last.get(n, 0) >= steps.stop or n in program.outputs),
         )
 

@@ -133,3 +133,19 @@ def test_rows_go_in_pieces_before_and_after_an_island(skip: str) -> None:
     assert together(executor, feed) == {"island"}
     expected = Session(done.qdq, threads=1).run(feed)[0]
     assert np.array_equal(executor.run(feed)["y"], expected)
+
+
+def test_rows_that_values_choose_are_not_lost() -> None:
+    body = (
+        "m = ReduceMax<keepdims=0, axes=[1,2,3]>(x)\nd = Concat<axis=0>(m, m)\nk = Greater(d, zero)\n"
+        "t = Concat<axis=0>(c, c)\ns = Compress<axis=0>(t, k)\ny = Conv(s, v)"
+    )
+    constants = {"zero": np.float32(0.0), "v": normal(8, 8, 1, 1)}
+    model = convolved(body, inputs={"x": ("n", 3, 8, 8)}, **constants)
+    done = quantized(model, feeds(model))
+    executor, feed = Executor(done.qdq), stacked(feeds(model, 4))
+    half = {"x": np.where(np.arange(4)[:, None, None, None] < 2, feed["x"], -1.0)}
+    half["x"] = half["x"].astype(np.float32)
+    executor.run(half)  # four rows of eight are left, as many as there are
+    assert executor.run(feed)["y"].shape[0] == 8
+    assert np.array_equal(executor.run(feed)["y"], Executor(done.qdq).run(feed)["y"])
