@@ -5,9 +5,9 @@ integers where its neighbours are: every crossing costs a quantizer over the who
 of a graph is a minimum cut; of two equally cheap ones the one with more integers is taken.
 A model without products that can be all integers becomes so.
 
-Where ONNX Runtime's integers for all products would be no faster than float, as of small networks of few channels,
-or by far slower than for some, as of groups of few channels, products are weighed like the others, and those stay
-float that are slower on integers and gain their neighbours nothing.
+Where ONNX Runtime is faster with some of the products in float, as first layers of few channels, groups of few, or
+depthwise ones, products are weighed like the others, and those stay float that are slower on integers and gain their
+neighbours nothing.
 
 Costs are counted in passes over the elements of a tensor: a quantizer is one, an operator one and on four bytes
 a value one and a half, a movement of single bytes a quarter, an operator that runs in float between quantizers
@@ -18,27 +18,27 @@ read in float.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-
-import numpy as np
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from ptq.graph import Graph
-from ptq.nodes import Node, Value, constant, consumers, dtype_of, operator
-from ptq.opspec import PASSES, TABLE, OpSpec, Role
-from ptq.scope.costs import CHANNELS_FIRST, VIEWS, Cost, Sizes, cost, sizes
-from ptq.scope.cut import INTEGERS, REALS, Division
+from ptq.nodes import Node, consumers, operator, shape_of
+from ptq.opspec import PASSES, TABLE, OpSpec
+from ptq.scope.costs import CALL, VIEWS, Cost, Sizes, cost, sizes
+from ptq.scope.problem import Problem, is_product, tensors
 from ptq.targets import Target
 
 _REAL_COST = 1.5
 _CALLS = 250_000
 """Passes, 50 µs: below them calls and copies take longer than what is computed."""
-_REORDERED = 2.5
-"""Passes that it takes for an element where a float convolution's blocks of channels end or begin."""
 _DEARER = tuple(1.25**n for n in range(12))
 """How many times dearer products in float are taken to be, until some are worth integers."""
-_MUCH_LESS = 2 / 3
+_LESS = 0.92
 """What must be left of the passes for products to stay float where integers gain as it is: costs are estimates."""
+_MUCH_LESS = 2 / 3
+"""The same where costs are guesses: sizes vary, or float tensors do not stay in a cache."""
+_CACHED = 2**19
+"""Elements of a float tensor, 2 MB."""
 
 
 def not_worth(
@@ -53,7 +53,7 @@ def not_worth(
         target: What it shall run on. One with tables of its own computes on integers alone, whatever that costs.
     """
     nodes = {node.name or "": node for node in graph.nodes if node.name in specs}
-    products = {name for name in nodes if _is_product(specs[name])}
+    products = {name for name in nodes if is_product(specs[name])}
     if target.tables or not products:
         idle = [n for c in _components(nodes) if all(specs[n].moves for n in c) for n in c]
         return [] if len(idle) == len(graph.nodes) else idle
@@ -63,10 +63,12 @@ def not_worth(
         n: Cost(_real_cost(node, size), _integer_cost(specs[n]) * _largest(node, size))
         for n, node in nodes.items()
     }
-    problem = _Problem(nodes, specs, fused, size, target)
-    kept = problem.kept(nodes.keys() - products, plain)
+    problem = Problem(nodes, specs, fused, size, target)
+    kept = replace(problem, call=0.0).kept(nodes.keys() - products, plain)
     real, mixed = (problem.passes(division, rules) for division in ((), kept))
-    most = mixed if mixed >= real else mixed * _MUCH_LESS
+    rest = sum(_REAL_COST * _largest(n, size) + CALL for n in graph.nodes if n.name not in nodes)
+    less = 1.0 if mixed >= real else _LESS if _stay_cached(nodes.values()) else _MUCH_LESS
+    most = (mixed + rest) * less - rest
     least = sum(min(own.real, own.integer) for name, own in rules.items() if name not in fused)
     if target.real_outputs and real > _CALLS and least < most:
         freed = _with_some(products, problem, rules)
@@ -75,7 +77,7 @@ def not_worth(
     return [name for name in nodes if name not in kept]
 
 
-def _with_some(products: Collection[str], problem: _Problem, costs: Mapping[str, Cost]) -> set[str]:
+def _with_some(products: Collection[str], problem: Problem, costs: Mapping[str, Cost]) -> set[str]:
     """The cheapest division that leaves some products in integers, as who quantizes wants."""
     for dearer in _DEARER:
         favoured = {
@@ -104,15 +106,16 @@ class Toll:
     ) -> None:
         """Take what `not_worth` takes; ``specs`` are the integers that there are.
 
-        For a target with tables of its own integers count as free.
+        For a target with tables of its own integers count as free. Running kernels at all is not counted, as it
+        would be for a network so small that all of it had better be float.
         """
         size = sizes(graph)
         nodes = {node.name or "": node for node in graph.nodes if node.name in specs}
-        costs = {name: cost(node, specs[name], size) for name, node in nodes.items()}
+        costs = {name: cost(node, specs[name], size, 0.0) for name, node in nodes.items()}
         if target.tables:
             costs = {name: Cost(own.real, 0.0) for name, own in costs.items()}
         self._costs = costs
-        self._problem = _Problem(nodes, specs, fused, size, target)
+        self._problem = Problem(nodes, specs, fused, size, target, 0.0)
         self._all = frozenset(nodes)
         self.real = self._problem.passes((), self._costs)
 
@@ -130,134 +133,23 @@ class Toll:
 
     def _beside(self, names: Collection[str]) -> list[str]:
         """The neighbours that are no products."""
-        values = _tensors(self._problem.nodes[name] for name in sorted(names))
+        values = tensors(self._problem.nodes[name] for name in sorted(names))
         near = {
             n.name or "" for v in values for n in (*consumers(v), v.producer()) if n is not None
         }
         specs = self._problem.specs
-        return sorted(name for name in near if name in specs and not _is_product(specs[name]))
+        return sorted(name for name in near if name in specs and not is_product(specs[name]))
 
 
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """What is to be divided."""
-
-    nodes: Mapping[str, Node]
-    specs: Mapping[str, OpSpec]
-    fused: Mapping[str, str]
-    size: Sizes
-    target: Target
-
-    def kept(self, free: Collection[str], costs: Mapping[str, Cost]) -> set[str]:
-        """The integers of the cheapest division; what is not free is among them."""
-        places: dict[str, str | int] = dict.fromkeys(self.nodes, INTEGERS)
-        places.update((name, name) for name in free)
-        division = Division()
-        for name in sorted(free):
-            if self.specs[name].op in VIEWS and not costs[name].real:
-                continue
-            own = costs[name]
-            if name in self.fused:
-                division.edge(places[self.fused[name]], name, own.real)
-            else:
-                division.edge(INTEGERS, name, own.real)
-                division.edge(name, REALS, own.integer)
-            for other in self._ties(name):
-                if other in free:
-                    division.edge(name, other, math.inf)
-        for value in _tensors(self.nodes.values()):
-            _cross(division, value, places, self)
-        integers = division.integers()
-        return {name for name in self.nodes if name not in free or name in integers}
-
-    def _ties(self, name: str) -> list[str]:
-        """Without which a node's integers cost more than is said: what does its work, or wants its layout."""
-        if name in self.fused:
-            return [self.fused[name]]
-        if self.specs[name].op != "MaxPool":
-            return []
-        readers = (reader.name or "" for reader in consumers(self.nodes[name].outputs[0]))
-        return [
-            *(n for n in readers if n in self.nodes and _is_product(self.specs[n])),
-            *sorted(self._up_to_products(name)),
-        ]
-
-    def _up_to_products(self, name: str) -> set[str]:
-        """The nodes that hand a layout on to this one, back to those that make it."""
-        found: set[str] = set()
-        ahead = [name]
-        while ahead:
-            makers = {value.producer() for value in self.nodes[ahead.pop()].inputs if value}
-            new = {maker.name or "" for maker in makers if maker} & self.nodes.keys() - found
-            found |= new
-            ahead += [before for before in new if not _is_product(self.specs[before])]
-        return found
-
-    def passes(
-        self, kept: Collection[str], costs: Mapping[str, Cost], of: Collection[str] | None = None
-    ) -> float:
-        """What a division costs, or that part of it which depends on some nodes."""
-        some = self.nodes if of is None else sorted(of)
-        after = () if of is None else (name for name, maker in self.fused.items() if maker in of)
-        total = 0.0
-        for name in dict.fromkeys((*some, *after)):
-            own = costs[name]
-            if name in self.fused:
-                total += 0.0 if (name in kept) == (self.fused[name] in kept) else own.real
-            else:
-                total += own.integer if name in kept else own.real
-        for value in _tensors(self.nodes[name] for name in some):
-            maker = value.producer()
-            made = maker is not None and maker.name in kept
-            read = {reader.name in kept for reader in consumers(value)}
-            read |= {False} if value.is_graph_output() else set()
-            if not made and True in read:
-                total += self.quantizing(value)
-            elif made and False in read:
-                total += self.dequantizing(value)
-        return total
-
-    def quantizing(self, value: Value) -> float:
-        """What it costs where a float tensor is read as integers."""
-        maker = value.producer()
-        if maker is not None and operator(maker) == "MaxPool":  # the quantizer is moved before it
-            return self.size(maker.inputs[0]) * CHANNELS_FIRST
-        return self._crossing(value, [maker])
-
-    def dequantizing(self, value: Value) -> float:
-        """What it costs where integers are read as a float tensor."""
-        return self._crossing(value, consumers(value))
-
-    def _crossing(self, value: Value, beyond: Iterable[Node | None]) -> float:
-        floats = (self.nodes.get(self.fused.get(n.name or "", n.name or "")) for n in beyond if n)
-        in_blocks = any(operator(node) == "Conv" for node in floats if node is not None)
-        return self.size(value) * (1 + _REORDERED * in_blocks)
-
-
-def _tensors(nodes: Iterable[Node]) -> list[Value]:
-    """The real tensors that the nodes read or write."""
-    values = [value for node in nodes for value in (*node.inputs, *node.outputs) if value]
-    return [v for v in dict.fromkeys(values) if constant(v) is None and dtype_of(v) == np.float32]
-
-
-def _cross(
-    division: Division, value: Value, places: Mapping[str, str | int], problem: _Problem
-) -> None:
-    """What it costs where a tensor is read as what it is not written as."""
-    readers: set[str | int] = {REALS} if value.is_graph_output() else set()
-    readers |= {places.get(reader.name or "", REALS) for reader in consumers(value)}
-    any_integer, any_real = f"{value.name} as integers", f"{value.name} as reals"
-    for reader in readers:
-        division.edge(reader, any_integer, math.inf)
-        division.edge(any_real, reader, math.inf)
-    maker = value.producer()
-    name = maker.name or "" if maker is not None else ""
-    specs = problem.specs
-    if name in specs and specs[name].real is not None and problem.target.real_outputs:
-        division.edge(any_integer, any_real, problem.size(value))
-    else:
-        division.edge(any_integer, places.get(name, REALS), problem.quantizing(value))
-        division.edge(places.get(name, REALS), any_real, problem.dequantizing(value))
+def _stay_cached(nodes: Collection[Node]) -> bool:
+    """Whether every real tensor that the nodes read or write is known to be small."""
+    shapes = [shape_of(value) for value in tensors(nodes)]
+    return all(
+        shape is not None
+        and None not in shape[1:]
+        and math.prod(side or 1 for side in shape) <= _CACHED
+        for shape in shapes
+    )
 
 
 def _largest(node: Node, size: Sizes) -> float:
@@ -267,10 +159,6 @@ def _largest(node: Node, size: Sizes) -> float:
 
 def _real_cost(node: Node, size: Sizes) -> float:
     return 0.0 if operator(node) in VIEWS else _REAL_COST * _largest(node, size)
-
-
-def _is_product(spec: OpSpec) -> bool:
-    return spec.absorbs and Role.WEIGHT in spec.inputs
 
 
 def _integer_cost(spec: OpSpec) -> float:

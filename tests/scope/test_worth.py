@@ -76,6 +76,25 @@ def test_first_layers_stay_float_where_integers_make_the_model_no_faster() -> No
     assert disagreements(done) == []
 
 
+def test_a_first_layer_stays_float_where_that_makes_the_model_a_third_faster() -> None:
+    # measured, ms: 0.098 so, 0.147 all in integers, 0.148 all in float
+    nodes = "c = Conv<pads = [1, 1, 1, 1]>(x, w)\nr = Relu(c)\nd = Conv<pads = [1, 1, 1, 1]>(r, u)\ny = Relu(d)"
+    weights = {"w": normal(16, 1, 3, 3), "u": normal(16, 16, 3, 3)}
+    done = quantized(network(nodes, {"x": (1, 1, 56, 56)}, **weights))
+    assert set(done.plan.floats) == {"Conv_c", "Relu_r"}
+    assert disagreements(done) == []
+
+
+@pytest.mark.parametrize("side", ["W", 256])
+def test_it_stays_in_integers_where_sizes_vary_or_are_too_large_for_a_cache(
+    side: int | str,
+) -> None:
+    nodes = "c = Conv<pads = [1, 1, 1, 1]>(x, w)\nr = Relu(c)\nd = Conv<pads = [1, 1, 1, 1]>(r, u)\ny = Relu(d)"
+    weights = {"w": normal(16, 1, 3, 3), "u": normal(16, 16, 3, 3)}
+    done = quantized(network(nodes, {"x": (1, 1, 256, side)}, **weights))
+    assert done.plan.floats == {}
+
+
 def test_groups_of_few_channels_stay_float() -> None:
     # measured, ms: 1.0 so, 2.8 all in integers
     nodes = (
@@ -103,6 +122,17 @@ def test_a_pool_keeps_the_layer_before_it_in_integers() -> None:
     )
     weights = {"w": normal(10, 3, 3, 3), "u": normal(16, 10, 3, 3), "v": normal(16, 16, 1, 1)}
     assert quantized(network(nodes, {"x": (1, 3, 64, 64)}, **weights)).plan.floats == {}
+
+
+def test_a_pool_keeps_the_layer_before_it_in_integers_past_what_stays_float() -> None:
+    # O-Net's first layers; the pool would run channels first: measured, ms: 0.33 so, 0.52 with Conv_c in float
+    nodes = (
+        "c = Conv(x, w)\na = PRelu(c, s)\nm = MaxPool<kernel_shape = [3, 3], strides = [2, 2]>(a)\n"
+        "d = Conv(m, u)\ne = Relu(d)\ny = Conv(e, v)"
+    )
+    weights = {"w": normal(32, 3, 3, 3), "u": normal(64, 32, 3, 3), "v": normal(64, 64, 3, 3)}
+    done = quantized(network(nodes, {"x": (1, 3, 48, 48)}, s=normal(32, 1, 1), **weights))
+    assert "Conv_c" not in done.plan.floats
 
 
 def test_a_model_that_gains_keeps_all_integers() -> None:
@@ -134,15 +164,16 @@ def toll() -> Toll:
 
 
 PIXELS = 16 * 16
-FLOAT, INTEGERS = 32 * PIXELS * 32 * 9 * 0.09, 32 * PIXELS * 32 * 9 * 0.024  # products
-REORDERED, GATHERED = 2 * 0.3 * 32 * PIXELS, PIXELS * 9 * 4
+WEIGHTS = 32 * 32 * 9
+FLOAT, INTEGERS = WEIGHTS * (PIXELS * 0.09 + 0.3), WEIGHTS * (PIXELS * 0.024 + 0.15)
+REORDERED, GATHERED = 2 * 0.3 * 32 * PIXELS, PIXELS * (9 * 4 + 32 * 0.25)
 
 
 def test_a_convolution_in_float_costs_its_products_and_the_activations_beside_it_gain(
     toll: Toll,
 ) -> None:
     slower, tensor = FLOAT + REORDERED - INTEGERS - GATHERED, 32 * PIXELS
-    activation = (1.5 - 3.0) * tensor  # in float, and by tables on integers
+    activation = (1.5 - 2.3) * tensor  # in float, and as a sum and a product of integers
     crossings = 2 * tensor
     nodes = ["HardSwish_h", "Conv_d", "HardSwish_e"]
     assert toll(nodes) == pytest.approx(slower + 2 * activation + crossings)
@@ -163,8 +194,9 @@ def test_what_stands_between_floats_goes_with_them(toll: Toll) -> None:
 
 def test_all_in_float_is_what_a_model_in_float_takes(toll: Toll) -> None:
     everything = ["Conv_c", "HardSwish_h", "Conv_d", "HardSwish_e", "Conv_y"]
-    last = 16 * PIXELS * 32 * 0.09 + 0.3 * (32 + 8) * PIXELS  # a block is whole
-    assert toll.real == pytest.approx(2 * (FLOAT + REORDERED) + 2 * 1.5 * 32 * PIXELS + last)
+    last = 16 * PIXELS * 32 * 0.09 + 0.3 * (32 + 8) * PIXELS + 8 * 32 * 0.3  # a block is whole
+    activations = 2 * 1.5 * 32 * PIXELS
+    assert toll.real == pytest.approx(2 * (FLOAT + REORDERED) + activations + last)
     assert 0 < toll(everything) < toll.real
 
 
@@ -173,5 +205,7 @@ def test_an_accelerator_computes_on_integers_for_nothing() -> None:
     shapes = {"u": normal(8, 1, 3, 3), "w": normal(8, 8, 1, 1)}
     model = network(by_channel, {"x": (1, 8, 16, 16)}, **shapes)
     assert toll_of(model, "ort")(["Conv_c"]) < 0
-    work, reordered = 16 * PIXELS * 9 * 0.11, (0.3 * 16 + 2.5 * 8) * PIXELS
-    assert toll_of(model, "litert")(["Conv_c"]) == pytest.approx(work + reordered)
+    work, reordered = 16 * PIXELS * 9 * 0.11, 0.3 * 16 * PIXELS
+    crossing, at_input = 1.55 * 8 * PIXELS, 8 * PIXELS
+    found = toll_of(model, "litert")(["Conv_c"])
+    assert found == pytest.approx(work + reordered + crossing - at_input)
