@@ -32,8 +32,9 @@ DEEP_FLOOR_DB = 10.0
 FEW = 20
 """Nodes in integers up to which a network counts as shallow."""
 SAMPLES = 2
-CONFIRMING = 8
-"""Samples that judge what the first few suspect; two may lie anywhere about the mean error."""
+CONFIRMING, CONFIRMING_SHALLOW = 8, 32
+"""Samples that judge what the first few suspect, as two may lie anywhere about the mean error; of a few coordinates
+eight do not tell 18 dB from 23, and a shallow network takes little time."""
 LEVELS = ("all", "none")
 
 
@@ -80,7 +81,7 @@ def truth_of(
 
 
 def confirming(
-    ground: Ground,
+    made: Quantization,
     samples: Iterable[Sample],
     loaded: Loaded,
     advance: Callable[[], None] = lambda: None,
@@ -90,8 +91,9 @@ def confirming(
     Raises:
         DataError: The model fails on a sample.
     """
-    truth = truth_of(ground, samples, loaded, CONFIRMING, advance)
-    session = truth.loaded.float(ground)
+    count = CONFIRMING_SHALLOW if _is_shallow(made) else CONFIRMING
+    truth = truth_of(made.ground, samples, loaded, count, advance)
+    session = truth.loaded.float(made.ground)
     again = [_run(session, sample) for sample in truth.samples]
     same = _compared(truth, again, 2 * FLOOR_DB) is None
     return truth if same else replace(truth, outputs=())
@@ -125,7 +127,11 @@ def measured(made: Quantization, truth: Truth, floor: float) -> Fault | None:
 
 def floor(made: Quantization) -> float:
     """How many decibels of signal over error the outputs must have."""
-    return FLOOR_DB if len(integers(made)) <= FEW else DEEP_FLOOR_DB
+    return FLOOR_DB if _is_shallow(made) else DEEP_FLOOR_DB
+
+
+def _is_shallow(made: Quantization) -> bool:
+    return len(integers(made)) <= FEW
 
 
 def integers(made: Quantization) -> list[str]:

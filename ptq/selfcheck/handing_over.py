@@ -63,7 +63,7 @@ def fit_to_hand_over(
     """
     made, advance = attempt(ground, recipe, plan), begun("checking", None, progress)
     if fault(made, truth_of(ground, samples, loaded, advance=advance)) is not None:
-        truth = confirming(ground, samples, loaded, advance)
+        truth = confirming(made, samples, loaded, advance)
         _refuse_unfit_ground(ground, truth)
         problem = fault(made, truth)
         if problem is not None:
@@ -96,7 +96,7 @@ def as_planned(
     made, advance = attempt(ground, recipe, plan), begun("checking", None, progress)
     if fault(made, truth_of(ground, samples, loaded, advance=advance)) is None:
         return made
-    truth = confirming(ground, samples, loaded, advance)
+    truth = confirming(made, samples, loaded, advance)
     problem = fault_of(made.quantized, truth, -math.inf)
     if problem is not None and not problem.lengths:
         raise PlanError(f"the plan makes no model to hand over: {problem}; solve it anew")

@@ -60,7 +60,7 @@ def test_what_two_samples_suspect_is_judged_by_more(monkeypatch: pytest.MonkeyPa
     these = [*feeds(model), *feeds(model), *feeds(model)]
     faint = [{"x": feed["x"] * np.float32(0.01)} for feed in these[:2]]
     assert handed(model, faint + these).plan.floats == {}
-    monkeypatch.setattr(fitness, "CONFIRMING", 2)
+    monkeypatch.setattr(fitness, "CONFIRMING_SHALLOW", 2)
     assert handed(model, faint + these).plan.floats != {}
 
 

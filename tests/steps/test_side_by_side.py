@@ -78,7 +78,11 @@ def test_images_of_the_sample_model_go_in_pieces_to_the_same_bits(target: str) -
     model = onnx.load(SAMPLE)
     done = quantized(model, target=target)
     executor = Executor(done.qdq, TARGETS[target].arithmetic)
-    assert together(executor, stacked(feeds(model, 5))) == set()
+    floats = {
+        "ort": {"island"},
+        "litert": set(),
+    }  # those that ONNX Runtime computes faster in float
+    assert together(executor, stacked(feeds(model, 5))) == floats[target]
     executor.run(done.feeds[0])
     assert executor._divisions.known(done.feeds[0]) is None  # one row is not divided
 
