@@ -117,7 +117,8 @@ BOUNDS = {"weights left float": float_weights, "activations left float": float_a
 def _prepared(model: Path, result: ptq.Result) -> Graph:
     """The float model that the result's plan was made for."""
     graph = made_ready(model)[1].graph
-    return multiplied(graph, by_number(channels(graph), result.plan.factors))
+    factors, between = result.plan.factors, result.plan.shores
+    return multiplied(graph, by_number(channels(graph, shores=between), factors), between)
 
 
 def _weighs(node: Any) -> bool:
