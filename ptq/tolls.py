@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptq.moves import Toll
 from ptq.pipeline import Quantization
-from ptq.scope.worth import Toll as Passes
+from ptq.scope.worth import Passes
 from ptq.solve import fates
 from ptq.targets import target
 

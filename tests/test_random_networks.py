@@ -5,23 +5,14 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given, settings
 from networks import disagreements, feeds, quantized
-from random_networks import networks
+from random_networks import BOUNDED, networks
 
 from ptq.execute import Executor
 from ptq.graph import Graph
 from ptq.session import Session
 from ptq.targets import TARGETS
-
-BOUNDED = settings(
-    derandomize=True,
-    deadline=None,
-    max_examples=25,
-    database=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 
 
 @BOUNDED

@@ -90,7 +90,7 @@ def _with_some(products: Collection[str], problem: Problem, costs: Mapping[str, 
     return set(problem.nodes)
 
 
-class Toll:
+class Passes:
     """What leaving nodes float costs that could be integers.
 
     Attributes:

@@ -7,7 +7,7 @@ from networks import disagreements, network, normal, quantized
 from onnx import ModelProto
 
 from ptq.scope.eligible import eligible
-from ptq.scope.worth import Toll
+from ptq.scope.worth import Passes
 from ptq.targets import TARGETS
 
 SUMS = "t = Gather(p, i)\ns = Add(x, t)\nh = Add(s, x)\nn = LayerNormalization(h, g)\n"
@@ -150,15 +150,15 @@ BLOCKS = (
 )
 
 
-def toll_of(model: ModelProto, target: str) -> Toll:
+def toll_of(model: ModelProto, target: str) -> Passes:
     graph, row = quantized(model).prepared, TARGETS[target]
     fate = eligible(graph, row)
     specs = {name: integer.spec for name, integer in fate.integers.items()}
-    return Toll(graph, specs, fate.fused, row)
+    return Passes(graph, specs, fate.fused, row)
 
 
 @pytest.fixture(scope="module")
-def toll() -> Toll:
+def toll() -> Passes:
     weights = {"u": normal(32, 32, 3, 3), "v": normal(32, 32, 3, 3), "w": normal(8, 32, 1, 1)}
     return toll_of(network(BLOCKS, {"x": (1, 32, 16, 16)}, **weights), "ort")
 
@@ -170,7 +170,7 @@ REORDERED, GATHERED = 2 * 0.3 * 32 * PIXELS, PIXELS * (9 * 4 + 32 * 0.25)
 
 
 def test_a_convolution_in_float_costs_its_products_and_the_activations_beside_it_gain(
-    toll: Toll,
+    toll: Passes,
 ) -> None:
     slower, tensor = FLOAT + REORDERED - INTEGERS - GATHERED, 32 * PIXELS
     activation = (1.5 - 2.3) * tensor  # in float, and as a sum and a product of integers
@@ -180,19 +180,19 @@ def test_a_convolution_in_float_costs_its_products_and_the_activations_beside_it
     assert toll(["Conv_d"]) == pytest.approx(toll(nodes))
 
 
-def test_what_is_left_float_one_after_another_costs_what_it_does_at_once(toll: Toll) -> None:
+def test_what_is_left_float_one_after_another_costs_what_it_does_at_once(toll: Passes) -> None:
     first, then = ["Conv_c", "HardSwish_h"], ["Conv_d", "HardSwish_e", "Conv_y"]
     assert toll(first) + toll(then, first) == pytest.approx(toll([*first, *then]))
     assert toll(first, first) == 0
 
 
-def test_what_stands_between_floats_goes_with_them(toll: Toll) -> None:
+def test_what_stands_between_floats_goes_with_them(toll: Passes) -> None:
     both = toll(["Conv_c", "Conv_d"])
     assert both == pytest.approx(toll(["Conv_c", "HardSwish_h", "Conv_d"]))
     assert both < toll(["Conv_c"]) + toll(["Conv_d"])
 
 
-def test_all_in_float_is_what_a_model_in_float_takes(toll: Toll) -> None:
+def test_all_in_float_is_what_a_model_in_float_takes(toll: Passes) -> None:
     everything = ["Conv_c", "HardSwish_h", "Conv_d", "HardSwish_e", "Conv_y"]
     last = 16 * PIXELS * 32 * 0.09 + 0.3 * (32 + 8) * PIXELS + 8 * 32 * 0.3  # a block is whole
     activations = 2 * 1.5 * 32 * PIXELS

@@ -9,13 +9,13 @@ import numpy as np
 import onnx
 import pytest
 from cases import quantized_case
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from networks import feeds, normal, quantized
 from networks_of_layers import LAYERS
 from networks_of_rows import ROWS
 from parts import convolved
-from random_networks import networks
+from random_networks import BOUNDED, networks
 
 from ptq.errors import PtqError
 from ptq.execute import Executor
@@ -88,11 +88,8 @@ def test_images_of_the_sample_model_go_in_pieces_to_the_same_bits(target: str) -
 
 
 @settings(
-    derandomize=True,
-    deadline=None,
+    BOUNDED,
     max_examples=20,
-    database=None,
-    phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(model=networks(), rows=st.integers(2, 7), target=st.sampled_from(["ort", "litert"]))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from networks import network, normal
 
@@ -15,6 +16,15 @@ Draw = Callable[[Any], Any]
 Shape = tuple[int, ...]
 
 MOST = 9  # nodes drawn; some bring a second one
+
+BOUNDED = settings(
+    derandomize=True,
+    deadline=None,
+    max_examples=25,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 
 
 @dataclass
