@@ -45,7 +45,7 @@ def verification(result: Verification) -> None:
         show(indented(_first(result.first, len(differing))), _differences(differing))
         if len(differing) > SHOWN:
             show(indented(f"and {len(differing) - SHOWN} more; --json has all"))
-    if differing and result.arithmetic == "ort" and result.exact_products is False:
+    if differing and result.arithmetic == "ort" and not result.exact_products:
         show(
             indented(
                 "This processor has no VNNI: ONNX Runtime saturates sums of two products to 16 bits "

@@ -38,13 +38,14 @@ def quantize(
         typer.Option("--format", help="How the integers are written; the same function."),
     ] = "qdq",
     weights: Annotated[
-        Literal["s8", "u8"],
+        Literal["auto", "s8", "reduced", "u8"],
         typer.Option(
             "--weights",
-            help="Store int8 weights as they are, or as uint8 with zero point 128, for target ort: "
-            "the same integers, also on x86 without VNNI, but slower where there is VNNI.",
+            help="Against x86 without VNNI, where ONNX Runtime saturates sums of two products with int8 weights: "
+            "reduced lets no two neighbours be so large; u8, for target ort, stores all as uint8, slower; s8 does "
+            "neither; auto is reduced where this processor saturates.",
         ),
-    ] = "s8",
+    ] = "auto",
     target: o.Target = "ort",
     method: Annotated[
         str,

@@ -93,7 +93,7 @@ def _portability(result: Report) -> Iterator[RenderableType]:
     if result.saturable:
         text = (
             f"On x86 without VNNI, {counted(len(result.saturable), 'node')} can give other integers: "
-            "use --weights u8, or set session.x64quantprecision=1 there; ptq verify looks closer."
+            "use --weights reduced, or u8; ptq verify looks closer."
         )
         yield indented(text, "yellow")
 

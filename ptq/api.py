@@ -33,13 +33,14 @@ from ptq.parity.alike import like_onnx_runtime
 from ptq.pipeline import (
     AUTO,
     DEFAULT_METHOD,
+    AskedWeights,
     Form,
     Ground,
     Recipe,
     Rounding,
-    Weights,
     obeyed,
     planned,
+    weights_for,
     with_inputs,
 )
 from ptq.plan import Plan
@@ -132,7 +133,7 @@ def quantize(
     target: str = "ort",
     method: str = DEFAULT_METHOD,
     form: Form = "qdq",
-    weights: Weights = "s8",
+    weights: AskedWeights = "auto",
     per_tensor: bool = False,
     skip: Collection[str] = (),
     correct_bias: bool = True,
@@ -162,8 +163,9 @@ def quantize(
         method: How ranges are chosen: ``minmax``, ``percentile``, ``kl`` or ``mse``; ``auto`` takes for each tensor
             what causes the least error in the outputs, on calibration samples that set no range.
         form: ``qdq`` or ``qoperator``; the same integer function.
-        weights: ``u8`` stores the weights as uint8, for target ``ort``: the same integers, also where
-            a processor without VNNI would saturate sums of uint8 × int8 products.
+        weights: Against x86 without VNNI, where ONNX Runtime saturates pairs of uint8 × int8 products: ``reduced``
+            lets no two neighbours be so large; ``u8``, for target ``ort``, stores all as uint8, slower; ``s8`` does
+            neither; ``auto`` is ``reduced`` where this processor saturates, else ``s8``.
         per_tensor: One scale for a whole weight.
         skip: Nodes, or operators, to leave float.
         correct_bias: Take the mean error of rounded weights out of the biases.
@@ -203,8 +205,6 @@ def quantize(
     row = target_named(target if plan is None else plan.target)
     arithmetic = row.arithmetic if arithmetic is None else arithmetic
     _ = method == AUTO or observer_named(method), arithmetic_named(arithmetic)
-    if weights == "u8" and row.name != "ort":
-        raise UsageError(f"weights u8 are for target ort; leave them out for {row.name}")
     graph, prepared = made_ready(model)
     choice = Choice(preprocess, samples, skip_bad_samples)
     divided = parts(
@@ -212,7 +212,8 @@ def quantize(
         search=max_drop is not None, labels=metric is None,
     )  # fmt: skip
     floats = dict.fromkeys(skip, SKIPPED)
-    recipe = Recipe(row.name, method, form, per_tensor, correct_bias, floats, weights, rounding)
+    stored = weights_for(weights, row)
+    recipe = Recipe(row.name, method, form, per_tensor, correct_bias, floats, stored, rounding)
     prepared, recipe = rewritten(
         called(model), prepared, divided.calibration, recipe, equalize=equalize,
         split_outliers=split_outliers, stats=stats, plan=plan, threads=threads, progress=progress,

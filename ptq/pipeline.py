@@ -10,11 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ptq.data import Samples
+from ptq.errors import UsageError
 from ptq.feeding import Progress, told
 from ptq.graph import Graph
 from ptq.observers import observer_named
 from ptq.observers.means import input_means
 from ptq.observers.store import Calibration
+from ptq.parity.saturation import saturable_nodes
 from ptq.plan import Plan
 from ptq.rewrite.bias import correct_biases
 from ptq.rewrite.prepare import Prepared
@@ -23,18 +25,21 @@ from ptq.rewrite.qlinear import to_qlinear
 from ptq.rewrite.unsigned_weights import unsigned_weights
 from ptq.rewrite.weights import with_weights
 from ptq.scales.operands import with_derived_biases
+from ptq.session import sums_exactly
 from ptq.solve import Chosen, Settings, solve
-from ptq.targets import target
+from ptq.targets import Target, target
 from ptq.weights.second_order import Choice, SecondOrder
 from ptq.weights.varying import SAMPLES, Seen, gather
 
 Form = Literal["qdq", "qoperator"]
-Weights = Literal["s8", "u8"]
+Weights = Literal["s8", "reduced", "u8"]
+AskedWeights = Literal["auto", "s8", "reduced", "u8"]
 
 Rounding = Literal["second-order", "nearest"]
 
 AUTO = "auto"
 DEFAULT_METHOD = AUTO
+REDUCED = "kept sums of two products within int16, where x86 without VNNI saturates"
 FALLBACK = "mse"
 """The method where none was chosen for a tensor."""
 
@@ -50,7 +55,8 @@ class Recipe:
         per_tensor: One scale for a whole weight.
         correct_bias: Take the mean error of rounded weights out of the biases.
         floats: Nodes, or operators, to leave float, with the reason.
-        weights: ``s8`` as planned; ``u8`` stores int8 weights as uint8 with zero point 128, the same integers.
+        weights: ``s8``; ``reduced``, int8 too but no two neighbours so large that their products saturate int16 on
+            a processor without VNNI; or ``u8``, int8 weights stored as uint8 with zero point 128, the same integers.
         rounding: How weights become integers; ``second-order`` where the ground knows how inputs vary.
         chosen: The range method of single tensors, where that is left to ptq.
         chosen_note: How it was chosen, a sentence.
@@ -68,6 +74,10 @@ class Recipe:
     chosen: Mapping[str, Chosen] = field(default_factory=dict)
     chosen_note: str = ""
     left_note: str = ""
+
+    def plain(self) -> Recipe:
+        """The same written in QDQ with signed weights: the same integers."""
+        return replace(self, form="qdq", weights="s8" if self.weights == "u8" else self.weights)
 
     def leaving(self, floats: Mapping[str, str]) -> Recipe:
         """The same with more nodes left float, each with its reason."""
@@ -114,6 +124,21 @@ class Quantization:
     fault: str | None = None
 
 
+def weights_for(asked: AskedWeights, row: Target) -> Weights:
+    """How weights are stored; where that is left to ptq, so that nothing saturates where it is checked: here.
+
+    Raises:
+        UsageError: They are not for that target.
+    """
+    if asked == "u8" and row.name != "ort":
+        raise UsageError(f"weights u8 are for target ort; leave them out for {row.name}")
+    if asked == "reduced" and not row.weight.signed:
+        raise UsageError(f"weights reduced are int8; leave them out for {row.name}")
+    if asked == "auto":
+        return "s8" if sums_exactly() or not row.weight.signed else "reduced"
+    return asked
+
+
 def planned(ground: Ground, recipe: Recipe) -> Plan:
     """Solve a plan.
 
@@ -125,7 +150,8 @@ def planned(ground: Ground, recipe: Recipe) -> Plan:
     method, said = recipe.method, recipe.method
     if method == AUTO:
         method, said = FALLBACK, f"{FALLBACK}, without samples to judge by"
-    settings = Settings(said, recipe.per_tensor, recipe.floats, recipe.chosen)
+    reduced = recipe.weights == "reduced"
+    settings = Settings(said, recipe.per_tensor, recipe.floats, recipe.chosen, reduced)
     row, observer = target(recipe.target), observer_named(method)
     plan = solve(graph, ground.calibration.tensors, observer, row, settings)
     return replace(plan, factors=ground.prepared.factors, shores=ground.prepared.shores)
@@ -193,6 +219,8 @@ def written(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
         quantized = to_qlinear(quantized)
     if recipe.weights == "u8":
         quantized = unsigned_weights(quantized)
+    if recipe.weights == "reduced" and not saturable_nodes(quantized):
+        changes = (*changes, REDUCED)
     return Quantization(ground, recipe, plan, quantized, changes)
 
 

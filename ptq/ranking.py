@@ -19,7 +19,7 @@ from ptq.gather import gathered_in_two
 from ptq.models import Model, called
 from ptq.moves import Move, ranked
 from ptq.nodes import operator
-from ptq.pipeline import DEFAULT_METHOD, Ground, Recipe, planned, with_inputs
+from ptq.pipeline import DEFAULT_METHOD, Ground, Recipe, planned, weights_for, with_inputs
 from ptq.ready import made_ready
 from ptq.rewrite.scores import scores
 from ptq.search import MOST, Trials, some
@@ -144,7 +144,10 @@ def sensitivity(
     divided = parts(prepared.graph, data, eval_data, choice, search=True, labels=labels)
     assert divided.calibration is not None
     assert divided.search is not None
-    recipe = Recipe(row.name, method, per_tensor=per_tensor, floats=dict.fromkeys(skip, SKIPPED))
+    recipe = Recipe(
+        row.name, method, per_tensor=per_tensor, floats=dict.fromkeys(skip, SKIPPED),
+        weights=weights_for("auto", row),
+    )  # fmt: skip
     prepared, recipe = rewritten(
         called(model), prepared, divided.calibration, recipe,
         equalize=equalize, threads=threads, progress=progress,

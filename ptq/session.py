@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 # read when the library is loaded: since 1.29 its Linux wheels collect usage data otherwise
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 import numpy as np
+import onnx.parser
 import onnxruntime
 from numpy.typing import NDArray
 
@@ -122,6 +124,23 @@ class Session:
             self._session.run_with_iobinding(binding)
         except Exception as error:  # as above
             raise DataError(f"ONNX Runtime cannot run the sample: {first_line(error)}") from error
+
+
+_PAIR = """
+<ir_version: 8, opset_import: ["" : 13]>
+pair (uint8[1, 2] a) => (int32[1, 1] c) <int8[2, 1] b = {127, 127}> { c = MatMulInteger(a, b) }
+"""
+
+
+@cache
+def sums_exactly() -> bool:
+    """Whether ONNX Runtime adds products of uint8 and int8 exactly here.
+
+    On x86 without VNNI it adds pairs of them in int16, which saturates (vpmaddubsw): 255·127 + 255·127 is 32767.
+    """
+    pair = Session(Graph.from_proto(onnx.parser.parse_model(_PAIR)))
+    [total] = pair.run({"a": np.full((1, 2), 255, np.uint8)})
+    return int(total[0, 0]) == 2 * 255 * 127
 
 
 _Values = dict[str, onnxruntime.OrtValue]

@@ -50,12 +50,14 @@ class Settings:
         per_tensor: One scale for a whole weight instead of one an output channel.
         floats: Names of nodes, or operators, to leave float, with the reason.
         chosen: The method for single scale groups, by any of their tensors.
+        reduced: Weights no two neighbours of which are so large that their products saturate int16.
     """
 
     method: str
     per_tensor: bool = False
     floats: Mapping[str, str] = field(default_factory=dict)
     chosen: Mapping[str, Chosen] = field(default_factory=dict)
+    reduced: bool = False
 
 
 def tensors_to_observe(graph: Graph) -> list[str]:
@@ -222,7 +224,10 @@ def _solve_operands(draft: _Draft, integer: Integer) -> None:
     name = integer.node.name
     assert name is not None
     inputs = [draft.tensors[name_of(value)] for value in integer.values(Role.ACTIVATION)]
-    solved = operands(integer, inputs, draft.target, per_tensor=draft.settings.per_tensor)
+    asked = draft.settings
+    solved = operands(
+        integer, inputs, draft.target, per_tensor=asked.per_tensor, reduced=asked.reduced
+    )
     for position, (params, why) in solved.items():
         draft.operands[name, position] = params
         draft.why[operand_key(name, position)] = why

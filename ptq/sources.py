@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ptq.graph import Graph
 from ptq.pipeline import Quantization, written
 from ptq.rewrite.probe import Probe, probe
@@ -16,7 +14,7 @@ def apart(made: Quantization, graph: Graph) -> Probe:
         made: The quantization.
         graph: The prepared model, as it is or with other outputs: those whose errors are asked for.
     """
-    recipe = made.recipe
-    if recipe.form != "qdq" or recipe.weights != "s8":
-        made = written(made.ground, replace(recipe, form="qdq", weights="s8"), made.plan)
+    plain = made.recipe.plain()
+    if made.recipe != plain:
+        made = written(made.ground, plain, made.plan)
     return probe(graph, made.plan, made.quantized)

@@ -22,11 +22,10 @@ from ptq.graph import Graph
 from ptq.kernels.workers import each
 from ptq.nodes import name_of
 from ptq.parity.alike import readable, with_integer_products
-from ptq.parity.cpu import sums_exactly
 from ptq.parity.foreign import Fate, fates
 from ptq.parity.fused import float_tensors
 from ptq.rewrite.unsigned_pairs import signed, unsigned_pairs
-from ptq.session import Session
+from ptq.session import Session, sums_exactly
 from ptq.steps.program import Step
 
 _FLOAT = (
@@ -85,7 +84,7 @@ class Verification:
         islands: Nodes that both compute in float; ONNX Runtime's results are handed on, not compared.
         floats: Every node that is not computed in integers, with the reason.
         intact: Whether reading the integers left ONNX Runtime's outputs as they were.
-        exact_products: Whether this processor sums 8-bit products exactly; None where nobody tells.
+        exact_products: Whether ONNX Runtime adds products of uint8 and int8 exactly on this processor.
         skipped: Bad samples that were left out, with the reason.
     """
 
@@ -96,7 +95,7 @@ class Verification:
     islands: Mapping[str, tuple[str, ...]]
     floats: tuple[Fate, ...]
     intact: bool
-    exact_products: bool | None
+    exact_products: bool
     skipped: tuple[tuple[str, str], ...] = ()
 
     @property

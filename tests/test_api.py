@@ -17,7 +17,9 @@ from parts import CONV, SAME, WB, V
 import ptq
 from ptq.errors import DataError, ModelError, PlanError, StatsError, UsageError
 from ptq.execute import Executor
+from ptq.pipeline import REDUCED, weights_for
 from ptq.session import Session
+from ptq.targets import TARGETS
 
 MODEL = network(
     CONV + f"r = Relu(c)\nd = Conv{SAME}(r, v)\na = Add(d, r)\ng = GlobalAveragePool(a)\n"
@@ -95,10 +97,13 @@ def test_save_never_writes_over_the_float_model(
     result.save(tmp_path / "out.onnx")
 
 
-def test_both_forms_are_the_same_function(result: ptq.Result) -> None:
-    other = ptq.quantize(MODEL, ARRAYS, form="qoperator", threads=1)
+def test_both_forms_are_the_same_function() -> None:
+    settings = {"weights": "reduced", "threads": 1}
+    one, other = (
+        ptq.quantize(MODEL, ARRAYS, form=form, **settings) for form in ("qdq", "qoperator")
+    )
     assert "QLinearConv" in {n.op_type for n in other.model.graph.node}
-    assert other.report.evaluation == result.report.evaluation
+    assert one.report.evaluation == other.report.evaluation
 
 
 @pytest.mark.parametrize("method", ["minmax", "percentile", "kl", "mse"])
@@ -210,7 +215,7 @@ def test_verify_finds_a_quantized_model_equal(result: ptq.Result) -> None:
     made = ptq.verify(result.model, FEW, threads=1)
     assert made.intact
     assert made.samples == 10
-    assert made.equal or made.exact_products is False
+    assert made.equal
 
 
 def test_the_given_model_stays_as_it_is(result: ptq.Result) -> None:
@@ -268,6 +273,49 @@ def test_weights_stored_as_uint8_give_the_same_integers(result: ptq.Result, form
         ]
         assert all(np.array_equal(ours[0][name], ours[1][name]) for name in ours[0])
         assert np.array_equal(ours[1]["y"], expected)
+
+
+@pytest.mark.parametrize("form", ["qdq", "qoperator"])
+def test_reduced_weights_give_the_same_integers_on_all_processors(
+    result: ptq.Result, form: str
+) -> None:
+    settings = {"form": form, "eval_data": feeds(MODEL, 40), "threads": 1}
+    plain, reduced = (ptq.quantize(MODEL, FEW, weights=w, **settings) for w in ("s8", "reduced"))
+    assert plain.report.saturable
+    assert reduced.report.saturable == ()
+    assert REDUCED in reduced.report.changes
+    forms = [made.report.evaluation.forms["int8"] for made in (plain, reduced)]
+    first, second = (form.outputs["y"].sqnr_db for form in forms)
+    assert second > first - 3
+    for feed in feeds(MODEL, 3):
+        expected = Session(reduced.graph, threads=1).run(feed)[0]
+        for arithmetic in ("ort", "ort-avx2"):
+            ours = Executor(reduced.graph, arithmetic).run(feed)["y"]
+            assert np.array_equal(ours, expected)
+
+
+@pytest.mark.parametrize(
+    ("exact", "target", "stored"),
+    [
+        (True, "ort", "s8"),
+        (False, "ort", "reduced"),
+        (False, "litert", "reduced"),
+        (False, "gemmlowp", "s8"),
+    ],
+)
+def test_how_weights_are_stored_depends_on_the_processor_where_it_is_left_to_ptq(
+    monkeypatch: pytest.MonkeyPatch, exact: bool, target: str, stored: str
+) -> None:
+    monkeypatch.setattr("ptq.pipeline.sums_exactly", lambda: exact)
+    changes = ptq.quantize(MODEL, FEW, target=target, threads=1).report.changes
+    assert (REDUCED in changes) == (stored == "reduced")
+    assert weights_for("auto", TARGETS[target]) == stored
+    assert weights_for("s8", TARGETS[target]) == "s8"
+
+
+def test_reduced_weights_are_int8() -> None:
+    with pytest.raises(UsageError, match="reduced are int8; leave them out for gemmlowp"):
+        ptq.quantize(MODEL, FEW, target="gemmlowp", weights="reduced")
 
 
 def test_uint8_weights_are_for_onnx_runtime_alone(result: ptq.Result) -> None:

@@ -21,7 +21,6 @@ from ptq.errors import DataError, UnsupportedError, UsageError
 from ptq.execute import Executor
 from ptq.graph import Graph
 from ptq.kernels import workers
-from ptq.parity.cpu import sums_exactly
 from ptq.session import Session
 from ptq.targets import TARGETS
 
@@ -65,7 +64,6 @@ WEIGHTS = {
 PICKS = st.tuples(st.integers(0, len(PIECES) - 1), st.integers(0, 3), st.integers(0, 3))
 
 
-@pytest.mark.skipif(sums_exactly() is False, reason="this processor saturates sums of products")
 @settings(
     max_examples=25,
     deadline=None,

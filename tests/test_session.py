@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import exact_sums
 import numpy as np
 import pytest
 from networks import network
 
 from ptq.errors import ModelError, first_line
 from ptq.graph import Graph
-from ptq.session import Session
+from ptq.session import Session, sums_exactly
 
 
 def test_a_model_that_does_not_load_is_refused_with_the_node_that_runtime_leaves_unnamed() -> None:
@@ -83,3 +86,14 @@ def test_without_integers_scales_may_be_inputs_and_weights_are_not_rounded() -> 
         assert np.mean(got != expected) < 0.05  # sums beside a tie may fall otherwise
         outputs.append(got)
     assert not np.array_equal(*outputs)
+
+
+def test_whether_products_are_added_exactly_is_what_the_processor_says() -> None:
+    try:
+        words = set(Path("/proc/cpuinfo").read_text().split())
+    except OSError:
+        pytest.skip("nobody tells what the processor has")
+    if "avx2" not in words:
+        pytest.skip("no x86 processor of this age")
+    assert bool(words & {"avx512_vnni", "avx_vnni", "avxvnni"}) == exact_sums.BY_ITSELF
+    assert sums_exactly()  # in tests everywhere

@@ -18,13 +18,9 @@ from ptq.data import Sample
 from ptq.errors import DataError, ModelError
 from ptq.execute import Executor
 from ptq.graph import Graph
-from ptq.parity.cpu import sums_exactly
 from ptq.steps.islands import Island
 from ptq.verify import verify
 
-exact_products = pytest.mark.skipif(
-    sums_exactly() is False, reason="this processor saturates sums of 8-bit products"
-)
 CHAIN = network(CONV + f"r = Relu(c)\nd = Conv{SAME}(r, v)\ny = Conv{SAME}(d, v)", v=V, **WB)
 
 
@@ -38,7 +34,6 @@ def test_an_output_that_is_a_sequence_is_compared_item_by_item() -> None:
     assert found.passed
 
 
-@exact_products
 @pytest.mark.parametrize("name", [n for n in CASES if quantized_case(n).plan.tensors])
 @pytest.mark.parametrize("form", ["qdq", "qoperator"])
 def test_a_model_that_is_right_is_equal(name: str, form: str) -> None:
@@ -71,7 +66,6 @@ def patched(monkeypatch: pytest.MonkeyPatch, other: Graph) -> None:
     monkeypatch.setattr(module, "Executor", lambda graph, *more: Executor(other, *more))
 
 
-@exact_products
 def test_the_first_node_that_diverges_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     done = quantized(CHAIN)
     patched(monkeypatch, changed(done.qdq, "d_scale", lambda s: s * 1.25))
@@ -85,7 +79,6 @@ def test_the_first_node_that_diverges_is_named(monkeypatch: pytest.MonkeyPatch) 
     assert [(t.differing, t.differing_locally) for t in before] == [(0, 0), (0, 0)]
 
 
-@exact_products
 def test_a_node_downstream_is_right_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     done = quantized(CHAIN)
     weight = changed(done.qdq, "w_quantized", lambda w: np.where(w > 100, w - 40, w))
@@ -98,7 +91,6 @@ def test_a_node_downstream_is_right_by_itself(monkeypatch: pytest.MonkeyPatch) -
     assert all(t.differing > 0 and t.differing_locally == 0 for t in later)
 
 
-@exact_products
 def test_where_nothing_is_reduced_the_shapes_differ_and_no_more_is_said() -> None:
     """Of an axis without elements ONNX Runtime 1.31.1 leaves the axis standing."""
     graph = foreign(

@@ -4,9 +4,9 @@ AVX2 multiplies adjacent bytes and adds each pair in int16, saturating (VPMADDUB
 
     acc = Σ_k sat16(a[2k] · b[2k] + a[2k+1] · b[2k+1]),     a from 0 to 255, b from −128 to 127
 
-with K padded by a zero to an even number. A pair leaves int16 only where two weights of one sign add up to more
-than 128 in magnitude (255 · 129 > 32767), so that few corrections make an exact sum the saturated one, and weights
-within ±64 need none.
+with K padded by a zero to an even number, in the order of `summed`. A pair leaves int16 only where two weights of one
+sign add up to more than 128 in magnitude (255 · 129 > 32767), so that few corrections make an exact sum the saturated
+one, and weights no pair of which adds up to more need none.
 """
 
 from __future__ import annotations
@@ -18,6 +18,56 @@ from numpy.typing import NDArray
 
 _LARGEST_A = 255
 _INT16_MIN, _INT16_MAX = -(2**15), 2**15 - 1
+MOST = _INT16_MAX // _LARGEST_A
+"""What two neighbouring weights of one sign may add up to, 128, whatever they are multiplied by."""
+
+
+def summed(
+    op: str, weight: NDArray[Any], *, group: int = 1, transposed: bool = False
+) -> NDArray[Any] | None:
+    """The weight of a Conv, Gemm or MatMul in the order in which products are added, shape (…, K, N).
+
+    K runs over a window's positions and, fastest, over the channels of a group.
+
+    Args:
+        op: The operator.
+        weight: As ONNX lays it out.
+        group: Of a Conv.
+        transposed: Whether a Gemm takes it so.
+
+    Returns:
+        None where products are not added in pairs: of vectors, and of a Conv with one input and one output channel
+        a group.
+    """
+    if op == "Conv":
+        if weight.shape[1] == 1 and len(weight) == group:
+            return None
+        return np.moveaxis(weight, 1, -1).reshape(len(weight), -1).T
+    if weight.ndim < 2:
+        return None
+    return weight.T if transposed else weight
+
+
+def largest(b: NDArray[Any]) -> NDArray[Any]:
+    """The largest magnitude that two neighbours of one sign in b (…, K, N) add up to, by column: shape (…, N)."""
+    signs = [[np.maximum(sign * part, 0) for part in _pairs(b, -2)] for sign in (1, -1)]
+    either: NDArray[Any] = np.maximum(*(np.add(*both).max(axis=-2, initial=0) for both in signs))
+    return either
+
+
+def within(b: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers b (…, K, N), of magnitude 128 at most, with no pair that saturates.
+
+    Of two that would, the one of larger magnitude comes nearer to zero.
+    """
+    first, second = _pairs(b, -2)
+    over = np.where(first * second > 0, np.abs(first) + np.abs(second) - MOST, 0)
+    over = np.maximum(over, 0) * np.sign(first)
+    earlier = np.abs(first) >= np.abs(second)
+    found = np.empty_like(b)
+    found[..., 0::2, :] = first - np.where(earlier, over, 0)
+    found[..., 1::2, :] = (second - np.where(earlier, 0, over))[..., : b.shape[-2] // 2, :]
+    return found
 
 
 def saturable(b: NDArray[Any]) -> NDArray[np.bool_]:
@@ -43,9 +93,9 @@ def excess(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
     return lost
 
 
-def _pairs(q: NDArray[Any], axis: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _pairs(q: NDArray[Any], axis: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Every first and every second of two neighbours along an axis, a zero appended to an odd number."""
     widths = [(0, 0)] * q.ndim
     widths[axis] = (0, q.shape[axis] % 2)
-    wide = np.moveaxis(np.pad(q.astype(np.int32), widths), axis, 0)
+    wide = np.moveaxis(np.pad(q if q.dtype.kind == "f" else q.astype(np.int32), widths), axis, 0)
     return np.moveaxis(wide[0::2], 0, axis), np.moveaxis(wide[1::2], 0, axis)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
 from ptq.graph import Graph
-from ptq.kernels.pairs import saturable
+from ptq.kernels.pairs import MOST, largest, summed
 from ptq.nodes import Node, attributes, constant, operator
 from ptq.rewrite.unsigned_weights import signed_weight
 
 REMEDIES = (
-    "set the session option session.x64quantprecision=1 where the model runs, with graph optimizations on",
-    "store the weights as uint8 (--weights u8): the same integers everywhere, up to 2 times as slow with VNNI",
+    "quantize with --weights reduced: int8 weights no two neighbours of which saturate, as fast; costs 0 to 1.3 dB",
+    "store the weights as uint8 (--weights u8): the same integers everywhere, up to 2 times as slow",
+    "set the session option session.x64quantprecision=1 where the model runs, with graph optimizations on: as slow",
 )
-"""What makes a processor without VNNI sum as all others do; either is enough."""
+"""What makes a processor without VNNI sum as all others do; each is enough."""
 
 
 def saturable_nodes(graph: Graph) -> tuple[str, ...]:
@@ -29,16 +25,8 @@ def _reaches(node: Node) -> bool:
     w = constant(place[0].inputs[place[1]]) if place is not None else None
     if w is None:
         return False
+    attrs = attributes(node)
     kind = operator(node).removeprefix("com.microsoft::").removeprefix("QLinear")
-    if kind == "Conv":
-        if w.shape[1] == 1 and len(w) == int(attributes(node).get("group", 1)):
-            return False  # one input and one output channel a group sum exactly
-        # a window's positions, and fastest the channels of a group
-        return _any(np.moveaxis(w, 1, -1).reshape(len(w), -1).T)
-    if attributes(node).get("transB", 0):
-        return _any(w.T)
-    return any(_any(matrix) for matrix in w.reshape(-1, *w.shape[-2:])) if w.ndim > 1 else False
-
-
-def _any(columns: NDArray[Any]) -> bool:
-    return bool(saturable(columns).any())
+    group, transposed = int(attrs.get("group", 1)), bool(attrs.get("transB", 0))
+    columns = summed(kind, w, group=group, transposed=transposed)
+    return columns is not None and bool((largest(columns) > MOST).any())

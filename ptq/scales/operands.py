@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ptq.errors import PlanError
 from ptq.graph import Graph
+from ptq.kernels.pairs import largest, summed
 from ptq.nodes import Value, attributes, constant, name_of
 from ptq.observers.affine import SCALE_FLOOR, asymmetric, symmetric
 from ptq.opspec import Role
@@ -29,7 +30,12 @@ BIAS_BITS = 24  # what float32, in which runtimes rescale, resolves
 
 
 def operands(
-    integer: Integer, activations: list[QuantParams], target: Target, *, per_tensor: bool
+    integer: Integer,
+    activations: list[QuantParams],
+    target: Target,
+    *,
+    per_tensor: bool,
+    reduced: bool = False,
 ) -> Mapping[int, Scaled]:
     """Parameters of a node's weight and bias, by input position, each with its reason.
 
@@ -38,6 +44,7 @@ def operands(
         activations: Parameters of its activation inputs, in order.
         target: What to quantize for.
         per_tensor: One scale for the whole weight.
+        reduced: Whether no two neighbours may be so large that their products saturate int16.
     """
     by_role = {operand.role: operand for operand in integer.operands}
     weight, bias = by_role.get(Role.WEIGHT), by_role.get(Role.BIAS)
@@ -46,7 +53,8 @@ def operands(
     if weight is not None:
         whole = per_tensor or not target.per_channel
         axis = None if whole else _channel_axis(integer, weight.value)
-        params, why = _weight(_array(weight.value), target, axis)
+        paired = _paired(integer, _array(weight.value)) if reduced else None
+        params, why = _weight(_array(weight.value), target, axis, paired)
         if bias is not None and not _array(weight.value).any():
             params, why = _for_bias_alone(params, activations[0], _array(bias.value))
         elif bias is not None:
@@ -107,7 +115,19 @@ def _channel_axis(integer: Integer, weight: Value) -> int | None:
     return None
 
 
-def _weight(array: NDArray[Any], target: Target, axis: int | None) -> Scaled:
+def _paired(integer: Integer, array: NDArray[Any]) -> NDArray[Any] | None:
+    """The largest that two neighbours of one sign add up to, by output channel, where products are added in pairs."""
+    if integer.spec.op not in ("Conv", "Gemm", "MatMul"):
+        return None
+    attrs = attributes(integer.node)
+    group, transposed = int(attrs.get("group", 1)), bool(attrs.get("transB", 0))
+    columns = summed(integer.spec.op, array, group=group, transposed=transposed)
+    return None if columns is None else largest(columns)
+
+
+def _weight(
+    array: NDArray[Any], target: Target, axis: int | None, paired: NDArray[Any] | None
+) -> Scaled:
     others = None if axis is None else tuple(a for a in range(array.ndim) if a != axis)
     if target.weight_zero_point:
         span = Range(
@@ -117,6 +137,9 @@ def _weight(array: NDArray[Any], target: Target, axis: int | None) -> Scaled:
     ends = np.stack([array.min(axis=others), array.max(axis=others)]).astype(np.float64)
     threshold = np.abs(ends).max(axis=0)
     detail = "largest magnitude" + ("" if axis is None else " a channel")
+    if paired is not None:
+        threshold = paired.astype(np.float64).max(axis=None if axis is None else ())
+        detail = detail.replace("magnitude", "sum of two neighbours")
     return symmetric(threshold, target.weight, axis), Why("observed", detail)
 
 

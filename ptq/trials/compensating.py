@@ -59,8 +59,7 @@ def compensated(
     graph, plan = made.ground.prepared.graph, made.plan
     if samples is None or len(samples) < FEWEST * EACH or made.fault is not None:
         return made
-    recipe = replace(made.recipe, form="qdq", weights="s8")
-    ground, gains = made.ground, list[float]()
+    ground, recipe, gains = made.ground, replace(made.recipe, form="qdq"), list[float]()
     able = [n for n in graph.nodes if n.name in made.ground.inputs.nodes]
     able = [n for n in able if (n.name, 1) in plan.operands and (n.name, 0) not in plan.edges]
     steps = _steps(graph, able)

@@ -8,7 +8,7 @@ rounded by all samples. Where biases are corrected the mean of a sum's error van
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +40,7 @@ _SMALL = 2**18
 """Products in a covariance, of which copies for all dampings, 10 MB, may be in memory."""
 
 _Key = tuple[str, QuantParams, bool]
+_Kept = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +102,11 @@ class _Steps:
         """Of these only so many."""
         ends = self.lo[:, :, sums], self.hi[:, :, sums]
         return _Steps(self.weights[:, inputs, sums], *ends, self.scale[:, :, sums])
+
+    def slices(self) -> Iterator[slice]:
+        """Sums by the few, all of whose weights are not too many at once."""
+        at_once = max(1, _AT_ONCE // self.weights[:, :, 0].size)
+        yield from (slice(i, i + at_once) for i in range(0, self.weights.shape[2], at_once))
 
     def repeated(self, count: int) -> _Steps:
         """All groups so many times."""
@@ -173,23 +179,32 @@ class SecondOrder:
     def _choose(self, node: Node, name: str, params: QuantParams, centred: bool) -> Choice:
         sums, parts = Sums(node), self._parts[name]
         steps = _steps(sums, params, self._wanted.get(name))
-        damping, signal, before, after = _judged(steps, parts, centred)
+        kept = _kept(sums, params)
+        damping, signal, before, after = _judged(steps, parts, centred, kept)
         figures = damping, _decibels(signal, before), _decibels(signal, after)
-        if after >= before:
-            rounded = _Integers(sums, _nearest(steps).astype(_narrow(steps)), steps.scale)
-            return Choice(rounded if name in self._wanted else None, *figures)
+        if after >= before and name not in self._wanted:
+            return Choice(None, *figures)
         integers = np.empty(steps.weights.shape, _narrow(steps))
-        at_once = max(1, _AT_ONCE // steps.weights[:, :, 0].size)
-        for part in parts:
+        for part in parts if after < before else ():
             factor = Factor(part.whole.moment(centred=centred), damping)
-            for start in range(0, sums.count, at_once):
-                some = slice(start, start + at_once)
+            for some in steps.slices():
                 integers[:, part.inputs, some] = _rounded(factor, steps.some(some, part.inputs))
+        for some in steps.slices():
+            found = integers[:, :, some] if after < before else _nearest(steps.some(some))
+            integers[:, :, some] = kept(found)
         return Choice(_Integers(sums, integers, steps.scale), *figures)
 
 
+def _kept(sums: Sums, params: QuantParams) -> _Kept:
+    """What keeps int16 sums of two products from saturating, where to the nearest they do not; else nothing."""
+    steps = _steps(sums, params)
+    nearest = (_nearest(steps.some(some)) for some in steps.slices())
+    within = all(np.array_equal(sums.unsaturated(some), some) for some in nearest)
+    return sums.unsaturated if within else lambda integers: integers
+
+
 def _judged(
-    steps: _Steps, parts: Sequence[Part], centred: bool
+    steps: _Steps, parts: Sequence[Part], centred: bool, kept: _Kept
 ) -> tuple[float, float, float, float]:
     """The damping that leaves the least error, with the energy of the sums, the nearest's error and that least."""
     every = -(-steps.weights.shape[2] // _JUDGED)
@@ -203,7 +218,7 @@ def _judged(
         roundings = [np.zeros_like(few.weights), _nearest(few)]
         roundings += _tried(moments[0], dampings, few)
         for place, integers in enumerate(roundings):
-            squares = energy(moments[1], few.weights - integers) * np.square(few.scale[:, 0])
+            squares = energy(moments[1], few.weights - kept(integers)) * np.square(few.scale[:, 0])
             energies[place] += squares.sum()
     best = int(np.argmin(energies[2:]))
     signal, before, after = energies[[0, 1, 2 + best]].tolist()

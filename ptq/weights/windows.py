@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.kernels.pairs import within
 from ptq.kernels.window import Axis, axes
 from ptq.nodes import Node, attributes, constant, operator
 from ptq.types import QuantParams
@@ -64,6 +65,17 @@ class Sums:
             return columns.transpose(0, 2, 1).reshape(self._shape)
         whole: NDArray[Any] = columns[0]
         return whole.T if self._transposed else whole
+
+    def unsaturated(self, integers: NDArray[Any]) -> NDArray[Any]:
+        """Integers for some sums, as `columns` lays them out, with no two neighbours that saturate int16.
+
+        All inputs of a group, or those of some of its channels.
+        """
+        if self._convolves and self.length == self.taps and self.count == 1:
+            return integers  # added one by one
+        apart = integers.reshape(len(integers), -1, self.taps, integers.shape[2]).swapaxes(1, 2)
+        kept = within(apart.reshape(integers.shape)).reshape(apart.shape)
+        return kept.swapaxes(1, 2).reshape(integers.shape)
 
     def rows(
         self, samples: NDArray[Any], params: QuantParams, first: int, quota: int

@@ -9,7 +9,7 @@ import onnxruntime as ort
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from ptq.errors import ModelError
 from ptq.kernels.finish import Channels
@@ -26,14 +26,15 @@ def keep(acc: Any, channels: Channels) -> Any:
     return acc.astype(np.int32)
 
 
-def runtime(**inputs: Any) -> Any:
+def runtime(b: Any, zb: Any, **inputs: Any) -> Any:
+    constants = [numpy_helper.from_array(b, "b"), numpy_helper.from_array(zb, "zb")]
     values = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
         for name, v in inputs.items()
     ]
     result = helper.make_tensor_value_info("y", TensorProto.INT32, None)
-    node = helper.make_node("MatMulInteger", list(inputs), ["y"])
-    graph = helper.make_graph([node], "one", values, [result])
+    node = helper.make_node("MatMulInteger", ["a", "b", "za", "zb"], ["y"])
+    graph = helper.make_graph([node], "one", values, [result], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     return session.run(None, inputs)[0]

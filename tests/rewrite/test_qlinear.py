@@ -10,14 +10,8 @@ from networks import disagreements, optimized_kernels
 
 from ptq.nodes import operator
 from ptq.ops import OPS
-from ptq.parity.cpu import sums_exactly
-
-exact_products = pytest.mark.skipif(
-    sums_exactly() is False, reason="this processor saturates sums of 8-bit products"
-)
 
 
-@exact_products
 @pytest.mark.parametrize("name", CASES)
 def test_every_form_gives_the_same_bits(name: str) -> None:
     assert disagreements(quantized_case(name)) == []
@@ -28,7 +22,6 @@ def test_every_form_gives_the_same_bits(name: str) -> None:
 OWN_WAYS = ("average pool", "average pool ceil", "gemm of two activations")
 
 
-@exact_products
 @pytest.mark.parametrize("name", [name for name in CASES if name not in OWN_WAYS])
 def test_every_form_of_a_litert_model_gives_the_same_bits_in_onnx_runtime(name: str) -> None:
     assert disagreements(quantized_case(name, "litert")) == []

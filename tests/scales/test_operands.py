@@ -10,6 +10,7 @@ from networks import accuracy_db, network, normal, optimized_kernels, quantized
 from parts import CONV, ROW, SAME, WB, B, V, W, convolved
 
 from ptq.nodes import constant
+from ptq.parity.saturation import saturable_nodes
 from ptq.types import INT8_WEIGHT, INT32
 
 TRANSPOSED = "y = ConvTranspose<strides=[2,2],group=2>(x, w)"
@@ -52,6 +53,34 @@ def test_each_output_channel_has_the_scale_of_its_largest_weight(name: str) -> N
     np.testing.assert_allclose(params.scale, expected, rtol=1e-7)
     assert np.abs(stored.astype(int)).max() == 127
     assert (np.abs(stored.astype(int)).max(axis=others) == 127).all()
+
+
+REDUCED = {name: model for name, (model, _, _) in WEIGHTS.items() if name != "ConvTranspose"} | {
+    "grouped": network("y = Conv<group=2>(x, w)", {"x": (1, 6, 8, 8)}, w=normal(8, 3, 3, 3)),
+    "batches": network("y = MatMul(x, w)", {"x": (3, 2, 16)}, w=normal(3, 16, 8)),
+}
+
+
+@pytest.mark.parametrize("per_tensor", [False, True])
+@pytest.mark.parametrize("name", REDUCED)
+def test_reduced_no_two_neighbours_saturate_and_some_nearly_do(name: str, per_tensor: bool) -> None:
+    plain, reduced = (
+        quantized(REDUCED[name], per_tensor=per_tensor, reduced=r) for r in (False, True)
+    )
+    assert saturable_nodes(plain.qdq)
+    assert saturable_nodes(reduced.qdq) == ()
+    ratios = [
+        reduced.plan.operands[key].scale / params.scale
+        for key, params in plain.plan.operands.items()
+        if key[1] == 1
+    ]
+    assert all((ratio >= 1).all() and (ratio < 2.01).all() for ratio in ratios)
+
+
+def test_reduced_a_convolution_whose_products_are_not_added_in_pairs_keeps_its_scale() -> None:
+    model = network("y = Conv<group=6>(x, w)", {"x": (1, 6, 8, 8)}, w=normal(6, 1, 3, 3))
+    plain, reduced = (quantized(model, reduced=r).plan.operands for r in (False, True))
+    assert plain == reduced
 
 
 @pytest.mark.parametrize("name", WEIGHTS)

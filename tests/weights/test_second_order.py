@@ -18,6 +18,7 @@ import ptq
 from ptq.graph import Graph
 from ptq.nodes import constant, operator
 from ptq.observers.covariance import Covariance
+from ptq.parity.saturation import saturable_nodes
 from ptq.plan import Plan
 from ptq.session import Session
 from ptq.types import INT8, QuantParams
@@ -133,14 +134,14 @@ def test_the_same_bytes_from_any_batching_and_thread_count(
     assert quantized().graph.to_bytes() == rounded.graph.to_bytes()
 
 
-def test_the_same_bytes_from_another_process_with_one_blas_thread(rounded: ptq.Result) -> None:
+def test_the_same_bytes_from_another_process_with_one_blas_thread() -> None:
     script = (
         "import importlib.util, hashlib\n"
         f"spec = importlib.util.spec_from_file_location('t', {__file__!r})\n"
         "t = importlib.util.module_from_spec(spec); spec.loader.exec_module(t)\n"
-        "print(hashlib.sha256(t.quantized().graph.to_bytes()).hexdigest())\n"
+        "print(hashlib.sha256(t.quantized(weights='reduced').graph.to_bytes()).hexdigest())\n"
     )
-    own = hashlib.sha256(rounded.graph.to_bytes()).hexdigest()
+    own = hashlib.sha256(quantized(weights="reduced").graph.to_bytes()).hexdigest()
     found = [
         subprocess.run(
             [sys.executable, "-c", script],
@@ -289,3 +290,17 @@ def test_dampings_tried_at_once_are_chosen_as_those_tried_one_by_one(
         choice = second.choices(graph, plan, corrected=False)["matrix"]
         figures.append((str(choice), None if choice.weight is None else choice.weight.tolist()))
     assert figures[0] == figures[1]
+
+
+def test_reduced_weights_have_no_neighbours_that_saturate_and_lose_little() -> None:
+    plain, reduced = quantized(weights="s8"), quantized(weights="reduced")
+    assert len(saturable_nodes(plain.graph)) >= 3
+    assert saturable_nodes(reduced.graph) == ()
+    assert set(reduced.plan.rounding or ()) == {"full", "depthwise", "grouped", "matrix", "layer"}
+    x = {"x": images(2)}
+    real = Session(Graph.from_proto(network()), threads=1).run(x)[0]
+    errors = [
+        float(np.square(Session(made.graph, threads=1).run(x)[0] - real).sum())
+        for made in (plain, reduced)
+    ]
+    assert errors[1] < 2 * errors[0]
