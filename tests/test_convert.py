@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import exact_sums
 import numpy as np
 import pytest
 from foreign_models import INPUT, OUTPUT, foreign, reals, samples, weights
@@ -256,6 +257,7 @@ RESIDUAL = (
 )
 
 
+@exact_sums.by_itself
 def test_what_onnx_runtime_computes_in_float_is_an_integer_operator_only_on_demand():
     """Oracle: ONNX Runtime, which computes nothing in integers around an int8 tensor with two readers."""
     shape = (1, 8, 32, 32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import exact_sums
 import numpy as np
 import onnx
 import pytest
@@ -22,7 +23,14 @@ def test_every_form_gives_the_same_bits(name: str) -> None:
 OWN_WAYS = ("average pool", "average pool ceil", "gemm of two activations")
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in OWN_WAYS])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[exact_sums.by_itself] if name == "average pool padded" else [])
+        for name in CASES
+        if name not in OWN_WAYS
+    ],
+)
 def test_every_form_of_a_litert_model_gives_the_same_bits_in_onnx_runtime(name: str) -> None:
     assert disagreements(quantized_case(name, "litert")) == []
 
