@@ -11,6 +11,7 @@ one, and weights no pair of which adds up to more need none.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,7 @@ MOST = _INT16_MAX // _LARGEST_A
 """What two neighbouring weights of one sign may add up to, 128, whatever they are multiplied by."""
 
 
-def summed(
-    op: str, weight: NDArray[Any], *, group: int = 1, transposed: bool = False
-) -> NDArray[Any] | None:
+def summed(op: str, weight: NDArray[Any], attrs: Mapping[str, Any]) -> NDArray[Any] | None:
     """The weight of a Conv, Gemm or MatMul in the order in which products are added, shape (…, K, N).
 
     K runs over a window's positions and, fastest, over the channels of a group.
@@ -32,20 +31,19 @@ def summed(
     Args:
         op: The operator.
         weight: As ONNX lays it out.
-        group: Of a Conv.
-        transposed: Whether a Gemm takes it so.
+        attrs: The operator's attributes.
 
     Returns:
         None where products are not added in pairs: of vectors, and of a Conv with one input and one output channel
         a group.
     """
     if op == "Conv":
-        if weight.shape[1] == 1 and len(weight) == group:
+        if weight.shape[1] == 1 and len(weight) == attrs.get("group", 1):
             return None
         return np.moveaxis(weight, 1, -1).reshape(len(weight), -1).T
     if weight.ndim < 2:
         return None
-    return weight.T if transposed else weight
+    return weight.T if attrs.get("transB", 0) else weight
 
 
 def largest(b: NDArray[Any]) -> NDArray[Any]:

@@ -25,8 +25,6 @@ def _reaches(node: Node) -> bool:
     w = constant(place[0].inputs[place[1]]) if place is not None else None
     if w is None:
         return False
-    attrs = attributes(node)
     kind = operator(node).removeprefix("com.microsoft::").removeprefix("QLinear")
-    group, transposed = int(attrs.get("group", 1)), bool(attrs.get("transB", 0))
-    columns = summed(kind, w, group=group, transposed=transposed)
+    columns = summed(kind, w, attributes(node))
     return columns is not None and bool((largest(columns) > MOST).any())

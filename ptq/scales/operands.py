@@ -119,9 +119,7 @@ def _paired(integer: Integer, array: NDArray[Any]) -> NDArray[Any] | None:
     """The largest that two neighbours of one sign add up to, by output channel, where products are added in pairs."""
     if integer.spec.op not in ("Conv", "Gemm", "MatMul"):
         return None
-    attrs = attributes(integer.node)
-    group, transposed = int(attrs.get("group", 1)), bool(attrs.get("transB", 0))
-    columns = summed(integer.spec.op, array, group=group, transposed=transposed)
+    columns = summed(integer.spec.op, array, attributes(integer.node))
     return None if columns is None else largest(columns)
 
 

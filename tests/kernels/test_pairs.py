@@ -69,16 +69,16 @@ def test_the_largest_sum_of_two_neighbours_is_of_one_sign() -> None:
 
 def test_products_are_added_position_by_position_and_channel_by_channel() -> None:
     w = np.arange(2 * 3 * 2 * 2).reshape(2, 3, 2, 2)
-    columns = summed("Conv", w)
+    columns = summed("Conv", w, {})
     assert columns is not None
     assert columns[:, 0].tolist() == [0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11]
     matrix = np.arange(6).reshape(2, 3)
-    assert np.array_equal(summed("Gemm", matrix, transposed=True), matrix.T)
-    assert np.array_equal(summed("MatMul", matrix), matrix)
+    assert np.array_equal(summed("Gemm", matrix, {"transB": 1}), matrix.T)
+    assert np.array_equal(summed("MatMul", matrix, {}), matrix)
 
 
 @pytest.mark.parametrize(("op", "shape", "group"), [("Conv", (4, 1, 3, 3), 4), ("MatMul", (5,), 1)])
 def test_of_one_channel_a_group_and_of_vectors_nothing_is_added_in_pairs(
     op: str, shape: tuple[int, ...], group: int
 ) -> None:
-    assert summed(op, np.ones(shape), group=group) is None
+    assert summed(op, np.ones(shape), {"group": group}) is None
