@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import exact_sums
 import numpy as np
 import onnx
 import pytest
@@ -93,6 +94,8 @@ CASES = [
 def test_every_integer_of_quantize_static_is_onnx_runtimes(
     tmp_path, form, per_channel, activation, opset
 ):
+    if form == "QOperator" and opset >= 21 and not exact_sums.BY_ITSELF:
+        pytest.skip("the option for exact sums does not reach QLinearMatMul of opset 21")
     graph = _quantized(
         tmp_path, form=form, per_channel=per_channel, activation=activation, opset=opset
     )

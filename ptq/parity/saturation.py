@@ -10,7 +10,8 @@ from ptq.rewrite.unsigned_weights import signed_weight
 REMEDIES = (
     "quantize with --weights reduced: int8 weights no two neighbours of which saturate, as fast; costs 0 to 1.3 dB",
     "store the weights as uint8 (--weights u8): the same integers everywhere, up to 2 times as slow",
-    "set the session option session.x64quantprecision=1 where the model runs, with graph optimizations on: as slow",
+    "set the session option session.x64quantprecision=1 where the model runs, with graph optimizations on: as "
+    "slow, and not for QLinearMatMul from opset 21 on",
 )
 """What makes a processor without VNNI sum as all others do; each is enough."""
 

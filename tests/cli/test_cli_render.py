@@ -147,7 +147,7 @@ def test_risks_are_said_with_their_remedies(printed):
     assert "exact ties: 4 of 2000 outputs" in text
     assert "can saturate in 1 node; these data change 5 integers in 1 node" in text
     assert "c (Conv) 8 3 1000 5 60" in text
-    assert text.count("remedy:") == 2
+    assert text.count("remedy:") == 3
     assert "no pair of weights can saturate" in printed(
         integers.portability, Portability(2, (calm,))
     )
