@@ -188,9 +188,8 @@ class Executor:
     def _prepare_island(self, island: Island) -> Runner:
         if island.name in self.tables:
             return _table(island, self.program.params[island.inputs[0]])
-        # basic optimizations are those that ONNX Runtime makes before it chooses integer kernels
         # threads that wait busily between runs would take the cores from the kernels
-        session = Session(island.graph, threads=threads(), optimize="basic", spin=False)
+        session = Session(island.graph, threads=threads(), spin=False, fused=False)
 
         def run(inputs: Sequence[Tensor | None]) -> list[Tensor]:
             arrays = [t.channels_first() for t in inputs if t is not None]

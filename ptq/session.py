@@ -49,6 +49,7 @@ class Session:
         spin: bool = True,
         lean: bool = False,
         integers: bool = True,
+        fused: bool = True,
     ) -> None:
         """Load a graph.
 
@@ -64,6 +65,7 @@ class Session:
                 results may be others for it.
             integers: Compute in integers what stands between quantizers; without, all is computed in float as it
                 stands, nothing else is rounded, and scales may be inputs.
+            fused: Let integer kernels take the place of float ones and the quantizers around them.
 
         Raises:
             ModelError: ONNX Runtime does not take the model, or would end with it.
@@ -82,7 +84,7 @@ class Session:
         if save_optimized:
             options.optimized_model_filepath = save_optimized
         try:
-            self._session, self._weights = _opened(graph, options, lean=lean)
+            self._session, self._weights = _opened(graph, options, lean=lean, fused=fused)
         except Exception as error:  # its errors share no base class but this one
             raise ModelError(_explained(error, graph)) from error
         self.inputs: tuple[str, ...] = tuple(i.name for i in self._session.get_inputs())
@@ -147,7 +149,11 @@ _Values = dict[str, onnxruntime.OrtValue]
 
 
 def _opened(
-    graph: Graph, options: onnxruntime.SessionOptions, *, lean: bool = False
+    graph: Graph,
+    options: onnxruntime.SessionOptions,
+    *,
+    lean: bool = False,
+    fused: bool = True,
 ) -> tuple[onnxruntime.InferenceSession, _Values]:
     """A session of bytes in memory, and the large weights, which it reads where they lie: they must outlive it."""
     data, files = apart.in_pieces(graph.model)
@@ -172,7 +178,12 @@ def _opened(
         options.add_session_config_entry(
             "session.optimized_model_external_initializers_file_name", beside
         )
-    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        data,
+        options,
+        providers=["CPUExecutionProvider"],
+        disabled_optimizers=[] if fused else ["QDQSelectorActionTransformer"],
+    )
     return session, values
 
 

@@ -6,7 +6,6 @@ import threading
 import time
 from typing import Any
 
-import exact_sums
 import numpy as np
 import pytest
 from cases import CASES, quantized_case
@@ -62,8 +61,6 @@ WEIGHTS = {
     "hi": np.float32(6),
     "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64),
 }
-if exact_sums.BLOCKS_OF_EIGHT:
-    PIECES = tuple(piece for piece in PIECES if "AveragePool<" not in piece)
 PICKS = st.tuples(st.integers(0, len(PIECES) - 1), st.integers(0, 3), st.integers(0, 3))
 
 

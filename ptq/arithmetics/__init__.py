@@ -75,7 +75,7 @@ ROWS: tuple[Arithmetic, ...] = (
         "ort-avx2",
         ort_avx2.KERNELS,
         "ONNX Runtime 1.31.1 on x86-64 with AVX2 and no VNNI, bit for bit",
-        "experiments with its QLinear kernels on an emulated Haswell",
+        "experiments with its QLinear kernels on an emulated Haswell and on an AMD EPYC without VNNI",
         unsigned_pairs=True,
     ),
     Arithmetic(

@@ -9,7 +9,7 @@ channels of a group; padding holds za. Convolutions with one input and one outpu
 activations and uint8 weights sum exactly; but int8 activations between quantizers are moved to uint8 first, and
 saturate.
 
-Source: ONNX Runtime 1.31.1 run on an emulated Haswell (AVX2, no VNNI). The session option
+Source: ONNX Runtime 1.31.1 run on an emulated Haswell and on an AMD EPYC (AVX2, no VNNI). The session option
 ``session.x64quantprecision=1`` or weights in uint8 avoid it.
 """
 

@@ -332,6 +332,19 @@ def test_integer_operators_of_another_layout_are_left_to_onnx_runtime(node):
     assert {tensor.op for tensor in found.tensors} == {"QuantizeLinear"}
 
 
+def test_float_averages_are_taken_in_blocks_of_channels_as_onnx_runtime_takes_them():
+    shape = (1, 16, 12, 12)
+    pool = "e = Elu(xd)\nr = AveragePool<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(e)\n"
+    graph = foreign(
+        INPUT + pool + "y = Mul(r, r)", shape, x_scale=np.float32(0.03), x_zero=np.uint8(7)
+    )
+    ours, theirs = like_onnx_runtime(graph), Session(graph, threads=1)
+    assert ours.islands
+    for sample in samples(shape, 4):
+        (expected,) = theirs.run(sample.feed)
+        np.testing.assert_array_equal(ours.run(sample.feed)["y"], expected)
+
+
 def test_what_stays_float_runs_as_onnx_runtime_runs_it_in_the_whole_graph():
     """Its basic optimizations make int32 of the float bias of a ConvTranspose, which has no integer kernel."""
     layer = "wd = DequantizeLinear(w, w_scale, w_zero)\nr = ConvTranspose(xd, wd, b)\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import exact_sums
 import numpy as np
 import onnx
 import pytest
@@ -23,15 +22,7 @@ def test_every_form_gives_the_same_bits(name: str) -> None:
 OWN_WAYS = ("average pool", "average pool ceil", "gemm of two activations")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name
-        for name in CASES
-        if name not in OWN_WAYS
-        and not (name == "average pool padded" and exact_sums.BLOCKS_OF_EIGHT)
-    ],
-)
+@pytest.mark.parametrize("name", [name for name in CASES if name not in OWN_WAYS])
 def test_every_form_of_a_litert_model_gives_the_same_bits_in_onnx_runtime(name: str) -> None:
     assert disagreements(quantized_case(name, "litert")) == []
 

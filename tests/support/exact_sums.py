@@ -6,7 +6,6 @@ themselves.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import onnx
@@ -17,10 +16,6 @@ from ptq.session import sums_exactly
 
 BY_ITSELF = sums_exactly()
 """Whether this processor needs no option."""
-
-_CPU = Path("/proc/cpuinfo")
-BLOCKS_OF_EIGHT = not _CPU.exists() or "avx512f" not in _CPU.read_text()
-"""Whether ONNX Runtime averages eight channels side by side in float, which changes last bits; else sixteen."""
 
 by_itself = pytest.mark.skipif(
     not BY_ITSELF, reason="the option for exact sums changes what ONNX Runtime fuses here"
