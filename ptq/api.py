@@ -212,7 +212,7 @@ def quantize(
         search=max_drop is not None, labels=metric is None,
     )  # fmt: skip
     floats = dict.fromkeys(skip, SKIPPED)
-    stored = weights_for(weights, row)
+    stored = weights_for(weights, row, plan)
     recipe = Recipe(row.name, method, form, per_tensor, correct_bias, floats, stored, rounding)
     prepared, recipe = rewritten(
         called(model), prepared, divided.calibration, recipe, equalize=equalize,

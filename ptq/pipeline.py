@@ -16,7 +16,6 @@ from ptq.graph import Graph
 from ptq.observers import observer_named
 from ptq.observers.means import input_means
 from ptq.observers.store import Calibration
-from ptq.parity.saturation import saturable_nodes
 from ptq.plan import Plan
 from ptq.rewrite.bias import correct_biases
 from ptq.rewrite.prepare import Prepared
@@ -124,18 +123,26 @@ class Quantization:
     fault: str | None = None
 
 
-def weights_for(asked: AskedWeights, row: Target) -> Weights:
+def weights_for(asked: AskedWeights, row: Target, plan: Plan | None = None) -> Weights:
     """How weights are stored; where that is left to ptq, so that nothing saturates where it is checked: here.
 
+    Args:
+        asked: What the user asks for.
+        row: The target.
+        plan: One to obey, which says the scales of weights.
+
     Raises:
-        UsageError: They are not for that target.
+        UsageError: They are not for that target, or a plan says otherwise.
     """
     if asked == "u8" and row.name != "ort":
         raise UsageError(f"weights u8 are for target ort; leave them out for {row.name}")
     if asked == "reduced" and not row.weight.signed:
         raise UsageError(f"weights reduced are int8; leave them out for {row.name}")
+    if asked == "reduced" and plan is not None:
+        raise UsageError("a plan says the scales of weights; leave out weights reduced")
     if asked == "auto":
-        return "s8" if sums_exactly() or not row.weight.signed else "reduced"
+        left = plan is not None or not row.weight.signed or sums_exactly()
+        return "s8" if left else "reduced"
     return asked
 
 
@@ -219,7 +226,7 @@ def written(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
         quantized = to_qlinear(quantized)
     if recipe.weights == "u8":
         quantized = unsigned_weights(quantized)
-    if recipe.weights == "reduced" and not saturable_nodes(quantized):
+    if recipe.weights == "reduced":
         changes = (*changes, REDUCED)
     return Quantization(ground, recipe, plan, quantized, changes)
 

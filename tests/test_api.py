@@ -318,6 +318,20 @@ def test_reduced_weights_are_int8() -> None:
         ptq.quantize(MODEL, FEW, target="gemmlowp", weights="reduced")
 
 
+def test_a_plan_keeps_its_scales_of_weights_on_all_processors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reduced = ptq.quantize(MODEL, FEW, weights="reduced", threads=1)
+    monkeypatch.setattr("ptq.pipeline.sums_exactly", lambda: False)
+    again = ptq.quantize(MODEL, FEW, plan=reduced.plan, threads=1)
+    assert again.graph.to_bytes() == reduced.graph.to_bytes()
+    plain = ptq.quantize(MODEL, FEW, weights="s8", threads=1)
+    obeyed = ptq.quantize(MODEL, FEW, plan=plain.plan, threads=1)
+    assert obeyed.graph.to_bytes() == plain.graph.to_bytes()
+    with pytest.raises(UsageError, match="a plan says the scales of weights"):
+        ptq.quantize(MODEL, FEW, plan=plain.plan, weights="reduced")
+
+
 def test_uint8_weights_are_for_onnx_runtime_alone(result: ptq.Result) -> None:
     with pytest.raises(UsageError, match="for target ort; leave them out for litert"):
         ptq.quantize(MODEL, stats=result.calibration, target="litert", weights="u8")

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 _LARGEST_A = 255
 _INT16_MIN, _INT16_MAX = -(2**15), 2**15 - 1
+_AT_ONCE = 2**22  # weights
 MOST = _INT16_MAX // _LARGEST_A
 """What two neighbouring weights of one sign may add up to, 128, whatever they are multiplied by."""
 
@@ -48,8 +49,20 @@ def summed(op: str, weight: NDArray[Any], attrs: Mapping[str, Any]) -> NDArray[A
 
 def largest(b: NDArray[Any]) -> NDArray[Any]:
     """The largest magnitude that two neighbours of one sign in b (…, K, N) add up to, by column: shape (…, N)."""
-    signs = [[np.maximum(sign * part, 0) for part in _pairs(b, -2)] for sign in (1, -1)]
-    either: NDArray[Any] = np.maximum(*(np.add(*both).max(axis=-2, initial=0) for both in signs))
+    few = max(1, _AT_ONCE // max(1, b[..., 0].size)) if b.shape[-1] else 1
+    parts = [_largest(b[..., i : i + few]) for i in range(0, max(1, b.shape[-1]), few)]
+    return np.concatenate(parts, axis=-1)
+
+
+def _largest(b: NDArray[Any]) -> NDArray[Any]:
+    first, second = _pairs(b, -2)
+    highest = np.maximum(first, 0)
+    highest += np.maximum(second, 0)
+    lowest = np.minimum(first, 0)
+    lowest += np.minimum(second, 0)
+    either: NDArray[Any] = np.maximum(
+        highest.max(axis=-2, initial=0), -lowest.min(axis=-2, initial=0)
+    )
     return either
 
 
@@ -93,7 +106,11 @@ def excess(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
 
 def _pairs(q: NDArray[Any], axis: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Every first and every second of two neighbours along an axis, a zero appended to an odd number."""
-    widths = [(0, 0)] * q.ndim
-    widths[axis] = (0, q.shape[axis] % 2)
-    wide = np.moveaxis(np.pad(q if q.dtype.kind == "f" else q.astype(np.int32), widths), axis, 0)
+    if q.dtype.kind != "f":
+        q = q.astype(np.int32)
+    if q.shape[axis] % 2:
+        widths = [(0, 0)] * q.ndim
+        widths[axis] = (0, 1)
+        q = np.pad(q, widths)
+    wide = np.moveaxis(q, axis, 0)
     return np.moveaxis(wide[0::2], 0, axis), np.moveaxis(wide[1::2], 0, axis)
