@@ -63,7 +63,9 @@ REDUCED = {name: model for name, (model, _, _) in WEIGHTS.items() if name != "Co
 
 @pytest.mark.parametrize("per_tensor", [False, True])
 @pytest.mark.parametrize("name", REDUCED)
-def test_reduced_no_two_neighbours_saturate_and_some_nearly_do(name: str, per_tensor: bool) -> None:
+def test_reduced_no_two_neighbours_saturate_and_scales_at_most_double(
+    name: str, per_tensor: bool
+) -> None:
     plain, reduced = (
         quantized(REDUCED[name], per_tensor=per_tensor, reduced=r) for r in (False, True)
     )
