@@ -18,11 +18,16 @@ from ptq.rewrite.shore import at_shores, fold_shores
 from ptq.types import QuantParams
 
 
-def to_qdq(graph: Graph, plan: Plan) -> Graph:
+def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
     """The graph with the plan's quantizers.
 
     A tensor that an integer node writes passes through Q and DQ for all its readers, graph outputs
     included; one that a float node writes keeps its real values for readers that stay float.
+
+    Args:
+        graph: The prepared graph.
+        plan: Its plan.
+        fixed_scales: Whether operators may be written as others whose scales follow from the plan's.
 
     Raises:
         PlanError: The plan names what the graph does not have, or has a wrong number of scales.
@@ -51,7 +56,8 @@ def to_qdq(graph: Graph, plan: Plan) -> Graph:
     if plan.target == "ort":
         part_sums(quantized, plan.floats)
         part_prelus(quantized, plan.floats)
-        by_saturation(quantized, plan.floats)
+        if fixed_scales:
+            by_saturation(quantized, plan.floats)
     for node in quantized.nodes:
         _take_shape_of_integers(node)
     quantized.sort()
