@@ -218,14 +218,14 @@ def quantize(
         called(model), prepared, divided.calibration, recipe, equalize=equalize,
         split_outliers=split_outliers, stats=stats, plan=plan, threads=threads, progress=progress,
     )  # fmt: skip
-    calibration, held = known_or_gathered(
+    calibration, folds = known_or_gathered(
         prepared.graph, divided.calibration, stats,
         threads=threads, checkpoint=checkpoint, progress=progress,
     )  # fmt: skip
     give_back()
     ground = Ground(called(model), graph, prepared, calibration)
     if plan is None:
-        recipe = with_ranges(ground, recipe, held, threads=threads, progress=progress)
+        recipe = with_ranges(ground, recipe, folds, threads=threads, progress=progress)
         give_back()
     decided: Plan | None = None
     if rounding == "second-order" and divided.calibration is not None:

@@ -6,7 +6,7 @@ counts must not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
@@ -26,6 +26,7 @@ from ptq.session import Session
 COUNTERS = (
     2  # counting one tensor is a single thread's work; more would wait for each other's Python
 )
+_NONE = "there is no calibration sample; give at least one"
 BATCH = 4  # counting costs Python as much for four samples as for one, and memory for four
 
 
@@ -101,6 +102,52 @@ def observe(
     return state()
 
 
+def observe_each(
+    graph: Graph,
+    samples: Iterable[Sample],
+    wanted: Wanted,
+    parts: Sequence[Collection[str]],
+    *,
+    batch: int = BATCH,
+    threads: int = 0,
+) -> list[Calibration]:
+    """Observe tensors over several parts of the samples, each by itself, in one pass.
+
+    Args:
+        graph: A prepared graph.
+        samples: What to run it on.
+        wanted: What to observe.
+        parts: The names of each part's samples.
+        batch: How many samples of a part are counted together.
+        threads: Threads for one operator; 0 is one a core.
+
+    Raises:
+        DataError: There is no sample, or the model fails on one; the text names it.
+    """
+    digest, session = graph.digest(), exposing(graph, wanted, threads=threads)
+    seen = [begin(wanted) for _ in parts]
+    part = {name: counted for names, counted in zip(parts, seen, strict=True) for name in names}
+    groups = _by_part(samples, part, max(1, batch))
+    _count(Memory(session, wanted.names, max(1, batch)), groups)
+    if not any(counted.samples for counted in seen):
+        raise DataError(_NONE)
+    return [Calibration(digest, c.samples, c.tensors, c.channels) for c in seen]
+
+
+def _by_part(
+    samples: Iterable[Sample], part: Mapping[str, Counted], size: int
+) -> Iterator[tuple[Counted, list[Sample]]]:
+    """The samples in groups of so many, and of fewer at last, each of one part."""
+    waiting: dict[int, list[Sample]] = {}
+    for sample in samples:
+        counted = part[sample.name]
+        group = waiting.setdefault(id(counted), [])
+        group.append(sample)
+        if len(group) == size:
+            yield counted, waiting.pop(id(counted))
+    yield from ((part[group[0].name], group) for group in waiting.values())
+
+
 def exposing(graph: Graph, wanted: Wanted, *, threads: int = 0) -> Session:
     """The float model, loaded, with the tensors among its outputs."""
     exposed = graph.copy()
@@ -172,8 +219,20 @@ def count_values(
         DataError: There is no sample, or the model fails on one; the text names it.
     """
     remaining, memory = iter(samples), Memory(session, wanted.names, max(1, batch))
+    groups = iter(lambda: list(islice(remaining, memory.batch)), [])
+    _count(memory, ((counted, group) for group in groups), after)
+    if not counted.samples:
+        raise DataError(_NONE)
+
+
+def _count(
+    memory: Memory,
+    groups: Iterable[tuple[Counted, Sequence[Sample]]],
+    after: Callable[[Sequence[Sample]], None] | None = None,
+) -> None:
+    """Run the model over groups of samples and add each to its statistics."""
     with ThreadPoolExecutor(COUNTERS) as pool:
-        while group := list(islice(remaining, memory.batch)):
+        for counted, group in groups:
             held = memory.run(group)
             largest_first = sorted(held, key=lambda name: (-held[name][0].size, name))
             for future in [pool.submit(counted.add, name, held[name]) for name in largest_first]:
@@ -181,8 +240,6 @@ def count_values(
             counted.samples += len(group)
             if after is not None:
                 after(group)
-    if not counted.samples:
-        raise DataError("there is no calibration sample; give at least one")
 
 
 class Memory:

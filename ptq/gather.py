@@ -14,9 +14,9 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from ptq.calibrate import BATCH, Wanted, observe
+from ptq.calibrate import BATCH, Wanted, observe, observe_each
 from ptq.checkpoint import Checkpoint
-from ptq.data import Samples, held_out
+from ptq.data import Samples, folds
 from ptq.errors import PtqError, StatsError
 from ptq.feeding import Choice, Progress, begun, told
 from ptq.graph import Graph
@@ -25,20 +25,22 @@ from ptq.ready import made_ready
 from ptq.rewrite.bias import channel_axes
 from ptq.solve import tensors_to_observe
 
+FOLDS = 4
+_FEWEST = 2 * FOLDS
+"""Samples: fewer judge ranges that they have set themselves."""
+
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class Fold:
     """What ranges are judged by.
 
     Attributes:
-        calibration: Statistics of the other samples.
+        calibration: Statistics of the samples that set the ranges: all others, where there are several folds.
         samples: Those to judge on.
-        apart: Whether no range that is judged was chosen on them.
     """
 
     calibration: Calibration
     samples: Samples
-    apart: bool
 
 
 def wanted(graph: Graph) -> Wanted:
@@ -69,28 +71,38 @@ def gathered(
     return replace(calibration, skipped=tuple(samples.skipped))
 
 
-def gathered_in_two(
+def gathered_in_folds(
     graph: Graph,
     samples: Samples,
     *,
     threads: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
-) -> tuple[Calibration, Held]:
-    """As `gathered`, with what ranges are to be judged by: a fifth of the samples, apart from the others.
+) -> tuple[Calibration, list[Fold]]:
+    """As `gathered`, with what ranges are to be judged by: each quarter of the samples judges what the others set.
 
-    All of them serve both where they are few or a checkpoint is kept.
+    One fold holds all of them where they are few or a checkpoint is kept.
 
     Raises:
         DataError: A sample is missing, unreadable or does not fit.
         StatsError: The checkpoint belongs to something else.
     """
-    most, rest = (samples, samples) if checkpoint is not None else held_out(samples)
-    first = gathered(graph, most, threads=threads, checkpoint=checkpoint, progress=progress)
-    if rest is most:
-        return first, Held(first, samples, apart=False)
-    second = gathered(graph, rest, threads=threads, progress=progress)
-    return first.merge(second), Held(first, rest, apart=True)
+    if checkpoint is not None or len(samples) < _FEWEST:
+        whole = gathered(graph, samples, threads=threads, checkpoint=checkpoint, progress=progress)
+        return whole, [Fold(whole, samples)]
+    parts, read = folds(samples, FOLDS), told(samples, "calibrating", progress)
+    seen = observe_each(graph, read, wanted(graph), [p.names for p in parts], threads=threads)
+    whole = replace(reduce(Calibration.merge, seen), skipped=tuple(samples.skipped))
+    bad = {name for name, _ in samples.skipped}
+    good = [
+        part.subset(lambda name: name not in bad) if bad else part for part in (*parts, samples)
+    ]
+    judges = []
+    for place, part in enumerate(good[:-1]):
+        others = reduce(Calibration.merge, seen[:place] + seen[place + 1 :])
+        if others.samples and len(part):
+            judges.append(Fold(others, part))
+    return whole, judges or [Fold(whole, good[-1])]
 
 
 def known_or_gathered(
@@ -101,7 +113,7 @@ def known_or_gathered(
     threads: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
-) -> tuple[Calibration, Held | None]:
+) -> tuple[Calibration, list[Fold]]:
     """Statistics as they are given, else those of the samples, none where there are none; and what judges ranges.
 
     Raises:
@@ -110,10 +122,10 @@ def known_or_gathered(
     """
     if stats is not None:
         calibration = known(stats, graph.digest())
-        return calibration, None if samples is None else Held(calibration, samples, apart=False)
+        return calibration, [] if samples is None else [Fold(calibration, samples)]
     if samples is None:
-        return Calibration(graph.digest(), 0, {}), None
-    return gathered_in_two(
+        return Calibration(graph.digest(), 0, {}), []
+    return gathered_in_folds(
         graph, samples, threads=threads, checkpoint=checkpoint, progress=progress
     )
 

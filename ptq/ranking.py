@@ -15,7 +15,7 @@ from ptq.accuracy.usermetric import Metric
 from ptq.data import DataSource, Preprocess
 from ptq.errors import UsageError
 from ptq.feeding import Choice, Progress, begun, parts, told
-from ptq.gather import gathered_in_two
+from ptq.gather import gathered_in_folds
 from ptq.models import Model, called
 from ptq.moves import Move, ranked
 from ptq.nodes import operator
@@ -152,11 +152,11 @@ def sensitivity(
         called(model), prepared, divided.calibration, recipe,
         equalize=equalize, threads=threads, progress=progress,
     )  # fmt: skip
-    calibration, held_back = gathered_in_two(
+    calibration, folds = gathered_in_folds(
         prepared.graph, divided.calibration, threads=threads, progress=progress
     )
     ground = Ground(called(model), graph, prepared, calibration)
-    recipe = with_ranges(ground, recipe, held_back, threads=threads, progress=progress)
+    recipe = with_ranges(ground, recipe, folds, threads=threads, progress=progress)
     plan = planned(ground, recipe)
     ground = with_inputs(ground, plan, divided.calibration, threads, progress)
     held = list(told(divided.search.spread(MOST), "reading samples to measure on", progress))

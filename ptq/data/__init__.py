@@ -4,7 +4,7 @@ from ptq.data.fit import InputSpec
 from ptq.data.open import DataSource, open_samples
 from ptq.data.preprocess import Preprocess
 from ptq.data.sample import Sample, Samples
-from ptq.data.split import held_out
+from ptq.data.split import folds, held_out
 
 __all__ = [
     "DataSource",
@@ -12,6 +12,7 @@ __all__ = [
     "Preprocess",
     "Sample",
     "Samples",
+    "folds",
     "held_out",
     "open_samples",
 ]

@@ -1,7 +1,7 @@
-"""Which samples are held out to measure accuracy on, when no others are given?
+"""Which samples are held out to measure accuracy on, when no others are given, and which judge what others chose?
 
-A fifth of them, those whose identity (relative path, or row index) has the lowest SHA-256: the
-choice depends neither on the order of the samples nor on chance.
+By the SHA-256 of their identity (relative path, or row index): the choice depends neither on the order of the samples
+nor on chance. The fifth with the lowest is held out.
 """
 
 from __future__ import annotations
@@ -21,10 +21,21 @@ def held_out(samples: Samples) -> tuple[Samples, Samples]:
     """
     if len(samples) < MIN_SAMPLES:
         return samples, samples
+    ranked = _ranked(samples)
+    cut = len(ranked) // 5
+    return samples.subset(ranked[cut:]), samples.subset(ranked[:cut])
+
+
+def folds(samples: Samples, count: int) -> list[Samples]:
+    """The samples in so many parts, alike in size."""
+    ranked = _ranked(samples)
+    return [samples.subset(ranked[first::count]) for first in range(count)]
+
+
+def _ranked(samples: Samples) -> list[int]:
+    """The places of the samples, by digest."""
     digests = [
         hashlib.sha256(identity.encode("utf-8", "surrogateescape")).digest()
         for identity in samples.identities
     ]
-    ranked = sorted(range(len(digests)), key=digests.__getitem__)
-    cut = len(ranked) // 5
-    return samples.subset(ranked[cut:]), samples.subset(ranked[:cut])
+    return sorted(range(len(digests)), key=digests.__getitem__)

@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.feeding import Progress, begun
-from ptq.gather import Held
+from ptq.gather import Fold
 from ptq.nodes import consumers, name_of, operator
 from ptq.observers import OBSERVERS
-from ptq.observers.store import Calibration
 from ptq.pipeline import AUTO, FALLBACK, Ground, Recipe, planned
 from ptq.rewrite.scores import made_of
 from ptq.rewrite.shore import is_factor
@@ -47,7 +46,7 @@ ALIKE = "mse, much the same as by other methods"
 def with_ranges(
     ground: Ground,
     recipe: Recipe,
-    held: Held | None,
+    folds: Sequence[Fold],
     *,
     threads: int = 0,
     progress: Progress | None = None,
@@ -60,28 +59,26 @@ def with_ranges(
     """
     if recipe.method != AUTO:
         return recipe
-    graph, row = ground.prepared.graph, target(recipe.target)
-    stats = (ground if held is None else replace(ground, calibration=held.calibration)).calibration
+    graph, row, stats = ground.prepared.graph, target(recipe.target), ground.calibration
     groups = fates(graph, stats.tensors, row, recipe.floats)[1]
     free = [group for group in groups.members() if _is_free(group, groups)]
     scored = {name_of(part) for output in graph.outputs for part in made_of(output)}
     heads = [group for group in free if _is_head(group, groups, scored)]
     chosen = {name: Chosen("minmax", HEAD) for group in heads for name in group.tensors}
     recipe = replace(recipe, chosen=chosen)
-    if held is None:
+    if not folds:
         return recipe
-    candidates = [_candidates(group, groups, stats, row) for group in free if group not in heads]
+    candidates = [_candidates(group, groups, folds, row) for group in free if group not in heads]
     open_ones = [c for c in candidates if len(c.params) > 1]
-    judged = replace(ground, calibration=held.calibration)
-    plan = planned(judged, recipe)
+    plan = planned(ground, recipe)
     names = [n for c in open_ones for n in c.group.tensors if n in plan.tensors]
     advance = begun("choosing ranges", None, progress)
-    judge = Judge(graph, plan, names, held, threads, advance)
+    judge = Judge(graph, plan, names, folds, threads, advance)
     search = _Search(open_ones, judge)
     search.run()
     chosen |= {n: Chosen(FALLBACK, ALIKE) for c in candidates for n in c.group.tensors}
     chosen |= search.chosen()
-    return replace(recipe, chosen=chosen, chosen_note=search.note(held.apart))
+    return replace(recipe, chosen=chosen, chosen_note=search.note())
 
 
 def _is_free(group: Group, groups: Groups) -> bool:
@@ -106,24 +103,28 @@ def _is_head(group: Group, groups: Groups, scored: Collection[str]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Candidates:
-    """A scale group and its parameters by method, those alike left out."""
+    """A scale group and its parameters by method, one for each fold; methods alike are left out."""
 
     group: Group
     kind: str
-    params: Mapping[str, QuantParams]
+    params: Mapping[str, Sequence[QuantParams]]
 
     @property
     def spread(self) -> float:
-        """How far apart the scales are, as a ratio."""
-        scales = [float(p.scale) for p in self.params.values()]
-        return max(scales) / min(scales)
+        """How far apart the scales are at most, as a ratio."""
+        by_fold = zip(*self.params.values(), strict=True)
+        scales = [[float(params.scale) for params in of] for of in by_fold]
+        return max(max(of) / min(of) for of in scales)
 
 
-def _candidates(group: Group, groups: Groups, stats: Calibration, row: Target) -> _Candidates:
-    params: dict[str, QuantParams] = {}
+def _candidates(group: Group, groups: Groups, folds: Sequence[Fold], row: Target) -> _Candidates:
+    params: dict[str, list[QuantParams]] = {}
     for method in METHODS:
-        found = group_params(group, groups, stats.tensors, OBSERVERS[method], row)
-        if not any(_alike(found, other) for other in params.values()):
+        found = [
+            group_params(group, groups, fold.calibration.tensors, OBSERVERS[method], row)
+            for fold in folds
+        ]
+        if not any(all(map(_alike, found, other)) for other in params.values()):
             params[method] = found
     writer = groups.values[group.observed[0]].producer()
     return _Candidates(group, "input" if writer is None else operator(writer), params)
@@ -210,12 +211,15 @@ class _Search:
     def _measured(self, methods: Sequence[str]) -> NDArray[np.float64]:
         key = tuple(methods)
         if key not in self.known:
-            pairs = zip(self.candidates, methods, strict=True)
-            chosen = {n: c.params[method] for c, method in pairs for n in c.group.tensors}
+            pairs = list(zip(self.candidates, methods, strict=True))
+            chosen = [
+                {n: c.params[method][fold] for c, method in pairs for n in c.group.tensors}
+                for fold in range(self.judge.folds)
+            ]
             self.known[key] = self._judged(chosen)
         return self.known[key]
 
-    def _judged(self, chosen: Mapping[str, QuantParams]) -> NDArray[np.float64]:
+    def _judged(self, chosen: Sequence[Mapping[str, QuantParams]]) -> NDArray[np.float64]:
         """The errors; those of further samples are left NaN once they are sure not to be the less."""
         if not self.errors.size:
             return self.judge.errors(chosen)
@@ -258,18 +262,19 @@ class _Search:
             found.update(dict.fromkeys(candidate.group.tensors, Chosen(method, detail)))
         return found
 
-    def note(self, apart: bool) -> str:
+    def note(self) -> str:
         """What was found, a sentence."""
         if not self.judge.runs:
             return ""
         counts = {m: self.methods.count(m) for m in METHODS if m in self.methods}
-        where = "samples that set none" if apart else "calibration samples"
+        set_by = ", each with ranges that others set" if self.judge.folds > 1 else ""
         said = ", ".join(f"{count} by {method}" for method, count in counts.items())
         won = decibels(self.start.mean()) - decibels(self.errors.mean())
         gain = (
             f"; {won:.1f} dB below that of {FALLBACK} alone" if list(counts) != [FALLBACK] else ""
         )
-        return f"chose {len(self.methods)} ranges by the outputs' error on {self.judge.count} {where}: {said}{gain}"
+        on = f"{self.judge.count} calibration samples{set_by}"
+        return f"chose {len(self.methods)} ranges by the outputs' error on {on}: {said}{gain}"
 
 
 def is_better(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,19 @@ from numpy.typing import NDArray
 from ptq.accuracy.metrics import numbers
 from ptq.data import Sample
 from ptq.errors import DataError
-from ptq.gather import Held
+from ptq.gather import Fold
 from ptq.graph import Graph
 from ptq.observers.error import mean_error
+from ptq.observers.stats import TensorStats
 from ptq.plan import Plan
 from ptq.rewrite.knobs import knobs
 from ptq.rewrite.scores import scores
 from ptq.session import Session
 from ptq.types import QuantParams
 
-SAMPLES = 16
+SAMPLES = 32
+
+Feed = Mapping[str, NDArray[Any]]
 
 
 class Truth:
@@ -38,7 +42,7 @@ class Truth:
     def errors(
         self,
         session: Session,
-        feed: Mapping[str, NDArray[Any]],
+        feed: Feed | Sequence[Feed],
         order: Iterable[int] | None = None,
         most: float = math.inf,
     ) -> NDArray[np.float64]:
@@ -46,16 +50,17 @@ class Truth:
 
         Args:
             session: The model to judge.
-            feed: What it is fed beside a sample.
+            feed: What it is fed beside a sample, the same for all or one for each.
             order: The samples in the order to run them.
             most: Once the errors' sum is beyond it no further sample is run; theirs are NaN.
 
         Raises:
             DataError: The model fails on a sample; the text names it.
         """
+        feeds = [feed] * self.count if isinstance(feed, Mapping) else feed
         errors, total = np.full(self.count, math.nan), 0.0
         for place in range(self.count) if order is None else order:
-            outputs = _run(session, self._samples[place], feed)
+            outputs = _run(session, self._samples[place], feeds[place])
             shares = [
                 _energy(o.astype(np.float64) - t) / s
                 for o, t, s in zip(outputs, self._outputs[place], self._signal, strict=True)
@@ -76,35 +81,54 @@ class Judge:
         graph: Graph,
         plan: Plan,
         tensors: Sequence[str],
-        held: Held,
+        folds: Sequence[Fold],
         threads: int,
         advance: Callable[[], None] = lambda: None,
     ) -> None:
         """``advance`` is called after each trial."""
         self.runs, self._advance = 0, advance
         graph = scores(graph)
-        means = held.calibration.channels
-        summed = [name for name, sums in means.items() if sums.mean is not None]
-        self._stats = held.calibration.tensors
-        self._made = knobs(graph, plan, tensors, [n for n in summed if n in self._stats])
+        self._stats = [fold.calibration.tensors for fold in folds]
+        summed = [
+            name
+            for name, sums in folds[0].calibration.channels.items()
+            if sums.mean is not None and name in self._stats[0]
+        ]
+        self._made = knobs(graph, plan, tensors, summed)
         self._session = Session(self._made.graph, threads=threads, integers=False)
-        self._truth = Truth(graph, held.samples.spread(SAMPLES) if tensors else (), threads)
-        self.count = self._truth.count
+        each = -(-SAMPLES // len(folds))
+        judges = [list(fold.samples.spread(each)) if tensors else [] for fold in folds]
+        self._fold = [place for place, some in enumerate(judges) for _ in some]
+        self._truth = Truth(graph, chain.from_iterable(judges), threads)
+        self.count, self.folds = self._truth.count, len(folds)
 
     def errors(
         self,
-        params: Mapping[str, QuantParams],
+        params: Sequence[Mapping[str, QuantParams]],
         order: Iterable[int] | None = None,
         most: float = math.inf,
     ) -> NDArray[np.float64]:
-        """By sample, as a share of the outputs' energy; with an order and a bound as `Truth.errors` takes them."""
+        """By sample, as a share of the outputs' energy.
+
+        Args:
+            params: By fold, what its samples judge.
+            order: The samples in the order to run them, as `Truth.errors` takes it; likewise ``most``.
+            most: See ``order``.
+        """
         self.runs += 1
-        feed = self._made.feed(params)
-        for name, shift in self._made.shifts.items():
-            feed[shift] = np.array(mean_error(self._stats[name], params[name]), np.float32)
-        errors = self._truth.errors(self._session, feed, order, most)
+        feeds = [self._feed(*of) for of in zip(params, self._stats, strict=True)]
+        by_sample = [feeds[place] for place in self._fold]
+        errors = self._truth.errors(self._session, by_sample, order, most)
         self._advance()
         return errors
+
+    def _feed(
+        self, params: Mapping[str, QuantParams], stats: Mapping[str, TensorStats]
+    ) -> dict[str, NDArray[Any]]:
+        feed = self._made.feed(params)
+        for name, shift in self._made.shifts.items():
+            feed[shift] = np.array(mean_error(stats[name], params[name]), np.float32)
+        return feed
 
 
 def _run(session: Session, sample: Sample, feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
