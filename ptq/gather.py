@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -94,15 +94,16 @@ def gathered_in_folds(
     seen = observe_each(graph, read, wanted(graph), [p.names for p in parts], threads=threads)
     whole = replace(reduce(Calibration.merge, seen), skipped=tuple(samples.skipped))
     bad = {name for name, _ in samples.skipped}
-    good = [
-        part.subset(lambda name: name not in bad) if bad else part for part in (*parts, samples)
-    ]
     judges = []
-    for place, part in enumerate(good[:-1]):
+    for place, part in enumerate(parts):
         others = reduce(Calibration.merge, seen[:place] + seen[place + 1 :])
-        if others.samples and len(part):
-            judges.append(Fold(others, part))
-    return whole, judges or [Fold(whole, good[-1])]
+        if seen[place].samples and others.samples:
+            judges.append(Fold(others, _without(bad, part)))
+    return whole, judges or [Fold(whole, _without(bad, samples))]
+
+
+def _without(bad: Collection[str], samples: Samples) -> Samples:
+    return samples.subset(lambda name: name not in bad) if bad else samples
 
 
 def known_or_gathered(

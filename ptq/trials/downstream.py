@@ -2,9 +2,9 @@
 
 All activations are rounded, weights are not; one model serves every choice of ranges, its scales being inputs. From
 the one method that does best for all tensors, the tensors that one operator writes are turned to another method, then
-single ones: first those whose range the methods least agree on. What lowers the outputs' error on held-back samples
-by more than chance is kept; of probabilities it is the error of the scores that they are made of. Graph outputs, and
-what a monotone function makes them of, keep their extremes: order matters there.
+single ones: first those whose range the methods least agree on. Every sample judges ranges that others set. What
+lowers the outputs' error by more than chance is kept; of probabilities it is the error of the scores that they are
+made of. Graph outputs, and what a monotone function makes them of, keep their extremes: order matters there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ptq.types import QuantParams
 
 METHODS = (FALLBACK, "minmax", "percentile")
 RUNS = 24
-_MOST, _PLAIN = 0.95, 0.5
+_MOST, _PLAIN = 0.95, 0.25
 """Of the error, the most that another method may leave to be taken: if by most samples, if by some alone."""
 SURE = 3.0
 """Standard errors by which the samples' errors, in decibels, must then be less, where many things are tried."""
