@@ -24,7 +24,7 @@ from ptq.nodes import (
     shape_of,
 )
 from ptq.rewrite.counted import counted
-from ptq.rewrite.patterns import inputs_of, maker, near, raised, scalar
+from ptq.rewrite.patterns import inputs_of, maker, near, raised, reduced, scalar
 from ptq.rewrite.replace import replace
 
 SINCE = 17
@@ -133,11 +133,8 @@ def _is_variance(value: Value, x: Value) -> bool:
 
 def _mean(value: Value) -> Value | None:
     """What the value is the mean of over the last axis, that axis being kept."""
-    op, attrs = maker(value)
-    if op != "ReduceMean" or not attrs.get("keepdims", 1):
+    found = reduced(value, "ReduceMean")
+    if found is None:
         return None
-    x, *rest = inputs_of(value)
-    shape, axes = shape_of(x), constant(rest[0]) if rest else attrs.get("axes")
-    if shape is None or axes is None or np.size(axes) != 1:
-        return None
-    return x if int(np.ravel(axes)[0]) in (-1, len(shape) - 1) else None
+    x, axis = found
+    return x if axis == len(shape_of(x) or ()) - 1 else None

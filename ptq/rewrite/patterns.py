@@ -6,9 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from ptq.errors import ModelError
 from ptq.graph import Graph
-from ptq.nodes import Value, attributes, constant, operator
+from ptq.nodes import Value, attributes, constant, operator, shape_of
 
 _NEAR = 1e-3
 """Exporters write constants such as √2 with few digits, or in float16."""
@@ -43,6 +45,23 @@ def less_constant(value: Value, wanted: float) -> Value | None:
         return None
     a, b = inputs_of(value)
     return a if near(scalar(b), wanted) else b if near(scalar(a), wanted) else None
+
+
+def reduced(value: Value, op: str) -> tuple[Value, int] | None:
+    """What the value is a reduction of over one axis, which stays or is put back with length 1, and that axis."""
+    made, (kind, attrs) = value, maker(value)
+    if kind in ("Reshape", "Unsqueeze"):
+        made = inputs_of(value)[0]
+        kind, attrs = maker(made)
+    if kind != op or (made is value) != bool(attrs.get("keepdims", 1)):
+        return None
+    x, *rest = inputs_of(made)
+    whole, left = shape_of(x), shape_of(value)
+    axes = constant(rest[0]) if rest else attrs.get("axes")
+    if whole is None or left is None or axes is None or np.size(axes) != 1:
+        return None
+    axis = int(np.ravel(axes)[0]) % len(whole)
+    return (x, axis) if left == (*whole[:axis], 1, *whole[axis + 1 :]) else None
 
 
 def raised(graph: Graph, version: int) -> tuple[Graph, list[str]]:

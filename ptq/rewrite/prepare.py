@@ -25,6 +25,7 @@ from ptq.rewrite.matmul_to_gemm import matmul_to_gemm
 from ptq.rewrite.multiply import multiply
 from ptq.rewrite.name_functions import name_functions
 from ptq.rewrite.name_normalizations import name_normalizations
+from ptq.rewrite.name_softmaxes import name_softmaxes
 from ptq.rewrite.open_attention import open_attention
 from ptq.rewrite.past_concats import past_concats
 from ptq.rewrite.plain_gemm import plain_gemm
@@ -82,7 +83,7 @@ def prepare(graph: Graph) -> Prepared:
         give_biases,
     ):
         changes += rewrite(graph)
-    for name in (name_normalizations, name_functions):
+    for name in (name_normalizations, name_softmaxes, name_functions):
         graph, named = name(graph)
         changes += named
     changes += multiply(graph)
