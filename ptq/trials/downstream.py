@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.accuracy.paired import resampled
 from ptq.feeding import Progress, begun
 from ptq.gather import Fold
 from ptq.nodes import consumers, name_of, operator
@@ -32,7 +33,7 @@ from ptq.types import QuantParams
 
 METHODS = (FALLBACK, "minmax", "percentile")
 RUNS = 24
-_MOST, _PLAIN = 0.95, 0.25
+_MOST, _PLAIN = 0.95, 0.5
 """Of the error, the most that another method may leave to be taken: if by most samples, if by some alone."""
 SURE = 3.0
 """Standard errors by which the samples' errors, in decibels, must then be less, where many things are tried."""
@@ -280,9 +281,9 @@ class _Search:
 def is_better(
     errors: NDArray[np.float64], than: NDArray[np.float64], *, sure: float = SURE
 ) -> bool:
-    """Whether the error is less, by more than chance, that many standard errors.
+    """Whether the error is less by more than chance, that many standard errors.
 
-    Where a few samples make most of it, as a clipped outlier does, it is by these alone.
+    Where a few samples make most of it, as clipped outliers do, it is by these alone, if as surely.
     """
     if np.isnan(errors).any():
         return False  # known to be more already, as all samples were not run
@@ -291,5 +292,8 @@ def is_better(
     if left > _MOST or usable.sum() < 2:
         return False
     ratios = np.log(errors[usable] / than[usable])
-    sure = ratios.mean() + sure * ratios.std(ddof=1) / math.sqrt(ratios.size) < 0
-    return bool(sure or left < _PLAIN)
+    if ratios.mean() + sure * ratios.std(ddof=1) / math.sqrt(ratios.size) < 0:
+        return True
+    drawn = resampled(np.stack([errors, than], axis=1))
+    less = (drawn[:, 0] < _MOST * drawn[:, 1]).mean()
+    return bool(left < _PLAIN and less >= (1 + math.erf(sure / math.sqrt(2))) / 2)

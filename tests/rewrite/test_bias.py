@@ -102,7 +102,9 @@ def test_a_channel_that_rounds_to_nothing_is_corrected_for_what_it_loses_itself(
     truth = Session(Graph.from_proto(model)).run({"x": fresh})[0]
 
     def mean_error(correct: bool) -> float:
-        result = ptq.quantize(model, {"x": data}, correct_bias=correct, equalize=False)
+        result = ptq.quantize(
+            model, {"x": data}, method="mse", correct_bias=correct, equalize=False
+        )
         out = Session(result.graph).run({"x": fresh})[0]
         return float(np.abs((out - truth).mean(axis=0)).mean())
 
