@@ -9,9 +9,17 @@ import pytest
 from networks import decibels, network, normal
 
 import ptq
+from ptq.feeding import Choice
+from ptq.gather import FOLDS, gathered_in_folds
 from ptq.graph import Graph
+from ptq.observers import OBSERVERS
+from ptq.pipeline import Ground, Recipe, planned
+from ptq.rewrite.prepare import prepare
 from ptq.session import Session
-from ptq.trials.judge import Truth
+from ptq.solve import Settings, solve
+from ptq.targets import TARGETS
+from ptq.trials.downstream import is_better
+from ptq.trials.judge import Judge, Truth
 
 WEIGHT = np.array([[0.9, 0.1], [-0.2, 0.8]], np.float32)[:, :, None, None]
 SIZE = 128
@@ -135,3 +143,41 @@ def test_without_samples_the_plan_says_why_it_is_the_mean_squared_error() -> Non
     seen = ptq.calibrate(model, spikes(), threads=1)
     made = ptq.quantize(model, stats=seen, threads=1)
     assert made.plan.why["x"].detail == "mse, without samples to judge by"
+
+
+def test_every_fold_is_judged_with_ranges_of_its_own() -> None:
+    prepared = prepare(Graph.from_proto(spiky("GlobalMaxPool")))
+    graph, whole = prepared.graph, Choice().open(spikes(16), prepared.graph)
+    seen, folds = gathered_in_folds(graph, whole, threads=1)
+    plan = planned(Ground("", graph, prepared, seen), Recipe(method="mse"))
+    settings = Settings("mse")
+    params = [
+        solve(graph, f.calibration.tensors, OBSERVERS["mse"], TARGETS["ort"], settings).tensors
+        for f in folds
+    ]
+    assert len({float(of["x"].scale) for of in params}) == FOLDS
+    together = Judge(graph, plan, ["x"], folds, 1).errors(params)
+    alone = [
+        Judge(graph, plan, ["x"], [f], 1).errors([of]) for f, of in zip(folds, params, strict=True)
+    ]
+    for errors, expected in zip(np.split(together, FOLDS), alone, strict=True):
+        shares, wanted = errors / errors.sum(), expected / expected.sum()  # energies differ
+        np.testing.assert_allclose(shares, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("outliers", "better"), [(1, False), (2, False), (12, True)])
+def test_it_takes_more_than_one_or_two_samples_to_be_better_by_these_alone(
+    outliers: int, better: bool
+) -> None:
+    """Of 32 samples whose errors are else the same on average, so many were forty times as large before."""
+    errors = np.exp(normal(32, seed=4, scale=0.5).astype(np.float64))
+    before = errors[::-1].copy()
+    before[:outliers] *= 40
+    assert errors.mean() < 0.5 * before.mean()
+    assert is_better(errors, before) is better
+
+
+def test_a_little_less_in_all_samples_is_better() -> None:
+    errors = np.exp(normal(32, seed=5, scale=2.0).astype(np.float64))
+    assert is_better(0.9 * errors, errors)
+    assert not is_better(0.97 * errors, errors)
