@@ -56,12 +56,12 @@ def reduced(value: Value, op: str) -> tuple[Value, int] | None:
     if kind != op or (made is value) != bool(attrs.get("keepdims", 1)):
         return None
     x, *rest = inputs_of(made)
-    whole, left = shape_of(x), shape_of(value)
-    axes = constant(rest[0]) if rest else attrs.get("axes")
-    if whole is None or left is None or axes is None or np.size(axes) != 1:
+    whole, axes = shape_of(x), constant(rest[0]) if rest else attrs.get("axes")
+    if not whole or axes is None or np.size(axes) != 1:
         return None
     axis = int(np.ravel(axes)[0]) % len(whole)
-    return (x, axis) if left == (*whole[:axis], 1, *whole[axis + 1 :]) else None
+    kept = made is value or shape_of(value) == (*whole[:axis], 1, *whole[axis + 1 :])
+    return (x, axis) if kept else None
 
 
 def raised(graph: Graph, version: int) -> tuple[Graph, list[str]]:
