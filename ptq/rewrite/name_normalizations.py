@@ -24,7 +24,7 @@ from ptq.nodes import (
     shape_of,
 )
 from ptq.rewrite.counted import counted
-from ptq.rewrite.patterns import inputs_of, maker, near, raised, reduced, scalar
+from ptq.rewrite.patterns import inputs_of, maker, near, occurrences, reduced, scalar
 from ptq.rewrite.replace import replace
 
 SINCE = 17
@@ -47,8 +47,7 @@ def name_normalizations(graph: Graph) -> tuple[Graph, list[str]]:
         The graph, and one sentence for each kind of change. Where ONNX's converter cannot raise the opset
         the pieces stay.
     """
-    graph, changes = raised(graph, SINCE if _found(graph) else 0)
-    found = _found(graph) if graph.opset >= SINCE else []
+    graph, found, changes = occurrences(graph, SINCE, _found)
     for pieces in found:
         _name(graph, pieces)
     graph.sweep()

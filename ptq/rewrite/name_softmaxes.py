@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ptq.graph import Graph
 from ptq.nodes import FLOAT_TYPES, Node, Value, dtype_of, name_of, operator
 from ptq.rewrite.counted import counted
-from ptq.rewrite.patterns import inputs_of, maker, raised, reduced
+from ptq.rewrite.patterns import inputs_of, maker, occurrences, reduced
 from ptq.rewrite.replace import replace
 
 SINCE = 13
@@ -35,8 +35,7 @@ def name_softmaxes(graph: Graph) -> tuple[Graph, list[str]]:
         The graph, and one sentence for each kind of change. Where ONNX's converter cannot raise the opset
         the pieces stay.
     """
-    graph, changes = raised(graph, SINCE if _found(graph) else 0)
-    found = _found(graph) if graph.opset >= SINCE else []
+    graph, found, changes = occurrences(graph, SINCE, _found)
     for pieces in found:
         y = pieces.node.outputs[0]
         result = graph.insert(

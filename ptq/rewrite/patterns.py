@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ptq.errors import ModelError
 from ptq.graph import Graph
 from ptq.nodes import Value, attributes, constant, operator, shape_of
+
+Found = TypeVar("Found")
 
 _NEAR = 1e-3
 """Exporters write constants such as √2 with few digits, or in float16."""
@@ -73,3 +75,14 @@ def raised(graph: Graph, version: int) -> tuple[Graph, list[str]]:
     except ModelError:
         return graph, []
     return newer, [f"raised the opset from {graph.opset} to {version} for its functions"]
+
+
+def occurrences(
+    graph: Graph, version: int, find: Callable[[Graph], list[Found]]
+) -> tuple[Graph, list[Found], list[str]]:
+    """Where a pattern occurs whose name that version of ONNX's operators has, in a graph of it, and a sentence.
+
+    Where the opset cannot be raised there are none.
+    """
+    graph, changes = raised(graph, version if find(graph) else 0)
+    return graph, find(graph) if graph.opset >= version else [], changes
