@@ -16,17 +16,18 @@ from unittest import mock
 import numpy as np
 
 import ptq
-from ptq import api, targets
-from ptq.graph import Graph
-from ptq.nodes import constant, operator
-from ptq.observers.means import InputMean, input_means
-from ptq.ready import made_ready
-from ptq.rewrite.bias import correct_biases
-from ptq.rewrite.channels import channels
-from ptq.rewrite.qdq import to_qdq
-from ptq.rewrite.rescale import by_number, multiplied
-from ptq.rewrite.weights import with_weights
-from ptq.scales import operands
+from ptq import api
+from ptq.core import targets
+from ptq.model.graph import Graph
+from ptq.model.node import constant, operator
+from ptq.observers.input_means import InputMean, input_means
+from ptq.rewrite.emit.bias_correction import correct_biases
+from ptq.rewrite.emit.set_weights import with_weights
+from ptq.rewrite.emit.to_qdq import to_qdq
+from ptq.rewrite.equalize.channel_groups import channels
+from ptq.rewrite.equalize.scale_channels import by_number, multiplied
+from ptq.rewrite.prepare.prepare import made_ready
+from ptq.solver.scales import weight_qparams
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "ranges by mse": {"method": "mse"},
@@ -86,8 +87,8 @@ def weights_by_mse() -> Iterator[None]:
         scale = steps[best, np.arange(len(channels))].astype(np.float32)
         return replace(params, scale=scale if axis is not None else scale[0].reshape(())), why
 
-    observed = operands._weight
-    with mock.patch.object(operands, "_weight", chosen):
+    observed = weight_qparams._weight
+    with mock.patch.object(weight_qparams, "_weight", chosen):
         yield
 
 

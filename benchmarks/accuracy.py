@@ -51,11 +51,11 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 
 import ptq
 from ptq.data import Preprocess, Sample, Samples, open_samples
-from ptq.evaluate import Evaluation, evaluate, session_engine
-from ptq.feeding import input_specs, takes_any_batch
-from ptq.graph import Graph
-from ptq.nodes import QUANTIZERS, Value, name_of
-from ptq.session import Session
+from ptq.data.splits import input_specs, takes_any_batch
+from ptq.evaluation.evaluate import Evaluation, evaluate, session_engine
+from ptq.model.graph import Graph
+from ptq.model.node import QUANTIZERS, Value, name_of
+from ptq.model.session import Session
 
 HERE = Path(__file__).parent
 SAMPLE = HERE.parent / "sample_data"

@@ -21,13 +21,14 @@ from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, c
 from rich.console import Console
 from rich.table import Table
 
-from ptq.calibrate import begin, count_values, exposing
+from ptq.calibration.calibration import wanted
+from ptq.calibration.collect import begin, count_values
 from ptq.data import Sample, open_samples
-from ptq.feeding import input_specs
-from ptq.gather import wanted
-from ptq.graph import Graph
-from ptq.rewrite.prepare import prepare
-from ptq.session import Session
+from ptq.data.splits import input_specs
+from ptq.model.exposed_session import exposing
+from ptq.model.graph import Graph
+from ptq.model.session import Session
+from ptq.rewrite.prepare.prepare import prepare
 
 SAMPLE = Path(__file__).parent.parent / "sample_data"
 

@@ -47,10 +47,10 @@ def main() -> None:
 
     from ptq.api import quantize
     from ptq.data import open_samples
-    from ptq.execute import Executor
-    from ptq.feeding import input_specs
-    from ptq.graph import Graph
-    from ptq.session import Session
+    from ptq.data.splits import input_specs
+    from ptq.executor.executor import Executor
+    from ptq.model.graph import Graph
+    from ptq.model.session import Session
 
     console = Console(width=120)
     graph = Graph.load(options.model)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.arithmetics import arithmetic
-from ptq.arithmetics.site import Kernel, Site
-from ptq.execute import Executor
-from ptq.graph import Graph
-from ptq.types import QuantParams
+from ptq.core.types import QuantParams
+from ptq.executor.arithmetics import arithmetic
+from ptq.executor.arithmetics.node_site import Kernel, Site
+from ptq.executor.executor import Executor
+from ptq.model.graph import Graph
 
 OPS = ("Conv", "Gemm")
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from ptq.graph import Graph
+from ptq.model.graph import Graph
 
 OPSET = 21
 """The oldest whose QuantizeLinear and DequantizeLinear the ReferenceEvaluator has."""

@@ -24,8 +24,8 @@ from accuracy import Make, Task, ours, speeds, tasks, theirs
 from numpy.typing import NDArray
 from onnxruntime.quantization import CalibrationMethod
 
-from ptq.graph import Graph
-from ptq.session import Session
+from ptq.model.graph import Graph
+from ptq.model.session import Session
 
 Array = NDArray[Any]
 Outputs = Sequence[Array]

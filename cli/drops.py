@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 
-from .edge import one_line
+from .one_line import one_line
 from .screen import counted, decibels, heading, indented, show, table
 
 if TYPE_CHECKING:
-    from ptq.accuracy.drop import Budget, Drop, Search
-    from ptq.evaluate import Evaluation
-    from ptq.ranking import Ranking
-    from ptq.report import NodeRow
+    from ptq.evaluation.drop import Budget, Drop, Search
+    from ptq.evaluation.evaluate import Evaluation
+    from ptq.evaluation.ranking import Ranking
+    from ptq.evaluation.report import NodeRow
 
 CHANCE = 0.05
 RANKED = 12

@@ -21,10 +21,11 @@ import warnings
 import typer
 
 from . import signals
+from .one_line import one_line
 
 _OBJECTS = 50_000
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Of what has no name: ptq.files explains what goes wrong with files."""
+"""Of what has no name: ptq.core.files explains what goes wrong with files."""
 
 
 def run(app: typer.Typer, arguments: list[str] | None = None) -> int:
@@ -79,7 +80,7 @@ def explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, MemoryError):
         return 1, "not enough memory; use --batch 1, or a machine with more"
 
-    from ptq.errors import PtqError
+    from ptq.core.errors import PtqError
 
     if isinstance(error, PtqError):
         return error.exit_code, str(error)
@@ -89,11 +90,6 @@ def explain(error: Exception) -> tuple[int, str]:
         f"internal: {type(error).__name__}: {error}; please report it, "
         "with what PTQ_TRACEBACK=1 in the environment shows"
     )
-
-
-def one_line(text: str) -> str:
-    """The text with line breaks and control characters taken out: names come from files."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))
 
 
 def _open_streams() -> None:

@@ -33,9 +33,9 @@ def convert(
     of the other kind stays as it is, and so does what ONNX Runtime computes in float in QDQ form, as
     int8 beside uint8; both are named.
     """
-    from ptq import quantized as verbs
-    from ptq.convert import in_float, kept
-    from ptq.storing import save
+    from ptq.model.save import save
+    from ptq.verification import verbs
+    from ptq.verification.conversion import in_float, kept
 
     from . import integers as shown
     from . import outputs
@@ -56,7 +56,7 @@ def lint(
 
     The exit code is 1 where the specification is broken; notes say where it has nothing to say.
     """
-    from ptq import quantized as verbs
+    from ptq.verification import verbs
 
     from . import outputs, tables
 

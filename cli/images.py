@@ -110,7 +110,7 @@ def preprocess(
 
 
 def _pair(option: str, text: str | None) -> tuple[int, int] | None:
-    from ptq.errors import UsageError
+    from ptq.core.errors import UsageError
 
     if text is None:
         return None
@@ -121,7 +121,7 @@ def _pair(option: str, text: str | None) -> tuple[int, int] | None:
 
 
 def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
-    from ptq.errors import UsageError
+    from ptq.core.errors import UsageError
 
     if text is None:
         return None

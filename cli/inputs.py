@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptq.errors import PlanError, UsageError
+from ptq.core.errors import PlanError, UsageError
 
 if TYPE_CHECKING:
-    from ptq.accuracy.usermetric import Metric
-    from ptq.plan import Plan
+    from ptq.core.plan import Plan
+    from ptq.evaluation.user_metric import Metric
 
 
 def shard(text: str | None) -> tuple[int, int] | None:
@@ -33,8 +33,8 @@ def read_plan(path: Path | None) -> Plan | None:
     Raises:
         PlanError: The file cannot be read or holds no plan.
     """
-    from ptq import files
-    from ptq.plan import Plan
+    from ptq.core import files
+    from ptq.core.plan import Plan
 
     if path is None:
         return None

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 from rich.table import Table
 
-from .edge import one_line
+from .one_line import one_line
 from .screen import counted, heading, indented, show, table
 from .tables import SHOWN, islands
 
 if TYPE_CHECKING:
-    from ptq.parity.foreign import Fate
-    from ptq.parity.portability import NodeRisk, Portability
-    from ptq.verify import TensorDifference, Verification
+    from ptq.verification.node_status import Fate
+    from ptq.verification.portability import NodeRisk, Portability
+    from ptq.verification.verify import TensorDifference, Verification
 
 
 def verification(result: Verification) -> None:

@@ -39,10 +39,10 @@ def evaluate(
     what it loses. With --max-drop, whether that is within the budget.
     """
     from ptq import api
-    from ptq.accuracy.drop import held_against
-    from ptq.errors import UsageError
-    from ptq.feeding import Choice
-    from ptq.models import open_model
+    from ptq.core.errors import UsageError
+    from ptq.data.splits import Choice
+    from ptq.evaluation.drop import held_against
+    from ptq.model.open import open_model
 
     from . import drops, inputs, outputs, screen, tables
     from .progress import bars
@@ -107,7 +107,7 @@ def verify(
     """
     from dataclasses import asdict
 
-    from ptq import quantized as verbs
+    from ptq.verification import verbs
 
     from . import integers, outputs
     from .progress import bars

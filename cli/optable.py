@@ -1,6 +1,6 @@
 """What does ptq know of each operator, in the words of a table for people?
 
-The rows of ptq.ops, ptq.targets and ptq.arithmetics; ``ptq ops`` and docs/ops.md print them.
+The rows of ptq.core.ops, ptq.core.targets and ptq.executor.arithmetics; ``ptq ops`` and docs/ops.md print them.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ptq.arithmetics import ARITHMETICS
-from ptq.ops import OPS, UNARY
-from ptq.opspec import PASSES, TABLE, Fixed, OpSpec, Output
-from ptq.targets import TARGETS, Target
+from ptq.core.ops import OPS, UNARY
+from ptq.core.opspec import PASSES, TABLE, Fixed, OpSpec, Output
+from ptq.core.targets import TARGETS, Target
+from ptq.executor.arithmetics import ARITHMETICS
 
 NOT_QUANTIZED = "stays float"
 

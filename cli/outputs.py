@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ptq import files
-from ptq.errors import UsageError
-from ptq.report import dumps
+from ptq.core import files
+from ptq.core.errors import UsageError
+from ptq.evaluation.report import dumps
 
-from .edge import one_line
+from .one_line import one_line
 from .screen import counted
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def check_model_output(
         UsageError: As there.
         PtqError: As there.
     """
-    from ptq.models import model_files
+    from ptq.model.open import model_files
 
     sources = model_files(model)
     room = sum(file.stat().st_size for file in sources if os.path.isfile(file))

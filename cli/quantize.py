@@ -128,7 +128,8 @@ def quantize(
     range is chosen on. The best model found is written in any case; the exit code is 3 where the
     budget cannot be kept.
     """
-    from ptq import api, files
+    from ptq import api
+    from ptq.core import files
 
     from . import inputs, outputs, render
     from .progress import bars
@@ -152,7 +153,7 @@ def quantize(
     if save_plan is not None:
         files.write(save_plan, result.plan.to_json().encode())
     if page is not None:
-        from ptq import html
+        from ptq.evaluation import html
 
         files.write(page, html.encoded(html.page(result.report)))
     if not outputs.write_json(result.report.to_json(), json):

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from .drops import budget, search
-from .edge import one_line
+from .one_line import one_line
 from .screen import (
     counted,
     decibels,
@@ -24,7 +24,7 @@ from .screen import (
 from .tables import forms, islands, nodes
 
 if TYPE_CHECKING:
-    from ptq.report import Report
+    from ptq.evaluation.report import Report
 
 WORST = 10
 ON_CALIBRATION = "on calibration samples"

@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from .edge import one_line
+from .one_line import one_line
 
 
 def show(*blocks: RenderableType) -> None:

@@ -7,12 +7,12 @@ from functools import reduce
 from pathlib import Path
 
 from ptq import api
+from ptq.core.errors import UsageError
 from ptq.data import Preprocess
-from ptq.errors import UsageError
-from ptq.feeding import Choice
-from ptq.models import open_model
-from ptq.observers.store import Calibration, load
-from ptq.ready import made_ready
+from ptq.data.splits import Choice
+from ptq.model.open import open_model
+from ptq.observers.calibration_file import Calibration, load
+from ptq.rewrite.prepare.prepare import made_ready
 
 
 def collect(

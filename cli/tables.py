@@ -10,16 +10,16 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from .drops import drops
-from .edge import one_line
+from .one_line import one_line
 from .screen import counted, decibels, heading, indented, percent, preprocessing, show, table, tally
 
 if TYPE_CHECKING:
     from ptq.data import Preprocess
-    from ptq.evaluate import Evaluation
-    from ptq.inspection import Inspection
-    from ptq.lint_rules import Finding
-    from ptq.observers.store import Calibration
-    from ptq.report import NodeRow
+    from ptq.evaluation.evaluate import Evaluation
+    from ptq.evaluation.inspection import Inspection
+    from ptq.evaluation.report import NodeRow
+    from ptq.observers.calibration_file import Calibration
+    from ptq.verification.lint_rules import Finding
 
     from .optable import OpRow
 

@@ -23,10 +23,10 @@ from litert_cases import CASES, Case, Draw, Tensor
 from litert_moves import MOVES
 from ort_cases import ORT, OrtCase, ort_output
 
-from ptq.arithmetics import arithmetic
-from ptq.errors import PtqError
-from ptq.golden.case import Trial
-from ptq.golden.run import run as golden
+from ptq.core.errors import PtqError
+from ptq.executor.arithmetics import arithmetic
+from ptq.verification.golden import run as golden
+from ptq.verification.golden_case import Trial
 
 Arrays = dict[str, Any]
 

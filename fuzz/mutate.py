@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from ptq.ops import OPS, QLINEAR_FORMS
+from ptq.core.ops import OPS, QLINEAR_FORMS
 
 # no extreme ones: those are a test of the runtimes, whose faults end the process
 NUMBERS = (0, 1, -1, 2, 3, 4, 7)

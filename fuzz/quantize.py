@@ -19,10 +19,10 @@ import atheris
 
 with atheris.instrument_imports(include=["ptq", "onnx_ir"]):
     import ptq
-    from ptq.feeding import input_specs
-    from ptq.graph import Graph
-    from ptq.models import Model, open_model
-    from ptq.ready import made_ready
+    from ptq.data.splits import input_specs
+    from ptq.model.graph import Graph
+    from ptq.model.open import Model, open_model
+    from ptq.rewrite.prepare.prepare import made_ready
 
 import numpy as np
 import onnx

@@ -16,9 +16,9 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
 import ptq
-from ptq.feeding import input_specs
-from ptq.graph import Graph
-from ptq.pipeline import Form, Weights
+from ptq.data.splits import input_specs
+from ptq.model.graph import Graph
+from ptq.solver.recipe import Form, Weights
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 

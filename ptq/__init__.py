@@ -9,8 +9,7 @@ result.save("model.int8.onnx")
 from importlib.metadata import version
 
 from ptq.api import calibrate, evaluate, inspect, quantize
-from ptq.data import Preprocess, Sample, Samples, open_samples
-from ptq.errors import (
+from ptq.core.errors import (
     DataError,
     ModelError,
     PlanError,
@@ -19,17 +18,19 @@ from ptq.errors import (
     UnsupportedError,
     UsageError,
 )
-from ptq.evaluate import Evaluation
-from ptq.inspection import Inspection
-from ptq.lint_rules import Finding
-from ptq.observers.store import Calibration
-from ptq.parity.portability import Portability
-from ptq.plan import Plan
-from ptq.quantized import convert, lint, portability, verify
-from ptq.ranking import NodeCost, Ranking, sensitivity
-from ptq.report import Report
-from ptq.result import Result
-from ptq.verify import Verification
+from ptq.core.plan import Plan
+from ptq.data import Preprocess, Sample, Samples, open_samples
+from ptq.evaluation.evaluate import Evaluation
+from ptq.evaluation.inspection import Inspection
+from ptq.evaluation.ranking import NodeCost, Ranking
+from ptq.evaluation.report import Report
+from ptq.evaluation.result import Result
+from ptq.observers.calibration_file import Calibration
+from ptq.optimization.mixed_precision.sensitivity import sensitivity
+from ptq.verification.lint_rules import Finding
+from ptq.verification.portability import Portability
+from ptq.verification.verbs import convert, lint, portability, verify
+from ptq.verification.verify import Verification
 
 __version__ = version("onnx-ptq")
 

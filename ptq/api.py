@@ -12,48 +12,55 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Literal
 
-from ptq.accuracy.usermetric import Metric
-from ptq.arithmetics import arithmetic as arithmetic_named
-from ptq.assess import assess
-from ptq.calibrate import BATCH
+from ptq.calibration.calibration import gathered, known_or_gathered, opened
+from ptq.calibration.collect import BATCH
+from ptq.calibration.input_covariance import with_inputs
+from ptq.calibration.workers import together
+from ptq.core.errors import UsageError
+from ptq.core.memory import give_back
+from ptq.core.plan import Plan
+from ptq.core.targets import target as target_named
 from ptq.data import DataSource, Preprocess
-from ptq.errors import UsageError
-from ptq.evaluate import Engine, Evaluation, integer_engine, reference_engine, session_engine
-from ptq.evaluate import evaluate as run_side_by_side
-from ptq.feeding import Choice, Progress, parts, takes_any_batch, told
-from ptq.gather import gathered, known_or_gathered, opened, together
-from ptq.heap import give_back
-from ptq.inspection import Inspection, inspection
-from ptq.loaded import Loaded
-from ptq.models import Model, called, file_of, open_model, require_quantized
-from ptq.nodes import name_of
+from ptq.data.progress import Progress, told
+from ptq.data.splits import Choice, parts, takes_any_batch
+from ptq.evaluation.assess import assess
+from ptq.evaluation.evaluate import (
+    Engine,
+    Evaluation,
+    integer_engine,
+    reference_engine,
+    session_engine,
+)
+from ptq.evaluation.evaluate import evaluate as run_side_by_side
+from ptq.evaluation.inspection import Inspection, inspection
+from ptq.evaluation.result import Result
+from ptq.evaluation.session_cache import Loaded
+from ptq.evaluation.user_metric import Metric
+from ptq.executor.arithmetics import arithmetic as arithmetic_named
+from ptq.model.failure import blaming
+from ptq.model.node import name_of
+from ptq.model.open import Model, called, file_of, open_model, require_quantized
+from ptq.model.session import Session
 from ptq.observers import observer_named
-from ptq.observers.store import Calibration
-from ptq.parity.alike import like_onnx_runtime
-from ptq.pipeline import (
+from ptq.observers.calibration_file import Calibration
+from ptq.optimization.before_calibration import rewritten
+from ptq.optimization.compensation import compensated
+from ptq.optimization.mixed_precision.budget_search import search_in
+from ptq.optimization.range_search import with_ranges
+from ptq.optimization.self_check.self_check import as_planned, fit_to_hand_over
+from ptq.rewrite.prepare.prepare import made_ready
+from ptq.solver.quantizer import Ground, obeyed, planned
+from ptq.solver.recipe import (
     AUTO,
     DEFAULT_METHOD,
     AskedWeights,
     Form,
-    Ground,
     Recipe,
     Rounding,
-    obeyed,
-    planned,
     weights_for,
-    with_inputs,
 )
-from ptq.plan import Plan
-from ptq.ready import blaming, made_ready
-from ptq.result import Result
-from ptq.search import search_in
-from ptq.selfcheck.handing_over import as_planned, fit_to_hand_over
-from ptq.session import Session
-from ptq.solve import SKIPPED
-from ptq.targets import target as target_named
-from ptq.trials.beforehand import rewritten
-from ptq.trials.compensating import compensated
-from ptq.trials.downstream import with_ranges
+from ptq.solver.solve import SKIPPED
+from ptq.verification.ort_like_executor import like_onnx_runtime
 
 EVALUATION_BATCH = 8
 
@@ -184,7 +191,7 @@ def quantize(
         checkpoint: A file for the calibration's state, as for ``calibrate``.
         max_drop: Leave the fewest nodes float with which no more than that many points of the metric are lost
             on samples that no range is chosen on; ``report.budget`` says whether it holds.
-        metric: A metric of your own (see `ptq.accuracy.usermetric`); without it, top-1 accuracy where samples are
+        metric: A metric of your own (see `ptq.evaluation.user_metric`); without it, top-1 accuracy where samples are
             labelled, else agreement with float, else the energy of the error.
         progress: Told how far it is.
 

@@ -15,11 +15,11 @@ from networks import feeds, network, normal
 from parts import CONV, SAME, WB, V
 
 import ptq
-from ptq.errors import DataError, ModelError, PlanError, StatsError, UsageError
-from ptq.execute import Executor
-from ptq.pipeline import REDUCED, weights_for
-from ptq.session import Session
-from ptq.targets import TARGETS
+from ptq.core.errors import DataError, ModelError, PlanError, StatsError, UsageError
+from ptq.core.targets import TARGETS
+from ptq.executor.executor import Executor
+from ptq.model.session import Session
+from ptq.solver.recipe import REDUCED, weights_for
 
 MODEL = network(
     CONV + f"r = Relu(c)\nd = Conv{SAME}(r, v)\na = Add(d, r)\ng = GlobalAveragePool(a)\n"
@@ -118,7 +118,7 @@ def test_saved_statistics_do_not_run_the_model_again(
 
     # the module, which shares its name with the verb
     monkeypatch.setattr(sys.modules["ptq.calibrate"], "Session", refuse)
-    monkeypatch.setattr("ptq.gather.observe", refuse)
+    monkeypatch.setattr("ptq.calibration.calibration.observe", refuse)
     again = ptq.quantize(MODEL, stats=tmp_path / "stats.npz", method=method, threads=1)
     assert method in {why.detail for why in again.plan.why.values()}
     assert again.report.evaluation is None
@@ -306,7 +306,7 @@ def test_reduced_weights_give_the_same_integers_on_all_processors(
 def test_how_weights_are_stored_depends_on_the_processor_where_it_is_left_to_ptq(
     monkeypatch: pytest.MonkeyPatch, exact: bool, target: str, stored: str
 ) -> None:
-    monkeypatch.setattr("ptq.pipeline.sums_exactly", lambda: exact)
+    monkeypatch.setattr("ptq.solver.quantizer.sums_exactly", lambda: exact)
     changes = ptq.quantize(MODEL, FEW, target=target, threads=1).report.changes
     assert (REDUCED in changes) == (stored == "reduced")
     assert weights_for("auto", TARGETS[target]) == stored
@@ -322,7 +322,7 @@ def test_a_plan_keeps_its_scales_of_weights_on_all_processors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reduced = ptq.quantize(MODEL, FEW, weights="reduced", threads=1)
-    monkeypatch.setattr("ptq.pipeline.sums_exactly", lambda: False)
+    monkeypatch.setattr("ptq.solver.quantizer.sums_exactly", lambda: False)
     again = ptq.quantize(MODEL, FEW, plan=reduced.plan, threads=1)
     assert again.graph.to_bytes() == reduced.graph.to_bytes()
     plain = ptq.quantize(MODEL, FEW, weights="s8", threads=1)

@@ -16,38 +16,25 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST = 300  # lines of one file
+FLOORS = 7  # of one package, each importing from those below it
 
 # What stands higher may import what stands lower; what stands side by side may not import each other.
 LAYERS = (
-    "errors heap nodes opsets opspec",
-    "data files message ops types",
-    "accuracy graph kernels observers plan targets",
-    "arithmetics checkpoint deadly models steps storing",
-    "golden lint_rules rewrite scope session",
-    "calibrate execute pixels ready scales switched",
-    "evaluate feeding parity solve weighing weights",
-    "convert gather lint moves pipeline report verify",
-    "causes inspection loaded quantized result rows sources tolls trials",
-    "assess search selfcheck",
-    "api ranking",
-    "html",
-    "__init__",
-    "ptq_cli",
+    "core",
+    "kernels model observers",
+    "data rewrite",
+    "executor solver",
+    "calibration evaluation verification",
+    "optimization",
+    "api",
+    "__init__ ptq_cli",
 )
 RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer.split()}
 
 ALLOWED = {
-    "onnxruntime": {"ptq.session"},
-    "onnx_ir": {"ptq.graph", "ptq.message", "ptq.nodes", "ptq.rewrite"},
-    # in the last three: a type of the public functions, and a version
-    "onnx": {
-        "ptq.graph",
-        "ptq.message",
-        "ptq.rewrite",
-        "ptq.models",
-        "ptq.result",
-        "ptq.session",
-    },
+    "onnxruntime": {"ptq.model.session"},
+    "onnx_ir": {"ptq.model", "ptq.rewrite"},
+    "onnx": {"ptq.model", "ptq.rewrite", "ptq.evaluation.result"},  # the last: a type it returns
     "PIL": {"ptq.data"},
     "rich": {"ptq_cli"},
     "typer": {"ptq_cli"},
@@ -108,6 +95,46 @@ def test_imports_point_one_way():
     assert upward == []
 
 
+def _rooms(package: str) -> dict[str, set[str]]:
+    """What each module and package right inside a package imports of the others there."""
+    found: dict[str, set[str]] = {}
+    for module in SOURCES:
+        if not module.startswith(f"{package}.") or module.endswith("__main__"):
+            continue
+        room = module.removeprefix(f"{package}.").partition(".")[0]
+        below = found.setdefault(room, set())
+        for imported in _imports(module):
+            if imported in SOURCES and imported.startswith(f"{package}."):
+                below.add(imported.removeprefix(f"{package}.").partition(".")[0])
+        below.discard(room)
+    return found
+
+
+@pytest.mark.parametrize("package", [m for m, p in SOURCES.items() if p.name == "__init__.py"])
+def test_no_package_has_more_than_seven_floors_or_a_circle(package):
+    rooms, floor = _rooms(package), dict[str, int]()
+    for room in TopologicalSorter(rooms).static_order():
+        floor[room] = 1 + max((floor[below] for below in rooms.get(room, ())), default=0)
+    assert max(floor.values(), default=0) <= FLOORS
+
+
+def test_ptq_shows_twelve_packages_and_the_verbs():
+    shown = {path.relative_to(ROOT / "ptq").parts[0] for path in (ROOT / "ptq").rglob("*.py")}
+    files = {"api.py", "__init__.py", "__main__.py"}
+    packages = set(" ".join(LAYERS).split()) - {"api", "__init__", "ptq_cli"}
+    assert shown == files | packages
+    assert len(packages) == 12
+
+
+def test_core_holds_only_what_two_packages_of_the_third_layer_or_higher_import():
+    readers: dict[str, set[str]] = {m: set() for m in SOURCES if m.startswith("ptq.core.")}
+    for module in SOURCES:
+        if RANK.get(_unit(module), 0) >= 2:
+            for imported in _imports(module):
+                readers.get(imported, set()).add(_unit(module))
+    assert {module for module, units in readers.items() if len(units) < 2} == set()
+
+
 def test_no_modules_import_each_other_in_a_circle():
     below = {m: {i for i in _imports(m) if i in SOURCES} - {m} for m in SOURCES}
     try:
@@ -118,7 +145,7 @@ def test_no_modules_import_each_other_in_a_circle():
 
 
 def test_kernels_know_arrays_types_and_errors_only():
-    allowed = {"kernels", "types", "errors"}
+    allowed = {"kernels", "core"}
     strangers = [
         f"{module} -> {imported}"
         for module in SOURCES

@@ -10,10 +10,10 @@ import pytest
 from ptq_cli import options
 from ptq_cli.optable import op_rows
 
-from ptq.arithmetics import ARITHMETICS
+from ptq.core.ops import OPS
+from ptq.core.targets import TARGETS
+from ptq.executor.arithmetics import ARITHMETICS
 from ptq.observers import OBSERVERS
-from ptq.ops import OPS
-from ptq.targets import TARGETS
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -8,7 +8,7 @@ from importlib.metadata import version
 import pytest
 
 import ptq
-import ptq.errors
+import ptq.core.errors
 
 
 def test_all_lists_existing_names_in_order():
@@ -24,7 +24,7 @@ def test_a_verb_is_a_function_and_not_the_module_of_its_name(verb):
 
 
 def test_every_error_that_leaves_ptq_is_public():
-    errors = {name for name, value in vars(ptq.errors).items() if isinstance(value, type)}
+    errors = {name for name, value in vars(ptq.core.errors).items() if isinstance(value, type)}
     assert errors <= set(ptq.__all__)
 
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from networks import disagreements, feeds, quantized
 from random_networks import BOUNDED, networks
 
-from ptq.execute import Executor
-from ptq.graph import Graph
-from ptq.session import Session
-from ptq.targets import TARGETS
+from ptq.core.targets import TARGETS
+from ptq.executor.executor import Executor
+from ptq.model.graph import Graph
+from ptq.model.session import Session
 
 
 @BOUNDED

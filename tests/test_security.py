@@ -15,7 +15,7 @@ from networks import feeds, network
 from onnx import TensorProto
 
 import ptq
-from ptq.errors import ModelError
+from ptq.core.errors import ModelError
 
 MODEL = network("y = MatMul(x, w)", {"x": (1, 4)}, w=np.ones((4, 4), np.float32))
 SECRET = np.full((4, 4), 7, np.float32).tobytes()

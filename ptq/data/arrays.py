@@ -20,8 +20,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from ptq.data.fit import MAX_SAMPLE_BYTES
-from ptq.errors import DataError
+from ptq.core.errors import DataError
+from ptq.data.input_spec import MAX_SAMPLE_BYTES
 
 
 @dataclass(frozen=True)

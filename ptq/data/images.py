@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from ptq.core.errors import DataError
 from ptq.data.decode import decode, pixel_table, shape_image, to_array
-from ptq.data.fit import InputSpec, fit
 from ptq.data.folder import Listing, image_labels
+from ptq.data.input_spec import InputSpec, fit
 from ptq.data.preprocess import Preprocess
 from ptq.data.sample import BadSample, Sample
-from ptq.errors import DataError
 
 
 class ImageFolder:

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.errors import DataError, UsageError
 from ptq.data.arrays import MemoryTable, NpyTable, NpzTable
-from ptq.data.fit import InputSpec
 from ptq.data.folder import list_folder
 from ptq.data.images import ImageFolder
+from ptq.data.input_spec import InputSpec
 from ptq.data.preprocess import Preprocess
 from ptq.data.rows import NpzFolder, Rows
 from ptq.data.sample import Samples, Source
 from ptq.data.stream import Stream, import_callable
-from ptq.errors import DataError, UsageError
 
 DataSource = (
     str

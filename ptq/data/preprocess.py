@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
-from ptq.data.fit import InputSpec
-from ptq.errors import UsageError
+from ptq.core.errors import UsageError
+from ptq.data.input_spec import InputSpec
 
 Layout = Literal["NCHW", "NHWC"]
 Channels = Literal["RGB", "BGR", "GRAY"]

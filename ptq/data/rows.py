@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ptq.core.errors import DataError
 from ptq.data.arrays import Table, open_npz, read_array
-from ptq.data.fit import InputSpec, check_header, fit, match_keys
 from ptq.data.folder import Listing
+from ptq.data.input_spec import InputSpec, check_header, fit, match_keys
 from ptq.data.sample import BadSample, Sample, acceptable
-from ptq.errors import DataError
 
 
 class _Arrays:

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.errors import DataError, UsageError
 from ptq.data.preprocess import Preprocess
-from ptq.errors import DataError, UsageError
 
 
 @dataclass(frozen=True, eq=False)

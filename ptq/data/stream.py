@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ptq.data.fit import InputSpec, fit, match_keys
+from ptq.core.errors import DataError, PtqError, UsageError
+from ptq.data.input_spec import InputSpec, fit, match_keys
 from ptq.data.sample import BadSample, Sample, acceptable
-from ptq.errors import DataError, PtqError, UsageError
 
 Feeds = Callable[[], Iterable[Any]]
 

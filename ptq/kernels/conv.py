@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.errors import ModelError
-from ptq.kernels import exact, patches, window
+from ptq.core.errors import ModelError
+from ptq.core.types import IntArray, QType
+from ptq.kernels import exact_blas, window, window_view
+from ptq.kernels.accumulate import Totals
+from ptq.kernels.conv_transpose import transposed_convolution as transposed_convolution
 from ptq.kernels.depthwise import depthwise
-from ptq.kernels.finish import Finish
 from ptq.kernels.matmul import rows_product
-from ptq.kernels.totals import Totals
-from ptq.kernels.transposed import transposed_convolution as transposed_convolution
-from ptq.kernels.workers import Output, buffer, crew, run, shares
-from ptq.types import IntArray, QType
+from ptq.kernels.requantizer import Finish
+from ptq.kernels.thread_pool import Output, buffer, crew, run, shares
 
 Convolution = Callable[[IntArray, Finish], IntArray]
 
@@ -85,7 +85,7 @@ def convolution(
 def centred(w: IntArray, zero_point: IntArray | int) -> IntArray:
     """Weights minus their zero point, which is one number or one for each output channel (axis 0)."""
     zeros = np.asarray(zero_point, np.int64)
-    return exact.centred(w, zeros.reshape((-1,) + (1,) * (w.ndim - 1)))
+    return exact_blas.centred(w, zeros.reshape((-1,) + (1,) * (w.ndim - 1)))
 
 
 def _pointwise(
@@ -117,9 +117,10 @@ def _dense(
     outputs, *kernel, inner = w.shape
     taps, each = prod(kernel), outputs // group
     matrix = w.reshape(outputs, -1).T
-    plan = exact.plan(matrix, bias, x_qtype.dtype, zero_point)
+    plan = exact_blas.plan(matrix, bias, x_qtype.dtype, zero_point)
     packed = [
-        exact.pack(matrix[:, g * each : (g + 1) * each], plan.lo, plan.hi) for g in range(group)
+        exact_blas.pack(matrix[:, g * each : (g + 1) * each], plan.lo, plan.hi)
+        for g in range(group)
     ]
     totals = Totals(plan)
 
@@ -128,9 +129,9 @@ def _dense(
         """The windows in an image of that size."""
         return window.axes(sizes, kernel, **geometry)
 
-    @lru_cache(maxsize=patches.FRAMES)
-    def framed(sizes: tuple[int, ...], first: int, last: int) -> patches.Frame:
-        return patches.frame(placed(sizes), first, last)
+    @lru_cache(maxsize=window_view.FRAMES)
+    def framed(sizes: tuple[int, ...], first: int, last: int) -> window_view.Frame:
+        return window_view.frame(placed(sizes), first, last)
 
     def convolve(x: IntArray, finish: Finish) -> IntArray:
         _check_channels(x, group * inner)
@@ -139,7 +140,7 @@ def _dense(
         across = prod(sizes[1:])
         bands = min(sizes[0], -(-sizes[0] * across * max(group * taps * inner, outputs) // _TILE))
         rows_seen = len(x) * sizes[0] * across
-        work = group * exact.duration(rows_seen, taps * inner, each)
+        work = group * exact_blas.duration(rows_seen, taps * inner, each)
         if len(x) % crew(work):
             bands = shares(bands, sizes[0], work)
         rows = -(-sizes[0] // bands)
@@ -151,14 +152,14 @@ def _dense(
             first, last = band * rows, min((band + 1) * rows, sizes[0])
             m = (last - first) * across
             frame = framed(x.shape[1:-1], first, last)
-            padded = patches.pad(x[n], frame, plan.offset, zero_point)
-            seen = patches.windows(padded, axes, last - first, group)
+            padded = window_view.pad(x[n], frame, plan.offset, zero_point)
+            seen = window_view.windows(padded, axes, last - first, group)
             columns = buffer("columns", seen.shape)
             np.copyto(columns, seen)
             acc = buffer("acc", (m, outputs), totals.dtype)
             for g in range(group):
                 left = columns[g].reshape(m, taps * inner)
-                exact.multiply(left, packed[g], acc[:, g * each : (g + 1) * each])
+                exact_blas.multiply(left, packed[g], acc[:, g * each : (g + 1) * each])
             done = totals.finished(acc, finish)
             out[n, first:last] = done.reshape(last - first, *sizes[1:], outputs)
 

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.errors import ModelError
-from ptq.kernels import exact, patches, window
-from ptq.kernels.finish import Finish
-from ptq.kernels.totals import Totals
-from ptq.kernels.workers import Output, buffer, crew, run, shares
-from ptq.types import IntArray, QType
+from ptq.core.errors import ModelError
+from ptq.core.types import IntArray, QType
+from ptq.kernels import exact_blas, window, window_view
+from ptq.kernels.accumulate import Totals
+from ptq.kernels.requantizer import Finish
+from ptq.kernels.thread_pool import Output, buffer, crew, run, shares
 
 # Elements of a tile's accumulator, or of each row of taps where they are copied: half a MiB of float32.
 _TILE = 2**17
@@ -52,7 +52,7 @@ def depthwise(
     """
     outputs, *kernel, _ = w.shape
     multiplier = outputs // channels
-    plan = exact.plan(w.reshape(outputs, -1).T, bias, x_qtype.dtype, zero_point)
+    plan = exact_blas.plan(w.reshape(outputs, -1).T, bias, x_qtype.dtype, zero_point)
     # Beyond float32 (more than 250 taps) float64 is exact: |w·x| < 2^17, so it takes 2^36 taps to reach 2^53.
     real = np.dtype(np.float32 if plan.exact else np.float64)
     totals = Totals(plan)
@@ -74,10 +74,10 @@ def depthwise(
         across = found[1] if len(found) > 1 else window.Axis(1, 1, 1, 1, 0, 0, 1)
         return (found[0], across), _runs(across, outputs)
 
-    @lru_cache(maxsize=patches.FRAMES)
-    def framed(sizes: tuple[int, ...], first: int, last: int) -> patches.Frame:
+    @lru_cache(maxsize=window_view.FRAMES)
+    def framed(sizes: tuple[int, ...], first: int, last: int) -> window_view.Frame:
         axes, _ = placed(sizes)
-        return patches.frame(axes if axes[1].stride == 1 else axes[:1], first, last)
+        return window_view.frame(axes if axes[1].stride == 1 else axes[:1], first, last)
 
     def convolve(x: IntArray, finish: Finish) -> IntArray:
         if x.shape[-1] != channels:
@@ -145,15 +145,15 @@ def _runs(across: window.Axis, channels: int) -> list[tuple[int, int, int]]:
 def _seen(
     x: IntArray,
     axes: tuple[window.Axis, window.Axis],
-    frame: patches.Frame,
-    plan: exact.Sum,
+    frame: window_view.Frame,
+    plan: exact_blas.Sum,
     zero_point: int,
     real: np.dtype[Any],
 ) -> NDArray[Any]:
     """What each tap sees for the framed output rows: (rows, kh, kw, columns · channels)."""
     vertical, across = axes
     if across.stride == 1:
-        padded = patches.pad(x, frame, plan.offset, zero_point, real)
+        padded = window_view.pad(x, frame, plan.offset, zero_point, real)
         row, column, item = padded.strides
         tap = across.dilation * column
     else:
@@ -172,8 +172,8 @@ def _seen(
 def _columns(
     x: IntArray,
     across: window.Axis,
-    frame: patches.Frame,
-    plan: exact.Sum,
+    frame: window_view.Frame,
+    plan: exact_blas.Sum,
     zero_point: int,
     real: np.dtype[Any],
 ) -> NDArray[Any]:
@@ -193,5 +193,5 @@ def _columns(
             inside[:, tap, high:] = zero_point - plan.offset
         if low < high:
             columns = slice(start + low * step, start + (high - 1) * step + 1, step)
-            patches.copy(seen[:, columns], plan.offset, inside[:, tap, low:high])
+            window_view.copy(seen[:, columns], plan.offset, inside[:, tap, low:high])
     return padded

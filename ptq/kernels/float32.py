@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ptq.types import FloatArray
+from ptq.core.types import FloatArray
 
 
 def fma(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> FloatArray:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.types import IntArray, QType
+from ptq.core.types import IntArray, QType
 
 Function = Callable[[NDArray[np.int64]], NDArray[Any]]
 PairFunction = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[Any]]

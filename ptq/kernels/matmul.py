@@ -13,12 +13,12 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.errors import ModelError
-from ptq.kernels import exact, patches
-from ptq.kernels.finish import Finish
-from ptq.kernels.totals import Totals
-from ptq.kernels.workers import Output, buffer, run, shares
-from ptq.types import FloatArray, IntArray, QType
+from ptq.core.errors import ModelError
+from ptq.core.types import FloatArray, IntArray, QType
+from ptq.kernels import exact_blas, window_view
+from ptq.kernels.accumulate import Totals
+from ptq.kernels.requantizer import Finish
+from ptq.kernels.thread_pool import Output, buffer, run, shares
 
 # Elements of a tile's operand and accumulator together: 1 MiB of float32, where overhead no longer counts.
 _TILE = 2**18
@@ -31,15 +31,15 @@ def rows_product(
 ) -> Callable[[IntArray, Finish], IntArray]:
     """Prepare the product of integer rows (M, K) with a matrix (K, N), its zero point already subtracted."""
     depth, columns = w.shape
-    plan = exact.plan(w, bias, a_qtype.dtype, a_zero_point)
-    packed = exact.pack(w, plan.lo, plan.hi)
+    plan = exact_blas.plan(w, bias, a_qtype.dtype, a_zero_point)
+    packed = exact_blas.pack(w, plan.lo, plan.hi)
     totals = Totals(plan)
 
     def product(a: IntArray, finish: Finish) -> IntArray:
         if a.shape[1] != depth:
             raise ModelError(f"{a.shape[1]} columns meet {depth} rows; check the operands' shapes")
         total = len(a)
-        work = exact.duration(total, depth, columns)
+        work = exact_blas.duration(total, depth, columns)
         height = tile_rows(total, depth + columns, work)
         out = Output((total, columns))
 
@@ -47,7 +47,7 @@ def rows_product(
             rows = slice(i * height, min((i + 1) * height, total))
             left = convert(a[rows], plan.offset)
             acc = buffer("acc", (rows.stop - rows.start, columns), totals.dtype)
-            exact.multiply(left, packed, acc)
+            exact_blas.multiply(left, packed, acc)
             out[rows] = totals.finished(acc, finish)
 
         run(tile, max(1, -(-total // height)), work)
@@ -67,7 +67,7 @@ def tile_rows(total: int, width: int, work: float) -> int:
 def convert(a: IntArray, offset: int | IntArray) -> FloatArray:
     """Write a − offset in float32; the offset is one number or an array that broadcasts."""
     left: FloatArray = buffer("left", a.shape)
-    patches.copy(a, offset, left)
+    window_view.copy(a, offset, left)
     return left
 
 
@@ -128,8 +128,8 @@ def products(
     whole = np.ndim(a_zero_point) == np.ndim(b_zero_point) == 0
 
     def multiply(a: IntArray, b: IntArray, finish: Finish) -> IntArray:
-        short = largest * a.shape[-1] <= exact.EXACT
-        if whole and short and a.ndim > 1 and b.ndim > 1 and exact.is_small(a, b):
+        short = largest * a.shape[-1] <= exact_blas.EXACT
+        if whole and short and a.ndim > 1 and b.ndim > 1 and exact_blas.is_small(a, b):
             return _batched(a, b, int(a_zero_point), int(b_zero_point), finish)
         return _pairs(a, a_zero_point, b.shape, _pack(b, b_zero_point, *interval), None, finish)
 
@@ -148,14 +148,14 @@ def _batched(
     right = np.broadcast_to(b, (*batch, depth, columns)).reshape(-1, depth, columns)
     total = len(left)
     most = max(1, _TILE // max(1, m * depth + depth * columns + m * columns))
-    work = exact.duration(total * m, depth, columns)
+    work = exact_blas.duration(total * m, depth, columns)
     each = max(1, -(-total // max(1, shares(-(-total // most), total, work))))
     out = Output((total, m, columns))
 
     def tile(i: int) -> None:
         part = slice(i * each, min((i + 1) * each, total))
         second = buffer("right", right[part].shape)
-        patches.copy(right[part], b_zero_point, second)
+        window_view.copy(right[part], b_zero_point, second)
         acc = buffer("acc", (part.stop - part.start, m, columns))
         np.matmul(convert(left[part], a_zero_point), second, out=acc)
         out[part] = finish(acc.reshape(-1, columns), slice(0, columns)).reshape(acc.shape)
@@ -170,14 +170,14 @@ def _interval(qtype: QType, zero_point: IntArray | int) -> tuple[int, int]:
     return int(info.min) - int(np.max(zero_point)), int(info.max) - int(np.min(zero_point))
 
 
-def _pack(b: IntArray, zero_point: IntArray | int, lo: int, hi: int) -> list[exact.Packed]:
+def _pack(b: IntArray, zero_point: IntArray | int, lo: int, hi: int) -> list[exact_blas.Packed]:
     """Pack every matrix of b (…, K, N) or (K,)."""
     wide = _minus(b[:, None] if b.ndim == 1 else b, zero_point, -2)
     matrices = wide.reshape(-1, *wide.shape[-2:])
-    packed: list[exact.Packed] = [exact.pack(matrices[0], lo, hi)] * len(matrices)
+    packed: list[exact_blas.Packed] = [exact_blas.pack(matrices[0], lo, hi)] * len(matrices)
 
     def tile(i: int) -> None:
-        packed[i] = exact.pack(matrices[i], lo, hi)
+        packed[i] = exact_blas.pack(matrices[i], lo, hi)
 
     run(tile, len(matrices), 10.0 * wide.size)
     return packed
@@ -187,7 +187,7 @@ def _pairs(
     a: IntArray,
     a_zero_point: IntArray | int,
     b_shape: tuple[int, ...],
-    packed: list[exact.Packed],
+    packed: list[exact_blas.Packed],
     bias: NDArray[np.int32] | None,
     finish: Finish,
 ) -> IntArray:
@@ -207,7 +207,7 @@ def _pairs(
     scalar = int(zeros) if zeros.ndim == 0 else None
     spread = np.broadcast_to(zeros[:, None] if zeros.ndim == 1 else zeros, (*left.shape[:-1], 1))
     spread, left = spread.reshape(-1, m, 1), left.reshape(-1, m, depth)
-    work = exact.duration(len(of_a) * m, depth, columns)
+    work = exact_blas.duration(len(of_a) * m, depth, columns)
     height = tile_rows(m * len(of_a), depth + columns, work)
     bands = -(-m // height)
     out = Output((len(of_a), m, columns))
@@ -220,7 +220,7 @@ def _pairs(
         # Exact in float32 by its own bound; a bias is not part of that bound.
         real = operand.exact and bias is None
         acc = buffer("acc", (rows.stop - rows.start, columns), np.float32 if real else np.int32)
-        exact.multiply(convert(left[of_a[item], rows], offset), operand, acc)
+        exact_blas.multiply(convert(left[of_a[item], rows], offset), operand, acc)
         if bias is not None:
             acc += bias
         out[item, rows] = finish(acc, slice(0, columns))
@@ -233,4 +233,4 @@ def _pairs(
 def _minus(q: IntArray, zero_point: IntArray | int, axis: int) -> IntArray:
     """Subtract zero points: one number, one for each row or column (1-d), or already of the same rank."""
     zeros = np.asarray(zero_point, np.int64)
-    return exact.centred(q, np.expand_dims(zeros, axis) if zeros.ndim == 1 else zeros)
+    return exact_blas.centred(q, np.expand_dims(zeros, axis) if zeros.ndim == 1 else zeros)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.types import FloatArray, IntArray
 from ptq.kernels import window
-from ptq.types import FloatArray, IntArray
 
 
 def max_pool(

@@ -11,15 +11,15 @@ with truncating integer divisions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.types import FloatArray, IntArray
 from ptq.kernels.float32 import round_half_away
-from ptq.types import FloatArray, IntArray
 
 Int64 = NDArray[np.int64]
 
@@ -68,16 +68,6 @@ class Corners:
 
 
 ALL_CORNERS = (Corners(False, False), Corners(False, True), Corners(True, False))
-
-
-def obstacle(attrs: Mapping[str, Any]) -> str:
-    """What of ONNX's Resize is not computed here; nothing where all is."""
-    if attrs.get("keep_aspect_ratio_policy", "stretch") != "stretch" or attrs.get("antialias"):
-        return "Resize that keeps the aspect ratio or smooths has no integer kernel"
-    mode = attrs.get("coordinate_transformation_mode", "half_pixel")
-    if mode in ("tf_crop_and_resize", "half_pixel_symmetric"):
-        return f"Resize in mode {mode} has no integer kernel"
-    return ""
 
 
 def positions(coordinates: str, axis: Axis) -> FloatArray:

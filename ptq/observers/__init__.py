@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ptq.errors import UsageError
+from ptq.core.errors import UsageError
+from ptq.core.types import QType, Range
 from ptq.observers.kl import kl
 from ptq.observers.minmax import minmax
 from ptq.observers.mse import mse
 from ptq.observers.observer import Observer
 from ptq.observers.percentile import percentile
 from ptq.observers.stats import TensorStats
-from ptq.types import QType, Range
 
 
 def _remembering(name: str, observer: Observer) -> Observer:

@@ -21,11 +21,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.errors import UsageError
-from ptq.observers.cells import Cells, cells_of
+from ptq.core.errors import UsageError
+from ptq.core.types import QType, Range
+from ptq.observers.histogram_cells import Cells, cells_of
 from ptq.observers.observer import Observer
 from ptq.observers.stats import TensorStats
-from ptq.types import QType, Range
 
 BINS = 2048
 _Floats = NDArray[np.float64]

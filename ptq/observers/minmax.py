@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ptq.observers.cells import cells_of
+from ptq.core.types import QType, Range
+from ptq.observers.histogram_cells import cells_of
 from ptq.observers.stats import TensorStats
-from ptq.types import QType, Range
 
 
 def minmax(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:

@@ -14,11 +14,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.observers.affine import asymmetric, symmetric
-from ptq.observers.cells import Cells, cells_of
-from ptq.observers.error import squared_error
+from ptq.core.types import QType, Range
+from ptq.observers.histogram_cells import Cells, cells_of
+from ptq.observers.qparams import asymmetric, symmetric
+from ptq.observers.quantization_error import squared_error
 from ptq.observers.stats import TensorStats
-from ptq.types import QType, Range
 
 _REACHES = (0.1, 0.025, 0.006, 0.002)  # half-widths of the successive searches, relative to an end
 _PER_SIDE = 9  # candidates for an end where both vary

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ptq.core.types import QType, Range
 from ptq.observers.stats import TensorStats
-from ptq.types import QType, Range
 
 
 class Observer(Protocol):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptq.errors import UsageError
-from ptq.observers.cells import Cells, cells_of
+from ptq.core.errors import UsageError
+from ptq.core.types import QType, Range
+from ptq.observers.histogram_cells import Cells, cells_of
 from ptq.observers.observer import Observer
 from ptq.observers.stats import TensorStats
-from ptq.types import QType, Range
 
 
 def percentile(p: float = 99.99) -> Observer:

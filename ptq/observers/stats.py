@@ -15,11 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.errors import StatsError
-from ptq.observers.channels import channel_extremes
-from ptq.observers.distinct import CAP, distinct_counts
-from ptq.observers.prefix import PrefixCounts, count_equal, from_cells, prefix_counts, prefixes
-from ptq.types import FloatArray, QType, Range
+from ptq.core.errors import StatsError
+from ptq.core.types import FloatArray, QType, Range
+from ptq.observers.bfloat16_histogram import (
+    PrefixCounts,
+    count_equal,
+    from_cells,
+    prefix_counts,
+    prefixes,
+)
+from ptq.observers.channel_range import channel_extremes
+from ptq.observers.distinct_values import CAP, distinct_counts
 
 _PIECE = 1 << 30  # values counted at once; cell counts of one piece are int32
 

@@ -13,8 +13,8 @@ import onnx
 import pytest
 from PIL import Image
 
-from ptq.observers.store import load
-from ptq.plan import Plan
+from ptq.core.plan import Plan
+from ptq.observers.calibration_file import load
 
 
 def test_quantize_writes_its_model_in_the_current_folder_and_says_so(ptq, model, data):

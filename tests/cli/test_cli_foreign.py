@@ -12,8 +12,8 @@ from ptq_cli.main import app
 from typer.testing import CliRunner
 
 import ptq
-from ptq.graph import Graph
-from ptq.session import Session
+from ptq.model.graph import Graph
+from ptq.model.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "sample_data"

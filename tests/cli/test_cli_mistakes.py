@@ -66,7 +66,7 @@ def test_the_outputs_compared_are_those_of_one_name_or_all_in_their_order(ptq, m
 def test_a_device_without_an_end_is_no_plan_and_no_statistics(
     ptq, model, data, option, monkeypatch
 ):
-    monkeypatch.setattr("ptq.files.read.__defaults__", (1000,))
+    monkeypatch.setattr("ptq.core.files.read.__defaults__", (1000,))
     result = ptq("quantize", model, "--data", data, option, "/dev/zero")
     assert result.code == MODEL
     assert result.line.startswith("error: /dev/zero: cannot be read (more than 0 MB, and no reg")
@@ -99,8 +99,8 @@ def test_a_name_of_nothing_is_found_out_before_a_sample_is_run(
     def run(*_: object) -> None:
         raise AssertionError("too late")
 
-    monkeypatch.setattr("ptq.session.Session.run", run)
-    monkeypatch.setattr("ptq.session.Session.run_into", run)
+    monkeypatch.setattr("ptq.model.session.Session.run", run)
+    monkeypatch.setattr("ptq.model.session.Session.run_into", run)
     result = ptq("quantize", model, "--data", data, option, "nope")
     assert result.code == USAGE
     assert said in result.line

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from ptq_cli import integers, render, tables
 
-from ptq.accuracy.metrics import Accuracy, Fidelity
-from ptq.evaluate import Evaluation, Measured
-from ptq.parity.foreign import Fate
-from ptq.parity.portability import NodeRisk, Portability
-from ptq.report import NodeRow, Report, TensorRow
-from ptq.verify import TensorDifference, Verification
+from ptq.evaluation.evaluate import Evaluation, Measured
+from ptq.evaluation.metrics import Accuracy, Fidelity
+from ptq.evaluation.report import NodeRow, Report, TensorRow
+from ptq.verification.node_status import Fate
+from ptq.verification.portability import NodeRisk, Portability
+from ptq.verification.verify import TensorDifference, Verification
 
 BEFORE, AFTER = Accuracy(0.9, 0.99, 200), Accuracy(0.885, 0.995, 200)
 NEAR = {"scores": Fidelity(30.0, 0.999, 0.97), "boxes": Fidelity(math.inf, 1.0, None)}

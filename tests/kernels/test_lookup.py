@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ptq.core.types import INT8, UINT8, QType
 from ptq.kernels.lookup import PAIRS, PairTable, lookup, tabulate
-from ptq.types import INT8, UINT8, QType
 
 TYPES = [INT8, UINT8]
 

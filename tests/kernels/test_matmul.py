@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from ptq.errors import ModelError
-from ptq.kernels.finish import Channels
+from ptq.core.errors import ModelError
+from ptq.core.types import INT8, UINT8
 from ptq.kernels.matmul import product, products
-from ptq.types import INT8, UINT8
+from ptq.kernels.requantizer import Channels
 
 
 def keep(acc: Any, channels: Channels) -> Any:
@@ -137,9 +137,9 @@ def test_the_number_of_threads_does_not_change_the_result(monkeypatch: pytest.Mo
         "a_qtype": UINT8, "a_zero_point": 3, "b_qtype": INT8, "b_zero_point": 0,
     }  # fmt: skip
     results = []
-    monkeypatch.setattr("ptq.kernels.workers.WORTHWHILE", 0)
+    monkeypatch.setattr("ptq.kernels.thread_pool.WORTHWHILE", 0)
     for number in (1, 2, 5):
-        monkeypatch.setattr("ptq.kernels.workers.threads", lambda number=number: number)
+        monkeypatch.setattr("ptq.kernels.thread_pool.threads", lambda number=number: number)
         results += [products(**zeros)(a, b, keep), product(b, None, **zeros)(a, keep)]
         np.testing.assert_array_equal(product(b[1], None, **zeros)(a[1], keep), results[0][1])
     # float64 holds every sum: 700 · 255 · 128 < 2^53

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 
-from ptq.errors import ModelError
+from ptq.core.errors import ModelError
 from ptq.kernels.pool import max_pool, sequential_window_sum, window_sums
 
 

@@ -18,9 +18,9 @@ from ptq.kernels.resize import (
     litert_bilinear,
     litert_nearest,
     nearest,
-    obstacle,
     positions,
 )
+from ptq.model.axes import obstacle
 
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"]
 ROUNDINGS = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]

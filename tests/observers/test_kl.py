@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.special import rel_entr
 
-from ptq.errors import UsageError
-from ptq.observers.cells import cells_of
+from ptq.core.errors import UsageError
+from ptq.core.types import INT8, UINT8, FloatArray
+from ptq.observers.histogram_cells import cells_of
 from ptq.observers.kl import BINS, best_bins, bins, divergences, kl
 from ptq.observers.stats import TensorStats
-from ptq.types import INT8, UINT8, FloatArray
 
 
 def stats_of(x: FloatArray) -> TensorStats:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ptq.core.types import INT8, UINT8, QType, Range
 from ptq.observers import TensorStats
-from ptq.observers.affine import asymmetric
-from ptq.observers.error import mean_error
-from ptq.types import INT8, UINT8, QType, Range
+from ptq.observers.qparams import asymmetric
+from ptq.observers.quantization_error import mean_error
 
 
 def raw_and_estimate(x: np.ndarray, span: Range, qtype: QType) -> tuple[float, float, float]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptq.observers.affine import asymmetric, symmetric
+from ptq.core.types import INT8, UINT8, FloatArray, QType, QuantParams, Range
 from ptq.observers.mse import mse
+from ptq.observers.qparams import asymmetric, symmetric
 from ptq.observers.stats import TensorStats
-from ptq.types import INT8, UINT8, FloatArray, QType, QuantParams, Range
 
 RNG = np.random.default_rng(2)
 SIZE = 60_000

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ptq.errors import StatsError
+from ptq.core.errors import StatsError
+from ptq.core.types import INT8, UINT8, FloatArray, QType, Range
 from ptq.observers import OBSERVERS
-from ptq.observers.affine import asymmetric, symmetric
+from ptq.observers.qparams import asymmetric, symmetric
 from ptq.observers.stats import TensorStats
-from ptq.types import INT8, UINT8, FloatArray, QType, Range
 
 every_observer = pytest.mark.parametrize("name", sorted(OBSERVERS))
 every_scale = pytest.mark.parametrize("mirrored", [False, True], ids=["asymmetric", "symmetric"])

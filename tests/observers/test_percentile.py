@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptq.errors import UsageError
+from ptq.core.errors import UsageError
+from ptq.core.types import INT8, FloatArray
 from ptq.observers.percentile import percentile
 from ptq.observers.stats import TensorStats
-from ptq.types import INT8, FloatArray
 
 RNG = np.random.default_rng(5)
 NORMAL = RNG.normal(0.5, 1, 300_000).astype(np.float32)

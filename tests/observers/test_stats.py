@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ptq.errors import StatsError
+from ptq.core.errors import StatsError
+from ptq.core.types import FloatArray
 from ptq.observers.stats import TensorStats
-from ptq.types import FloatArray
 
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True, allow_subnormal=True)
 ARRAYS = hnp.arrays(np.float32, st.integers(0, 60), elements=FLOATS)

@@ -8,8 +8,8 @@ import onnx.parser
 import onnxruntime
 import pytest
 
-from ptq.graph import Graph
-from ptq.nodes import operator
+from ptq.model.graph import Graph
+from ptq.model.node import operator
 
 
 def parsed_model(text, opset=17, **constants):

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from networks import network, normal, quantized
 from sites import run, uint8
 
-from ptq.arithmetics import gemmlowp
-from ptq.kernels.fixedpoint import (
+from ptq.core.types import INT8, UINT8, QType, QuantParams, Range
+from ptq.executor.arithmetics import gemmlowp
+from ptq.kernels.fixed_point import (
     INT32_MAX,
     INT32_MIN,
     divide_by_power_of_two,
@@ -25,8 +26,7 @@ from ptq.kernels.fixedpoint import (
     multiply,
     quantize_multiplier,
 )
-from ptq.observers.affine import asymmetric
-from ptq.types import INT8, UINT8, QType, QuantParams, Range
+from ptq.observers.qparams import asymmetric
 
 scales = st.floats(2.0**-20, 2.0**4, width=32)
 int32s = st.integers(INT32_MIN, INT32_MAX)

@@ -13,17 +13,12 @@ from hypothesis import strategies as st
 from networks import feeds, network, normal, quantized
 from sites import int8, run, uint8
 
-from ptq.arithmetics import gemmlowp
-from ptq.execute import Executor
-from ptq.kernels.fixedpoint import (
-    INT32_MAX,
-    INT32_MIN,
-    multiply,
-    quantize_multiplier,
-)
-from ptq.session import Session
-from ptq.steps.program import Step
-from ptq.types import UINT8
+from ptq.core.types import UINT8
+from ptq.executor.arithmetics import gemmlowp
+from ptq.executor.executor import Executor
+from ptq.executor.program import Step
+from ptq.kernels.fixed_point import INT32_MAX, INT32_MIN, multiply, quantize_multiplier
+from ptq.model.session import Session
 
 
 def listed_high_mul(a: int, b: int) -> int:

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from networks import network, normal, quantized
 from sites import int8, run
 
-from ptq.arithmetics import gemmlowp, litert
-from ptq.arithmetics.site import Site
-from ptq.errors import UnsupportedError
-from ptq.observers.affine import asymmetric
-from ptq.plan import Plan
-from ptq.targets import TARGETS
-from ptq.types import INT8, INT32, QuantParams, Range
+from ptq.core.errors import UnsupportedError
+from ptq.core.plan import Plan
+from ptq.core.targets import TARGETS
+from ptq.core.types import INT8, INT32, QuantParams, Range
+from ptq.executor.arithmetics import gemmlowp, litert
+from ptq.executor.arithmetics.node_site import Site
+from ptq.observers.qparams import asymmetric
 
 TARGET = TARGETS["litert"]
 

@@ -13,14 +13,14 @@ import pytest
 from cases import quantized_case
 from sites import int8, run
 
-from ptq.arithmetics import litert
-from ptq.errors import UnsupportedError
-from ptq.execute import Executor
-from ptq.nodes import QUANTIZERS
-from ptq.ops import OPS
-from ptq.opspec import Fixed, OpSpec, Output, Role
-from ptq.steps.islands import Island
-from ptq.targets import TARGETS
+from ptq.core.errors import UnsupportedError
+from ptq.core.ops import OPS
+from ptq.core.opspec import Fixed, OpSpec, Output, Role
+from ptq.core.targets import TARGETS
+from ptq.executor.arithmetics import litert
+from ptq.executor.executor import Executor
+from ptq.executor.float_islands import Island
+from ptq.model.node import QUANTIZERS
 
 TARGET = TARGETS["litert"]
 SAME, FREE, NONE = "same scale/zero_point", "", "no output"

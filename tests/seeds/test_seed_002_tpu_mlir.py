@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sites import int8, run
 
-from ptq.kernels.mantissa import mantissa, shift_right
-from ptq.observers.affine import asymmetric, symmetric
-from ptq.targets import TARGETS
-from ptq.types import INT8, INT8_WEIGHT, UINT8, QuantParams, Range
+from ptq.core.targets import TARGETS
+from ptq.core.types import INT8, INT8_WEIGHT, UINT8, QuantParams, Range
+from ptq.kernels.multiplier_shift import mantissa, shift_right
+from ptq.observers.qparams import asymmetric, symmetric
 
 TARGET = TARGETS["tpu-mlir"]
 BITS = {"tpu-mlir": 31, "tpu-mlir-8": 7}

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from networks import network, normal, quantized
 from sites import int8, run, uint8
 
-from ptq.arithmetics.tpu_mlir_elementwise import average_factors, common_shift
-from ptq.kernels.mantissa import mantissa, shift_right
-from ptq.targets import TARGETS
+from ptq.core.targets import TARGETS
+from ptq.executor.arithmetics.tpu_mlir_elementwise import average_factors, common_shift
+from ptq.kernels.multiplier_shift import mantissa, shift_right
 
 TARGET = TARGETS["tpu-mlir"]
 

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from networks import network, normal, quantized
 from sites import run, uint8
 
-from ptq.arithmetics import gemmlowp
-from ptq.kernels.fixedpoint import (
+from ptq.core.targets import TARGETS
+from ptq.core.types import UINT8, QuantParams, Range
+from ptq.executor.arithmetics import gemmlowp
+from ptq.kernels.fixed_point import (
     INT32_MAX,
     INT32_MIN,
     divide_by_power_of_two,
@@ -25,9 +27,7 @@ from ptq.kernels.fixedpoint import (
     quantize_multiplier,
 )
 from ptq.kernels.matmul import product
-from ptq.observers.affine import asymmetric
-from ptq.targets import TARGETS
-from ptq.types import UINT8, QuantParams, Range
+from ptq.observers.qparams import asymmetric
 
 rationals = st.fractions(min_value=-8, max_value=8, max_denominator=64)
 TARGET = TARGETS["gemmlowp"]

@@ -15,10 +15,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sites import int8, run
 
-from ptq.arithmetics.fixed_point_align import SCALE_BITS, align
-from ptq.errors import UnsupportedError
-from ptq.kernels.mantissa import mantissa, shift_right
-from ptq.types import INT8, QuantParams
+from ptq.core.errors import UnsupportedError
+from ptq.core.types import INT8, QuantParams
+from ptq.executor.arithmetics.fixed_point_align import SCALE_BITS, align
+from ptq.kernels.multiplier_shift import mantissa, shift_right
 
 scales = st.floats(2.0**-12, 2.0**2, width=32)
 EVERY_INT8 = np.arange(-128, 128).astype(np.int8)

@@ -12,7 +12,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from ptq.session import sums_exactly
+from ptq.model.session import sums_exactly
 
 BY_ITSELF = sums_exactly()
 """Whether this processor needs no option."""

@@ -12,7 +12,7 @@ import onnx.shape_inference
 from onnx import TensorProto, helper, numpy_helper
 
 from ptq.data import Sample
-from ptq.graph import Graph
+from ptq.model.graph import Graph
 
 Array = Any
 

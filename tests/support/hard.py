@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ptq.graph import Graph
-from ptq.nodes import constant
-from ptq.rewrite.prepare import prepare
+from ptq.model.graph import Graph
+from ptq.model.node import constant
+from ptq.rewrite.prepare.prepare import prepare
 
 SAMPLE_DATA = Path(__file__).parents[2] / "sample_data"
 CHANNEL, FACTOR = 9, 100.0

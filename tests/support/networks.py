@@ -15,20 +15,21 @@ import onnx
 import onnx.parser
 from onnx import TensorProto, helper, numpy_helper
 
-from ptq.calibrate import Wanted, observe
+from ptq.calibration.collect import observe
+from ptq.core.plan import Plan
+from ptq.core.targets import TARGETS, Target
 from ptq.data import Sample
-from ptq.execute import Executor
-from ptq.graph import Graph
+from ptq.executor.executor import Executor
+from ptq.model.exposed_session import Wanted
+from ptq.model.graph import Graph
+from ptq.model.session import Session
 from ptq.observers import OBSERVERS
-from ptq.observers.store import Calibration
-from ptq.pipeline import Ground
-from ptq.plan import Plan
-from ptq.rewrite.prepare import prepare
-from ptq.rewrite.qdq import to_qdq
-from ptq.rewrite.qlinear import to_qlinear
-from ptq.session import Session
-from ptq.solve import SKIPPED, Settings, solve, tensors_to_observe
-from ptq.targets import TARGETS, Target
+from ptq.observers.calibration_file import Calibration
+from ptq.rewrite.emit.to_qdq import to_qdq
+from ptq.rewrite.emit.to_qlinear import to_qlinear
+from ptq.rewrite.prepare.prepare import prepare
+from ptq.solver.quantizer import Ground
+from ptq.solver.solve import SKIPPED, Settings, solve, tensors_to_observe
 
 Array = Any
 Shape = Sequence[int | str | None] | None

@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-from ptq.types import INT8, UINT8, QuantParams
+from ptq.core.types import INT8, UINT8, QuantParams
 
 Array = Any
 ELEMENT = {"uint8": TensorProto.UINT8, "int8": TensorProto.INT8, "float32": TensorProto.FLOAT}

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ptq.arithmetics import arithmetic
-from ptq.arithmetics.site import Site
-from ptq.types import INT8, UINT8, QuantParams
+from ptq.core.types import INT8, UINT8, QuantParams
+from ptq.executor.arithmetics import arithmetic
+from ptq.executor.arithmetics.node_site import Site
 
 Array = Any
 

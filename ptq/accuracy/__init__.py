@@ -1,1 +1,0 @@
-"""What did quantization cost, by which metric, and how sure is that?"""

@@ -1,0 +1,45 @@
+"""How far do the channels of a model's tensors go, on samples?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from ptq.core.errors import DataError
+from ptq.data import Sample
+from ptq.model.exposed_session import Wanted, exposing
+from ptq.model.graph import Graph
+from ptq.model.node import name_of
+from ptq.observers.channel_spread import Spread
+
+
+def spreads(
+    graph: Graph, axes: Mapping[str, int], samples: Iterable[Sample], threads: int = 0
+) -> dict[str, Spread]:
+    """What the channels hold, by tensor; those that were empty, or held NaN or Inf, are left out.
+
+    Args:
+        graph: A prepared graph.
+        axes: Float tensors with their channel axis.
+        samples: What it runs on.
+        threads: Threads for one operator; 0 is one a core.
+
+    Raises:
+        DataError: A sample is unreadable, does not fit, or the model fails on it.
+    """
+    fed = {name_of(v) for v in graph.inputs}
+    computed = [name for name in axes if name not in fed]
+    session = exposing(graph, Wanted(computed), threads=threads)
+    seen: dict[str, Spread] = {}
+    for sample in samples:
+        try:
+            arrays = dict(zip(computed, session.run(sample.feed, computed), strict=True))
+        except DataError as error:
+            raise DataError(f"{sample.name}: {error}") from error
+        for name, axis in axes.items():
+            array = arrays.pop(name) if name in arrays else sample.feed[name]
+            if array.size:
+                spread = Spread.of(array.astype(np.float32, copy=False), axis)
+                seen[name] = seen[name] | spread if name in seen else spread
+    return {name: spread for name, spread in seen.items() if spread.is_finite}

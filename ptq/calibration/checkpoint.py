@@ -1,0 +1,113 @@
+"""How does an interrupted calibration go on where it stopped?
+
+The statistics so far are kept in a file, with a digest of the samples that they count: names, values, types and
+shapes, in order. Going on, those samples are read again, not run: the file is obeyed only if they are the same, so
+that another model, other data, another order or other preprocessing can never be mixed into one result.
+
+The file is one line, ``ptq checkpoint 1 SHA256``, and then a file of statistics.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ptq.core import files
+from ptq.core.errors import StatsError
+from ptq.data import Sample
+from ptq.observers.calibration_file import Calibration, from_bytes
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+_MAGIC = b"ptq checkpoint 1 "
+_HEADER = len(_MAGIC) + 64 + 1
+SECONDS = 5.0
+"""Between two savings."""
+SHARE = 0.02
+"""Of the time of a calibration that saving may take."""
+
+
+class Checkpoint:
+    """The file of one calibration."""
+
+    def __init__(self, path: Path, graph: str, *, every: float = SECONDS) -> None:
+        """Begin with what the file holds, if there is one.
+
+        Args:
+            path: The file.
+            graph: Digest of the graph that is calibrated.
+            every: Seconds between two savings, at least.
+        """
+        self._path = path
+        self._graph = graph
+        self._every = every
+        self._due = 0.0  # the first group is saved: whoever is interrupted at once has seen it work
+        self._counted = hashlib.sha256(graph.encode())
+
+    def begin(self, samples: Iterator[Sample]) -> Calibration | None:
+        """The statistics so far, their samples taken off the iterator; None where there are none.
+
+        Raises:
+            StatsError: The file is damaged, or belongs to another model or to other samples.
+            DataError: A sample cannot be read.
+        """
+        try:
+            content = files.read(self._path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StatsError(
+                f"{self._path}: cannot be read ({error.strerror}); name another checkpoint"
+            ) from None
+        if not content.startswith(_MAGIC):
+            raise StatsError(f"{self._path}: is not a checkpoint of ptq; name another file")
+        state = from_bytes(content[_HEADER:], str(self._path))
+        if state.graph != self._graph:
+            raise self._foreign("another model")
+        for _ in range(state.samples):
+            sample = next(samples, None)
+            if sample is None:
+                raise self._foreign("other samples or other preprocessing")
+            self._add(sample)
+        if content[len(_MAGIC) : _HEADER] != f"{self._counted.hexdigest()}\n".encode():
+            raise self._foreign("other samples or other preprocessing")
+        return state
+
+    def keep(self, group: Sequence[Sample], state: Callable[[], Calibration]) -> None:
+        """Note that samples have been counted, and save where it is time to.
+
+        Raises:
+            PtqError: The file cannot be written.
+        """
+        for sample in group:
+            self._add(sample)
+        if time.monotonic() >= self._due:
+            self.save(state())
+
+    def save(self, state: Calibration) -> None:
+        """Write the file; statistics of all samples noted so far, and of no others.
+
+        Raises:
+            PtqError: It cannot be written.
+        """
+        begun = time.monotonic()
+        header = _MAGIC + f"{self._counted.hexdigest()}\n".encode()
+        files.write(self._path, header + state.to_bytes())
+        ended = time.monotonic()
+        self._due = ended + max(self._every, (ended - begun) / SHARE)
+
+    def _add(self, sample: Sample) -> None:
+        digest: _Hash = self._counted
+        digest.update(f"{len(sample.feed)} {sample.name!r}".encode("utf-8", "backslashreplace"))
+        for name, array in sorted(sample.feed.items()):
+            digest.update(f"{name!r} {array.dtype.str} {array.shape}".encode())
+            digest.update(array.tobytes())
+
+    def _foreign(self, whose: str) -> StatsError:
+        return StatsError(
+            f"{self._path}: this checkpoint belongs to {whose}; name another file, or delete it"
+        )

@@ -1,0 +1,196 @@
+"""How do the inputs of the nodes with weights vary together? Seen in a second pass over calibration samples.
+
+Once ranges are set, inputs are 8-bit codes and their sums exact integers; they contain the input's own rounding.
+What is chosen by them is judged on every fourth sample, which is counted apart.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.calibration.collect import Memory
+from ptq.core.memory import give_back
+from ptq.core.plan import Plan
+from ptq.data import Sample, Samples
+from ptq.data.progress import Progress, told
+from ptq.kernels.thread_pool import threads as cores
+from ptq.model.exposed_session import Wanted, exposing
+from ptq.model.graph import Graph
+from ptq.model.node import Node, constant, name_of, operator
+from ptq.observers.covariance import Covariance
+from ptq.observers.input_statistics import Added, Part, Seen
+from ptq.solver.quantizer import Ground
+from ptq.solver.rounding.gptq import SecondOrder
+from ptq.solver.rounding.weighted_sums import Sums
+
+ROUNDED = ("Conv", "Gemm", "MatMul")
+
+SAMPLES = 256  # of a model; more change the covariances little
+_ROWS = 2  # rows for each input of a sum
+_FEWEST = 1024  # rows of a node, where it has as many
+EACH = 4  # every fourth sample is judged on
+_LONGEST = 1536  # inputs whose covariance is taken as a whole: 9 MB, and 38 while it is factored
+_SHORTEST = 64
+_MEMORY = 128 * 2**20  # bytes of all covariances together
+_BATCH = 1
+
+
+def gather(
+    graph: Graph, plan: Plan, samples: Iterable[Sample], count: int, *, threads: int = 0
+) -> Seen:
+    """Run the model over samples and see how the inputs of weighted nodes vary.
+
+    Args:
+        graph: The prepared graph.
+        plan: Its plan, which says what the inputs are quantized with.
+        samples: Some hundred suffice.
+        count: How many there are about; the more, the fewer rows of each are looked at.
+        threads: Threads for one operator; 0 is one a core.
+
+    Raises:
+        DataError: The model fails on a sample; the text names it.
+    """
+    nodes = [node for node in graph.nodes if _takes_part(node, plan)]
+    sums = [Sums(node) for node in nodes]
+    sums = [s for s in sums if s.taps <= _LONGEST]
+    longest = longest_of(sums)
+    seen = Seen(
+        {_name(s.node): _parts(s, longest) for s in sums},
+        {_name(s.node): Added(plan.tensors[_input(s.node)], np.zeros(s.channels)) for s in sums},
+    )
+    if not sums:
+        return seen
+    _see(graph, plan, sums, seen, samples, count, threads)
+    give_back()
+    for some in seen.parts.values():
+        for part in some:
+            part.learnt.settle()
+            part.held.settle()
+    return seen
+
+
+def _see(
+    graph: Graph,
+    plan: Plan,
+    sums: Sequence[Sums],
+    seen: Seen,
+    samples: Iterable[Sample],
+    count: int,
+    threads: int,
+) -> None:
+    """Run the model and add what its nodes read to their parts."""
+    names = list(dict.fromkeys(_input(s.node) for s in sums))
+    memory = Memory(exposing(graph, Wanted(names), threads=threads), names, _BATCH)
+    give_back()  # what loading took, before the tensors come
+    remaining, number = iter(samples), 0
+    with ThreadPoolExecutor(cores()) as pool:
+        while group := list(islice(remaining, memory.batch)):
+            see = _Seeing(memory.run(group), seen, number, max(count, 1))
+            list(pool.map(see, sums))
+            number += len(group)
+
+
+@dataclass(frozen=True, eq=False)
+class _Seeing:
+    """Adds the rows of some samples to a node's covariances."""
+
+    held: Mapping[str, NDArray[Any] | Sequence[NDArray[Any]]]
+    seen: Seen
+    first: int
+    samples: int
+
+    def __call__(self, sums: Sums) -> None:
+        parts, added = self.seen.parts[_name(sums.node)], self.seen.added[_name(sums.node)]
+        quota = quota_of(sums, self.samples)
+        held = self.held[_input(sums.node)]
+        alike = isinstance(held, np.ndarray) or len({array.shape for array in held}) == 1
+        stacks = [np.asarray(held)] if alike else [array[None] for array in held]
+        first = self.first
+        for stack in stacks:
+            if stack.size:
+                added.sums += sums.added(stack, added.params)
+                added.count += stack.size // sums.channels
+                seen = sums.rows(stack, added.params, first, quota)
+                apart = np.arange(first, first + len(stack)) % EACH == 1
+                judged = np.repeat(apart, seen.shape[1] // len(stack))
+                for part in parts:
+                    for covariance, some in ((part.learnt, ~judged), (part.held, judged)):
+                        if some.any():
+                            covariance.update(seen[:, some, part.inputs])
+            first += len(stack)
+
+
+def quota_of(sums: Sums, samples: int) -> int:
+    """Rows of each sample that are looked at, where there are so many."""
+    return -(-max(_ROWS * sums.length, _FEWEST) // samples)
+
+
+def _takes_part(node: Node, plan: Plan) -> bool:
+    if operator(node) not in ROUNDED or (_name(node), 1) not in plan.operands:
+        return False
+    weight = constant(node.inputs[1])
+    batched = operator(node) == "MatMul" and weight is not None and weight.ndim != 2
+    return weight is not None and not batched and _input(node) in plan.tensors
+
+
+def longest_of(sums: Sequence[Sums]) -> int:
+    """Inputs that a covariance may have for all of them to fit the memory."""
+    longest = _LONGEST
+    while longest > _SHORTEST:
+        if sum(_bytes(s, longest) for s in sums) <= _MEMORY:
+            break
+        longest = max(longest // 2, _SHORTEST)
+    return longest
+
+
+def _bytes(sums: Sums, longest: int) -> int:
+    return sum(2 * sums.groups * 4 * (c.stop - c.start) ** 2 for c in cuts(sums, longest))
+
+
+def cuts(sums: Sums, longest: int) -> Iterator[slice]:
+    """The inputs of a sum cut into whole channels, so many inputs at most or one channel."""
+    channels = sums.length // sums.taps
+    count = -(-channels // max(1, longest // sums.taps))
+    edges = [channels * i // count * sums.taps for i in range(count + 1)]
+    yield from (slice(a, b) for a, b in itertools.pairwise(edges))
+
+
+def _parts(sums: Sums, longest: int) -> list[Part]:
+    shapes = [(cut, (sums.groups, cut.stop - cut.start)) for cut in cuts(sums, longest)]
+    return [Part(cut, Covariance(*shape), Covariance(*shape)) for cut, shape in shapes]
+
+
+def _input(node: Node) -> str:
+    assert node.inputs[0] is not None
+    return name_of(node.inputs[0])
+
+
+def _name(node: Node) -> str:
+    assert node.name is not None
+    return node.name
+
+
+def with_inputs(
+    ground: Ground,
+    plan: Plan,
+    samples: Samples,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Ground:
+    """The ground with what rounding by second order needs to know, gathered on calibration samples.
+
+    Raises:
+        DataError: The model fails on a sample; the text names it.
+    """
+    some = samples.spread(SAMPLES)
+    read = told(some, "rounding", progress)
+    found = gather(ground.prepared.graph, plan, read, len(some), threads=threads)
+    return replace(ground, inputs=SecondOrder(found))

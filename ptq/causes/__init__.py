@@ -1,1 +1,0 @@
-"""What is known to ruin quantized models, looked for before and after."""

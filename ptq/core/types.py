@@ -1,0 +1,146 @@
+"""The values that flow through ptq: integer types, real ranges, and the affine map between them.
+
+A real number r and an integer q correspond by r = scale · (q − zero_point)  (Jacob et al. 2018, eq. 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ptq.core.errors import PlanError
+
+FloatArray = NDArray[np.float32]
+IntArray = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class QType:
+    """An integer type and the sub-range of it that quantization may use."""
+
+    bits: int
+    signed: bool
+    lo: int
+    hi: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The numpy type that stores it."""
+        return np.dtype(f"{'' if self.signed else 'u'}int{self.bits}")
+
+    @property
+    def name(self) -> str:
+        """The type's name as numpy and ONNX spell it, e.g. ``uint8``."""
+        return self.dtype.name
+
+    @property
+    def steps(self) -> int:
+        """The number of quantization steps between the lowest and the highest value."""
+        return self.hi - self.lo
+
+
+INT8 = QType(8, True, -128, 127)
+UINT8 = QType(8, False, 0, 255)
+INT8_WEIGHT = QType(8, True, -127, 127)
+INT32 = QType(32, True, -(2**31), 2**31 - 1)
+
+
+@dataclass(frozen=True)
+class Range:
+    """The interval of real values that the integers shall cover: scalars, or arrays along an axis."""
+
+    lo: NDArray[np.float64]
+    hi: NDArray[np.float64]
+
+    def __init__(self, lo: float | NDArray[Any], hi: float | NDArray[Any]) -> None:
+        object.__setattr__(self, "lo", np.asarray(lo, np.float64))
+        object.__setattr__(self, "hi", np.asarray(hi, np.float64))
+        if self.lo.shape != self.hi.shape or not bool(np.all(self.lo <= self.hi)):
+            raise PlanError(f"range [{lo}, {hi}] is empty; give a low end below its high end")
+
+    def union(self, other: Range) -> Range:
+        """The smallest range that contains both."""
+        return Range(np.minimum(self.lo, other.lo), np.maximum(self.hi, other.hi))
+
+
+@dataclass(frozen=True, eq=False)
+class QuantParams:
+    """Scale and zero point of one tensor: r = scale · (q − zero_point).
+
+    Attributes:
+        scale: float32, 0-d for the whole tensor or 1-d along ``axis``; positive and finite.
+        zero_point: int64 of the same shape, within the integer type.
+        qtype: The integer type of q; values saturate at its ``lo`` and ``hi``.
+        axis: The channel axis of a 1-d scale, None for a 0-d one.
+    """
+
+    scale: FloatArray
+    zero_point: NDArray[np.int64]
+    qtype: QType
+    axis: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", np.asarray(self.scale, np.float32))
+        object.__setattr__(self, "zero_point", np.asarray(self.zero_point, np.int64))
+        if self.scale.ndim > 1 or (self.scale.ndim == 1) != (self.axis is not None):
+            raise PlanError(
+                "a per-channel scale is 1-d and names its axis; a per-tensor one is 0-d"
+            )
+        if self.scale.shape != self.zero_point.shape:
+            raise PlanError("scale and zero point differ in shape")
+        if not bool(np.all(np.isfinite(self.scale) & (self.scale > 0))):
+            bad = self.scale[~(np.isfinite(self.scale) & (self.scale > 0))]
+            raise PlanError(f"scale {bad.flat[0]} is not positive and finite")
+        container = np.iinfo(self.qtype.dtype)
+        if np.any(self.zero_point < container.min) or np.any(self.zero_point > container.max):
+            raise PlanError(f"zero point {self.zero_point} is outside {self.qtype.name}")
+
+    @classmethod
+    def whole(cls, scale: float, zero_point: int, qtype: QType) -> QuantParams:
+        """One scale and zero point for the whole tensor."""
+        return cls(np.array(scale, np.float32), np.array(zero_point, np.int64), qtype)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, QuantParams)
+            and self.qtype == other.qtype
+            and self.axis == other.axis
+            and np.array_equal(self.scale, other.scale)
+            and np.array_equal(self.zero_point, other.zero_point)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.scale.tobytes(), self.zero_point.tobytes(), self.qtype, self.axis))
+
+    def along(self, rank: int) -> tuple[FloatArray, NDArray[np.int64]]:
+        """Scale and zero point shaped to broadcast against a tensor of that rank."""
+        if self.axis is None:
+            return self.scale, self.zero_point
+        shape = [1] * rank
+        shape[self.axis] = -1
+        return self.scale.reshape(shape), self.zero_point.reshape(shape)
+
+    def quantize(self, x: ArrayLike) -> IntArray:
+        """Real to integer as ONNX QuantizeLinear does it: float32 division, ties to even, saturation."""
+        scale, zero_point = self.along(np.ndim(x))
+        # float32 holds bounds of 16 bits exactly; those of 32 bits need float64.
+        real, whole = (np.float32, np.int32) if self.qtype.bits <= 16 else (np.float64, np.int64)
+        steps: NDArray[Any] = np.asarray(np.asarray(x, np.float32) / scale)
+        steps = steps.astype(real, copy=False)
+        lo, hi = self.qtype.lo - zero_point, self.qtype.hi - zero_point
+        np.clip(steps, lo.astype(real), hi.astype(real), out=steps)
+        np.rint(steps, out=steps)
+        integers: IntArray = steps.astype(whole)
+        integers += zero_point.astype(whole)
+        q: IntArray = integers.astype(self.qtype.dtype)
+        return q
+
+    def dequantize(self, q: IntArray) -> FloatArray:
+        """Integer to real as ONNX DequantizeLinear does it: one float32 product."""
+        scale, zero_point = self.along(np.ndim(q))
+        whole = np.int32 if self.qtype.bits <= 16 else np.int64
+        real: FloatArray = (q.astype(whole) - zero_point.astype(whole)).astype(np.float32)
+        return np.multiply(real, scale, out=real) if real.ndim else real * scale

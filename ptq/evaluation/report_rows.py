@@ -1,0 +1,102 @@
+"""The report's tables: what each tensor's integers cost by themselves, and what became of each node."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.plan import Plan, operand_key
+from ptq.core.types import QuantParams
+from ptq.evaluation.report import NodeRow, TensorRow
+from ptq.model.graph import Graph
+from ptq.model.node import Value, constant, name_of, operator
+from ptq.observers.quantization_error import quantization_error
+from ptq.observers.stats import TensorStats
+
+
+def tensor_rows(
+    graph: Graph, plan: Plan, stats: Mapping[str, TensorStats]
+) -> tuple[TensorRow, ...]:
+    """The quantization error of every observed activation and every weight, worst first."""
+    rows = [
+        _activation(name, params, stats[name], str(plan.why[name]))
+        for name, params in plan.tensors.items()
+        if name in stats and stats[name].count
+    ]
+    nodes = {node.name: node for node in graph.nodes}
+    for (name, position), params in plan.operands.items():
+        value = nodes[name].inputs[position]
+        if value is not None and params.qtype.bits == 8:
+            rows.append(_weight(value, params, str(plan.why[operand_key(name, position)])))
+    return tuple(sorted(rows, key=lambda row: (row.sqnr_db, row.name)))
+
+
+def _activation(name: str, params: QuantParams, stats: TensorStats, why: str) -> TensorRow:
+    error = quantization_error(stats, params)
+    noise = error.rounding + error.clipping
+    lo, hi = _ends(params)
+    return TensorRow(
+        name=name,
+        kind="activation",
+        sqnr_db=error.sqnr_db,
+        rounding=error.rounding / noise if noise else 1.0,
+        saturation=error.saturation_rate,
+        lo=lo,
+        hi=hi,
+        why=why,
+    )
+
+
+def _weight(value: Value, params: QuantParams, why: str) -> TensorRow:
+    array = constant(value)
+    assert array is not None
+    error = params.dequantize(params.quantize(array)) - array.astype(np.float64)
+    noise = float(np.square(error, out=error).sum())
+    signal = float(np.square(array, dtype=np.float64, out=error).sum())
+    lo, hi = _ends(params)
+    return TensorRow(
+        name=name_of(value),
+        kind="weight",
+        sqnr_db=_decibels(signal, noise),
+        rounding=1.0,  # the largest magnitude sets the scale: nothing is clipped
+        saturation=0.0,
+        lo=lo,
+        hi=hi,
+        why=why,
+    )
+
+
+def _decibels(signal: float, noise: float) -> float:
+    if noise == 0:
+        return math.inf
+    return 10 * math.log10(signal / noise) if signal else -math.inf
+
+
+def _ends(params: QuantParams) -> tuple[float, float]:
+    def extreme(q: int) -> NDArray[Any]:
+        return params.scale.astype(np.float64) * (q - params.zero_point)
+
+    return float(extreme(params.qtype.lo).min()), float(extreme(params.qtype.hi).max())
+
+
+def node_rows(graph: Graph, plan: Plan) -> tuple[NodeRow, ...]:
+    """The fate of every node of the prepared graph."""
+    rows = []
+    for node in graph.nodes:
+        name = node.name or ""
+        if name in plan.floats:
+            fate, why = "float", plan.floats[name]
+        elif name in plan.folded:
+            fate, why = "folded", f"the requantization of {plan.folded[name]} does its work"
+        elif name in plan.clamps:
+            clamp = plan.clamps[name]
+            fate, why = "clamp", f"to [{clamp.lo}, {clamp.hi}] after {clamp.producer}"
+        else:
+            how = (plan.rounding or {}).get(name)
+            fate, why = "int8", f"weight rounding: {how}" if how else ""
+        rows.append(NodeRow(name, operator(node), fate, why))
+    return tuple(rows)

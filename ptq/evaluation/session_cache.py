@@ -1,0 +1,59 @@
+"""Which sessions does the check of a result leave open for the report? Loading a deep model takes seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ptq.core.errors import ModelError
+from ptq.model.graph import Graph
+from ptq.model.session import Session
+from ptq.solver.quantizer import Ground
+
+
+@dataclass(eq=False)
+class Loaded:
+    """The float model and the latest quantized one, each loaded once.
+
+    Attributes:
+        threads: Threads for one operator; 0 is one a core.
+    """
+
+    threads: int = 0
+    _sessions: dict[str, tuple[object, Session]] = field(default_factory=dict)
+
+    def float(self, ground: Ground) -> Session:
+        """The float model as given; as prepared where ONNX Runtime lacks its operators as given.
+
+        Raises:
+            ModelError: ONNX Runtime takes neither.
+        """
+        of, session = self._sessions.get("float", (None, None))
+        if session is None or of is not ground.source:
+            session = float_session(ground, self.threads)
+            self._sessions["float"] = ground.source, session
+        return session
+
+    def quantized(self, graph: Graph) -> Session:
+        """A quantized model.
+
+        Raises:
+            ModelError: ONNX Runtime does not take it.
+        """
+        of, session = self._sessions.pop("quantized", (None, None))
+        if session is None or of is not graph:
+            del session  # so that two are never in memory
+            session = Session(graph, threads=self.threads)
+        self._sessions["quantized"] = graph, session
+        return session
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._sessions.clear()
+
+
+def float_session(ground: Ground, threads: int) -> Session:
+    """The float model as `Loaded` has it, loaded anew."""
+    try:
+        return Session(ground.source, threads=threads, lean=True)
+    except ModelError:
+        return Session(ground.prepared.graph, threads=threads, lean=True)

@@ -1,0 +1,65 @@
+"""How are the logistic function and tanh computed where no table of a real function is at hand? In fixed point.
+
+    d = MBQM(x − zx, sx · 2^27) in Q4.27;  beyond ±15 the output is at the end of its range, and else
+    Sigmoid   q = lo + RDPOT(logistic(d), 23)        of at most 256 steps, clamped         output 1/256, lo
+    Tanh      q = zo + RDPOT(tanh(d), 24)                                                  output 1/128, middle
+
+Error bound: 1/2 + 2^-10 steps before saturation; the functions are off by 2^-20 at most, 2^-12 of a step, and their
+argument by the two roundings of MBQM. So they do for TensorFlow Lite's uint8 and for tflite-micro.
+
+Source: gemmlowp, fixedpoint.h; TensorFlow Lite, reference/integer_ops/logistic.h and tanh.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ptq.core.errors import UnsupportedError
+from ptq.executor.arithmetics.litert_elementwise import mapped, require_output
+from ptq.executor.arithmetics.node_site import Kernel, Site, activation, result
+from ptq.kernels.fixed_point import (
+    Int64,
+    divide_by_power_of_two,
+    logistic,
+    multiply,
+    quantize_multiplier,
+    tanh,
+)
+
+_INTEGER_BITS = 4
+_FRACTION = 31 - _INTEGER_BITS
+_RADIUS = (1 << _INTEGER_BITS) - 1
+
+
+def sigmoid(site: Site) -> Kernel:
+    """LOGISTIC."""
+    lo = result(site).qtype.lo
+    require_output(site, 1 / 256, lo)
+    return _function(site, logistic, 8, (0, 256))
+
+
+def hyperbolic_tangent(site: Site) -> Kernel:
+    """TANH."""
+    y = result(site)
+    require_output(site, 1 / 128, (y.qtype.lo + y.qtype.hi + 1) // 2)
+    return _function(site, tanh, 7, (-128, 128))
+
+
+def _function(
+    site: Site, of: Callable[[Int64, int], Int64], bits: int, ends: tuple[int, int]
+) -> Kernel:
+    """``of`` in steps of 2^-bits, at the ends of its range where the input leaves Q4.27."""
+    multiplier, shift = quantize_multiplier(float(activation(site).scale) * 2.0**_FRACTION)
+    if shift < 0:
+        raise UnsupportedError(f"the fixed-point {site.op} cannot tell steps below 2^-27 apart")
+    radius = (_RADIUS << _FRACTION) >> int(shift)
+
+    def function(q: Int64) -> Int64:
+        inside = np.clip(q, -radius, radius)
+        value = of(multiply(inside, multiplier, shift), _INTEGER_BITS)
+        steps = divide_by_power_of_two(value, 31 - bits)
+        return np.where(q <= -radius, ends[0], np.where(q >= radius, ends[1], steps))
+
+    return mapped(site, function)

@@ -1,0 +1,97 @@
+"""How does gemmlowp's paradigm compute? uint8 on both sides, each with its own zero point.
+
+With rows q1 (M, N) and columns q2 (N, P), the sum of Jacob et al. 2018, eq. 4, is factored (eqs. 7–9) so that its
+core knows no zero point and costs no subtraction:
+
+    Σ_j (q1 − Z1)(q2 − Z2) = N·Z1·Z2 − Z1·a2 − Z2·a1 + Σ_j q1·q2,     a1 = Σ_j q1,   a2 = Σ_j q2
+
+a2, of constant weights, and N·Z1·Z2 are known beforehand; symmetric weights have Z2 = 0 and drop the term in a1.
+Then bias, S_bias = S1·S2 and Z_bias = 0 (eq. 11), and the output pipeline:
+
+    OutputStageBiasAddition → OutputStageScaleInt32ByFixedPointAndExponent → clamp → saturating cast
+    q3 = Z3 + RDPOT(SRDHM(acc · 2^max(e, 0), m), max(−e, 0)),      M = S1·S2/S3 = m · 2^(e−31), in float64
+
+With e ≤ 0 that is OutputStageQuantizeDownInt32ByFixedPoint. e > 0, M of 1 and more, is not excluded: that M lies
+in (0, 1) is experience, not a law. An accumulator that overflows in the left shift saturates, as its output would.
+
+The logistic function too is computed in fixed point (``fixed_functions``).
+Other operators without a matrix product are those of `litert` on uint8, built of the same primitives.
+
+Source: Jacob et al. 2018, sections 2.2–2.4; gemmlowp, doc/quantization.md and public/output_stages.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import UnsupportedError
+from ptq.executor.arithmetics import fixed_point_functions, linear_raw, litert
+from ptq.executor.arithmetics.litert_finish import gemmlowp_finish
+from ptq.executor.arithmetics.node_site import Kernel, Maker, Site, activation, result, weight
+from ptq.kernels.im2col import whole_product
+
+
+def factored(
+    q1: NDArray[Any], z1: int, q2: NDArray[Any], z2: NDArray[np.int64] | int
+) -> NDArray[np.int64]:
+    """Σ_j (q1 − z1)(q2 − z2) by eqs. 7–9 of Jacob et al. 2018.
+
+    Args:
+        q1: Shape (M, N), raw integers.
+        z1: Its zero point.
+        q2: Shape (N, P), raw integers.
+        z2: Its zero point, one or one a column.
+    """
+    return prepared(z1)(q2, np.broadcast_to(np.asarray(z2, np.int64), q2.shape[1:]))(q1)
+
+
+def prepared(z1: int) -> linear_raw.Prepare:
+    """The factored product with all that depends on q2 alone computed beforehand."""
+
+    def prepare(q2: NDArray[Any], z2: linear_raw.Int64) -> linear_raw.Multiply:
+        a2 = q2.sum(0, dtype=np.int64)
+        constant_terms = len(q2) * z1 * z2 - z1 * a2
+
+        def multiply(q1: NDArray[Any]) -> linear_raw.Int64:
+            acc: linear_raw.Int64 = constant_terms + whole_product(q1, q2)
+            if np.any(z2):
+                acc = acc - z2 * q1.sum(1, dtype=np.int64)[:, None]
+            return acc
+
+        return multiply
+
+    return prepare
+
+
+def _pipeline(site: Site) -> linear_raw.Whole:
+    product = activation(site).scale.astype(np.float64) * weight(site).scale
+    return linear_raw.in_int32(gemmlowp_finish(site, product / float(result(site).scale)))
+
+
+def _conv(site: Site) -> Kernel:
+    z1 = int(activation(site).zero_point)
+    return linear_raw.conv(site, prepared(z1), _pipeline(site), linear_raw.bias(site), fill=z1)
+
+
+def _gemm(site: Site) -> Kernel:
+    if site.attrs.get("alpha", 1.0) != 1.0:
+        raise UnsupportedError("gemmlowp has no alpha; fold Gemm's into B and C")
+    z1 = int(activation(site).zero_point)
+    return linear_raw.gemm(site, prepared(z1), _pipeline(site), linear_raw.bias(site))
+
+
+def _matmul(site: Site) -> Kernel:
+    return linear_raw.matmul(site, prepared(int(activation(site).zero_point)), _pipeline(site))
+
+
+KERNELS: Mapping[str, Maker] = {
+    **litert.KERNELS,
+    "Conv": _conv,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+    "Sigmoid": fixed_point_functions.sigmoid,
+}

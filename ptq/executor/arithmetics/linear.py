@@ -1,0 +1,183 @@
+"""How do the operators that sum products reach their integer cores? The same way in every arithmetic.
+
+Conv, ConvTranspose, Gemm and MatMul differ between arithmetics only in their finish (ptq.kernels.requantizer), which
+the arithmetic hands in; a MatMul's or Gemm's channels are the columns of its right operand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import UnsupportedError
+from ptq.core.types import FloatArray
+from ptq.executor.arithmetics.node_site import (
+    Inputs,
+    Kernel,
+    Site,
+    activation,
+    constant,
+    required,
+    weight,
+)
+from ptq.kernels.conv import convolution, transposed_convolution
+from ptq.kernels.matmul import product, products
+from ptq.kernels.requantizer import Accumulator, Channels, Finish
+
+
+def real(scale: FloatArray) -> Finish:
+    """The finish of an output that stays real: float32 products with a scale, per tensor or per channel."""
+    if scale.size == 1:
+        scale = scale.reshape(())
+
+    def finish(acc: Accumulator, channels: Channels) -> FloatArray:
+        value = acc.astype(np.float32, copy=False)
+        return value * (scale[channels] if scale.ndim else scale)
+
+    return finish
+
+
+def _constant_weight(site: Site) -> NDArray[Any]:
+    w = constant(site, 1)
+    if w is None:
+        raise UnsupportedError(f"{site.op} needs a constant weight; leave the node float")
+    return w
+
+
+def _constant_bias(site: Site) -> NDArray[Any] | None:
+    bias = constant(site, 2)
+    if bias is None and len(site.inputs) > 2 and site.inputs[2] is not None:
+        raise UnsupportedError(f"{site.op} needs a constant bias; leave the node float")
+    return bias
+
+
+def _channel_bias(site: Site, channels: int) -> NDArray[Any] | None:
+    bias = _constant_bias(site)
+    if bias is not None and bias.shape != (channels,):
+        raise UnsupportedError(
+            f"the bias of {site.op} has shape {[*bias.shape]}, not one value for each of {channels} "
+            "channels; leave the node float"
+        )
+    return bias
+
+
+def _spatial(site: Site, rank: int) -> dict[str, Any]:
+    """Attributes that Conv and ConvTranspose share, with ONNX's defaults."""
+    return {
+        "strides": tuple(site.attrs.get("strides", (1,) * rank)),
+        "pads": tuple(site.attrs.get("pads", (0,) * 2 * rank)),
+        "dilations": tuple(site.attrs.get("dilations", (1,) * rank)),
+        "group": int(site.attrs.get("group", 1)),
+        "auto_pad": site.attrs.get("auto_pad", "NOTSET"),
+    }
+
+
+def _check_channels(site: Site, channels: int) -> None:
+    if weight(site).scale.size not in (1, channels):
+        raise UnsupportedError(
+            f"the weight of {site.op} has {weight(site).scale.size} scales for {channels} output "
+            "channels; give it one, or one a channel"
+        )
+
+
+def conv(site: Site, finish: Finish) -> Kernel:
+    """A convolution of channels-last x with constant weights O·spatial·I."""
+    w, x = _constant_weight(site), activation(site)
+    _check_channels(site, len(w))
+    core = convolution(
+        w,
+        _channel_bias(site, len(w)),
+        x_qtype=x.qtype,
+        x_zero_point=int(x.zero_point),
+        w_zero_point=weight(site).zero_point,
+        **_spatial(site, w.ndim - 2),
+    )
+    return lambda inputs: core(required(site, inputs, 0), finish)
+
+
+def conv_transpose(site: Site, finish: Finish) -> Kernel:
+    """A transposed convolution of channels-last x with constant weights O·spatial·I."""
+    w, x = _constant_weight(site), activation(site)
+    rank, params = w.ndim - 2, weight(site)
+    _check_channels(site, len(w))
+    shape = site.attrs.get("output_shape")
+    core = transposed_convolution(
+        w,
+        _channel_bias(site, len(w)),
+        x_qtype=x.qtype,
+        x_zero_point=int(x.zero_point),
+        w_zero_point=params.zero_point,
+        output_padding=tuple(site.attrs.get("output_padding", (0,) * rank)),
+        output_shape=None if shape is None else tuple(shape),
+        **_spatial(site, rank),
+    )
+    return lambda inputs: core(required(site, inputs, 0), finish)
+
+
+def _row_bias(site: Site, columns: int) -> NDArray[Any] | None:
+    """Gemm's C as one value a column."""
+    bias = _constant_bias(site)
+    if bias is None:
+        return None
+    if bias.size != 1 and (bias.size != columns or bias.shape[-1] != columns):
+        raise UnsupportedError(
+            f"Gemm adds one C a column, not of shape {bias.shape}; leave the node float"
+        )
+    return np.broadcast_to(bias.reshape(-1), (columns,))
+
+
+def gemm(site: Site, finish: Finish) -> Kernel:
+    """The matrix product of Gemm plus C; alpha is left to the finish.
+
+    Raises:
+        UnsupportedError: B is not constant, beta scales C, or C is not one value a column.
+    """
+    b = _constant_weight(site)
+    if site.attrs.get("transB", 0):
+        b = np.ascontiguousarray(b.T)
+    bias = _row_bias(site, b.shape[-1])
+    if bias is not None and site.attrs.get("beta", 1.0) != 1.0:
+        raise UnsupportedError("Gemm's beta has no integer form; fold it into C")
+    return _by_constant(site, b, bias, finish)
+
+
+def matmul(site: Site, finish: Finish) -> Kernel:
+    """The product of two activations, or of an activation and a constant."""
+    b = constant(site, 1)
+    if b is not None:
+        return _by_constant(site, b, None, finish)
+    if weight(site).axis is not None:
+        # a scale a column of what arrives at run time: prepared anew for every feed
+        return lambda inputs: _by_constant(site, required(site, inputs, 1), None, finish)(inputs)
+    left, right = activation(site), activation(site, 1)
+    core = products(
+        a_qtype=left.qtype,
+        a_zero_point=int(left.zero_point),
+        b_qtype=right.qtype,
+        b_zero_point=int(right.zero_point),
+    )
+    return lambda inputs: core(required(site, inputs, 0), required(site, inputs, 1), finish)
+
+
+def _by_constant(site: Site, b: NDArray[Any], bias: NDArray[Any] | None, finish: Finish) -> Kernel:
+    left, right = activation(site), weight(site)
+    columns = 0 if site.attrs.get("transB", 0) else b.ndim - 1
+    if right.axis is not None and right.axis % b.ndim != columns:
+        raise UnsupportedError(f"the weight of {site.op} has a scale a row; give it one a column")
+    core = product(
+        b,
+        bias,
+        a_qtype=left.qtype,
+        a_zero_point=int(left.zero_point),
+        b_zero_point=right.zero_point,
+        b_qtype=right.qtype,
+    )
+    transposed = bool(site.attrs.get("transA", 0))
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        a = required(site, inputs, 0)
+        return core(np.ascontiguousarray(a.T) if transposed else a, finish)
+
+    return kernel

@@ -1,0 +1,104 @@
+"""How does LiteRT compute in 8 bits? Its reference kernels, to the bit.
+
+    Conv, ConvTranspose        q = zo + MBQM(acc, sx · sw[c] / so)                        the product in float64
+    Gemm, MatMul by a constant q = zo + round_half_away(acc · (sx · sw[c] / so))          FULLY_CONNECTED: float64
+    MatMul of activations      q = zo + MBQM(acc, float32(sa · sb) / so)                  BATCH_MATMUL
+
+MBQM is gemmlowp's product with two roundings (ptq.kernels.fixed_point). The rules were found by experiment with
+ai-edge-litert 2.3.0, its reference kernels forced (BUILTIN_REF); they keep to LiteRT's 8-bit quantization
+specification. tflite-micro has FULLY_CONNECTED as gemmlowp does it: ``gemmlowp_gemm``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import UnsupportedError
+from ptq.executor.arithmetics import (
+    data_movement,
+    linear,
+    litert_elementwise,
+    litert_functions,
+    litert_image,
+    litert_nonlinear,
+    litert_pool,
+    litert_select,
+    litert_softmax,
+    normalization,
+    unary_functions,
+)
+from ptq.executor.arithmetics.litert_elementwise import same_scale
+from ptq.executor.arithmetics.litert_finish import gemmlowp_finish, real_finish
+from ptq.executor.arithmetics.node_site import (
+    Kernel,
+    Maker,
+    Site,
+    activation,
+    constant,
+    result,
+    weight,
+)
+from ptq.kernels.requantizer import Finish
+
+
+def _multiplier(site: Site) -> NDArray[np.float64]:
+    product = activation(site).scale.astype(np.float64) * weight(site).scale
+    return np.asarray(product / float(result(site).scale))
+
+
+def _gemm_multiplier(site: Site) -> NDArray[np.float64]:
+    if site.attrs.get("alpha", 1.0) != 1.0:
+        raise UnsupportedError("FULLY_CONNECTED has no alpha; fold Gemm's into B and C")
+    return _multiplier(site)
+
+
+def _conv(site: Site) -> Kernel:
+    return linear.conv(site, gemmlowp_finish(site, _multiplier(site)))
+
+
+def _conv_transpose(site: Site) -> Kernel:
+    return linear.conv_transpose(site, gemmlowp_finish(site, _multiplier(site)))
+
+
+def _gemm(site: Site) -> Kernel:
+    return linear.gemm(site, real_finish(site, _gemm_multiplier(site)))
+
+
+def gemmlowp_gemm(site: Site) -> Kernel:
+    """FULLY_CONNECTED as tflite-micro and LiteRT up to 2.14 compute it, in two integer roundings."""
+    return linear.gemm(site, gemmlowp_finish(site, _gemm_multiplier(site)))
+
+
+def _matmul(site: Site) -> Kernel:
+    """BATCH_MATMUL, or FULLY_CONNECTED where the right operand is a constant matrix."""
+    right = constant(site, 1)
+    finish: Finish
+    if right is not None and right.ndim == 2:
+        finish = real_finish(site, _multiplier(site))
+    else:
+        in_float32 = activation(site).scale * activation(site, 1).scale
+        finish = gemmlowp_finish(site, np.float64(in_float32) / float(result(site).scale))
+    return linear.matmul(site, finish)
+
+
+KERNELS: Mapping[str, Maker] = {
+    **unary_functions.LITERT,
+    **{op: same_scale(make) for op, make in data_movement.MOVES.items()},
+    **{op: same_scale(make, joined=True) for op, make in data_movement.JOINS.items()},
+    **data_movement.INDICES,
+    **litert_elementwise.KERNELS,
+    **litert_functions.KERNELS,
+    **litert_image.KERNELS,
+    **litert_nonlinear.KERNELS,
+    **litert_pool.KERNELS,
+    **litert_select.KERNELS,
+    **litert_softmax.KERNELS,
+    **normalization.KERNELS,
+    "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+}

@@ -1,0 +1,254 @@
+"""How does LiteRT compute elementwise operators in 8 bits? Each rule, as a table of all its values.
+
+    Add, Sub    a' = MBQM((a − za) · 2^20, sa / 2m),  b' likewise,  m = max(sa, sb)
+                q = zo + MBQM(a' ± b', 2m / (2^20 · so))                              multipliers in float64
+    Mul         q = zo + MBQM((a − za)(b − zb), (sa · sb) / so)                       multiplier in float32
+    Requantize  q = zo + MBQM(x − zx, sx / so)                                        QUANTIZE; float64
+    Relu, Clip  the same by a float32 multiplier, clamped to zo + round(bound / so)
+    LeakyRelu   x ≥ zx as Relu; below it by (sx · alpha) / so, the sign of alpha applied last
+    Sigmoid     d = sx · (x − zx);  q = zo + round((1 / (1 + exp(−d))) · (1 / so))    LOGISTIC; float32
+    Tanh        the same with tanh
+
+MBQM is gemmlowp's product with two roundings; round takes ties away from zero.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import UnsupportedError
+from ptq.core.types import FloatArray, IntArray, QuantParams
+from ptq.executor.arithmetics.node_site import (
+    Kernel,
+    Maker,
+    Site,
+    activation,
+    bounds,
+    required,
+    result,
+)
+from ptq.kernels.fixed_point import Int64, rescale
+from ptq.kernels.float32 import round_half_away
+from ptq.kernels.lookup import Function, PairFunction, PairTable, lookup, tabulate
+
+_HEADROOM = 20
+
+
+def describe(params: QuantParams | None) -> str:
+    """Scale and zero point in words, for a message."""
+    if params is None:
+        return "none"
+    return f"scale {params.scale}, zero point {params.zero_point}"
+
+
+def same_scale(make: Maker, *, joined: bool = False) -> Maker:
+    """An operator whose input, or inputs if they are joined, must have the output's parameters (LiteRT's Prepare)."""
+
+    def checked(site: Site) -> Kernel:
+        for params in site.inputs if joined else site.inputs[:1]:
+            if params != site.outputs[0] and not (joined and params is None):
+                raise UnsupportedError(
+                    f"{site.op} in LiteRT needs input and output with one scale and zero point; "
+                    f"the input has {describe(params)}, the output {describe(site.outputs[0])}"
+                )
+        kernel = make(site)
+        if site.clamp is None:
+            return kernel
+        lo, hi = bounds(site)
+        return lambda inputs: np.clip(kernel(inputs), lo, hi)
+
+    return checked
+
+
+def saturated(site: Site, value: NDArray[Any]) -> IntArray:
+    """The zero point added, clamped to the output's bounds."""
+    y = result(site)
+    lo, hi = bounds(site)
+    q: IntArray = np.clip(value + int(y.zero_point), lo, hi).astype(y.qtype.dtype)
+    return q
+
+
+def mapped(site: Site, function: Function) -> Kernel:
+    """A function of x − zx, before the output's zero point, as a table."""
+    x = activation(site)
+    table = tabulate(lambda q: saturated(site, function(q - int(x.zero_point))), x.qtype)
+    return lambda inputs: lookup(table, required(site, inputs, 0))
+
+
+def paired(site: Site, function: PairFunction) -> Kernel:
+    """A function of a − za and b − zb, before the output's zero point, as a table."""
+    a, b = activation(site, 0), activation(site, 1)
+
+    def centred(qa: Int64, qb: Int64) -> IntArray:
+        return saturated(site, function(qa - int(a.zero_point), qb - int(b.zero_point)))
+
+    table = PairTable(centred, a.qtype, b.qtype)
+    return lambda inputs: table(required(site, inputs, 0), required(site, inputs, 1))
+
+
+def _sum(sign: int) -> Maker:
+    def make(site: Site) -> Kernel:
+        a, b = float(activation(site, 0).scale), float(activation(site, 1).scale)
+        twice = 2.0 * max(a, b)
+        whole = twice / (2.0**_HEADROOM * float(result(site).scale))
+
+        def total(qa: Int64, qb: Int64) -> Int64:
+            left = rescale(qa << _HEADROOM, a / twice)
+            right = rescale(qb << _HEADROOM, b / twice)
+            return rescale(left + sign * right, whole)
+
+        return paired(site, total)
+
+    return make
+
+
+def _mul(site: Site) -> Kernel:
+    a, b = activation(site, 0), activation(site, 1)
+    multiplier = (a.scale * b.scale) / result(site).scale
+    return paired(site, lambda qa, qb: rescale(qa * qb, multiplier))
+
+
+def _requantize(site: Site) -> Kernel:
+    ratio = float(activation(site).scale) / float(result(site).scale)
+    return mapped(site, lambda q: rescale(q, ratio))
+
+
+def clamped(site: Site, ratio: float | FloatArray, lo: float | None, hi: float | None) -> Kernel:
+    """RELU and its kind: rescaled by the ratio sx / so, real bounds rounded to integers of the output."""
+    y = result(site)
+    low, high = activation_bounds(y, lo, hi)
+    offset = int(y.zero_point)
+    return mapped(site, lambda q: np.clip(rescale(q, ratio), low - offset, high - offset))
+
+
+def activation_bounds(y: QuantParams, lo: float | None, hi: float | None) -> tuple[int, int]:
+    """Real bounds of a fused activation as integers: zo + round(bound / so), within the type."""
+    low, high = y.qtype.lo, y.qtype.hi
+    if lo is not None:
+        low = max(low, _bound(y, lo))
+    if hi is not None:
+        high = min(high, _bound(y, hi))
+    return low, high
+
+
+def _bound(y: QuantParams, real: float) -> int:
+    return int(y.zero_point) + int(round_half_away(np.asarray(np.float32(real) / y.scale)))
+
+
+def _ratio(site: Site) -> FloatArray:
+    ratio: FloatArray = activation(site).scale / result(site).scale
+    return ratio
+
+
+def _relu(site: Site) -> Kernel:
+    return clamped(site, _ratio(site), 0.0, None)
+
+
+def _clip(site: Site) -> Kernel:
+    return clamped(site, _ratio(site), site.attrs.get("min"), site.attrs.get("max"))
+
+
+def _leaky_relu(site: Site) -> Kernel:
+    return leaky(site, _ratio(site))
+
+
+def leaky(site: Site, identity: float | FloatArray) -> Kernel:
+    """LEAKY_RELU, rescaled by that ratio sx / so above zero."""
+    alpha = np.float32(site.attrs.get("alpha", 0.01))
+    below = (activation(site).scale * alpha) / result(site).scale
+
+    def function(q: Int64) -> Int64:
+        negative = np.int64(np.sign(below)) * rescale(q, np.abs(below))
+        return np.where(q >= 0, rescale(q, identity), negative)
+
+    return mapped(site, function)
+
+
+@cache
+def tanhf() -> Callable[[FloatArray], FloatArray]:
+    """The C library's tanhf, which LiteRT calls; without one, the float64 tanh rounded to float32.
+
+    The two differ by a last bit on a few arguments, and then by one integer at a tie.
+    """
+    path = ctypes.util.find_library("m")
+    if path is None:
+        return lambda x: np.tanh(x.astype(np.float64)).astype(np.float32)
+    function = ctypes.CDLL(path).tanhf
+    function.restype, function.argtypes = ctypes.c_float, [ctypes.c_float]
+    return lambda x: np.array([function(float(v)) for v in x], np.float32)
+
+
+def _logistic(x: FloatArray) -> FloatArray:
+    """1 / (1 + expf(−x)) in float32; float64 exp, rounded, is the C library's expf."""
+    # Below −88.7 the exponential is infinite in float32, and the result zero.
+    with np.errstate(over="ignore"):
+        exponential = np.exp(-x.astype(np.float64)).astype(np.float32)
+    value: FloatArray = np.float32(1) / (np.float32(1) + exponential)
+    return value
+
+
+def _by_function(function: Callable[[FloatArray], FloatArray], scale: float, lowest: bool) -> Maker:
+    """A table of a real function whose output scale LiteRT's specification fixes."""
+
+    def make(site: Site) -> Kernel:
+        x, y = activation(site), result(site)
+        require_output(site, scale, y.qtype.lo if lowest else (y.qtype.lo + y.qtype.hi + 1) // 2)
+        inverse = np.float32(1) / y.scale
+
+        def rounded(q: Int64) -> NDArray[Any]:
+            return round_half_away(function(x.scale * q.astype(np.float32)) * inverse)
+
+        return mapped(site, rounded)
+
+    return make
+
+
+def require_output(site: Site, scale: float, zero_point: int) -> None:
+    """Hold an output to the parameters that LiteRT's specification fixes.
+
+    Raises:
+        UnsupportedError: It has others.
+    """
+    y = result(site)
+    if float(y.scale) != scale or int(y.zero_point) != zero_point:
+        raise UnsupportedError(
+            f"{site.op} in LiteRT needs an output of scale {scale} and zero point {zero_point}; "
+            f"it has {describe(y)}"
+        )
+
+
+def _quantize(site: Site) -> Kernel:
+    y = result(site)
+
+    def kernel(inputs: Any) -> NDArray[Any]:
+        ratio = np.asarray(required(site, inputs, 0), np.float32) / y.scale
+        return saturated(site, round_half_away(ratio))
+
+    return kernel
+
+
+def _dequantize(site: Site) -> Kernel:
+    params = site.inputs[0] or activation(site)
+    return lambda inputs: params.dequantize(required(site, inputs, 0))
+
+
+KERNELS: Mapping[str, Maker] = {
+    "Add": _sum(1),
+    "Clip": _clip,
+    "DequantizeLinear": _dequantize,
+    "LeakyRelu": _leaky_relu,
+    "Mul": _mul,
+    "QuantizeLinear": _quantize,
+    "Relu": _relu,
+    "Requantize": _requantize,
+    "Sigmoid": _by_function(_logistic, 1 / 256, lowest=True),
+    "Sub": _sum(-1),
+    "Tanh": _by_function(lambda x: tanhf()(x), 1 / 128, lowest=False),
+}

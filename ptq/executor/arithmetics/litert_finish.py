@@ -1,0 +1,121 @@
+"""How does LiteRT turn an accumulator into an integer, and how does numpy do it at the speed of float32?
+
+Almost everywhere every way of rounding acc · M agrees with float32's; they part only near ties. So a tile is
+rounded in float32, and the few elements near a tie are computed again by the exact rule.
+
+How near. gemmlowp rounds t = acc · M · 2^e to an integer h, |h − t| ≤ 1/2, and then h / 2^e to the nearest, ties away
+from zero: the result is that of acc · M unless a tie lies within ``window`` = 2^−(e+1). Where nothing below zero is
+kept (a ReLU), what lies that near below a tie is rounded up and nothing else changes, so that the window is added and
+only float32's own error remains. That is four relative errors of 2^−24 (M, the accumulator, the product, the sum) of
+a value that is clamped to |v| ≤ 2^9: at most 2^−13, and 2^−12 covers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.types import FloatArray, IntArray
+from ptq.executor.arithmetics.node_site import Site, bounds, result
+from ptq.kernels.channel_broadcast import apply, repeated
+from ptq.kernels.fixed_point import multiply, quantize_multiplier
+from ptq.kernels.float32 import round_half_away
+from ptq.kernels.requantizer import Accumulator, Channels, Finish
+from ptq.kernels.thread_pool import buffer
+
+_FLOAT32_ERROR = 2.0**-12
+_WIDEST = 0.25
+
+Exact = Callable[[NDArray[np.int64], NDArray[np.intp]], NDArray[Any]]
+"""acc · M, rounded, for accumulators and the channel of each."""
+
+
+def gemmlowp_finish(site: Site, real: float | NDArray[np.float64]) -> Finish:
+    """Zo + MBQM(acc, real[c]), clamped; ``real`` per tensor or per channel."""
+    multiplier, shift = quantize_multiplier(_per_tensor_or_channel(real))
+    effective = np.ldexp(multiplier.astype(np.float64), (shift - 31).astype(np.int32))
+    window = np.ldexp(0.5, np.minimum(shift, 0).astype(np.int32))
+
+    def exact(acc: NDArray[np.int64], channel: NDArray[np.intp]) -> NDArray[Any]:
+        if multiplier.ndim == 0:
+            return multiply(acc, multiplier, shift)
+        return multiply(acc, multiplier[channel], shift[channel])
+
+    return _finish(site, np.asarray(effective), np.asarray(window), exact)
+
+
+def real_finish(site: Site, real: float | NDArray[np.float64]) -> Finish:
+    """Zo + round_half_away(acc · real[c]) in float64, clamped; ``real`` per tensor or per channel."""
+    effective = _per_tensor_or_channel(real)
+
+    def exact(acc: NDArray[np.int64], channel: NDArray[np.intp]) -> NDArray[Any]:
+        return round_half_away(acc * (effective[channel] if effective.ndim else effective))
+
+    return _finish(site, effective, np.zeros_like(effective), exact)
+
+
+def _per_tensor_or_channel(real: float | NDArray[np.float64]) -> NDArray[np.float64]:
+    """One number 0-d, so that a slice of the channels does not index it."""
+    each = np.asarray(real, np.float64)
+    return each.reshape(()) if each.size == 1 else each
+
+
+def _finish(
+    site: Site, effective: NDArray[np.float64], window: NDArray[np.float64], exact: Exact
+) -> Finish:
+    y = result(site)
+    zero_point, dtype = int(y.zero_point), y.qtype.dtype
+    lo, hi = bounds(site)
+    low, high = np.float32(lo - zero_point), np.float32(hi - zero_point)
+    scale = effective.astype(np.float32)
+    positive = lo >= zero_point and bool(np.all(window <= _WIDEST))
+    added = zero_point + (window if positive else np.zeros_like(window))
+    near = 0.5 - _FLOAT32_ERROR - (np.zeros_like(window) if positive else window)
+    by, plus, limit = (_spread(a.astype(np.float32)) for a in (scale, added, near))
+
+    def finish(acc: Accumulator, channels: Channels) -> IntArray:
+        value, rounded = buffer("value", acc.shape), buffer("rounded", acc.shape)
+        close = buffer("close", acc.shape, np.bool_)
+        by(np.multiply, acc.astype(np.float32, copy=False), channels, value)
+        value.clip(low, high, out=value)
+        if positive:
+            plus(np.add, value, channels, value)
+        np.rint(value, out=rounded)
+        np.subtract(value, rounded, out=value)
+        np.abs(value, out=value)
+        limit(np.greater_equal, value, channels, close)
+        if not positive and zero_point:
+            plus(np.add, rounded, channels, rounded)
+        q: IntArray = rounded.astype(dtype)
+        ties = np.flatnonzero(close)
+        if ties.size:
+            channel = ties % acc.shape[-1]
+            if scale.ndim:
+                channel = np.arange(scale.size)[channels][channel]
+            again = exact(acc.reshape(-1)[ties].astype(np.int64), channel) + zero_point
+            q.reshape(-1)[ties] = np.clip(again, lo, hi)
+        return q
+
+    return finish
+
+
+def _spread(
+    values: NDArray[np.float32],
+) -> Callable[[np.ufunc, FloatArray, Channels, NDArray[Any]], None]:
+    """What writes ``operation(rows, value of the channel)``; all channels alike take one number."""
+    if values.size and np.all(values == values.flat[0]):
+        one = values.flat[0]
+        return lambda operation, rows, channels, out: operation(rows, one, out=out)
+    every = repeated(values)
+
+    def write(operation: np.ufunc, rows: FloatArray, channels: Channels, out: NDArray[Any]) -> None:
+        whole = rows.ndim == 2 and rows.shape[1] == values.size and isinstance(channels, slice)
+        if whole and rows.flags.c_contiguous:
+            apply(operation, rows, every, out)
+        else:
+            operation(rows, values[channels], out=out)
+
+    return write

@@ -1,0 +1,120 @@
+"""How does LiteRT compute Abs, Div, Gelu and Sqrt in 8 bits?
+
+    Abs    q = zo + MBQM(|x − zx|, sx / so)                                                    in float32
+    Div    h = headroom(a − za);  v = SRDHM((a − za) · 2^h, 1 / (b − zb))                      reciprocal in Q0.31
+           q = zo + RDPOT(SRDHM(v, m), bits + h − s),   (m, s) = QM(sa / (sb · so))            in float32
+    Gelu   q = zo + round((d / 2 · erfc(−d · sqrt(1/2))) · (1 / so)),   d = sx · (x − zx)      in float32
+           or by tanh: d / 2 · (1 + tanh(sqrt(2/π) · (d + 0.044715 · d³)))                     in float32
+    Sqrt   q = zo + trunc(sqrt(sx · (x − zx)) / so)                                            in float32
+
+LiteRT refuses a divisor of zero and the root of a negative number when it meets one. Here x / 0 saturates by the
+sign of x and 0 / 0 is zero; the root is the lowest integer. And where Div shifts right by 32 bits or more, which
+is a quotient below half a step, or left, C++ does not say what comes. x86-64 and AArch64 count an exponent modulo 32,
+and so does this: zero becomes one step, and what is a fraction of a step may become the lowest or highest output.
+
+Error bounds, in steps before saturation: Abs and Div 1/2 + 2^-8 (the two roundings of MBQM; a quotient that does
+not saturate is below 2^8 steps, with a relative 2^-26 of the reciprocal; none for Div below half a step), Gelu
+1/2 + 2^-14, Sqrt 1: it cuts off.
+
+Found by experiment with ai-edge-litert 2.3.0, its reference kernels forced (BUILTIN_REF).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from ptq.core.types import FloatArray
+from ptq.executor.arithmetics.litert_elementwise import mapped, paired, tanhf
+from ptq.executor.arithmetics.node_site import Kernel, Maker, Site, activation, result
+from ptq.kernels.fixed_point import (
+    Int64,
+    doubling_high_mul,
+    leading_zeros,
+    quantize_multiplier,
+    reciprocal,
+    rescale,
+)
+from ptq.kernels.float32 import round_half_away
+
+_FARTHEST = 2**20
+"""Steps beyond every output."""
+
+
+def _abs(site: Site) -> Kernel:
+    return absolute(site, activation(site).scale / result(site).scale)
+
+
+def absolute(site: Site, ratio: float | FloatArray) -> Kernel:
+    """ABS with the ratio sx / so."""
+    return mapped(site, lambda q: rescale(np.abs(q), ratio))
+
+
+def _sqrt(site: Site) -> Kernel:
+    x, y = activation(site), result(site)
+
+    def function(q: Int64) -> NDArray[Any]:
+        root = np.sqrt(np.maximum(x.scale * q.astype(np.float32), np.float32(0)))
+        return np.where(q >= 0, np.trunc(root / y.scale), -_FARTHEST)
+
+    return mapped(site, function)
+
+
+def _gelu(site: Site) -> Kernel:
+    x, y = activation(site), result(site)
+    share = _by_tanh if site.attrs.get("approximate", "none") in ("tanh", b"tanh") else _by_erfc
+
+    def function(q: Int64) -> NDArray[Any]:
+        d = x.scale * q.astype(np.float32)
+        return round_half_away(np.float32(0.5) * d * share(d) * (np.float32(1) / y.scale))
+
+    return mapped(site, function)
+
+
+def _by_erfc(d: FloatArray) -> FloatArray:
+    tail: FloatArray = scipy.special.erfc((-d * np.float32(np.sqrt(0.5))).astype(np.float64))
+    return tail.astype(np.float32)
+
+
+def _by_tanh(d: FloatArray) -> FloatArray:
+    bent = d + np.float32(0.044715) * (d * d * d)
+    return np.float32(1) + tanhf()(np.float32(np.sqrt(2 / np.pi)) * bent)
+
+
+def _divided_by_power_of_two(x: Int64, exponent: Int64) -> Int64:
+    """``divide_by_power_of_two`` as gemmlowp writes it for int32, with the shifts of x86-64 and of AArch64.
+
+    They take an exponent modulo 64 and 32. Below 0 and above 31, where C++ leaves it open what comes, the mask is −1.
+    """
+    mask = ((np.int64(1) << (exponent & 63)) - 1).astype(np.int32).astype(np.int64)
+    remainder, threshold = x & mask, (mask >> 1) + (x < 0)
+    quotient: Int64 = (x >> (exponent & 31)) + (remainder > threshold)
+    return quotient
+
+
+def _div(site: Site) -> Kernel:
+    product = activation(site, 1).scale * result(site).scale
+    return divided(site, activation(site, 0).scale / product)
+
+
+def divided(site: Site, ratio: float | FloatArray) -> Kernel:
+    """DIV with the ratio sa / (sb · so)."""
+    multiplier, shift = quantize_multiplier(ratio)
+
+    def quotient(a: Int64, b: Int64) -> Int64:
+        a, b = np.where(b < 0, -a, a), np.abs(b)
+        inverse, over_one = reciprocal(np.maximum(b, 1), 31)
+        headroom = leading_zeros(np.where(a < 0, ~a, a)) - 1
+        unscaled = doubling_high_mul(a << headroom, inverse)
+        right = over_one + headroom - shift
+        steps = _divided_by_power_of_two(doubling_high_mul(unscaled, multiplier), right)
+        return np.where(b == 0, np.sign(a) * _FARTHEST, steps)
+
+    return paired(site, quotient)
+
+
+KERNELS: Mapping[str, Maker] = {"Abs": _abs, "Div": _div, "Gelu": _gelu, "Sqrt": _sqrt}

@@ -1,0 +1,108 @@
+"""How does LiteRT average in 8 bits?
+
+    AveragePool   Σ and n of the raw integers inside the image;  q = Σ / n, ties away from zero    equal scales
+    Mean          (m, s) = QM(sx / so),  k = min(floor(log2 n), 32, 31 + s),  m' = (m · 2^k) / n truncated
+                  q = zo + MBQM(Σx − zx · n, m', s − k)
+    Sum           q = zo + MBQM(Σx − zx · n, sx / so)
+
+GlobalAveragePool is a Mean over the spatial axes. Sum is the formula of tflite-micro and of the specification:
+LiteRT 2.3.0's own reference kernel reads int8 as uint8 there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import UnsupportedError
+from ptq.executor.arithmetics.data_movement import pool_window
+from ptq.executor.arithmetics.litert_elementwise import same_scale, saturated
+from ptq.executor.arithmetics.node_site import (
+    Inputs,
+    Kernel,
+    Maker,
+    Site,
+    activation,
+    bounds,
+    reduced_axes,
+    required,
+    result,
+)
+from ptq.kernels.axis_sums import axis_sums
+from ptq.kernels.fixed_point import multiply, quantize_multiplier, rescale
+from ptq.kernels.pool import window_sums
+
+
+def _average_pool(site: Site) -> Kernel:
+    window, lo_hi = pool_window(site), bounds(site)
+    if site.attrs.get("count_include_pad", 0) and any(window["pads"]):
+        raise UnsupportedError("AVERAGE_POOL_2D counts no padding; pad with a Pad node before it")
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        q = required(site, inputs, 0)
+        sums, counts = window_sums(q, count_include_pad=False, **window)
+        n = np.asarray(counts, np.int64)
+        half = n // 2
+        # |Σ| + n/2 over n, floored, is the truncating division of either sign.
+        mean = np.sign(sums) * ((np.abs(sums.astype(np.int64)) + half) // n)
+        rounded: NDArray[Any] = np.clip(mean, *lo_hi).astype(q.dtype)
+        return rounded
+
+    return kernel
+
+
+def _mean_over(site: Site, total: NDArray[np.int64], count: int) -> NDArray[Any]:
+    """The mean of sums of x − zx."""
+    multiplier, shift = quantize_multiplier(
+        float(activation(site).scale) / float(result(site).scale)
+    )
+    extra = min(max(count.bit_length() - 1, 0), 32, 31 + int(shift))
+    divided = (int(multiplier) << extra) // count if count else 0
+    return saturated(site, multiply(total, divided, int(shift) - extra))
+
+
+def _reduce_mean(site: Site) -> Kernel:
+    zero_point = int(activation(site).zero_point)
+    result(site)
+    keepdims = bool(site.attrs.get("keepdims", 1))
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        total, count = axis_sums(required(site, inputs, 0), reduced_axes(site, inputs), keepdims)
+        return _mean_over(site, total - count * zero_point, count)
+
+    return kernel
+
+
+def _global_average_pool(site: Site) -> Kernel:
+    zero_point = int(activation(site).zero_point)
+    result(site)
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        q = required(site, inputs, 0)
+        total, count = axis_sums(q, range(1, q.ndim - 1), keepdims=True)
+        return _mean_over(site, total - count * zero_point, count)
+
+    return kernel
+
+
+def _reduce_sum(site: Site) -> Kernel:
+    x = activation(site)
+    ratio = float(x.scale) / float(result(site).scale)
+    keepdims = bool(site.attrs.get("keepdims", 1))
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        total, count = axis_sums(required(site, inputs, 0), reduced_axes(site, inputs), keepdims)
+        return saturated(site, rescale(total - count * int(x.zero_point), ratio))
+
+    return kernel
+
+
+KERNELS: Mapping[str, Maker] = {
+    "AveragePool": same_scale(_average_pool),
+    "GlobalAveragePool": _global_average_pool,
+    "ReduceMean": _reduce_mean,
+    "ReduceSum": _reduce_sum,
+}

@@ -1,0 +1,51 @@
+"""How does LiteRT compare 8-bit integers?
+
+The comparisons bring each side to a common unit of 2^-8 first,
+
+    c = MBQM((q − z) · 2^8, s)        multiplier from float64
+
+and compare these: real values that differ by less than the unit are equal. Above a scale of 1 the shift to the
+right has a negative number of bits, which C++ does not define: LiteRT on x86-64 keeps the sign, with +1 for zero.
+
+Maximum, minimum and their reductions and positions look at the raw integers, which all arithmetics do
+(``ptq.executor.arithmetics.min_max``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.types import QuantParams
+from ptq.executor.arithmetics.min_max import COMPARISONS, Choice
+from ptq.executor.arithmetics.node_site import Kernel, Maker, Site, activation, required
+from ptq.kernels.fixed_point import Int64, rescale
+from ptq.kernels.lookup import PairTable
+
+_UNIT_BITS = 8
+
+
+def _common(q: Int64, params: QuantParams) -> Int64:
+    steps = (q - int(params.zero_point)) << _UNIT_BITS
+    if params.scale > 1:
+        return np.where(steps < 0, -1, 1)
+    return rescale(steps, float(params.scale))
+
+
+def _compared(comparison: Choice) -> Maker:
+    def make(site: Site) -> Kernel:
+        a, b = activation(site, 0), activation(site, 1)
+
+        def compare(qa: Int64, qb: Int64) -> NDArray[Any]:
+            return comparison(_common(qa, a), _common(qb, b))
+
+        table = PairTable(compare, a.qtype, b.qtype)
+        return lambda inputs: table(required(site, inputs, 0), required(site, inputs, 1))
+
+    return make
+
+
+KERNELS: Mapping[str, Maker] = {op: _compared(how) for op, how in COMPARISONS.items()}

@@ -1,0 +1,124 @@
+"""How does LiteRT compute Softmax and LogSoftmax in 8 bits? In fixed point.
+
+    d = q − max(q);  x = SRDHM(d · 2^s, m) in Q5.26 with (m, s) = QM(beta · sx · 2^26)
+    e = exp(x) in Q0.31, nothing where x would leave Q5.26;  Σ in Q12.19
+    Softmax     q = e / Σ · 256 − 128
+    LogSoftmax  q = (x − log Σ) · 16 + 127
+
+The reference kernel aborts where Σ reaches 512; here such an output is the lowest integer, as in LiteRT's
+optimized kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import UnsupportedError
+from ptq.executor.arithmetics.legacy_softmax import together
+from ptq.executor.arithmetics.litert_elementwise import require_output
+from ptq.executor.arithmetics.node_site import (
+    Inputs,
+    Kernel,
+    Maker,
+    Site,
+    activation,
+    bounds,
+    required,
+    result,
+)
+from ptq.kernels.fixed_point import (
+    INT32_MAX,
+    INT32_MIN,
+    Int64,
+    divide_by_power_of_two,
+    doubling_high_mul,
+    exp_of_negative,
+    multiply,
+    quantize_multiplier,
+    reciprocal,
+)
+from ptq.kernels.fixed_point_log import log_of_one_and_more
+
+_SUM_BITS = 12
+_INPUT_BITS = 5
+
+
+class Scaling:
+    """Differences of the input's integers as Q5.26, and the least of them that Q5.26 holds."""
+
+    def __init__(self, scale: float, beta: float) -> None:
+        real = min(beta * scale * 2.0 ** (31 - _INPUT_BITS), float(INT32_MAX))
+        multiplier, shift = quantize_multiplier(real)
+        self.multiplier, self.shift = int(multiplier), int(shift)
+        if self.shift < 0:
+            raise UnsupportedError(f"Softmax in LiteRT cannot tell steps of {scale} apart")
+        radius = ((1 << _INPUT_BITS) - 1) << (31 - _INPUT_BITS)
+        self.least = -(radius >> self.shift)
+
+    def __call__(self, difference: Int64) -> Int64:
+        """Differences from ``least`` to 0 in Q5.26."""
+        return doubling_high_mul(difference << self.shift, self.multiplier)
+
+
+def exponentials(scaling: Scaling, difference: Int64) -> Int64:
+    """Exp of each difference in Q0.31, 0 below the least."""
+    inside = np.maximum(difference, scaling.least)
+    return np.where(difference >= scaling.least, exp_of_negative(scaling(inside)), 0)
+
+
+def _softmax(site: Site) -> Kernel:
+    x, y = activation(site), result(site)
+    require_output(site, 1 / 256, y.qtype.lo)
+    lo, hi = bounds(site)
+    axis = int(site.attrs.get("axis", -1))
+    scaling = Scaling(float(x.scale), float(site.attrs.get("beta", 1.0)))
+    # A difference of 8-bit integers has 256 values: index −difference.
+    table = exponentials(scaling, -np.arange(256, dtype=np.int64))
+    parts = divide_by_power_of_two(table, _SUM_BITS)
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        q = required(site, inputs, 0).astype(np.int16)
+        below = q.max(axis=axis, keepdims=True, initial=np.iinfo(q.dtype).min) - q
+        # From 4096 on the sum can leave int32; every share is below half a step long before.
+        total = np.minimum(parts[below].sum(axis=axis, keepdims=True), INT32_MAX)
+        inverse, over_one = reciprocal(total, _SUM_BITS)
+        exponent = np.minimum(over_one + 31 - 8, 62)
+        share = divide_by_power_of_two(doubling_high_mul(table[below], inverse), exponent)
+        return np.clip(share + y.qtype.lo, lo, hi).astype(y.qtype.dtype)
+
+    return kernel
+
+
+def _log_softmax(site: Site) -> Kernel:
+    x, y = activation(site), result(site)
+    require_output(site, 16 / 256, y.qtype.hi)
+    lo, hi = bounds(site)
+    axis = int(site.attrs.get("axis", -1))
+    scaling = Scaling(float(x.scale), 1.0)
+    differences = -np.arange(256, dtype=np.int64)
+    parts = divide_by_power_of_two(exponentials(scaling, differences), _SUM_BITS)
+    scaled = scaling(np.maximum(differences, scaling.least))
+    back = quantize_multiplier(2.0 ** (31 - scaling.shift) / scaling.multiplier)
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        q = required(site, inputs, 0).astype(np.int16)
+        below = q.max(axis=axis, keepdims=True, initial=np.iinfo(q.dtype).min) - q
+        total = np.minimum(parts[below].sum(axis=axis, keepdims=True), INT32_MAX)
+        logarithm = log_of_one_and_more(total)
+        # Differences down to here keep the logarithm of the share within Q5.26.
+        least = np.maximum(scaling.least - 1, multiply(logarithm + INT32_MIN, *back))
+        share = divide_by_power_of_two(scaled[below] - logarithm, 31 - _INPUT_BITS - 4)
+        held = np.where(-below > least, np.clip(share + y.qtype.hi, lo, hi), lo)
+        return held.astype(y.qtype.dtype)
+
+    return kernel
+
+
+KERNELS: Mapping[str, Maker] = {
+    "LogSoftmax": together(_log_softmax),
+    "Softmax": together(_softmax),
+}

@@ -1,0 +1,104 @@
+"""Which operators choose among integers by their order? Those of every arithmetic: dequantization keeps it.
+
+Extremes and their positions along axes need one scale on both sides as a movement does, or none; the larger, smaller
+or conditional of several tensors needs them in the output's scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.executor.arithmetics.node_site import Inputs, Kernel, Maker, Site, reduced_axes, required
+
+Reduction = Callable[..., NDArray[Any]]
+Choice = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
+
+
+def _extreme(reduction: Reduction, of_none: str) -> Maker:
+    """Along no values at all it is the last integer in the other direction, what an infinity saturates to."""
+
+    def make(site: Site) -> Kernel:
+        keepdims = bool(site.attrs.get("keepdims", 1))
+
+        def kernel(inputs: Inputs) -> NDArray[Any]:
+            q, axes = required(site, inputs, 0), reduced_axes(site, inputs)
+            initial = getattr(np.iinfo(q.dtype), of_none)
+            return np.asarray(reduction(q, axis=axes, keepdims=keepdims, initial=initial))
+
+        return kernel
+
+    return make
+
+
+def _global_max_pool(site: Site) -> Kernel:
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        q = required(site, inputs, 0)
+        axes = tuple(range(1, q.ndim - 1))
+        return np.asarray(q.max(axis=axes, keepdims=True, initial=np.iinfo(q.dtype).min))
+
+    return kernel
+
+
+def _position(first: Reduction) -> Maker:
+    """Where an axis has its extreme value: the first such place, or the last if asked."""
+
+    def make(site: Site) -> Kernel:
+        axis = int(site.attrs.get("axis", 0))
+        keepdims = bool(site.attrs.get("keepdims", 1))
+        last = bool(site.attrs.get("select_last_index", 0))
+
+        def kernel(inputs: Inputs) -> NDArray[Any]:
+            q = required(site, inputs, 0)
+            if not last:
+                return np.asarray(first(q, axis=axis, keepdims=keepdims), np.int64)
+            from_end = first(np.flip(q, axis), axis=axis, keepdims=keepdims)
+            return np.asarray(q.shape[axis] - 1 - from_end, np.int64)
+
+        return kernel
+
+    return make
+
+
+def _chosen(choice: Choice) -> Maker:
+    def make(site: Site) -> Kernel:
+        count = len(site.inputs)
+        return lambda inputs: reduce(choice, [required(site, inputs, i) for i in range(count)])
+
+    return make
+
+
+def _where(site: Site) -> Kernel:
+    return lambda inputs: np.where(*(required(site, inputs, i) for i in range(3)))
+
+
+COMPARISONS: Mapping[str, Choice] = {
+    "Equal": np.equal,
+    "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal,
+    "Less": np.less,
+    "LessOrEqual": np.less_equal,
+    "NotEqual": np.not_equal,
+}
+"""Comparisons of real values; ONNX says NotEqual as Equal and Not."""
+
+MOVES: Mapping[str, Maker] = {
+    "GlobalMaxPool": _global_max_pool,
+    "ReduceMax": _extreme(np.max, "min"),
+    "ReduceMin": _extreme(np.min, "max"),
+}
+"""Extremes along axes: integers of input 0."""
+
+POSITIONS: Mapping[str, Maker] = {"ArgMax": _position(np.argmax), "ArgMin": _position(np.argmin)}
+"""Positions of extremes: int64."""
+
+JOINS: Mapping[str, Maker] = {
+    "Max": _chosen(np.maximum),
+    "Min": _chosen(np.minimum),
+    "Where": _where,
+}
+"""Choices among several tensors."""

@@ -1,0 +1,113 @@
+"""How does ONNX Runtime's CPU provider compute in 8 bits? Its QLinear kernels, to the bit.
+
+An accumulator becomes an integer by one float32 product, clamped, rounded half to even, the zero point last:
+
+    s[c] = (sx · sw[c]) / sy        both in float32
+    q    = rne(clamp(float32(acc) · s[c], lo − zy, hi − zy)) + zy
+
+A Gemm or MatMul whose output has no scale hands out float32(acc) · (sx · sw[c]).
+
+The rules were found by experiment with ONNX Runtime 1.31.1 on x86-64 with VNNI, where u8 × s8 products accumulate
+exactly; its AVX2 kernels without VNNI saturate pairs of them in int16. Operators without a QLinear kernel are not
+in the table: ONNX Runtime computes them in float.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ptq.core.types import FloatArray, IntArray
+from ptq.executor.arithmetics import data_movement, linear, ort_elementwise, ort_pool, ort_softmax
+from ptq.executor.arithmetics.node_site import (
+    Kernel,
+    Maker,
+    Site,
+    activation,
+    bounds,
+    result,
+    weight,
+)
+from ptq.kernels.channel_broadcast import apply, repeated
+from ptq.kernels.requantizer import Accumulator, Channels, Finish
+
+# 3 · 2^22: from here to 2^24 float32 holds the integers alone, so that adding it rounds half to even, and its last
+# byte is zero: the last byte of the sum is the rounded number, modulo 256.
+_TO_INTEGER = np.float32(3 * 2**22)
+
+
+def scaled(site: Site, scale: FloatArray) -> Finish:
+    """The finish of QLinearConv, QLinearMatMul and QGemm: float32 scale, per tensor or per channel."""
+    y = result(site)
+    zero_point, dtype = int(y.zero_point), y.qtype.dtype
+    if scale.size == 1:
+        scale = scale.reshape(())
+    every = repeated(scale) if scale.ndim else None
+    lo, hi = (np.float32(bound - zero_point) for bound in bounds(site))
+    offset = dtype.type(zero_point)
+
+    def finish(acc: Accumulator, channels: Channels) -> IntArray:
+        value = acc.astype(np.float32, order="C", copy=False)
+        if every is not None and value.ndim == 2 and isinstance(channels, slice):
+            apply(np.multiply, value, every, value)
+        else:
+            np.multiply(value, scale[channels] if scale.ndim else scale, out=value)
+        value.clip(lo, hi, out=value)
+        np.add(value, _TO_INTEGER, out=value)
+        q: IntArray = value.view(np.int32).astype(dtype)
+        if zero_point:
+            np.add(q, offset, out=q)
+        return q
+
+    return finish
+
+
+def product_finish(site: Site, x_scale: FloatArray) -> Finish:
+    """By sx · sw / sy to integers, or by sx · sw to real numbers where the output has no scale."""
+    product: FloatArray = np.asarray(x_scale * weight(site).scale)
+    if site.outputs[0] is None:
+        return linear.real(product)
+    return scaled(site, np.asarray(product / result(site).scale))
+
+
+def _conv(site: Site) -> Kernel:
+    return linear.conv(site, product_finish(site, activation(site).scale))
+
+
+def _gemm(site: Site) -> Kernel:
+    """QGemm: alpha multiplies the scale, and so C too."""
+    x_scale = np.float32(site.attrs.get("alpha", 1.0)) * activation(site).scale
+    return linear.gemm(site, product_finish(site, x_scale))
+
+
+def _matmul(site: Site) -> Kernel:
+    return linear.matmul(site, product_finish(site, activation(site).scale))
+
+
+def _moved(move: Maker) -> Maker:
+    """A movement; where the scales differ it is DequantizeLinear, movement, QuantizeLinear."""
+
+    def make(site: Site) -> Kernel:
+        kernel = move(site)
+        if not site.inputs or site.inputs[0] is None:
+            return kernel
+        same = site.inputs[0] == site.outputs[0] and site.clamp is None
+        if same:
+            return kernel
+        requantize = ort_elementwise.requantize(site)
+        return lambda inputs: requantize([kernel(inputs)])
+
+    return make
+
+
+KERNELS: Mapping[str, Maker] = {
+    **{op: _moved(move) for op, move in data_movement.MOVES.items()},
+    **data_movement.INDICES,
+    **ort_elementwise.KERNELS,
+    **ort_pool.KERNELS,
+    **ort_softmax.KERNELS,
+    "Conv": _conv,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+}

@@ -1,0 +1,228 @@
+"""How does ONNX Runtime compute elementwise operators in 8 bits? Each as a table of all its values.
+
+One operand:   q = QuantizeLinear(f(sx · (x − zx)))                   all in float32
+QLinearAdd:    rA = sa/sy, rB = sb/sy, F = zy − fma(rA, za, rB·zb);    q = rne(fma(a, rA, fma(b, rB, F)))
+QLinearMul:    r = (sa·sb)/sy;    q = rne((a − za)(b − zb) · r + zy)
+Concat, Where: an input whose parameters are not the output's passes through QuantizeLinear(sx · (x − zx))
+
+QLinearAdd and QLinearMul add the zero point before they round, so a tie falls to the even *integer of the output*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.types import FloatArray, IntArray, QuantParams
+from ptq.executor.arithmetics import data_movement
+from ptq.executor.arithmetics.min_max import COMPARISONS, Choice
+from ptq.executor.arithmetics.node_site import (
+    Inputs,
+    Kernel,
+    Maker,
+    Site,
+    activation,
+    bounds,
+    required,
+    result,
+)
+from ptq.kernels.float32 import fma
+from ptq.kernels.lookup import PairTable, lookup, tabulate
+
+Real = Callable[[FloatArray], FloatArray]
+
+# Coefficients of Eigen's rational approximation of the logistic function, as MLAS has them: the odd numerator from
+# the 9th power down to the 1st, the even denominator from the 10th down to the constant.
+_NUMERATOR = (
+    4.37031012579801e-11,
+    1.15627324459942e-07,
+    6.08574864600143e-05,
+    8.51377133304701e-03,
+    2.48287947061529e-01,
+)
+_DENOMINATOR = (
+    6.10247389755681e-13,
+    5.76102136993427e-09,
+    6.29106785017040e-06,
+    1.70198817374094e-03,
+    1.16817656904453e-01,
+    9.93151921023180e-01,
+)
+
+
+def logistic(x: FloatArray) -> FloatArray:
+    """1 / (1 + exp(−x)) as MLAS approximates it with FMA: p(x²)·x / q(x²) + 1/2 for |x| ≤ 18."""
+    x = np.clip(x, np.float32(-18), np.float32(18))
+    square = x * x
+    ratio = _horner(square, _NUMERATOR) * x / _horner(square, _DENOMINATOR)
+    value: FloatArray = np.clip(ratio + np.float32(0.5), np.float32(0), np.float32(1))
+    return value
+
+
+def _horner(x: FloatArray, coefficients: tuple[float, ...]) -> FloatArray:
+    value = np.full_like(x, coefficients[0])
+    for coefficient in coefficients[1:]:
+        value = fma(value, x, np.float32(coefficient))
+    return value
+
+
+def _saturated(site: Site, value: NDArray[Any]) -> IntArray:
+    """Half to even of what already holds the zero point."""
+    lo, hi = bounds(site)
+    q: IntArray = np.rint(np.clip(value, lo, hi)).astype(result(site).qtype.dtype)
+    return q
+
+
+def real_table(site: Site, function: Real, index: int = 0) -> IntArray:
+    """Dequantize, apply, quantize: the 256 values of an input."""
+    x, y = activation(site, index), result(site)
+    lo, hi = bounds(site)
+    table = y.quantize(tabulate(lambda q: function(x.dequantize(q)), x.qtype))
+    return np.clip(table, lo, hi)
+
+
+def _mapped(site: Site, function: Real) -> Kernel:
+    table = real_table(site, function)
+    return lambda inputs: lookup(table, required(site, inputs, 0))
+
+
+def requantize(site: Site) -> Kernel:
+    """DequantizeLinear, then QuantizeLinear with the output's parameters."""
+    return _mapped(site, lambda real: real)
+
+
+def _relu(site: Site) -> Kernel:
+    return _mapped(site, lambda real: np.maximum(real, np.float32(0)))
+
+
+def _clip(site: Site) -> Kernel:
+    lo, hi = site.attrs.get("min"), site.attrs.get("max")
+    low = np.float32(-np.inf if lo is None else lo)
+    high = np.float32(np.inf if hi is None else hi)
+    return _mapped(site, lambda real: np.minimum(np.maximum(real, low), high))
+
+
+def _leaky_relu(site: Site) -> Kernel:
+    alpha = np.float32(site.attrs.get("alpha", 0.01))
+    return _mapped(site, lambda real: np.where(real >= 0, real, alpha * real))
+
+
+def _sigmoid(site: Site) -> Kernel:
+    return _mapped(site, logistic)
+
+
+def _scalar_first(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+    """Whether ONNX Runtime walks the two shapes with the first as the scalar of every span.
+
+    It begins at the innermost axis that is not 1 in both, or at the outermost that both have: there the first has
+    size 1. Beside an operand without axes the first's innermost counts.
+    """
+    if not first or not second:
+        return not first or first[-1] == 1
+    common = list(zip(reversed(first), reversed(second), strict=False))
+    return next((a == 1 for a, b in common if (a, b) != (1, 1)), True)
+
+
+def _add(site: Site) -> Kernel:
+    """QLinearAdd, which exchanges its operands where the first is the scalar of a broadcast."""
+    a, b = activation(site, 0), activation(site, 1)
+    result(site)
+
+    @cache
+    def table(exchanged: bool) -> PairTable:
+        return _sum_table(site, b, a) if exchanged else _sum_table(site, a, b)
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        qa, qb = required(site, inputs, 0), required(site, inputs, 1)
+        exchanged = _scalar_first(qa.shape, qb.shape)
+        pair = (qb, qa) if exchanged else (qa, qb)
+        return table(exchanged)(*pair)
+
+    return kernel
+
+
+def _sum_table(site: Site, a: QuantParams, b: QuantParams) -> PairTable:
+    y = result(site)
+    ratio_a, ratio_b = a.scale / y.scale, b.scale / y.scale
+    both = fma(ratio_a, a.zero_point, ratio_b * b.zero_point.astype(np.float32))
+    fixed = y.zero_point.astype(np.float32) - both
+
+    def total(qa: NDArray[np.int64], qb: NDArray[np.int64]) -> IntArray:
+        return _saturated(site, fma(qa, ratio_a, fma(qb, ratio_b, fixed)))
+
+    return PairTable(total, a.qtype, b.qtype)
+
+
+def _mul(site: Site) -> Kernel:
+    a, b, y = activation(site, 0), activation(site, 1), result(site)
+    ratio = (a.scale * b.scale) / y.scale
+    offset = y.zero_point.astype(np.float32)
+
+    def scaled(qa: NDArray[np.int64], qb: NDArray[np.int64]) -> IntArray:
+        exact = ((qa - a.zero_point) * (qb - b.zero_point)).astype(np.float32)
+        return _saturated(site, exact * ratio + offset)
+
+    table = PairTable(scaled, a.qtype, b.qtype)
+    return lambda inputs: table(required(site, inputs, 0), required(site, inputs, 1))
+
+
+def _joined(site: Site, *, join: Maker) -> Kernel:
+    """Inputs whose parameters are not the output's pass through DequantizeLinear and QuantizeLinear, in order."""
+    kernel = join(site)
+    if site.outputs[0] is None:
+        return kernel
+    tables = [
+        None if x in (None, site.outputs[0]) else real_table(site, lambda real: real, index)
+        for index, x in enumerate(site.inputs)
+    ]
+
+    def converted(inputs: Inputs) -> NDArray[Any]:
+        parts = [required(site, inputs, index) for index in range(len(tables))]
+        return kernel(
+            [
+                part if table is None else lookup(table, part)
+                for table, part in zip(tables, parts, strict=True)
+            ]
+        )
+
+    return converted
+
+
+def _compared(site: Site, *, comparison: Choice) -> Kernel:
+    """A comparison of dequantized values, which ONNX Runtime has no integer kernel for."""
+    a, b = activation(site, 0), activation(site, 1)
+
+    def compare(qa: NDArray[np.int64], qb: NDArray[np.int64]) -> NDArray[Any]:
+        return comparison(a.dequantize(qa), b.dequantize(qb))
+
+    table = PairTable(compare, a.qtype, b.qtype)
+    return lambda inputs: table(required(site, inputs, 0), required(site, inputs, 1))
+
+
+def _quantize(site: Site) -> Kernel:
+    params = site.outputs[0] or result(site)
+    return lambda inputs: params.quantize(required(site, inputs, 0))
+
+
+def _dequantize(site: Site) -> Kernel:
+    params = site.inputs[0] or activation(site)
+    return lambda inputs: params.dequantize(required(site, inputs, 0))
+
+
+KERNELS: Mapping[str, Maker] = {
+    **{op: partial(_joined, join=join) for op, join in data_movement.JOINS.items()},
+    **{op: partial(_compared, comparison=how) for op, how in COMPARISONS.items()},
+    "Add": _add,
+    "Clip": _clip,
+    "DequantizeLinear": _dequantize,
+    "LeakyRelu": _leaky_relu,
+    "Mul": _mul,
+    "QuantizeLinear": _quantize,
+    "Relu": _relu,
+    "Requantize": requantize,
+    "Sigmoid": _sigmoid,
+}

@@ -1,0 +1,105 @@
+"""How does ONNX Runtime average in 8 bits?
+
+QLinearAveragePool:        d = sx · (x − zx), added one by one in the window's order, in float32
+                           q = rne(float32((Σd / n) / sy) + zy)               the zero point before rounding
+                           n the window's taps inside the image, or with count_include_pad all of them;
+                           where strides skip, SAME leaves half of it before the first window
+                           a window that is the whole image, without padding, is a QLinearGlobalAveragePool
+QLinearGlobalAveragePool:  s = sx / (sy · n);  q = rne(clamp(float32(Σx − n·zx) · s)) + zy          after it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.types import IntArray
+from ptq.executor.arithmetics.data_movement import pool_window
+from ptq.executor.arithmetics.node_site import (
+    Inputs,
+    Kernel,
+    Maker,
+    Site,
+    activation,
+    bounds,
+    required,
+    result,
+)
+from ptq.kernels.axis_sums import axis_sums
+from ptq.kernels.lookup import lookup, tabulate
+from ptq.kernels.pool import sequential_window_sum
+from ptq.kernels.window import axes
+
+
+def _average_pool(site: Site) -> Kernel:
+    x, y = activation(site), result(site)
+    lo, hi = bounds(site)
+    window = pool_window(site)
+    counted = bool(site.attrs.get("count_include_pad", 0))
+    taps = prod(window["kernel_shape"])
+    reals = tabulate(x.dequantize, x.qtype)
+    offset = y.zero_point.astype(np.float32)
+    of_all = _global_average_pool(site)
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        x_q = required(site, inputs, 0)
+        if _sees_all(x_q.shape[1:-1], window):
+            return of_all(inputs)
+        values = lookup(reals, _without_head(x_q, window))
+        sums, inside = sequential_window_sum(values, **window)
+        count = np.float32(taps) if counted else inside.astype(np.float32)
+        q = sums / count / y.scale + offset
+        rounded: IntArray = np.clip(np.rint(q), lo, hi).astype(y.qtype.dtype)
+        return rounded
+
+    return kernel
+
+
+def _sees_all(sizes: tuple[int, ...], window: Mapping[str, Any]) -> bool:
+    """Whether the only window is the image itself."""
+    if sizes != window["kernel_shape"]:
+        return False
+    return not any(axis.begin or axis.end for axis in axes(sizes, **_named(window)))
+
+
+def _named(window: Mapping[str, Any]) -> dict[str, Any]:
+    return {"kernel" if name == "kernel_shape" else name: v for name, v in window.items()}
+
+
+def _without_head(q: IntArray, window: Mapping[str, Any]) -> IntArray:
+    """The integers from the first that a window sees: SAME halves what strides skip as it halves padding."""
+    if not window["auto_pad"].startswith("SAME"):
+        return q
+    odd = int(window["auto_pad"] == "SAME_LOWER")
+    heads = []
+    for size, tap, stride in zip(
+        q.shape[1:-1], window["kernel_shape"], window["strides"], strict=True
+    ):
+        skipped = size - tap - (-(-size // stride) - 1) * stride
+        heads.append(max(skipped - odd, 0) // 2)
+    return q[(slice(None), *(slice(head, None) for head in heads))]
+
+
+def _global_average_pool(site: Site) -> Kernel:
+    x, y = activation(site), result(site)
+    lo, hi = (bound - int(y.zero_point) for bound in bounds(site))
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        q = required(site, inputs, 0)
+        total, count = axis_sums(q, range(1, q.ndim - 1), keepdims=True)
+        scale = x.scale / (y.scale * np.float32(count))
+        value = (total - count * int(x.zero_point)).astype(np.float32) * scale
+        rounded = np.rint(np.clip(value, lo, hi)) + np.float32(y.zero_point)
+        return rounded.astype(y.qtype.dtype)
+
+    return kernel
+
+
+KERNELS: Mapping[str, Maker] = {
+    "AveragePool": _average_pool,
+    "GlobalAveragePool": _global_average_pool,
+}

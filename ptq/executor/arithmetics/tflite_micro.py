@@ -1,0 +1,123 @@
+"""How does tflite-micro compute in 8 bits, where it differs from LiteRT's reference kernels?
+
+    Gemm, MatMul by a constant  q = zo + MBQM(acc, sx · sw[c] / so)     two roundings, not one in float64
+    MatMul of activations       q = zo + MBQM(acc, sa · sb / so)        multiplier in float64, not float32
+    Mul                         q = zo + MBQM((a − za)(b − zb), sa · sb / so)        the same
+    Abs, Relu, LeakyRelu, Div,  by sx / so, sa / (sb · so) and sx · sa / so          the same
+    PRelu
+    Clip to [0, 6]              q = clamp(x, zx, zx + round(6 / sx))    RELU6 does not rescale
+    SpaceToBatchND              pads with the integer 0, not with the zero point: with an offset that is never
+                                set, and 0 in fresh memory alone
+    Sigmoid, Tanh               in fixed point (``fixed_functions``), not by a table of real values
+
+ReduceSum has the formula that `litert` has here too; it is LiteRT's kernel that departs from it. All else is the
+same. Established by experiment with tflite-micro 0.dev20261023182759.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.executor.arithmetics import fixed_point_functions, linear, litert
+from ptq.executor.arithmetics.litert_elementwise import (
+    activation_bounds,
+    clamped,
+    leaky,
+    paired,
+    same_scale,
+)
+from ptq.executor.arithmetics.litert_finish import gemmlowp_finish
+from ptq.executor.arithmetics.litert_functions import absolute, divided
+from ptq.executor.arithmetics.litert_nonlinear import parametric
+from ptq.executor.arithmetics.node_site import (
+    Inputs,
+    Kernel,
+    Maker,
+    Site,
+    activation,
+    constant,
+    required,
+    result,
+    weight,
+)
+from ptq.kernels import shape as move
+from ptq.kernels.fixed_point import rescale
+
+_RELU6 = (0.0, 6.0)
+
+
+def _matmul(site: Site) -> Kernel:
+    right = weight(site) if constant(site, 1) is not None else activation(site, 1)
+    product = activation(site).scale.astype(np.float64) * right.scale
+    return linear.matmul(site, gemmlowp_finish(site, product / float(result(site).scale)))
+
+
+def _mul(site: Site) -> Kernel:
+    product = float(activation(site, 0).scale) * float(activation(site, 1).scale)
+    multiplier = product / float(result(site).scale)
+    return paired(site, lambda qa, qb: rescale(qa * qb, multiplier))
+
+
+def _ratio(site: Site) -> float:
+    return float(activation(site).scale) / float(result(site).scale)
+
+
+def _abs(site: Site) -> Kernel:
+    return absolute(site, _ratio(site))
+
+
+def _relu(site: Site) -> Kernel:
+    return clamped(site, _ratio(site), 0.0, None)
+
+
+def _leaky_relu(site: Site) -> Kernel:
+    return leaky(site, _ratio(site))
+
+
+def _prelu(site: Site) -> Kernel:
+    product = float(activation(site, 0).scale) * float(activation(site, 1).scale)
+    return parametric(site, _ratio(site), product / float(result(site).scale))
+
+
+def _div(site: Site) -> Kernel:
+    product = float(activation(site, 1).scale) * float(result(site).scale)
+    return divided(site, float(activation(site, 0).scale) / product)
+
+
+def _clip(site: Site) -> Kernel:
+    lowest, highest = site.attrs.get("min"), site.attrs.get("max")
+    if lowest is None or highest is None or (float(lowest), float(highest)) != _RELU6:
+        return litert.KERNELS["Clip"](site)
+    lo, hi = activation_bounds(activation(site), *_RELU6)
+    result(site)
+    return lambda inputs: np.clip(required(site, inputs, 0), lo, hi)
+
+
+def _space_to_batch(site: Site) -> Kernel:
+    block, paddings = tuple(site.attrs["block"]), site.attrs["paddings"]
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        return move.space_to_batch(required(site, inputs, 0), block, paddings, 0)
+
+    return kernel
+
+
+KERNELS: Mapping[str, Maker] = {
+    **litert.KERNELS,
+    "Abs": _abs,
+    "Clip": _clip,
+    "Div": _div,
+    "Gemm": litert.gemmlowp_gemm,
+    "LeakyRelu": _leaky_relu,
+    "MatMul": _matmul,
+    "Mul": _mul,
+    "PRelu": _prelu,
+    "Relu": _relu,
+    "Sigmoid": fixed_point_functions.sigmoid,
+    "SpaceToBatchND": same_scale(_space_to_batch),
+    "Tanh": fixed_point_functions.hyperbolic_tangent,
+}

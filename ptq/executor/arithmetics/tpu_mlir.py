@@ -1,0 +1,104 @@
+"""How does TPU-MLIR compute in 8 bits? Every real factor is a multiplier and a right shift.
+
+    Scale = M / 2^rshift                       M of 31 bits and its sign, or of 7 (``tpu-mlir-8``)
+    Conv, Gemm, MatMul   q = ((Σ (x − Zx)·w + b) · M[c] >> rshift[c]) + Zy,      M / 2^rshift = Sx·Sw[c] / Sy
+
+b is int32 in steps of Sx·Sw; −Zx·Σw is part of the accumulator here and of b_i32 there. Padding holds Zx, so that
+it adds nothing; symmetric quantization is the case Zx = Zy = 0. The shift comes after the product with all of the
+accumulator.
+
+The derivations write a plain >>. TPU-MLIR's own inference rounds it to the nearest, ties upwards (its
+applyMultiplierAndRShift passes ROUNDING_HALF_UP), and so do we; a float becomes an integer with ties away from
+zero. M is the nearest mantissa, as the manual's 0.1234 = 2119995857 / 2^34 has it; TPU-MLIR's search over shifts
+up to 30 (get_scale_and_shift) finds coarser ones for small scales.
+
+Source: TPU-MLIR developer manual, chapter Quantization; sophgo/tpu-mlir, lib/Support/MathUtils.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import UnsupportedError
+from ptq.core.types import IntArray
+from ptq.executor.arithmetics import data_movement, linear, litert
+from ptq.executor.arithmetics.node_site import (
+    Kernel,
+    Maker,
+    Site,
+    activation,
+    bounds,
+    result,
+    weight,
+)
+from ptq.executor.arithmetics.tpu_mlir_elementwise import elementwise
+from ptq.executor.arithmetics.tpu_mlir_moves import moved
+from ptq.kernels.multiplier_shift import mantissa, shift_right
+from ptq.kernels.requantizer import Accumulator, Channels, Finish
+
+
+def finish(site: Site, real: NDArray[np.float64], bits: int) -> Finish:
+    """Zy + (acc · M >> rshift), clamped; ``real`` per tensor or per output channel."""
+    y = result(site)
+    zero_point, dtype = int(y.zero_point), y.qtype.dtype
+    lo, hi = bounds(site)
+    multiplier, rshift = mantissa(real, bits)
+
+    def finished(acc: Accumulator, channels: Channels) -> IntArray:
+        by, right = multiplier, rshift
+        if multiplier.ndim:
+            by, right = multiplier[channels], rshift[channels]
+        value = shift_right(acc.astype(np.int64) * by, right)
+        q: IntArray = np.clip(value + zero_point, lo, hi).astype(dtype)
+        return q
+
+    return finished
+
+
+def _real(site: Site) -> NDArray[np.float64]:
+    product = activation(site).scale.astype(np.float64) * weight(site).scale
+    return np.asarray(product / float(result(site).scale))
+
+
+def _conv(site: Site, *, bits: int) -> Kernel:
+    return linear.conv(site, finish(site, _real(site), bits))
+
+
+def _conv_transpose(site: Site, *, bits: int) -> Kernel:
+    return linear.conv_transpose(site, finish(site, _real(site), bits))
+
+
+def _gemm(site: Site, *, bits: int) -> Kernel:
+    if site.attrs.get("alpha", 1.0) != 1.0:
+        raise UnsupportedError("InnerProduct has no alpha; fold Gemm's into B and C")
+    return linear.gemm(site, finish(site, _real(site), bits))
+
+
+def _matmul(site: Site, *, bits: int) -> Kernel:
+    return linear.matmul(site, finish(site, _real(site), bits))
+
+
+def kernels(bits: int) -> Mapping[str, Maker]:
+    """The arithmetic with multipliers of so many bits beside their sign."""
+    makers: dict[str, Any] = {
+        "Conv": _conv,
+        "ConvTranspose": _conv_transpose,
+        "Gemm": _gemm,
+        "MatMul": _matmul,
+    }
+    return {
+        **data_movement.INDICES,
+        **moved(bits),
+        **elementwise(bits),
+        **{op: partial(maker, bits=bits) for op, maker in makers.items()},
+        **{op: litert.KERNELS[op] for op in ("QuantizeLinear", "DequantizeLinear")},
+    }
+
+
+KERNELS: Mapping[str, Maker] = kernels(31)
+KERNELS_8: Mapping[str, Maker] = kernels(7)

@@ -1,0 +1,172 @@
+"""How does TPU-MLIR add, average and bend?
+
+With S the scales, Z the zero points, and ratio = Sx / Sy:
+
+    Add, symmetric    q = (qa·Ma + qb·Mb)_i16 >> rshift      one rshift, 8-bit Ma, Mb of Sa / Sy, Sb / Sy
+    Add, asymmetric   q = round((Sa(qa − Za) + Sb(qb − Zb)) · (1 / Sy) + Zy)                    in float32
+    Mul               q = ((qa − Za)(qb − Zb) · M >> rshift) + Zy       derived as Conv; the manual has none
+    AveragePool       q = round(Scale · Σx + Offset)                                           in float32
+                      Scale = Sx / (Sy·k),  Offset = Zy − ratio·Zx
+    LeakyRelu         x ≥ Zx: (x − Zx) + Zy
+                      below:  (M_i8 (x − Zx) >> rshift) + Zy                 M / 2^rshift = alpha · ratio
+    PRelu             x ≥ Zx: (x − Zx) + Zy
+                      below:  (qα·M_i8 (x − Zx) >> rshift) + Zy              M / 2^rshift = Sα · ratio
+    Requantize        q = ((x − Zx) · M >> rshift) + Zy
+    Relu, Clip        the same, clamped
+
+BackwardCalibration makes ratio 1 in LeakyRelu and PRelu; with another the upper branch is Requantize's. The
+manual subtracts Offset in AveragePool and splits at q ≥ 0 in LeakyRelu; both are slips (derived in the tests).
+
+Two products of an int8 with an 8-bit multiplier stay within 2 · 128 · 127 < 2^15: an int16 holds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.types import QuantParams
+from ptq.executor.arithmetics import unary_functions
+from ptq.executor.arithmetics.activation_clamp import with_clamp
+from ptq.executor.arithmetics.data_movement import pool_window
+from ptq.executor.arithmetics.litert_elementwise import mapped, paired
+from ptq.executor.arithmetics.node_site import (
+    Inputs,
+    Kernel,
+    Maker,
+    Site,
+    activation,
+    bounds,
+    required,
+    result,
+)
+from ptq.kernels.float32 import round_half_away
+from ptq.kernels.multiplier_shift import Int64, mantissa, shift_right
+from ptq.kernels.pool import window_sums
+
+_EIGHT_BIT = 7
+"""Bits of an 8-bit multiplier beside its sign."""
+
+
+def scaled(real: float, bits: int) -> Callable[[Int64], Int64]:
+    """X · M >> rshift with M / 2^rshift ≈ real, of either sign; a factor of 1 is exact."""
+    m, rshift = mantissa(abs(real), bits)
+    signed = int(np.sign(real)) * m
+    return lambda x: shift_right(x * signed, rshift)
+
+
+def common_shift(reals: tuple[float, float]) -> tuple[tuple[int, int], int]:
+    """8-bit multipliers of two factors with one right shift, set by the larger factor."""
+    rshift = int(mantissa(max(reals), _EIGHT_BIT)[1])
+    first, second = (int(np.floor(np.ldexp(real, rshift) + 0.5)) for real in reals)
+    return (first, second), rshift
+
+
+def _ratio(site: Site) -> float:
+    return float(activation(site).scale) / float(result(site).scale)
+
+
+def _symmetric(params: QuantParams) -> bool:
+    return params.qtype.signed and int(params.zero_point) == 0
+
+
+def _sum(site: Site, *, sign: int) -> Kernel:
+    a, b, y = activation(site, 0), activation(site, 1), result(site)
+    if all(map(_symmetric, (a, b, y))):
+        ratios = (float(a.scale) / float(y.scale), float(b.scale) / float(y.scale))
+        (of_a, of_b), rshift = common_shift(ratios)
+        return paired(site, lambda qa, qb: shift_right(qa * of_a + sign * qb * of_b, rshift))
+    inverse, zero_point = np.float32(1) / y.scale, np.float32(y.zero_point)
+
+    def dequantized(qa: Int64, qb: Int64) -> NDArray[Any]:
+        total = qa.astype(np.float32) * a.scale + np.float32(sign) * qb.astype(np.float32) * b.scale
+        return (round_half_away(total * inverse + zero_point) - zero_point).astype(np.int64)
+
+    return paired(site, dequantized)
+
+
+def _mul(site: Site, *, bits: int) -> Kernel:
+    product = float(activation(site, 0).scale) * float(activation(site, 1).scale)
+    by = scaled(product / float(result(site).scale), bits)
+    return paired(site, lambda qa, qb: by(qa * qb))
+
+
+def _requantize(site: Site, *, bits: int) -> Kernel:
+    return mapped(site, scaled(_ratio(site), bits))
+
+
+def _clip(site: Site, *, bits: int) -> Kernel:
+    return _requantize(with_clamp(site), bits=bits)
+
+
+def _leaky_relu(site: Site, *, bits: int) -> Kernel:
+    alpha = float(np.float32(site.attrs.get("alpha", 0.01)))
+    above, below = scaled(_ratio(site), bits), scaled(alpha * _ratio(site), _EIGHT_BIT)
+    return mapped(site, lambda q: np.where(q >= 0, above(q), below(q)))
+
+
+def _prelu(site: Site, *, bits: int) -> Kernel:
+    above = scaled(_ratio(site), bits)
+    below = scaled(float(activation(site, 1).scale) * _ratio(site), _EIGHT_BIT)
+    return paired(site, lambda q, slope: np.where(q >= 0, above(q), below(q * slope)))
+
+
+def average_factors(x: QuantParams, y: QuantParams, k: Any) -> tuple[NDArray[Any], np.float32]:
+    """Scale_f32 and Offset_f32 of an average of k values; the offset is to be added."""
+    ratio = float(x.scale) / float(y.scale)
+    scale = np.asarray(ratio / np.asarray(k, np.float64), np.float32)
+    return scale, np.float32(float(y.zero_point) - ratio * float(x.zero_point))
+
+
+def _averaged(site: Site, sums: NDArray[Any], k: Any) -> NDArray[Any]:
+    y, (lo, hi) = result(site), bounds(site)
+    scale, offset = average_factors(activation(site), y, k)
+    real = scale * sums.astype(np.float32) + offset
+    averaged: NDArray[Any] = np.clip(round_half_away(real), lo, hi).astype(y.qtype.dtype)
+    return averaged
+
+
+def _average_pool(site: Site) -> Kernel:
+    window, zero_point = pool_window(site), int(activation(site).zero_point)
+    counted = bool(site.attrs.get("count_include_pad", 0))
+
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        q = required(site, inputs, 0)
+        sums, k = window_sums(q, count_include_pad=counted, **window)
+        if counted:
+            inside = window_sums(q[:1, ..., :1], count_include_pad=False, **window)[1]
+            sums = sums + zero_point * (k - inside)
+        return _averaged(site, sums, k)
+
+    return kernel
+
+
+def _global_average_pool(site: Site) -> Kernel:
+    def kernel(inputs: Inputs) -> NDArray[Any]:
+        q = required(site, inputs, 0)
+        axes = tuple(range(1, q.ndim - 1))
+        k = int(np.prod(q.shape[1:-1]))
+        return _averaged(site, q.sum(axis=axes, keepdims=True, dtype=np.int64), k)
+
+    return kernel
+
+
+def elementwise(bits: int) -> Mapping[str, Maker]:
+    """The makers of these operators, with multipliers of so many bits where the manual leaves them open."""
+    return {
+        **unary_functions.TPU_MLIR,
+        "Add": partial(_sum, sign=1),
+        "AveragePool": _average_pool,
+        "Clip": partial(_clip, bits=bits),
+        "GlobalAveragePool": _global_average_pool,
+        "LeakyRelu": partial(_leaky_relu, bits=bits),
+        "Mul": partial(_mul, bits=bits),
+        "PRelu": partial(_prelu, bits=bits),
+        "Relu": partial(_clip, bits=bits),
+        "Requantize": partial(_requantize, bits=bits),
+        "Sub": partial(_sum, sign=-1),
+    }

@@ -1,0 +1,80 @@
+"""How is a function of one value computed where its arithmetic has no rule of its own? As a table of 256 entries.
+
+    litert      d = sx · (x − zx);  q = zo + round(f(d) · (1 / so))             each step rounded to float32
+    tpu-mlir    q = round(f(sx · (x − zx)) / so + zo)                            float64; its Lut operator
+
+round takes ties away from zero. The first is how LiteRT fills its own tables (LUTPopulate), the second TPU-MLIR
+(create_lookup_table); ``fixed-point`` takes the first. A device needs the 256 bytes and no arithmetic.
+
+Error bound, in steps of the output, before saturation: 1/2 for the second; for the first 1/2 + 2^-14, as a value
+that does not saturate is below 2^8 steps and meets float32's relative 2^-24 in d, in f, in 1/so and in the
+product: 2^8 · 2^-24 · (3 + |d·f'(d) / f(d)|), while |d·f'(d) / f(d)| ≤ 2^6. Beside a jump (Ceil, Floor, Round,
+Sign, ThresholdedRelu) the side is that of d as it is in float32.
+
+A function that is infinite saturates; one that is not defined (Sqrt and Log of a negative number) gives the
+lowest integer, as LiteRT's LOG does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import UnsupportedError
+from ptq.executor.arithmetics.node_site import (
+    Kernel,
+    Maker,
+    Site,
+    activation,
+    bounds,
+    required,
+    result,
+)
+from ptq.kernels.float32 import round_half_away
+from ptq.kernels.lookup import lookup, tabulate
+from ptq.kernels.real_functions import FUNCTIONS, real_function
+
+Rounded = Callable[[Site, NDArray[np.int64]], NDArray[np.float64]]
+"""f in steps of the output, zero point added, of x − zx."""
+
+_FARTHEST = 2.0**20
+"""Steps beyond every output."""
+
+
+def _in_float32(site: Site, q: NDArray[np.int64]) -> NDArray[np.float64]:
+    d = activation(site).scale * q.astype(np.float32)
+    with np.errstate(over="ignore"):
+        value = real_function(site.op, site.attrs)(d.astype(np.float64)).astype(np.float32)
+        steps = value * (np.float32(1) / result(site).scale)
+    return _rounded(steps.astype(np.float64)) + int(result(site).zero_point)
+
+
+def _in_float64(site: Site, q: NDArray[np.int64]) -> NDArray[np.float64]:
+    x, y = activation(site), result(site)
+    d = float(x.scale) * q.astype(np.float64)
+    steps = real_function(site.op, site.attrs)(d) / float(y.scale)
+    return _rounded(steps + int(y.zero_point))
+
+
+def _rounded(steps: NDArray[np.float64]) -> NDArray[np.float64]:
+    return round_half_away(np.clip(steps, -_FARTHEST, _FARTHEST))
+
+
+def _table(site: Site, rounded: Rounded) -> Kernel:
+    if site.op == "Pow" and np.size(site.attrs.get("exponent", ())) != 1:
+        raise UnsupportedError("the exponent of Pow is not one constant; leave the node float")
+    x, y = activation(site), result(site)
+    lo, hi = bounds(site)
+
+    def function(q: NDArray[np.int64]) -> NDArray[np.int64]:
+        value = rounded(site, q - int(x.zero_point))
+        return np.clip(np.where(np.isnan(value), lo, value), lo, hi).astype(y.qtype.dtype)
+
+    table = tabulate(function, x.qtype)
+    return lambda inputs: lookup(table, required(site, inputs, 0))
+
+
+LITERT: Mapping[str, Maker] = {op: lambda site: _table(site, _in_float32) for op in FUNCTIONS}
+TPU_MLIR: Mapping[str, Maker] = {op: lambda site: _table(site, _in_float64) for op in FUNCTIONS}

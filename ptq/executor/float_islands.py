@@ -1,0 +1,113 @@
+"""The parts of a quantized graph that a runtime computes in float, cut out as graphs of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ptq.model.graph import Graph
+from ptq.model.node import Node, Value, name_of, operator, reads
+
+
+@dataclass(frozen=True, eq=False)
+class Island:
+    """Float operators that touch, with the quantizers at their shores.
+
+    Attributes:
+        name: Name of its first node.
+        ops: Its float operators.
+        graph: The island as a model: integers in, integers out, but for the graph's own real inputs and
+            outputs and for tensors that no quantizer stands on.
+        inputs: Names of what it reads.
+        outputs: Names of what others read of it.
+    """
+
+    name: str
+    ops: tuple[str, ...]
+    graph: Graph
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def islands(graph: Graph, nodes: list[Node]) -> list[Island]:
+    """Cut out the islands that the nodes form.
+
+    Nodes are joined where a real tensor runs between them, but never around an integer step: a node's
+    level counts the integer steps before it, and an island has one level.
+    """
+    chosen = set(nodes)
+    level, root = _levels(graph, chosen), {node: node for node in nodes}
+
+    def find(node: Node) -> Node:
+        while root[node] is not node:
+            root[node] = root[root[node]]
+            node = root[node]
+        return node
+
+    for node in nodes:
+        for value in reads(node):
+            before = value.producer()
+            if before is not None and before in chosen and level[before] == level[node]:
+                root[find(node)] = find(before)
+    groups: dict[Node, list[Node]] = {}
+    for node in nodes:
+        groups.setdefault(find(node), []).append(node)
+    readers = _readers(graph)
+    return [_cut(graph, members, readers) for members in groups.values()]
+
+
+def _readers(graph: Graph) -> dict[Value, list[Node]]:
+    """The nodes of the main graph that read each value, themselves or in a sub-graph, in order."""
+    readers: dict[Value, list[Node]] = {}
+    for node in graph.nodes:
+        for value in reads(node):
+            readers.setdefault(value, []).append(node)
+    return readers
+
+
+def _levels(graph: Graph, chosen: set[Node]) -> dict[Node, int]:
+    level: dict[Node, int] = {}
+    for node in graph.nodes:
+        before = [value.producer() for value in reads(node)]
+        steps = [
+            level[p]
+            + (0 if p in chosen and node in chosen else int((p in chosen) != (node in chosen)))
+            for p in before
+            if p is not None
+        ]
+        level[node] = max(steps, default=0)
+    return level
+
+
+def _cut(graph: Graph, members: list[Node], readers: Mapping[Value, list[Node]]) -> Island:
+    producers = [value.producer() for node in members for value in reads(node)]
+    dequantizers = dict.fromkeys(
+        node for node in producers if node is not None and operator(node) == "DequantizeLinear"
+    )
+    quantizers: dict[Node, None] = {}
+    shores: list[Value] = []
+    own = set(members)
+    for value in (value for node in members for value in node.outputs):
+        outside = [node for node in readers.get(value, ()) if node not in own]
+        leaving = [node for node in outside if operator(node) == "QuantizeLinear"]
+        quantizers.update(dict.fromkeys(leaving))
+        shores += [node.outputs[0] for node in leaving]
+        if len(leaving) < len(outside) or value.is_graph_output():
+            shores.append(value)
+    inside = [*dequantizers, *members, *quantizers]
+    made = {v for node in inside for v in node.outputs}
+    inputs = dict.fromkeys(
+        name_of(v)
+        for node in inside
+        for v in reads(node)
+        if v not in made and not v.is_initializer()
+    )
+    outputs = dict.fromkeys(name_of(v) for v in shores)
+    assert members[0].name
+    return Island(
+        name=members[0].name,
+        ops=tuple(operator(node) for node in members),
+        graph=graph.extracted(inside, list(inputs), list(outputs)),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+    )

@@ -1,1 +1,0 @@
-"""Recorded cases of other runtimes, run by the kernels."""

@@ -1,0 +1,85 @@
+"""How do exact sums become outputs? The bias is added and the arithmetic finishes them, in float32 where it can.
+
+A channel whose weights are almost nothing has a bias of up to 2^31 units, far beyond what float32 holds exactly. Most
+such channels are one constant whatever the input, and rounding the bias to float32 does not change it: a Finish is
+monotone, so that the ends of a channel's range tell. The few others are completed in int32, apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.types import FloatArray, IntArray
+from ptq.kernels import channel_broadcast
+from ptq.kernels.exact_blas import Sum
+from ptq.kernels.requantizer import Finish
+
+# Totals of a channel that are tried, from the least to the greatest; two would do but where a Finish wraps.
+_TRIED = 33
+
+
+@dataclass(frozen=True, eq=False)
+class _Completion:
+    """What a Finish needs of the bias: the channels kept apart, their biases, and those of the others repeated."""
+
+    finish: Finish
+    apart: NDArray[np.intp]
+    large: NDArray[np.int32]
+    bias: NDArray[Any] | None
+
+
+class Totals:
+    """The second half of a planned sum.
+
+    Attributes:
+        dtype: What the accumulators must be held in: float32, or int32 where that is not exact.
+    """
+
+    def __init__(self, plan: Sum) -> None:
+        self.dtype = np.dtype(np.float32 if plan.exact else np.int32)
+        self._plan = plan
+        self._completion: _Completion | None = None
+
+    def finished(self, acc: NDArray[Any], finish: Finish) -> IntArray | FloatArray:
+        """Add the bias to accumulators (rows, O), contiguous, and finish them; they are overwritten.
+
+        int32 holds them modulo 2^32.
+        """
+        completion = self._completion
+        if completion is None or completion.finish is not finish:
+            completion = self._completion = self._complete(finish)
+        every, apart = slice(0, acc.shape[1]), completion.apart
+        wide = acc[:, apart].astype(np.int32) + completion.large if apart.size else None
+        if completion.bias is not None:
+            channel_broadcast.apply(np.add, acc, completion.bias, acc)
+        q = finish(acc, every)
+        if wide is not None:
+            q[:, apart] = finish(wide, apart)
+        return q
+
+    def _complete(self, finish: Finish) -> _Completion:
+        plan = self._plan
+        apart = plan.beyond[~_constant(plan, finish)]
+        rest = plan.bias.copy()
+        rest[apart] = 0
+        bias = channel_broadcast.repeated(rest.astype(self.dtype)) if np.any(rest) else None
+        return _Completion(finish, apart, plan.bias[apart].astype(np.int32), bias)
+
+
+def _constant(plan: Sum, finish: Finish) -> NDArray[np.bool_]:
+    """Which of the channels ``beyond`` give one output, added in float32 as in int32, whatever comes in."""
+    beyond = plan.beyond
+    least, most, bias = (a[beyond] for a in (plan.least, plan.most, plan.bias))
+    fits = (least >= -(2**31)) & (most < 2**31)
+    if not np.any(fits):
+        return fits
+    totals = np.linspace(least, most, _TRIED).astype(np.int64)
+    rounded = (totals - bias).astype(np.float32) + bias.astype(np.float32)
+    exact = finish(np.where(fits, totals, 0).astype(np.int32), beyond)
+    alike = np.all(exact == exact[0], 0) & np.all(finish(rounded, beyond) == exact[0], 0)
+    constant: NDArray[np.bool_] = fits & alike
+    return constant

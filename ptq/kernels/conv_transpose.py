@@ -1,0 +1,164 @@
+"""What does a transposed convolution accumulate?
+
+Every input position i adds its products to the outputs i·stride − begin + t·dilation, one for each tap t:
+
+    acc[n, p…, m] = bias[m] + Σ (w[m, t…, c] − w_zero_point)·(x[n, i…, c] − zero_point)   over all i, t that meet p
+
+First a matrix product for all taps, then the taps are added where they belong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import ModelError
+from ptq.core.types import IntArray, QType
+from ptq.kernels import exact_blas, window
+from ptq.kernels.accumulate import Totals
+from ptq.kernels.requantizer import Finish
+from ptq.kernels.thread_pool import Output, buffer, run
+
+
+def transposed_convolution(
+    w: IntArray,
+    bias: NDArray[np.int32] | None,
+    *,
+    x_qtype: QType,
+    x_zero_point: int,
+    w_zero_point: IntArray | int = 0,
+    strides: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    auto_pad: str = "NOTSET",
+    output_padding: Sequence[int] | None = None,
+    output_shape: Sequence[int] | None = None,
+) -> Callable[[IntArray, Finish], IntArray]:
+    """Prepare a transposed convolution (ONNX ConvTranspose).
+
+    Args:
+        w: Shape (O, spatial…, C / group), integers.
+        bias: Shape (O,), in units of the accumulator, or None.
+        x_qtype: The type of x, which has shape (N, spatial…, C).
+        x_zero_point: Of x.
+        w_zero_point: One number, or one for each output channel.
+        strides: One for each spatial axis; None for ones.
+        pads: What is cut off the full output, ONNX order; None for zeros.
+        dilations: One for each spatial axis; None for ones.
+        group: The groups into which the input and output channels are divided.
+        auto_pad: NOTSET, VALID, SAME_UPPER or SAME_LOWER.
+        output_padding: Positions added at each axis's end; None for zeros.
+        output_shape: Spatial sizes of the output, from which the pads follow.
+
+    Raises:
+        ModelError: If shapes and attributes do not fit each other.
+    """
+    outputs, *kernel, inner = w.shape
+    rank, taps = len(kernel), prod(kernel)
+    if outputs % group:
+        raise ModelError(
+            f"{outputs} output channels do not divide into {group} groups; correct the node"
+        )
+    each = outputs // group
+    step = tuple(strides or (1,) * rank)
+    spread = tuple(dilations or (1,) * rank)
+    extra = tuple(output_padding or (0,) * rank)
+    wide = w.astype(np.int64) - np.asarray(w_zero_point, np.int64).reshape(
+        (-1,) + (1,) * (rank + 1)
+    )
+    # Positions at the border see fewer weights than others, so that the offset must be the zero point itself.
+    plan = exact_blas.plan(
+        wide.reshape(outputs, -1).T, bias, x_qtype.dtype, x_zero_point, centred=True
+    )
+    totals = Totals(plan)
+    packed = [
+        exact_blas.pack(
+            wide[g * each : (g + 1) * each]
+            .reshape(each, taps, inner)
+            .transpose(2, 1, 0)
+            .reshape(inner, -1),
+            plan.lo,
+            plan.hi,
+        )
+        for g in range(group)
+    ]
+    product_type = np.dtype(np.float32 if all(p.exact for p in packed) else np.int32)
+
+    def convolve(x: IntArray, finish: Finish) -> IntArray:
+        if x.shape[-1] != group * inner:
+            raise ModelError(
+                f"a convolution of {group * inner} input channels got {x.shape[-1]}; check the input's layout"
+            )
+        sizes = x.shape[1:-1]
+        full = tuple(
+            (n - 1) * s + (k - 1) * d + 1 + e
+            for n, s, k, d, e in zip(sizes, step, kernel, spread, extra, strict=True)
+        )
+        cut = _crop(sizes, full, step, pads, auto_pad, output_shape)
+        out = Output((len(x), *(last - first for first, last in cut), outputs))
+
+        def tile(n: int) -> None:
+            left = buffer("left", x.shape[1:])
+            np.subtract(x[n], np.float32(plan.offset), out=left, dtype=np.float32)
+            left = left.reshape(-1, group * inner)
+            canvas = buffer(
+                "canvas",
+                (*(max(f, c[1]) for f, c in zip(full, cut, strict=True)), outputs),
+                totals.dtype,
+            )
+            canvas[...] = 0
+            part = buffer("taps", (len(left), taps * each), product_type)
+            for g in range(group):
+                exact_blas.multiply(left[:, g * inner : (g + 1) * inner], packed[g], part)
+                for number, tap in enumerate(np.ndindex(*kernel)):
+                    where = tuple(
+                        slice(t * d, t * d + (m - 1) * s + 1, s)
+                        for t, d, m, s in zip(tap, spread, sizes, step, strict=True)
+                    )
+                    target = canvas[(*where, slice(g * each, (g + 1) * each))]
+                    added = part[:, number * each : (number + 1) * each].reshape(*sizes, each)
+                    np.add(target, added.astype(totals.dtype, copy=False), out=target)
+            kept = canvas[tuple(slice(first, last) for first, last in cut)]
+            done = totals.finished(np.ascontiguousarray(kept).reshape(-1, outputs), finish)
+            out[n] = done.reshape(kept.shape)
+
+        work = exact_blas.duration(prod(x.shape[:-1]), inner, taps * outputs)
+        run(tile, len(x), work)
+        return out.array
+
+    return convolve
+
+
+def _crop(
+    sizes: Sequence[int],
+    full: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int] | None,
+    auto_pad: str,
+    output_shape: Sequence[int] | None,
+) -> list[tuple[int, int]]:
+    """The part [first, last) of the full output that is kept along each axis."""
+    if auto_pad not in window.AUTO_PADS:
+        raise ModelError(
+            f"auto_pad {auto_pad!r} is unknown; use one of {', '.join(window.AUTO_PADS)}"
+        )
+    rank = len(sizes)
+    if output_shape is None and auto_pad.startswith("SAME"):
+        # Never more than there is: ONNX Runtime lets the padding not go below zero.
+        output_shape = [min(n * s, f) for n, s, f in zip(sizes, strides, full, strict=True)]
+    if output_shape is not None:
+        wanted = tuple(output_shape)[-rank:]
+        first = [max(f - n, 0) for f, n in zip(full, wanted, strict=True)]
+        first = [t // 2 if auto_pad == "SAME_UPPER" else t - t // 2 for t in first]
+        return [(f, f + n) for f, n in zip(first, wanted, strict=True)]
+    ends = tuple(pads or (0,) * 2 * rank) if auto_pad == "NOTSET" else (0,) * 2 * rank
+    kept = [(ends[i], full[i] - ends[rank + i]) for i in range(rank)]
+    if any(last <= first for first, last in kept):
+        raise ModelError(
+            f"pads {ends} leave nothing of the output's {tuple(full)}; correct the node's pads"
+        )
+    return kept

@@ -1,0 +1,90 @@
+"""What do the windows of some output rows see of one image?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import DTypeLike, NDArray
+
+from ptq.core.types import IntArray
+from ptq.kernels.thread_pool import buffer
+from ptq.kernels.window import Axis
+
+# Frames that a layer keeps: those of its tiles, in a few sizes of images.
+FRAMES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Where the part of an image that some output rows see lies among the padding.
+
+    Attributes:
+        sizes: The spatial sizes of the part, padding included.
+        source: What is seen of the image.
+        inside: Where that stands in the part.
+        borders: The padding, each piece as an index into the part.
+    """
+
+    sizes: tuple[int, ...]
+    source: tuple[slice, ...]
+    inside: tuple[slice, ...]
+    borders: tuple[tuple[slice, ...], ...]
+
+
+def frame(axes: tuple[Axis, ...], first: int, last: int) -> Frame:
+    """What the output rows [first, last) see."""
+    spans = (axes[0].inputs(first, last), *(axis.inputs(0, axis.outputs) for axis in axes[1:]))
+    source: list[slice] = []
+    inside: list[slice] = []
+    borders: list[tuple[slice, ...]] = []
+    for axis, (start, stop) in zip(axes, spans, strict=True):
+        part = axis.inside((start, stop))
+        for low, high in ((0, part.start - start), (part.stop - start, stop - start)):
+            if low < high:
+                borders.append((*inside, slice(low, high)))
+        source.append(part)
+        inside.append(slice(part.start - start, part.stop - start))
+    sizes = tuple(stop - start for start, stop in spans)
+    return Frame(sizes, tuple(source), tuple(inside), tuple(borders))
+
+
+def pad(
+    x: IntArray, frame: Frame, offset: int, zero_point: int, real: DTypeLike = np.float32
+) -> NDArray[Any]:
+    """The framed part of one image (spatial…, C): x − offset, padded, as real numbers.
+
+    Padding stands for the real number 0, so it holds zero_point − offset.
+    """
+    padded = buffer("padded", (*frame.sizes, x.shape[-1]), real)
+    for border in frame.borders:
+        padded[border] = zero_point - offset
+    copy(x[frame.source], offset, padded[frame.inside])
+    return padded
+
+
+def copy(x: IntArray, offset: int | IntArray, out: NDArray[Any]) -> None:
+    """Write x − offset into real numbers; exact, as no difference has more than 17 bits."""
+    if isinstance(offset, int) and offset == 0:
+        np.copyto(out, x)
+    else:
+        np.subtract(x, np.asarray(offset, out.dtype), out=out, dtype=out.dtype)
+
+
+def windows(padded: NDArray[Any], axes: tuple[Axis, ...], rows: int, group: int) -> NDArray[Any]:
+    """The windows of some output rows: (group, rows, outputs…, taps…, C / group), without a copy."""
+    *spatial, item = padded.strides
+    inner = padded.shape[-1] // group
+    return as_strided(
+        padded,
+        (group, rows, *(a.outputs for a in axes[1:]), *(a.kernel for a in axes), inner),
+        (
+            inner * item,
+            *(a.stride * s for a, s in zip(axes, spatial, strict=True)),
+            *(a.dilation * s for a, s in zip(axes, spatial, strict=True)),
+            item,
+        ),
+        writeable=False,
+    )

@@ -1,1 +1,0 @@
-"""How does a model travel: its file, its message whole and sound, its large weights beside it?"""

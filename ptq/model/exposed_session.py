@@ -1,0 +1,34 @@
+"""ONNX Runtime session of a float graph with inner tensors among its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ptq.model.graph import Graph
+from ptq.model.session import Session
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to observe of a graph.
+
+    Attributes:
+        tensors: Float tensors whose values are counted, inputs of the graph included.
+        channels: Float tensors that are summed by channel, with their channel axis.
+    """
+
+    tensors: Sequence[str]
+    channels: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """All of them, each once."""
+        return list(dict.fromkeys([*self.tensors, *self.channels]))
+
+
+def exposing(graph: Graph, wanted: Wanted, *, threads: int = 0) -> Session:
+    """The float model, loaded, with the tensors among its outputs."""
+    exposed = graph.copy()
+    exposed.expose(wanted.names)
+    return Session(exposed, threads=threads, arena=False, spin=False)

@@ -1,0 +1,182 @@
+"""From a file to ONNX's in-memory graph: what is read, what is refused, and what is made uniform at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import onnx.checker
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+from onnx.external_data_helper import (
+    load_external_data_for_model,
+    load_external_data_for_tensor,
+    uses_external_data,
+)
+from onnx_ir.passes import common as passes
+
+from ptq.core.errors import ModelError, first_line, innermost
+from ptq.model import external_data
+from ptq.model.node import ONNX_DOMAINS
+from ptq.model.operator_versions import IR_VERSION, OPSET, brought_within
+from ptq.model.proto_walk import nodes
+from ptq.model.repair import mended
+from ptq.model.sparse_constants import dense
+from ptq.model.validate import require_sound, require_whole
+
+
+def read(path: Path) -> tuple[onnx.ModelProto, external_data.Aside]:
+    """Read a model file, external data included.
+
+    Returns:
+        The model, and the weights that are inputs there.
+
+    Raises:
+        ModelError: The file is missing, or is not an ONNX model.
+    """
+    _require_file(path)
+    folder = str(path.parent)
+    try:
+        whole = onnx.load(path, load_external_data=False)
+        order = tuple(tensor.name for tensor in whole.graph.initializer)
+        proto, large = external_data.parted(whole)
+        del whole
+        load_external_data_for_model(proto, folder)
+        weights = {name: _loaded(tensor, folder, str(path)) for name, tensor in large.items()}
+    except DecodeError:
+        raise ModelError(
+            f"model {path} is not an ONNX file, is damaged, or nests graphs too deep to decode"
+        ) from None
+    except (OSError, ValueError, RuntimeError, onnx.checker.ValidationError) as error:
+        raise ModelError(f"model {path} cannot be read: {first_line(error)}") from error
+    return proto, external_data.Aside(weights, order)
+
+
+def _require_file(path: Path) -> None:
+    try:
+        if path.is_file() and path.stat().st_size:
+            return
+        what = "is a folder" if path.is_dir() else "is no regular file"
+        what = "is empty" if path.is_file() else what if path.exists() else "does not exist"
+    except (OSError, ValueError) as error:  # a name too long, a null byte, a loop of links
+        what = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    raise ModelError(f"model {path} {what}; give the path of an .onnx file")
+
+
+def _loaded(tensor: onnx.TensorProto, folder: str, source: str) -> ir.TensorProtocol:
+    """One tensor, from another file by ONNX's guarded loader where it lies there."""
+    if uses_external_data(tensor):
+        there, tensor = tensor, onnx.TensorProto()
+        tensor.CopyFrom(there)
+        load_external_data_for_tensor(tensor, folder)
+    require_whole(tensor, source)
+    return external_data.in_memory(tensor)
+
+
+def in_parts(proto: onnx.ModelProto, source: str) -> tuple[onnx.ModelProto, external_data.Aside]:
+    """A model in memory as `read` gives one from a file.
+
+    Raises:
+        ModelError: A tensor is damaged, or its data are in another file.
+    """
+    order = tuple(tensor.name for tensor in proto.graph.initializer)
+    proto, large = external_data.parted(proto)
+    for tensor in large.values():
+        require_whole(tensor, source)
+    weights = {name: external_data.in_memory(tensor) for name, tensor in large.items()}
+    return proto, external_data.Aside(weights, order)
+
+
+def to_ir(proto: onnx.ModelProto, source: str, aside: external_data.Aside) -> ir.Model:
+    """The model with functions taken apart, constants as initializers, and a name for every node.
+
+    Args:
+        proto: The model.
+        source: What errors call it.
+        aside: Those of its inputs that are weights.
+
+    Raises:
+        ModelError: It is not a valid ONNX model.
+    """
+    if not proto.opset_import or not proto.HasField("graph"):
+        raise ModelError(f"{source} has no graph or no opset; it is not an ONNX model")
+    if proto.training_info:
+        raise ModelError(f"{source} carries training information; export it for inference")
+    require_sound(proto, source)
+    if proto.ir_version < 4:
+        # before IR version 4 an initializer had to be an input too, which its value then only defaults
+        older, proto = proto, onnx.ModelProto()
+        proto.CopyFrom(older)
+        proto.ir_version = 4
+    proto = mended(proto)
+    check_valid(proto, source)
+    proto = dense(proto, source)
+    try:
+        model = ir.from_proto(brought_within(proto))
+        model.ir_version = min(model.ir_version, IR_VERSION)
+        if not {*ONNX_DOMAINS} & set(model.opset_imports):
+            model.opset_imports[""] = OPSET  # operators of other domains alone: any version fits
+        passes.InlinePass()(model)
+        passes.RemoveInitializersFromInputsPass()(model)
+        passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+        passes.TopologicalSortPass()(model)
+        external_data.put_back(model, aside)
+        external_data.settle(model)
+    except (onnx.checker.ValidationError, ValueError, TypeError, RuntimeError) as error:
+        said = first_line(innermost(error))
+        raise ModelError(f"{source} is not a valid ONNX model: {said}") from error
+    _name_nodes(model)
+    return model
+
+
+def check_valid(proto: onnx.ModelProto, source: str) -> None:
+    """Let ONNX's checker pass a model.
+
+    Raises:
+        ModelError: It is not a valid ONNX model.
+    """
+    if not all(output.type.tensor_type.HasField("shape") for output in proto.graph.output):
+        proto = _with_ranks(proto)
+    try:
+        onnx.checker.check_model(proto)
+    except onnx.checker.ValidationError as error:
+        said = first_line(_with_names(proto, error))
+        raise ModelError(f"{source} is not a valid ONNX model: {said}") from error
+
+
+def _with_names(
+    proto: onnx.ModelProto, error: onnx.checker.ValidationError
+) -> onnx.checker.ValidationError:
+    """What the checker has to say where every node has a name by which it can be said."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    for node in nodes(copy):
+        node.name = node.name or f"{node.op_type}_{next(iter(node.output), 'node')}"
+    try:
+        onnx.checker.check_model(copy)
+    except onnx.checker.ValidationError as named:
+        return named
+    return error
+
+
+def _with_ranks(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy whose outputs all have a shape: the checker demands one, and nobody else does."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    for output in copy.graph.output:
+        if output.type.HasField("tensor_type"):
+            output.type.tensor_type.shape.SetInParent()
+    return copy
+
+
+def _name_nodes(model: ir.Model) -> None:
+    """Give every node a name of its own; names that are unique already stay."""
+    seen: set[str] = set()
+    for node in model.graph.all_nodes():
+        first = next((v.name for v in node.outputs if v.name), "node")
+        base = node.name or f"{node.op_type}_{first}"
+        name, number = base, 1
+        while name in seen:
+            name, number = f"{base}_{number}", number + 1
+        node.name = name
+        seen.add(name)

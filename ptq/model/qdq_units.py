@@ -1,0 +1,272 @@
+"""Finds the operators of a QDQ graph that compute on integers: DequantizeLinear → operator → QuantizeLinear."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import ModelError
+from ptq.core.ops import OPS
+from ptq.core.opset_changes import MOVED_TO_INPUTS, SCALARS
+from ptq.core.opspec import OpSpec, Output, Role
+from ptq.core.types import QType, QuantParams
+from ptq.model.axes import channel_axis, softmax_axes
+from ptq.model.axes import obstacle as resize_obstacle
+from ptq.model.node import (
+    Node,
+    Value,
+    attributes,
+    constant,
+    consumers,
+    dtype_of,
+    infinite_attribute,
+    operator,
+    row_name,
+    shape_of,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Quantized:
+    """Integers with the initializers that say what they mean."""
+
+    integers: Value
+    scale: Value
+    zero_point: Value | None
+    params: QuantParams
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """One operator on integers.
+
+    Attributes:
+        node: The float operator between the quantizers.
+        spec: Its row.
+        inputs: By position; a Value where the input is left alone (indices, shapes, bounds), None where absent.
+        outputs: By position; None where an output is not quantized or not read.
+    """
+
+    node: Node
+    spec: OpSpec
+    inputs: tuple[Quantized | Value | None, ...]
+    outputs: tuple[Quantized | None, ...]
+
+    @property
+    def real(self) -> bool:
+        """Whether it computes on integers and hands out real numbers."""
+        return self.spec.output is not Output.NONE and self.outputs[0] is None
+
+
+def dequantized(value: Value | None) -> Quantized | None:
+    """What the value is the real reading of; None where no DequantizeLinear with constant scale makes it."""
+    node = value.producer() if value is not None else None
+    if node is None or operator(node) != "DequantizeLinear":
+        return None
+    return quantizer(node, node.inputs[0])
+
+
+def requantized(value: Value) -> Quantized | None:
+    """The integers that a value becomes, if QuantizeLinear is all that reads it."""
+    readers = consumers(value)
+    if len(readers) != 1 or operator(readers[0]) != "QuantizeLinear" or value.is_graph_output():
+        return None
+    return quantizer(readers[0], readers[0].outputs[0])
+
+
+def quantizer(node: Node, integers: Value | None) -> Quantized | None:
+    """Read the scale and zero point of a quantizer; its axis may count from the end."""
+    scale, zero_point = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
+    scales, zeros = constant(scale), constant(zero_point)
+    if (
+        integers is None
+        or scale is None
+        or scales is None
+        or (zero_point is not None and zeros is None)
+    ):
+        return None
+    if scales.dtype != np.float32:
+        return None
+    dtype = zeros.dtype if zeros is not None else implied_type(node)
+    if dtype is None:
+        return None
+    params = quant_params(scales, zeros, dtype, attributes(node).get("axis", 1), integers)
+    return None if params is None else Quantized(integers, scale, zero_point, params)
+
+
+def implied_type(node: Node) -> np.dtype[Any] | None:
+    """The integer type of a quantizer without a zero point; None where nothing says it."""
+    if operator(node) == "DequantizeLinear":
+        integers = node.inputs[0]
+        return dtype_of(integers) if integers is not None else None
+    named = int(attributes(node).get("output_dtype", 0))
+    # TensorProto.DataType; 0 leaves it to the zero point, and without one it is uint8
+    return {0: np.dtype(np.uint8), 2: np.dtype(np.uint8), 3: np.dtype(np.int8)}.get(named)
+
+
+def quant_params(
+    scales: NDArray[Any],
+    zeros: NDArray[Any] | None,
+    dtype: np.dtype[Any],
+    axis: int,
+    integers: Value | None = None,
+) -> QuantParams | None:
+    """The parameters that initializers of a quantizer stand for; None for block-wise or non-integer ones.
+
+    Raises:
+        ModelError: A scale is not positive and finite; the text names the integers.
+    """
+    if dtype.kind not in "iu" or scales.ndim > 1:
+        return None
+    bits, info = dtype.itemsize * 8, np.iinfo(dtype)
+    qtype = QType(bits, dtype.kind == "i", int(info.min), int(info.max))
+    if zeros is None:
+        zeros = np.zeros(scales.shape, np.int64)
+    if not scales.size or zeros.size not in (1, scales.size):
+        return None
+    bad = scales[~(np.isfinite(scales) & (scales > 0))]
+    if bad.size:
+        named = "a constant" if integers is None else f"tensor {integers.name}"
+        raise ModelError(
+            f"{named} has scale {bad.flat[0]:g}, which is not positive and finite; "
+            "quantize the model again"
+        )
+    if scales.size == 1:
+        return QuantParams(scales.reshape(()), zeros.reshape(()).astype(np.int64), qtype)
+    shape = shape_of(integers) if integers is not None else None
+    axis = axis + len(shape) if axis < 0 and shape is not None else axis
+    return QuantParams(scales, zeros.astype(np.int64), qtype, axis)
+
+
+def params_of(
+    scale: Value | None, zero_point: Value | None, integers: Value, axis: int | None = None
+) -> QuantParams | None:
+    """The parameters that two values stand for, of an operator that has them as inputs; None if not constant.
+
+    Without a zero point it is 0, in the type of the integers. One scale with several zero points, or several with
+    one, count for each channel.
+    """
+    scales, zeros = constant(scale), constant(zero_point)
+    if scales is None or (zero_point is not None and zeros is None):
+        return None
+    dtype = zeros.dtype if zeros is not None else dtype_of(integers) or np.dtype(np.uint8)
+    if zeros is not None and scales.size != zeros.size and 1 in (scales.size, zeros.size):
+        if constant(integers) is None:
+            return None
+        scales, zeros = np.broadcast_arrays(scales.reshape(-1), zeros.reshape(-1))
+    return quant_params(scales, zeros, dtype, axis if axis is not None else 0, integers)
+
+
+def all_attributes(node: Node) -> dict[str, Any]:
+    """Attributes, and those constant inputs that older opsets had as attributes."""
+    attrs = attributes(node)
+    if node.op_type in ("LogSoftmax", "Softmax", "QLinearSoftmax"):
+        attrs["axis"], together = softmax_axes(node)
+        if together:
+            attrs["together"] = True
+    if node.op_type == "Split":
+        attrs["num_outputs"] = len(node.outputs)
+    for position, name in MOVED_TO_INPUTS.get(node.op_type, {}).items():
+        value = node.inputs[position] if position < len(node.inputs) else None
+        array = constant(value)
+        if array is not None:
+            # ONNX Runtime takes a single value of any rank where the standard has a scalar
+            attrs[name] = array.reshape(()) if name in SCALARS and array.size == 1 else array
+    return attrs
+
+
+def unit(node: Node) -> Unit | None:
+    """The node as an operator on integers; None where a tensor is real, or no kernel expresses it."""
+    found = between_quantizers(node)
+    return None if found is None or obstacle(found) else found
+
+
+def between_quantizers(node: Node) -> Unit | None:
+    """The node with the integers on all its sides; None where a tensor is real or of another width."""
+    spec = OPS.get(row_name(node))
+    if spec is None:
+        return None
+    inputs: list[Quantized | Value | None] = []
+    for position, value in enumerate(node.inputs):
+        role = spec.role(position)
+        if value is None or role in (Role.KEEP, Role.VALUE):
+            inputs.append(value)
+            continue
+        quantized = dequantized(value)
+        bits = 32 if role is Role.BIAS else 8
+        if quantized is None or quantized.params.qtype.bits != bits:
+            return None
+        inputs.append(quantized)
+    outputs: list[Quantized | None] = []
+    for value in node.outputs:
+        if spec.output is Output.NONE or not (value.uses() or value.is_graph_output()):
+            outputs.append(None)
+            continue
+        quantized = requantized(value)
+        if quantized is None and hands_out_reals(node, spec):
+            outputs.append(None)
+        elif quantized is None or quantized.params.qtype.bits != 8:
+            return None
+        else:
+            outputs.append(quantized)
+    return Unit(node, spec, tuple(inputs), tuple(outputs))
+
+
+def hands_out_reals(node: Node, spec: OpSpec) -> bool:
+    """Whether ONNX Runtime computes the product on integers though its result stays real.
+
+    Not where one of several readers quantizes it, nor where an Add makes a Gemm of a MatMul first, whose C is real.
+    """
+    readers = consumers(node.outputs[0])
+    if spec.real is None or any(operator(reader) == "QuantizeLinear" for reader in readers):
+        return False
+    if spec.op != "MatMul" or [operator(reader) for reader in readers] != ["Add"]:
+        return True
+    left, right = (shape_of(value) if value is not None else None for value in node.inputs[:2])
+    if left is None or right is None or None in left or len(right) != 2:
+        return True
+    added = [value for value in readers[0].inputs if value is not node.outputs[0]]
+    shape = shape_of(added[0]) if added and added[0] is not None else None
+    return shape not in ((right[1],), (1, right[1]))
+
+
+def obstacle(unit: Unit) -> str:
+    """What of an operator between quantizers no integer kernel expresses; nothing where one does."""
+    node, spec = unit.node, unit.spec
+    if spec.op.startswith("Resize") and (why := resize_obstacle(attributes(node))):
+        return why
+    if infinite := infinite_attribute(node):
+        return infinite
+    for position, operand in enumerate(unit.inputs):
+        if not isinstance(operand, Quantized):
+            if operand is None or spec.role(position) is not Role.VALUE:
+                continue
+            given = constant(operand)
+            if given is None:
+                return f"value {operand.name} is computed"
+            if not given.size or np.isnan(given).any():
+                return f"value {operand.name} is empty or holds NaN"
+            continue
+        role, array, axis = spec.role(position), constant(operand.integers), operand.params.axis
+        what = f"{role.value} {operand.integers.name}"
+        if role is Role.ACTIVATION and axis is not None:
+            return f"{what} has a scale a channel"
+        if role is Role.WEIGHT and array is None and not (spec.two_activations and axis is None):
+            return f"{what} is not constant"
+        across = array is not None and axis not in (None, channel_axis(node, array.ndim))
+        if role is Role.WEIGHT and across:
+            return f"{what} has its scales along axis {axis}, not along the output channels"
+        if role is Role.BIAS and array is None:
+            return f"{what} is not constant"
+        if role is Role.BIAS and spec.op == "Gemm" and array is not None:
+            if attributes(node).get("beta", 1.0) != 1.0:
+                return f"beta scales {what}"
+            if array.size != 1 and array.size != array.shape[-1]:
+                return f"{what} is not one value a column"
+    for output in unit.outputs:
+        if output is not None and output.params.axis is not None:
+            return f"output {output.integers.name} has a scale a channel"
+    return ""

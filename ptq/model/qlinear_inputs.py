@@ -1,0 +1,100 @@
+"""Which input of a QLinear operator is what? Read off the order that its row gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ptq.core.opspec import OpSpec, QLinear, Role
+from ptq.model.node import Node, Value, attributes, constant
+
+
+def peculiarity(node: Node, spec: OpSpec, operands: Operands) -> str:
+    """Why the operator is left to its runtime; nothing where a kernel expresses it."""
+    if attributes(node).get("channels_last", 0):
+        return "its channels are last"
+    if operands.rest:
+        return f"it has a further input, {operands.rest[0].name}"
+    for position, (integers, _, _) in operands.triples.items():
+        fixed = spec.role(position) is Role.WEIGHT and not spec.two_activations
+        if fixed and constant(integers) is None:
+            return f"weight {integers.name} is not constant"
+    for position, bias in operands.biases.items():
+        if bias is None or spec.role(position) is not Role.BIAS:
+            continue
+        array = constant(bias)
+        if array is None:
+            return f"bias {bias.name} is not constant"
+        if array.size != 1 and array.size != array.shape[-1]:
+            return f"bias {bias.name} is not one value a column"
+    return ""
+
+
+Triple = tuple[Value, Value, Value | None]
+"""Integers, scale and zero point."""
+
+
+@dataclass(frozen=True, eq=False)
+class Operands:
+    """The inputs of one QLinear operator.
+
+    Attributes:
+        triples: By the float operator's input position.
+        biases: Integers that have no scale of their own, by position; None where absent.
+        output: The output's scale and zero point; None where it is real.
+        rest: Inputs that the form has no word for.
+    """
+
+    triples: Mapping[int, Triple]
+    biases: Mapping[int, Value | None]
+    output: tuple[Value, Value | None] | None
+    rest: tuple[Value, ...]
+
+
+def positions(form: QLinear) -> dict[str, int]:
+    """Where the inputs stand: ``0q 0s 0z`` for input 0, ``2=`` for a bias, ``ys yz`` for the output.
+
+    Of a variadic form the first input alone.
+    """
+    found: list[str] = []
+    for token in form.order.split():
+        if token == "y":
+            found += ["ys", "yz"]
+        elif token == "*":
+            found += ["0q", "0s", "0z"]
+        elif token[-1] in "=qsz":
+            found.append(token)
+        else:
+            found += [f"{token}q", f"{token}s", f"{token}z"]
+    return {name: position for position, name in enumerate(found)}
+
+
+def operands_of(node: Node, form: QLinear) -> Operands | None:
+    """The operands of a node in that form; None where a required one is missing."""
+    values, place = [*node.inputs], positions(form)
+    end = len(place)
+    if "*" in form.order:
+        first = place["0q"]
+        count = (len(values) - first) // 3
+        place.update(
+            (f"{i}{part}", first + 3 * i + k) for i in range(count) for k, part in enumerate("qsz")
+        )
+        end = first + 3 * count
+
+    def at(name: str) -> Value | None:
+        position = place.get(name, len(values))
+        return values[position] if position < len(values) else None
+
+    triples: dict[int, Triple] = {}
+    for index in [int(name[:-1]) for name in place if name.endswith("q")]:
+        integers, scale = at(f"{index}q"), at(f"{index}s")
+        if integers is None or scale is None:
+            return None
+        triples[index] = integers, scale, at(f"{index}z")
+    scale = at("ys")
+    return Operands(
+        triples=triples,
+        biases={int(name[:-1]): at(name) for name in place if name.endswith("=")},
+        output=None if scale is None else (scale, at("yz")),
+        rest=tuple(v for v in values[end:] if v is not None),
+    )

@@ -1,0 +1,57 @@
+"""What does a model look like whose sparse constants are spelt out? Nothing further on knows sparse tensors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from ptq.core.errors import ModelError
+from ptq.model.external_data import LARGEST
+from ptq.model.proto_walk import bodies, nodes
+
+
+def dense(proto: onnx.ModelProto, source: str) -> onnx.ModelProto:
+    """The same model, valid to ONNX's checker, without sparse tensors; the given one where there are none.
+
+    Raises:
+        ModelError: Spelt out, a constant is larger than can be written.
+    """
+    if not any(map(_sparse, nodes(proto))) and not any(
+        isinstance(body, onnx.GraphProto) and body.sparse_initializer for body in bodies(proto)
+    ):
+        return proto
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    for body in bodies(copy):
+        if isinstance(body, onnx.GraphProto):
+            body.initializer.extend(
+                _spelt_out(tensor, source) for tensor in body.sparse_initializer
+            )
+            body.ClearField("sparse_initializer")
+    for node in filter(_sparse, nodes(copy)):
+        tensor = _spelt_out(node.attribute[0].sparse_tensor, source)
+        node.attribute[0].CopyFrom(helper.make_attribute("value", tensor))
+    return copy
+
+
+def _sparse(node: onnx.NodeProto) -> bool:
+    return node.op_type == "Constant" and any(
+        a.HasField("sparse_tensor") for a in node.attribute[:1]
+    )
+
+
+def _spelt_out(tensor: onnx.SparseTensorProto, source: str) -> onnx.TensorProto:
+    """Positions are counted through the whole tensor, or given axis by axis."""
+    shape, name = tuple(tensor.dims), tensor.values.name
+    values, positions = numpy_helper.to_array(tensor.values), numpy_helper.to_array(tensor.indices)
+    if math.prod(shape) * values.itemsize > LARGEST:
+        raise ModelError(
+            f"{source}: the sparse tensor {name or '(nameless)'} of shape {list(shape)} is too large to "
+            "be spelt out, and ptq knows no other; export it dense, and smaller"
+        )
+    whole = np.zeros(shape, values.dtype)
+    whole[np.unravel_index(positions, shape) if positions.ndim < 2 else (*positions.T,)] = values
+    return numpy_helper.from_array(whole, name)

@@ -1,0 +1,38 @@
+"""Which model do some nodes of a graph make alone?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx
+import onnx_ir as ir
+from onnx import helper
+
+from ptq.model import external_data
+from ptq.model.node import Node, reads
+
+
+def excerpt(
+    model: ir.Model, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str]
+) -> ir.Model:
+    """A model of some of the nodes, in the order given, with these values going in and out.
+
+    It shares its weights with the whole.
+    """
+    values = {v.name: v for node in nodes for v in (*reads(node), *node.outputs)}
+    proto = onnx.ModelProto(ir_version=model.ir_version or 8)
+    for domain, version in model.graph.opset_imports.items():
+        proto.opset_import.add(domain=domain, version=version)
+    proto.graph.name = "part"
+    proto.graph.node.extend(ir.to_proto(node) for node in nodes)
+    proto.graph.input.extend(ir.to_proto(values[name]) for name in inputs)
+    proto.graph.output.extend(ir.to_proto(values[name]) for name in outputs)
+    weights = {
+        name: value.const_value
+        for name, value in values.items()
+        if name and name not in inputs and value.is_initializer() and value.const_value is not None
+    }
+    for name, tensor in weights.items():
+        info = helper.make_tensor_value_info(name, tensor.dtype.value, tensor.shape.numpy())
+        proto.graph.input.append(info)
+    return external_data.joined(proto, external_data.Aside(weights, tuple(weights)))

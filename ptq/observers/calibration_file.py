@@ -1,0 +1,189 @@
+"""How are the statistics of a whole calibration kept in one file?
+
+The file is an uncompressed .npz that ``numpy.load`` reads: ``format``, ``graph``, ``samples``, ``names``
+(sorted), and the arrays of `TensorStats.to_arrays` for each name as ``NUMBER/ARRAY``; ``summed`` and
+``sums/NUMBER/ARRAY`` hold the sums by channel likewise. Equal statistics give
+equal bytes: the entries are sorted, carry the zip format's earliest time, and no compressor is involved,
+whose output would depend on its version.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core import files
+from ptq.core.errors import StatsError
+from ptq.observers.channel_sums import ChannelSums
+from ptq.observers.stats import TensorStats
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The statistics of every observed tensor of one graph.
+
+    Attributes:
+        graph: Digest of the graph that was run.
+        samples: How many samples were counted.
+        tensors: Statistics by tensor name.
+        channels: Sums by channel, by tensor name.
+        skipped: Bad samples that were left out, with the reason; not kept in the file.
+    """
+
+    graph: str
+    samples: int
+    tensors: Mapping[str, TensorStats]
+    channels: Mapping[str, ChannelSums] = field(default_factory=dict)
+    skipped: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+    def merge(self, other: Calibration) -> Calibration:
+        """The statistics of both sets of samples.
+
+        Raises:
+            StatsError: They belong to different graphs or tensors.
+        """
+        same_tensors = self.tensors.keys() == other.tensors.keys()
+        if (
+            self.graph != other.graph
+            or not same_tensors
+            or self.channels.keys() != other.channels.keys()
+        ):
+            raise StatsError(
+                "the two calibrations belong to different graphs; calibrate both with the same model"
+            )
+        tensors = {name: stats.merge(other.tensors[name]) for name, stats in self.tensors.items()}
+        channels = {name: sums.merge(other.channels[name]) for name, sums in self.channels.items()}
+        samples, skipped = self.samples + other.samples, self.skipped + other.skipped
+        return Calibration(self.graph, samples, tensors, channels, skipped)
+
+    def to_bytes(self) -> bytes:
+        """The file's content."""
+        names, summed = sorted(self.tensors), sorted(self.channels)
+        arrays: dict[str, NDArray[Any]] = {
+            "format": np.array(FORMAT, np.int64),
+            "graph": np.frombuffer(self.graph.encode(), np.uint8),
+            "names": np.frombuffer("\0".join(names).encode(), np.uint8),
+            "summed": np.frombuffer("\0".join(summed).encode(), np.uint8),
+            "samples": np.array(self.samples, np.int64),
+        }
+        for number, name in enumerate(names):
+            for key, array in self.tensors[name].to_arrays().items():
+                arrays[f"{number}/{key}"] = array
+        for number, name in enumerate(summed):
+            for key, array in self.channels[name].to_arrays().items():
+                arrays[f"sums/{number}/{key}"] = array
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+            for key in sorted(arrays):
+                entry = zipfile.ZipInfo(f"{key}.npy", (1980, 1, 1, 0, 0, 0))
+                entry.create_system = 3  # the default differs between systems
+                content = io.BytesIO()
+                little = arrays[key].astype(arrays[key].dtype.newbyteorder("<"))
+                np.lib.format.write_array(content, little, version=(1, 0), allow_pickle=False)
+                archive.writestr(entry, content.getvalue())
+        return buffer.getvalue()
+
+    def save(self, path: Path) -> None:
+        """Write the file; it appears under its name complete or not at all.
+
+        Raises:
+            PtqError: It cannot be written.
+        """
+        files.write(Path(path), self.to_bytes())
+
+
+def load(path: Path, graph: str | None = None) -> Calibration:
+    """Read a calibration file.
+
+    Args:
+        path: The file.
+        graph: The digest that the statistics must carry, None for any.
+
+    Raises:
+        StatsError: The file is missing, damaged, of another kind, or belongs to another graph.
+    """
+    try:
+        content = files.read(path)
+    except OSError as error:
+        raise StatsError(
+            f"{path}: cannot be read ({error.strerror}); make it with `ptq calibrate`"
+        ) from None
+    calibration = from_bytes(content, str(path))
+    if graph is not None and calibration.graph != graph:
+        raise StatsError(
+            f"{path}: these statistics belong to another graph; calibrate this model again"
+        )
+    return calibration
+
+
+def from_bytes(content: bytes, source: str) -> Calibration:
+    """The inverse of `Calibration.to_bytes`; ``source`` names the file in an error.
+
+    Raises:
+        StatsError: The content is damaged or of another kind.
+    """
+    try:
+        arrays = _arrays(content)
+        if int(arrays["format"]) != FORMAT:
+            raise StatsError(f"format {int(arrays['format'])} is not {FORMAT}; calibrate again")
+        tensors = {
+            name: TensorStats.from_arrays(part) for name, part in _parts(arrays, "names", "")
+        }
+        channels = {
+            name: ChannelSums.from_arrays(part) for name, part in _parts(arrays, "summed", "sums/")
+        }
+        graph = arrays["graph"].tobytes().decode()
+        return Calibration(graph, int(arrays["samples"]), tensors, channels)
+    except StatsError as error:
+        raise StatsError(f"{source}: {error}") from None
+    except (
+        zipfile.BadZipFile,
+        RuntimeError,
+        ValueError,
+        KeyError,
+        IndexError,
+        TypeError,
+        EOFError,
+    ) as error:
+        raise StatsError(
+            f"{source}: not a file of calibration statistics, or damaged"
+            f" ({type(error).__name__}); make it with `ptq calibrate`"
+        ) from None
+
+
+def _parts(
+    arrays: Mapping[str, NDArray[Any]], names: str, prefix: str
+) -> Iterator[tuple[str, dict[str, NDArray[Any]]]]:
+    """Each name of a list with the arrays stored under its number."""
+    text = arrays[names].tobytes().decode()
+    found: dict[str, dict[str, NDArray[Any]]] = {}
+    for key, array in arrays.items():
+        number, slash, part = key.removeprefix(prefix).partition("/")
+        if slash and key.startswith(prefix):
+            found.setdefault(number, {})[part] = array
+    for position, name in enumerate(text.split("\0") if text else []):
+        yield name, found[str(position)]
+
+
+def _arrays(content: bytes) -> dict[str, NDArray[Any]]:
+    arrays: dict[str, NDArray[Any]] = {}
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for entry in archive.infolist():
+            if entry.compress_type != zipfile.ZIP_STORED:
+                raise ValueError("compressed")  # and so never larger than the file itself
+            stream = io.BytesIO(archive.read(entry))
+            if np.lib.format.read_magic(stream) != (1, 0):
+                raise ValueError("version")
+            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+            array = np.frombuffer(stream.read(), dtype).reshape(shape)
+            arrays[entry.filename.removesuffix(".npy")] = array
+    return arrays

@@ -1,0 +1,98 @@
+"""Where, as intervals of real numbers, do the values of a tensor lie?
+
+Every reader sees statistics in this form. Counts of a cell are spread evenly over it; cells end at the
+minimum and maximum seen; values that pile up at 0, at the minimum and at the maximum (after a ReLU6, half of
+them) are points. Where the distinct values are known, all of them are points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import StatsError
+from ptq.observers.bfloat16_histogram import edges, prefixes
+from ptq.observers.stats import TensorStats
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Counts of values on ascending intervals that touch at most at their ends.
+
+    Attributes:
+        lo: float64, the low end of each; where it equals ``hi``, the interval is a point.
+        hi: float64, the high end of each.
+        counts: float64, positive: how many values lie on each.
+    """
+
+    lo: NDArray[np.float64]
+    hi: NDArray[np.float64]
+    counts: NDArray[np.float64]
+
+    @property
+    def total(self) -> float:
+        """The number of values."""
+        return float(self.counts.sum())
+
+    @property
+    def points(self) -> NDArray[np.bool_]:
+        """Which intervals are points."""
+        points: NDArray[np.bool_] = self.lo == self.hi
+        return points
+
+    def take(self, which: NDArray[np.bool_]) -> Cells:
+        """Some of the intervals."""
+        return Cells(self.lo[which], self.hi[which], self.counts[which])
+
+    def mirrored(self) -> Cells:
+        """The cells of the negated values."""
+        return Cells(-self.hi[::-1], -self.lo[::-1], self.counts[::-1])
+
+    def absolute(self) -> Cells:
+        """The cells of the absolute values: where two overlap, they are cut at each other's ends."""
+        ends = np.sort(np.abs([self.lo, self.hi]), axis=0)  # no interval has 0 inside
+        cuts = np.unique(ends)
+        start, stop = np.searchsorted(cuts, ends)
+        pieces = stop - start
+        into = np.repeat(start - np.cumsum(pieces) + pieces, pieces) + np.arange(pieces.sum())
+        width = np.where(pieces > 0, ends[1] - ends[0], 1.0)
+        spread = np.repeat(self.counts / width, pieces) * np.diff(cuts)[into]
+        at = np.bincount(start[pieces == 0], self.counts[pieces == 0], cuts.size)
+        lo, hi = np.concatenate([cuts, cuts[:-1]]), np.concatenate([cuts, cuts[1:]])
+        counts = np.concatenate([at, np.bincount(into, spread, cuts.size - 1)])
+        order = np.lexsort((hi, lo))
+        return Cells(lo[order], hi[order], counts[order]).take(counts[order] > 0)
+
+
+def cells_of(stats: TensorStats) -> Cells:
+    """The intervals that hold the tensor's finite values.
+
+    Raises:
+        StatsError: No finite value was seen.
+    """
+    if stats.count == 0:
+        raise StatsError(
+            "no finite value was observed; calibrate with samples that reach this tensor"
+        )
+    if stats.values is not None:
+        values = stats.values.astype(np.float64)
+        return Cells(values, values, stats.value_counts.astype(np.float64))
+    prefix, counts = stats.cell_counts()
+    counts = counts.copy()
+    magnitude = prefix & np.uint16(0x7FFF)
+    near, far = edges()[magnitude], edges()[magnitude + np.uint16(1)]
+    negative = prefix >= 0x8000
+    lo = np.maximum(np.where(negative, -far, near), float(stats.min))
+    hi = np.minimum(np.where(negative, -near, far), float(stats.max))
+    atoms = [(0.0, stats.zeros)]
+    for end, count in ((stats.min, stats.at_min), (stats.max, stats.at_max)):
+        if end != 0:
+            atoms.append((float(end), count))
+            counts[prefix == prefixes(np.array([end], np.float32))] -= count
+    at = np.array([position for position, _ in atoms])
+    lo, hi = np.concatenate([lo, at]), np.concatenate([hi, at])
+    counts = np.concatenate([counts, np.array([count for _, count in atoms])])
+    order = np.lexsort((hi, lo))
+    return Cells(lo[order], hi[order], counts[order].astype(np.float64)).take(counts[order] > 0)

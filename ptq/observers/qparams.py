@@ -1,0 +1,76 @@
+"""How does a range become a scale and a zero point?
+
+    asymmetric   S = (max − min) / (q_max − q_min),   Z = round(q_min − min / S)      (TPU-MLIR; Jacob 2018, eq. 1)
+    symmetric    S = max(|min|, |max|) / (q_max − Z),   Z = 0 if signed, else the middle of the type
+
+The range is widened to contain 0, which Z then represents exactly. Scales are bounded so that nothing
+computed from them leaves float32:
+
+    S ≥ 2^-63           a product of two scales, as a bias has it, is still a normal number (2^-126)
+    S · |q − Z| ≤ FLT_MAX   every integer dequantizes to a finite number
+
+A range [0, 0] says nothing of the scale. A whole tensor of zeros takes 1; an all-zero channel takes the
+largest scale of the other channels, so that its bias, in steps of input scale times weight scale, keeps about
+the resolution of the others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.types import QType, QuantParams, Range
+
+SCALE_FLOOR = 2.0**-63
+_FLT_MAX = float(np.finfo(np.float32).max)
+
+
+def asymmetric(span: Range, qtype: QType, axis: int | None = None) -> QuantParams:
+    """The parameters that spread all integers of the type over the range.
+
+    Args:
+        span: Scalars, or arrays along ``axis``; infinite ends count as the largest float32.
+        qtype: The integers that may be used.
+        axis: The channel axis of a range of arrays.
+    """
+    lo = np.clip(span.lo, -_FLT_MAX, 0.0)
+    hi = np.clip(span.hi, 0.0, _FLT_MAX)
+    scale = _usable((hi - lo) / qtype.steps)
+    zero_point = np.clip(np.rint(qtype.lo - lo / scale), qtype.lo, qtype.hi).astype(np.int64)
+    return _params(scale, zero_point, qtype, axis)
+
+
+def symmetric(
+    span: Range | float | NDArray[np.float64], qtype: QType, axis: int | None = None
+) -> QuantParams:
+    """The parameters with the zero point in the middle of the type that cover the range.
+
+    Args:
+        span: A range, or the threshold T of [-T, T]: scalars, or arrays along ``axis``.
+        qtype: The integers that may be used; [-127, 127] for weights.
+        axis: The channel axis of a range of arrays.
+    """
+    if not isinstance(span, Range):
+        threshold = np.abs(np.asarray(span, np.float64))
+        span = Range(-threshold, threshold)
+    middle = 0 if qtype.signed else (qtype.lo + qtype.hi + 1) // 2
+    largest = np.minimum(np.maximum(np.abs(span.lo), np.abs(span.hi)), _FLT_MAX)
+    scale = _usable(largest / (qtype.hi - middle))
+    return _params(scale, np.full(scale.shape, middle, np.int64), qtype, axis)
+
+
+def _usable(scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scales for zeros, and none below the floor, at the precision of float32."""
+    dead = scale == 0
+    neighbours = np.max(scale, initial=0.0)
+    scale = np.where(dead, neighbours if neighbours > 0 else 1.0, np.maximum(scale, SCALE_FLOOR))
+    return np.maximum(scale, SCALE_FLOOR).astype(np.float32).astype(np.float64)
+
+
+def _params(
+    scale: NDArray[np.float64], zero_point: NDArray[np.int64], qtype: QType, axis: int | None
+) -> QuantParams:
+    limit = _FLT_MAX / np.maximum(qtype.hi - zero_point, zero_point - qtype.lo)
+    bounded = np.minimum(scale, limit).astype(np.float32)
+    down = np.nextafter(bounded, np.float32(0))  # where rounding to float32 passed the limit
+    return QuantParams(np.where(bounded > limit, down, bounded), zero_point, qtype, axis)

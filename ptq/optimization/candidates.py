@@ -1,0 +1,168 @@
+"""Which of a model's forms errs least once it is rounded, whichever range method is chosen for it then?
+
+Of a small network one choice of scales comes out a decibel better or worse than another by chance, on all samples
+alike, so that no number of samples tells it from the form's own doing. Other range methods are other scales: a form
+is judged by all that may be chosen, and what the mean of their decibels gains is the form's.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.calibration.calibration import gathered
+from ptq.core.plan import Plan
+from ptq.core.wording import counted
+from ptq.data import Samples
+from ptq.data.progress import Progress, begun
+from ptq.model.graph import Graph
+from ptq.model.node import constant
+from ptq.model.session import Session
+from ptq.observers.input_means import InputMean, input_means
+from ptq.optimization.output_error import Truth, decibels
+from ptq.optimization.range_search import METHODS, is_better
+from ptq.rewrite.emit.bias_correction import correct_biases
+from ptq.rewrite.emit.set_weights import with_weights
+from ptq.rewrite.instrument.adjustable_scales import knobs
+from ptq.rewrite.instrument.logits import scores
+from ptq.rewrite.prepare.prepare import Prepared
+from ptq.solver.quantizer import Ground, planned
+from ptq.solver.recipe import AUTO, Recipe
+
+_CALIBRATED = 32  # samples, to set a trial's ranges
+_JUDGED = 64  # held-out ones, and as many of the others
+_OF_WEIGHTS = 0.3
+"""Of the error that weights make, rounded to the nearest, what second-order rounding leaves: 0.1 to 0.4, measured."""
+_SURE = 2.0  # standard errors by which the error must be less; few things are tried
+_MOVED = 0.01
+"""Of the error of rounding, the most that a form may err on held-out samples before anything is rounded: where a
+channel goes past its bound there, it will go further past on others."""
+
+
+class Forms:
+    """Rounds a model in several forms and compares their outputs with float's.
+
+    Roundings of a few outputs differ by much chance, so all samples tell whether the error is less; of those held
+    out, which would show what the others' extremes cut off, it must be less too, and by the method that suits a form
+    best.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        prepared: Prepared,
+        recipe: Recipe,
+        learnt: Samples,
+        held: Samples,
+        threads: int,
+        progress: Progress | None = None,
+    ) -> None:
+        """Say what will be judged by what.
+
+        Args:
+            name: What the model is called.
+            prepared: It.
+            recipe: What will be asked.
+            learnt: The samples that its forms were made by.
+            held: Others.
+            threads: Threads for one operator; 0 is one a core.
+            progress: Told how far it is.
+        """
+        self._name, self._prepared, self._recipe = name, prepared, recipe
+        self._methods = METHODS if recipe.method == AUTO else (recipe.method,)
+        self._held, self._others, self._threads = held, learnt, threads
+        self._progress = progress
+
+    def best(self, tried: Iterable[Prepared]) -> Prepared:
+        """The form that errs least, if by more than chance, or the plain model; with a sentence on the gain.
+
+        Args:
+            tried: The forms, each with what was done, one sentence.
+
+        Raises:
+            DataError: A sample is unreadable, does not fit, or the model fails on it.
+        """
+        forms, changes = [*tried], self._prepared.changes
+        if not forms:
+            return self._prepared
+        steps = (1 + len(forms)) * (1 + len(self._methods))
+        advance = begun("comparing forms", steps, self._progress)
+        before = self._errors(self._prepared, advance)
+        plain = _pooled(before)
+        forms = [form for form in forms if self._moved(form) <= _MOVED * plain.mean()]
+        if not forms:
+            left = "left channels unequal: on held-out samples they go past their bounds"
+            return replace(self._prepared, changes=(*changes, left))
+        errors = [(form, self._errors(form, advance)) for form in forms]
+        form, found = min(errors, key=lambda pair: float(_pooled(pair[1]).mean()))
+        least = _pooled(found)
+        held = [e[: self._judged or None].mean() for e in (plain, least)]
+        figures = "{:.1f} → {:.1f} dB".format(*(-decibels(share) for share in held))
+        said = f"signal over error on held-out samples {figures}"
+        if len(self._methods) > 1:
+            said += f", the mean of {counted(len(self._methods), 'range method')}"
+        less = held[1] < held[0] and found.mean(axis=1).min() < before.mean(axis=1).min()
+        if less and is_better(least, plain, sure=_SURE):
+            [note] = form.changes
+            return replace(form, changes=(*changes, f"{note}: {said}"))
+        return replace(self._prepared, changes=(*changes, f"left channels unequal: {said}"))
+
+    @property
+    def _judged(self) -> int:
+        """How many held-out samples are judged on, the first of all."""
+        return min(len(self._held), _JUDGED)
+
+    @cached_property
+    def _truth(self) -> Truth:
+        judges = itertools.chain(self._held.spread(_JUDGED), self._others.spread(_JUDGED))
+        return Truth(scores(self._prepared.graph), judges, self._threads)
+
+    def _moved(self, form: Prepared) -> float:
+        """How far the form is from the plain model before anything is rounded, on held-out samples."""
+        session = Session(scores(form.graph), threads=self._threads)
+        errors = self._truth.errors(session, {}, range(self._judged))[: self._judged]
+        return float(errors.mean()) if errors.size else 0.0
+
+    def _errors(self, form: Prepared, advance: Callable[[], None]) -> NDArray[np.float64]:
+        """By method and sample, of activations and of weights; the latter counts for less than it is."""
+        graph, threads = scores(form.graph), self._threads
+        statistics = gathered(graph, self._others.spread(_CALIBRATED), threads=threads)
+        ground = Ground(self._name, graph, replace(form, graph=graph), statistics)
+        recipe = self._recipe.leaving(form.floats)
+        plans = [planned(ground, replace(recipe, method=m)) for m in self._methods]
+        made = knobs(graph, plans[0], plans[0].tensors)
+        session = Session(made.graph, threads=threads, integers=False)
+        of_activations = []
+        for plan in plans:
+            of_activations.append(self._truth.errors(session, made.feed(plan.tensors)))
+            advance()
+        means = input_means(statistics, plans[0].tensors) if self._recipe.correct_bias else {}
+        lighter = Session(_with_rounded_weights(graph, plans[0], means), threads=threads)
+        of_weights = self._truth.errors(lighter, {})
+        advance()
+        return np.stack(of_activations) + _OF_WEIGHTS * of_weights
+
+
+def _pooled(errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """By sample, the geometric mean of the methods' errors."""
+    product: NDArray[np.float64] = np.prod(errors ** (1 / len(errors)), axis=0)
+    return product
+
+
+def _with_rounded_weights(graph: Graph, plan: Plan, means: dict[str, InputMean]) -> Graph:
+    """The graph with each weight rounded to the nearest, and the biases corrected for that where means are known."""
+    weights = {}
+    for node in graph.nodes:
+        weight = constant(node.inputs[1]) if len(node.inputs) > 1 else None
+        params = plan.operands.get((node.name or "", 1))
+        if weight is not None and params is not None:
+            rounded = params.dequantize(params.quantize(weight))
+            weights[node.name or ""] = rounded.astype(weight.dtype)
+    alone = {name: replace(mean, added=0.0) for name, mean in means.items()}
+    corrected, _ = correct_biases(graph, plan, alone, weights)
+    return with_weights(corrected, weights)

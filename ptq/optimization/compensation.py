@@ -1,0 +1,210 @@
+"""Which layers make up for what rounding before them did, and by which weights?
+
+The last layers before the outputs, and fully connected ones at a few depths, from the first to the last: what comes
+out of a quantized transformer differs from float in ways that the next product can tell and take back. Convolutions
+amid a network win nothing that the last layer does not (measured). Each step runs the float model and the quantized
+one, as the steps before have made it, over calibration samples; the weights that come nearest to float's sums are
+taken where held-out samples gain, and are then rounded like others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.calibration.collect import Memory
+from ptq.calibration.input_covariance import EACH, cuts, longest_of, quota_of
+from ptq.core.plan import Plan
+from ptq.core.wording import counted
+from ptq.data import Sample, Samples
+from ptq.data.progress import Progress, told
+from ptq.kernels.thread_pool import threads as cores
+from ptq.model.exposed_session import Wanted, exposing
+from ptq.model.graph import Graph
+from ptq.model.node import Node, consumers, name_of, operator
+from ptq.observers.covariance import Covariance
+from ptq.observers.input_statistics import Added, Part, Seen
+from ptq.optimization.compensation_fit import FEWEST, Fit, Pairs, fitted
+from ptq.rewrite.emit.bias_correction import correctable
+from ptq.solver.quantizer import Quantization, written
+from ptq.solver.rounding.weighted_sums import Sums
+
+SAMPLES = 256
+_AMID = 128  # samples for layers after which others make up too
+_DEPTHS = 12  # at which fully connected layers make up
+_CONNECTED = ("Gemm", "MatMul")
+
+
+def compensated(
+    made: Quantization,
+    samples: Samples | None,
+    *,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Quantization:
+    """The quantization with weights that make up for the rounding before them, where that gains.
+
+    Args:
+        made: A quantization; where its weights were not rounded by second order it stays as it is.
+        samples: For calibration; with few or none it stays as it is.
+        threads: Threads for one operator; 0 is one a core.
+        progress: Told how far it is.
+
+    Raises:
+        DataError: The model fails on a sample; the text names it.
+    """
+    graph, plan = made.ground.prepared.graph, made.plan
+    if samples is None or len(samples) < FEWEST * EACH or made.fault is not None:
+        return made
+    ground, recipe, gains = made.ground, replace(made.recipe, form="qdq"), list[float]()
+    able = [n for n in graph.nodes if n.name in made.ground.inputs.nodes]
+    able = [n for n in able if (n.name, 1) in plan.operands and (n.name, 0) not in plan.edges]
+    steps = _steps(graph, able)
+    for place, nodes in enumerate(steps, 1):
+        some = samples.spread(SAMPLES if place == len(steps) else _AMID)
+        before = written(ground, recipe, plan).quantized
+        compared = [_compared(node, before, plan) for node in nodes]
+        _run(graph, before, compared, told(some, "compensating", progress), len(some), threads)
+        fits = {c.name: (c, fit) for c in compared if (fit := c.fit(recipe.correct_bias))}
+        seen = Seen(
+            {name: c.parts for name, (c, _) in fits.items()},
+            {name: c.added for name, (c, _) in fits.items()},
+            {name: fit.weights for name, (_, fit) in fits.items()},
+        )
+        ground = replace(ground, inputs=ground.inputs.better(seen))
+        gains += [fit.gain_db for _, fit in fits.values()]
+    if not gains:
+        return made
+    after = written(ground, made.recipe, plan)
+    made.ground.inputs.forget()
+    note = (
+        f"{counted(len(gains), 'layer')} made up for earlier rounding: on held-out samples the median error "
+        f"of the sums is {sorted(gains)[len(gains) // 2]:.1f} dB less"
+    )
+    return replace(after, changes=(*after.changes, note))
+
+
+def _steps(graph: Graph, able: Sequence[Node]) -> list[list[Node]]:
+    """Which of the nodes make up, those at the same depth together, from the first to the last."""
+    names = {node.name for node in able}
+    depth: dict[str | None, int] = {}
+    for node in graph.nodes:
+        makers = [v.producer() for v in node.inputs if v is not None]
+        above = (depth.get(m.name, 0) + (m.name in names) for m in makers if m is not None)
+        depth[node.name] = max(above, default=0)
+    leads: dict[str | None, bool] = {}
+    for node in reversed(list(graph.nodes)):
+        readers = [reader for value in node.outputs for reader in consumers(value)]
+        leads[node.name] = any(r.name in names or leads.get(r.name, False) for r in readers)
+    connected = sorted({depth[n.name] for n in able if operator(n) in _CONNECTED})
+    spread = np.linspace(0, len(connected) - 1, min(_DEPTHS, len(connected))).round()
+    chosen = {connected[int(i)] for i in spread}
+    steps: dict[int, list[Node]] = {}
+    for node in able:
+        at = depth[node.name]
+        if at == 0:
+            continue  # no rounded weights are before it
+        if not leads[node.name] or (at in chosen and operator(node) in _CONNECTED):
+            steps.setdefault(at, []).append(node)
+    return [steps[at] for at in sorted(steps)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Compared:
+    """A node's input in the float model and in the quantized one.
+
+    Attributes:
+        sums: What the node sums.
+        real: The input's name in the float model.
+        rounded: The same in the quantized one.
+        pairs: How both vary together.
+        parts: How the rounded one varies.
+        added: What rounding has added to it.
+    """
+
+    sums: Sums
+    real: str
+    rounded: str
+    pairs: Pairs
+    parts: Sequence[Part]
+    added: Added
+
+    @property
+    def name(self) -> str:
+        """The node's."""
+        return self.sums.node.name or ""
+
+    def see(self, real: NDArray[Any], rounded: NDArray[Any], number: int, samples: int) -> None:
+        """Add a sample, of so many; not one on which the input is empty, or rounding changes its shape."""
+        if not real.size or real.shape != rounded.shape:
+            return
+        u, v = (
+            self.sums.rows(array, self.added.params, number, quota_of(self.sums, samples))
+            for array in (real, rounded)
+        )
+        held = number % EACH == 1
+        if held:
+            self.pairs.held.append((u, v))
+        else:
+            self.pairs.learn(u, v)
+        for part in self.parts:
+            (part.held if held else part.learnt).update(v[:, :, part.inputs])
+        self.added.sums += self.sums.by_channel(rounded) - self.sums.by_channel(real)
+        self.added.count += real.size // self.sums.channels
+
+    def fit(self, correct_bias: bool) -> Fit | None:
+        """The weights that make up for the rounding; None where they gain too little."""
+        centred = correct_bias and correctable(self.sums.node)
+        return fitted(self.sums.columns().astype(np.float64), self.pairs, centred=centred)
+
+
+def _compared(node: Node, quantized: Graph, plan: Plan) -> _Compared:
+    sums = Sums(node)
+    [twin] = [n for n in quantized.nodes if n.name == node.name]
+    real, rounded = node.inputs[0], twin.inputs[0]
+    assert real is not None
+    assert rounded is not None
+    inputs = list(cuts(sums, longest_of([sums]) // 2))
+    sizes = [(sums.groups, some.stop - some.start) for some in inputs]
+    pairs = Pairs(inputs, [Covariance(groups, 2 * size) for groups, size in sizes], [])
+    parts = [
+        Part(some, Covariance(*size), Covariance(*size))
+        for some, size in zip(inputs, sizes, strict=True)
+    ]
+    added = Added(plan.tensors[name_of(real)], np.zeros(sums.channels))
+    return _Compared(sums, name_of(real), name_of(rounded), pairs, parts, added)
+
+
+def _run(
+    graph: Graph,
+    quantized: Graph,
+    compared: Sequence[_Compared],
+    samples: Iterable[Sample],
+    count: int,
+    threads: int,
+) -> None:
+    """Run both models on so many samples and add what the nodes read."""
+    real = list(dict.fromkeys(c.real for c in compared))
+    rounded = list(dict.fromkeys(c.rounded for c in compared))
+    of_float = Memory(exposing(graph, Wanted(real), threads=threads), real, 1)
+    of_rounded = Memory(exposing(quantized, Wanted(rounded), threads=threads), rounded, 1)
+    with ThreadPoolExecutor(cores()) as pool:
+        for number, sample in enumerate(samples):
+            before, after = of_float.run([sample]), of_rounded.run([sample])
+            seen = [
+                pool.submit(
+                    one.see,
+                    np.asarray(before[one.real]),
+                    np.asarray(after[one.rounded]),
+                    number,
+                    count,
+                )
+                for one in compared
+            ]
+            for future in seen:
+                future.result()

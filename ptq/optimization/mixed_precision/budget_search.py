@@ -1,0 +1,261 @@
+"""Which are the fewest nodes to leave float for a model to stay within its budget?
+
+What each rounding makes of the error, for the time that its nodes cost in float, says in which order they are worth
+leaving float; a search among the first one, two, four … of them, and then between, measures how many it takes; where
+half of the nodes are too few, so does the order by the error alone. At last some are tried without. Every measurement
+quantizes the model anew and runs it on samples that no range was chosen on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ptq.core.errors import UsageError
+from ptq.data import Sample
+from ptq.data.progress import Progress, begun, told
+from ptq.data.splits import Parts, takes_any_batch
+from ptq.evaluation.drop import Drop, Search
+from ptq.evaluation.evaluate import Engine, evaluate, session_engine
+from ptq.evaluation.session_cache import float_session
+from ptq.evaluation.user_metric import Metric
+from ptq.model.graph import Graph
+from ptq.model.node import name_of
+from ptq.model.session import Session
+from ptq.optimization.mixed_precision.error_attribution import SAMPLES, weighed
+from ptq.optimization.mixed_precision.float_candidates import Move, counted, greedily
+from ptq.optimization.mixed_precision.float_cost import apart, passes, toll
+from ptq.rewrite.instrument.logits import scores
+from ptq.solver.quantizer import Ground, Quantization, planned, written
+from ptq.solver.recipe import Recipe
+
+MOST = 512  # samples, held in memory
+LARGEST_SHARE = 0.5  # of the nodes that round: a model with more of them float is no quantized one
+FEWER = 6  # nodes that are tried without, at the end
+REASON = "for the accuracy budget: "
+
+
+def search_in(
+    ground: Ground,
+    recipe: Recipe,
+    parts: Parts,
+    points: float,
+    *,
+    metric: Metric | None = None,
+    batch: int = 1,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Search:
+    """Find the fewest nodes to leave float on the samples that the user's data have for that.
+
+    Args:
+        ground: The float model and its statistics.
+        recipe: How to quantize it; nodes that it leaves float stay so.
+        parts: The samples.
+        points: The greatest drop, in points of the metric.
+        metric: As for `evaluate`.
+        batch: Samples that run at once, if the model takes any number.
+        threads: Threads for one operator; 0 is one a core.
+        progress: Told how far it is.
+
+    Raises:
+        UsageError: There are no samples, or the budget is no number of at least 0.
+        ModelError: ONNX Runtime does not take a model.
+        DataError: A sample is bad, or the model fails on it.
+    """
+    if not points >= 0:
+        raise UsageError(f"a budget of {points} points; give 0 or more")
+    if parts.search is None:
+        raise UsageError("a budget is held against samples; give data, or samples to evaluate on")
+    samples = list(told(parts.search.spread(MOST), "reading samples to search on", progress))
+    trials = Trials(ground, recipe, samples, metric=metric, batch=batch, threads=threads)
+    advance = begun("searching", None, progress)
+    found = search(trials, points, threads=threads, advance=advance)
+    return replace(found, apart=parts.search is not parts.evaluation)
+
+
+class Trials:
+    """Quantizes with some nodes left float and measures the drop, the float model's outputs being known."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        recipe: Recipe,
+        samples: Sequence[Sample],
+        *,
+        metric: Metric | None = None,
+        batch: int = 1,
+        threads: int = 0,
+    ) -> None:
+        """``recipe`` may name nodes that stay float anyway."""
+        self.ground, self.recipe, self.samples = ground, recipe, samples
+        self.count = 0
+        self._metric, self._threads = metric, threads
+        self._batch = batch if takes_any_batch(ground.source) else 1
+        self._outputs = [name_of(v) for v in ground.source.outputs]
+        self._reference = _Remembered(session_engine(float_session(ground, threads)))
+
+    def quantized(self, floats: Mapping[str, str]) -> Quantization:
+        """The model with these nodes left float."""
+        recipe = self.recipe.leaving(floats)
+        return written(self.ground, recipe, planned(self.ground, recipe))
+
+    def measured(self, graph: Graph) -> tuple[Drop, float]:
+        """What a quantized model loses, and its signal over error in decibels."""
+        self.count += 1
+        engine = session_engine(Session(graph, threads=self._threads))
+        result = evaluate(
+            self._reference.again(), {"int8": engine}, self.samples, self._outputs,
+            batch=self._batch, metric=self._metric,
+        )  # fmt: skip
+        form = result.forms["int8"]
+        assert form.drop is not None
+        return form.drop, form.outputs[result.head].sqnr_db
+
+
+class _Remembered:
+    """An engine that runs each feed of a fixed sequence once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._known: list[list[NDArray[Any]]] = []
+
+    def again(self) -> Engine:
+        """The engine for the sequence from its beginning."""
+        at: Iterator[int] = iter(range(10**9))
+
+        def run(feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+            index = next(at)
+            if index == len(self._known):
+                self._known.append(self._engine(feed))
+            return self._known[index]
+
+        return run
+
+
+def some(samples: Sequence[Sample]) -> list[Sample]:
+    """As many samples as errors are weighed on, evenly spread."""
+    count = min(SAMPLES, len(samples))
+    return [samples[k * len(samples) // count] for k in range(count)]
+
+
+def search(
+    trials: Trials,
+    points: float,
+    *,
+    threads: int = 0,
+    advance: Callable[[], None] = lambda: None,
+) -> Search:
+    """Find the fewest nodes to leave float.
+
+    Args:
+        trials: What is quantized, and on which samples it is measured.
+        points: The greatest drop, in points of the metric.
+        threads: Threads for one operator; 0 is one a core.
+        advance: Called after each step.
+
+    Raises:
+        ModelError: ONNX Runtime does not take a model.
+        DataError: The model fails on a sample.
+    """
+    plain = trials.quantized({})
+    without, _ = trials.measured(plain.quantized)
+    advance()
+    samples = len(trials.samples)
+    if without.points <= points:
+        return Search(points, True, without, without, samples, True, {}, trials.count)
+    parts = apart(plain, scores(trials.ground.prepared.graph))
+    if not parts.sources:
+        return Search(points, False, without, without, samples, True, {}, trials.count)
+    found = weighed(parts, some(trials.samples), threads=threads, advance=advance)
+    rounding = {parts.fused.get(n, frozenset([n])) for s in parts.sources for n in s.touching}
+    most, cost = int(LARGEST_SHARE * len(rounding)), toll(passes(plain))
+    attempts = _Attempts(trials, max(float(found.mean.sum()), math.ulp(0.0)), advance)
+
+    def number(more: frozenset[str], floats: frozenset[str]) -> float:
+        return float(len(more))
+
+    for price in (cost, number):
+        moves = greedily(
+            found.sources, found.mean, price, lambda nodes: counted(nodes, parts.fused) <= most
+        )
+        chosen = _first_within(attempts, moves, points)
+        if chosen is not None:
+            break
+    reached = chosen is not None
+    if chosen is None:
+        chosen = min(attempts.known, key=lambda c: (attempts.known[c].points, len(c)), default=())
+    else:
+        dearest = sorted(chosen, key=lambda move: -cost(move.nodes, frozenset()))
+        for one in dearest[: FEWER if len(chosen) > 1 else 0]:
+            fewer = tuple(move for move in chosen if move is not one)
+            if fewer and attempts.drop(fewer).points <= points:
+                chosen = fewer
+    return Search(
+        points=points,
+        reached=reached,
+        drop=attempts.known.get(chosen, without),
+        without=without,
+        samples=samples,
+        apart=True,
+        floats=attempts.floats(chosen),
+        measurements=trials.count,
+        estimates=found.runs,
+        sources=len(found.sources),
+    )
+
+
+_Moves = tuple[Move, ...]
+
+
+class _Attempts:
+    """Drops by the moves that were made."""
+
+    def __init__(self, trials: Trials, total: float, advance: Callable[[], None]) -> None:
+        self._trials, self._total, self._advance = trials, total, advance
+        self.known: dict[_Moves, Drop] = {}
+
+    def drop(self, chosen: _Moves) -> Drop:
+        if chosen not in self.known:
+            made = self._trials.quantized(self.floats(chosen))
+            self.known[chosen], _ = self._trials.measured(made.quantized)
+            self._advance()
+        return self.known[chosen]
+
+    def floats(self, chosen: _Moves) -> dict[str, str]:
+        """The moves' nodes, each with the reason."""
+        said = {}
+        for move in chosen:
+            what = (
+                f"the rounded constants of {move.source.node}"
+                if move.source.kind == "weights"
+                else f"rounding {move.source.tensor}"
+            )
+            part = f"{100 * move.share / self._total:.0f} % of the output's error (estimated)"
+            said.update(dict.fromkeys(sorted(move.nodes), f"{REASON}{what} makes {part}"))
+        return said
+
+
+def _first_within(attempts: _Attempts, moves: Iterator[Move], points: float) -> _Moves | None:
+    """The shortest beginning of the moves that is within the budget, found by doubling and halving."""
+    made, below, size = list[Move](), 0, 1
+    while True:
+        made += itertools.islice(moves, size - len(made))
+        size = min(size, len(made))
+        if size <= below:
+            return None
+        if attempts.drop((*made[:size],)).points <= points:
+            break
+        below, size = size, 2 * size
+    while size - below > 1:
+        middle = (below + size) // 2
+        if attempts.drop((*made[:middle],)).points <= points:
+            size = middle
+        else:
+            below = middle
+    return (*made[:size],)

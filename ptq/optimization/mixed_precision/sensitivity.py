@@ -1,0 +1,162 @@
+"""What would leaving each node float win? Estimated for all of them, measured for the first few.
+
+ranking = ptq.sensitivity("model.onnx", "images/")
+print(ranking.nodes[0].node, ranking.nodes[0].measured_db)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import replace
+
+from ptq.calibration.calibration import gathered_in_folds
+from ptq.calibration.input_covariance import with_inputs
+from ptq.core.errors import UsageError
+from ptq.core.targets import target as target_named
+from ptq.data import DataSource, Preprocess
+from ptq.data.progress import Progress, begun, told
+from ptq.data.splits import Choice, parts
+from ptq.evaluation.drop import Drop
+from ptq.evaluation.ranking import NodeCost, Ranking
+from ptq.evaluation.user_metric import Metric
+from ptq.model.node import operator
+from ptq.model.open import Model, called
+from ptq.optimization.before_calibration import rewritten
+from ptq.optimization.mixed_precision.budget_search import MOST, Trials, some
+from ptq.optimization.mixed_precision.error_attribution import Weighed, weighed
+from ptq.optimization.mixed_precision.float_candidates import Move, ranked
+from ptq.optimization.mixed_precision.float_cost import apart
+from ptq.optimization.range_search import with_ranges
+from ptq.rewrite.instrument.logits import scores
+from ptq.rewrite.prepare.prepare import made_ready
+from ptq.solver.quantizer import Ground, planned
+from ptq.solver.recipe import DEFAULT_METHOD, Recipe, weights_for
+from ptq.solver.solve import SKIPPED
+
+MEASURED = 5
+REASON = "to measure its sensitivity"
+
+
+def sensitivity(
+    model: Model,
+    data: DataSource,
+    *,
+    eval_data: DataSource | None = None,
+    target: str = "ort",
+    method: str = DEFAULT_METHOD,
+    per_tensor: bool = False,
+    equalize: bool = True,
+    skip: Collection[str] = (),
+    measure: int = MEASURED,
+    metric: Metric | None = None,
+    preprocess: Preprocess | None = None,
+    samples: int | None = None,
+    skip_bad_samples: bool = False,
+    batch: int = 8,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Ranking:
+    """Rank a model's nodes by what leaving each float would win.
+
+    Args:
+        model: A float model.
+        data: Calibration samples; a fifth is held out to measure on.
+        eval_data: Samples to measure on instead.
+        target: What to quantize for.
+        method: How ranges are chosen.
+        per_tensor: One scale for a whole weight.
+        equalize: Make the channels between layers alike where that gains.
+        skip: Nodes, or operators, that stay float anyway.
+        measure: How many of the first are measured; each quantizes and runs two models.
+        metric: What drops are counted in, as for ``quantize``.
+        preprocess: How images become arrays.
+        samples: Use that many samples of ``data``, evenly spread.
+        skip_bad_samples: Leave unreadable samples out instead of stopping.
+        batch: Samples that run at once, if the model takes any number.
+        threads: Threads for one operator; 0 is one a core.
+        progress: Told how far it is.
+
+    Raises:
+        ModelError: The model cannot be read, prepared or run.
+        DataError: A sample is missing, unreadable or does not fit.
+        UsageError: An option makes no sense, or nothing of the model is quantized.
+    """
+    row = target_named(target)
+    graph, prepared = made_ready(model)
+    choice = Choice(preprocess, samples, skip_bad_samples)
+    labels = metric is None
+    divided = parts(prepared.graph, data, eval_data, choice, search=True, labels=labels)
+    assert divided.calibration is not None
+    assert divided.search is not None
+    recipe = Recipe(
+        row.name, method, per_tensor=per_tensor, floats=dict.fromkeys(skip, SKIPPED),
+        weights=weights_for("auto", row),
+    )  # fmt: skip
+    prepared, recipe = rewritten(
+        called(model), prepared, divided.calibration, recipe,
+        equalize=equalize, threads=threads, progress=progress,
+    )  # fmt: skip
+    calibration, folds = gathered_in_folds(
+        prepared.graph, divided.calibration, threads=threads, progress=progress
+    )
+    ground = Ground(called(model), graph, prepared, calibration)
+    recipe = with_ranges(ground, recipe, folds, threads=threads, progress=progress)
+    plan = planned(ground, recipe)
+    ground = with_inputs(ground, plan, divided.calibration, threads, progress)
+    held = list(told(divided.search.spread(MOST), "reading samples to measure on", progress))
+    trials = Trials(ground, recipe, held, metric=metric, batch=batch, threads=threads)
+    made = trials.quantized({})
+    drop, sqnr_db = trials.measured(made.quantized)
+    probe = apart(made, scores(prepared.graph))
+    if not probe.sources:
+        raise UsageError("nothing of the model is quantized; `ptq inspect` says why")
+    advance = begun("weighing", None, progress)
+    found = weighed(probe, some(held), threads=threads, advance=advance)
+    ops = {node.name or "": operator(node) for node in prepared.graph.nodes}
+    rows, before = [], frozenset[str]()
+    moves = ranked(found.sources, found.mean)
+    advance = begun("measuring", min(measure, len(moves)), progress)
+    for index, move in enumerate(moves):
+        cost = _cost(move, found, ops)
+        if index < measure:
+            now, won = _won(move.nodes, trials, sqnr_db)
+            before |= move.nodes
+            together = won if before == move.nodes else _won(before, trials, sqnr_db)[1]
+            points = drop.points - now.points
+            cost = replace(cost, measured_db=won, measured_points=points, together_db=together)
+            advance()
+        rows.append(cost)
+    return Ranking(
+        model=called(model),
+        target=row.name,
+        samples=len(held),
+        sqnr_db=sqnr_db,
+        drop=drop,
+        estimated_on=found.samples,
+        runs=found.runs,
+        measurements=trials.count,
+        sources=len(found.sources),
+        nodes=tuple(rows),
+    )
+
+
+def _cost(move: Move, found: Weighed, ops: dict[str, str]) -> NodeCost:
+    total = float(found.mean.sum())
+    share = move.share / total if total else 0.0
+    return NodeCost(
+        node=move.leader,
+        op=ops.get(move.leader, ""),
+        along=tuple(name for name in ops if name in move.nodes and name != move.leader),
+        rounds="weights" if move.source.kind == "weights" else move.source.tensor,
+        share=share,
+        alone=bool(found.alone[found.sources.index(move.source)]),
+        won_db=-10 * math.log10(1 - share) if share < 1 else math.inf,
+    )
+
+
+def _won(nodes: frozenset[str], trials: Trials, before: float) -> tuple[Drop, float]:
+    """What is lost with the nodes float, and the decibels that it wins."""
+    made = trials.quantized(dict.fromkeys(sorted(nodes), REASON))
+    drop, after = trials.measured(made.quantized)
+    return drop, 0.0 if after == before else after - before

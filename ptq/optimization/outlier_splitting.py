@@ -1,0 +1,214 @@
+"""Which channels dwarf the others so far that a scale for all is lost on them, and is it worth taking them out?
+
+Transformers have such channels: a few of the residual stream, of what normalizations make of it and of the widest
+layers reach tens of times as far as the rest. Those that are left are multiplied by factors that make them alike,
+as masking them is a multiplication anyway. Only what products read is rounded in the trial, by extremes; factors and
+scales being inputs, one model serves every trial. Three of four samples say how far channels go, the rest which
+factors do best and what it gains. Of the tensors that have such channels, those that win next to
+nothing are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.calibration.channel_spreads import spreads
+from ptq.core.plan import Plan
+from ptq.core.targets import Target, target
+from ptq.core.types import Range
+from ptq.core.wording import counted
+from ptq.data import Samples
+from ptq.data.progress import Progress, begun, told
+from ptq.model.session import Session
+from ptq.observers.calibration_file import Calibration
+from ptq.observers.channel_spread import Spread
+from ptq.observers.qparams import asymmetric
+from ptq.optimization.output_error import Truth, decibels
+from ptq.optimization.range_search import is_better
+from ptq.optimization.smoothquant_factors import factors
+from ptq.rewrite.equalize.split_outliers import Site, by_channel, sites, split
+from ptq.rewrite.instrument.adjustable_outliers import trial
+from ptq.rewrite.instrument.logits import scores
+from ptq.rewrite.prepare.prepare import Prepared
+from ptq.solver.partition.eligibility import eligible
+from ptq.solver.recipe import Recipe
+
+SAMPLES = 64
+_EACH = 4  # every fourth is judged on
+_SMALLEST = 128  # channels in and out: a smaller product costs less in float than what this adds
+_SHARE = 32  # one channel in so many may be taken out
+_LEAST_RATIO = 2**0.5  # of the range with them to that without
+_NEARLY = 2**0.25  # of the least range that can be had: fewer channels than that takes will do
+_GOOD_DB = 30.0  # of signal over error: what is there needs no help
+_LEAST_DB = 1.0  # that a gain is worth, over all
+_IDLE_DB = 0.1  # that those left alone may win, together
+_TRUST = (0.0, 0.5, 1.0)
+REASON = "channels that dwarf the others: what is theirs is not rounded"
+
+Factors = dict[str, NDArray[np.float32]]
+"""By tensor, what its channels are multiplied by; 0 for those that are taken out."""
+
+
+def without_outliers(
+    prepared: Prepared,
+    samples: Samples | None,
+    recipe: Recipe,
+    *,
+    stats: Calibration | None = None,
+    plan: Plan | None = None,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> tuple[Prepared, Recipe]:
+    """The model with outlying channels split off where that gains, and the recipe, with their nodes left float.
+
+    Statistics and plans hold for one graph: given any, channels are split off where that makes the graph theirs.
+
+    Raises:
+        DataError: A sample is unreadable, does not fit, or the model fails on it.
+    """
+    graph, row = prepared.graph, target(recipe.target)
+    given = plan.graph if plan else stats.graph if stats else None
+    whole = given == graph.digest()
+    if not row.real_outputs or (plan is not None and whole) or (samples is None and not whole):
+        return prepared, recipe
+    found = sites(graph, eligible(graph, row, recipe.floats).integers)
+    large = {site.tensor for site in found if min(site.size()) >= _SMALLEST}
+    if not large:
+        return prepared, recipe
+    if samples is None or whole:
+        unasked = (
+            "did not look for outlying channels: the statistics given are of the model as it is"
+        )
+        return replace(prepared, changes=(*prepared.changes, unasked)), recipe
+    some = samples.spread(SAMPLES)
+    judged = range(0, len(some), _EACH) if len(some) >= _EACH else range(len(some))
+    learnt = some.subset(i for i in range(len(some)) if len(some) < _EACH or i not in judged)
+    read = told(learnt, "measuring channels", progress)
+    seen = spreads(graph, dict.fromkeys((site.tensor for site in found), -1), read, threads)
+    found = [site for site in found if site.tensor in seen]
+    of = {s.tensor: (seen[s.tensor].least, seen[s.tensor].greatest) for s in found}
+    outlying = {s.tensor: outliers(*of[s.tensor]) for s in found if s.tensor in large}
+    outlying = {name: few for name, few in outlying.items() if few.size}
+    if not outlying:
+        return prepared, recipe
+    by = [_factors(found, seen, outlying, trust) for trust in (None, *_TRUST)]
+    advance = begun("splitting outliers", None, progress)
+    search = _Search(prepared, found, seen, some.subset(judged), row, threads, advance)
+    chosen = search.run(by)
+    if not chosen:
+        return prepared, recipe
+    changed, added = split(graph, found, chosen)
+    if given is not None and changed.digest() != given:
+        return prepared, recipe
+    channels = sum(outlying[name].size for name in chosen)
+    note = (
+        f"split {counted(channels, 'outlying channel')} off {counted(len(chosen), 'tensor')}: signal over error with "
+        f"the products' inputs rounded {-search.start:.1f} → {-search.reached:.1f} dB"
+    )
+    recipe = recipe.leaving(dict.fromkeys(added, REASON))
+    return replace(prepared, graph=changed, changes=(*prepared.changes, note)), recipe
+
+
+def outliers(least: NDArray[np.float32], greatest: NDArray[np.float32]) -> NDArray[np.int64]:
+    """The channels to take out of a tensor, given the extremes of all; none where they gain too little.
+
+    As few, a power of two, as leave nearly the least range that can be had.
+    """
+    count = len(least)
+    most = count // _SHARE
+    if not most:
+        return np.zeros(0, np.int64)
+    order = np.argsort(-np.maximum(-least, greatest), kind="stable")
+    sizes = [2**k for k in range(most.bit_length())]
+    widths = [_width(least[order[size:]], greatest[order[size:]]) for size in (0, *sizes)]
+    if widths[0] < _LEAST_RATIO * widths[-1] or not widths[0] > 0:
+        return np.zeros(0, np.int64)
+    size = next(s for s, w in zip(sizes, widths[1:], strict=True) if w <= _NEARLY * widths[-1])
+    return np.sort(order[:size]).astype(np.int64)
+
+
+def _width(least: NDArray[np.float32], greatest: NDArray[np.float32]) -> float:
+    return max(0.0, float(greatest.max())) - min(0.0, float(least.min()))
+
+
+def _factors(
+    found: Sequence[Site],
+    seen: Mapping[str, Spread],
+    outlying: Mapping[str, NDArray[np.int64]],
+    trust: float | None,
+) -> Factors:
+    """For each tensor with outlying channels; 1 for all others where no trust is given."""
+    by: Factors = {}
+    for site in found:
+        if site.tensor in outlying:
+            kept = np.ones(site.size()[0], bool)
+            kept[outlying[site.tensor]] = False
+            weight = np.concatenate([by_channel(node) for node in site.products], axis=1)
+            unlike = kept if trust is None else factors(seen[site.tensor], weight, kept, trust)
+            by[site.tensor] = unlike.astype(np.float32)
+    return by
+
+
+class _Search:
+    """Tries which of the tensors are to lose their outlying channels."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        found: Sequence[Site],
+        seen: Mapping[str, Spread],
+        samples: Samples,
+        row: Target,
+        threads: int,
+        advance: Callable[[], None],
+    ) -> None:
+        self._found, self._seen, self._row, self._advance = found, seen, row, advance
+        graph = scores(prepared.graph)
+        self._trial = trial(graph, found)
+        self._session = Session(self._trial.graph, threads=threads, integers=False)
+        self._truth = Truth(graph, samples, threads)
+        self.start = self.reached = 0.0
+
+    def run(self, tried: Sequence[Factors]) -> Factors:
+        """The best of the factors, for those tensors where they gain, in graph order."""
+        plain = self._errors({})
+        errors = [self._errors(by) for by in tried]
+        best = min(range(len(tried)), key=lambda k: float(errors[k].mean()))
+        self.start, self.reached = decibels(plain.mean()), decibels(errors[best].mean())
+        gained = self.start - self.reached
+        if -self.start >= _GOOD_DB or gained < _LEAST_DB or not is_better(errors[best], plain):
+            return {}
+        return self._thinned(tried[best], float(errors[best].mean()))
+
+    def _thinned(self, by: Factors, least: float) -> Factors:
+        """Without those that would win next to nothing, or that a good model does not need."""
+        allowed = max(least * 10 ** (_IDLE_DB / 10), 10 ** (-_GOOD_DB / 10))
+        lost = {
+            name: float(self._errors({k: v for k, v in by.items() if k != name}).mean()) - least
+            for name in by
+        }
+        kept, error = dict(by), least
+        for name in sorted(by, key=lambda name: lost[name]):
+            error += max(0.0, lost[name])
+            if error > allowed:
+                break
+            del kept[name]
+        self.reached = decibels(self._errors(kept).mean())
+        return kept
+
+    def _errors(self, factors: Factors) -> NDArray[np.float64]:
+        feed: dict[str, NDArray[np.generic]] = {}
+        for site in self._found:
+            spread, by = self._seen[site.tensor], factors.get(site.tensor, np.ones(1, np.float32))
+            span = Range(float((spread.least * by).min()), float((spread.greatest * by).max()))
+            params = asymmetric(span, self._row.activation)
+            back = np.divide(1, by, out=np.zeros_like(by), where=by != 0)
+            arrays = (by, back, params.scale, params.zero_point.astype(params.qtype.dtype))
+            feed |= dict(zip(self._trial.inputs[site.tensor], arrays, strict=True))
+        errors = self._truth.errors(self._session, feed)
+        self._advance()
+        return errors

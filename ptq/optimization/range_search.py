@@ -1,0 +1,300 @@
+"""Which range method suits which tensor, judged by the error that it causes in the model's outputs?
+
+All activations are rounded, weights are not; one model serves every choice of ranges, its scales being inputs. From
+the one method that does best for all tensors, the tensors that one operator writes are turned to another method, then
+single ones: first those whose range the methods least agree on. Every sample judges ranges that others set. What
+lowers the outputs' error by more than chance is kept; of probabilities it is the error of the scores that they are
+made of. Graph outputs, and what a monotone function makes them of, keep their extremes: order matters there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.calibration.calibration import Fold
+from ptq.core.targets import Target, target
+from ptq.core.types import QuantParams
+from ptq.data.progress import Progress, begun
+from ptq.evaluation.intervals import resampled
+from ptq.model.node import consumers, name_of, operator
+from ptq.observers import OBSERVERS
+from ptq.optimization.output_error import Judge, decibels
+from ptq.rewrite.equalize.boundary_scales import is_factor
+from ptq.rewrite.instrument.logits import made_of
+from ptq.solver.quantizer import Ground, planned
+from ptq.solver.recipe import AUTO, FALLBACK, Recipe
+from ptq.solver.scales.group_qparams import group_params
+from ptq.solver.scales.scale_groups import Group, Groups
+from ptq.solver.solve import Chosen, fates
+
+METHODS = (FALLBACK, "minmax", "percentile")
+RUNS = 24
+_MOST, _PLAIN = 0.95, 0.5
+"""Of the error, the most that another method may leave to be taken: if by most samples, if by some alone."""
+SURE = 3.0
+"""Standard errors by which the samples' errors, in decibels, must then be less, where many things are tried."""
+_ALIKE = 0.02
+"""Scales that differ by less are as good as the same."""
+_MONOTONE = frozenset(["Softmax", "LogSoftmax", "Sigmoid", "HardSigmoid", "Tanh"])
+HEAD = "minmax, as order matters in an output"
+ALIKE = "mse, much the same as by other methods"
+
+
+def with_ranges(
+    ground: Ground,
+    recipe: Recipe,
+    folds: Sequence[Fold],
+    *,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Recipe:
+    """The recipe with the range method of every scale group; as it is where one method is asked for.
+
+    Raises:
+        StatsError: A tensor that needs a range was not observed.
+        DataError: The model fails on a sample; the text names it.
+    """
+    if recipe.method != AUTO:
+        return recipe
+    graph, row, stats = ground.prepared.graph, target(recipe.target), ground.calibration
+    groups = fates(graph, stats.tensors, row, recipe.floats)[1]
+    free = [group for group in groups.members() if _is_free(group, groups)]
+    scored = {name_of(part) for output in graph.outputs for part in made_of(output)}
+    heads = [group for group in free if _is_head(group, groups, scored)]
+    chosen = {name: Chosen("minmax", HEAD) for group in heads for name in group.tensors}
+    recipe = replace(recipe, chosen=chosen)
+    if not folds:
+        return recipe
+    candidates = [_candidates(group, groups, folds, row) for group in free if group not in heads]
+    open_ones = [c for c in candidates if len(c.params) > 1]
+    plan = planned(ground, recipe)
+    names = [n for c in open_ones for n in c.group.tensors if n in plan.tensors]
+    advance = begun("choosing ranges", None, progress)
+    judge = Judge(graph, plan, names, folds, threads, advance)
+    search = _Search(open_ones, judge)
+    search.run()
+    chosen |= {n: Chosen(FALLBACK, ALIKE) for c in candidates for n in c.group.tensors}
+    chosen |= search.chosen()
+    return replace(recipe, chosen=chosen, chosen_note=search.note())
+
+
+def _is_free(group: Group, groups: Groups) -> bool:
+    values = [groups.values[name] for name in group.observed]
+    return group.fixed is None and any(value.const_value is None for value in values)
+
+
+def _is_head(group: Group, groups: Groups, scored: Collection[str]) -> bool:
+    """Whether a graph output is among the tensors, or a monotone function of one of them."""
+    for name in group.tensors:
+        value = groups.values[name]
+        if name in scored or value.is_graph_output():
+            return True
+        for reader in consumers(value):
+            out = reader.outputs[0]
+            if operator(reader) in _MONOTONE and out.is_graph_output():
+                return True
+            if is_factor(reader) and (name_of(out) in scored or out.is_graph_output()):
+                return True
+    return False
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """A scale group and its parameters by method, one for each fold; methods alike are left out."""
+
+    group: Group
+    kind: str
+    params: Mapping[str, Sequence[QuantParams]]
+
+    @property
+    def spread(self) -> float:
+        """How far apart the scales are at most, as a ratio."""
+        by_fold = zip(*self.params.values(), strict=True)
+        scales = [[float(params.scale) for params in of] for of in by_fold]
+        return max(max(of) / min(of) for of in scales)
+
+
+def _candidates(group: Group, groups: Groups, folds: Sequence[Fold], row: Target) -> _Candidates:
+    params: dict[str, list[QuantParams]] = {}
+    for method in METHODS:
+        found = [
+            group_params(group, groups, fold.calibration.tensors, OBSERVERS[method], row)
+            for fold in folds
+        ]
+        if not any(all(map(_alike, found, other)) for other in params.values()):
+            params[method] = found
+    writer = groups.values[group.observed[0]].producer()
+    return _Candidates(group, "input" if writer is None else operator(writer), params)
+
+
+def _alike(one: QuantParams, other: QuantParams) -> bool:
+    near = abs(math.log(float(one.scale) / float(other.scale))) < _ALIKE
+    return near and abs(int(one.zero_point) - int(other.zero_point)) <= 1
+
+
+@dataclass(frozen=True, eq=False)
+class _Compared:
+    """A method that was not taken.
+
+    Attributes:
+        method: It.
+        kept: The errors by sample with what was kept instead.
+        other: With this; NaN of samples that were not run, as the error was known not to be the less.
+    """
+
+    method: str
+    kept: NDArray[np.float64]
+    other: NDArray[np.float64]
+
+    @property
+    def loss(self) -> float:
+        """By how many decibels the error is more, at least."""
+        kept, other = self.kept.mean(), np.nansum(self.other) / self.other.size
+        return decibels(other) - decibels(kept) if kept or other else 0.0
+
+    def __str__(self) -> str:
+        """What it would have done, in words."""
+        how = "more" if self.loss >= 0 else "less, which may be chance"
+        figure = f"{abs(self.loss):.2f} dB {how}"
+        if np.isnan(self.other).any():
+            figure = f"at least {figure}" if self.loss >= 0 else "much the same, or more"
+        return f"by {self.method} the outputs' error is {figure}"
+
+
+@dataclass
+class _Search:
+    """Turns sets of scale groups from one method to another as long as that lowers the error."""
+
+    candidates: Sequence[_Candidates]
+    judge: Judge
+    methods: list[str] = field(default_factory=list)
+    compared: dict[int, _Compared] = field(default_factory=dict)
+    known: dict[tuple[str, ...], NDArray[np.float64]] = field(default_factory=dict)
+    errors: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+
+    def run(self) -> None:
+        """All at once, by operator, one by one."""
+        everything = range(len(self.candidates))
+        self.methods = [FALLBACK for _ in everything]
+        if not self.candidates or not self.judge.count:
+            return
+        self.start = self.errors = self._measured(self.methods)
+        for method in self._others(everything):
+            self._turn(everything, method)
+        kinds: dict[str, list[int]] = {}
+        for index in self._by_spread(everything):
+            kinds.setdefault(self.candidates[index].kind, []).append(index)
+        sets = [members for members in kinds.values() if len(members) < len(self.candidates)]
+        for members in (*sets, *([index] for index in self._by_spread(everything))):
+            for method in self._others(members):
+                if self.judge.runs >= RUNS:
+                    return
+                self._turn(members, method)
+
+    def _others(self, members: Iterable[int]) -> Iterator[str]:
+        """The methods that would change something."""
+        members = list(members)
+        for method in METHODS:
+            if any(self._turned(i, method) != self.methods[i] for i in members):
+                yield method
+
+    def _turned(self, index: int, method: str) -> str:
+        """The method where the group has it as a candidate of its own, else what it has."""
+        return method if method in self.candidates[index].params else self.methods[index]
+
+    def _by_spread(self, members: Iterable[int]) -> list[int]:
+        return sorted(members, key=lambda i: (-self.candidates[i].spread, i))
+
+    def _measured(self, methods: Sequence[str]) -> NDArray[np.float64]:
+        key = tuple(methods)
+        if key not in self.known:
+            pairs = list(zip(self.candidates, methods, strict=True))
+            chosen = [
+                {n: c.params[method][fold] for c, method in pairs for n in c.group.tensors}
+                for fold in range(self.judge.folds)
+            ]
+            self.known[key] = self._judged(chosen)
+        return self.known[key]
+
+    def _judged(self, chosen: Sequence[Mapping[str, QuantParams]]) -> NDArray[np.float64]:
+        """The errors; those of further samples are left NaN once they are sure not to be the less."""
+        if not self.errors.size:
+            return self.judge.errors(chosen)
+        order = np.argsort(-self.errors, kind="stable").tolist()
+        return self.judge.errors(chosen, order, _MOST * float(self.errors.sum()))
+
+    def _turn(self, members: Iterable[int], method: str) -> None:
+        before = list(self.methods)
+        after = list(before)
+        for index in members:
+            after[index] = self._turned(index, method)
+        errors = self._measured(after)
+        better = is_better(errors, self.errors)
+        kept, other = (errors, self.errors) if better else (self.errors, errors)
+        for index in members:
+            if after[index] != before[index]:
+                runner_up = before[index] if better else after[index]
+                self._compare(index, runner_up, kept, other)
+        if better:
+            self.methods, self.errors = after, errors
+
+    def _compare(
+        self, index: int, method: str, kept: NDArray[np.float64], other: NDArray[np.float64]
+    ) -> None:
+        """Note a method that did worse, and by how much, if it came nearest."""
+        found = _Compared(method, kept, other)
+        known = self.compared.get(index)
+        if known is None or known.method == self.methods[index] or found.loss < known.loss:
+            self.compared[index] = found
+
+    def chosen(self) -> dict[str, Chosen]:
+        """By tensor, the method and what it was held against."""
+        found = {}
+        for index, (candidate, method) in enumerate(
+            zip(self.candidates, self.methods, strict=True)
+        ):
+            detail = method
+            if index in self.compared:
+                detail = f"{method}; {self.compared[index]}"
+            found.update(dict.fromkeys(candidate.group.tensors, Chosen(method, detail)))
+        return found
+
+    def note(self) -> str:
+        """What was found, a sentence."""
+        if not self.judge.runs:
+            return ""
+        counts = {m: self.methods.count(m) for m in METHODS if m in self.methods}
+        set_by = ", each with ranges that others set" if self.judge.folds > 1 else ""
+        said = ", ".join(f"{count} by {method}" for method, count in counts.items())
+        won = decibels(self.start.mean()) - decibels(self.errors.mean())
+        gain = (
+            f"; {won:.1f} dB below that of {FALLBACK} alone" if list(counts) != [FALLBACK] else ""
+        )
+        on = f"{self.judge.count} calibration samples{set_by}"
+        return f"chose {len(self.methods)} ranges by the outputs' error on {on}: {said}{gain}"
+
+
+def is_better(
+    errors: NDArray[np.float64], than: NDArray[np.float64], *, sure: float = SURE
+) -> bool:
+    """Whether the error is less by more than chance, that many standard errors.
+
+    Where a few samples make most of it, as clipped outliers do, it is by these alone, if as surely.
+    """
+    if np.isnan(errors).any():
+        return False  # known to be more already, as all samples were not run
+    left = errors.mean() / than.mean() if than.any() else 1.0
+    usable = (errors > 0) & (than > 0)
+    if left > _MOST or usable.sum() < 2:
+        return False
+    ratios = np.log(errors[usable] / than[usable])
+    if ratios.mean() + sure * ratios.std(ddof=1) / math.sqrt(ratios.size) < 0:
+        return True
+    drawn = resampled(np.stack([errors, than], axis=1))
+    less = (drawn[:, 0] < _MOST * drawn[:, 1]).mean()
+    return bool(left < _PLAIN and less >= (1 + math.erf(sure / math.sqrt(2))) / 2)

@@ -1,0 +1,192 @@
+"""Is a quantized model fit to be handed over?
+
+It passes ONNX's checker, loads and runs in ONNX Runtime with its optimizations on and off, has the inputs and
+outputs of the float model, brings no NaN of its own, and is not far from float on a few samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from ptq.core.errors import DataError, ModelError
+from ptq.core.plan import Plan
+from ptq.data import Sample
+from ptq.evaluation.metrics import numbers
+from ptq.evaluation.session_cache import Loaded
+from ptq.model import external_data
+from ptq.model.graph import Graph
+from ptq.model.load import check_valid
+from ptq.model.node import Value, name_of
+from ptq.model.session import Session
+from ptq.optimization.self_check.boundary_error import edges, too_far
+from ptq.optimization.self_check.output_distance import Fault, Outputs, difference
+from ptq.solver.quantizer import Ground, Quantization, planned, written
+from ptq.solver.recipe import Recipe
+
+FLOOR_DB = 20.0
+"""What one operator in 8 bits, or a few, reach with ranges that suit the data."""
+DEEP_FLOOR_DB = 10.0
+"""Below it the error is a tenth of the signal; a deep network may do well between the two."""
+FEW = 20
+"""Nodes in integers up to which a network counts as shallow."""
+SAMPLES = 2
+CONFIRMING, CONFIRMING_SHALLOW = 8, 32
+"""Samples that judge what the first few suspect, as two may lie anywhere about the mean error; of a few coordinates
+eight do not tell 18 dB from 23, and a shallow network takes little time."""
+LEVELS = ("all", "none")
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The float model's outputs on a few samples.
+
+    Attributes:
+        source: The model.
+        samples: They.
+        outputs: Its outputs, by sample.
+        loaded: Where models are opened.
+        advance: Called after each model that is held against them.
+    """
+
+    source: Graph
+    samples: Sequence[Sample]
+    outputs: Sequence[Outputs]
+    loaded: Loaded
+    advance: Callable[[], None]
+
+
+def truth_of(
+    ground: Ground,
+    samples: Iterable[Sample],
+    loaded: Loaded,
+    count: int = SAMPLES,
+    advance: Callable[[], None] = lambda: None,
+) -> Truth:
+    """Run the float model on the first samples.
+
+    Raises:
+        ModelError: ONNX Runtime does not take the float model.
+        DataError: It fails on a sample, or a sample is bad.
+    """
+    session, some = loaded.float(ground), list(islice(samples, count))
+    outputs = []
+    for sample in some:
+        try:
+            outputs.append(_run(session, sample))
+        except DataError as error:
+            raise DataError(f"{sample.name}: {error}") from error
+    return Truth(ground.source, some, outputs, loaded, advance)
+
+
+def confirming(
+    made: Quantization,
+    samples: Iterable[Sample],
+    loaded: Loaded,
+    advance: Callable[[], None] = lambda: None,
+) -> Truth:
+    """The truth on more samples; without outputs to compare with where the float model gives others each time.
+
+    Raises:
+        DataError: The model fails on a sample.
+    """
+    count = CONFIRMING_SHALLOW if _is_shallow(made) else CONFIRMING
+    truth = truth_of(made.ground, samples, loaded, count, advance)
+    session = truth.loaded.float(made.ground)
+    again = [_run(session, sample) for sample in truth.samples]
+    same = _compared(truth, again, 2 * FLOOR_DB) is None
+    return truth if same else replace(truth, outputs=())
+
+
+def fault(made: Quantization, truth: Truth) -> Fault | None:
+    """What is wrong with a quantized model; None where it may be handed over."""
+    return measured(made, truth, floor(made))
+
+
+def measured(made: Quantization, truth: Truth, floor: float) -> Fault | None:
+    """The same, for so many decibels of signal over error.
+
+    Where values decide how long an output is, what integers hand to float nodes is held to them in its place.
+    """
+    problem = fault_of(made.quantized, truth, floor)
+    truth.advance()
+    if problem is None or not problem.lengths:
+        return problem
+    between = edges(made)
+    if not between:
+        return problem
+    try:
+        return too_far(made, between, truth.samples, floor, truth.loaded.threads)
+    except (
+        ModelError,
+        DataError,
+    ):  # a value that is no tensor, or a model too large to be there twice
+        return problem
+
+
+def floor(made: Quantization) -> float:
+    """How many decibels of signal over error the outputs must have."""
+    return FLOOR_DB if _is_shallow(made) else DEEP_FLOOR_DB
+
+
+def _is_shallow(made: Quantization) -> bool:
+    return len(integers(made)) <= FEW
+
+
+def integers(made: Quantization) -> list[str]:
+    """The nodes that are not float, in order."""
+    nodes = (str(node.name) for node in made.ground.prepared.graph.nodes)
+    return [name for name in nodes if name not in made.plan.floats]
+
+
+def attempt(
+    ground: Ground,
+    recipe: Recipe,
+    plan: Plan | None = None,
+    floats: Mapping[str, str] | None = None,
+) -> Quantization:
+    """Quantize with more nodes left float; by a plan, if it is known."""
+    recipe = recipe.leaving(floats or {})
+    return written(ground, recipe, plan or planned(ground, recipe))
+
+
+def fault_of(graph: Graph, truth: Truth, floor: float) -> Fault | None:
+    """What is wrong with a model whose outputs must have so many decibels of signal over error."""
+    try:
+        check_valid(external_data.outline(graph.model)[0], "the quantized model")
+        for before, after in (
+            (truth.source.inputs, graph.inputs),
+            (truth.source.outputs, graph.outputs),
+        ):
+            if [_face(v) for v in before] != [_face(v) for v in after]:
+                return Fault("other inputs or outputs than the float model's")
+        lengths: Fault | None = None
+        for level in LEVELS:
+            session = (
+                truth.loaded.quantized(graph)
+                if level == "all"
+                else Session(graph, threads=truth.loaded.threads, optimize=level, arena=False)
+            )
+            outputs = [_run(session, sample) for sample in truth.samples]
+            problem = _compared(truth, outputs, floor)
+            if problem is not None and not problem.lengths:
+                return problem
+            lengths = lengths or problem
+    except (ModelError, DataError) as error:
+        return Fault(str(error))
+    return lengths
+
+
+def _compared(truth: Truth, outputs: Sequence[Outputs], floor: float) -> Fault | None:
+    names = [name_of(value) for value in truth.source.outputs]
+    return difference(names, truth.outputs, outputs, floor)
+
+
+def _face(value: Value) -> tuple[str, Any]:
+    return name_of(value), value.dtype
+
+
+def _run(session: Session, sample: Sample) -> Outputs:
+    return [numbers(output) for output in session.run(sample.feed)]

@@ -1,1 +1,0 @@
-"""Where do runtimes, processors and forms of a graph give the same integers, and where not?"""

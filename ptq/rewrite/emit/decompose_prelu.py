@@ -1,0 +1,44 @@
+"""Writes a PRelu that stays float as pieces that ONNX Runtime computes faster.
+
+Its PRelu with a slope a channel takes 4 to 5 ns an element, float or between quantizers; as four operators
+max(x, 0) + slope · min(x, 0) takes 1.1 to 1.5 (measured on 1.31.1, one thread, between two convolutions). Both are
+the same function: x − max(x, 0) is min(x, 0), and of the two summands one is 0. Small tensors are left alone, where
+three more nodes cost as much as they save.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+from ptq.model.graph import Graph
+from ptq.model.node import FLOAT_TYPES, Value, dtype_of, name_of, operator, shape_of
+from ptq.rewrite.edit import replace
+
+_SMALL = 2**13
+"""Elements of one sample; measured, four nodes break even there."""
+
+
+def part_prelus(graph: Graph, floats: Collection[str]) -> None:
+    """Write the pieces of each PRelu that stays float, in place."""
+    for node in graph.nodes:
+        x, y = node.inputs[0] if node.inputs else None, node.outputs[0]
+        if operator(node) != "PRelu" or node.name not in floats or x is None:
+            continue
+        if dtype_of(y) not in FLOAT_TYPES or _is_small(shape_of(y)):
+            continue
+
+        def piece(op: str, inputs: list[Value | None], what: str) -> Value:
+            return graph.insert(
+                op, inputs, before=node, output=f"{name_of(y)}_{what}", dtype=dtype_of(y), shape_like=y  # noqa: B023
+            )  # fmt: skip
+
+        above = piece("Relu", [x], "above")
+        below = piece("Sub", [x, above], "below")
+        bent = piece("Mul", [below, node.inputs[1]], "bent")
+        replace(graph, node, piece("Add", [above, bent], "joined"))
+
+
+def _is_small(shape: tuple[int | None, ...] | None) -> bool:
+    sizes = None if shape is None else shape[1:]
+    return sizes is not None and math.prod(d or _SMALL for d in sizes) < _SMALL

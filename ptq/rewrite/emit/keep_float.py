@@ -1,0 +1,90 @@
+"""Keeps float what is meant to stay float.
+
+What stands between a DequantizeLinear and a QuantizeLinear, ONNX Runtime takes for an operator to run on integers.
+From its basic optimizations on it even quantizes by itself, per tensor and by min/max, a float constant weight
+there, also where a Relu or Clip follows; and it carries quantizers past operators that only move values (all
+measured on 1.31.1). A Sum of one operand before the QuantizeLinear is the identity, and hides the pattern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from ptq.core.ops import OPS
+from ptq.core.opspec import PASSES
+from ptq.model.graph import Graph
+from ptq.model.node import Node, Value, name_of, operator, row_name
+
+
+def shield_floats(graph: Graph, floats: Collection[str], reals: Collection[str] = ()) -> None:
+    """Part nodes that stay float from the quantizers behind them, in place.
+
+    Args:
+        graph: A graph with its quantizers.
+        floats: Names of the nodes that stay float.
+        reals: Names of those that hand out real numbers, though they read integers.
+    """
+    shields: dict[Value, Value] = {}
+    for node in graph.nodes:
+        if operator(node) in ("MatMul", "Gemm") and node.name in floats:
+            _shield_product(graph, node)
+        if operator(node) != "QuantizeLinear":
+            continue
+        value = node.inputs[0]
+        origin = _origin(value, past_activations=True)
+        if value is None or origin is None or not _tempting(origin):
+            continue
+        if origin.name not in floats and origin.name not in reals:
+            continue
+        if value not in shields:
+            shields[value] = _shield(graph, value)
+        node.replace_input_with(0, shields[value])
+
+
+def _shield(graph: Graph, value: Value) -> Value:
+    return graph.insert(
+        "Sum",
+        [value],
+        after=value.producer(),
+        output=f"{name_of(value)}_shielded",
+        dtype=np.dtype(np.float32),
+        shape_like=value,
+    )
+
+
+def _shield_product(graph: Graph, node: Node) -> None:
+    """Shield a product of two dequantized tensors, which would be summed in integers whoever reads it."""
+    origins = [_origin(value, past_activations=False) for value in node.inputs[:2]]
+    first = node.inputs[0]
+    if first is not None and all(
+        o is not None and operator(o) == "DequantizeLinear" for o in origins
+    ):
+        node.replace_input_with(0, _shield(graph, first))
+
+
+def _tempting(node: Node) -> bool:
+    """Whether ONNX Runtime has integers for the operator and finds dequantized ones before it."""
+    spec = OPS.get(row_name(node))
+    if spec is None or not (
+        operator(node) == "ConvTranspose" or (spec.qlinear and spec.qlinear.op)
+    ):
+        return False
+    origins = [_origin(value, past_activations=False) for value in node.inputs]
+    return any(o is not None and operator(o) == "DequantizeLinear" for o in origins)
+
+
+def _origin(value: Value | None, *, past_activations: bool) -> Node | None:
+    """The node that computes a value, not counting those that move it."""
+    node = value.producer() if value is not None else None
+    while node is not None:
+        spec = OPS.get(row_name(node))
+        moves = spec is not None and (
+            spec.qlinear is PASSES or (past_activations and spec.activation)
+        )
+        before = node.inputs[0] if moves else None
+        if before is None:
+            break
+        node = before.producer()
+    return node

@@ -1,0 +1,81 @@
+"""Quantized constants and Q/DQ nodes: the pieces that both output forms are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.types import QuantParams
+from ptq.model.graph import Graph
+from ptq.model.node import Node, Value
+
+
+class Quantizers:
+    """Makes scales, zero points and quantized constants in one graph, each once."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._made: dict[tuple[str, QuantParams], tuple[Value, Value]] = {}
+        self._constants: dict[tuple[int, QuantParams], tuple[Value, Value, Value]] = {}
+
+    def parameters(self, params: QuantParams, hint: str) -> tuple[Value, Value]:
+        """Scale and zero point as initializers."""
+        key = (hint, params)
+        if key not in self._made:
+            zero_point = params.zero_point.astype(params.qtype.dtype)
+            self._made[key] = (
+                self._graph.add_constant(params.scale, f"{hint}_scale"),
+                self._graph.add_constant(zero_point, f"{hint}_zero_point"),
+            )
+        return self._made[key]
+
+    def constant(
+        self, value: Value, array: NDArray[Any], params: QuantParams
+    ) -> tuple[Value, Value, Value]:
+        """A constant's integers, scale and zero point as initializers."""
+        key = (id(value), params)
+        if key not in self._constants:
+            hint = value.name or "constant"
+            integers = self._graph.add_constant(params.quantize(array), f"{hint}_quantized")
+            self._constants[key] = (integers, *self.parameters(params, integers.name or hint))
+        return self._constants[key]
+
+    def quantize(
+        self, value: Value, params: QuantParams, *, before: Node | None, after: Node | None
+    ) -> Value:
+        """A QuantizeLinear of the value; the integers."""
+        name = value.name or "tensor"
+        return self._graph.insert(
+            "QuantizeLinear",
+            [value, *self.parameters(params, name)],
+            before=before,
+            after=after,
+            output=f"{name}_quantized",
+            dtype=params.qtype.dtype,
+            shape_like=value,
+        )
+
+    def dequantize(
+        self,
+        integers: Value,
+        scale: Value,
+        zero_point: Value,
+        params: QuantParams,
+        *,
+        hint: str,
+        after: Node | None = None,
+        before: Node | None = None,
+    ) -> Value:
+        """A DequantizeLinear of the integers; the real values."""
+        return self._graph.insert(
+            "DequantizeLinear",
+            [integers, scale, zero_point],
+            attrs={} if params.axis is None else {"axis": params.axis},
+            before=before,
+            after=after,
+            output=f"{hint}_dequantized",
+            dtype=np.dtype(np.float32),
+            shape_like=integers,
+        )

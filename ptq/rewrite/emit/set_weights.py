@@ -1,0 +1,21 @@
+"""Puts other values in the place of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ptq.model.graph import Graph
+
+
+def with_weights(graph: Graph, weights: Mapping[str, NDArray[Any]]) -> Graph:
+    """The graph with other weights, by the node whose second input they are."""
+    changed = graph.copy()
+    for node in changed.nodes:
+        array = weights.get(node.name or "")
+        if array is not None and node.inputs[1] is not None:
+            hint = node.inputs[1].name or "weight"
+            node.replace_input_with(1, changed.add_constant(array, hint))
+    return changed

@@ -1,0 +1,168 @@
+"""Writes a plan into a graph as QuantizeLinear/DequantizeLinear pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ptq.core.errors import PlanError
+from ptq.core.plan import Plan
+from ptq.core.types import QuantParams
+from ptq.model.graph import Graph
+from ptq.model.node import Node, Value, constant, name_of, operator, reads
+from ptq.rewrite.emit.block_skip_layer_norm import part_sums
+from ptq.rewrite.emit.decompose_prelu import part_prelus
+from ptq.rewrite.emit.fold_activations import fold_activations
+from ptq.rewrite.emit.hard_sigmoid_by_saturation import by_saturation
+from ptq.rewrite.emit.keep_float import shield_floats
+from ptq.rewrite.emit.q_dq_nodes import Quantizers
+from ptq.rewrite.equalize.boundary_scales import at_shores, fold_shores
+
+
+def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
+    """The graph with the plan's quantizers.
+
+    A tensor that an integer node writes passes through Q and DQ for all its readers, graph outputs
+    included; one that a float node writes keeps its real values for readers that stay float.
+
+    Args:
+        graph: The prepared graph.
+        plan: Its plan.
+        fixed_scales: Whether operators may be written as others whose scales follow from the plan's.
+
+    Raises:
+        PlanError: The plan names what the graph does not have, or has a wrong number of scales.
+    """
+    _check(graph, plan)
+    quantized = fold_activations(graph, plan)
+    between = at_shores(quantized, plan.shores)
+    quantizers = Quantizers(quantized)
+    for node in quantized.nodes:
+        if node.name not in plan.floats:
+            _quantize_constants(node, plan, quantizers)
+    integers = {node for node in quantized.nodes if node.name not in plan.floats}
+    reals = [n.name or "" for n in integers if name_of(n.outputs[0]) not in plan.tensors]
+    writers = {name_of(v): node for node in quantized.nodes for v in node.outputs}
+    values = {name_of(v): v for v in quantized.inputs}
+    values.update((name_of(v), v) for node in quantized.nodes for v in node.outputs)
+    for name in plan.tensors:
+        if name in values:
+            _quantize_tensor(
+                quantized, values[name], writers.get(name), integers, plan.tensors[name], quantizers
+            )
+    for node in quantized.nodes:
+        _requantize_edges(node, plan, quantizers)
+    fold_shores(quantized, between)
+    shield_floats(quantized, plan.floats, reals)
+    if plan.target == "ort":
+        part_sums(quantized, plan.floats)
+        part_prelus(quantized, plan.floats)
+        if fixed_scales:
+            by_saturation(quantized, plan.floats)
+    for node in quantized.nodes:
+        _take_shape_of_integers(node)
+    quantized.sort()
+    quantized.sweep()
+    return quantized
+
+
+def _take_shape_of_integers(node: Node) -> None:
+    """Let a Shape read integers themselves: for their shape alone nothing need be dequantized."""
+    maker = node.inputs[0].producer() if operator(node) == "Shape" and node.inputs[0] else None
+    if maker is not None and operator(maker) == "DequantizeLinear":
+        node.replace_input_with(0, maker.inputs[0])
+
+
+def _check(graph: Graph, plan: Plan) -> None:
+    """Make sure that an edited plan speaks of this graph."""
+    nodes = {node.name or "": node for node in graph.nodes}
+    tensors = {name_of(v) for v in graph.inputs}
+    tensors.update(name_of(v) for node in graph.nodes for v in (*reads(node), *node.outputs))
+    for name, params in plan.tensors.items():
+        if name not in tensors:
+            raise PlanError(f"the plan has a scale for {name}, which is no tensor of the graph")
+        if params.axis is not None:
+            raise PlanError(f"the plan quantizes {name} per channel; give activations one scale")
+    of_inputs = [*plan.operands, *plan.edges]
+    named = [*plan.floats, *plan.folded, *plan.clamps, *(node for node, _ in of_inputs)]
+    for name in named:
+        if name not in nodes:
+            raise PlanError(f"the plan speaks of node {name}, which the graph does not have")
+    for (name, position), params in plan.edges.items():
+        if not 0 <= position < len(nodes[name].inputs):
+            raise PlanError(f"the plan requantizes {name}[{position}], which is no input")
+        if params.axis is not None:
+            raise PlanError(
+                f"the plan requantizes {name}[{position}] per channel; give it one scale"
+            )
+    for (name, position), params in plan.operands.items():
+        inputs = nodes[name].inputs
+        array = constant(inputs[position]) if 0 <= position < len(inputs) else None
+        if array is None:
+            raise PlanError(f"the plan has a scale for {name}[{position}], which is no constant")
+        channels = array.size if params.qtype.bits == 32 else array.shape[params.axis or 0]
+        if params.axis is not None and params.scale.size != channels:
+            raise PlanError(
+                f"the plan has {params.scale.size} scales for the {channels} channels of {name}[{position}]"
+            )
+
+
+def _quantize_constants(node: Node, plan: Plan, quantizers: Quantizers) -> None:
+    assert node.name
+    for position, value in enumerate(node.inputs):
+        array = constant(value)
+        if value is None or array is None:
+            continue
+        key = (node.name, position)
+        params = plan.edges.get(key) or plan.operands.get(key) or plan.tensors.get(name_of(value))
+        if params is None:
+            continue
+        if (node.name, position) in plan.operands and params.qtype.bits == 32:
+            array = array.reshape(-1)  # a bias of any rank is one value a channel
+        integers, scale, zero_point = quantizers.constant(value, array, params)
+        real = quantizers.dequantize(
+            integers, scale, zero_point, params, hint=name_of(value), before=node
+        )
+        node.replace_input_with(position, real)
+
+
+def _requantize_edges(node: Node, plan: Plan, quantizers: Quantizers) -> None:
+    """A Q/DQ pair of its own before a node that takes a tensor in other parameters."""
+    for position, value in enumerate(node.inputs):
+        params = plan.edges.get((node.name or "", position))
+        maker = value.producer() if value is not None else None
+        if (
+            params is None
+            or value is None
+            or maker is None
+            or constant(maker.inputs[0]) is not None
+        ):
+            continue
+        integers = quantizers.quantize(value, params, before=node, after=None)
+        pair = quantizers.parameters(params, name_of(value))
+        real = quantizers.dequantize(integers, *pair, params, hint=name_of(integers), before=node)
+        node.replace_input_with(position, real)
+
+
+def _quantize_tensor(
+    graph: Graph,
+    value: Value,
+    writer: Node | None,
+    integers: Collection[Node],
+    params: QuantParams,
+    quantizers: Quantizers,
+) -> None:
+    name = name_of(value)
+    by_integers = writer in integers
+    # nodes inside sub-graphs compute in float
+    readers = [use for use in value.uses() if by_integers or use.node in integers]
+    if not readers and not (by_integers and value.is_graph_output()):
+        return
+    first = None if writer is not None else graph.nodes[0]
+    quantized = quantizers.quantize(value, params, before=first, after=writer)
+    pair = quantizers.parameters(params, name)
+    after = quantized.producer()
+    real = quantizers.dequantize(quantized, *pair, params, hint=name, after=after)
+    for use in readers:
+        use.node.replace_input_with(use.idx, real)
+    if by_integers and value.is_graph_output():
+        graph.hand_over_output(value, real)

@@ -1,0 +1,67 @@
+"""Folds what other tools leave to be computed of constants: their quantization, and weights turned round.
+
+QuantizeLinear(constant)                  → the integers
+DequantizeLinear(constant) → Transpose    → DequantizeLinear of the integers transposed, its axis with them
+DequantizeLinear(constant), a bound or fill value → the real number
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptq.core.ops import OPS
+from ptq.core.opspec import OpSpec, Role
+from ptq.model.graph import Graph
+from ptq.model.node import Node, attributes, constant, name_of, operator, row_name
+from ptq.model.qdq_units import dequantized, quantizer
+
+
+def adopt_constants(graph: Graph) -> None:
+    """Make initializers of quantized constants, so that weights are seen to be weights."""
+    for node in graph.nodes:
+        if node.outputs[0].is_graph_output():
+            continue
+        if operator(node) == "QuantizeLinear":
+            _quantize(graph, node)
+        elif operator(node) == "Transpose":
+            _transpose(graph, node)
+        elif (spec := OPS.get(row_name(node))) is not None:
+            _values(graph, node, spec)
+
+
+def _quantize(graph: Graph, node: Node) -> None:
+    array, found = constant(node.inputs[0]), quantizer(node, node.outputs[0])
+    if array is None or array.dtype != np.float32 or found is None:
+        return
+    integers = graph.add_constant(found.params.quantize(array), f"{name_of(found.integers)}_folded")
+    graph.redirect(node.outputs[0], integers)
+
+
+def _values(graph: Graph, node: Node, spec: OpSpec) -> None:
+    for position, value in enumerate(node.inputs):
+        found = dequantized(value) if spec.role(position) is Role.VALUE else None
+        array = constant(found.integers) if found is not None else None
+        if found is not None and array is not None and value is not None:
+            real = graph.add_constant(found.params.dequantize(array), f"{name_of(value)}_folded")
+            node.replace_input_with(position, real)
+
+
+def _transpose(graph: Graph, node: Node) -> None:
+    source = dequantized(node.inputs[0])
+    array = constant(source.integers) if source is not None else None
+    if source is None or array is None:
+        return
+    perm = [int(a) for a in attributes(node).get("perm", range(array.ndim)[::-1])]
+    name = name_of(source.integers)
+    turned = graph.add_constant(np.ascontiguousarray(array.transpose(perm)), f"{name}_transposed")
+    axis = source.params.axis
+    real = graph.insert(
+        "DequantizeLinear",
+        [turned, source.scale, source.zero_point],
+        attrs={} if axis is None else {"axis": perm.index(axis)},
+        before=node,
+        output=f"{name}_transposed_dequantized",
+        dtype=np.dtype(np.float32),
+        shape_like=turned,
+    )
+    graph.redirect(node.outputs[0], real)

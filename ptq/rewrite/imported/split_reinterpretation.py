@@ -1,0 +1,64 @@
+"""What do integers mean that are written with one scale and read with another? Two things: a tensor has one meaning.
+
+An Identity between gives the same integers the other one; ONNX Runtime's optimizer takes it out again.
+"""
+
+from __future__ import annotations
+
+from ptq.core.ops import OPS, QLINEAR_FORMS
+from ptq.core.opspec import PASSES, Output
+from ptq.core.types import QuantParams
+from ptq.model.graph import Graph
+from ptq.model.node import Node, Value, operator, row_name
+from ptq.model.qdq_units import params_of, quantizer
+from ptq.model.qlinear_inputs import operands_of
+
+
+def part_meanings(graph: Graph, *, axes: bool = False) -> None:
+    """Give integers that are written with one scale and read with another a second name, in place.
+
+    Args:
+        graph: A graph with quantizers or QLinear operators.
+        axes: Only where one of them has a scale a channel.
+    """
+    for node in graph.nodes:
+        integers = node.inputs[0] if operator(node) == "DequantizeLinear" else None
+        written = None if integers is None else _written(integers)
+        if integers is None or written is None:
+            continue
+        read = quantizer(node, integers)
+        if read is None or written == read.params:
+            continue
+        if not axes or written.axis != read.params.axis:
+            again = graph.insert(
+                "Identity",
+                [integers],
+                before=node,
+                output=f"{integers.name}_as_{node.name}",
+                dtype=read.params.qtype.dtype,
+                shape_like=integers,
+            )
+            node.replace_input_with(0, again)
+
+
+def _written(integers: Value) -> QuantParams | None:
+    """What integers mean by what writes them, past operators that only move them; None where it does not say."""
+    writer = integers.producer()
+    if writer is None:
+        return None
+    op = operator(writer)
+    if op == "QuantizeLinear":
+        found = quantizer(writer, integers)
+        return None if found is None else found.params
+    if op in QLINEAR_FORMS:
+        operands = operands_of(writer, QLINEAR_FORMS[op][1])
+        if operands is None or operands.output is None or operands.output[1] is None:
+            return None
+        return params_of(*operands.output, integers)
+    before = writer.inputs[0] if op != "Identity" and _moves(writer) else None
+    return None if before is None else _written(before)
+
+
+def _moves(node: Node) -> bool:
+    spec = OPS.get(row_name(node))
+    return spec is not None and spec.qlinear is PASSES and spec.output is not Output.NONE

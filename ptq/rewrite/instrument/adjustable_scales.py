@@ -1,0 +1,98 @@
+"""The float model with its activations rounded, the scale of each an input: one model for any choice of ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ptq.core.plan import Plan
+from ptq.core.types import QuantParams
+from ptq.model.graph import Graph
+from ptq.model.node import Value, constant, name_of, operator
+from ptq.rewrite.edit import as_inputs
+from ptq.rewrite.emit.bias_correction import correctable
+from ptq.rewrite.emit.to_qdq import to_qdq
+
+
+@dataclass(frozen=True, eq=False)
+class Knobs:
+    """A model to turn scales of.
+
+    Attributes:
+        graph: The model; weights and biases are float.
+        inputs: By tensor, the names of the inputs for its scale and its zero point.
+        shifts: By tensor, the name of the input for what rounding adds to its mean, which is taken off again where
+            a bias would be corrected for it.
+    """
+
+    graph: Graph
+    inputs: Mapping[str, tuple[str, str]]
+    shifts: Mapping[str, str]
+
+    def feed(self, params: Mapping[str, QuantParams]) -> dict[str, NDArray[Any]]:
+        """What to give the inputs of scales and zero points."""
+        feed: dict[str, NDArray[Any]] = {}
+        for name, (scale, zero_point) in self.inputs.items():
+            p = params[name]
+            feed[scale], feed[zero_point] = p.scale, p.zero_point.astype(p.qtype.dtype)
+        return feed
+
+
+def knobs(
+    graph: Graph, plan: Plan, tensors: Collection[str], summed: Collection[str] = ()
+) -> Knobs:
+    """Round activations where a plan does.
+
+    Args:
+        graph: The prepared float model.
+        plan: Its plan.
+        tensors: Activations whose parameters become inputs; those of the others stay the plan's.
+        summed: Activations whose mean by channel is known; biases behind them are corrected.
+    """
+    bare = replace(plan, operands={}, edges={}, folded={}, clamps={}, shores={})
+    rounded = to_qdq(graph, bare, fixed_scales=False)
+    inputs: dict[str, tuple[str, str]] = {}
+    types: dict[str, tuple[DTypeLike, int]] = {}
+    for node in rounded.nodes:
+        if operator(node) != "QuantizeLinear":
+            continue
+        real, scale, zero_point = (*node.inputs, None)[:3]
+        if real is None or constant(real) is not None:
+            continue
+        maker = real.producer()
+        if maker is not None and operator(maker) == "Sum" and len(maker.inputs) == 1:
+            real = maker.inputs[0]  # behind a shield, see `ptq.rewrite.emit.keep_float`
+            assert real is not None
+        name = name_of(real)
+        if name in tensors and scale is not None and zero_point is not None:
+            inputs[name] = name_of(scale), name_of(zero_point)
+            types[name_of(scale)] = np.float32, 0
+            types[name_of(zero_point)] = plan.tensors[name].qtype.dtype, 0
+    shifts = _shifted(graph, rounded, plan, [name for name in inputs if name in summed])
+    types.update(dict.fromkeys(shifts.values(), (np.float32, 0)))
+    return Knobs(as_inputs(rounded, types), inputs, shifts)
+
+
+def _shifted(graph: Graph, rounded: Graph, plan: Plan, tensors: Collection[str]) -> dict[str, str]:
+    """Subtract a number from each of the tensors on its way to nodes whose biases can be corrected."""
+    twins = {node.name: node for node in rounded.nodes}
+    numbers: dict[str, Value] = {}
+    for node in graph.nodes:
+        first = node.inputs[0] if node.inputs else None
+        twin, planned = twins.get(node.name), (node.name or "", 1) in plan.operands
+        if first is None or first.name not in tensors or twin is None or not planned:
+            continue
+        if not correctable(node):
+            continue
+        name = name_of(first)
+        if name not in numbers:
+            numbers[name] = rounded.add_constant(np.zeros((), np.float32), f"{name}_shift")
+        less = rounded.insert(
+            "Sub", [twin.inputs[0], numbers[name]], before=twin, output=f"{name}_shifted"
+        )
+        twin.replace_input_with(0, less)
+    return {name: name_of(value) for name, value in numbers.items()}

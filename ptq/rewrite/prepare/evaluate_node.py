@@ -1,0 +1,113 @@
+"""What does a node give when all its inputs are constants?
+
+ONNX's reference evaluator answers; results that are too large to keep as weights are not asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from ptq.model.node import Node, constant, dtype_of, operator, shape_of
+
+MAX_BYTES = 64 * 2**20
+KEPT = frozenset(
+    {
+        "Bernoulli",
+        "DequantizeLinear",
+        "Dropout",
+        "DynamicQuantizeLinear",
+        "Multinomial",
+        "QuantizeLinear",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+    }
+)
+"""Random, or the quantization itself: constants before them stay what they are."""
+
+
+def evaluated(node: Node, opset: int) -> list[NDArray[Any]] | None:
+    """The values of the node's outputs; None where they are not constant, too large or unknown.
+
+    Too large is more than 64 MB and more than all the inputs together.
+    """
+    inputs = [v for v in node.inputs if v is not None]
+    if not inputs or not all(v.is_initializer() for v in inputs) or not _may_fold(node):
+        return None
+    known = [a for a in map(constant, inputs) if a is not None]
+    if len(known) < len(inputs):
+        return None
+    limit = max(MAX_BYTES, sum(a.nbytes for a in known))
+    if _announced_bytes(node, known) > limit:
+        return None
+    feeds = {str(v.name): a for v, a in zip(inputs, known, strict=True)}
+    results = _run(node, feeds, opset)
+    if results is None or sum(a.nbytes for a in results) > limit:
+        return None
+    return results
+
+
+def _may_fold(node: Node) -> bool:
+    graphs = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+    return (
+        "::" not in operator(node)
+        and node.op_type not in KEPT
+        and not any(a.type in graphs for a in node.attributes.values())
+        and not any(v.is_graph_output() for v in node.outputs)
+    )
+
+
+def _announced_bytes(node: Node, inputs: Sequence[NDArray[Any]]) -> int:
+    """The size of the result as far as it can be told beforehand; 0 otherwise."""
+    shape = shape_of(node.outputs[0])
+    dtype = dtype_of(node.outputs[0])
+    if shape is not None and None not in shape:
+        return prod(d for d in shape if d is not None) * (4 if dtype is None else dtype.itemsize)
+    match node.op_type:
+        case "ConstantOfShape":
+            return 4 * _product(inputs[0])
+        case "Expand" | "Tile":
+            return inputs[0].nbytes * _product(inputs[1])
+    return 0
+
+
+def _product(sizes: NDArray[Any]) -> int:
+    return prod(int(size) for size in sizes.reshape(-1))
+
+
+def _run(node: Node, feeds: dict[str, NDArray[Any]], opset: int) -> list[NDArray[Any]] | None:
+    from onnx.reference import ReferenceEvaluator  # 0.3 s, and many models have nothing to fold
+
+    untyped = onnx.TypeProto()
+    part = onnx.helper.make_graph(
+        [ir.to_proto(node)],
+        "constant",
+        [onnx.helper.make_value_info(name, untyped) for name in feeds],
+        [onnx.helper.make_value_info(str(v.name), untyped) for v in node.outputs if v.name],
+    )
+    try:
+        with np.errstate(all="ignore"):
+            results = ReferenceEvaluator(part, opsets={"": opset}).run(None, feeds)
+        results = [np.asarray(r) if isinstance(r, np.generic) else r for r in results]
+    except Exception:  # whatever the reference lacks or refuses stays a node, as it was
+        return None
+    for value, result in zip((v for v in node.outputs if v.name), results, strict=True):
+        dtype, shape = dtype_of(value), shape_of(value)
+        if not isinstance(result, np.ndarray) or result.dtype.kind not in "biuf":
+            return None  # a sequence, strings
+        if dtype is not None and dtype != result.dtype:
+            return None
+        if shape is not None and (
+            len(shape) != result.ndim
+            or any(d not in (None, s) for d, s in zip(shape, result.shape, strict=True))
+        ):
+            return None
+    return results

@@ -1,0 +1,91 @@
+"""Which tensors do not depend on the graph's inputs, because weights or static shapes fix them?
+
+One walk in the order of the nodes: each is evaluated if its inputs are constant; otherwise its
+output's shape is inferred from what the walk has found so far, and shape arithmetic is followed element
+by element.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from ptq.core.wording import counted
+from ptq.model.graph import Graph
+from ptq.model.node import Node, dtype_of, operator
+from ptq.rewrite.edit import freeze
+from ptq.rewrite.prepare.check_nodes import require_wellformed
+from ptq.rewrite.prepare.evaluate_node import evaluated
+from ptq.rewrite.prepare.fold_shape_arithmetic import (
+    describe_expand,
+    expands_to_itself,
+    fold_reshape,
+)
+from ptq.rewrite.prepare.node_shapes import refine_shape, refine_shapes
+from ptq.rewrite.prepare.remove_no_ops import changes_nothing
+from ptq.rewrite.prepare.shape_inference import ShapeValues
+
+
+def fold_constants(graph: Graph) -> list[str]:
+    """Make initializers of what is constant, and of the shapes that are static; in place.
+
+    Returns:
+        One sentence for each kind of change.
+
+    Raises:
+        ModelError: A node's constants cannot mean anything to it.
+    """
+    values, folded = ShapeValues(), Counter[str]()
+    for node in graph.nodes:
+        require_wellformed(node)
+        results = evaluated(node, graph.opset)
+        if results is not None:
+            named = [v for v in node.outputs if v.name]
+            for value, array in zip(named, results, strict=True):
+                freeze(graph, value, array)
+            folded["constant"] += 1
+            continue
+        x = node.inputs[0] if node.inputs else None
+        if x is not None and changes_nothing(node, x):
+            refine_shape(node.outputs[0], x.shape)  # inference forgets symbols in a Slice
+        refine_shapes(node, graph.opset)
+        folded[_fold_shape(graph, node, values)] += 1
+    graph.sweep()
+    sentences = {
+        "constant": ("evaluated", "constant node", ""),
+        "shape": ("evaluated", "node", " that static shapes fix"),
+        "reshape": ("made the target of", "Reshape node", " constant"),
+        "expand": ("removed", "Expand node", " without effect"),
+    }
+    return [
+        f"{verb} {counted(folded[kind], what)}{rest}"
+        for kind, (verb, what, rest) in sentences.items()
+        if folded[kind]
+    ]
+
+
+def _fold_shape(graph: Graph, node: Node, values: ShapeValues) -> str:
+    """Fold one node by what is known of shapes; the kind of change, or nothing."""
+    output = node.outputs[0]
+    elements = values.visit(node)
+    if elements is not None and all(isinstance(e, int) for e in elements.reshape(-1)):
+        dtype = dtype_of(output)
+        if dtype is not None and not output.is_graph_output():
+            freeze(graph, output, np.array(elements.tolist(), dtype).reshape(elements.shape))
+            return "shape"
+    if elements is not None and not output.is_graph_output():
+        for x in node.inputs:
+            if x is not None and x.dtype == output.dtype and values.equal(x, output):
+                graph.substitute(output, x)
+                return "shape"
+    match operator(node):
+        case "Reshape" if fold_reshape(graph, node, values):
+            return "reshape"
+        case "Expand" if expands_to_itself(node, values) and not output.is_graph_output():
+            assert node.inputs[0] is not None
+            graph.substitute(output, node.inputs[0])
+            return "expand"
+        case "Expand":
+            describe_expand(node, values)
+    return ""

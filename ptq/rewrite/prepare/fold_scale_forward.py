@@ -1,0 +1,115 @@
+"""Which factors vanish into the weights of all that reads them?
+
+w ∗ (c · x) = (c · w) ∗ x.  A factor passes through what is homogeneous, pools, movements, activations of slope, and
+through a sum with a constant, which is divided by it; it vanishes where every way ends at constant weights. On
+integers a product with a constant is a rounding and a pass over the tensor, that buys nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.wording import counted
+from ptq.model.graph import Graph
+from ptq.model.node import FLOAT_TYPES, Node, Value, constant, consumers, dtype_of, operator
+from ptq.rewrite.edit import set_constant
+from ptq.rewrite.match import scalar
+
+_WEIGHTED = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
+_HOMOGENEOUS = frozenset(
+    [
+        *("AveragePool", "DepthToSpace", "Flatten", "GlobalAveragePool", "GlobalMaxPool", "Identity", "LeakyRelu"),
+        *("MaxPool", "ReduceMean", "Relu", "Reshape", "Slice", "SpaceToDepth", "Split", "Squeeze", "Transpose"),
+        "Unsqueeze",
+    ]
+)  # fmt: skip
+_LARGEST = 2.0**20
+"""Beyond it, or below its inverse, weights would leave the range where floats of any width are exact alike."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Ways:
+    """Where the factor goes: weights to multiply and summands to divide, by node and position of the input."""
+
+    weights: dict[tuple[Node, int], NDArray[Any]] = field(default_factory=dict)
+    summands: dict[tuple[Node, int], NDArray[Any]] = field(default_factory=dict)
+
+    def lead(self, value: Value) -> bool:
+        """Whether every way from the value ends at weights; they are noted."""
+        if value.is_graph_output() or not value.uses():
+            return False
+        return all(self._absorbs(node, value) for node in consumers(value))
+
+    def _absorbs(self, node: Node, value: Value) -> bool:
+        op = operator(node)
+        if [v for v in node.inputs if v is value] != [value] or node.graph is not _graph_of(value):
+            return False
+        if op in _WEIGHTED:
+            weight = constant(node.inputs[1])
+            if node.inputs[0] is not value or weight is None or weight.dtype not in FLOAT_TYPES:
+                return False
+            self.weights[node, 1] = weight
+            return True
+        if op in _HOMOGENEOUS:
+            return node.inputs[0] is value and all(map(self.lead, node.outputs))
+        if op == "Add":
+            position = 1 if node.inputs[0] is value else 0
+            summand = constant(node.inputs[position])
+            if summand is None or summand.dtype not in FLOAT_TYPES:
+                return False
+            self.summands[node, position] = summand
+            return self.lead(node.outputs[0])
+        return False
+
+
+def _graph_of(value: Value) -> Any:
+    """The graph, or sub-graph, that a node's output stands in."""
+    node = value.producer()
+    return None if node is None else node.graph
+
+
+def fold_forward(graph: Graph) -> list[str]:
+    """Fold positive scalar factors into the weights behind them; in place.
+
+    Returns:
+        A sentence, if anything has changed.
+    """
+    count = 0
+    for node in reversed(graph.nodes):
+        found = _factor(node)
+        if found is None:
+            continue
+        x, factor = found
+        ways, y = _Ways(), node.outputs[0]
+        if not ways.lead(y):
+            continue
+        for times, places in ((factor, ways.weights), (1 / factor, ways.summands)):
+            _multiply(graph, places, times)
+        graph.redirect(y, x)
+        graph.remove(node)
+        count += 1
+    return [f"folded {counted(count, 'factor')} into the weights behind them"] if count else []
+
+
+def _multiply(graph: Graph, places: Mapping[tuple[Node, int], NDArray[Any]], times: float) -> None:
+    for (node, position), array in places.items():
+        scaled = (array.astype(np.float64) * times).astype(array.dtype)
+        set_constant(graph, node, position, scaled, "scaled")
+
+
+def _factor(node: Node) -> tuple[Value, float] | None:
+    """The tensor that a node multiplies by a positive constant, and the constant."""
+    if operator(node) != "Mul" or dtype_of(node.outputs[0]) not in FLOAT_TYPES:
+        return None
+    for x, other in (node.inputs, reversed(node.inputs)):
+        c, array = scalar(other), constant(other)
+        if x is None or x.producer() is None or c is None or array is None:
+            continue
+        if 1 / _LARGEST < c < _LARGEST and x.shape is not None and array.ndim <= len(x.shape):
+            return x, c
+    return None

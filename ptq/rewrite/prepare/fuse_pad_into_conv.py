@@ -1,0 +1,95 @@
+"""Which Pad nodes vanish into the padding of the convolution or average pool after them?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptq.core.wording import counted
+from ptq.model.graph import Graph
+from ptq.model.node import Node, Value, attributes, constant, consumers, operator, shape_of
+from ptq.rewrite.edit import set_attributes
+
+
+def fold_pads(graph: Graph) -> list[str]:
+    """Merge zero padding of spatial axes into its readers, if all of them can take it; in place.
+
+    Returns:
+        One sentence if something was merged.
+    """
+    folded = 0
+    for node in graph.nodes:
+        pads = _zero_pads(node)
+        y = node.outputs[0]
+        if pads is None or y.is_graph_output():
+            continue
+        readers = consumers(y)
+        if not readers or not all(n.graph is node.graph and _takes(n, y, pads) for n in readers):
+            continue
+        for reader in readers:
+            _give(reader, pads)
+        assert node.inputs[0] is not None
+        graph.substitute(y, node.inputs[0])
+        graph.remove(node)
+        folded += 1
+    return [f"merged {counted(folded, 'Pad node')} into what follows"] if folded else []
+
+
+def _zero_pads(node: Node) -> list[int] | None:
+    """The spatial pads, begins and then ends, of a Pad by zeros; None for any other node."""
+    x = node.inputs[0] if operator(node) == "Pad" else None
+    shape = None if x is None else shape_of(x)
+    pads = constant(node.inputs[1]) if x is not None else None
+    if (
+        pads is None
+        or pads.size == 0
+        or attributes(node).get("mode", "constant") != "constant"
+        or pads.min() < 0
+    ):
+        return None
+    value = node.inputs[2] if len(node.inputs) > 2 else None
+    fill = None if value is None else constant(value)
+    if value is not None and (fill is None or np.any(fill != 0)):
+        return None
+    axes_value = node.inputs[3] if len(node.inputs) > 3 else None
+    axes = None if axes_value is None else constant(axes_value)
+    if axes_value is None:
+        full = pads
+    elif axes is None or shape is None:
+        return None
+    else:
+        full = np.zeros(2 * len(shape), np.int64)
+        full[np.concatenate([axes % len(shape), axes % len(shape) + len(shape)])] = pads
+    begins, ends = np.split(full, 2)
+    if len(begins) < 3 or begins[:2].any() or ends[:2].any():
+        return None
+    return [int(p) for p in (*begins[2:], *ends[2:])]
+
+
+def _takes(node: Node, y: Value, pads: list[int]) -> bool:
+    attrs = attributes(node)
+    if list(node.inputs).count(y) != 1 or node.inputs[0] is not y:
+        return False
+    if attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        return False
+    if operator(node) == "Conv":
+        return True
+    own = attrs.get("pads", ())
+    return (
+        operator(node) == "AveragePool"
+        and not attrs.get("ceil_mode", 0)
+        and (bool(attrs.get("count_include_pad", 0)) or not any(own))
+        and all(
+            p + q < k  # ONNX Runtime wants every pad below the kernel's size
+            for p, q, k in zip(
+                pads, own or [0] * len(pads), [*attrs["kernel_shape"]] * 2, strict=True
+            )
+        )
+    )
+
+
+def _give(node: Node, pads: list[int]) -> None:
+    own = attributes(node).get("pads") or [0] * len(pads)
+    total = [p + q for p, q in zip(own, pads, strict=True)]
+    set_attributes(node, pads=total, auto_pad=None)
+    if node.op_type == "AveragePool":
+        set_attributes(node, count_include_pad=1)

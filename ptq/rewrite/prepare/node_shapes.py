@@ -1,0 +1,89 @@
+"""Which shape and type has a node's output, given what is known of its inputs by now?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx
+import onnx.checker
+import onnx.defs
+import onnx.shape_inference
+import onnx_ir as ir
+
+from ptq.model.node import ONNX_DOMAINS, Node, Value, constant, name_of, shape_of
+
+SMALL = 1024
+"""Constants of at most so many elements are shown to the inference; larger ones are weights."""
+
+
+def refine_shapes(node: Node, opset: int) -> None:
+    """Fill in what ONNX's inference can say of one node's outputs; what is known already stays."""
+    if node.domain not in ONNX_DOMAINS or _complete(node) or not onnx.defs.has(node.op_type, opset):
+        return
+    graphs = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+    inputs = {name_of(v): v for v in node.inputs if v is not None}
+    if any(a.type in graphs for a in node.attributes.values()):
+        return
+    if not all(isinstance(v.type, ir.TensorType) for v in inputs.values()):
+        return
+    for value, message in zip(node.outputs, _inferred(node, inputs, opset), strict=True):
+        if message is not None:
+            value.type = value.type or ir.serde.deserialize_type_proto_for_type(message)
+            refine_shape(value, ir.serde.deserialize_type_proto_for_shape(message))
+
+
+def _complete(node: Node) -> bool:
+    shapes = [shape_of(v) for v in node.outputs]
+    return all(
+        v.type is not None and s is not None and None not in s
+        for v, s in zip(node.outputs, shapes, strict=True)
+    )
+
+
+def _inferred(node: Node, inputs: Mapping[str, Value], opset: int) -> list[onnx.TypeProto | None]:
+    types, data = {}, {}
+    for name, value in inputs.items():
+        message = onnx.TypeProto()
+        if value.type is not None:
+            ir.serde.serialize_type_into(message, value.type)
+        if value.shape is not None:
+            ir.serde.serialize_shape_into(message, value.shape)
+        types[name] = message
+        if value.const_value is not None and value.const_value.size <= SMALL:
+            array = constant(value)
+            if array is not None:
+                data[name] = ir.to_proto(value.const_value)
+    try:
+        found = onnx.shape_inference.infer_node_outputs(
+            onnx.defs.get_schema(node.op_type, opset),
+            ir.to_proto(node),
+            types,
+            data,
+            opset_imports=[onnx.helper.make_opsetid("", opset)],
+        )
+    except (
+        onnx.shape_inference.InferenceError,
+        onnx.checker.ValidationError,
+    ):  # the final check judges the model, not this walk
+        return [None] * len(node.outputs)
+    return [found.get(str(v.name)) for v in node.outputs]
+
+
+def refine_shape(value: Value, new: ir.Shape | None) -> None:
+    """Let known dimensions win over named ones, and those over unknown ones."""
+    old = value.shape
+    if new is None or (old is not None and len(old) != len(new)):
+        return
+    if old is None:
+        value.shape = new
+        return
+    pairs = zip(old, new, strict=True)
+    value.shape = ir.Shape([b if _worth(b) > _worth(a) else a for a, b in pairs])
+
+
+def _worth(size: int | ir.SymbolicDim) -> int:
+    if isinstance(size, int):
+        return 3 if size >= 0 else 0
+    if size.value is None:
+        return 0
+    return 1 if size.value.startswith("unk__") else 2  # the inference's own name, or the model's

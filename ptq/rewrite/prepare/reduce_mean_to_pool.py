@@ -1,0 +1,56 @@
+"""Which ReduceMean nodes are global average pools?"""
+
+from __future__ import annotations
+
+from ptq.core.wording import counted
+from ptq.model.graph import Graph
+from ptq.model.node import (
+    FLOAT_TYPES,
+    Node,
+    attributes,
+    constant,
+    dtype_of,
+    name_of,
+    operator,
+    shape_of,
+)
+from ptq.rewrite.edit import replace
+
+
+def pool_means(graph: Graph) -> list[str]:
+    """Turn ReduceMean over the spatial axes into GlobalAveragePool, and Flatten if need be; in place.
+
+    Returns:
+        One sentence if something changed.
+    """
+    turned = 0
+    for node in graph.nodes:
+        x = node.inputs[0] if node.inputs else None
+        if x is None or not _is_spatial_mean(node):
+            continue
+        kept = attributes(node).get("keepdims", 1)
+        name, dtype = name_of(node.outputs[0]), dtype_of(x)
+        result = graph.insert(
+            "GlobalAveragePool", [x], before=node, output=f"{name}_pool", dtype=dtype
+        )
+        if not kept:
+            result = graph.insert(
+                "Flatten", [result], before=node, attrs={"axis": 1}, output=f"{name}_flat"
+            )
+        replace(graph, node, result)
+        turned += 1
+    return [f"turned {counted(turned, 'ReduceMean node')} into GlobalAveragePool"] if turned else []
+
+
+def _is_spatial_mean(node: Node) -> bool:
+    """Whether it averages N·C·H·W over H and W, or D too; N·C·L may as well be a sequence."""
+    x = node.inputs[0]
+    shape = None if x is None else shape_of(x)
+    if operator(node) != "ReduceMean" or x is None or shape is None or len(shape) not in (4, 5):
+        return False
+    axes = attributes(node).get("axes")  # an input from opset 18 on
+    if axes is None and len(node.inputs) > 1:
+        axes = constant(node.inputs[1])
+    if axes is None or dtype_of(x) not in FLOAT_TYPES:
+        return False
+    return sorted(int(a) % len(shape) for a in axes) == list(range(2, len(shape)))

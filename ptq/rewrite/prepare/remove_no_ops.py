@@ -1,0 +1,122 @@
+"""Which nodes change nothing?"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from ptq.core.wording import counted
+from ptq.model.graph import Graph
+from ptq.model.node import Node, Value, attributes, constant, operator, shape_of
+from ptq.rewrite.prepare.shape_inference import dimensions
+
+FAR = 10**9
+"""Exporters write such ends for 'to the end'; no axis has as many entries."""
+
+
+def remove_noops(graph: Graph) -> list[str]:
+    """Remove Identity, Dropout, and other nodes that provably give their input back; in place.
+
+    A node between a graph input (or constant) and a graph output stays: both names are the user's.
+
+    Returns:
+        One sentence for each kind of node removed.
+    """
+    removed = Counter[str]()
+    for node in graph.nodes:
+        _drop_neutral(node)
+        x, y = node.inputs[0] if node.inputs else None, node.outputs[0]
+        if x is None or not changes_nothing(node, x):
+            continue
+        fixed = x.is_graph_input() or x.is_graph_output() or x.is_initializer()
+        if y.is_graph_output() and fixed:
+            continue
+        graph.substitute(y, x)
+        graph.remove(node)
+        removed[node.op_type] += 1
+    return [f"removed {counted(n, f'{op} node')} without effect" for op, n in removed.items()]
+
+
+def _drop_neutral(node: Node) -> None:
+    """Leave out scalar infinities that bound nothing: reductions of some exporters start from them."""
+    neutral = {"Max": -np.inf, "Min": np.inf}.get(operator(node))
+    if neutral is None:
+        return
+    arrays = [constant(value) for value in node.inputs]
+    kept = [
+        value
+        for value, array in zip(node.inputs, arrays, strict=True)
+        if array is None or array.ndim or array != neutral
+    ]
+    if not kept:
+        return
+    for position, value in enumerate(kept):
+        node.replace_input_with(position, value)
+    node.resize_inputs(len(kept))
+
+
+def changes_nothing(node: Node, x: Value) -> bool:
+    """Whether the node's first output always equals x, its first input."""
+    attrs = attributes(node)
+    rest = [constant(v) for v in node.inputs[1:]]
+    match operator(node):
+        case "Identity":
+            return True
+        case "Dropout":
+            mask_is_read = any(v.uses() or v.is_graph_output() for v in node.outputs[1:])
+            training = node.inputs[2] if len(node.inputs) > 2 else None
+            off = training is None or (rest[1] is not None and not rest[1].any())
+            return off and not mask_is_read
+        case "Concat" | "Sum" | "Max" | "Min" | "Mean":
+            return len(node.inputs) == 1
+        case "Cast":
+            return x.dtype is not None and x.dtype == attrs["to"]
+        case "Transpose":
+            perm, shape = attrs.get("perm"), shape_of(x)
+            rank = None if shape is None else len(shape)
+            return list(perm) == list(range(len(perm))) if perm else rank in (0, 1)
+        case "Flatten":
+            shape = shape_of(x)
+            return shape is not None and len(shape) == 2 and attrs.get("axis", 1) in (1, -1)
+        case "Pad":
+            return bool(rest) and rest[0] is not None and not rest[0].any()
+        case "Slice":
+            return _takes_all(node, x)
+        case "Reshape":
+            return _same_shape(node, x)
+    return False
+
+
+def _takes_all(node: Node, x: Value) -> bool:
+    given = [constant(v) for v in node.inputs[1:]]
+    shape = shape_of(x)
+    if len(given) < 2 or any(
+        g is None and v is not None for g, v in zip(given, node.inputs[1:], strict=True)
+    ):
+        return False
+    starts, ends = given[0], given[1]
+    axes = given[2] if len(given) > 2 else None
+    steps = given[3] if len(given) > 3 else None
+    if starts is None or ends is None or starts.any() or (steps is not None and np.any(steps != 1)):
+        return False
+    axes = np.arange(len(ends)) if axes is None else axes
+    for axis, end in zip(axes, ends, strict=True):
+        size = None if shape is None or axis >= len(shape) else shape[axis]
+        if end < (FAR if size is None else size):
+            return False
+    return True
+
+
+def _same_shape(node: Node, x: Value) -> bool:
+    """Whether a Reshape's output has its input's shape in every dimension, or in all but one."""
+    before, after = dimensions(x), dimensions(node.outputs[0])
+    target = constant(node.inputs[1])
+    if before is None or target is None or len(target) != len(before):
+        return False
+    if node.attributes.get("allowzero") is not None and attributes(node)["allowzero"]:
+        return before == after
+    fits = [t == 0 or t == b for t, b in zip(target.tolist(), before, strict=True)]
+    # −1 is what the other dimensions leave; it needs them to be different from 0.
+    left = [t for t, fit in zip(target.tolist(), fits, strict=True) if not fit]
+    return not left or left == [-1]

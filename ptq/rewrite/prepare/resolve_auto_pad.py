@@ -1,0 +1,60 @@
+"""How much padding does auto_pad mean, now that the sizes are known?
+
+SAME:  out = ⌈in / stride⌉,  total = max((out − 1)·stride + kernel − in, 0),  the odd one at the end
+(SAME_UPPER) or at the beginning (SAME_LOWER). ONNX operators, Conv and MaxPool. With dilations the
+specification and ONNX Runtime disagree; such nodes stay as they are.
+"""
+
+from __future__ import annotations
+
+from ptq.core.wording import counted
+from ptq.model.graph import Graph
+from ptq.model.node import Node, attributes, operator, shape_of
+from ptq.rewrite.edit import set_attributes
+
+CONVOLUTIONS = ("Conv", "ConvTranspose")
+PADDED = (*CONVOLUTIONS, "AveragePool", "MaxPool", "LpPool")
+
+
+def explicit_pads(graph: Graph) -> list[str]:
+    """Write out auto_pad where sizes are static, and a convolution's kernel_shape; in place.
+
+    Returns:
+        One sentence if a padding changed its form.
+    """
+    resolved = 0
+    for node in graph.nodes:
+        if operator(node) not in PADDED:
+            continue
+        weight = (
+            shape_of(node.inputs[1]) if node.op_type in CONVOLUTIONS and node.inputs[1] else None
+        )
+        if "kernel_shape" not in node.attributes and weight is not None and None not in weight:
+            set_attributes(node, kernel_shape=[d for d in weight[2:] if d is not None])
+        resolved += _resolve(node)
+    return [f"wrote out the padding of {counted(resolved, 'node')}"] if resolved else []
+
+
+def _resolve(node: Node) -> bool:
+    attrs = attributes(node)
+    kernel, mode = attrs.get("kernel_shape"), attrs.get("auto_pad", "NOTSET")
+    if mode == "NOTSET" or kernel is None:
+        return False
+    if mode == "VALID":
+        set_attributes(node, auto_pad=None, pads=[0] * (2 * len(kernel)))
+        return True
+    shape = None if node.inputs[0] is None else shape_of(node.inputs[0])
+    dilated = any(d != 1 for d in attrs.get("dilations", ()))
+    if node.op_type == "ConvTranspose" or dilated or shape is None or None in shape[2:]:
+        return False
+    begins, ends = [], []
+    strides = attrs.get("strides", [1] * len(kernel))
+    for size, k, stride in zip(shape[2:], kernel, strides, strict=True):
+        assert size is not None
+        total = max((-(-size // stride) - 1) * stride + k - size, 0)
+        small, large = total // 2, total - total // 2
+        begins.append(small if mode == "SAME_UPPER" else large)
+        ends.append(large if mode == "SAME_UPPER" else small)
+    # Rounding down gives out = ⌈in / stride⌉ with these pads; rounding up might give one more.
+    set_attributes(node, auto_pad=None, pads=begins + ends, ceil_mode=None)
+    return True

@@ -1,0 +1,223 @@
+"""What is known of the elements of a small integer tensor that is computed from shapes?
+
+Each element is an integer, the symbol of one dimension (a string: two equal symbols are equal
+numbers, both at least 0), or None. The tensors are numpy arrays of such objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from ptq.model.node import Node, Value, attributes, constant, dtype_of, operator
+
+Element = int | str | None
+Elements = NDArray[np.object_]
+MAX_ELEMENTS = 64  # shapes and pads are far shorter
+NAMED = "dim "
+
+
+def dimensions(value: Value) -> tuple[int | str, ...] | None:
+    """The shape with a symbol for each dimension that varies; None where the rank is unknown."""
+    if value.shape is None:
+        return None
+    symbols: list[int | str] = []
+    for axis, size in enumerate(value.shape):
+        if isinstance(size, int) and size >= 0:
+            symbols.append(size)
+            continue
+        name = None if isinstance(size, int) else size.value
+        # '?' and 'None' are written for dimensions that have nothing to do with each other.
+        named = name is not None and name != "None" and any(c.isalnum() for c in name)
+        symbols.append(f"{NAMED}{name}" if named else f"axis {axis} of {value.name}")
+    return tuple(symbols)
+
+
+def shape_of_symbols(symbols: Iterable[Element]) -> ir.Shape:
+    """The shape that symbols stand for: the model's own names stay, the others are left open."""
+    return ir.Shape([_plain(e) for e in symbols])
+
+
+def _plain(symbol: Element) -> int | str | None:
+    if isinstance(symbol, str):
+        return symbol.removeprefix(NAMED) if symbol.startswith(NAMED) else None
+    return symbol
+
+
+class ShapeValues:
+    """The elements known so far, filled in by one walk over the nodes in their order."""
+
+    def __init__(self) -> None:
+        self._known: dict[Value, Elements] = {}
+
+    def of(self, value: Value | None) -> Elements | None:
+        """The elements of a value; None where nothing is known of it."""
+        if value is None:
+            return None
+        if value in self._known:
+            return self._known[value]
+        if value.const_value is None or value.const_value.size > MAX_ELEMENTS:
+            return None
+        array = constant(value)
+        return None if array is None or array.dtype.kind not in "iub" else array.astype(object)
+
+    def equal(self, a: Value, b: Value) -> bool:
+        """Whether two values are known to be the same in every element."""
+        first, second = self.of(a), self.of(b)
+        if first is None or second is None or first.shape != second.shape:
+            return False
+        pairs = zip(first.reshape(-1), second.reshape(-1), strict=True)
+        return all(e is not None and e == f for e, f in pairs)
+
+    def visit(self, node: Node) -> Elements | None:
+        """Learn what one node computes; None if it is none of the operators on shapes."""
+        rule = RULES.get(operator(node))
+        dtype = dtype_of(node.outputs[0])
+        if (
+            rule is None
+            or len(node.outputs) != 1
+            or (dtype is not None and dtype.kind not in "iub")
+        ):
+            return None
+        if node.op_type == "Shape":
+            x = node.inputs[0]
+            sizes = None if x is None else dimensions(x)
+            if sizes is None:
+                return None
+            inputs = [np.array(sizes, dtype=object)]
+        else:
+            found = [self.of(v) for v in node.inputs]
+            if any(f is None for f in found):
+                return None
+            inputs = [f for f in found if f is not None]
+        result = _apply(rule, inputs, attributes(node))
+        if result is not None and result.size <= MAX_ELEMENTS:
+            self._known[node.outputs[0]] = result
+            return result
+        return None
+
+
+Rule = Callable[[list[Elements], Mapping[str, Any]], Any]
+
+
+def _apply(rule: Rule, inputs: list[Elements], attrs: Mapping[str, Any]) -> Elements | None:
+    try:
+        return np.asarray(rule(inputs, attrs), dtype=object)
+    except (TypeError, IndexError, ValueError, NotImplementedError):
+        return None  # an index that is itself unknown, or a form that no exporter writes
+
+
+def _integers(elements: Elements) -> list[int]:
+    plain = [int(e) for e in elements.reshape(-1) if isinstance(e, int | np.integer)]
+    if len(plain) < elements.size:
+        raise TypeError("not all known")
+    return plain
+
+
+def _slice(inputs: list[Elements], attrs: Mapping[str, Any]) -> Elements:
+    data, starts, ends = inputs[0], _integers(inputs[1]), _integers(inputs[2])
+    axes = _integers(inputs[3]) if len(inputs) > 3 else list(range(len(starts)))
+    steps = _integers(inputs[4]) if len(inputs) > 4 else [1] * len(starts)
+    index = [slice(None)] * data.ndim
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        low_end = end < -data.shape[axis] and step < 0
+        index[axis] = slice(start, None if low_end else end, step)
+    return data[tuple(index)]
+
+
+def _axes(inputs: list[Elements]) -> tuple[int, ...] | None:
+    return tuple(_integers(inputs[1])) if len(inputs) > 1 else None
+
+
+def _pairwise(rule: Callable[[Element, Element], Element]) -> Rule:
+    ufunc = np.frompyfunc(rule, 2, 1)
+
+    def apply(inputs: list[Elements], attrs: Mapping[str, Any]) -> Any:
+        result: Any = inputs[0]
+        for other in inputs[1:]:
+            result = ufunc(result, other)
+        return result
+
+    return apply
+
+
+def _both(a: Element, b: Element) -> bool:
+    return isinstance(a, int) and isinstance(b, int)
+
+
+def _add(a: Element, b: Element) -> Element:
+    if isinstance(a, int) and isinstance(b, int):
+        return a + b
+    return b if a == 0 else a if b == 0 else None
+
+
+def _subtract(a: Element, b: Element) -> Element:
+    if isinstance(a, int) and isinstance(b, int):
+        return a - b
+    return a if b == 0 else 0 if a is not None and a == b else None
+
+
+def _multiply(a: Element, b: Element) -> Element:
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    return 0 if 0 in (a, b) else b if a == 1 else a if b == 1 else None
+
+
+def _divide(a: Element, b: Element) -> Element:
+    if isinstance(a, int) and isinstance(b, int) and b != 0:
+        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)  # ONNX truncates
+    return a if b == 1 else None
+
+
+def _least(a: Element, b: Element) -> Element:
+    if isinstance(a, int) and isinstance(b, int):
+        return min(a, b)
+    return a if a == b else None
+
+
+def _greatest(a: Element, b: Element) -> Element:
+    if isinstance(a, int) and isinstance(b, int):
+        return max(a, b)
+    return a if a == b else None
+
+
+def _equal(a: Element, b: Element) -> Element:
+    if a is None or b is None:
+        return None
+    if a == b:
+        return True
+    differ = _both(a, b) or any(isinstance(e, int) and e < 0 for e in (a, b))
+    return False if differ else None
+
+
+def _choose(condition: Element, a: Element, b: Element) -> Element:
+    return (a if a == b else None) if condition is None else a if condition else b
+
+
+RULES: Mapping[str, Rule] = {
+    "Shape": lambda i, at: i[0][at.get("start", 0) : at.get("end", len(i[0]))],
+    "Identity": lambda i, at: i[0],
+    "Cast": lambda i, at: i[0],
+    "Gather": lambda i, at: np.take(
+        i[0], np.array(_integers(i[1]), np.int64).reshape(i[1].shape), at.get("axis", 0)
+    ),
+    "Slice": _slice,
+    "Concat": lambda i, at: np.concatenate(i, axis=at["axis"]),
+    "Unsqueeze": lambda i, at: np.expand_dims(i[0], _axes(i) or ()),
+    "Squeeze": lambda i, at: np.squeeze(i[0], _axes(i)),
+    "Reshape": lambda i, at: i[0].reshape(_integers(i[1])),
+    "Transpose": lambda i, at: np.transpose(i[0], at.get("perm")),
+    "Add": _pairwise(_add),
+    "Sub": _pairwise(_subtract),
+    "Mul": _pairwise(_multiply),
+    "Div": _pairwise(_divide),
+    "Min": _pairwise(_least),
+    "Max": _pairwise(_greatest),
+    "Equal": _pairwise(_equal),
+    "Where": lambda i, at: np.frompyfunc(_choose, 3, 1)(*i),
+}
+"""How each operator acts on elements; Reshape's 0 cannot occur, since its arrays would be empty."""

@@ -1,1 +1,0 @@
-"""Which tensors share a scale, and which one?"""

@@ -1,1 +1,0 @@
-"""Which nodes are quantized, and why not the others?"""

@@ -1,0 +1,242 @@
+"""Which nodes will be quantized for a target, which stay float and why; known before any data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptq.core.ops import OPS
+from ptq.core.opspec import OpSpec, Output, Role
+from ptq.core.targets import Target
+from ptq.model.graph import Graph
+from ptq.model.node import (
+    Node,
+    Value,
+    attributes,
+    constant,
+    consumers,
+    dtype_of,
+    infinite_attribute,
+    name_of,
+    operator,
+    row_name,
+    shape_of,
+)
+from ptq.model.qdq_units import hands_out_reals
+from ptq.solver.partition.kernel_limits import limit
+from ptq.solver.partition.normalization_pattern import normalizing
+from ptq.solver.partition.partition import not_worth
+
+FLOAT32 = np.dtype(np.float32)
+_BESIDE_FLOATS = "its neighbours compute in float: integers would cost more than they save"
+
+
+@dataclass(frozen=True, eq=False)
+class Operand:
+    """One input of a node that will be quantized, in the role it has there."""
+
+    position: int
+    value: Value
+    role: Role
+
+
+@dataclass(frozen=True, eq=False)
+class Integer:
+    """A node that will be quantized."""
+
+    node: Node
+    spec: OpSpec
+    operands: tuple[Operand, ...]
+
+    def values(self, role: Role) -> list[Value]:
+        """The inputs in that role."""
+        return [o.value for o in self.operands if o.role is role]
+
+
+@dataclass(frozen=True, eq=False)
+class Eligible:
+    """The fate of every node of the main graph.
+
+    Attributes:
+        integers: Nodes that will be quantized, by name, in graph order.
+        floats: The others, with the reason.
+        fused: Activation nodes whose work the node before them may do in its requantization.
+        real: Outputs of quantized nodes that stay real: their kernels hand them out so, and no integer node
+            reads them.
+    """
+
+    integers: Mapping[str, Integer]
+    floats: Mapping[str, str]
+    fused: Mapping[str, str]
+    real: frozenset[str] = frozenset()
+
+
+def eligible(
+    graph: Graph,
+    target: Target,
+    skip: Mapping[str, str] | None = None,
+    refused: Mapping[str, str] | None = None,
+) -> Eligible:
+    """Decide for every node.
+
+    Args:
+        graph: A prepared graph, shapes inferred.
+        target: What the nodes shall run on.
+        skip: Names of nodes, or operators, that shall stay float, with the reason.
+        refused: Tensors that cannot be quantized, with the reason.
+    """
+    integers: dict[str, Integer] = {}
+    floats: dict[str, str] = {}
+    for node in graph.nodes:
+        assert node.name
+        verdict = _judge(node, target, skip or {}, refused or {})
+        if isinstance(verdict, str):
+            floats[node.name] = verdict
+        else:
+            integers[node.name] = verdict
+    if target.tables:
+        for name, before in _left_behind(integers, floats):
+            del integers[name]
+            floats[name] = f"follows {before}, which stays float"
+    if not target.specified:
+        pieces = normalizing(graph)
+        for name in [name for name in integers if name in pieces]:
+            del integers[name]
+            floats[name] = "part of a normalization, whose moments 8 bits do not hold"
+        specs = {name: integer.spec for name, integer in integers.items()}
+        for name in not_worth(graph, specs, dict(_fusions(integers)), target):
+            alone = Role.WEIGHT in integers.pop(name).spec.inputs
+            floats[name] = (
+                f"{target.source} computes it faster in float" if alone else _BESIDE_FLOATS
+            )
+    real = frozenset(_real(integers)) if target.real_outputs else frozenset[str]()
+    return Eligible(integers, floats, dict(_fusions(integers)), real)
+
+
+def _judge(
+    node: Node, target: Target, skip: Mapping[str, str], refused: Mapping[str, str]
+) -> Integer | str:
+    op = operator(node)
+    for key in (node.name or "", op):
+        if key in skip:
+            return skip[key]
+    spec = OPS.get(row_name(node))
+    if spec is None:
+        return f"ptq has no row for {row_name(node)}"
+    if spec.op in target.slower:
+        return f"{target.source} computes {spec.op} faster in float"
+    if not target.quantizes(spec):
+        return f"{target.source} has no integer kernel for {spec.op}"
+    if infinite := infinite_attribute(node):
+        return infinite
+    operands = []
+    for position, value in enumerate(node.inputs):
+        if value is None:
+            continue
+        role = _role(spec, position, value)
+        problem = _problem(node, value, role, refused)
+        if problem:
+            return problem
+        operands.append(Operand(position, value, role))
+    if not any(o.role is Role.ACTIVATION and constant(o.value) is None for o in operands):
+        return "reads no activation"
+    for name in map(name_of, node.outputs if spec.output is not Output.NONE else ()):
+        if name in refused:
+            return refused[name]
+    return limit(node, spec, target) or Integer(node, spec, tuple(operands))
+
+
+def _role(spec: OpSpec, position: int, value: Value) -> Role:
+    role = spec.role(position)
+    if role is Role.WEIGHT and spec.two_activations and constant(value) is None:
+        return Role.ACTIVATION
+    return role
+
+
+def _problem(node: Node, value: Value, role: Role, refused: Mapping[str, str]) -> str | None:
+    if role is Role.KEEP:
+        return None
+    name = name_of(value)
+    if name in refused:
+        return refused[name]
+    if dtype_of(value) != FLOAT32:
+        return f"{name} is {dtype_of(value)}, not float32"
+    array = constant(value)
+    if role is Role.ACTIVATION and array is None:
+        return f"{role.value} {name} is empty" if _empty(node, value) else None
+    if array is None:
+        return f"{role.value} {name} is not constant"
+    if array.size == 0:
+        return f"{role.value} {name} is empty"
+    if np.isnan(array).any() or (role is not Role.VALUE and np.isinf(array).any()):
+        return f"{role.value} {name} holds NaN or Inf"
+    if role is Role.BIAS and not _one_a_channel(array.shape, _channels(node)):
+        return f"bias {name} of shape {array.shape} is not one value for each of {_channels(node)} channels"
+    return None
+
+
+def _empty(node: Node, value: Value) -> bool:
+    """Whether nothing is ever in the tensor; what is joined to others, such as a cache at first, may be empty."""
+    return node.op_type != "Concat" and 0 in (shape_of(value) or ())
+
+
+def _one_a_channel(shape: tuple[int, ...], channels: int) -> bool:
+    """Whether the last axis counts the channels and all others are 1."""
+    return shape[-1:] == (channels,) and math.prod(shape) == channels
+
+
+def _channels(node: Node) -> int:
+    weight = constant(node.inputs[1])
+    if weight is None:
+        return -1
+    attrs = attributes(node)
+    if node.op_type == "ConvTranspose":
+        return int(weight.shape[1]) * int(attrs.get("group", 1))
+    if node.op_type == "Gemm":
+        return int(weight.shape[0 if attrs.get("transB") else 1])
+    return int(weight.shape[0])
+
+
+def _left_behind(
+    integers: Mapping[str, Integer], floats: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Activations whose producer stays float: to quantize what is between would cost and gain nothing."""
+    left = []
+    for name, integer in integers.items():
+        before = integer.values(Role.ACTIVATION)[0]
+        producer = before.producer()
+        if producer is None or not integer.spec.activation or producer.name not in floats:
+            continue
+        spec = OPS.get(row_name(producer))
+        if spec is not None and spec.absorbs and consumers(before) == [integer.node]:
+            left.append((name, producer.name or ""))
+    return left
+
+
+def _real(integers: Mapping[str, Integer]) -> Iterator[str]:
+    """Outputs of kernels that hand out real numbers, read by no node that will be quantized."""
+    for integer in integers.values():
+        if hands_out_reals(integer.node, integer.spec):
+            value = integer.node.outputs[0]
+            if not any(reader.name in integers for reader in consumers(value)):
+                yield name_of(value)
+
+
+def _fusions(integers: Mapping[str, Integer]) -> Iterator[tuple[str, str]]:
+    for name, integer in integers.items():
+        if not integer.spec.activation:
+            continue
+        before = integer.node.inputs[0]
+        assert before is not None
+        producer = before.producer()
+        writer = integers.get(producer.name or "") if producer is not None else None
+        if (
+            writer is not None
+            and writer.spec.absorbs
+            and consumers(before) == [integer.node]
+            and not before.is_graph_output()
+        ):
+            yield name, writer.node.name or ""

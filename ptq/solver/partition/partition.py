@@ -1,0 +1,186 @@
+"""Which nodes are worth integers, when it is up to speed alone?
+
+Products (Conv, Gemm, MatMul) are. What stands between them, sums, activations, pools, movements, is worth
+integers where its neighbours are: every crossing costs a quantizer over the whole tensor. The cheapest division
+of a graph is a minimum cut; of two equally cheap ones the one with more integers is taken.
+A model without products that can be all integers becomes so.
+
+Where ONNX Runtime is faster with some of the products in float, as first layers of few channels, groups of few, or
+depthwise ones, products are weighed like the others, and those stay float that are slower on integers and gain their
+neighbours nothing.
+
+Costs are counted in passes over the elements of a tensor: a quantizer is one, an operator one and on four bytes
+a value one and a half, a movement of single bytes a quarter, an operator that runs in float between quantizers
+three, another view of the same bytes nothing. A product whose kernel hands out real numbers costs nothing to
+read in float.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from ptq.core.opspec import PASSES, TABLE, OpSpec
+from ptq.core.targets import Target
+from ptq.model.graph import Graph
+from ptq.model.node import Node, consumers, operator, shape_of
+from ptq.solver.partition.cost_model import CALL, VIEWS, Cost, Sizes, cost, sizes
+from ptq.solver.partition.partition_cost import Problem, is_product, tensors
+
+_REAL_COST = 1.5
+_CALLS = 250_000
+"""Passes, 50 µs: below them calls and copies take longer than what is computed."""
+_DEARER = tuple(1.25**n for n in range(12))
+"""How many times dearer products in float are taken to be, until some are worth integers."""
+_LESS = 0.92
+"""What must be left of the passes for products to stay float where integers gain as it is: costs are estimates."""
+_MUCH_LESS = 2 / 3
+"""The same where costs are guesses: sizes vary, or float tensors do not stay in a cache."""
+_CACHED = 2**19
+"""Elements of a float tensor, 2 MB."""
+
+
+def not_worth(
+    graph: Graph, specs: Mapping[str, OpSpec], fused: Mapping[str, str], target: Target
+) -> list[str]:
+    """The nodes that could be quantized and had better stay float.
+
+    Args:
+        graph: The prepared graph.
+        specs: The rows of the nodes that could be quantized, by name.
+        fused: Those whose work the node before them does for nothing, and that node.
+        target: What it shall run on. One with tables of its own computes on integers alone, whatever that costs.
+    """
+    nodes = {node.name or "": node for node in graph.nodes if node.name in specs}
+    products = {name for name in nodes if is_product(specs[name])}
+    if target.tables or not products:
+        idle = [n for c in _components(nodes) if all(specs[n].moves for n in c) for n in c]
+        return [] if len(idle) == len(graph.nodes) else idle
+    size = sizes(graph)
+    rules = {n: cost(node, specs[n], size) for n, node in nodes.items()}
+    plain = {
+        n: Cost(_real_cost(node, size), _integer_cost(specs[n]) * _largest(node, size))
+        for n, node in nodes.items()
+    }
+    problem = Problem(nodes, specs, fused, size, target)
+    kept = replace(problem, call=0.0).kept(nodes.keys() - products, plain)
+    real, mixed = (problem.passes(division, rules) for division in ((), kept))
+    rest = sum(_REAL_COST * _largest(n, size) + CALL for n in graph.nodes if n.name not in nodes)
+    less = 1.0 if mixed >= real else _LESS if _stay_cached(nodes.values()) else _MUCH_LESS
+    most = (mixed + rest) * less - rest
+    least = sum(min(own.real, own.integer) for name, own in rules.items() if name not in fused)
+    if target.real_outputs and real > _CALLS and least < most:
+        freed = _with_some(products, problem, rules)
+        if problem.passes(freed, rules) < most:
+            kept = freed
+    return [name for name in nodes if name not in kept]
+
+
+def _with_some(products: Collection[str], problem: Problem, costs: Mapping[str, Cost]) -> set[str]:
+    """The cheapest division that leaves some products in integers, as who quantizes wants."""
+    for dearer in _DEARER:
+        favoured = {
+            name: Cost(own.real * dearer, own.integer) if name in products else own
+            for name, own in costs.items()
+        }
+        found = problem.kept(problem.nodes.keys(), favoured)
+        if not found.isdisjoint(products):
+            return found
+    return set(problem.nodes)
+
+
+class Passes:
+    """What leaving nodes float costs that could be integers.
+
+    Attributes:
+        real: Passes of them all in float.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        specs: Mapping[str, OpSpec],
+        fused: Mapping[str, str],
+        target: Target,
+    ) -> None:
+        """Take what `not_worth` takes; ``specs`` are the integers that there are.
+
+        For a target with tables of its own integers count as free. Running kernels at all is not counted, as it
+        would be for a network so small that all of it had better be float.
+        """
+        size = sizes(graph)
+        nodes = {node.name or "": node for node in graph.nodes if node.name in specs}
+        costs = {name: cost(node, specs[name], size, 0.0) for name, node in nodes.items()}
+        if target.tables:
+            costs = {name: Cost(own.real, 0.0) for name, own in costs.items()}
+        self._costs = costs
+        self._problem = Problem(nodes, specs, fused, size, target, 0.0)
+        self._all = frozenset(nodes)
+        self.real = self._problem.passes((), self._costs)
+
+    def __call__(self, more: Collection[str], floats: Collection[str] = ()) -> float:
+        """Passes that ``more`` cost where ``floats`` are float already; below 0 where it is faster so."""
+        now, costs = self._problem.passes, self._costs
+        before = self._all.difference(floats)
+        of = before.intersection(more)
+        after = before - of
+        for name in self._beside(of):  # `not_worth` would find these not worth it any more
+            if name in after and now(after - {name}, costs, [name]) < now(after, costs, [name]):
+                after -= {name}
+        of = before - after
+        return now(after, costs, of) - now(before, costs, of)
+
+    def _beside(self, names: Collection[str]) -> list[str]:
+        """The neighbours that are no products."""
+        values = tensors(self._problem.nodes[name] for name in sorted(names))
+        near = {
+            n.name or "" for v in values for n in (*consumers(v), v.producer()) if n is not None
+        }
+        specs = self._problem.specs
+        return sorted(name for name in near if name in specs and not is_product(specs[name]))
+
+
+def _stay_cached(nodes: Collection[Node]) -> bool:
+    """Whether every real tensor that the nodes read or write is known to be small."""
+    shapes = [shape_of(value) for value in tensors(nodes)]
+    return all(
+        shape is not None
+        and None not in shape[1:]
+        and math.prod(side or 1 for side in shape) <= _CACHED
+        for shape in shapes
+    )
+
+
+def _largest(node: Node, size: Sizes) -> float:
+    """The elements of the largest tensor that the node reads or writes."""
+    return max(size(value) for value in (*node.inputs, *node.outputs) if value is not None)
+
+
+def _real_cost(node: Node, size: Sizes) -> float:
+    return 0.0 if operator(node) in VIEWS else _REAL_COST * _largest(node, size)
+
+
+def _integer_cost(spec: OpSpec) -> float:
+    return 0.25 if spec.qlinear is PASSES else 3.0 if spec.qlinear is TABLE else 1.0
+
+
+def _components(nodes: Mapping[str, Node]) -> list[list[str]]:
+    """The nodes, those together that hand tensors to one another."""
+    root = {name: name for name in nodes}
+
+    def find(name: str) -> str:
+        while root[name] != name:
+            root[name] = root[root[name]]
+            name = root[name]
+        return name
+
+    for name, node in nodes.items():
+        for value in node.inputs:
+            maker = value.producer() if value is not None else None
+            if maker is not None and maker.name in nodes:
+                root[find(name)] = find(maker.name or "")
+    together: dict[str, list[str]] = {}
+    for name in nodes:
+        together.setdefault(find(name), []).append(name)
+    return list(together.values())

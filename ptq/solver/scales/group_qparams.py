@@ -1,0 +1,78 @@
+"""Which scale and zero point does a scale group take, given a range method?"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import replace
+
+from ptq.core.ops import OPS
+from ptq.core.opspec import Output, Role
+from ptq.core.targets import Target
+from ptq.core.types import QuantParams, Range
+from ptq.model.node import Value, constant, name_of, row_name
+from ptq.observers import Observer, TensorStats
+from ptq.observers.qparams import asymmetric, symmetric
+from ptq.solver.scales.scale_groups import Group, Groups
+
+
+def seen_in(value: Value, observed: Container[str]) -> list[Value] | None:
+    """The observed or constant tensors that hold all of its values; None where there are none such."""
+    if constant(value) is not None or name_of(value) in observed:
+        return [value]
+    node = value.producer()
+    spec = OPS.get(row_name(node)) if node is not None else None
+    if node is None or spec is None or spec.output not in (Output.SAME_AS_INPUT, Output.ONE_GROUP):
+        return None
+    found: list[Value] = []
+    for position, source in enumerate(node.inputs):
+        if source is None or spec.role(position) not in (Role.ACTIVATION, Role.VALUE):
+            continue
+        sources = seen_in(source, observed)
+        if sources is None:
+            return None
+        found += sources
+    return found
+
+
+def group_params(
+    group: Group,
+    groups: Groups,
+    stats: Mapping[str, TensorStats],
+    observer: Observer,
+    target: Target,
+) -> QuantParams:
+    """The parameters of a group that no specification prescribes.
+
+    Raises:
+        StatsError: No finite value was seen.
+    """
+    return _spread(_range(group, groups, stats, observer, target), target)
+
+
+def _range(
+    group: Group,
+    groups: Groups,
+    stats: Mapping[str, TensorStats],
+    observer: Observer,
+    target: Target,
+) -> Range:
+    """The smallest range that contains that of each observed member."""
+    span = Range(0.0, 0.0)
+    for name in group.observed:
+        for source in seen_in(groups.values[name], stats) or ():
+            array = constant(source)
+            if array is not None:
+                span = span.union(Range(float(array.min()), float(array.max())))
+            elif stats[name_of(source)].count:
+                seen = stats[name_of(source)]
+                around_zero = target.symmetric is not None
+                span = span.union(observer(seen, target.activation, symmetric=around_zero))
+    return span
+
+
+def _spread(span: Range, target: Target) -> QuantParams:
+    """The parameters that cover the range: with a zero point, or S = threshold / n around 0."""
+    if target.symmetric is None:
+        return asymmetric(span, target.activation)
+    params = symmetric(span, replace(target.activation, hi=target.symmetric))
+    return replace(params, qtype=target.activation)

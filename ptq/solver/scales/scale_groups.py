@@ -1,0 +1,225 @@
+"""Which tensors must share scale and zero point: union-find over the rows' output rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ptq.core.opspec import Fixed, Output, Role
+from ptq.core.targets import Target
+from ptq.model.node import Node, Value, constant, consumers, name_of
+from ptq.solver.partition.eligibility import Eligible, Integer
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Tensors with one scale and zero point.
+
+    Attributes:
+        tensors: All of them, in graph order.
+        observed: Those whose statistics set the range.
+        fixed: The operator whose specification prescribes the parameters, and these.
+        via: For a tensor that follows another: which, and through which node.
+    """
+
+    tensors: tuple[str, ...]
+    observed: tuple[str, ...]
+    fixed: tuple[str, Fixed] | None
+    via: dict[str, str]
+
+
+@dataclass
+class Groups:
+    """The union-find structure; members are tensor names.
+
+    Attributes:
+        values: The tensors by name.
+        edges: Inputs, by node and position, that cannot share the output's parameters though they must:
+            they are requantized on the way to that node.
+    """
+
+    values: dict[str, Value] = field(default_factory=dict)
+    edges: list[tuple[str, int]] = field(default_factory=list)
+    _parent: dict[str, str] = field(default_factory=dict)
+    _together: dict[str, list[str]] = field(default_factory=dict)
+    _observed: set[str] = field(default_factory=set)
+    _fixed: dict[str, tuple[str, Fixed]] = field(default_factory=dict)
+    _via: dict[str, str] = field(default_factory=dict)
+
+    def add(self, value: Value) -> str:
+        """Take a tensor in, alone in its group until it is joined."""
+        name = name_of(value)
+        self.values.setdefault(name, value)
+        if name not in self._parent:
+            self._parent[name], self._together[name] = name, [name]
+        return name
+
+    def root(self, name: str) -> str:
+        """The representative of the tensor's group."""
+        while self._parent[name] != name:
+            self._parent[name] = self._parent[self._parent[name]]
+            name = self._parent[name]
+        return name
+
+    def join(self, leader: str, follower: str, via: str) -> None:
+        """Let ``follower`` share the parameters of ``leader``, because of the node ``via``."""
+        self._via.setdefault(follower, f"{leader}, through {via}")
+        lost, kept = self.root(follower), self.root(leader)
+        if lost != kept:
+            self._parent[lost] = kept
+            self._together[kept] += self._together.pop(lost)
+
+    def together(self, name: str) -> list[str]:
+        """The tensors of the tensor's group."""
+        return self._together[self.root(name)]
+
+    def fixed(self, name: str) -> Fixed | None:
+        """The parameters that a specification prescribes for the tensor's group."""
+        root = self.root(name)
+        found = [f for n, (_, f) in self._fixed.items() if self.root(n) == root]
+        return found[0] if found else None
+
+    def observed(self) -> Iterator[str]:
+        """The tensors whose statistics are needed."""
+        for group in self.members():
+            if group.fixed is None:
+                yield from (n for n in group.observed if self.values[n].const_value is None)
+
+    def members(self) -> Iterator[Group]:
+        """The groups, in the order of their first tensor."""
+        groups: dict[str, list[str]] = {}
+        for name in self._parent:
+            groups.setdefault(self.root(name), []).append(name)
+        for names in groups.values():
+            fixed = [self._fixed[n] for n in names if n in self._fixed]
+            yield Group(
+                tensors=tuple(names),
+                observed=tuple(n for n in names if n in self._observed),
+                fixed=fixed[0] if fixed else None,
+                via={n: self._via[n] for n in names if n in self._via},
+            )
+
+
+def scale_groups(fate: Eligible, target: Target) -> Groups:
+    """Group the activations of all nodes that will be quantized."""
+    groups = Groups()
+    for integer in fate.integers.values():
+        for value in integer.values(Role.ACTIVATION):
+            if name_of(value) not in groups.values:
+                groups._observed.add(groups.add(value))
+        _add_outputs(groups, integer, target, fate)
+    for integer in fate.integers.values():
+        if target.output(integer.spec) is Output.ONE_GROUP:
+            _join_inputs(groups, integer, target, fate)
+    return groups
+
+
+def _add_outputs(groups: Groups, integer: Integer, target: Target, fate: Eligible) -> None:
+    rule = target.output(integer.spec)
+    node = integer.node
+    assert node.name
+    if rule is Output.NONE:
+        return
+    first = name_of(integer.values(Role.ACTIVATION)[0])
+    for value in node.outputs:
+        if name_of(value) in fate.real:
+            continue
+        name = groups.add(value)
+        if node.name in fate.fused or _calibrated_backward(integer, target):
+            # the producer requantizes straight to what the activation puts out
+            groups._observed.discard(first)
+            groups._observed.add(name)
+            groups.join(name, first, node.name)
+        elif isinstance(rule, Fixed):
+            groups._fixed[name] = (integer.spec.op, rule)
+        elif rule is Output.SAME_AS_INPUT:
+            groups.join(first, name, node.name)
+        elif rule is Output.OBSERVED:
+            groups._observed.add(name)
+
+
+def _calibrated_backward(integer: Integer, target: Target) -> bool:
+    """Whether the input takes the output's range: the target says so, and nobody else reads the input."""
+    first = integer.values(Role.ACTIVATION)[0]
+    return (
+        integer.spec.op in target.backward
+        and consumers(first) == [integer.node]
+        and not first.is_graph_output()
+        and not first.is_graph_input()
+    )
+
+
+def _join_inputs(groups: Groups, integer: Integer, target: Target, fate: Eligible) -> None:
+    """A Concat and its like: all inputs where the target demands it, else those that nobody else reads.
+
+    Sharing costs an input with other readers its own resolution; one that only the node reads is spared a
+    second rounding. An activation that shared a range with what is not bounded as it is could not be folded.
+    """
+    node = integer.node
+    assert node.name
+    output = name_of(node.outputs[0])
+    names = [name_of(value) for value in integer.values(Role.ACTIVATION)]
+    if target.specified:
+        sharing = _able_to_share(groups, integer)
+        activations = [o for o in integer.operands if o.role is Role.ACTIVATION]
+        groups.edges += [
+            (node.name, o.position) for o in activations if name_of(o.value) not in sharing
+        ]
+    else:
+        sharing = [name for name in names if _read_by_nobody_else(groups, name, node, fate)]
+        bounds = {name: _activations(groups, name, fate) for name in sharing}
+        if len(set(bounds.values())) > 1:
+            sharing = [name for name in sharing if not bounds[name]]
+    if len(sharing) < len(names):
+        groups._observed.add(output)
+    for name in sharing:
+        groups.join(output, name, node.name)
+
+
+def _able_to_share(groups: Groups, integer: Integer) -> list[str]:
+    """The inputs that can take the output's parameters.
+
+    Prescribed ones cannot, unless all are prescribed alike; nor can a constant that others read, which would
+    tie together what has nothing to do with each other.
+    """
+    values = integer.values(Role.ACTIVATION)
+    prescribed = {groups.fixed(name_of(value)) for value in values}
+    return [
+        name_of(value)
+        for value in values
+        if (len(prescribed) == 1 or groups.fixed(name_of(value)) is None)
+        and (constant(value) is None or consumers(value) == [integer.node])
+    ]
+
+
+def _read_by_nobody_else(groups: Groups, name: str, node: Node, fate: Eligible) -> bool:
+    """Whether all that reads the tensor, or another of its group, is the node or within the group."""
+    values = [groups.values[member] for member in groups.together(name)]
+    return all(
+        not value.is_graph_output()
+        and all(
+            reader is node or _passes_on(groups, name, reader, fate) for reader in consumers(value)
+        )
+        for value in values
+    )
+
+
+def _passes_on(groups: Groups, name: str, reader: Node, fate: Eligible) -> bool:
+    """Whether the reader is a folded activation or a movement that stays within the tensor's group."""
+    integer = fate.integers.get(reader.name or "")
+    if integer is None or not (
+        reader.name in fate.fused or integer.spec.output is Output.SAME_AS_INPUT
+    ):
+        return False
+    return groups.root(name_of(reader.outputs[0])) == groups.root(name)
+
+
+def _activations(groups: Groups, name: str, fate: Eligible) -> frozenset[str]:
+    """How the fused activations that put out the tensor's group are bounded."""
+    bounds = set()
+    for member in groups.together(name):
+        producer = groups.values[member].producer()
+        if producer is not None and producer.name in fate.fused:
+            limits = [constant(value) for value in producer.inputs[1:]]
+            bounds.add(f"{producer.op_type}{[None if b is None else b.item() for b in limits]}")
+    return frozenset(bounds)

@@ -1,0 +1,186 @@
+"""Scales of weights and biases.
+
+Weights are symmetric in [-127, 127] with zero point 0, one scale an output channel (LiteRT's 8-bit specification);
+a bias has S_bias = S_input · S_weight and Z_bias = 0 (Jacob et al. 2018, eq. 11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import PlanError
+from ptq.core.opspec import Role
+from ptq.core.plan import Plan, Why
+from ptq.core.targets import Target
+from ptq.core.types import INT32, QuantParams, Range
+from ptq.kernels.int16_saturation import largest, summed
+from ptq.model.graph import Graph
+from ptq.model.node import Value, attributes, constant, name_of
+from ptq.observers.qparams import SCALE_FLOOR, asymmetric, symmetric
+from ptq.solver.partition.eligibility import Integer
+
+Scaled = tuple[QuantParams, Why]
+
+BIAS_BITS = 24  # what float32, in which runtimes rescale, resolves
+
+
+def operands(
+    integer: Integer,
+    activations: list[QuantParams],
+    target: Target,
+    *,
+    per_tensor: bool,
+    reduced: bool = False,
+) -> Mapping[int, Scaled]:
+    """Parameters of a node's weight and bias, by input position, each with its reason.
+
+    Args:
+        integer: The node.
+        activations: Parameters of its activation inputs, in order.
+        target: What to quantize for.
+        per_tensor: One scale for the whole weight.
+        reduced: Whether no two neighbours may be so large that their products saturate int16.
+    """
+    by_role = {operand.role: operand for operand in integer.operands}
+    weight, bias = by_role.get(Role.WEIGHT), by_role.get(Role.BIAS)
+    solved: dict[int, Scaled] = {}
+    second = activations[1] if len(activations) > 1 else None
+    if weight is not None:
+        whole = per_tensor or not target.per_channel
+        axis = None if whole else _channel_axis(integer, weight.value)
+        paired = _paired(integer, _array(weight.value)) if reduced else None
+        params, why = _weight(_array(weight.value), target, axis, paired)
+        if bias is not None and not _array(weight.value).any():
+            params, why = _for_bias_alone(params, activations[0], _array(bias.value))
+        elif bias is not None:
+            room = _room(_array(weight.value), params)
+            widened = _widened(params, activations[0], _array(bias.value), room)
+            if widened is not None:
+                params, why = widened
+        solved[weight.position] = params, why
+        second = params
+    if bias is not None and second is not None:
+        solved[bias.position] = _bias(_array(bias.value), activations[0], second)
+    return solved
+
+
+def with_derived_biases(graph: Graph, plan: Plan) -> Plan:
+    """The plan with every bias in the steps of its input and weight, whose scales a user may have edited.
+
+    Raises:
+        PlanError: A bias does not fit int32 in such steps.
+    """
+    solved = dict(plan.operands)
+    for node in graph.nodes:
+        name = node.name or ""
+        if (name, 1) not in solved or (name, 2) not in solved:
+            continue
+        source, value = node.inputs[0], node.inputs[2]
+        first = plan.tensors.get(name_of(source)) if source is not None else None
+        if first is None or value is None:
+            continue
+        bias = _array(value)
+        params, _ = _bias(bias, first, solved[name, 1])
+        if np.abs(bias.astype(np.float64).reshape(-1) / params.scale).max() > INT32.hi:
+            raise PlanError(
+                f"the bias of {name} does not fit int32 with the plan's scales; enlarge them"
+            )
+        solved[name, 2] = params
+    return replace(plan, operands=solved)
+
+
+def _array(value: Value) -> NDArray[Any]:
+    array = constant(value)
+    assert array is not None  # eligible nodes have constant weights and biases
+    return array
+
+
+def _channel_axis(integer: Integer, weight: Value) -> int | None:
+    """The axis of a weight along which each output channel may have its own scale."""
+    match integer.spec.op:
+        case "Conv":
+            return 0
+        case "ConvTranspose":
+            return 1
+        case "Gemm":
+            return 0 if attributes(integer.node).get("transB") else 1
+        case "MatMul":
+            # QLinearMatMul takes one scale a column only where all batches share the columns
+            return 1 if _array(weight).ndim == 2 else None
+    return None
+
+
+def _paired(integer: Integer, array: NDArray[Any]) -> NDArray[Any] | None:
+    """The largest that two neighbours of one sign add up to, by output channel, where products are added in pairs."""
+    if integer.spec.op not in ("Conv", "Gemm", "MatMul"):
+        return None
+    columns = summed(integer.spec.op, array, attributes(integer.node))
+    return None if columns is None else largest(columns)
+
+
+def _weight(
+    array: NDArray[Any], target: Target, axis: int | None, paired: NDArray[Any] | None
+) -> Scaled:
+    others = None if axis is None else tuple(a for a in range(array.ndim) if a != axis)
+    if target.weight_zero_point:
+        span = Range(
+            np.min(array, axis=others, initial=0.0), np.max(array, axis=others, initial=0.0)
+        )
+        return asymmetric(span, target.weight, axis), Why("observed", "its own extremes")
+    ends = np.stack([array.min(axis=others), array.max(axis=others)]).astype(np.float64)
+    threshold = np.abs(ends).max(axis=0)
+    detail = "largest magnitude" + ("" if axis is None else " a channel")
+    if paired is not None:
+        threshold = paired.astype(np.float64).max(axis=None if axis is None else ())
+        detail = detail.replace("magnitude", "sum of two neighbours")
+    return symmetric(threshold, target.weight, axis), Why("observed", detail)
+
+
+def _for_bias_alone(weight: QuantParams, first: QuantParams, bias: NDArray[Any]) -> Scaled:
+    """The scale of a weight of zeros: it says nothing by itself, but the bias is counted in it."""
+    step = float(np.abs(bias).max()) / 2**BIAS_BITS
+    scale = np.full(weight.scale.shape, max(step / float(first.scale), SCALE_FLOOR), np.float32)
+    params = QuantParams(scale, weight.zero_point, weight.qtype, weight.axis)
+    return params, Why("derived", "weight of zeros: the bias alone")
+
+
+def _room(weight: NDArray[Any], params: QuantParams) -> int:
+    """The magnitude that a bias may have beside K products in an int32."""
+    largest = int(np.max(params.qtype.hi - params.zero_point))
+    products = weight.size // max(1, params.scale.size) * 255 * largest
+    return max(INT32.hi - products, INT32.hi // 2)
+
+
+def _widened(
+    weight: QuantParams, first: QuantParams, bias: NDArray[Any], room: int
+) -> Scaled | None:
+    """Weight scales enlarged where the bias would not fit int32; None where it does."""
+    magnitude = np.abs(bias.astype(np.float64)).reshape(-1)
+    if weight.axis is not None:
+        magnitude = magnitude.reshape(-1, weight.scale.size).max(axis=0)
+    needed = np.max(magnitude, axis=None if weight.axis is None else (), initial=0.0)
+    needed = needed / (float(first.scale) * room)
+    short = needed > weight.scale
+    if not short.any():
+        return None
+    above = np.nextafter(needed.astype(np.float32), np.float32(np.inf))
+    scale = np.where(short, above, weight.scale)
+    worst = float(np.max(scale / weight.scale))
+    detail = (
+        f"{int(short.sum())} scale(s) widened up to {worst:.3g} times for the bias to fit int32"
+    )
+    return QuantParams(scale, weight.zero_point, weight.qtype, weight.axis), Why("derived", detail)
+
+
+def _bias(bias: NDArray[Any], first: QuantParams, second: QuantParams) -> Scaled:
+    scale = np.asarray(first.scale * second.scale)
+    if scale.ndim and scale.size != bias.size:
+        scale = np.tile(scale, bias.size // scale.size)  # ConvTranspose: groups share their scales
+    zeros = np.zeros(scale.shape, np.int64)
+    params = QuantParams(scale, zeros, INT32, 0 if scale.ndim else None)
+    return params, Why("derived", "input scale × weight scale")

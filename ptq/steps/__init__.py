@@ -1,1 +1,0 @@
-"""A quantized graph read as integer steps."""

@@ -1,1 +1,0 @@
-"""What is decided by trying it on calibration samples that set no ranges?"""

@@ -1,0 +1,298 @@
+"""How is a case recorded from LiteRT read? Its operators and attributes in ONNX's terms, channels last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import UnsupportedError
+from ptq.core.types import QuantParams
+from ptq.executor.arithmetics import litert
+from ptq.executor.arithmetics.litert_elementwise import activation_bounds
+from ptq.executor.arithmetics.node_site import Site
+from ptq.kernels.resize import Corners
+from ptq.verification.golden_case import Trial, attributes, params
+
+Attrs = dict[str, Any]
+Arrays = Mapping[str, NDArray[Any]]
+Translation = Callable[[Attrs, Arrays], Attrs]
+
+# Constant tensors whose values the attributes repeat.
+_SETTINGS = frozenset(
+    [
+        "shape",
+        "perm",
+        "paddings",
+        "axis",
+        "begin",
+        "size",
+        "end",
+        "strides",
+        "block",
+        "crops",
+        "output_shape",
+        "multiples",
+    ]
+)
+_ACTIVATIONS = {"RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
+_AUTO_PAD = {"SAME": "SAME_UPPER", "VALID": "VALID"}
+
+
+def _window(a: Attrs, arrays: Arrays) -> Attrs:
+    return {
+        "strides": (a["stride_h"], a["stride_w"]),
+        "dilations": (a.get("dilation_h", 1), a.get("dilation_w", 1)),
+        "auto_pad": _AUTO_PAD[a["padding"]],
+    }
+
+
+def _conv(a: Attrs, arrays: Arrays) -> Attrs:
+    return {**_window(a, arrays), "group": arrays["input"].shape[-1] // arrays["filter"].shape[-1]}
+
+
+def _depthwise(a: Attrs, arrays: Arrays) -> Attrs:
+    return {**_window(a, arrays), "group": arrays["input"].shape[-1]}
+
+
+def _transpose_conv(a: Attrs, arrays: Arrays) -> Attrs:
+    """LiteRT derives the padding from the output's shape; what the taps do not reach is padded."""
+    strides = (a["stride_h"], a["stride_w"])
+    taps = arrays["weights"].shape[1:3]
+    surplus = [
+        (size - 1) * stride + tap - out
+        for size, stride, tap, out in zip(
+            arrays["input"].shape[1:3], strides, taps, a["output_shape"][1:3], strict=True
+        )
+    ]
+    begin = [max(s, 0) // 2 for s in surplus]
+    end = [max(s, 0) - b for s, b in zip(surplus, begin, strict=True)]
+    return {
+        "strides": strides,
+        "pads": (*begin, *end),
+        "output_padding": [max(-s, 0) for s in surplus],
+    }
+
+
+def _pool(a: Attrs, arrays: Arrays) -> Attrs:
+    return {**_window(a, arrays), "kernel_shape": (a["filter_h"], a["filter_w"])}
+
+
+def _pads(a: Attrs, arrays: Arrays) -> Attrs:
+    return {"pads": np.asarray(a["paddings"]).T.reshape(-1)}
+
+
+def _slice(a: Attrs, arrays: Arrays) -> Attrs:
+    sizes = arrays["input"].shape
+    ends = [
+        full if size == -1 else begin + size
+        for begin, size, full in zip(a["begin"], a["size"], sizes, strict=True)
+    ]
+    return {"starts": a["begin"], "ends": ends}
+
+
+def _strided_slice(a: Attrs, arrays: Arrays) -> Attrs:
+    """A bit of a mask replaces a begin or end by the array's own, or keeps one position of an axis."""
+    spans = []
+    for size, at in zip(arrays["input"].shape, _spoken(a, arrays["input"].ndim), strict=True):
+        if at is None:
+            start, end, step = 0, size, 1
+        else:
+            start, end, step = a["begin"][at], a["end"][at], a["strides"][at]
+            if a.get("begin_mask", 0) >> at & 1:
+                start = 0 if step > 0 else size - 1
+            if a.get("end_mask", 0) >> at & 1:
+                end = size if step > 0 else -size - 1
+            if a.get("shrink_axis_mask", 0) >> at & 1:
+                start %= size
+                end = start + 1
+        spans.append((start, end, step))
+    starts, ends, steps = zip(*spans, strict=True)
+    return {"starts": starts, "ends": ends, "steps": steps}
+
+
+def _spoken(a: Attrs, rank: int) -> list[int | None]:
+    """Which position of begin and end speaks of each axis; None of those that an ellipsis or the end leaves out.
+
+    A new axis, of length 1, moves no element.
+    """
+    old = [i for i in range(len(a["begin"])) if not a.get("new_axis_mask", 0) >> i & 1]
+    gap = next((n for n, i in enumerate(old) if a.get("ellipsis_mask", 0) >> i & 1), None)
+    before, after = (old, []) if gap is None else (old[:gap], old[gap + 1 :])
+    return [*before, *[None] * (rank - len(before) - len(after)), *after]
+
+
+def _reduce(a: Attrs, arrays: Arrays) -> Attrs:
+    return {"axes": a["axis"], "keepdims": int(a["keep_dims"])}
+
+
+def _resize(a: Attrs, arrays: Arrays) -> Attrs:
+    if a["align_corners"]:
+        how = {
+            "coordinate_transformation_mode": "align_corners",
+            "nearest_mode": "round_prefer_ceil",
+        }
+    elif a["half_pixel_centers"]:
+        how = {"coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_ceil"}
+    else:
+        how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    corners = Corners(bool(a["align_corners"]), bool(a["half_pixel_centers"]))
+    return {"sizes": a["size"], "axes": (2, 3), "corners": corners, **how}
+
+
+def _gather(a: Attrs, arrays: Arrays) -> Attrs:
+    if a.get("batch_dims", 0):
+        raise UnsupportedError("no case of GATHER with batch_dims can be read; ONNX's has none")
+    return {"axis": a["axis"]}
+
+
+def _gelu(a: Attrs, arrays: Arrays) -> Attrs:
+    return {"approximate": "tanh" if a["approximate"] else "none"}
+
+
+def _none(a: Attrs, arrays: Arrays) -> Attrs:
+    return {}
+
+
+def _given(*names: str, **renamed: str) -> Translation:
+    """Attributes taken over, under the same or another name."""
+    keys = {**{name: name for name in names}, **renamed}
+    return lambda a, arrays: {new: a[old] for new, old in keys.items() if old in a}
+
+
+_TRANSLATIONS: Mapping[str, tuple[str, Translation]] = {
+    "ABS": ("Abs", _none),
+    "ADD": ("Add", _none),
+    "ARG_MAX": ("ArgMax", lambda a, arrays: {"axis": a["axis"], "keepdims": 0}),
+    "ARG_MIN": ("ArgMin", lambda a, arrays: {"axis": a["axis"], "keepdims": 0}),
+    "AVERAGE_POOL_2D": ("AveragePool", _pool),
+    "BATCH_MATMUL": ("MatMul", _none),
+    "BROADCAST_TO": ("Expand", _given("shape")),
+    "BATCH_TO_SPACE_ND": ("BatchToSpaceND", _given("block", "crops")),
+    "CONCATENATION": ("Concat", _given("axis")),
+    "CONV_2D": ("Conv", _conv),
+    "DEPTHWISE_CONV_2D": ("Conv", _depthwise),
+    "DEPTH_TO_SPACE": ("DepthToSpace", _given(blocksize="block_size")),
+    "DEQUANTIZE": ("DequantizeLinear", _none),
+    "DIV": ("Div", _none),
+    "EQUAL": ("Equal", _none),
+    "EXP": ("Exp", _none),
+    "FULLY_CONNECTED": ("Gemm", lambda a, arrays: {"transB": 1}),
+    "GATHER": ("Gather", _gather),
+    "GELU": ("Gelu", _gelu),
+    "GREATER": ("Greater", _none),
+    "GREATER_EQUAL": ("GreaterOrEqual", _none),
+    "HARD_SWISH": ("HardSwish", _none),
+    "L2_NORMALIZATION": ("LpNormalization", _none),
+    "LEAKY_RELU": ("LeakyRelu", _given("alpha")),
+    "LESS": ("Less", _none),
+    "LESS_EQUAL": ("LessOrEqual", _none),
+    "LOG": ("Log", _none),
+    "LOGISTIC": ("Sigmoid", _none),
+    "LOG_SOFTMAX": ("LogSoftmax", _none),
+    "MAXIMUM": ("Max", _none),
+    "MAX_POOL_2D": ("MaxPool", _pool),
+    "MEAN": ("ReduceMean", _reduce),
+    "MINIMUM": ("Min", _none),
+    "MUL": ("Mul", _none),
+    "NOT_EQUAL": ("NotEqual", _none),
+    "PAD": ("Pad", _pads),
+    "PADV2": ("Pad", _pads),
+    "PRELU": ("PRelu", _none),
+    "QUANTIZE": ("Requantize", _none),
+    "REDUCE_MAX": ("ReduceMax", _reduce),
+    "REDUCE_MIN": ("ReduceMin", _reduce),
+    "RELU": ("Relu", _none),
+    "RELU6": ("Clip", lambda a, arrays: {"min": 0.0, "max": 6.0}),
+    "RELU_N1_TO_1": ("Clip", lambda a, arrays: {"min": -1.0, "max": 1.0}),
+    "RESHAPE": ("Reshape", _given(shape="new_shape")),
+    "RESIZE_BILINEAR": ("Resize linear", _resize),
+    "RESIZE_NEAREST_NEIGHBOR": ("Resize nearest", _resize),
+    "SELECT_V2": ("Where", _none),
+    "SHAPE": ("Shape", _none),
+    "SLICE": ("Slice", _slice),
+    "SOFTMAX": ("Softmax", _given("beta")),
+    "SPACE_TO_BATCH_ND": ("SpaceToBatchND", _given("block", "paddings")),
+    "SPACE_TO_DEPTH": ("SpaceToDepth", _given(blocksize="block_size")),
+    "SQRT": ("Sqrt", _none),
+    "SQUEEZE": ("Squeeze", lambda a, arrays: {"axes": a["squeeze_dims"] or None}),
+    "STRIDED_SLICE": ("Slice", _strided_slice),
+    "SUB": ("Sub", _none),
+    "SUM": ("ReduceSum", _reduce),
+    "TANH": ("Tanh", _none),
+    "TILE": ("Tile", _given(repeats="multiples")),
+    "TRANSPOSE": ("Transpose", _given("perm")),
+    "TRANSPOSE_CONV": ("ConvTranspose", _transpose_conv),
+}
+
+
+def trials(case: Mapping[str, Any], arrays: Arrays) -> list[Trial]:
+    """The case as a site of the ``litert`` arithmetic, and for FULLY_CONNECTED also in gemmlowp's flavour.
+
+    Raises:
+        UnsupportedError: Its operator is unknown.
+    """
+    name, given = str(case["op"]), attributes(case)
+    if name not in _TRANSLATIONS:
+        raise UnsupportedError(f"no case of {name} can be read; leave it out with --ops")
+    op, translate = _TRANSLATIONS[name]
+    described = {str(t["name"]): t for t in case["tensors"] if t["name"] not in _SETTINGS}
+    produced = described.pop("output")
+    names = sorted(described, key=lambda n: n != "input") if "input" in described else [*described]
+    values = {n: arrays[n] for n in names}
+    quantized = {n: _params(n, arrays, described[n]) for n in names}
+    if name == "DEPTHWISE_CONV_2D":
+        values["filter"] = values["filter"].transpose(3, 1, 2, 0)
+        quantized["filter"] = _on_axis(quantized["filter"], 0)
+    if name == "BATCH_MATMUL":
+        for flag, side in (("adj_x", "lhs"), ("adj_y", "rhs")):
+            values[side] = values[side].swapaxes(-1, -2) if given.get(flag) else values[side]
+    if name == "FULLY_CONNECTED":
+        values["input"] = values["input"].reshape(-1, values["weights"].shape[-1])
+    if name == "QUANTIZE" and quantized["input"] is None:
+        op = "QuantizeLinear"
+    if name == "PADV2":
+        names.insert(1, "")
+    y = _params("output", arrays, produced)
+    constants = {n for n in described if described[n]["role"] == "const"}
+    if name == "BATCH_MATMUL":
+        constants.clear()  # a constant right operand would make it a FULLY_CONNECTED
+    site = Site(
+        op,
+        translate(given, values | {"input": arrays["input"]} if "input" in arrays else values),
+        tuple(quantized.get(n) for n in names),
+        (y,),
+        tuple(values[n] if n in constants else None for n in names),
+        _clamp(given, y),
+    )
+    maker = litert.KERNELS.get(op)
+    trial = Trial("litert", site, tuple(values.get(n) for n in names), arrays["output"], maker)
+    if "output__tflite_micro" in arrays and name == "FULLY_CONNECTED":
+        expected = arrays["output__tflite_micro"]
+        micro = replace(trial, label="tflite-micro", expected=expected, maker=litert.gemmlowp_gemm)
+        return [trial, micro]
+    return [trial]
+
+
+def _params(name: str, arrays: Arrays, tensor: Mapping[str, Any]) -> QuantParams | None:
+    scale, zero = arrays.get(f"{name}__scale"), arrays.get(f"{name}__zero_point")
+    return params(scale, zero, tensor["dtype"], int(tensor.get("quantized_dimension", 0)))
+
+
+def _on_axis(quantized: QuantParams | None, axis: int) -> QuantParams | None:
+    if quantized is None or quantized.axis is None:
+        return quantized
+    return replace(quantized, axis=axis)
+
+
+def _clamp(given: Attrs, y: QuantParams | None) -> tuple[int, int] | None:
+    """The bounds of a fused activation in the output's integers."""
+    activation = given.get("activation", "NONE")
+    if activation == "NONE" or y is None:
+        return None
+    if activation not in _ACTIVATIONS:
+        raise UnsupportedError(f"no case with activation {activation} can be read")
+    return activation_bounds(y, *_ACTIVATIONS[activation])

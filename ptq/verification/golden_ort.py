@@ -1,0 +1,95 @@
+"""How is a case recorded from ONNX Runtime read? Node inputs by position, and arrays channels first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import UnsupportedError
+from ptq.core.types import QuantParams
+from ptq.executor.arithmetics import ort
+from ptq.executor.arithmetics.node_site import Site
+from ptq.verification.golden_case import Trial, attributes, params
+
+Arrays = Mapping[str, NDArray[Any]]
+
+# Where an operator's node inputs stand: (value, scale, zero point) of each operand, then of the output; a bias has
+# no parameters of its own, and an output no value.
+_Position = tuple[int | None, int | None, int | None]
+_UNARY: list[_Position] = [(0, 1, 2), (None, 3, 4)]
+_BINARY: list[_Position] = [(0, 1, 2), (3, 4, 5), (None, 6, 7)]
+_POSITIONS: Mapping[str, list[_Position]] = {
+    "QLinearConv": [(0, 1, 2), (3, 4, 5), (8, None, None), (None, 6, 7)],
+    "QGemm": [(0, 1, 2), (3, 4, 5), (6, None, None), (None, 7, 8)],
+    "QLinearMatMul": _BINARY,
+    "QLinearAdd": _BINARY,
+    "QLinearMul": _BINARY,
+    "QLinearAveragePool": _UNARY,
+    "QLinearGlobalAveragePool": _UNARY,
+    "QLinearSigmoid": _UNARY,
+    "QLinearLeakyRelu": _UNARY,
+    "QLinearSoftmax": _UNARY,
+    "QLinearWhere": [(0, None, None), (1, 2, 3), (4, 5, 6), (None, 7, 8)],
+    "QuantizeLinear": [(0, None, None), (None, 1, 2)],
+    "DequantizeLinear": [(0, 1, 2), (None, None, None)],
+}
+_SPATIAL = ("QLinearConv", "QLinearAveragePool", "QLinearGlobalAveragePool")
+
+
+def trials(case: Mapping[str, Any], arrays: Arrays) -> list[Trial]:
+    """The case as one site of the ``ort`` arithmetic.
+
+    Raises:
+        UnsupportedError: Its operator is unknown.
+    """
+    op, names, attrs = str(case["op"]), list(case["node_inputs"]), attributes(case)
+    if int(attrs.pop("opset", 13)) < 13:
+        attrs["axis"] = attrs.get("axis", -1) % arrays[names[0]].ndim
+        attrs["together"] = True
+    last = bool(attrs.pop("channels_last", 0))
+    *operands, output = _positions(op, len(names))
+
+    def at(position: int | None) -> NDArray[Any] | None:
+        return None if position is None or position >= len(names) else arrays.get(names[position])
+
+    values = [at(value) for value, _, _ in operands]
+    axis = int(attrs.get("axis", 0))
+    quantization: list[QuantParams | None] = []
+    for index, (value, (_, scale, zero)) in enumerate(zip(values, operands, strict=True)):
+        along = axis if op == "DequantizeLinear" else _weight_axis(op, index, value, attrs)
+        dtype = None if value is None else value.dtype
+        quantization.append(params(at(scale), at(zero), dtype, along))
+    zero_point = at(output[2])
+    of_inputs = next((known.qtype.dtype for known in quantization if known is not None), np.uint8)
+    output_dtype = of_inputs if zero_point is None else zero_point.dtype
+    produced = params(at(output[1]), zero_point, output_dtype, axis)
+
+    first = op in _SPATIAL and not last
+    if first:
+        values[:2] = [None if v is None else np.moveaxis(v, 1, -1) for v in values[:2]]
+    runtime = set(case.get("runtime_inputs", names[:1]))
+    constants = tuple(
+        None if position is None or position >= len(names) or names[position] in runtime else value
+        for value, (position, _, _) in zip(values, operands, strict=True)
+    )
+    name = "Gemm" if op == "QGemm" else op.removeprefix("QLinear")
+    site = Site(name, attrs, tuple(quantization), (produced,), constants)
+    return [Trial("ort", site, tuple(values), arrays["output"], ort.KERNELS.get(name), first)]
+
+
+def _positions(op: str, count: int) -> list[_Position]:
+    if op == "QLinearConcat":
+        return [*((i, i + 1, i + 2) for i in range(2, count, 3)), (None, 0, 1)]
+    if op not in _POSITIONS:
+        raise UnsupportedError(f"no case of {op} can be read; leave it out with --ops")
+    return _POSITIONS[op]
+
+
+def _weight_axis(op: str, index: int, value: NDArray[Any] | None, attrs: Mapping[str, Any]) -> int:
+    """The channel axis of a weight: a convolution's first, a matrix's column."""
+    if index != 1 or value is None or op == "QLinearConv":
+        return 0
+    return 0 if attrs.get("transB") else value.ndim - 1

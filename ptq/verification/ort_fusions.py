@@ -1,0 +1,64 @@
+"""Which integer tensors of a graph does ONNX Runtime compute in float? Read from its own optimized graph.
+
+ONNX Runtime replaces DequantizeLinear → operator → QuantizeLinear by an integer kernel only where its rules allow;
+elsewhere the three nodes stay. A tensor that a QuantizeLinear still writes, and not from a DequantizeLinear, is one
+of those. So is the real result of a product that no integer operator writes.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from ptq.core.ops import OPS
+from ptq.model.graph import Graph
+from ptq.model.node import Node, Value, name_of, operator
+from ptq.model.session import Session
+
+_FOLLOWED = ("Transpose", "Reshape", "Identity")
+
+
+def float_tensors(graph: Graph) -> frozenset[str]:
+    """The integer tensors among the graph's outputs that ONNX Runtime, all optimizations on, quantizes from float.
+
+    Raises:
+        ModelError: ONNX Runtime does not take the model.
+    """
+    return frozenset(name_of(v) for v in _optimized(graph).outputs if _from_float(v))
+
+
+def integer_products(graph: Graph) -> frozenset[str]:
+    """The real tensors that ONNX Runtime, all optimizations on, computes by a product of integers.
+
+    Raises:
+        ModelError: ONNX Runtime does not take the model.
+    """
+    nodes = _optimized(graph).nodes
+    return frozenset(name_of(node.outputs[0]) for node in nodes if operator(node) in _PRODUCTS)
+
+
+def _optimized(graph: Graph) -> Graph:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "optimized.onnx"
+        Session(graph, threads=1, save_optimized=str(path))
+        return Graph.load_as_it_is(path)
+
+
+def _from_float(value: Value) -> bool:
+    node = value.producer()
+    while node is not None and operator(node) in _FOLLOWED:
+        node = _maker(node)
+    if node is None or operator(node) not in _QUANTIZE:
+        return False
+    source = _maker(node)
+    return source is not None and operator(source) not in _DEQUANTIZE
+
+
+def _maker(node: Node) -> Node | None:
+    value = node.inputs[0]
+    return value.producer() if value is not None else None
+
+
+_QUANTIZE = ("QuantizeLinear", "com.microsoft::QuantizeLinear")
+_PRODUCTS = frozenset(spec.real.op for spec in OPS.values() if spec.real is not None)
+_DEQUANTIZE = ("DequantizeLinear", "com.microsoft::DequantizeLinear")

@@ -1,0 +1,264 @@
+"""Where would the integers of a quantized graph come out otherwise on another processor?
+
+Three risks, each bounded from the weights and then met, or not, on data:
+
+    headroom     31 − log2(max |acc|) bits that an int32 accumulator has left
+    saturation   without VNNI, x86 adds pairs of uint8 × int8 products in int16: 255·(|w1| + |w2|) > 32767 reaches it
+    ties         acc · s exactly between two integers: runtimes that round ties otherwise differ by one step
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import DataError
+from ptq.core.types import FloatArray
+from ptq.data import Sample
+from ptq.executor.arithmetics import linear, ort, ort_avx2
+from ptq.executor.arithmetics.node_site import (
+    Kernel,
+    Maker,
+    Site,
+    activation,
+    bounds,
+    constant,
+    result,
+    weight,
+)
+from ptq.executor.executor import Executor
+from ptq.kernels.int16_saturation import saturable
+from ptq.model.failure import blaming
+from ptq.model.graph import Graph
+from ptq.rewrite.emit.vnni_saturation import REMEDIES
+from ptq.verification.ulp_order import ordinals
+
+
+@dataclass(frozen=True)
+class NodeRisk:
+    """One operator that sums products.
+
+    Attributes:
+        node: Its name.
+        op: Its operator.
+        bits_left: Of int32 above the largest accumulator that any input can give.
+        bits_left_met: The same of the largest that the data gave.
+        channels: Output channels.
+        saturable: Output channels whose weights let a pair of products leave int16.
+        saturated: Output integers that come out otherwise without VNNI on these data.
+        largest: By how many steps, at most.
+        ties: Accumulators that land exactly between two integers.
+        elements: Output integers computed.
+    """
+
+    node: str
+    op: str
+    bits_left: float
+    bits_left_met: float
+    channels: int
+    saturable: int
+    saturated: int
+    largest: int
+    ties: int
+    elements: int
+
+
+@dataclass(frozen=True)
+class Portability:
+    """The risks of a graph.
+
+    Attributes:
+        samples: How many were run.
+        nodes: Those that sum products with constant weights, in the order in which they run.
+    """
+
+    samples: int
+    nodes: tuple[NodeRisk, ...]
+
+    @property
+    def bits_left(self) -> float:
+        """The least headroom that the weights leave."""
+        return min((node.bits_left for node in self.nodes), default=31.0)
+
+    @property
+    def saturable(self) -> tuple[NodeRisk, ...]:
+        """Nodes whose weights let int16 pairs saturate without VNNI."""
+        return tuple(node for node in self.nodes if node.saturable)
+
+    @property
+    def saturated(self) -> tuple[NodeRisk, ...]:
+        """Nodes of which these data change integers without VNNI."""
+        return tuple(node for node in self.nodes if node.saturated)
+
+    @property
+    def ties(self) -> int:
+        """How many accumulators landed exactly between two integers."""
+        return sum(node.ties for node in self.nodes)
+
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """What to do about saturation; nothing where the weights exclude it."""
+        return REMEDIES if self.saturable else ()
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The figures of the whole graph by name."""
+        return {
+            "bits_left": self.bits_left,
+            "ties": self.ties,
+            "saturable": [node.node for node in self.saturable],
+            "saturated": [node.node for node in self.saturated],
+            "remedies": list(self.remedies),
+        }
+
+
+def portability(graph: Graph, samples: Iterable[Sample]) -> Portability:
+    """Bound the risks of a quantized graph from its weights, and look for them on data.
+
+    Raises:
+        DataError: There is no sample, or one lacks an input.
+    """
+    probes: dict[str, _Probe] = {}
+
+    def probed(op: str) -> Maker:
+        def make(site: Site) -> Kernel:
+            kernel = ort.KERNELS[op](site)
+            if constant(site, 1) is None:
+                return kernel
+            return probes.setdefault(site.name, _Probe(site, kernel)).run
+
+        return make
+
+    executor = Executor(graph, "ort", replaced={op: probed(op) for op in _PRODUCTS})
+    count = 0
+    for sample in samples:
+        try:
+            with blaming(graph, sample.feed):
+                executor.run(sample.feed)
+        except DataError as error:
+            raise DataError(f"{sample.name}: {error}") from error
+        count += 1
+    if not count:
+        raise DataError("there is no sample to look for risks on; give at least one")
+    return Portability(count, tuple(probe.risk() for probe in probes.values()))
+
+
+_PRODUCTS: Mapping[str, Any] = {
+    "Conv": linear.conv,
+    "Gemm": linear.gemm,
+    "MatMul": linear.matmul,
+}
+
+
+@dataclass(eq=False)
+class _Probe:
+    """Runs one node, keeping what its accumulators and its sums without VNNI show."""
+
+    site: Site
+    kernel: Kernel
+    peak: int = 0
+    ties: int = 0
+    saturated: int = 0
+    largest: int = 0
+    elements: int = 0
+    _exact: Kernel = field(init=False)
+    _saturating: Kernel | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        site = self.site
+        self._exact = _PRODUCTS[site.op](site, lambda acc, channels: acc.astype(np.int32))
+        if self._saturable().any():
+            self._saturating = ort_avx2.KERNELS[site.op](site)
+
+    def run(self, inputs: Any) -> NDArray[Any]:
+        q, acc = self.kernel(inputs), self._exact(inputs)
+        self.elements += q.size
+        self.peak = max(self.peak, int(np.abs(acc.astype(np.int64)).max(initial=0)))
+        self.ties += self._count_ties(acc)
+        if self._saturating is not None:
+            steps = np.abs(ordinals(q) - ordinals(self._saturating(inputs)))
+            self.saturated += int(np.count_nonzero(steps))
+            self.largest = max(self.largest, int(steps.max(initial=0)))
+        return q
+
+    def risk(self) -> NodeRisk:
+        reachable = self._saturable()
+        return NodeRisk(
+            node=self.site.name,
+            op=self.site.op,
+            bits_left=_bits_left(_largest_sum(self.site)),
+            bits_left_met=_bits_left(self.peak),
+            channels=reachable.size,
+            saturable=int(np.count_nonzero(reachable)),
+            saturated=self.saturated,
+            largest=self.largest,
+            ties=self.ties,
+            elements=self.elements,
+        )
+
+    def _saturable(self) -> NDArray[np.bool_]:
+        """Which output channels' weights let a pair of products leave int16."""
+        columns = _columns(self.site)
+        none = np.zeros(columns.shape[-1], np.bool_)
+        if activation(self.site).qtype.signed or not weight(self.site).qtype.signed:
+            return none
+        if self.site.op == "Conv" and _depthwise(self.site):
+            return none
+        return np.asarray(saturable(columns).any(axis=0))
+
+    def _count_ties(self, acc: NDArray[Any]) -> int:
+        if self.site.outputs[0] is None:
+            return 0  # nothing is rounded to integers
+        y, x = result(self.site), activation(self.site)
+        alpha = np.float32(self.site.attrs.get("alpha", 1.0))
+        scale: FloatArray = np.asarray(((alpha * x.scale) * weight(self.site).scale) / y.scale)
+        value = acc.astype(np.float32) * scale
+        lo, hi = (bound - int(y.zero_point) for bound in bounds(self.site))
+        tied = (np.abs(value - np.rint(value)) == 0.5) & (value > lo) & (value < hi)
+        return int(np.count_nonzero(tied))
+
+
+def _columns(site: Site) -> NDArray[Any]:
+    """The constant weight as a matrix: what one output channel sums, in ONNX Runtime's order, is a column."""
+    w = constant(site, 1)
+    assert w is not None
+    if site.op == "Conv":
+        return w.reshape(len(w), -1).T
+    if site.attrs.get("transB", 0):
+        return w.T
+    return (
+        w.reshape(-1, w.shape[-1])
+        if w.ndim < 3
+        else np.concatenate(list(w.reshape(-1, *w.shape[-2:])), -1)
+    )
+
+
+def _depthwise(site: Site) -> bool:
+    w = constant(site, 1)
+    return w is not None and w.shape[-1] == 1 and len(w) == int(site.attrs.get("group", 1))
+
+
+def _largest_sum(site: Site) -> int:
+    """The largest magnitude that the accumulator of any output channel can reach for any input."""
+    x, w, columns = activation(site), weight(site), _columns(site).astype(np.int64)
+    zeros = (
+        np.broadcast_to(w.zero_point, columns.shape[-1:])
+        if w.zero_point.size == 1
+        else w.zero_point
+    )
+    centred = columns - np.resize(zeros, columns.shape[-1])
+    lowest, highest = x.qtype.lo - int(x.zero_point), x.qtype.hi - int(x.zero_point)
+    top = np.maximum(centred * lowest, centred * highest).sum(0)
+    bottom = np.minimum(centred * lowest, centred * highest).sum(0)
+    bias = constant(site, 2)
+    offset = 0 if bias is None else bias.astype(np.int64).reshape(-1)
+    return int(max(np.abs(top + offset).max(initial=0), np.abs(bottom + offset).max(initial=0)))
+
+
+def _bits_left(largest: int) -> float:
+    return 31.0 - math.log2(max(largest, 1))

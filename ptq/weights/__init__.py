@@ -1,1 +1,0 @@
-"""Which integers do weights become?"""

@@ -1,0 +1,116 @@
+"""Statistics gathered in parts and by several processes; those of the same samples at one go are the oracle."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from networks import feeds, network, normal
+from parts import CONV, WB
+
+import ptq
+from ptq.calibration.calibration import FOLDS, gathered_in_folds
+from ptq.core.errors import DataError, UsageError
+from ptq.data import Samples
+from ptq.data.splits import Choice
+from ptq.model.graph import Graph
+from ptq.rewrite.prepare.prepare import prepare
+
+MODEL = network(CONV + "y = Relu(c)", {"x": ("n", 3, 8, 8)}, **WB)
+FEEDS = feeds(MODEL, 5)
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> tuple[Path, Path]:
+    """A model and a folder of samples."""
+    onnx.save(MODEL, tmp_path / "model.onnx")
+    (tmp_path / "data").mkdir()
+    for number, feed in enumerate(FEEDS):
+        np.savez(tmp_path / "data" / f"{number}.npz", **feed)
+    return tmp_path / "model.onnx", tmp_path / "data"
+
+
+def test_two_workers_count_what_one_counts_and_skip_what_one_skips(
+    given: tuple[Path, Path],
+) -> None:
+    model, data = given
+    (data / "1.npz").write_bytes(b"")
+    said: list[tuple[str, int]] = []
+    one = ptq.calibrate(model, data, skip_bad_samples=True, threads=1)
+    told = []
+
+    def progress(stage: str, total: int) -> object:
+        said.append((stage, total))
+        return lambda: told.append(1)
+
+    two = ptq.calibrate(model, data, workers=2, skip_bad_samples=True, threads=1, progress=progress)
+    assert two.to_bytes() == one.to_bytes()
+    assert [name for name, _ in one.skipped] == ["1.npz"]
+    assert two.skipped == one.skipped
+    assert said == [("calibrating", 5)]
+    assert len(told) == 4
+
+
+def test_the_error_of_a_worker_is_that_of_one_process(given: tuple[Path, Path]) -> None:
+    model, data = given
+    (data / "3.npz").write_bytes(b"")
+    with pytest.raises(DataError, match=r"3\.npz"):
+        ptq.calibrate(model, data, workers=2, threads=1)
+
+
+def test_workers_need_what_can_be_told_to_them(given: tuple[Path, Path]) -> None:
+    with pytest.raises(UsageError, match="as paths"):
+        ptq.calibrate(MODEL, given[1], workers=2)
+    with pytest.raises(UsageError, match="no checkpoint"):
+        ptq.calibrate(*given, workers=2, checkpoint=os.devnull)
+
+
+MANY = {"x": normal(4 * FOLDS + 1, 3, 8, 8)}
+
+
+def opened(data: object) -> tuple[Graph, Samples]:
+    graph = prepare(Graph.from_proto(MODEL)).graph
+    return graph, Choice(skip_bad=True).open(data, graph)
+
+
+def test_each_fold_is_judged_by_what_all_others_say() -> None:
+    graph, samples = opened(MANY)
+    whole, folds = gathered_in_folds(graph, samples, threads=1)
+    assert whole.to_bytes() == ptq.calibrate(MODEL, MANY, threads=1).to_bytes()
+    assert len(folds) == FOLDS
+    judges = [name for fold in folds for name in fold.samples.names]
+    assert sorted(judges) == sorted(samples.names)
+    for fold in folds:
+        others = [i for i, name in enumerate(samples.names) if name not in fold.samples.names]
+        expected = ptq.calibrate(MODEL, {"x": MANY["x"][others]}, threads=1)
+        assert fold.calibration.to_bytes() == expected.to_bytes()
+
+
+def test_few_samples_are_one_fold() -> None:
+    graph, samples = opened({"x": MANY["x"][: 2 * FOLDS - 1]})
+    whole, (fold,) = gathered_in_folds(graph, samples, threads=1)
+    assert fold.calibration is whole
+    assert fold.samples is samples
+
+
+@pytest.mark.parametrize("left", [1, FOLDS - 1])
+def test_bad_samples_judge_nothing(tmp_path: Path, left: int) -> None:
+    """All are bad but those of some folds, less one."""
+    for number, x in enumerate(MANY["x"]):
+        np.savez(tmp_path / f"{number}.npz", x=x[None])
+    graph, samples = opened(tmp_path)
+    good = [fold.samples.names for fold in gathered_in_folds(graph, samples, threads=1)[1]][:left]
+    for number in range(len(samples)):
+        if not any(f"{number}.npz" in names[1:] for names in good):
+            (tmp_path / f"{number}.npz").write_bytes(b"")
+    graph, samples = opened(tmp_path)
+    whole, folds = gathered_in_folds(graph, samples, threads=1)
+    assert whole.samples == sum(map(len, good)) - left
+    assert len(whole.skipped) == len(samples) - whole.samples
+    if left == 1:
+        assert [(fold.calibration, len(fold.samples)) for fold in folds] == [(whole, whole.samples)]
+    else:
+        assert [fold.samples.names for fold in folds] == [names[1:] for names in good]

@@ -1,0 +1,112 @@
+"""Statistics of a model's tensors; float64 sums over ONNX Runtime's own floats are the oracle."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from cases import CASES
+from networks import feeds, network, normal, samples
+from parts import CONV, SAME, WB, V
+
+import ptq
+from ptq.calibration.collect import observe
+from ptq.core.errors import DataError
+from ptq.model.exposed_session import Wanted
+from ptq.model.graph import Graph
+from ptq.model.session import Session
+from ptq.observers.calibration_file import Calibration
+from ptq.rewrite.emit.bias_correction import channel_axes
+from ptq.rewrite.prepare.prepare import prepare
+from ptq.solver.solve import tensors_to_observe
+
+MODEL = network(
+    CONV + f"r = Relu(c)\nd = Conv{SAME}(r, v)\na = Add(d, r)\ny = Sigmoid(a)",
+    {"x": ("n", 3, 8, 8)},
+    v=V,
+    **WB,
+)
+FEEDS = feeds(MODEL, 12)
+GRAPH = prepare(Graph.from_proto(MODEL)).graph
+
+
+def observed(these: list[dict[str, np.ndarray]]) -> Calibration:
+    wanted = Wanted(tensors_to_observe(GRAPH), channel_axes(GRAPH))
+    return observe(GRAPH, samples(these), wanted, threads=1)
+
+
+def test_every_value_is_counted_and_the_extremes_are_exact() -> None:
+    calibration = observed(FEEDS)
+    exposed = GRAPH.copy()
+    exposed.expose(calibration.tensors)
+    session = Session(exposed, threads=1)
+    computed = [n for n in calibration.tensors if n != "x"]
+    runs = [dict(zip(computed, session.run(f, computed), strict=True)) | f for f in FEEDS]
+    assert calibration.samples == len(FEEDS)
+    assert set(calibration.tensors) == {"x", "r", "d", "a", "y"}
+    for name, stats in calibration.tensors.items():
+        values = np.concatenate([run[name].ravel() for run in runs])
+        assert stats.count == values.size
+        assert (stats.min, stats.max) == (values.min(), values.max())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_samples_leaves_no_trace(seed: int) -> None:
+    order = np.random.default_rng(seed).permutation(len(FEEDS))
+    assert observed([FEEDS[i] for i in order]).to_bytes() == observed(FEEDS).to_bytes()
+
+
+def test_three_shards_merge_to_the_same_bytes() -> None:
+    whole = observed(FEEDS).to_bytes()
+    for order in itertools.permutations(range(3)):
+        first, second, third = (observed(FEEDS[k::3]) for k in order)
+        assert first.merge(second).merge(third).to_bytes() == whole
+
+
+def test_the_verb_s_shards_merge_to_the_whole_too() -> None:
+    data = {"x": np.concatenate([f["x"] for f in FEEDS])}
+    whole = ptq.calibrate(MODEL, data, threads=1)
+    parts = [ptq.calibrate(MODEL, data, shard=(k, 3), threads=1) for k in range(3)]
+    assert parts[0].merge(parts[1]).merge(parts[2]).to_bytes() == whole.to_bytes()
+
+
+def test_only_the_input_may_be_wanted() -> None:
+    stats = observe(GRAPH, samples(FEEDS), Wanted(["x"]), threads=1).tensors
+    assert stats["x"].count == sum(f["x"].size for f in FEEDS)
+
+
+def test_a_sample_that_fails_is_named() -> None:
+    broken = [*FEEDS[:2], {"x": normal(1, 5, 8, 8)}]
+    with pytest.raises(DataError, match=r"^sample 2: "):
+        observed(broken)
+
+
+def test_no_sample_is_an_error() -> None:
+    with pytest.raises(DataError, match="no calibration sample"):
+        observed([])
+
+
+def test_a_nan_is_counted_apart() -> None:
+    spoiled = {"x": FEEDS[0]["x"].copy()}
+    spoiled["x"][0, 0, 0, 0] = np.nan
+    calibration = observed([*FEEDS, spoiled])
+    assert calibration.tensors["x"].nonfinite == 1
+    assert np.isfinite(calibration.tensors["x"].max)
+
+
+def test_the_graph_s_digest_is_kept_and_the_graph_left_alone() -> None:
+    before = GRAPH.digest()
+    assert observed(FEEDS[:1]).graph == before
+    assert GRAPH.digest() == before
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_only_float_tensors_are_asked_for(name: str) -> None:
+    graph = prepare(Graph.from_proto(CASES[name])).graph
+    values = {v.name: v for n in graph.nodes for v in (*n.inputs, *n.outputs) if v is not None}
+    wanted = tensors_to_observe(graph)
+    assert len(set(wanted)) == len(wanted)
+    for tensor in wanted:
+        assert values[tensor].dtype.numpy() == np.float32
+        assert values[tensor].const_value is None

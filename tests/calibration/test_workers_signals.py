@@ -1,0 +1,73 @@
+"""Ctrl-C while workers start. Oracle: the operating system's mask of signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from ptq.calibration.workers import _uninterrupted
+
+BLOCKED = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(signal, "pthread_sigmask"), reason="there are no masks of signals"
+)
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_a_process_that_starts_meanwhile_never_gets_it(within: bool) -> None:
+    def started() -> str:
+        return subprocess.run(
+            [sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    if not within:
+        assert started() == "False"
+        return
+    with _uninterrupted():
+        assert started() == "True"
+
+
+def test_what_comes_meanwhile_comes_afterwards() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    steps = []
+
+    def interrupted() -> None:
+        with _uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)  # for whichever thread takes it
+            steps.append("after it")
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert steps == ["after it"]
+
+
+def test_what_another_thread_takes_comes_afterwards_too() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    done, steps = threading.Event(), []
+    other = threading.Thread(target=done.wait, daemon=True)
+    other.start()
+
+    def interrupted() -> None:
+        with _uninterrupted():
+            signal.pthread_kill(other.ident or 0, signal.SIGINT)
+            time.sleep(0.05)
+            steps.append("after it")
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+    finally:
+        done.set()
+        signal.signal(signal.SIGINT, before)
+    assert steps == ["after it"]

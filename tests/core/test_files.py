@@ -1,0 +1,78 @@
+"""Writing files; the file system is the oracle."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ptq.core import files
+from ptq.core.errors import PtqError
+
+
+def test_a_file_holds_what_was_written(tmp_path: Path) -> None:
+    files.write(tmp_path / "model.onnx", b"one")
+    files.write(tmp_path / "model.onnx", b"two")
+    assert (tmp_path / "model.onnx").read_bytes() == b"two"
+    assert os.listdir(tmp_path) == ["model.onnx"]
+
+
+def test_a_failure_leaves_what_stood_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(PtqError, match="No space left on device; choose another place"):
+        files.write(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["model.onnx"]
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_permissions_follow_the_umask(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        files.write(tmp_path / "model.onnx", b"x")
+        assert os.umask(mask) == mask
+    finally:
+        os.umask(before)
+    assert (tmp_path / "model.onnx").stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def test_a_symbolic_link_stays_and_its_target_is_written(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    target = tmp_path / "elsewhere" / "real.onnx"
+    target.write_bytes(b"old")
+    (tmp_path / "link.onnx").symlink_to(target)
+    files.write(tmp_path / "link.onnx", b"new")
+    assert (tmp_path / "link.onnx").is_symlink()
+    assert target.read_bytes() == b"new"
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    files.write(pipe, b"new")
+    assert os.read(reader, 10) == b"new"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("where", [".", "missing/model.onnx"])
+def test_a_place_that_cannot_be_written_is_found_out_before_the_work(
+    tmp_path: Path, where: str
+) -> None:
+    with pytest.raises(PtqError, match="folder"):
+        files.check_writable(tmp_path / where)
+    with pytest.raises(PtqError, match="cannot be written"):
+        files.write(tmp_path / where, b"x")
+
+
+def test_a_good_place_is_no_error(tmp_path: Path) -> None:
+    files.check_writable(tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,99 @@
+"""The plan as a document; what was written is the oracle of what is read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import CASES, quantized_case
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ptq.core.errors import PlanError
+from ptq.core.plan import Plan, Why
+from ptq.core.types import UINT8, QuantParams
+from ptq.rewrite.emit.to_qdq import to_qdq
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("target", ["ort", "litert"])
+def test_a_plan_reads_back_as_it_was_written(name: str, target: str) -> None:
+    plan = quantized_case(name, target).plan
+    again = Plan.from_json(plan.to_json())
+    for field in vars(plan):
+        assert getattr(again, field) == getattr(plan, field)
+    assert again.to_json() == plan.to_json()
+
+
+@given(st.floats(2.0**-63, 2.0**100, width=32))
+def test_every_float32_scale_survives_the_decimal_form(scale: float) -> None:
+    params = QuantParams.whole(scale, 3, UINT8)
+    plan = Plan("ort", "digest", tensors={"x": params}, why={"x": Why("observed", "minmax")})
+    read = Plan.from_json(plan.to_json()).tensors["x"].scale
+    assert read.dtype == np.float32
+    assert read.tobytes() == params.scale.tobytes()
+
+
+def edited(change: Any) -> str:
+    """The document of a plan after an edit by hand."""
+    document = json.loads(quantized_case("relu").plan.to_json())
+    change(document)
+    return json.dumps(document)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.pop("tensors"), "tensors"),
+        (lambda d: d.pop("floats"), "floats"),
+        (lambda d: d.update(format=99), "format 1"),
+        (lambda d: d["tensors"]["x"].pop("scale"), "scale"),
+        (lambda d: d["tensors"]["x"].update(scale=-1.0), "x"),
+        (lambda d: d["tensors"]["x"].update(scale="wide"), "wide"),
+        (lambda d: d["tensors"]["x"].update(zero_point=300), "outside uint8"),
+        (lambda d: d["tensors"]["x"].update(type="float32"), "no integer type"),
+        (lambda d: d["tensors"]["x"].update(type="fancy"), "fancy"),
+        (lambda d: d["tensors"]["x"].update(range=[0]), "misuses"),
+        (lambda d: d["tensors"].update(x=[]), "misuses"),
+        (lambda d: d.update(operands={"Conv_c": d["operands"]["Conv_c[1]"]}), "misuses"),
+        (lambda d: d.update(clamps={"Relu_y": {"producer": "Conv_c"}}), "lo"),
+        (lambda d: d.update(tensors=[]), "misuses"),
+        (lambda d: d.update(floats=[1]), "misuses"),
+    ],
+)
+def test_a_damaged_plan_is_refused_in_one_line(change: Any, message: str) -> None:
+    with pytest.raises(PlanError, match=message) as caught:
+        Plan.from_json(edited(change))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", '{"format": 1}', "\x00"])
+def test_what_is_no_plan_is_refused(text: str) -> None:
+    with pytest.raises(PlanError):
+        Plan.from_json(text)
+
+
+def test_a_plan_of_another_graph_is_refused() -> None:
+    with pytest.raises(PlanError, match="another model"):
+        quantized_case("relu").plan.check(quantized_case("relu6").plan.graph)
+    quantized_case("relu").plan.check(quantized_case("relu").prepared.digest())
+
+
+def test_a_plan_that_names_what_the_graph_lacks_is_refused() -> None:
+    done = quantized_case("relu")
+    params = done.plan.tensors["x"]
+    weight = done.plan.operands["Conv_c", 1]
+    fewer = replace(weight, scale=weight.scale[:3], zero_point=weight.zero_point[:3])
+    for change, message in (
+        ({"tensors": {**done.plan.tensors, "z": params}}, "z, which is no tensor"),
+        ({"tensors": {**done.plan.tensors, "x": weight}}, "x per channel"),
+        ({"floats": {"Conv_z": "by wish"}}, "node Conv_z"),
+        ({"operands": {("Conv_z", 1): weight}}, "node Conv_z"),
+        ({"operands": {("Conv_c", 7): weight}}, r"Conv_c\[7\], which is no constant"),
+        ({"operands": {("Conv_c", 1): fewer}}, "3 scales for the 8 channels"),
+    ):
+        with pytest.raises(PlanError, match=message):
+            to_qdq(done.prepared, replace(done.plan, **change))  # type: ignore[arg-type]

@@ -1,0 +1,73 @@
+"""The report's tables; float64 over the same numbers is the oracle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cases import CASES, quantized_case
+from networks import quantized
+from parts import W
+
+from ptq.evaluation.report_rows import node_rows, tensor_rows
+
+
+def test_rows_are_worst_first_and_say_why() -> None:
+    done = quantized_case("residual")
+    rows = tensor_rows(done.prepared, done.plan, done.calibration.tensors)
+    assert [row.sqnr_db for row in rows] == sorted(row.sqnr_db for row in rows)
+    assert {row.name for row in rows} == {"x", "r", "d", "y", "w", "v"}
+    for row in rows:
+        assert row.why
+        assert 0 <= row.rounding <= 1
+        assert 0 <= row.saturation <= 1
+        assert row.lo <= 0 <= row.hi
+
+
+def test_the_error_of_a_weight_is_that_of_its_rounding() -> None:
+    done = quantized_case("relu")
+    rows = tensor_rows(done.prepared, done.plan, done.calibration.tensors)
+    (row,) = [row for row in rows if row.kind == "weight"]
+    w = W.astype(np.float64)
+    scale = np.abs(w).max(axis=(1, 2, 3), keepdims=True) / 127
+    noise = ((np.rint(w / scale) * scale - w) ** 2).sum()
+    assert row.sqnr_db == pytest.approx(10 * np.log10((w**2).sum() / noise), abs=0.05)
+    assert row.hi == pytest.approx(np.abs(w).max(), rel=1e-6)
+
+
+def test_the_error_of_an_activation_is_near_the_true_one() -> None:
+    done = quantized_case("relu")
+    rows = tensor_rows(done.prepared, done.plan, done.calibration.tensors)
+    (row,) = [row for row in rows if row.name == "x"]
+    values = np.concatenate([feed["x"].ravel() for feed in done.feeds]).astype(np.float64)
+    params = done.plan.tensors["x"]
+    noise = ((params.dequantize(params.quantize(values)) - values) ** 2).sum()
+    assert row.sqnr_db == pytest.approx(10 * np.log10((values**2).sum() / noise), abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "node", "fate", "why"),
+    [
+        ("relu", "Conv_c", "int8", ""),
+        ("relu", "Relu_y", "folded", "the requantization of Conv_c does its work"),
+        ("if capturing", "choice", "float", "ptq has no row for If"),
+    ],
+)
+def test_every_node_has_a_fate(name: str, node: str, fate: str, why: str) -> None:
+    done = quantized_case(name)
+    rows = {row.name: row for row in node_rows(done.prepared, done.plan)}
+    assert list(rows) == [n.name for n in done.prepared.nodes]
+    assert (rows[node].fate, rows[node].why) == (fate, why)
+
+
+def test_a_clamp_says_its_bounds() -> None:
+    done = quantized_case("clip 1 5")
+    clamp = done.plan.clamps["Clip_y"]
+    (row,) = [r for r in node_rows(done.prepared, done.plan) if r.name == "Clip_y"]
+    assert row.fate == "clamp"
+    assert row.why == f"to [{clamp.lo}, {clamp.hi}] after Conv_c"
+
+
+def test_a_skipped_node_brings_no_row_of_its_weight() -> None:
+    done = quantized(CASES["residual"], skip=["Conv_d"])
+    rows = tensor_rows(done.prepared, done.plan, done.calibration.tensors)
+    assert "v" not in {row.name for row in rows}

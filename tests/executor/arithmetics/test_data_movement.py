@@ -1,0 +1,92 @@
+"""Movements of both arithmetics: operands from attributes, constants or the run, and what numpy says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ptq.core.errors import UnsupportedError
+from ptq.core.types import INT8, QuantParams
+from ptq.executor.arithmetics import litert, ort
+from ptq.executor.arithmetics.node_site import Maker, Site
+
+ARITHMETICS = pytest.mark.parametrize(
+    "kernels", [ort.KERNELS, litert.KERNELS], ids=["ort", "litert"]
+)
+P = QuantParams(np.float32(0.5), 3, INT8)
+ROWS_AND_COLUMNS = [(0, 0), (1, 0), (0, 2), (0, 0)]
+X = np.random.default_rng(0).integers(-128, 128, (2, 3, 4, 6)).astype(np.int8)
+WHOLE = np.array([0, 1, 2, 3], np.int64)
+
+
+def run(kernels: Mapping[str, Maker], op: str, *operands: Any, **attrs: Any) -> Any:
+    inputs = (P, *(None for _ in operands))
+    site = Site(op, attrs, inputs, (P,), (None,) * len(inputs))
+    return kernels[op](site)([X, *operands])
+
+
+@ARITHMETICS
+@pytest.mark.parametrize(
+    ("op", "attrs", "expected"),
+    [
+        ("Reshape", {"shape": (0, -1)}, X.reshape(2, 72)),
+        ("Flatten", {}, X.reshape(2, 72)),
+        ("Transpose", {"perm": (0, 3, 1, 2)}, X.transpose(0, 3, 1, 2)),
+        ("Transpose", {}, X.transpose()),
+        ("Unsqueeze", {"axes": (0, -1)}, X[None, ..., None]),
+        ("Slice", {"starts": (1,), "ends": (3,), "axes": (2,)}, X[:, :, 1:3]),
+        ("Expand", {"shape": (5, 1, 1, 1, 1)}, np.broadcast_to(X, (5, *X.shape))),
+        ("Pad", {"pads": (0, 1, 0, 0, 0, 0, 2, 0)}, np.pad(X, ROWS_AND_COLUMNS, constant_values=3)),
+        ("Pad", {"pads": (1, 1), "axes": (3,), "value": 1.0},
+         np.pad(X, [(0, 0)] * 3 + [(1, 1)], constant_values=5)),
+        ("Identity", {}, X),
+    ],
+)  # fmt: skip
+def test_a_movement_moves_as_numpy_does(
+    kernels: Mapping[str, Maker], op: str, attrs: dict[str, Any], expected: Any
+) -> None:
+    np.testing.assert_array_equal(run(kernels, op, **attrs), expected)
+
+
+@ARITHMETICS
+def test_operands_may_arrive_at_run_time(kernels: Mapping[str, Maker]) -> None:
+    shape = run(kernels, "Reshape", np.array([6, -1], np.int64))
+    np.testing.assert_array_equal(shape, X.reshape(6, 24))
+    gathered = run(kernels, "Gather", np.array([[1, 0], [-1, 2]]), axis=1)
+    np.testing.assert_array_equal(gathered, X[:, [[1, 0], [-1, 2]]])
+    padded = run(kernels, "Pad", np.array([0, 0, 1, 1]), -9 * np.ones(1, np.int8), axes=(0, 1))
+    np.testing.assert_array_equal(
+        padded, np.pad(X, [(0, 1), (0, 1), (0, 0), (0, 0)], constant_values=-9)
+    )
+
+
+@ARITHMETICS
+def test_pads_may_arrive_as_a_matrix_of_one_row(kernels: Mapping[str, Maker]) -> None:
+    """As in opsets 2 to 13, and in ONNX Runtime to this day."""
+    padded = run(kernels, "Pad", np.array([[0, 0, 0, 0, 1, 0, 0, 2]]))
+    expected = np.pad(X, [(0, 1), (0, 0), (0, 0), (0, 2)], constant_values=3)
+    np.testing.assert_array_equal(padded, expected)
+
+
+@ARITHMETICS
+def test_shapes_are_computed_without_scales(kernels: Mapping[str, Maker]) -> None:
+    shape = kernels["Shape"](Site("Shape", {}, (P,), (None,), (None,)))([X])
+    assert shape.tolist() == [2, 3, 4, 6]
+    first = Site("Gather", {"axis": 0}, (None, None), (None,), (None, np.array([0])))
+    taken = kernels["Gather"](first)([shape, np.array([0])])
+    joined = Site("Concat", {"axis": 0}, (None, None), (None,), (None, np.array([-1])))
+    assert kernels["Concat"](joined)([taken, np.array([-1])]).tolist() == [2, -1]
+
+
+@ARITHMETICS
+def test_a_movement_without_its_operand_is_refused(kernels: Mapping[str, Maker]) -> None:
+    with pytest.raises(UnsupportedError, match="Reshape has no shape"):
+        run(kernels, "Reshape")
+
+
+def test_squeeze_removes_the_named_axes() -> None:
+    site = Site("Squeeze", {"axes": (1,)}, (P,), (P,), (None,))
+    assert litert.KERNELS["Squeeze"](site)([X[:, :1]]).shape == (2, 4, 6)

@@ -1,0 +1,99 @@
+"""Oracle: ONNX Runtime's own refusals, and what they leave unsaid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import exact_sums
+import numpy as np
+import pytest
+from networks import network
+
+from ptq.core.errors import ModelError, first_line
+from ptq.model.graph import Graph
+from ptq.model.session import Session, sums_exactly
+
+
+def test_a_model_that_does_not_load_is_refused_with_the_node_that_runtime_leaves_unnamed() -> None:
+    model = network(
+        """
+        a = Relu(x)
+        y, last = GRU<hidden_size = 2, layout = 1>(a, w, r)
+        """,
+        {"x": (1, 3, 4)},
+        opset=17,
+        w=np.zeros((1, 6, 4), np.float32),
+        r=np.zeros((1, 6, 2), np.float32),
+    )
+    with pytest.raises(ModelError, match=r"node GRU_y \(GRU\): .*Batchwise recurrent operations"):
+        Session(Graph.from_proto(model))
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (
+            "[ONNXRuntimeError] : 1 : FAIL : /onnxruntime_src/onnxruntime/core/graph/model.cc:256 "
+            "onnxruntime::Model::Model(onnx::ModelProto&&, const onnxruntime::ModelOptions&) "
+            "Unsupported model IR version: 14",
+            "Unsupported model IR version: 14",
+        ),
+        (
+            "[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : Could not find an implementation for X(3)",
+            "Could not find an implementation for X(3)",
+        ),
+        ("\n\nthe first line\nthe second", "the first line"),
+        ("", "RuntimeError"),
+    ],
+)
+def test_codes_and_source_files_are_taken_off_a_message(text: str, kept: str) -> None:
+    assert first_line(RuntimeError(text)) == kept
+
+
+def test_no_outputs_are_none_and_not_all() -> None:
+    session = Session(Graph.from_proto(network("y = Relu(x)", {"x": (2, 3)})))
+    assert session.run({"x": np.zeros((2, 3), np.float32)}, []) == []
+
+
+def _between_quantizers() -> Graph:
+    """A convolution with float weights between two quantizers, the first's scale an input."""
+    model = network(
+        """
+        xq = QuantizeLinear(x, s, z)
+        xr = DequantizeLinear(xq, s, z)
+        c = Conv(xr, w, b)
+        cq = QuantizeLinear(c, t, z)
+        y = DequantizeLinear(cq, t, z)
+        """,
+        {"x": (1, 3, 6, 6), "s": ()},
+        w=np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(np.float32),
+        b=np.random.default_rng(1).normal(size=4).astype(np.float32),
+        z=np.array(128, np.uint8),
+        t=np.array(2.0**-3, np.float32),
+    )
+    return Graph.from_proto(model)
+
+
+def test_without_integers_scales_may_be_inputs_and_weights_are_not_rounded() -> None:
+    graph = _between_quantizers()
+    as_it_stands = Session(graph, optimize="none")
+    optimized = Session(graph, integers=False)
+    x = np.random.default_rng(2).normal(size=(1, 3, 6, 6)).astype(np.float32)
+    outputs = []
+    for scale in (2.0**-6, 2.0**-1):
+        feed = {"x": x, "s": np.array(scale, np.float32)}
+        (expected,), (got,) = as_it_stands.run(feed), optimized.run(feed)
+        assert np.mean(got != expected) < 0.05  # sums beside a tie may fall otherwise
+        outputs.append(got)
+    assert not np.array_equal(*outputs)
+
+
+def test_whether_products_are_added_exactly_is_what_the_processor_says() -> None:
+    try:
+        words = set(Path("/proc/cpuinfo").read_text().split())
+    except OSError:
+        pytest.skip("nobody tells what the processor has")
+    if "avx2" not in words:
+        pytest.skip("no x86 processor of this age")
+    assert bool(words & {"avx512_vnni", "avx_vnni", "avxvnni"}) == exact_sums.BY_ITSELF
+    assert sums_exactly()  # in tests everywhere

@@ -1,0 +1,112 @@
+"""Oracle: float64 means of what a layer puts out, with real and with rounded weights and input."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import ptq
+from ptq.model.graph import Graph
+from ptq.model.node import constant, operator
+from ptq.model.session import Session
+from ptq.rewrite.emit.bias_correction import channel_axes
+from ptq.rewrite.prepare.add_zero_bias import give_biases
+
+
+def network(seed: int, *, transposed: bool = False) -> onnx.ModelProto:
+    rng = np.random.default_rng(seed)
+    weights = {
+        "w1": rng.normal(size=(8, 3, 3, 3)) * 0.2,
+        "w2": rng.normal(size=(8, 1, 3, 3)) * 0.3,
+        "w3": rng.normal(size=(10, 8) if transposed else (8, 10)) * 0.3,
+        "b3": rng.normal(size=10),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["c1"], name="c1"),
+        helper.make_node("Relu", ["c1"], ["r1"], name="r1"),
+        helper.make_node("Conv", ["r1", "w2"], ["c2"], name="c2", group=8),
+        helper.make_node("GlobalAveragePool", ["c2"], ["p"], name="p"),
+        helper.make_node("Flatten", ["p"], ["f"], name="f"),
+        helper.make_node("Gemm", ["f", "w3", "b3"], ["y"], name="g", transB=int(transposed)),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 12, 12])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 10])],
+        [numpy_helper.from_array(v.astype(np.float32), k) for k, v in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def images(seed: int, count: int = 60) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.abs(rng.normal(0.7, 0.5, (count, 3, 12, 12))).astype(np.float32)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_the_mean_error_of_the_outputs_shrinks(transposed: bool) -> None:
+    model, data, fresh = network(0, transposed=transposed), images(1), images(2)
+    truth = Session(Graph.from_proto(model)).run({"x": fresh})[0]
+
+    def mean_error(correct: bool) -> float:
+        result = ptq.quantize(
+            model, {"x": data}, correct_bias=correct, rounding="nearest", equalize=False
+        )
+        out = Session(result.graph).run({"x": fresh})[0]
+        return float(np.abs((out - truth).mean(axis=0)).mean())
+
+    assert mean_error(True) < 0.7 * mean_error(False)
+
+
+def test_the_report_says_how_many_biases_were_corrected() -> None:
+    report = ptq.quantize(network(0), {"x": images(1)}).report
+    assert any("corrected 3 biases" in change for change in report.changes)
+
+
+def test_nothing_is_corrected_without_means() -> None:
+    first = ptq.quantize(network(0), {"x": images(1)}, correct_bias=False)
+    assert not any("corrected" in change for change in first.report.changes)
+
+
+def test_the_tensors_to_sum_are_the_inputs_of_weighted_nodes() -> None:
+    assert channel_axes(Graph.from_proto(network(0))) == {"x": 1, "r1": 1, "f": 1}
+
+
+def test_a_bias_of_zeros_is_given_to_nodes_without_one() -> None:
+    graph = Graph.from_proto(network(0))
+    give_biases(graph)
+    biases = [constant(n.inputs[2]) for n in graph.nodes if operator(n) in ("Conv", "Gemm")]
+    assert [b is not None and b.shape for b in biases] == [(8,), (8,), (10,)]
+    assert not np.any(biases[0])
+    x = images(3, 2)
+    before = Session(Graph.from_proto(network(0))).run({"x": x})[0]
+    np.testing.assert_array_equal(Session(graph).run({"x": x})[0], before)
+
+
+def test_a_channel_that_rounds_to_nothing_is_corrected_for_what_it_loses_itself() -> None:
+    """Its depthwise weights are as large as it is small, so that one mean for the whole tensor would mislead."""
+    model = network(0)
+    w1, w2 = (numpy_helper.to_array(model.graph.initializer[k]).copy() for k in (0, 1))
+    w1[3] *= 1e-3
+    w2[3] *= 1e3
+    for place, array in enumerate((w1, w2)):
+        model.graph.initializer[place].CopyFrom(
+            numpy_helper.from_array(array, model.graph.initializer[place].name)
+        )
+    data, fresh = images(1), images(2)
+    truth = Session(Graph.from_proto(model)).run({"x": fresh})[0]
+
+    def mean_error(correct: bool) -> float:
+        result = ptq.quantize(
+            model, {"x": data}, method="mse", correct_bias=correct, equalize=False
+        )
+        out = Session(result.graph).run({"x": fresh})[0]
+        return float(np.abs((out - truth).mean(axis=0)).mean())
+
+    with mock.patch("ptq.api.compensated", lambda made, *_, **__: made):  # weights would make up
+        assert mean_error(True) < 0.3 * mean_error(False)

@@ -1,0 +1,96 @@
+"""Inputs that one node takes in other parameters; the plan and LiteRT's specification are the oracles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from networks import Quantized, accuracy_db, network, quantized
+from parts import CONV, WB
+
+from ptq.core.errors import PlanError
+from ptq.core.plan import Plan
+from ptq.core.types import INT8, QuantParams
+from ptq.executor.executor import Executor
+from ptq.model.node import name_of, operator
+from ptq.model.qdq_units import dequantized
+from ptq.rewrite.emit.to_qdq import to_qdq
+from ptq.verification.lint import lint
+
+NODES = CONV + "s = Sigmoid(c)\nm = Concat<axis=1>(c, s)\ny = Mul(s, s)"
+EDGE = ("Concat_m", 1)
+
+
+@pytest.fixture(scope="module")
+def done() -> Quantized:
+    return quantized(network(NODES, None, ["m", "y"], **WB), target="litert")
+
+
+def inputs_of(done: Quantized, plan: Plan, op: str) -> list[QuantParams]:
+    """What the inputs of the operator mean in the written graph."""
+    (node,) = (n for n in to_qdq(done.prepared, plan).nodes if operator(n) == op)
+    found = [dequantized(value) for value in node.inputs]
+    return [f.params for f in found if f is not None]
+
+
+def test_the_pair_stands_on_the_way_to_that_node_alone(done: Quantized) -> None:
+    tensors = done.plan.tensors
+    assert list(done.plan.edges) == [EDGE]
+    assert inputs_of(done, done.plan, "Concat") == [tensors["m"], tensors["m"]]
+    assert inputs_of(done, done.plan, "Mul") == [tensors["s"], tensors["s"]]
+    assert float(tensors["s"].scale) == 1 / 256
+
+
+def test_nothing_of_the_graph_runs_in_float_nor_breaks_the_specification(done: Quantized) -> None:
+    program = Executor(done.qdq, "litert").program
+    ops = [getattr(step, "op", None) for step in program.steps]
+    assert ops.count("Requantize") == 1
+    assert None not in ops
+    assert lint(done.qdq) == ()
+    assert accuracy_db(done) > 25
+
+
+def test_the_requantized_integers_are_the_nearest(done: Quantized) -> None:
+    executor = Executor(done.qdq, "litert")
+    (step,) = (s for s in executor.program.steps if getattr(s, "op", "") == "Requantize")
+    source, target = str(step.inputs[0]), step.outputs[0]
+    run = executor.run(done.feeds[0], [source, target])
+    before, after = done.plan.tensors["s"], done.plan.edges[EDGE]
+    # QUANTIZE rounds twice: half a step, and half of half a step
+    real = before.dequantize(run[source]).astype(np.float64) / float(after.scale)
+    assert np.abs(run[target] - np.clip(real + int(after.zero_point), -128, 127)).max() <= 0.75
+
+
+def test_an_edited_edge_is_obeyed(done: Quantized) -> None:
+    wider = QuantParams.whole(0.5, 3, INT8)
+    plan = replace(done.plan, edges={EDGE: wider})
+    assert inputs_of(done, plan, "Concat") == [done.plan.tensors["m"], wider]
+    assert Plan.from_json(plan.to_json()).edges == {EDGE: wider}
+
+
+def test_a_plan_without_edges_is_read_as_one_that_has_none(done: Quantized) -> None:
+    text = done.plan.to_json()
+    before, _, rest = text.partition(' "edges": {')
+    _, _, after = rest.partition("\n },\n")
+    assert Plan.from_json(before + after).edges == {}
+
+
+@pytest.mark.parametrize(
+    ("edge", "params", "message"),
+    [
+        (("Concat_m", 2), QuantParams.whole(0.5, 3, INT8), "no input"),
+        (("Concat_z", 0), QuantParams.whole(0.5, 3, INT8), "does not have"),
+        (EDGE, QuantParams(np.float32([0.5, 1]), np.zeros(2, np.int64), INT8, 0), "one scale"),
+    ],
+)
+def test_an_edge_that_the_graph_does_not_have_is_refused(
+    done: Quantized, edge: tuple[str, int], params: QuantParams, message: str
+) -> None:
+    with pytest.raises(PlanError, match=message):
+        to_qdq(done.prepared, replace(done.plan, edges={edge: params}))
+
+
+def test_the_names_of_what_others_read_stay(done: Quantized) -> None:
+    outputs = [name_of(value) for value in done.qdq.outputs]
+    assert outputs == ["m", "y"]

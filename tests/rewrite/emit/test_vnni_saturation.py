@@ -1,0 +1,62 @@
+"""Saturation told from weights: sums of pairs in big integers are the oracle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cases import quantized_case
+from foreign_models import INPUT, OUTPUT, foreign, weights
+from networks import samples
+
+from ptq.model.graph import Graph
+from ptq.rewrite.emit.uint8_weights import unsigned_weights
+from ptq.rewrite.emit.vnni_saturation import saturable_nodes
+from ptq.verification.conversion import convert
+from ptq.verification.portability import portability
+
+WD = "wd = DequantizeLinear(w, w_scale, w_zero)\n"
+ROWS = (5, 6)
+
+
+def _matmul(w: np.ndarray, form: str, op: str = "MatMul") -> Graph:
+    graph = foreign(INPUT + WD + f"r = {op}(xd, wd)" + OUTPUT, ROWS, w=w)
+    return graph if form == "qdq" else convert(graph, "qoperator")
+
+
+@pytest.mark.parametrize("form", ["qdq", "qoperator"])
+@pytest.mark.parametrize("op", ["MatMul", "Gemm", "Gemm<transB = 1>"])
+@pytest.mark.parametrize(
+    ("pair", "reached"),
+    [((64, 64), False), ((65, 64), True), ((-65, -64), True), ((127, -127), False)],
+)
+def test_two_weights_that_are_added_reach_it_from_129_on(form, op, pair, reached):
+    columns = np.zeros((6, 6), np.int8)
+    columns[2:4, 1] = pair
+    w = columns.T if "transB" in op else columns
+    worst = max(abs(255 * sum(v for v in pair if v > 0)), abs(255 * sum(v for v in pair if v < 0)))
+    assert reached == (worst > 32767)
+    assert bool(saturable_nodes(_matmul(np.ascontiguousarray(w), form, op))) == reached
+
+
+@pytest.mark.parametrize("form", ["qdq", "qoperator"])
+def test_neighbours_of_a_convolution_are_channels_and_not_positions(form):
+    for place, reached in (((0, slice(0, 2), 0, 0), True), ((0, 0, 0, slice(0, 2)), False)):
+        w = np.zeros((4, 4, 3, 3), np.int8)
+        w[place] = 127
+        graph = foreign(INPUT + WD + "r = Conv(xd, wd)" + OUTPUT, (1, 4, 8, 8), w=w)
+        graph = graph if form == "qdq" else convert(graph, "qoperator")
+        assert bool(saturable_nodes(graph)) == reached
+
+
+def test_depthwise_convolutions_and_uint8_weights_never_reach_it():
+    w = np.full((3, 1, 3, 3), 127, np.int8)
+    assert saturable_nodes(foreign(INPUT + WD + "r = Conv<group = 3>(xd, wd)" + OUTPUT, w=w)) == ()
+    assert saturable_nodes(unsigned_weights(_matmul(weights(6, 6), "qdq"))) == ()
+
+
+@pytest.mark.parametrize("name", ["residual", "relu"])
+def test_what_the_weights_tell_is_what_a_look_at_the_data_tells(name):
+    done = quantized_case(name)
+    for graph in (done.qdq, done.qlinear):
+        risks = portability(graph, samples(done.feeds[:1])).saturable
+        assert set(saturable_nodes(graph)) == {risk.node for risk in risks}

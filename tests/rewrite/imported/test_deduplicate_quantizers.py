@@ -1,0 +1,67 @@
+"""Quantizers written twice: ONNX Runtime, which makes one of them before it chooses kernels, is the oracle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from foreign_models import INPUT, foreign, samples, weights
+
+from ptq.model.graph import Graph
+from ptq.model.node import operator
+from ptq.rewrite.imported.normalize_qdq import adopt
+from ptq.verification.verify import verify
+
+SHAPE = (2, 3, 8, 8)
+WD = "wd = DequantizeLinear(w, w_scale, w_zero)\n"
+
+
+def _twins(layer: str, zero: str = "y_zero", zero_point: object = None) -> Graph:
+    """A layer whose result is quantized once for each of two readers."""
+    second = zero_point is not None
+    return foreign(
+        INPUT
+        + WD
+        + f"r = {layer}\n"
+        + f"q1 = QuantizeLinear(r, y_scale, y_zero)\nd1 = DequantizeLinear(q1, y_scale, y_zero)\n"
+        f"q2 = QuantizeLinear(r, y_scale, {zero})\nd2 = DequantizeLinear(q2, y_scale, {zero})\n"
+        "m = MaxPool<kernel_shape = [2, 2]>(d1)\na = Sigmoid(d2)\n"
+        "ma = QuantizeLinear(m, y_scale, y_zero)\ny = DequantizeLinear(ma, y_scale, y_zero)\n"
+        "aa = QuantizeLinear(a, w_scale, y_zero)\nz = DequantizeLinear(aa, w_scale, y_zero)",
+        SHAPE,
+        outputs={"y": 1, "z": 1},
+        w=weights(8, 3, 3, 3),
+        **({"other": zero_point} if second else {}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("layer", "op"),
+    [
+        ("AveragePool<kernel_shape = [2, 2], pads = [1, 1, 1, 1]>(xd)", "AveragePool"),
+        ("Conv(xd, wd)", "Conv"),
+    ],
+)
+def test_twins_are_one_and_their_layer_has_an_integer_kernel(layer, op):
+    found = verify(_twins(layer), samples(SHAPE), threads=1)
+    assert found.intact
+    assert found.equal, found.first
+    assert {tensor.op for tensor in found.tensors} >= {op, "Sigmoid", "MaxPool"}
+
+
+def test_quantizers_with_other_parameters_are_no_twins():
+    graph = _twins("Conv(xd, wd)", "other", np.uint8(3))
+    before = sum(operator(node) == "QuantizeLinear" for node in graph.nodes)
+    after = sum(operator(node) == "QuantizeLinear" for node in adopt(graph).nodes)
+    assert after == before
+    assert verify(graph, samples(SHAPE), threads=1).equal
+
+
+def test_a_twin_that_leaves_the_model_stays():
+    graph = foreign(
+        INPUT + "r = Sigmoid(xd)\nq1 = QuantizeLinear(r, w_scale, x_zero)\n"
+        "y = QuantizeLinear(r, w_scale, x_zero)\nz = DequantizeLinear(q1, w_scale, x_zero)",
+        SHAPE,
+        outputs={"y": 2, "z": 1},
+    )
+    assert verify(graph, samples(SHAPE), threads=1).intact
+    assert [value.name for value in adopt(graph).outputs] == ["y", "z"]

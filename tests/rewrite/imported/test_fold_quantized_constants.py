@@ -1,0 +1,48 @@
+"""Bounds and fill values that other tools quantize: the float meaning of the operator is the oracle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from foreign_models import INPUT, foreign, samples
+
+from ptq.executor.executor import Executor
+from ptq.model.session import Session
+from ptq.verification.conversion import convert
+from ptq.verification.node_status import fates
+from ptq.verification.verify import verify
+
+SHAPE = (1, 3, 6, 6)
+SAME = "yq = QuantizeLinear(r, x_scale, x_zero)\ny = DequantizeLinear(yq, x_scale, x_zero)"
+VALUE = "vd = DequantizeLinear(v, x_scale, x_zero)\n"
+PADS = np.array([0, 0, 1, 1, 0, 0, 1, 0])
+
+
+@pytest.mark.parametrize("value", [0, 30, 200])
+@pytest.mark.parametrize(
+    "node", ["Pad(xd, p, vd)", "Clip(xd, vd)", "Clip(xd, , vd)"], ids=["Pad", "min", "max"]
+)
+def test_a_value_that_is_quantized_is_the_number_it_stands_for(node, value):
+    graph = foreign(INPUT + VALUE + f"r = {node}\n" + SAME, SHAPE, p=PADS, v=np.uint8(value))
+    every = samples(SHAPE)
+    assert verify(graph, every, threads=1).equal
+    theirs = Session(graph, threads=1, optimize="none")
+    converted = Session(convert(graph, "qoperator"), threads=1)
+    integers = Executor(graph, "litert")
+    assert not integers.islands
+    for sample in every:
+        (expected,) = theirs.run(sample.feed)
+        np.testing.assert_array_equal(converted.run(sample.feed)[0], expected)
+        np.testing.assert_array_equal(integers.run(sample.feed)["y"], expected)
+
+
+def test_a_node_with_a_value_that_is_computed_stays_float():
+    graph = foreign(
+        INPUT + "v = ReduceMax<keepdims = 0>(xd)\nr = Clip(xd, , v)\n" + SAME, SHAPE, opset=17
+    )
+    assert verify(graph, samples(SHAPE), threads=1).equal
+    (fate,) = [fate for fate in fates(graph) if fate.op == "Clip"]
+    assert fate.why == "must stay float: value v is computed"
+    (sample, *_) = samples(SHAPE)
+    theirs = Session(graph, threads=1, optimize="none").run(sample.feed)[0]
+    np.testing.assert_array_equal(Executor(graph, "litert").run(sample.feed)["y"], theirs)

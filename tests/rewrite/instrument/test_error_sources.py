@@ -1,0 +1,71 @@
+"""A quantized model taken apart; ONNX Runtime, on the float and the quantized model, is the oracle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from networks import Array, feeds, network, quantized
+from parts import CONV, SAME, WB, V
+
+from ptq.model.session import Session
+from ptq.rewrite.instrument.error_sources import Probe, probe
+
+BODY = CONV + f"r = Relu(c)\nm = MaxPool<kernel_shape=[2,2]>(r)\ny = Conv{SAME}(m, v)"
+
+
+@pytest.fixture(scope="module")
+def done():  # type: ignore[no-untyped-def]
+    return quantized(network(BODY, v=V, **WB))
+
+
+@pytest.fixture(scope="module")
+def apart(done) -> Probe:  # type: ignore[no-untyped-def]
+    return probe(done.prepared, done.plan, done.qdq)
+
+
+def _run(apart: Probe, feed: dict[str, Array], factor: float) -> Array:
+    added = Session(apart.errors, threads=1).run(feed, apart.added)
+    sums: dict[str, Array] = {}
+    for source, error in zip(apart.sources, added, strict=True):
+        name = apart.inputs[source.tensor]
+        sums[name] = sums.get(name, np.zeros_like(error)) + np.float32(factor) * error
+    return Session(apart.given, threads=1).run({**feed, **sums})[0]
+
+
+def test_without_errors_it_is_the_float_model(done, apart: Probe) -> None:  # type: ignore[no-untyped-def]
+    for feed in feeds(done.model)[:2]:
+        real = Session(done.prepared, threads=1).run(feed)[0]
+        assert np.allclose(_run(apart, feed, 0.0), real, atol=1e-5)
+
+
+def test_with_all_errors_it_is_as_far_from_float_as_the_quantized_model(done, apart: Probe) -> None:  # type: ignore[no-untyped-def]
+    seen, expected = [], []
+    for feed in feeds(done.model):
+        real = Session(done.prepared, threads=1).run(feed)[0]
+        seen.append(_run(apart, feed, 1.0) - real)
+        expected.append(Session(done.qdq, threads=1).run(feed)[0] - real)
+    energy, truth = (float(np.square(np.concatenate(e)).sum()) for e in (seen, expected))
+    assert energy == pytest.approx(truth, rel=0.25)
+    overlap = float((np.concatenate(seen) * np.concatenate(expected)).sum())
+    assert overlap > 0.5 * truth
+
+
+def test_every_rounding_is_a_source_and_what_is_only_moved_is_none(apart: Probe) -> None:
+    found = {(source.kind, source.tensor) for source in apart.sources}
+    assert found == {
+        ("weights", "c"),
+        ("weights", "y"),
+        ("tensor", "x"),
+        ("tensor", "r"),
+        ("tensor", "y"),
+    }
+
+
+def test_a_rounding_vanishes_with_all_that_touches_it(apart: Probe) -> None:
+    touching = {(s.kind, s.tensor): s.touching for s in apart.sources}
+    names = set().union(*touching.values())
+    assert len(names) == 4
+    assert touching["weights", "c"] == touching["tensor", "x"]  # the convolution and its activation
+    assert touching["tensor", "r"] == names  # through the pooling, to the second convolution
+    assert len(touching["weights", "c"]) == 2
+    assert len(touching["tensor", "y"]) == 1

@@ -1,0 +1,120 @@
+"""Functions in pieces; ONNX Runtime's floats before and after are the oracle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ptq.rewrite.prepare.fuse_activations import name_functions
+
+HEAD = "g (float[2,3,4] x) => (float[2,3,4] y) "
+CONSTANTS = {
+    "three": np.float32(3),
+    "zero": np.float32(0),
+    "top": np.float32(6),
+    "six": np.full((1, 1), 6, np.float32),
+    "sixth": np.float32(1 / 6),
+    "half": np.float32(0.5),
+    "one": np.ones(1, np.float32),
+    "root2": np.float32(1.4142),
+    "inverse": np.float32(0.70710677),
+    "cubic": np.float32(0.044715),
+    "slope": np.float32(0.7978845608),
+}
+PIECES = {
+    "hard swish, divided last": (
+        14,
+        "HardSwish",
+        "a = Add(x, three) c = Clip(a, zero, top) m = Mul(x, c) y = Div(m, six)",
+    ),
+    "hard swish, scaled first": (
+        14,
+        "HardSwish",
+        "a = Add(three, x) c = Clip(a, zero, top) s = Mul(sixth, c) y = Mul(s, x)",
+    ),
+    "hard swish of HardSigmoid": (
+        14,
+        "HardSwish",
+        "h = HardSigmoid<alpha=0.16666667, beta=0.5>(x) y = Mul(h, x)",
+    ),
+    "hard swish of a product": (
+        14,
+        "HardSwish",
+        "p = Mul(x, x) a = Add(p, three) c = Clip(a, zero, top) m = Mul(p, c) y = Div(m, six)",
+    ),
+    "mish": (18, "Mish", "s = Softplus(x) t = Tanh(s) y = Mul(x, t)"),
+    "gelu as torch": (
+        20,
+        "Gelu",
+        "d = Div(x, root2) e = Erf(d) a = Add(e, one) m = Mul(x, a) y = Mul(m, half)",
+    ),
+    "gelu as jax": (
+        20,
+        "Gelu",
+        "h = Mul(x, half) d = Mul(x, inverse) e = Erf(d) a = Add(one, e) y = Mul(h, a)",
+    ),
+    "gelu of a product": (
+        20,
+        "Gelu",
+        "p = Mul(x, x) d = Div(p, root2) e = Erf(d) a = Add(e, one) m = Mul(p, a) y = Mul(m, half)",
+    ),
+    "gelu by tanh, a power": (
+        20,
+        "Gelu",
+        "p = Pow(x, three) c = Mul(p, cubic) s = Add(x, c) r = Mul(s, slope) t = Tanh(r) "
+        "a = Add(t, one) h = Mul(x, half) y = Mul(h, a)",
+    ),
+    "gelu by tanh, products": (
+        20,
+        "Gelu",
+        "q = Mul(x, x) w = Mul(q, cubic) c = Mul(x, w) s = Add(c, x) r = Mul(slope, s) t = Tanh(r) "
+        "a = Add(one, t) m = Mul(x, a) y = Mul(m, half)",
+    ),
+}
+OTHERS = {
+    "another offset": "a = Add(x, six) c = Clip(a, zero, top) m = Mul(x, c) y = Div(m, six)",
+    "another bound": "a = Add(x, three) c = Clip(a, zero, three) m = Mul(x, c) y = Div(m, six)",
+    "another factor": "a = Add(x, three) c = Clip(a, zero, top) m = Mul(x, c) y = Div(m, three)",
+    "another slope": "h = HardSigmoid<alpha=0.2>(x) y = Mul(h, x)",
+    "another value": "p = Exp(x) a = Add(p, three) c = Clip(a, zero, top) m = Mul(x, c) y = Div(m, six)",
+    "erf unscaled": "e = Erf(x) a = Add(e, one) m = Mul(x, a) y = Mul(m, half)",
+    "tanh alone": "t = Tanh(x) a = Add(t, one) m = Mul(x, a) y = Mul(m, half)",
+    "divided by": "h = HardSigmoid<alpha=0.16666667>(x) y = Div(x, h)",
+}
+
+
+@pytest.mark.parametrize(("since", "op", "body"), PIECES.values(), ids=list(PIECES))
+@pytest.mark.parametrize("opset", [13, 20])
+def test_pieces_become_the_function(
+    since, op, body, opset, parsed, same_function, operators, rng
+) -> None:
+    before = parsed(HEAD + "{" + body + "}", opset=opset, **CONSTANTS).with_shapes()
+    after, changes = name_functions(before.copy())
+    assert changes[-1] == f"named 1 {op} node"
+    assert operators(after)[op] == 1
+    assert set(operators(after)) <= {op, "Mul"}
+    assert after.opset == max(opset, since)
+    same_function(before, after, {"x": rng.normal(0, 3, (2, 3, 4)).astype(np.float32)}, 2e-3)
+
+
+@pytest.mark.parametrize("body", OTHERS.values(), ids=list(OTHERS))
+def test_what_only_resembles_a_function_stays(body, parsed, operators) -> None:
+    before = parsed(HEAD + "{" + body + "}", opset=20, **CONSTANTS).with_shapes()
+    after, changes = name_functions(before.copy())
+    assert changes == []
+    assert operators(after) == operators(before)
+
+
+def test_a_constant_that_changes_the_shape_keeps_the_pieces(parsed) -> None:
+    text = "g (float[4] x) => (float[1,4] y) {a = Add(x, three) c = Clip(a, zero, top) m = Mul(x, c) y = Div(m, six)}"
+    graph = parsed(text, opset=14, **CONSTANTS).with_shapes()
+    assert name_functions(graph)[1] == []
+
+
+def test_a_value_that_others_read_survives(parsed, same_function, rng) -> None:
+    body = "{a = Add(x, three) c = Clip(a, zero, top) m = Mul(x, c) y = Div(m, six)}"
+    text = "g (float[2,3,4] x) => (float[2,3,4] y, float[2,3,4] c) " + body
+    before = parsed(text, opset=14, **CONSTANTS).with_shapes()
+    after, changes = name_functions(before.copy())
+    assert changes == ["named 1 HardSwish node"]
+    same_function(before, after, {"x": rng.normal(0, 3, (2, 3, 4)).astype(np.float32)})

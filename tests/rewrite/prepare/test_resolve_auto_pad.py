@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from ptq.model.node import attributes
+from ptq.rewrite.prepare.resolve_auto_pad import explicit_pads
+
+KINDS = {
+    "Conv": "Conv<auto_pad={pad}, strides=[{s},1]>(x, w)",
+    "MaxPool": "MaxPool<auto_pad={pad}, kernel_shape=[3,2], strides=[{s},2]>(x)",
+    "AveragePool": "AveragePool<auto_pad={pad}, kernel_shape=[3,2], strides=[{s},1]>(x)",
+    "AveragePool that counts pads": """AveragePool<auto_pad={pad}, kernel_shape=[3,3],
+        strides=[{s},1], count_include_pad=1>(x)""",
+    "MaxPool that rounds up": """MaxPool<auto_pad={pad}, kernel_shape=[3,2], strides=[{s},2],
+        ceil_mode=1>(x)""",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("pad", ["SAME_UPPER", "SAME_LOWER", "VALID"])
+def test_written_out_pads_mean_the_same_to_onnx_runtime(kind, pad, parsed, same_function, rng):
+    for size, stride in itertools.product((6, 7, 8), (1, 2, 3)):
+        call = KINDS[kind].format(pad=f'"{pad}"', s=stride)
+        text = f"g (float[N,2,{size},9] x) => (float[N,2,a,b] y) {{ y = {call} }}"
+        weight = rng.standard_normal((2, 2, 3, 2)).astype(np.float32)
+        before, after = parsed(text, w=weight), parsed(text, w=weight)
+        assert explicit_pads(after) == ["wrote out the padding of 1 node"]
+        attrs = attributes(after.nodes[0])
+        assert "auto_pad" not in attrs
+        assert len(attrs["pads"]) == 4
+        x = rng.standard_normal((2, 2, size, 9)).astype(np.float32)
+        same_function(before, after, {"x": x})
+
+
+def test_dilated_kernels_keep_auto_pad(parsed):
+    text = """g (float[N,2,8,9] x) => (float[N,2,a,b] y) {
+        y = MaxPool<auto_pad="SAME_UPPER", kernel_shape=[3,2], dilations=[2,1]>(x) }"""
+    assert explicit_pads(parsed(text)) == []
+
+
+def test_sizes_that_vary_leave_auto_pad_as_it_is(parsed):
+    text = """g (float[N,2,H,9] x) => (float[N,2,a,b] y) {
+        y = MaxPool<auto_pad="SAME_UPPER", kernel_shape=[3,2]>(x) }"""
+    graph = parsed(text)
+    assert explicit_pads(graph) == []
+    assert attributes(graph.nodes[0])["auto_pad"] == "SAME_UPPER"
+
+
+def test_the_kernel_shape_of_a_conv_comes_from_its_weight(parsed):
+    graph = parsed(
+        "g (float[N,2,H,W] x) => (float[N,4,a,b] y) { y = Conv(x, w) }",
+        w=np.ones((4, 2, 3, 5), np.float32),
+    )
+    explicit_pads(graph)
+    assert list(attributes(graph.nodes[0])["kernel_shape"]) == [3, 5]

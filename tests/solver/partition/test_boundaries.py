@@ -1,0 +1,89 @@
+"""Tensors between integers and float, of networks so small that it is plain where ONNX Runtime has channels first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+from networks import network, normal
+
+from ptq.model.graph import Graph
+from ptq.model.node import name_of
+from ptq.solver.partition.boundaries import shores
+
+C = 8
+GIVEN = {
+    "w": normal(C, 3, 3, 3),
+    "deep": normal(C, 1, 3, 3, seed=1),
+    "square": normal(C, C, 1, 1, seed=2),
+}
+SAME = "<pads = [1, 1, 1, 1]>"
+DEEP = "<pads = [1, 1, 1, 1], group = 8>"
+ISLAND = f"h = HardSwish(c)\nd = Conv{DEEP}(h, deep)\ns = HardSwish(d)"
+LAST = "y = Conv(s, square)"
+
+
+def found(
+    between: str, floats: Collection[str], last: str = LAST, side: int = 8
+) -> dict[str, set[str]]:
+    model = network(f"c = Conv{SAME}(x, w)\n{between}\n{last}", {"x": (1, 3, side, side)}, **GIVEN)
+    graph = Graph.from_proto(model).with_shapes()
+    written = {name_of(node.outputs[0]): node.name or "" for node in graph.nodes}
+    tensors = {node: name for name, node in written.items()}
+    seeing = shores(graph, [written[name] for name in floats])
+    return {name: {tensors[node] for node in nodes} for name, nodes in seeing.items()}
+
+
+def inside(*case: Any, **options: Any) -> dict[str, set[str]]:
+    """Those that are no output."""
+    return {name: nodes for name, nodes in found(*case, **options).items() if name != "y"}
+
+
+def test_a_float_layer_parts_the_tensors_before_it_from_those_behind() -> None:
+    assert inside(ISLAND, "hds") == {"c": {"c"}, "s": {"y"}}
+
+
+def test_integers_beside_float_see_the_factors_too() -> None:
+    assert inside(ISLAND, "hds", "p = Add(s, c)\ny = Conv(p, square)") == {
+        "c": {"c", "p"},
+        "s": {"p"},
+    }
+    both = inside(ISLAND, "hds", "p = HardSwish(s)\ny = Conv(s, square)\nz = Add(p, y)")
+    assert both["s"] == {"p", "y"}
+
+
+@pytest.mark.parametrize(
+    ("between", "floats"),
+    [
+        ("s = HardSwish(c)", "s"),
+        ("h = Sigmoid(c)\ns = Mul(h, c)", "hs"),
+        ("h = HardSwish(c)\nq = Conv(c, square)\ns = Add(h, q)", "h"),
+        ("h = HardSwish(c)\nq = Conv(h, square)\nd = Conv<group = 8>(h, deep)\ns = Identity(q)", "hd"),
+    ],
+    ids=["one function", "a gate", "beside integers", "read by integers too"],
+)  # fmt: skip
+def test_between_integers_channels_come_last(between: str, floats: str) -> None:
+    assert "c" not in inside(between, floats)
+    assert "s" not in inside(between, floats)
+
+
+def test_first_and_last_layers_in_float_are_shores_of_one_side() -> None:
+    assert inside("s = HardSwish(c)", "cs") == {"s": {"y"}}
+    assert inside("s = HardSwish(c)", "sy") == {"c": {"c"}}
+
+
+def test_outputs_are_float() -> None:
+    assert found("s = Relu(c)", "") == {"y": {"y"}}
+    assert found(ISLAND, "hdsy")["c"] == {"c"}
+    assert "y" not in found(ISLAND, "hdsy")
+
+
+def test_a_few_values_a_channel_are_not_worth_it() -> None:
+    assert found(ISLAND, "hds", side=3) == {}
+    assert found(ISLAND, "hds", side=4).keys() == {"c", "s", "y"}
+
+
+def test_whole_numbers_bear_no_layout() -> None:
+    shaped = f"h = HardSwish(c)\nd = Conv{DEEP}(h, deep)\nn = Shape(h)\ns = Reshape(c, n)"
+    assert inside(shaped, "hdn") == {"c": {"c", "s"}}

@@ -1,0 +1,97 @@
+"""Oracle: ONNX's reference implementation; a node's output is its rows times its columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from ptq.core.types import UINT8, QuantParams
+from ptq.model.graph import Graph
+from ptq.solver.rounding.weighted_sums import Sums
+
+PARAMS = QuantParams.whole(0.5, 7, UINT8)
+
+CASES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "plain": ("Conv", (1, 3, 6, 7), (4, 3, 3, 3), {}),
+    "padded": ("Conv", (1, 3, 6, 7), (4, 3, 3, 2), {"pads": [1, 2, 0, 1]}),
+    "strided": ("Conv", (1, 3, 9, 7), (4, 3, 3, 3), {"strides": [2, 3], "pads": [1, 1, 1, 1]}),
+    "dilated": ("Conv", (1, 3, 9, 8), (4, 3, 2, 3), {"dilations": [3, 2], "pads": [0, 1, 2, 0]}),
+    "same": ("Conv", (1, 2, 6, 7), (4, 2, 3, 3), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+    "depthwise": ("Conv", (1, 4, 6, 7), (8, 1, 3, 3), {"group": 4, "pads": [1, 1, 1, 1]}),
+    "grouped": ("Conv", (1, 6, 5, 5), (4, 3, 3, 3), {"group": 2}),
+    "several images": ("Conv", (3, 2, 5, 5), (4, 2, 3, 3), {}),
+    "one axis": ("Conv", (1, 3, 9), (4, 3, 4), {"pads": [1, 2]}),
+    "three axes": ("Conv", (1, 2, 4, 5, 3), (3, 2, 2, 2, 2), {}),
+    "matrix": ("MatMul", (2, 5, 6), (6, 4), {}),
+    "layer": ("Gemm", (3, 6), (6, 4), {}),
+    "transposed": ("Gemm", (3, 6), (4, 6), {"transB": 1}),
+}
+
+
+def case(name: str) -> tuple[Sums, Any, np.ndarray, np.ndarray]:
+    op, shape, weight_shape, attrs = CASES[name]
+    rng, rank = np.random.default_rng(0), 2 if op == "Gemm" else len(shape)
+    weight = rng.integers(-9, 10, weight_shape).astype(np.float32)
+    node = helper.make_node(op, ["x", "w"], ["y"], name="n", **attrs)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * rank)],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    sums = Sums(next(iter(Graph.from_proto(model).nodes)))
+    real = rng.integers(-7, 249, (2, *shape)).astype(np.float32) / 2
+    return sums, ReferenceEvaluator(model), weight, real
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_times_columns_are_the_output(name: str) -> None:
+    sums, reference, weight, real = case(name)
+    rows = sums.rows(real, PARAMS, 0, 10**6)
+    outputs = np.stack([reference.run(None, {"x": 2 * x})[0] for x in real])
+    if CASES[name][0] == "Conv":  # samples, images, channels, places
+        outputs = outputs.reshape(*outputs.shape[:3], -1).transpose(0, 1, 3, 2)
+    expected = outputs.reshape(-1, outputs.shape[-1])
+    found = np.concatenate(list(rows.astype(np.float64) @ sums.columns()), axis=1)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(sums.weight_of(sums.columns()), weight)
+    assert sums.columns().shape == (sums.groups, sums.length, sums.count)
+
+
+@pytest.mark.parametrize("name", ["padded", "grouped", "matrix"])
+def test_some_rows_are_the_same_however_samples_are_batched(name: str) -> None:
+    sums, _, _, real = case(name)
+    together = sums.rows(real, PARAMS, 5, 4)
+    apart = [sums.rows(real[i : i + 1], PARAMS, 5 + i, 4) for i in range(2)]
+    np.testing.assert_array_equal(together, np.concatenate(apart, axis=1))
+    assert together.shape[1] == 8
+
+
+def test_some_rows_are_different_ones_and_spread_over_all() -> None:
+    sums, _, _, _ = case("plain")
+    number = np.arange(4 * 5, dtype=np.float32).reshape(4, 5)
+    image = np.zeros((1, 1, 3, 6, 7), np.float32)
+    image[0, 0, 0, :4, :5] = number
+    wide = QuantParams.whole(1.0, 0, UINT8)
+    first = sums.rows(image, wide, 0, 10)[0, :, 0]
+    assert len(set(first.tolist())) == 10
+    second = sums.rows(image, wide, 1, 10)[0, :, 0]
+    assert set(first.tolist()) | set(second.tolist()) == set(range(20))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_rounding_adds_is_summed_by_channel(name: str) -> None:
+    sums, _, _, real = case(name)
+    coarse = QuantParams.whole(0.75, 7, UINT8)
+    added = coarse.dequantize(coarse.quantize(real)).astype(np.float64) - real
+    axis = 2 if CASES[name][0] == "Conv" else real.ndim - 1
+    by_channel = np.moveaxis(added, axis, 0).reshape(sums.channels, -1).sum(axis=1)
+    assert np.abs(by_channel).max() > 0.5
+    np.testing.assert_allclose(sums.added(real, coarse), by_channel, atol=1e-3)
+    assert not sums.added(real, PARAMS).any()  # every input is a multiple of this scale

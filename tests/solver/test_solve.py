@@ -1,0 +1,174 @@
+"""From statistics to a plan; float64 and the issue's rules are the oracles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cases import CASES, quantized_case
+from networks import accuracy_db, disagreements, network, normal, quantized, samples
+from parts import CONV, SAME, WB, V, W, convolved
+
+from ptq.calibration.collect import observe
+from ptq.core.errors import StatsError, UsageError
+from ptq.core.plan import Clamp
+from ptq.core.targets import TARGETS
+from ptq.core.types import INT8, UINT8
+from ptq.model.exposed_session import Wanted
+from ptq.model.graph import Graph
+from ptq.observers import OBSERVERS
+from ptq.rewrite.prepare.prepare import prepare
+from ptq.solver.solve import SKIPPED, Settings, solve, tensors_to_observe
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("target", ["ort", "litert"])
+def test_every_scale_says_why_and_zero_is_exact(name: str, target: str) -> None:
+    plan = quantized_case(name, target).plan
+    qtype = {"ort": UINT8, "litert": INT8}[target]
+    of_inputs = [*plan.operands, *plan.edges]
+    keys = [*plan.tensors, *(f"{node}[{position}]" for node, position in of_inputs)]
+    assert sorted(plan.why) == sorted(keys)
+    for name_, params in plan.tensors.items():
+        assert str(plan.why[name_])
+        assert params.qtype == qtype
+        assert qtype.lo <= params.zero_point <= qtype.hi
+        assert params.dequantize(params.quantize(np.float32(0))) == 0
+
+
+@pytest.mark.parametrize("target", ["ort", "litert"])
+def test_min_max_covers_what_was_seen_to_half_a_step(target: str) -> None:
+    done = quantized_case("residual", target)
+    for name, stats in done.calibration.tensors.items():
+        params = done.plan.tensors.get(name)
+        if params is not None:
+            step = float(params.scale)
+            lo = step * (params.qtype.lo - int(params.zero_point))
+            hi = step * (params.qtype.hi - int(params.zero_point))
+            assert lo <= min(0, stats.min) + 0.51 * step
+            assert hi >= max(0, stats.max) - 0.51 * step
+
+
+def test_a_shared_scale_covers_all_that_share_it() -> None:
+    done = quantized_case("concat", "litert")
+    y = done.plan.tensors["y"]
+    largest = max(done.calibration.tensors[n].max for n in ("c", "d"))
+    assert float(y.scale) * (127 - int(y.zero_point)) >= largest - float(y.scale)
+
+
+@pytest.mark.parametrize("method", OBSERVERS)
+def test_every_method_gives_a_plan_that_names_it(method: str) -> None:
+    done = quantized(CASES["residual"], method=method)
+    assert str(done.plan.why["x"]) == f"observed: {method}"
+    assert accuracy_db(done) > 15
+
+
+def test_a_constant_takes_its_own_extremes() -> None:
+    done = quantized(convolved("y = Mul(c, k)", k=normal(8)))
+    assert str(done.plan.why["k"]) == "constant: its own extremes"
+    k = normal(8)
+    expected = (max(0, k.max()) - min(0, k.min())) / 255
+    assert float(done.plan.tensors["k"].scale) == pytest.approx(float(expected), rel=1e-6)
+
+
+@pytest.mark.parametrize("target", ["ort", "litert"])
+@pytest.mark.parametrize(
+    ("lo", "hi", "folds"),
+    [(0, 6, True), (-1, 1, True), (-0.5, 2, True), (1, 5, False), (-5, -0.5, False)],
+)
+def test_a_clip_folds_where_its_range_contains_zero(
+    target: str, lo: float, hi: float, folds: bool
+) -> None:
+    model = convolved("y = Clip(c, lo, hi)", lo=np.float32(lo), hi=np.float32(hi))
+    plan = quantized(model, target=target).plan
+    assert (plan.folded == {"Clip_y": "Conv_c"}) == folds
+    if not folds:
+        y = plan.tensors["y"]
+        assert plan.tensors["c"] == y
+        bounds = [int(y.quantize(np.float32(b))) for b in (lo, hi)]
+        assert plan.clamps == {"Clip_y": Clamp("Conv_c", *bounds)}
+
+
+def test_a_nan_in_a_tensor_leaves_its_nodes_float_and_says_so() -> None:
+    model = network(f"c = Conv{SAME}(x, w)\nl = Log(c)\ny = Conv{SAME}(l, v)", w=W, v=V)
+    done = quantized(model)
+    assert done.fates()["Conv"] == "l held NaN or Inf during calibration"
+    assert "Conv_c" not in done.plan.floats
+    assert np.isnan(done.feeds[0]["x"]).sum() == 0
+
+
+def test_a_skipped_node_that_does_not_exist_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match=r"--skip Conv_z.*ptq inspect"):
+        quantized(CASES["relu"], skip=["Conv_z"])
+
+
+def test_statistics_that_lack_a_tensor_are_refused() -> None:
+    done = quantized_case("residual")
+    less = {n: s for n, s in done.calibration.tensors.items() if n != "y"}
+    with pytest.raises(StatsError, match="tensor y was not observed"):
+        solve(done.prepared, less, OBSERVERS["minmax"], TARGETS["ort"], Settings("minmax"))
+
+
+@pytest.mark.parametrize("target", ["ort", "litert"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "residual",
+        "concat",
+        "dense block",
+        "swish",
+        "max pool",
+        "reshape by shape",
+        "clip 1 5",
+        "attention",
+        "pad with a value",
+        "relu with a second reader",
+        "transpose and back",
+    ],
+)
+def test_no_skip_list_asks_for_statistics_that_calibration_did_not_gather(
+    name: str, target: str
+) -> None:
+    graph = prepare(Graph.from_proto(CASES[name])).graph
+    feeds = quantized_case(name).feeds
+    stats = observe(graph, samples(feeds), Wanted(tensors_to_observe(graph)), threads=1).tensors
+    for node in graph.nodes:
+        settings = Settings("minmax", floats={str(node.name): SKIPPED})
+        plan = solve(graph, stats, OBSERVERS["minmax"], TARGETS[target], settings)
+        assert node.name in plan.floats
+
+
+def test_a_range_that_was_not_observed_is_that_of_what_was_moved() -> None:
+    done = quantized(
+        convolved(f"m = MaxPool<kernel_shape=[2,2]>(c)\ny = Conv{SAME}(m, v)", v=V),
+        skip=["MaxPool"],
+    )
+    assert "m" not in done.calibration.tensors
+    assert done.plan.tensors["m"] == done.plan.tensors["c"]
+
+
+def test_a_convolution_whose_activation_is_skipped_stays_float_with_it() -> None:
+    done = quantized(CASES["residual"], skip=["Relu_r"])
+    assert done.plan.floats["Conv_c"] == "c was not observed before its activation"
+    assert accuracy_db(done) > 30
+
+
+@pytest.mark.parametrize("name", ["Conv_c", "Conv"])
+def test_a_skipped_node_has_no_scale(name: str) -> None:
+    plan = quantized(network(CONV + f"y = Conv{SAME}(c, v)", v=V, **WB), skip=[name]).plan
+    assert plan.floats["Conv_c"] == "skipped by the user"
+    assert ("Conv_c", 1) not in plan.operands
+
+
+def test_the_plan_carries_the_digest_of_the_prepared_graph() -> None:
+    done = quantized_case("relu")
+    assert done.plan.graph == done.prepared.digest()
+
+
+@pytest.mark.parametrize("target", ["ort", "litert"])
+def test_a_leaky_relu_does_the_work_of_a_bound_behind_it(target: str) -> None:
+    nodes = "c = Conv(x, w)\nl = LeakyRelu<alpha = 0.2>(c)\nm = Max(l, k)\ny = Conv(m, v)"
+    model = network(nodes, w=normal(4, 3, 3, 3), v=normal(4, 4, 1, 1), k=np.float32(-0.4))
+    done = quantized(model, target=target)
+    assert list(done.plan.folded.values()) == ["LeakyRelu_l"]
+    assert not done.plan.floats
+    assert disagreements(done) == []

@@ -1,0 +1,185 @@
+"""Risks on other processors: float64 and big integers are the oracle of bounds, ONNX Runtime of unsigned weights."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from foreign_models import INPUT, OUTPUT, foreign, reals, samples, weights
+
+from ptq.core.errors import DataError
+from ptq.data import Sample
+from ptq.executor.executor import Executor
+from ptq.model.graph import Graph
+from ptq.model.session import Session
+from ptq.rewrite.emit.uint8_weights import unsigned_weights
+from ptq.verification.conversion import convert
+from ptq.verification.portability import NodeRisk, portability
+
+ROWS = (5, 16)
+WD = "wd = DequantizeLinear(w, w_scale, w_zero)\n"
+
+
+def _matmul(w: Any, **changed: Any) -> Graph:
+    return foreign(INPUT + WD + "r = MatMul(xd, wd)" + OUTPUT, ROWS, w=w, **changed)
+
+
+def _risk(graph: Graph, these: list[Sample]) -> NodeRisk:
+    (risk,) = portability(graph, these).nodes
+    return risk
+
+
+def test_headroom_is_what_the_worst_input_leaves_of_int32():
+    w = np.full((16, 8), 127, np.int8)
+    risk = _risk(_matmul(w, x_zero=np.uint8(0)), samples(ROWS))
+    assert risk.bits_left == pytest.approx(31 - math.log2(16 * 255 * 127))
+
+
+def test_the_bias_counts_in_the_headroom():
+    bias = np.full(8, -(2**30), np.int32)
+    graph = foreign(
+        INPUT + WD + "bd = DequantizeLinear(b, b_scale)\nr = Gemm(xd, wd, bd)" + OUTPUT,
+        ROWS,
+        w=np.full((16, 8), -127, np.int8),
+        b=bias,
+        b_scale=np.float32(0.03) * np.float32(0.01),
+        x_zero=np.uint8(0),
+    )
+    risk = _risk(graph, samples(ROWS))
+    assert risk.bits_left == pytest.approx(31 - math.log2(2**30 + 16 * 255 * 127))
+
+
+def test_the_data_leave_no_less_headroom_than_the_bound():
+    for seed in range(5):
+        risk = _risk(_matmul(weights(16, 8, seed=seed)), samples(ROWS))
+        assert risk.bits_left <= risk.bits_left_met < 31
+
+
+def test_the_largest_accumulator_met_is_the_one_of_big_integers():
+    w, these = weights(16, 8), samples(ROWS)
+    graph = _matmul(w)
+    peak = 0
+    for sample in these:
+        q = Executor(graph).run(sample.feed, ["xq"])["xq"].astype(object) - 120
+        peak = max(peak, int(np.abs(q @ w.astype(object)).max()))
+    assert _risk(graph, these).bits_left_met == pytest.approx(31 - math.log2(peak))
+
+
+def test_pairs_saturate_only_where_two_weights_of_one_sign_reach_129():
+    w = np.zeros((16, 8), np.int8)
+    w[0:2, 0] = 64, 64  # 255 · 128 = 32640
+    w[0:2, 1] = 65, 64  # 255 · 129 = 32895 > 32767
+    w[1:3, 2] = 127, 127  # two different pairs
+    w[4:6, 3] = 127, -127  # of two signs
+    w[6:8, 4] = -65, -65
+    w[8:10, 5] = 127, 127
+    full = Sample("full", {"x": np.full(ROWS, 1e3, np.float32)}, ())
+    found = portability(_matmul(w, x_zero=np.uint8(0), y_scale=np.float32(2)), [full])
+    (risk,) = found.nodes
+    assert (risk.channels, risk.saturable) == (8, 3)
+    # in steps of 2 / (0.03 · 0.01): 64770 gives 10 and 32767 gives 5, in 5 rows; the others change by less than one
+    assert (risk.saturated, risk.largest) == (5, 5)
+    assert found.saturated == (risk,)
+    assert {word for text in found.remedies for word in text.split()} >= {
+        "session.x64quantprecision=1",
+        "(--weights",
+    }
+
+
+def test_weights_that_allow_saturation_may_never_meet_it():
+    small = Sample("small", {"x": np.full(ROWS, -3.5, np.float32)}, ())
+    found = portability(_matmul(weights(16, 8)), [small])
+    assert found.saturable
+    assert found.saturated == ()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"w": weights(16, 8, dtype=np.uint8), "w_zero": np.uint8(128)},
+        {"w": np.clip(weights(16, 8), -64, 64)},
+    ],
+    ids=["unsigned weights", "seven-bit weights"],
+)
+def test_saturation_is_excluded(changed):
+    found = portability(_matmul(**changed), samples(ROWS))
+    assert found.saturable == ()
+    assert found.remedies == ()
+
+
+def test_signed_activations_saturate_only_where_quantizers_let_them_be_moved():
+    # measured on an emulated Haswell: 7 of these 40 integers differ from those with VNNI
+    qdq = _matmul(weights(16, 8), x_zero=np.int8(-8), y_zero=np.int8(0))
+    assert portability(qdq, samples(ROWS)).saturable
+    assert portability(convert(qdq, "qoperator"), samples(ROWS)).saturable == ()
+
+
+def test_depthwise_convolutions_do_not_saturate():
+    nodes = INPUT + WD + "r = Conv<group = 3>(xd, wd)" + OUTPUT
+    graph = foreign(nodes, w=np.full((3, 1, 3, 3), 127, np.int8))
+    assert portability(graph, samples((1, 3, 8, 8))).saturable == ()
+
+
+def test_exact_ties_are_counted():
+    halves = np.zeros((16, 8), np.int8)
+    halves[0] = 1
+    graph = _matmul(
+        halves,
+        x_scale=np.float32(0.5),
+        w_scale=np.float32(0.5),
+        y_scale=np.float32(0.5),
+        x_zero=np.uint8(128),
+        y_zero=np.uint8(128),
+    )
+    # acc · 0.25 / 0.5 = acc / 2: a tie for every odd integer
+    x = np.zeros(ROWS, np.float32)
+    x[:, 0] = 0.5 * np.array([1, 2, 3, 4, 5])
+    found = portability(graph, [Sample("odd", {"x": x}, ())])
+    assert found.ties == 3 * 8
+
+
+def test_no_sample_is_an_error():
+    with pytest.raises(DataError, match="no sample"):
+        portability(_matmul(weights(16, 8)), [])
+
+
+LAYERS = {
+    "Conv": (WD + "r = Conv(xd, wd, b)", (1, 3, 8, 8), weights(8, 3, 3, 3)),
+    "Gemm": (WD + "r = Gemm(xd, wd, b)", ROWS, weights(16, 8)),
+    "MatMul": (WD + "r = MatMul(xd, wd)", (2, 5, 16), weights(16, 8)),
+}
+
+
+@pytest.mark.parametrize("form", ["qdq", "qoperator"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_unsigned_weights_are_the_same_integers_in_onnx_runtime_and_here(name, form):
+    nodes, shape, w = LAYERS[name]
+    graph = foreign(INPUT + nodes + OUTPUT, shape, w=w, b=reals(8))
+    if form == "qoperator":
+        graph = convert(graph, "qoperator")
+    unsigned = unsigned_weights(graph)
+    assert portability(graph, samples(shape)).saturable
+    assert portability(unsigned, samples(shape)).saturable == ()
+    sessions = [Session(g, threads=1) for g in (graph, unsigned)]
+    for sample in samples(shape):
+        before, after = (session.run(sample.feed)[0] for session in sessions)
+        assert np.array_equal(before, after)
+        assert np.array_equal(Executor(unsigned).run(sample.feed)["y"], before)
+
+
+def test_weights_beside_activations_that_are_moved_to_uint8_are_stored_so_too():
+    graph = _matmul(weights(16, 8), x_zero=np.int8(-8), y_zero=np.int8(0))
+    unsigned = unsigned_weights(graph)
+    assert portability(unsigned, samples(ROWS)).saturable == ()
+    sessions = [Session(g, threads=1) for g in (graph, unsigned)]
+    for sample in samples(ROWS):
+        before, after = (session.run(sample.feed)[0] for session in sessions)
+        assert np.array_equal(before, after)
+
+
+def test_weights_beside_signed_activations_stay_signed():
+    graph = convert(_matmul(weights(16, 8), x_zero=np.int8(-8), y_zero=np.int8(0)), "qoperator")
+    read = [value.name for node in unsigned_weights(graph).nodes for value in node.inputs if value]
+    assert "w" in read

@@ -1,0 +1,159 @@
+"""Integers beside integers; models tampered with on purpose are the oracle."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+from cases import CASES, quantized_case
+from foreign_models import INPUT, OUTPUT, foreign
+from networks import network, normal, quantized, samples
+from onnx import TensorProto, helper, numpy_helper
+from parts import CONV, SAME, WB, V
+
+from ptq.core.errors import DataError, ModelError
+from ptq.data import Sample
+from ptq.executor.executor import Executor
+from ptq.executor.float_islands import Island
+from ptq.model.graph import Graph
+from ptq.verification.verify import verify
+
+CHAIN = network(CONV + f"r = Relu(c)\nd = Conv{SAME}(r, v)\ny = Conv{SAME}(d, v)", v=V, **WB)
+
+
+def test_an_output_that_is_a_sequence_is_compared_item_by_item() -> None:
+    model = network(CONV + "y = Relu(c)\ns = SequenceConstruct(y, c)", **WB)
+    made = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
+    model.graph.output.append(made)
+    done = quantized(model)
+    found = verify(done.qdq, samples(done.feeds[:2]), threads=1)
+    assert found.intact
+    assert found.passed
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if quantized_case(n).plan.tensors])
+@pytest.mark.parametrize("form", ["qdq", "qoperator"])
+def test_a_model_that_is_right_is_equal(name: str, form: str) -> None:
+    done = quantized_case(name)
+    graph = done.qdq if form == "qdq" else done.qlinear
+    result = verify(graph, samples(done.feeds[:2]), threads=1)
+    assert result.equal, result.first
+    assert result.intact
+    assert result.samples == 2
+    steps = [s for s in Executor(graph).program.steps if not isinstance(s, Island)]
+    products = {n for s in steps if s.op in ("Conv", "Gemm", "MatMul", "Add") for n in s.outputs}
+    assert {t.tensor for t in result.tensors} >= products
+    assert all(t.elements > 0 for t in result.tensors)
+
+
+def changed(graph: Graph, name: str, change: Callable[[np.ndarray], np.ndarray]) -> Graph:
+    """The graph with another value of one initializer."""
+    proto = graph.to_proto()
+    (tensor,) = [t for t in proto.graph.initializer if t.name == name]
+    array = change(numpy_helper.to_array(tensor).copy())
+    tensor.CopyFrom(
+        numpy_helper.from_array(array.astype(numpy_helper.to_array(tensor).dtype), name)
+    )
+    return Graph.from_proto(proto)
+
+
+def patched(monkeypatch: pytest.MonkeyPatch, other: Graph) -> None:
+    """Let the executor run another graph than ONNX Runtime."""
+    module = sys.modules["ptq.verify"]  # the package has a verb of that name too
+    monkeypatch.setattr(module, "Executor", lambda graph, *more: Executor(other, *more))
+
+
+def test_the_first_node_that_diverges_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = quantized(CHAIN)
+    patched(monkeypatch, changed(done.qdq, "d_scale", lambda s: s * 1.25))
+    result = verify(done.qdq, samples(done.feeds[:2]), threads=1)
+    assert not result.equal
+    assert result.first is not None
+    assert (result.first.node, result.first.op) == ("Conv_d", "Conv")
+    assert result.first.differing > 0
+    assert result.first.largest >= 1
+    before = [t for t in result.tensors if t.tensor in ("x_quantized", "r_quantized")]
+    assert [(t.differing, t.differing_locally) for t in before] == [(0, 0), (0, 0)]
+
+
+def test_a_node_downstream_is_right_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = quantized(CHAIN)
+    weight = changed(done.qdq, "w_quantized", lambda w: np.where(w > 100, w - 40, w))
+    patched(monkeypatch, weight)
+    result = verify(done.qdq, samples(done.feeds[:2]), threads=1)
+    assert result.first is not None
+    assert result.first.node == "Conv_c"
+    later = [t for t in result.tensors if t.node in ("Conv_d", "Conv_y")]
+    assert len(later) == 2
+    assert all(t.differing > 0 and t.differing_locally == 0 for t in later)
+
+
+def test_where_nothing_is_reduced_the_shapes_differ_and_no_more_is_said() -> None:
+    """Of an axis without elements ONNX Runtime 1.31.1 leaves the axis standing."""
+    graph = foreign(
+        INPUT + "r = ReduceMin<keepdims = 0>(xd, axes)" + OUTPUT,
+        (3, 2, 0),
+        opset=18,
+        axes=np.array([-1]),
+        x_scale=np.float32(0.05),
+        x_zero=np.uint8(9),
+        y_scale=np.float32(0.05),
+        y_zero=np.uint8(9),
+    )
+    empty = Sample("s", {"x": np.zeros((3, 2, 0), np.float32)}, ())
+    found = verify(graph, [empty], threads=1)
+    assert found.first is not None
+    assert (found.first.op, found.first.elements, found.first.differing) == ("ReduceMin", 6, 6)
+
+
+def test_islands_agree_by_construction_and_are_listed() -> None:
+    model = network(
+        CONV + f"h = HardSigmoid(c)\nm = ReduceMean<axes=[1]>(h)\ne = Erf(c)\na = Mul(e, m)\n"
+        f"y = Conv{SAME}(a, v)",
+        v=V,
+        **WB,
+    )
+    done = quantized(model)
+    result = verify(done.qdq, samples(done.feeds), threads=1)
+    assert result.equal
+    assert sorted(op for ops in result.islands.values() for op in ops) == [
+        "Erf",
+        "HardSigmoid",
+        "ReduceMean",
+    ]
+
+
+def test_reading_the_integers_leaves_the_outputs_as_they_were(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = quantized_case("residual")
+    other = changed(done.qdq, "y_scale", lambda s: s * 2)
+    monkeypatch.setattr(Graph, "copy", lambda self: Graph.from_proto(other.to_proto()))
+    assert not verify(done.qdq, samples(done.feeds[:1]), threads=1).intact
+
+
+def test_a_float_model_has_nothing_to_verify() -> None:
+    with pytest.raises(ModelError, match="no integer tensor; quantize it first"):
+        verify(Graph.from_proto(CASES["relu"]), [], threads=1)
+
+
+def test_without_samples_there_is_nothing_to_say() -> None:
+    with pytest.raises(DataError, match="no sample"):
+        verify(quantized_case("relu").qdq, [], threads=1)
+
+
+def test_a_sample_that_does_not_run_is_named() -> None:
+    done = quantized_case("relu")
+    with pytest.raises(DataError, match=r"^sample 0: "):
+        verify(done.qdq, samples([{"x": normal(1, 5, 8, 8)}]), threads=1)
+
+
+def test_the_model_is_left_alone() -> None:
+    done = quantized_case("relu")
+    before = done.qdq.to_bytes()
+    verify(done.qdq, samples(done.feeds[:1]), threads=1)
+    assert done.qdq.to_bytes() == before
+    onnx.checker.check_model(done.qdq.to_proto())
