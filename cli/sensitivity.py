@@ -59,14 +59,14 @@ def sensitivity(
     Every node is estimated, from a few dozen runs of the float model with the errors of some nodes in
     it; the first few are measured. Use --skip, or --max-drop, of ptq quantize to leave nodes float.
     """
-    from ptq.optimization.mixed_precision import sensitivity as ranking
+    from ptq.optimization.mixed_precision import sensitivity as verb
 
     from . import drops, inputs, outputs
     from .progress import bars
 
     outputs.check_outputs([model, data, eval_data], [page], json)
     with bars() as progress:
-        ranking = ranking.sensitivity(
+        ranking = verb.sensitivity(
             model, data, eval_data=eval_data, target=target, method=method, per_tensor=per_tensor,
             equalize=equalize, skip=skip or (), measure=measure, metric=inputs.read_metric(metric), preprocess=images,
             samples=samples, skip_bad_samples=skip_bad_samples, batch=batch, threads=threads,

@@ -1,6 +1,6 @@
 """The ``litert`` arithmetic: what it refuses, and hand-derived values of its rules.
 
-The bits of every operator are held by vectors of LiteRT's reference kernels (tests/golden/test_golden.py).
+The bits of every operator are held by vectors of LiteRT's reference kernels (tests/verification/test_golden.py).
 """
 
 from __future__ import annotations
