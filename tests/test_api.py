@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -116,8 +115,7 @@ def test_saved_statistics_do_not_run_the_model_again(
     def refuse(*args: Any, **more: Any) -> None:
         raise AssertionError("the model was run")
 
-    # the module, which shares its name with the verb
-    monkeypatch.setattr(sys.modules["ptq.calibrate"], "Session", refuse)
+    monkeypatch.setattr("ptq.model.exposed_session.Session", refuse)
     monkeypatch.setattr("ptq.calibration.calibration.observe", refuse)
     again = ptq.quantize(MODEL, stats=tmp_path / "stats.npz", method=method, threads=1)
     assert method in {why.detail for why in again.plan.why.values()}
@@ -306,7 +304,7 @@ def test_reduced_weights_give_the_same_integers_on_all_processors(
 def test_how_weights_are_stored_depends_on_the_processor_where_it_is_left_to_ptq(
     monkeypatch: pytest.MonkeyPatch, exact: bool, target: str, stored: str
 ) -> None:
-    monkeypatch.setattr("ptq.solver.quantizer.sums_exactly", lambda: exact)
+    monkeypatch.setattr("ptq.solver.recipe.sums_exactly", lambda: exact)
     changes = ptq.quantize(MODEL, FEW, target=target, threads=1).report.changes
     assert (REDUCED in changes) == (stored == "reduced")
     assert weights_for("auto", TARGETS[target]) == stored
@@ -322,7 +320,7 @@ def test_a_plan_keeps_its_scales_of_weights_on_all_processors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reduced = ptq.quantize(MODEL, FEW, weights="reduced", threads=1)
-    monkeypatch.setattr("ptq.solver.quantizer.sums_exactly", lambda: False)
+    monkeypatch.setattr("ptq.solver.recipe.sums_exactly", lambda: False)
     again = ptq.quantize(MODEL, FEW, plan=reduced.plan, threads=1)
     assert again.graph.to_bytes() == reduced.graph.to_bytes()
     plain = ptq.quantize(MODEL, FEW, weights="s8", threads=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -62,8 +61,9 @@ def changed(graph: Graph, name: str, change: Callable[[np.ndarray], np.ndarray])
 
 def patched(monkeypatch: pytest.MonkeyPatch, other: Graph) -> None:
     """Let the executor run another graph than ONNX Runtime."""
-    module = sys.modules["ptq.verify"]  # the package has a verb of that name too
-    monkeypatch.setattr(module, "Executor", lambda graph, *more: Executor(other, *more))
+    monkeypatch.setattr(
+        "ptq.verification.verify.Executor", lambda graph, *more: Executor(other, *more)
+    )
 
 
 def test_the_first_node_that_diverges_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
