@@ -19,14 +19,14 @@ import ptq
 from ptq import api
 from ptq.core import targets
 from ptq.model.graph import Graph
-from ptq.model.node import constant, operator
+from ptq.model.node import constant_of, operator_of
 from ptq.observers.input_means import InputMean, input_means
 from ptq.rewrite.emit.bias_correction import correct_biases
-from ptq.rewrite.emit.set_weights import with_weights
+from ptq.rewrite.emit.set_weights import replace_weights
 from ptq.rewrite.emit.to_qdq import to_qdq
-from ptq.rewrite.equalize.channel_groups import channels
-from ptq.rewrite.equalize.scale_channels import by_number, multiplied
-from ptq.rewrite.prepare.prepare import made_ready
+from ptq.rewrite.equalize.channel_groups import group_channels
+from ptq.rewrite.equalize.scale_channels import factors_by_group, scale_channels
+from ptq.rewrite.prepare.prepare import open_and_prepare
 from ptq.solver.scales import weight_qparams
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -46,24 +46,24 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "one scale a weight": {"per_tensor": True},
     "one scale a weight, not equalized": {"per_tensor": True, "equalize": False},
 }
-NONE_MAKES_UP = "no layer makes up for those before"
+NO_COMPENSATION = "no layer makes up for those before"
 ROUNDED_OUTPUTS = "outputs rounded to 8 bits"
 WEIGHTS_BY_MSE = "ranges of weights by mse"
-SHARES = np.linspace(1, 0.6, 41)
+RANGE_SHARES = np.linspace(1, 0.6, 41)
 """Of a channel's largest magnitude, where its range may end."""
 
 Quantize = Callable[..., ptq.Result]
 
 
 @contextmanager
-def none_makes_up() -> Iterator[None]:
+def disable_compensation() -> Iterator[None]:
     """Inside, weights come near to the model's own."""
-    with mock.patch.object(api, "compensated", lambda made, *_, **__: made):
+    with mock.patch.object(api, "compensate_rounding", lambda made, *_, **__: made):
         yield
 
 
 @contextmanager
-def rounded_outputs() -> Iterator[None]:
+def disable_float_outputs() -> Iterator[None]:
     """Inside, no product hands out real numbers."""
     row = replace(targets.TARGETS["ort"], real_outputs=False)
     with mock.patch.object(targets, "TARGETS", {**targets.TARGETS, "ort": row}):
@@ -71,14 +71,14 @@ def rounded_outputs() -> Iterator[None]:
 
 
 @contextmanager
-def weights_by_mse() -> Iterator[None]:
+def use_mse_weight_ranges() -> Iterator[None]:
     """Inside, a weight's range, a channel or whole, is that with the least squared error of its nearest integers."""
 
     def chosen(array: Any, target: Any, axis: int | None) -> Any:
         params, why = observed(array, target, axis)
         channels = array.reshape(1, -1) if axis is None else np.moveaxis(array, axis, 0)
         values = channels.reshape(len(channels), -1).astype(np.float64)
-        steps = SHARES[:, None] * np.abs(values).max(axis=1) / target.weight.hi + 1e-30
+        steps = RANGE_SHARES[:, None] * np.abs(values).max(axis=1) / target.weight.hi + 1e-30
         rounded = [
             np.clip(np.rint(values / s[:, None]), target.weight.lo, target.weight.hi) * s[:, None]
             for s in steps
@@ -92,55 +92,64 @@ def weights_by_mse() -> Iterator[None]:
         yield
 
 
-def float_weights(model: Path, result: ptq.Result, path: Path) -> None:
+def write_float_weights(model: Path, result: ptq.Result, path: Path) -> None:
     """Write the model with activations rounded by the result's plan, biases corrected for that alone."""
-    graph = _prepared(model, result)
-    kept = {node.name or "": constant(node.inputs[1]) for node in graph.nodes if _weighs(node)}
+    graph = _prepared_graph(model, result)
+    kept = {
+        node.name or "": constant_of(node.inputs[1]) for node in graph.nodes if _has_weight(node)
+    }
     means = input_means(result.calibration, result.plan.tensors)
-    graph, _ = correct_biases(graph, result.plan, means, _known(kept))
+    graph, _ = correct_biases(graph, result.plan, means, _without_none(kept))
     bare = replace(result.plan, operands={}, edges={}, folded={}, clamps={})
     path.write_bytes(to_qdq(graph, bare).to_bytes())
 
 
-def float_activations(model: Path, result: ptq.Result, path: Path) -> None:
+def write_float_activations(model: Path, result: ptq.Result, path: Path) -> None:
     """Write the model with the result's weights, biases corrected for these alone."""
-    graph = _prepared(model, result)
-    rounded = _known({node.name or "": _rounded(node) for node in result.graph.nodes})
+    graph = _prepared_graph(model, result)
+    rounded = _without_none(
+        {node.name or "": _dequantized_weight(node) for node in result.graph.nodes}
+    )
     means = input_means(result.calibration, result.plan.tensors)
     alone = {name: InputMean(mean.real, 0.0) for name, mean in means.items()}
     graph, _ = correct_biases(graph, result.plan, alone, rounded)
-    path.write_bytes(with_weights(graph, rounded).to_bytes())
+    path.write_bytes(replace_weights(graph, rounded).to_bytes())
 
 
-BOUNDS = {"weights left float": float_weights, "activations left float": float_activations}
+BOUNDS = {
+    "weights left float": write_float_weights,
+    "activations left float": write_float_activations,
+}
 
 
-def _prepared(model: Path, result: ptq.Result) -> Graph:
+def _prepared_graph(model: Path, result: ptq.Result) -> Graph:
     """The float model that the result's plan was made for."""
-    graph = made_ready(model)[1].graph
+    graph = open_and_prepare(model)[1].graph
     factors, between = result.plan.factors, result.plan.shores
-    return multiplied(graph, by_number(channels(graph, shores=between), factors), between)
+    return scale_channels(
+        graph, factors_by_group(group_channels(graph, shores=between), factors), between
+    )
 
 
-def _weighs(node: Any) -> bool:
+def _has_weight(node: Any) -> bool:
     return len(node.inputs) > 1 and node.inputs[1] is not None
 
 
-def _known(arrays: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {name: array for name, array in arrays.items() if array is not None}
 
 
-def _rounded(node: Any) -> Any:
+def _dequantized_weight(node: Any) -> Any:
     """The node's weight as its DequantizeLinear gives it; None where it has none."""
-    source = node.inputs[1].producer() if _weighs(node) else None
-    if source is None or operator(source) != "DequantizeLinear":
+    source = node.inputs[1].producer() if _has_weight(node) else None
+    if source is None or operator_of(source) != "DequantizeLinear":
         return None
-    integers, scale = (constant(value) for value in source.inputs[:2])
+    integers, scale = (constant_of(value) for value in source.inputs[:2])
     if integers is None or scale is None or integers.ndim < 2:
         return None
     axis = source.attributes["axis"].as_int() if "axis" in source.attributes else 1
     shape = [1] * integers.ndim
     shape[axis] = -1
-    zero_point = constant(source.inputs[2]) if len(source.inputs) > 2 else np.zeros(1)
+    zero_point = constant_of(source.inputs[2]) if len(source.inputs) > 2 else np.zeros(1)
     assert zero_point is not None
     return (integers.astype(np.float32) - zero_point.reshape(shape)) * scale.reshape(shape)

@@ -52,7 +52,7 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 import ptq
 from ptq.data import Preprocess, Sample, Samples, open_samples
 from ptq.data.splits import input_specs, takes_any_batch
-from ptq.evaluation.evaluate import Evaluation, evaluate, session_engine
+from ptq.evaluation.evaluate import Evaluation, evaluate_engines, session_engine
 from ptq.model.graph import Graph
 from ptq.model.node import QUANTIZERS, Value, name_of
 from ptq.model.session import Session
@@ -60,9 +60,9 @@ from ptq.model.session import Session
 HERE = Path(__file__).parent
 SAMPLE = HERE.parent / "sample_data"
 BATCH = 8
-PER_CHANNEL = 13
+PER_CHANNEL_OPSET = 13
 ROUNDS = 60
-Make = Callable[[Path], None]
+Quantizer = Callable[[Path], None]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Task:
         return open_samples(str(which), specs, limit=limit)
 
 
-class Feeds(CalibrationDataReader):  # type: ignore[misc]
+class FeedReader(CalibrationDataReader):  # type: ignore[misc]
     """Samples as ONNX Runtime's calibrators read them."""
 
     def __init__(self, samples: Sequence[Sample]) -> None:
@@ -111,7 +111,7 @@ def sample_task(folder: Path) -> Task:
     return task
 
 
-def tasks(folder: Path | None, wanted: Sequence[str], spare: Path) -> list[Task]:
+def find_tasks(folder: Path | None, wanted: Sequence[str], spare: Path) -> list[Task]:
     """The tasks of the folder, after the sample network, whose arrays are written into a spare one."""
     found = [sample_task(spare)]
     for place in sorted(folder.iterdir()) if folder is not None else []:
@@ -123,7 +123,7 @@ def tasks(folder: Path | None, wanted: Sequence[str], spare: Path) -> list[Task]
     return [task for task in found if not wanted or task.name in wanted]
 
 
-def quantized(task: Task, **options: Any) -> ptq.Result:
+def quantize_task(task: Task, **options: Any) -> ptq.Result:
     """The task's model, evaluated on one sample alone, for its own report is not what is timed."""
     one = list(task.open(task.evaluation).first(1))
     return ptq.quantize(
@@ -135,60 +135,60 @@ def quantized(task: Task, **options: Any) -> ptq.Result:
     )
 
 
-def ours(task: Task, **options: Any) -> Make:
+def ptq_quantizer(task: Task, **options: Any) -> Quantizer:
     """Quantize by ptq."""
-    return lambda path: quantized(task, **options).save(path)
+    return lambda path: quantize_task(task, **options).save(path)
 
 
-def ablations(task: Task) -> dict[str, Make]:
+def ablation_quantizers(task: Task) -> dict[str, Quantizer]:
     """Quantize by ptq with one ingredient off; and half of the model left float."""
 
-    def inside(way: Callable[[], AbstractContextManager[None]]) -> Make:
+    def inside(way: Callable[[], AbstractContextManager[None]]) -> Quantizer:
         def make(path: Path) -> None:
             with way():
-                quantized(task).save(path)
+                quantize_task(task).save(path)
 
         return make
 
-    rows = {name: ours(task, **options) for name, options in ablation.OPTIONS.items()}
-    rows[ablation.NONE_MAKES_UP] = inside(ablation.none_makes_up)
-    rows[ablation.WEIGHTS_BY_MSE] = inside(ablation.weights_by_mse)
-    rows[ablation.ROUNDED_OUTPUTS] = inside(ablation.rounded_outputs)
+    rows = {name: ptq_quantizer(task, **options) for name, options in ablation.OPTIONS.items()}
+    rows[ablation.NO_COMPENSATION] = inside(ablation.disable_compensation)
+    rows[ablation.WEIGHTS_BY_MSE] = inside(ablation.use_mse_weight_ranges)
+    rows[ablation.ROUNDED_OUTPUTS] = inside(ablation.disable_float_outputs)
     for name, bound in ablation.BOUNDS.items():
-        rows[name] = bounded(task, bound)
+        rows[name] = bound_quantizer(task, bound)
     return rows
 
 
-def bounded(task: Task, bound: Callable[[Path, ptq.Result, Path], None]) -> Make:
+def bound_quantizer(task: Task, bound: Callable[[Path, ptq.Result, Path], None]) -> Quantizer:
     """What bounds the defaults; weights that make up for rounded activations would make it worse."""
 
     def make(path: Path) -> None:
-        with ablation.none_makes_up():
-            bound(task.model, quantized(task), path)
+        with ablation.disable_compensation():
+            bound(task.model, quantize_task(task), path)
 
     return make
 
 
-def raised(model: onnx.ModelProto) -> onnx.ModelProto:
+def raise_opset(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model in an opset that has scales by channel."""
     version = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
     return (
         model
-        if version >= PER_CHANNEL
-        else onnx.version_converter.convert_version(model, PER_CHANNEL)
+        if version >= PER_CHANNEL_OPSET
+        else onnx.version_converter.convert_version(model, PER_CHANNEL_OPSET)
     )
 
 
-def theirs(task: Task, method: CalibrationMethod | None) -> Make:
+def ort_quantizer(task: Task, method: CalibrationMethod | None) -> Quantizer:
     """Quantize by ONNX Runtime: its own default where the method is None, else its best settings."""
 
     def make(path: Path) -> None:
-        feeds = Feeds(list(task.open(task.calibration)))
+        feeds = FeedReader(list(task.open(task.calibration)))
         if method is None:
             quantize_static(str(task.model), str(path), feeds)
             return
         prepared = path.with_suffix(".prepared.onnx")
-        onnx.save(raised(onnx.load(task.model)), prepared)
+        onnx.save(raise_opset(onnx.load(task.model)), prepared)
         try:
             quant_pre_process(str(prepared), str(prepared))
         except (
@@ -208,94 +208,96 @@ def theirs(task: Task, method: CalibrationMethod | None) -> Make:
     return make
 
 
-def makers(task: Task, asked: argparse.Namespace) -> dict[str, Make]:
+def select_quantizers(task: Task, asked: argparse.Namespace) -> dict[str, Quantizer]:
     """What to compare, by name."""
-    rows = {"ptq": ours(task)}
+    rows = {"ptq": ptq_quantizer(task)}
     if asked.ablation:
-        return rows | ablations(task)
+        return rows | ablation_quantizers(task)
     if asked.ours:
         return rows
     methods = [CalibrationMethod.MinMax]
     if not asked.no_histograms:
         methods += [CalibrationMethod.Entropy, CalibrationMethod.Percentile]
-    rows |= {f"ONNX Runtime, {method.name}": theirs(task, method) for method in methods}
-    return rows | {"ONNX Runtime, its default": theirs(task, None)}
+    rows |= {f"ONNX Runtime, {method.name}": ort_quantizer(task, method) for method in methods}
+    return rows | {"ONNX Runtime, its default": ort_quantizer(task, None)}
 
 
-def cpu(work: Callable[[], object]) -> float:
+def cpu_seconds(work: Callable[[], object]) -> float:
     """Processor seconds that a call takes."""
     start = time.process_time()
     work()
     return time.process_time() - start
 
 
-def speeds(float_model: Session, others: Mapping[str, Session], feed: Any) -> dict[str, float]:
+def measure_speedups(
+    float_model: Session, others: Mapping[str, Session], feed: Any
+) -> dict[str, float]:
     """How many times faster than float each session is: medians of interleaved runs."""
     everyone = {"float": float_model, **others}
     taken: dict[str, list[float]] = {name: [] for name in everyone}
-    repeat = max(1, round(0.005 / max(cpu(lambda: float_model.run(feed)), 1e-5)))
+    repeat = max(1, round(0.005 / max(cpu_seconds(lambda: float_model.run(feed)), 1e-5)))
     for _ in range(ROUNDS):
         for name, session in everyone.items():
-            taken[name].append(cpu(lambda s=session: [s.run(feed) for _ in range(repeat)]))
+            taken[name].append(cpu_seconds(lambda s=session: [s.run(feed) for _ in range(repeat)]))
     base = statistics.median(taken["float"])
     return {name: base / statistics.median(taken[name]) for name in others}
 
 
-def measured(task: Task, rows: Mapping[str, Make], limit: int | None) -> str:
+def benchmark_task(task: Task, rows: Mapping[str, Quantizer], limit: int | None) -> str:
     """Quantize, evaluate and time; the task's table."""
     graph = Graph.load(task.model)
     before = Session(graph, threads=1)
     samples = task.open(task.evaluation, limit)
     calibration = list(task.open(task.calibration))
-    passed = min(cpu(lambda: [before.run(s.feed) for s in calibration]) for _ in range(3))
+    passed = min(cpu_seconds(lambda: [before.run(s.feed) for s in calibration]) for _ in range(3))
     sessions, made, spent, failed = {}, {}, {}, {}
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, make) in enumerate(rows.items()):
             path = Path(folder) / f"{number}.onnx"
             try:
                 with contextlib.redirect_stdout(sys.stderr):  # its calibrators print
-                    spent[name] = cpu(lambda m=make, p=path: m(p)) / passed
+                    spent[name] = cpu_seconds(lambda m=make, p=path: m(p)) / passed
                 made[name] = Graph.load(path)
-                sessions[name] = session_of(name, made[name])
+                sessions[name] = open_session(name, made[name])
             except Exception as error:  # a peer may fail in any way; the table says so
                 failed[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:100]}"
-    found = evaluate(
+    found = evaluate_engines(
         session_engine(before),
         {name: session_engine(session) for name, session in sessions.items()},
         samples,
         [name_of(v) for v in graph.outputs],
         batch=BATCH if takes_any_batch(graph) else 1,
     )
-    faster = speeds(before, sessions, next(iter(samples)).feed)
+    faster = measure_speedups(before, sessions, next(iter(samples)).feed)
     graphs = {"": graph} | {name: made[name] for name in sessions}
-    clear = scores_sqnr(graphs, [name_of(v) for v in graph.outputs].index(found.head), samples)
-    return table(task, found, spent, faster, failed, len(calibration), clear)
+    clear = logits_sqnr(graphs, [name_of(v) for v in graph.outputs].index(found.head), samples)
+    return format_table(task, found, spent, faster, failed, len(calibration), clear)
 
 
-def session_of(name: str, graph: Graph) -> Session:
+def open_session(name: str, graph: Graph) -> Session:
     """A session; optimizing, ONNX Runtime rounds weights that are left float beside rounded activations."""
     return Session(graph, threads=1, optimize="none" if name in ablation.BOUNDS else "all")
 
 
-def scores_sqnr(
+def logits_sqnr(
     graphs: Mapping[str, Graph], head: int, samples: Samples
 ) -> dict[str, tuple[float, tuple[float, float] | None]]:
     """SQNR, by name, of what the last Softmax reads, the float model's being ""; nothing without Softmax."""
     engines = {}
     for name, graph in graphs.items():
-        source = pressed(graph.outputs[head])
+        source = softmax_input(graph.outputs[head])
         if source is None:
             return {}
         exposed = graph.copy()
-        exposed.expose([source])
-        session = session_of(name, exposed)
+        exposed.add_outputs([source])
+        session = open_session(name, exposed)
         engines[name] = lambda feed, session=session, source=source: session.run(feed, [source])
-    found = evaluate(engines.pop(""), engines, samples, ["scores"], batch=1)
+    found = evaluate_engines(engines.pop(""), engines, samples, ["scores"], batch=1)
     forms = {name: found.forms[name].outputs["scores"] for name in engines}
     return {name: (one.sqnr_db, one.sqnr_interval) for name, one in forms.items()}
 
 
-def pressed(output: Value) -> str | None:
+def softmax_input(output: Value) -> str | None:
     """The name of what the Softmax reads that makes an output, through quantizers and what only moves."""
     node = output.producer()
     while node is not None and node.inputs:
@@ -310,7 +312,7 @@ def pressed(output: Value) -> str | None:
     return None
 
 
-def table(
+def format_table(
     task: Task,
     found: Evaluation,
     spent: Mapping[str, float],
@@ -335,20 +337,20 @@ def table(
         if name == "float":
             continue
         fidelity, accuracy, drop = form.outputs[found.head], form.accuracy, form.drop
-        agrees = _with(fidelity.agreement, fidelity.agreement_interval, 100, 2)
+        agrees = _format_interval(fidelity.agreement, fidelity.agreement_interval, 100, 2)
         lost = "" if drop is None else f"{drop.points:+.2f} ({drop.lo:+.2f} … {drop.hi:+.2f})"
         first = "" if accuracy is None else f"{100 * accuracy.top1:.2f}"
         lines.append(
             f"| {name} | {first} | {lost} | {agrees} | "
-            f"{_with(fidelity.sqnr_db, fidelity.sqnr_interval, 1, 2)} | "
-            f"{_with(*clear[name], 1, 2) + ' | ' if clear else ''}"
+            f"{_format_interval(fidelity.sqnr_db, fidelity.sqnr_interval, 1, 2)} | "
+            f"{_format_interval(*clear[name], 1, 2) + ' | ' if clear else ''}"
             f"{faster[name]:.2f} | {spent[name]:.1f} |"
         )
     lines += [f"| {name} | {reason} | | | | | |" for name, reason in failed.items()]
     return "\n".join([*lines, ""])
 
 
-def _with(
+def _format_interval(
     value: float | None, interval: tuple[float, float] | None, times: float, digits: int
 ) -> str:
     """A figure with its interval."""
@@ -358,7 +360,7 @@ def _with(
     return f"{times * value:.{digits}f} ({lo:.1f} … {hi:.1f})"
 
 
-def published(task: str) -> str:
+def format_peers(task: str) -> str:
     """What other tools reach on the task, from measurements made once."""
     data = json.loads((HERE / "accuracy_peers.json").read_text(encoding="utf-8"))
     lines = []
@@ -393,10 +395,10 @@ def main() -> None:
     options = parser.parse_args()
     print(f"ptq {ptq.__version__}, onnx {onnx.__version__}", flush=True)
     with tempfile.TemporaryDirectory() as spare:
-        for task in tasks(options.folder, options.tasks, Path(spare)):
-            print(measured(task, makers(task, options), options.limit), flush=True)
+        for task in find_tasks(options.folder, options.tasks, Path(spare)):
+            print(benchmark_task(task, select_quantizers(task, options), options.limit), flush=True)
             if not (options.ablation or options.ours):
-                print(published(task.name), flush=True)
+                print(format_peers(task.name), flush=True)
 
 
 if __name__ == "__main__":

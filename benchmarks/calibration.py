@@ -21,11 +21,11 @@ from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, c
 from rich.console import Console
 from rich.table import Table
 
-from ptq.calibration.calibration import wanted
-from ptq.calibration.collect import begin, count_values
+from ptq.calibration.calibration import tensors_to_collect
+from ptq.calibration.collect import count_values, empty_statistics
 from ptq.data import Sample, open_samples
 from ptq.data.splits import input_specs
-from ptq.model.exposed_session import exposing
+from ptq.model.exposed_session import session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.rewrite.prepare.prepare import prepare
@@ -33,7 +33,7 @@ from ptq.rewrite.prepare.prepare import prepare
 SAMPLE = Path(__file__).parent.parent / "sample_data"
 
 
-class Feeds(CalibrationDataReader):  # type: ignore[misc]
+class FeedReader(CalibrationDataReader):  # type: ignore[misc]
     """Samples as ONNX Runtime's calibrators read them."""
 
     def __init__(self, samples: list[Sample]) -> None:
@@ -44,14 +44,16 @@ class Feeds(CalibrationDataReader):  # type: ignore[misc]
         return next(self._feeds, None)
 
 
-def seconds(work: Callable[[], object]) -> float:
+def time_call(work: Callable[[], object]) -> float:
     """How long one call takes."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
-def peer(path: Path, samples: list[Sample], method: CalibrationMethod) -> Callable[[], object]:
+def ort_calibrator(
+    path: Path, samples: list[Sample], method: CalibrationMethod
+) -> Callable[[], object]:
     """One of ONNX Runtime's calibrators over the samples."""
 
     def run() -> object:
@@ -61,7 +63,7 @@ def peer(path: Path, samples: list[Sample], method: CalibrationMethod) -> Callab
                 augmented_model_path=f"{folder}/augmented.onnx",
                 calibrate_method=method,
             )
-            calibrator.collect_data(Feeds(samples))
+            calibrator.collect_data(FeedReader(samples))
             return calibrator.compute_data()
 
     return run
@@ -80,16 +82,18 @@ def main() -> None:
 
     graph = prepare(Graph.load(options.model)).graph
     samples = list(open_samples(options.data, input_specs(graph), limit=options.samples))
-    observed = wanted(graph)
+    observed = tensors_to_collect(graph)
     plain = Session(graph, threads=options.threads)
-    session = exposing(graph, observed, threads=options.threads)
+    session = session_with_outputs(graph, observed, threads=options.threads)
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "prepared.onnx"
         onnx.save(graph.to_proto(), path)
         rows: dict[str, Callable[[], object]] = {
             "float pass": lambda: [plain.run(sample.feed) for sample in samples],
-            "ptq calibrate": lambda: count_values(session, samples, observed, begin(observed)),
+            "ptq calibrate": lambda: count_values(
+                session, samples, observed, empty_statistics(observed)
+            ),
         }
         if not options.without_peers:
             for method in (
@@ -97,7 +101,7 @@ def main() -> None:
                 CalibrationMethod.Entropy,
                 CalibrationMethod.Percentile,
             ):
-                rows[f"ONNX Runtime {method.name}"] = peer(path, samples, method)
+                rows[f"ONNX Runtime {method.name}"] = ort_calibrator(path, samples, method)
         taken: dict[str, list[float]] = {name: [] for name in rows}
         for name in rows:
             rows[name]()  # the first run pays for what later ones find warm
@@ -105,7 +109,7 @@ def main() -> None:
                 break
         for _ in range(options.runs):
             for name, work in rows.items():
-                taken[name].append(seconds(work))
+                taken[name].append(time_call(work))
 
     table = Table(
         title=f"{options.model.name}: {len(samples)} samples, {len(observed.names)} tensors"

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 SAMPLE = Path(__file__).parent.parent / "sample_data"
-SLOW = 3  # runs of what takes seconds
-WARM = 2  # kernels are prepared when they first run
+SLOW_RUNS = 3  # runs of what takes seconds
+WARMUP_RUNS = 2  # kernels are prepared when they first run
 PAUSE = 0.02  # seconds in which the threads of the engine before stop spinning
 
 Times = dict[str, list[tuple[float, float]]]
@@ -40,8 +40,8 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["PTQ_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(options.threads)
 
-    from layers import layers
-    from reference_layers import evaluator, whole
+    from layers import record_layers
+    from reference_layers import build_evaluator, build_network_evaluator
     from rich.console import Console
     from rich.table import Table
 
@@ -59,7 +59,7 @@ def main() -> None:
         for name in ("ort", "litert")
     }
     samples = list(open_samples(options.data, input_specs(graph), limit=8))
-    feeds = {batch: _feed([sample.feed for sample in samples[:batch]]) for batch in (1, 8)}
+    feeds = {batch: _stack_feeds([sample.feed for sample in samples[:batch]]) for batch in (1, 8)}
 
     base = "ONNX Runtime, float"
     engines: dict[str, Callable[[Any], Any]] = {
@@ -73,10 +73,10 @@ def main() -> None:
     for batch, feed in feeds.items():
         for column in (f"batch {batch}", "least … greatest", "CPU"):
             table.add_column(column, justify="right")
-        calls = {name: _call(engine, feed) for name, engine in engines.items()}
+        calls = {name: _bind_feed(engine, feed) for name, engine in engines.items()}
         times = measure(calls, options.runs)
         for name in engines:
-            rows[name] += ratios(times[name], times[base])
+            rows[name] += format_ratios(times[name], times[base])
     for name, cells in rows.items():
         table.add_row(name, *cells)
     console.print(table)
@@ -87,45 +87,45 @@ def main() -> None:
 
     for batch, feed in feeds.items():
         try:
-            network = whole(quantized["ort"], feed)
-            calls = {"integers": _call(engines["integers, ort"], feed), REFERENCE: network}
-            times = measure(calls, min(options.runs, SLOW), warm=1)
+            network = build_network_evaluator(quantized["ort"], feed)
+            calls = {"integers": _bind_feed(engines["integers, ort"], feed), REFERENCE: network}
+            times = measure(calls, min(options.runs, SLOW_RUNS), warm=1)
         except Exception as error:  # it lacks many operators, and says so by any exception
             console.print(f"{REFERENCE} cannot run the network: {str(error).splitlines()[0]}")
             break
-        cells = ratios(times[REFERENCE], times["integers"])
+        cells = format_ratios(times[REFERENCE], times["integers"])
         table.add_row(f"{REFERENCE}, QDQ", f"the network, batch {batch}", *cells, "")
 
     def row(name: str, kept: list[Any], others: list[Callable[[], Any]], batch: int = 1) -> None:
         calls = {
-            "integers": _each(kept),
+            "integers": _run_layers(kept),
             name: lambda: [other() for other in others],
         }
         differing = sum(
             int((other().reshape(-1) != by.reshape(-1)).sum())
             for other, by in zip(others, (_as_onnx(layer, name) for layer in kept), strict=True)
         )
-        times = measure(calls, min(options.runs, SLOW) if batch > 1 else options.runs)
-        cells = ratios(times[name], times["integers"])
+        times = measure(calls, min(options.runs, SLOW_RUNS) if batch > 1 else options.runs)
+        cells = format_ratios(times[name], times["integers"])
         table.add_row(name, f"{len(kept)} layers, batch {batch}", *cells, str(differing))
 
     try:
-        from litert_layers import interpreter
+        from litert_layers import build_interpreter
     except ImportError:
         console.print("LiteRT is left out: pip install ai-edge-litert==2.3.0")
     else:
-        kept = layers(quantized["litert"], feeds[1], "litert")
-        row(LITERT, kept, [interpreter(layer, options.threads) for layer in kept])
+        kept = record_layers(quantized["litert"], feeds[1], "litert")
+        row(LITERT, kept, [build_interpreter(layer, options.threads) for layer in kept])
     for batch, feed in feeds.items():
-        kept = [x for x in layers(quantized["ort"], feed, "ort") if x.site.op == "Conv"]
-        row(f"{REFERENCE}, QLinearConv", kept, [evaluator(layer) for layer in kept], batch)
+        kept = [x for x in record_layers(quantized["ort"], feed, "ort") if x.site.op == "Conv"]
+        row(f"{REFERENCE}, QLinearConv", kept, [build_evaluator(layer) for layer in kept], batch)
         products = [product for layer in kept if (product := layer.product) is not None]
         calls = {
-            "integers": _each(kept),
+            "integers": _run_layers(kept),
             PRODUCTS: lambda made=products: [product() for product in made],
         }
         times = measure(calls, options.runs)
-        cells = ratios(times[PRODUCTS], times["integers"])
+        cells = format_ratios(times[PRODUCTS], times["integers"])
         table.add_row(PRODUCTS, f"{len(products)} of these, batch {batch}", *cells, "")
     console.print(table)
 
@@ -134,7 +134,7 @@ LITERT, REFERENCE = "LiteRT, BUILTIN_REF", "onnx ReferenceEvaluator"
 PRODUCTS = "float32 products by BLAS alone"
 
 
-def measure(calls: Mapping[str, Callable[[], Any]], runs: int, warm: int = WARM) -> Times:
+def measure(calls: Mapping[str, Callable[[], Any]], runs: int, warm: int = WARMUP_RUNS) -> Times:
     """Wall-clock and CPU seconds of every call, interleaved."""
     times: Times = {name: [] for name in calls}
     for run in range(runs + warm):
@@ -148,7 +148,7 @@ def measure(calls: Mapping[str, Callable[[], Any]], runs: int, warm: int = WARM)
     return times
 
 
-def ratios(times: list[tuple[float, float]], base: list[tuple[float, float]]) -> list[str]:
+def format_ratios(times: list[tuple[float, float]], base: list[tuple[float, float]]) -> list[str]:
     """The ratio of the medians, the range of the neighbours' ratios, and the ratio in CPU time."""
     wall, cpu = (
         statistics.median(t[i] for t in times) / statistics.median(t[i] for t in base)
@@ -158,17 +158,17 @@ def ratios(times: list[tuple[float, float]], base: list[tuple[float, float]]) ->
     return [f"{wall:.2f}", f"{min(each):.2f} … {max(each):.2f}", f"{cpu:.2f}"]
 
 
-def _feed(samples: list[Mapping[str, Any]]) -> dict[str, Any]:
+def _stack_feeds(samples: list[Mapping[str, Any]]) -> dict[str, Any]:
     import numpy as np
 
     return {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
 
 
-def _call(engine: Callable[[Any], Any], feed: Any) -> Callable[[], Any]:
+def _bind_feed(engine: Callable[[Any], Any], feed: Any) -> Callable[[], Any]:
     return lambda: engine(feed)
 
 
-def _each(kept: list[Any]) -> Callable[[], Any]:
+def _run_layers(kept: list[Any]) -> Callable[[], Any]:
     return lambda: [layer.run() for layer in kept]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import QuantParams
-from ptq.executor.arithmetics import arithmetic
+from ptq.executor.arithmetics import kernels_of_arithmetic
 from ptq.executor.arithmetics.node_site import Kernel, Site
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
@@ -55,7 +55,7 @@ class Layer:
         return lambda: windows @ weights
 
     @property
-    def meanings(self) -> tuple[QuantParams, QuantParams, QuantParams]:
+    def qparams(self) -> tuple[QuantParams, QuantParams, QuantParams]:
         """Of x, of the weights (one scale a channel) and of y."""
         x, w, y = self.site.inputs[0], self.site.inputs[1], self.site.outputs[0]
         assert x is not None
@@ -65,16 +65,16 @@ class Layer:
         return x, QuantParams(scale, zero, w.qtype, 0), y
 
 
-def layers(quantized: Graph, feed: dict[str, NDArray[Any]], name: str) -> list[Layer]:
+def record_layers(quantized: Graph, feed: dict[str, NDArray[Any]], name: str) -> list[Layer]:
     """Run a network in an arithmetic and keep its layers; those of a kind that LiteRT lacks are left out."""
     found: list[Layer] = []
-    kernels = arithmetic(name)
+    kernels = kernels_of_arithmetic(name)
 
     def recording(site: Site) -> Kernel:
         kernel = kernels[site.op](site)
 
         def run(inputs: Sequence[NDArray[Any] | None]) -> NDArray[Any]:
-            if inputs[0] is not None and _plain(site, inputs[0]):
+            if inputs[0] is not None and _is_comparable(site, inputs[0]):
                 found.append(Layer(site, np.ascontiguousarray(inputs[0]), kernel))
             return kernel(inputs)
 
@@ -84,7 +84,7 @@ def layers(quantized: Graph, feed: dict[str, NDArray[Any]], name: str) -> list[L
     return found
 
 
-def _plain(site: Site, x: NDArray[Any]) -> bool:
+def _is_comparable(site: Site, x: NDArray[Any]) -> bool:
     group = site.attrs.get("group", 1)
     return (
         len(site.constants) > 2

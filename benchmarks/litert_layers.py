@@ -16,12 +16,12 @@ sys.path.append(str(Path(__file__).parent.parent / "tests" / "vectors"))
 from flatbuffer import litert_model
 
 
-def interpreter(layer: Layer, threads: int) -> Callable[[], NDArray[Any]]:
+def build_interpreter(layer: Layer, threads: int) -> Callable[[], NDArray[Any]]:
     """What runs the layer, its input in place.
 
     LiteRT has no explicit padding: the input arrives padded, which nobody's clock counts.
     """
-    x_meaning, w_meaning, y_meaning = layer.meanings
+    x_meaning, w_meaning, y_meaning = layer.qparams
     pads = layer.site.attrs.get("pads", ())
     half = len(pads) // 2
     widths = [(0, 0), *zip(pads[:half], pads[half:], strict=True), (0, 0)]

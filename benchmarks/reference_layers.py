@@ -17,9 +17,9 @@ OPSET = 21
 """The oldest whose QuantizeLinear and DequantizeLinear the ReferenceEvaluator has."""
 
 
-def evaluator(layer: Layer) -> Callable[[], NDArray[Any]]:
+def build_evaluator(layer: Layer) -> Callable[[], NDArray[Any]]:
     """What runs the convolution, its input in place."""
-    x, w, y = layer.meanings
+    x, w, y = layer.qparams
     constants = {
         "xs": x.scale, "xz": x.zero_point.astype(x.qtype.dtype),
         "w": np.moveaxis(layer.weights, -1, 1),
@@ -50,7 +50,9 @@ def evaluator(layer: Layer) -> Callable[[], NDArray[Any]]:
     return run
 
 
-def whole(quantized: Graph, feed: Mapping[str, NDArray[Any]]) -> Callable[[], list[Any]]:
+def build_network_evaluator(
+    quantized: Graph, feed: Mapping[str, NDArray[Any]]
+) -> Callable[[], list[Any]]:
     """What runs a QDQ model, raised to an opset that the evaluator has."""
     proto = quantized.to_proto()
     for opset in proto.opset_import:

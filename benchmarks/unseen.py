@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from accuracy import Make, Task, ours, speeds, tasks, theirs
+from accuracy import Quantizer, Task, find_tasks, measure_speedups, ort_quantizer, ptq_quantizer
 from numpy.typing import NDArray
 from onnxruntime.quantization import CalibrationMethod
 
@@ -33,26 +33,26 @@ Decide = Callable[[Outputs], Array]
 SCORE, PIXEL, SPOKEN = 0.2, 0.3, 0.5
 
 
-def text(classes: Array) -> Array:
+def decode_text(classes: Array) -> Array:
     """What a recognizer reads, by best classes in time: repeats and blanks left out."""
     before = np.concatenate([[0], classes[:-1]])
     return classes[(classes != 0) & (classes != before)]
 
 
-def best(outputs: Outputs) -> Array:
+def best_class(outputs: Outputs) -> Array:
     """The best class of the largest output."""
     return np.asarray([max(outputs, key=np.size).argmax()])
 
 
-WHOLE: Mapping[str, Decide] = {
-    "ocr_recognition": lambda y: text(y[0][0].argmax(-1)),
-    "captcha_recognition": lambda y: text(y[0][:, 0].argmax(-1)),
+PER_SAMPLE: Mapping[str, Decide] = {
+    "ocr_recognition": lambda y: decode_text(y[0][0].argmax(-1)),
+    "captcha_recognition": lambda y: decode_text(y[0][:, 0].argmax(-1)),
     "table_structure": lambda y: y[1].argmax(-1)[0],
     "voice_activity": lambda y: y[0] > SPOKEN,
     "face_onet": lambda y: np.asarray([y[2].argmax()]),
 }
 """One decision a sample, by the first letters of a task's name."""
-MANY: Mapping[str, Decide] = {
+DETECTIONS: Mapping[str, Decide] = {
     "ocr_detection": lambda y: y[0] > PIXEL,
     "note_transcription": lambda y: y[0] > PIXEL,
     "nude_detection": lambda y: y[0][0, 4:] > SCORE,
@@ -60,25 +60,25 @@ MANY: Mapping[str, Decide] = {
     "page_layout": lambda y: np.concatenate(y[:4], 1) > SCORE,
 }
 """What is found: the share of what both find in what either does."""
-EACH: Mapping[str, Decide] = {"face_pnet": lambda y: y[1].argmax(-1)}
+PER_ELEMENT: Mapping[str, Decide] = {"face_pnet": lambda y: y[1].argmax(-1)}
 """A decision an element."""
 
 
-def agreement(name: str, float_: Outputs, other: Outputs) -> float:
+def decision_agreement(name: str, float_: Outputs, other: Outputs) -> float:
     """Of one sample, 0 to 1."""
-    for table in (MANY, EACH, WHOLE):
+    for table in (DETECTIONS, PER_ELEMENT, PER_SAMPLE):
         for decide in (table[start] for start in table if name.startswith(start)):
             one, two = decide(float_), decide(other)
-            if table is WHOLE:
+            if table is PER_SAMPLE:
                 return float(np.array_equal(one, two))
-            if table is EACH:
+            if table is PER_ELEMENT:
                 return float((one == two).mean())
             either = (one | two).sum()
             return float((one & two).sum() / either) if either else 1.0
-    return float(np.array_equal(best(float_), best(other)))
+    return float(np.array_equal(best_class(float_), best_class(other)))
 
 
-def rows(task: Task, makers: Mapping[str, Make]) -> list[str]:
+def benchmark_task(task: Task, makers: Mapping[str, Quantizer]) -> list[str]:
     """Quantize and measure; the lines of the task's table."""
     float_, sessions = Session(Graph.load(task.model), threads=1), dict[str, Session]()
     failed = dict[str, str]()
@@ -103,14 +103,14 @@ def rows(task: Task, makers: Mapping[str, Make]) -> list[str]:
             ]:  # what a model decides may set its length
                 same[name].append(0.0)
                 continue
-            same[name].append(agreement(task.name, expected, found))
+            same[name].append(decision_agreement(task.name, expected, found))
             pairs = zip(expected, found, strict=True)
             sums = [
                 (np.square(e, dtype="f8").sum(), np.square(e - f, dtype="f8").sum())
                 for e, f in pairs
             ]
             powers[name].append(np.asarray(sums))
-    faster = speeds(float_, sessions, samples[0].feed)
+    faster = measure_speedups(float_, sessions, samples[0].feed)
     lines = []
     for name in sessions:
         signal, noise = np.sum(powers[name], 0).T
@@ -133,16 +133,16 @@ def main() -> None:
     options = parser.parse_args()
     print("| | | decides % | SQNR dB | × float speed |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as spare:
-        for task in tasks(options.folder, options.tasks, Path(spare)):
-            makers = {"ptq": ours(task)}
+        for task in find_tasks(options.folder, options.tasks, Path(spare)):
+            makers = {"ptq": ptq_quantizer(task)}
             if not options.ours:
                 for method in (
                     CalibrationMethod.MinMax,
                     CalibrationMethod.Entropy,
                     CalibrationMethod.Percentile,
                 ):
-                    makers[f"ONNX Runtime, {method.name}"] = theirs(task, method)
-            print(*rows(task, makers), sep="\n", flush=True)
+                    makers[f"ONNX Runtime, {method.name}"] = ort_quantizer(task, method)
+            print(*benchmark_task(task, makers), sep="\n", flush=True)
 
 
 if __name__ == "__main__":

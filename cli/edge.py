@@ -23,8 +23,8 @@ import typer
 from . import signals
 from .one_line import one_line
 
-_OBJECTS = 50_000
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_GC_THRESHOLD = 50_000
+_WRITE_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Of what has no name: ptq.core.files explains what goes wrong with files."""
 
 
@@ -36,9 +36,9 @@ def run(app: typer.Typer, arguments: list[str] | None = None) -> int:
         code = signals.INTERRUPTED
     except SystemExit:
         code = signals.TERMINATED
-        if signals.ended() is None:
+        if signals.signal_exit_code() is None:
             raise
-    ended = signals.ended()
+    ended = signals.signal_exit_code()
     code = code if ended is None else ended
     if code == signals.INTERRUPTED:
         typer.echo("interrupted", err=True)
@@ -50,14 +50,14 @@ def _run(app: typer.Typer, arguments: list[str] | None) -> int:
         returned = app(arguments, prog_name="ptq", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        _drop_output()
+        _discard_output()
         return 1
     except Exception as error:
-        if (ended := signals.ended()) is not None:  # what became of a signal on its way
+        if (ended := signals.signal_exit_code()) is not None:  # what became of a signal on its way
             return ended
         code, text = explain(error)
         if isinstance(error, OSError):
-            _drop_output()
+            _discard_output()
         if os.environ.get("PTQ_TRACEBACK"):
             traceback.print_exception(error)
         typer.echo(f"error: {one_line(text)}", err=True)
@@ -65,7 +65,7 @@ def _run(app: typer.Typer, arguments: list[str] | None) -> int:
     return returned if isinstance(returned, int) else 0
 
 
-def _drop_output() -> None:
+def _discard_output() -> None:
     """What standard output has not taken goes nowhere: the flush at exit would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -84,7 +84,7 @@ def explain(error: Exception) -> tuple[int, str]:
 
     if isinstance(error, PtqError):
         return error.exit_code, str(error)
-    if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+    if isinstance(error, OSError) and error.errno in _WRITE_ERRNOS and error.filename is None:
         return 1, f"standard output cannot be written: {error.strerror}; choose another place"
     return 1, (
         f"internal: {type(error).__name__}: {error}; please report it, "
@@ -115,4 +115,4 @@ def prepare_process() -> None:
         warnings.simplefilter("ignore")
     logging.getLogger().addHandler(logging.NullHandler())
     # of the 300,000 objects that libraries make, hardly any is garbage: looking less often saves 0.1 s
-    gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
+    gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])

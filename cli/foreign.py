@@ -35,7 +35,7 @@ def convert(
     """
     from ptq.model.save import save
     from ptq.verification import verbs
-    from ptq.verification.conversion import in_float, kept
+    from ptq.verification.conversion import not_converted, runs_in_float
 
     from . import integers as shown
     from . import outputs
@@ -43,8 +43,8 @@ def convert(
     outputs.check_outputs([quantized], [output])
     converted = verbs.convert(quantized, form, integers=integers)
     save(converted, output)
-    floats = kept(converted) if form == "qoperator" else in_float(converted)
-    shown.conversion(floats, output)
+    floats = not_converted(converted) if form == "qoperator" else runs_in_float(converted)
+    shown.render_conversion(floats, output)
 
 
 def lint(
@@ -62,7 +62,7 @@ def lint(
 
     outputs.check_outputs([quantized], [], json)
     findings = verbs.lint(quantized, target=target)
-    if not outputs.write_json(outputs.document(findings), json):
-        tables.findings(findings, quantized)
+    if not outputs.write_json(outputs.to_json(findings), json):
+        tables.render_findings(findings, quantized)
     if any(finding.severity == "error" for finding in findings):
         raise typer.Exit(1)

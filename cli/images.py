@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import ptq.data.preprocess as values
     from ptq.data import Preprocess
 
-PREPROCESSING = (
+PREPROCESSING_HELP = (
     "Images become arrays in this order: decode; channels; resize the shorter side to --resize "
     "pixels; crop the centre to --crop (or --size: resize to exactly H,W); multiply by --scale "
     "(default 1/255, pixels being 0 to 255); subtract --mean and divide by --std, both in scaled "
@@ -62,13 +62,13 @@ Channels = Annotated[
 Images = Annotated["Preprocess | None", "the options of `preprocess`, put together"]
 
 
-def takes_images(command: Callable[..., None]) -> Callable[..., None]:
+def add_image_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the preprocessing options, in the place of its parameter ``images``."""
     own = inspect.signature(command, eval_str=True)
-    options = inspect.signature(preprocess, eval_str=True).parameters
+    options = inspect.signature(parse_preprocess, eval_str=True).parameters
 
     def with_options(**given: Any) -> None:
-        images = preprocess(**{name: given.pop(name) for name in options})
+        images = parse_preprocess(**{name: given.pop(name) for name in options})
         command(**given, images=images)
 
     parameters = [p for name, p in own.parameters.items() if name != "images"]
@@ -78,7 +78,7 @@ def takes_images(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
-def preprocess(
+def parse_preprocess(
     *,
     size: Size = None,
     resize: Resize = None,
@@ -97,19 +97,19 @@ def preprocess(
     from ptq.data import Preprocess
 
     given = Preprocess(
-        size=_pair("--size", size),
+        size=_parse_size("--size", size),
         resize=resize,
-        crop=_pair("--crop", crop),
+        crop=_parse_size("--crop", crop),
         scale=scale,
-        mean=_numbers("--mean", mean),
-        std=_numbers("--std", std),
+        mean=_parse_numbers("--mean", mean),
+        std=_parse_numbers("--std", std),
         layout=cast("values.Layout | None", layout),
         channels=cast("values.Channels | None", channels),
     )
     return None if given == Preprocess() else given
 
 
-def _pair(option: str, text: str | None) -> tuple[int, int] | None:
+def _parse_size(option: str, text: str | None) -> tuple[int, int] | None:
     from ptq.core.errors import UsageError
 
     if text is None:
@@ -120,7 +120,7 @@ def _pair(option: str, text: str | None) -> tuple[int, int] | None:
     return int(parts[0]), int(parts[1])
 
 
-def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
+def _parse_numbers(option: str, text: str | None) -> tuple[float, ...] | None:
     from ptq.core.errors import UsageError
 
     if text is None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ptq.evaluation.user_metric import Metric
 
 
-def shard(text: str | None) -> tuple[int, int] | None:
+def parse_shard(text: str | None) -> tuple[int, int] | None:
     """``K/N`` as two numbers.
 
     Raises:

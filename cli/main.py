@@ -14,7 +14,7 @@ from . import options as o
 from .calibrate import calibrate
 from .edge import prepare_process, run
 from .foreign import convert, lint
-from .images import PREPROCESSING
+from .images import PREPROCESSING_HELP
 from .measure import evaluate, verify
 from .quantize import quantize
 from .sensitivity import sensitivity
@@ -34,7 +34,7 @@ def main() -> None:
     sys.exit(run(app))
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
@@ -45,7 +45,10 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def ptq(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """Post-training quantization for ONNX models, with its cost measured.
@@ -68,8 +71,8 @@ def inspect(
 
     outputs.check_outputs([model], [], json)
     inspection = api.inspect(model, target=target, skip=skip or ())
-    if not outputs.write_json(outputs.document(inspection), json):
-        tables.inspection(inspection)
+    if not outputs.write_json(outputs.to_json(inspection), json):
+        tables.render_inspection(inspection)
 
 
 def ops(json: o.Json = None) -> None:
@@ -78,20 +81,20 @@ def ops(json: o.Json = None) -> None:
     What is quantized and how, in which form in ONNX Runtime and in LiteRT, and what computes it.
     """
     from . import outputs, tables
-    from .optable import op_rows
+    from .optable import list_op_rows
 
     outputs.check_outputs([], [], json)
-    rows = op_rows()
-    if not outputs.write_json(outputs.document(rows), json):
-        tables.operators(rows)
+    rows = list_op_rows()
+    if not outputs.write_json(outputs.to_json(rows), json):
+        tables.render_operators(rows)
 
 
-app.command(epilog=PREPROCESSING)(quantize)
-app.command(epilog=PREPROCESSING)(calibrate)
+app.command(epilog=PREPROCESSING_HELP)(quantize)
+app.command(epilog=PREPROCESSING_HELP)(calibrate)
 app.command()(inspect)
-app.command(epilog=PREPROCESSING)(evaluate)
-app.command(epilog=PREPROCESSING)(verify)
-app.command(epilog=PREPROCESSING)(sensitivity)
+app.command(epilog=PREPROCESSING_HELP)(evaluate)
+app.command(epilog=PREPROCESSING_HELP)(verify)
+app.command(epilog=PREPROCESSING_HELP)(sensitivity)
 app.command()(convert)
 app.command()(lint)
 app.command()(ops)

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 import typer
 
 from . import options as o
-from .images import Images, takes_images
+from .images import Images, add_image_options
 
 
-@takes_images
+@add_image_options
 def evaluate(
     model: o.AnyModel,
     data: o.Data,
@@ -40,39 +40,41 @@ def evaluate(
     """
     from ptq import api
     from ptq.core.errors import UsageError
-    from ptq.data.splits import Choice
-    from ptq.evaluation.drop import held_against
+    from ptq.data.splits import SampleOptions
+    from ptq.evaluation.drop import check_budget
     from ptq.model.open import open_model
 
     from . import drops, inputs, outputs, screen, tables
-    from .progress import bars
+    from .progress import show_progress
 
     if against is None and (max_drop is not None or metric is not None):
         raise UsageError("a drop is counted against the float model; give it with --against")
     outputs.check_outputs([model, data, against], [], json)
     graph = open_model(model)
-    opened = Choice(images, samples, skip_bad_samples).open(data, graph)
-    with bars() as progress:
+    opened = SampleOptions(images, samples, skip_bad_samples).open(data, graph)
+    with show_progress() as progress:
         evaluation = api.evaluate(
             graph, opened, against=against, engine=engine, arithmetic=arithmetic, batch=batch,
             threads=threads, metric=inputs.read_metric(metric), progress=progress,
         )  # fmt: skip
     lost = next((form.drop for form in evaluation.forms.values() if form.drop is not None), None)
-    held = None if lost is None or max_drop is None else held_against(lost, max_drop)
+    held = None if lost is None or max_drop is None else check_budget(lost, max_drop)
     way = opened.preprocess
     more: dict[str, object] = {} if held is None else {"budget": held}
     if way is not None:
         more["preprocessing"] = way.describe()
-    outputs.tell_skipped(evaluation.skipped)
-    if not outputs.write_json(outputs.document(evaluation, **more), json):
-        tables.evaluation(evaluation, model, arithmetic if engine == "integer" else None, way)
+    outputs.print_skipped(evaluation.skipped)
+    if not outputs.write_json(outputs.to_json(evaluation, **more), json):
+        tables.render_evaluation(
+            evaluation, model, arithmetic if engine == "integer" else None, way
+        )
         if held is not None:
-            screen.show(drops.budget(held))
+            screen.show(drops.render_budget(held))
     if held is not None and held.verdict == "exceeded":
         raise typer.Exit(3)
 
 
-@takes_images
+@add_image_options
 def verify(
     quantized: o.Quantized,
     data: o.Data,
@@ -110,11 +112,11 @@ def verify(
     from ptq.verification import verbs
 
     from . import integers, outputs
-    from .progress import bars
+    from .progress import show_progress
 
     outputs.check_outputs([quantized, data], [], json)
     risks = None
-    with bars() as progress:
+    with show_progress() as progress:
         found = verbs.verify(
             quantized, data, arithmetic=arithmetic, optimize=optimizations, preprocess=images,
             samples=samples, skip_bad_samples=skip_bad_samples, threads=threads, progress=progress,
@@ -124,7 +126,7 @@ def verify(
                 quantized, data, preprocess=images, samples=samples,
                 skip_bad_samples=skip_bad_samples, progress=progress,
             )  # fmt: skip
-    document = outputs.document(
+    document = outputs.to_json(
         found,
         equal=found.equal,
         passed=found.passed,
@@ -133,9 +135,9 @@ def verify(
         portability=None if risks is None else asdict(risks) | risks.summary,
     )
     if not outputs.write_json(document, json):
-        integers.verification(found)
+        integers.render_verification(found)
         if risks is not None:
-            integers.portability(risks)
-    outputs.tell_skipped(found.skipped)
+            integers.render_portability(risks)
+    outputs.print_skipped(found.skipped)
     if not found.passed:
         raise typer.Exit(1)

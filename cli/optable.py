@@ -39,12 +39,12 @@ class OpRow:
     runs: Mapping[str, str]
 
 
-def op_rows() -> tuple[OpRow, ...]:
+def list_op_rows() -> tuple[OpRow, ...]:
     """The whole table, in the order of ptq.ops."""
     return tuple(_row(spec) for spec in OPS.values())
 
 
-def grouped(cells: Mapping[str, str]) -> str:
+def merge_equal_cells(cells: Mapping[str, str]) -> str:
     """What most say, then the others by name: ``observed; litert, gemmlowp: same as the input``."""
     names: dict[str, list[str]] = {}
     for name, text in cells.items():
@@ -64,7 +64,7 @@ def _row(spec: OpSpec) -> OpRow:
         outputs={name: _output(spec, target) for name, target in TARGETS.items()},
         onnxruntime=_form(spec),
         litert=spec.litert or "",
-        runs={name: _runs(spec, name) for name in ARITHMETICS},
+        runs={name: _execution_of(spec, name) for name in ARITHMETICS},
     )
 
 
@@ -89,7 +89,7 @@ def _form(spec: OpSpec) -> str:
     return spec.qlinear.op.rpartition("::")[2]
 
 
-def _runs(spec: OpSpec, arithmetic: str) -> str:
+def _execution_of(spec: OpSpec, arithmetic: str) -> str:
     if spec.op in ARITHMETICS[arithmetic]:
         return "runs"
     return "by table" if spec.op in UNARY else "cannot run"

@@ -13,7 +13,7 @@ import typer
 
 from ptq.core import files
 from ptq.core.errors import UsageError
-from ptq.evaluation.report import dumps
+from ptq.evaluation.report import dump_json
 
 from .one_line import one_line
 from .screen import counted
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 STANDARD_OUTPUT = "-"
-LISTED = 100  # bad samples that are named on standard error; a report as JSON names all
+MAX_LISTED_SAMPLES = 100  # bad samples that are named on standard error; a report as JSON names all
 
 
 def default_output(model: Path) -> Path:
@@ -98,23 +98,23 @@ def check_model_output(
     check_outputs([*sources, *inputs], outputs, json, room=room)
 
 
-def tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
+def print_skipped(skipped: Sequence[tuple[str, str]]) -> None:
     """Say on standard error which bad samples were left out, and why."""
     if not skipped:
         return
     typer.echo(f"left out {counted(len(skipped), 'bad sample')}:", err=True)
-    for _, reason in skipped[:LISTED]:
+    for _, reason in skipped[:MAX_LISTED_SAMPLES]:
         typer.echo(f"  {one_line(reason)}", err=True)
-    if len(skipped) > LISTED:
-        typer.echo(f"  and {len(skipped) - LISTED} more", err=True)
+    if len(skipped) > MAX_LISTED_SAMPLES:
+        typer.echo(f"  and {len(skipped) - MAX_LISTED_SAMPLES} more", err=True)
 
 
-def document(result: DataclassInstance | Sequence[DataclassInstance], **more: object) -> str:
+def to_json(result: DataclassInstance | Sequence[DataclassInstance], **more: object) -> str:
     """A result of ptq as JSON, with what its properties say."""
     if isinstance(result, Sequence):
-        return dumps([asdict(row) for row in result])
+        return dump_json([asdict(row) for row in result])
     further = {k: asdict(v) if is_dataclass(v) else v for k, v in more.items()}  # type: ignore[arg-type]
-    return dumps({**asdict(result), **further})
+    return dump_json({**asdict(result), **further})
 
 
 def write_json(document: str, place: str | None) -> bool:

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-Report = Callable[[str, int | None], Callable[[], None]]
+ProgressCallback = Callable[[str, int | None], Callable[[], None]]
 
 
 @contextmanager
-def bars() -> Iterator[Report | None]:
+def show_progress() -> Iterator[ProgressCallback | None]:
     """What ptq's verbs tell their progress; None where nobody would see it.
 
     Bars vanish when the work ends: standard error then holds errors only.

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 import typer
 
 from . import options as o
-from .images import Images, takes_images
+from .images import Images, add_image_options
 
 
-@takes_images
+@add_image_options
 def quantize(
     model: o.Model,
     data: o.OptionalData = None,
@@ -132,14 +132,14 @@ def quantize(
     from ptq.core import files
 
     from . import inputs, outputs, render
-    from .progress import bars
+    from .progress import show_progress
 
     place = output or outputs.default_output(model)
     outputs.check_model_output(
         model, [data, eval_data, stats, plan], [place, save_plan, checkpoint, page], json
     )
     given_plan = inputs.read_plan(plan)
-    with bars() as progress:
+    with show_progress() as progress:
         result = api.quantize(
             model, data, eval_data=eval_data, target=target, method=method, form=form,
             weights=weights, per_tensor=per_tensor, correct_bias=correct_bias, rounding=rounding,
@@ -148,15 +148,15 @@ def quantize(
             arithmetic=arithmetic, batch=batch, threads=threads, checkpoint=checkpoint,
             max_drop=max_drop, metric=inputs.read_metric(metric), progress=progress,
         )  # fmt: skip
-    outputs.tell_skipped(result.report.skipped)
+    outputs.print_skipped(result.report.skipped)
     result.save(place)
     if save_plan is not None:
         files.write(save_plan, result.plan.to_json().encode())
     if page is not None:
         from ptq.evaluation import html
 
-        files.write(page, html.encoded(html.page(result.report)))
+        files.write(page, html.encode_page(html.render_page(result.report)))
     if not outputs.write_json(result.report.to_json(), json):
-        render.report(result.report, str(place))
+        render.render_report(result.report, str(place))
     if result.report.over_budget:
         raise typer.Exit(3)

@@ -31,17 +31,17 @@ def show(*blocks: RenderableType) -> None:
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-def heading(text: str) -> Text:
+def format_heading(text: str) -> Text:
     """A line that opens a part of the result."""
     return Text(one_line(text), "bold")
 
 
-def indented(text: str, style: str = "") -> Padding:
+def format_paragraph(text: str, style: str = "") -> Padding:
     """A paragraph under a heading; control characters are taken out."""
     return Padding(Text(one_line(text), style), (0, 0, 0, 2), expand=False)
 
 
-def table(*columns: str, left: Iterable[str] = ()) -> Table:
+def format_table(*columns: str, left: Iterable[str] = ()) -> Table:
     """An empty table; columns hold numbers, right-aligned, but for those in ``left``."""
     made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     texts = set(left)
@@ -53,17 +53,17 @@ def table(*columns: str, left: Iterable[str] = ()) -> Table:
     return made
 
 
-def percent(share: float | None, digits: int = 2) -> str:
+def format_percent(share: float | None, digits: int = 2) -> str:
     """A share of 1 as a percentage without its sign; a dash where there is none."""
     return "–" if share is None else f"{100 * share:.{digits}f}"
 
 
-def decibels(value: float) -> str:
+def format_decibels(value: float) -> str:
     """A level in dB; ∞ where there is no error."""
     return "∞" if value == math.inf else f"{value:.1f}"
 
 
-def size(count: int) -> str:
+def format_size(count: int) -> str:
     """A number of bytes, in decimal units."""
     if count < 1_000_000:
         return f"{count / 1e3:.1f} kB"
@@ -75,17 +75,17 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def tally(names: Iterable[str]) -> str:
+def format_tally(names: Iterable[str]) -> str:
     """``3 Conv, 1 Add``: each name with its number, the most frequent first."""
     return ", ".join(f"{count} {name}" for name, count in Counter(names).most_common())
 
 
-def preprocessing(applied: Mapping[str, Any]) -> str:
+def format_preprocessing(applied: Mapping[str, Any]) -> str:
     """What was done to images, in the order in which it was."""
-    return "images: " + ", ".join(_step(name, value) for name, value in applied.items())
+    return "images: " + ", ".join(_format_operation(name, value) for name, value in applied.items())
 
 
-def _step(name: str, value: Any) -> str:
+def _format_operation(name: str, value: Any) -> str:
     if name in ("size", "crop"):
         return f"{'resized to' if name == 'size' else 'centre cropped to'} {value[0]}×{value[1]}"
     if name == "resize":

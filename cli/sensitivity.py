@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from . import options as o
-from .images import Images, takes_images
+from .images import Images, add_image_options
 
 
-@takes_images
+@add_image_options
 def sensitivity(
     model: o.Model,
     data: o.Data,
@@ -62,10 +62,10 @@ def sensitivity(
     from ptq.optimization.mixed_precision import sensitivity as verb
 
     from . import drops, inputs, outputs
-    from .progress import bars
+    from .progress import show_progress
 
     outputs.check_outputs([model, data, eval_data], [page], json)
-    with bars() as progress:
+    with show_progress() as progress:
         ranking = verb.sensitivity(
             model, data, eval_data=eval_data, target=target, method=method, per_tensor=per_tensor,
             equalize=equalize, skip=skip or (), measure=measure, metric=inputs.read_metric(metric), preprocess=images,
@@ -76,6 +76,6 @@ def sensitivity(
         from ptq.core import files
         from ptq.evaluation import html
 
-        files.write(page, html.encoded(html.ranking_page(ranking)))
-    if not outputs.write_json(outputs.document(ranking), json):
-        drops.ranking(ranking)
+        files.write(page, html.encode_page(html.render_ranking_page(ranking)))
+    if not outputs.write_json(outputs.to_json(ranking), json):
+        drops.render_ranking(ranking)

@@ -21,42 +21,42 @@ _raised: list[BaseException] = []
 
 def install() -> None:
     """From here on SIGTERM and SIGINT unwind the stack; a SIGINT that is ignored stays so."""
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, _handle_signal)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _end)
+        signal.signal(signal.SIGINT, _handle_signal)
 
 
-def ended() -> int | None:
+def signal_exit_code() -> int | None:
     """The exit code where a signal came; nothing is raised from here on."""
     if not _raised:
         return None
-    for number in (signal.SIGINT, signal.SIGTERM, *_alarm()):
+    for number in (signal.SIGINT, signal.SIGTERM, *_alarm_signals()):
         signal.signal(number, signal.SIG_IGN)
     return INTERRUPTED if isinstance(_raised[0], KeyboardInterrupt) else TERMINATED
 
 
-def _end(number: int, frame: FrameType | None, waited: float = 0.0) -> None:
-    if _unwinding() or (_alarm() and waited < PATIENCE and _importing(frame)):
-        _look_again(number, waited + STEP)
+def _handle_signal(number: int, frame: FrameType | None, waited: float = 0.0) -> None:
+    if _is_unwinding() or (_alarm_signals() and waited < PATIENCE and _is_importing(frame)):
+        _retry_later(number, waited + STEP)
         return
-    _look_again(number, 0.0)
+    _retry_later(number, 0.0)
     error = KeyboardInterrupt() if number == signal.SIGINT else SystemExit(TERMINATED)
     _raised.append(error)
     raise error
 
 
-def _alarm() -> tuple[int, ...]:
+def _alarm_signals() -> tuple[int, ...]:
     """The signal of the clock, where there is one."""
     return (signal.SIGALRM,) if hasattr(signal, "setitimer") else ()
 
 
-def _look_again(number: int, waited: float) -> None:
-    for alarm in _alarm():
-        signal.signal(alarm, lambda _, frame: _end(number, frame, waited))
+def _retry_later(number: int, waited: float) -> None:
+    for alarm in _alarm_signals():
+        signal.signal(alarm, lambda _, frame: _handle_signal(number, frame, waited))
         signal.setitimer(signal.ITIMER_REAL, STEP)
 
 
-def _unwinding() -> bool:
+def _is_unwinding() -> bool:
     """Whether the stack is being left for what was raised, and something is cleaned up on the way."""
     error = sys.exception()
     while error is not None:
@@ -66,7 +66,7 @@ def _unwinding() -> bool:
     return False
 
 
-def _importing(frame: FrameType | None) -> bool:
+def _is_importing(frame: FrameType | None) -> bool:
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True

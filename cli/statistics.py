@@ -9,13 +9,13 @@ from pathlib import Path
 from ptq import api
 from ptq.core.errors import UsageError
 from ptq.data import Preprocess
-from ptq.data.splits import Choice
+from ptq.data.splits import SampleOptions
 from ptq.model.open import open_model
 from ptq.observers.calibration_file import Calibration, load
-from ptq.rewrite.prepare.prepare import made_ready
+from ptq.rewrite.prepare.prepare import open_and_prepare
 
 
-def collect(
+def collect_and_merge(
     model: Path,
     data: str | None,
     earlier: Sequence[Path],
@@ -42,7 +42,7 @@ def collect(
         raise UsageError("there is nothing to observe; give --data, or statistics to --merge")
     parts = []
     if earlier:
-        digest = made_ready(model)[1].graph.digest()
+        digest = open_and_prepare(model)[1].graph.digest()
         parts = [load(path, digest) for path in earlier]
     if data is not None:
         observed = api.calibrate(
@@ -54,8 +54,10 @@ def collect(
     return reduce(Calibration.merge, parts)
 
 
-def preparation(model: Path, data: str | None, given: Preprocess | None) -> Preprocess | None:
+def image_preprocessing(
+    model: Path, data: str | None, given: Preprocess | None
+) -> Preprocess | None:
     """How the images of a folder are prepared for a model; None where the data are others."""
     if data is None or not Path(data).is_dir():
         return None
-    return Choice(given).open(data, open_model(model)).preprocess
+    return SampleOptions(given).open(data, open_model(model)).preprocess

@@ -19,19 +19,19 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "vectors"))
 
-from litert_cases import CASES, Case, Draw, Tensor
-from litert_moves import MOVES
-from ort_cases import ORT, OrtCase, ort_output
+from litert_cases import CASES, Draw, LitertCase, Tensor
+from litert_moves import DATA_MOVEMENT
+from ort_cases import ORT_CASES, OrtCase, ort_output
 
 from ptq.core.errors import PtqError
-from ptq.executor.arithmetics import arithmetic
-from ptq.verification.golden import run as golden
-from ptq.verification.golden_case import Trial
+from ptq.executor.arithmetics import kernels_of_arithmetic
+from ptq.verification.golden import run_golden_cases as golden
+from ptq.verification.golden_case import GoldenCase
 
 Arrays = dict[str, Any]
 
 
-def litert(op: str, case: Case) -> tuple[Mapping[str, Any], Arrays]:
+def run_litert(op: str, case: LitertCase) -> tuple[Mapping[str, Any], Arrays]:
     """Run a case in LiteRT's reference kernels, and describe it as a recorded one.
 
     Raises:
@@ -64,7 +64,7 @@ def litert(op: str, case: Case) -> tuple[Mapping[str, Any], Arrays]:
     return {"op": op, "attributes": case.attributes, "tensors": described}, arrays
 
 
-def _output(case: Case, shape: tuple[int, ...]) -> Tensor:
+def _output(case: LitertCase, shape: tuple[int, ...]) -> Tensor:
     plain = isinstance(case.output, str)
     return {
         "name": "output",
@@ -75,7 +75,7 @@ def _output(case: Case, shape: tuple[int, ...]) -> Tensor:
     }
 
 
-def tflite_micro(op: str, case: Case) -> tuple[Mapping[str, Any], Arrays]:
+def run_tflite_micro(op: str, case: LitertCase) -> tuple[Mapping[str, Any], Arrays]:
     """The same in tflite-micro, which must be told the output's shape: LiteRT knows it.
 
     Raises:
@@ -86,7 +86,7 @@ def tflite_micro(op: str, case: Case) -> tuple[Mapping[str, Any], Arrays]:
 
     if case.output == "bool" and any(t["scale"][0] > 1 for t in case.tensors):
         raise ValueError("tflite-micro aborts the process where it compares steps above 1")
-    described, arrays = litert(op, case)
+    described, arrays = run_litert(op, case)
     produced = _output(case, arrays["output"].shape)
     model = litert_model(op, dict(case.attributes), [*case.tensors, produced])
     interpreter = runtime.Interpreter.from_bytes(model, arena_size=1 << 22)
@@ -96,7 +96,7 @@ def tflite_micro(op: str, case: Case) -> tuple[Mapping[str, Any], Arrays]:
     return described, {**arrays, "output": np.asarray(interpreter.get_output(0))}
 
 
-def ort(op: str, case: OrtCase) -> tuple[Mapping[str, Any], Arrays]:
+def run_ort(op: str, case: OrtCase) -> tuple[Mapping[str, Any], Arrays]:
     """Run a case in ONNX Runtime, and describe it as a recorded one."""
     described = {"op": op, "attributes": case.attributes, "node_inputs": list(case.arrays),
                  "runtime_inputs": case.fed}  # fmt: skip
@@ -104,19 +104,19 @@ def ort(op: str, case: OrtCase) -> tuple[Mapping[str, Any], Arrays]:
 
 
 RUNTIMES: Mapping[str, tuple[Mapping[str, Callable[[Draw], Any]], Callable[..., Any]]] = {
-    "litert": ({**CASES, **MOVES}, litert),
+    "litert": ({**CASES, **DATA_MOVEMENT}, run_litert),
     "tflite-micro": (
         # SPACE_TO_BATCH_ND pads with whatever its memory holds
-        {k: v for k, v in MOVES.items() if k != "SPACE_TO_BATCH_ND"}
+        {k: v for k, v in DATA_MOVEMENT.items() if k != "SPACE_TO_BATCH_ND"}
         | {**CASES, "SUM": CASES["MEAN"]},
-        tflite_micro,
+        run_tflite_micro,
     ),
-    "ort": (ORT, ort),
+    "ort": (ORT_CASES, run_ort),
 }
 
 
-def _in(name: str, trial: Trial) -> Trial:
-    return replace(trial, label=name, maker=arithmetic(name).get(trial.site.op))
+def _with_arithmetic(name: str, trial: GoldenCase) -> GoldenCase:
+    return replace(trial, label=name, maker=kernels_of_arithmetic(name).get(trial.site.op))
 
 
 def main() -> int:
@@ -142,7 +142,10 @@ def main() -> int:
             ran += 1
             elements += arrays["output"].size
             try:
-                trials = [_in(options.runtime, trial) for trial in golden.trials(case, arrays)]
+                trials = [
+                    _with_arithmetic(options.runtime, trial)
+                    for trial in golden.trials(case, arrays)
+                ]
                 count = sum(map(golden.wrong_elements, trials))
             except PtqError as error:
                 wrong.append(f"{number}: {error}")

@@ -12,8 +12,8 @@ from onnx import numpy_helper
 from ptq.core.ops import OPS, QLINEAR_FORMS
 
 # no extreme ones: those are a test of the runtimes, whose faults end the process
-NUMBERS = (0, 1, -1, 2, 3, 4, 7)
-REALS = (0.0, -0.0, 1.0, -1.0, 1e-45, 1e-20, 3e38, -3e38, np.inf, -np.inf, np.nan, 0.5)
+INTEGERS = (0, 1, -1, 2, 3, 4, 7)
+FLOATS = (0.0, -0.0, 1.0, -1.0, 1e-45, 1e-20, 3e38, -3e38, np.inf, -np.inf, np.nan, 0.5)
 
 OPERATORS = (
     *OPS,
@@ -26,10 +26,10 @@ OPERATORS = (
 MICROSOFT = "com.microsoft"
 
 
-def mutated(model: onnx.ModelProto, chance: random.Random) -> None:
+def mutate(model: onnx.ModelProto, chance: random.Random) -> None:
     """Change a model in one to four places."""
     for _ in range(chance.randint(1, 4)):
-        chance.choice(CHANGES)(model.graph, chance)
+        chance.choice(MUTATIONS)(model.graph, chance)
     if chance.random() < 0.05 and model.opset_import:
         if all(known.domain != MICROSOFT for known in model.opset_import):
             model.opset_import.add(domain=MICROSOFT, version=1)
@@ -88,17 +88,17 @@ def _append_node(graph: onnx.GraphProto, chance: random.Random) -> None:
     node.output.append(name)
 
 
-def _attribute(graph: onnx.GraphProto, chance: random.Random) -> None:
+def _change_attribute(graph: onnx.GraphProto, chance: random.Random) -> None:
     attributes = [a for node in graph.node for a in node.attribute]
     if not attributes:
         return
     attribute = chance.choice(attributes)
     if attribute.ints:
-        attribute.ints[chance.randrange(len(attribute.ints))] = chance.choice(NUMBERS)
+        attribute.ints[chance.randrange(len(attribute.ints))] = chance.choice(INTEGERS)
     elif attribute.type == onnx.AttributeProto.INT:
-        attribute.i = chance.choice(NUMBERS)
+        attribute.i = chance.choice(INTEGERS)
     elif attribute.type == onnx.AttributeProto.FLOAT:
-        attribute.f = chance.choice(REALS)
+        attribute.f = chance.choice(FLOATS)
     else:
         graph.node[0].attribute.append(attribute)
 
@@ -109,14 +109,14 @@ def _drop_attribute(graph: onnx.GraphProto, chance: random.Random) -> None:
         del node.attribute[chance.randrange(len(node.attribute))]
 
 
-def _weight(graph: onnx.GraphProto, chance: random.Random) -> None:
+def _change_initializer(graph: onnx.GraphProto, chance: random.Random) -> None:
     """One number, or the shape, of an initializer."""
     if not graph.initializer:
         return
     tensor = chance.choice(graph.initializer)
     how = chance.random()
     if how < 0.1 and tensor.dims:
-        tensor.dims[chance.randrange(len(tensor.dims))] = chance.choice(NUMBERS)
+        tensor.dims[chance.randrange(len(tensor.dims))] = chance.choice(INTEGERS)
     elif how < 0.2:
         tensor.data_type = chance.randrange(24)
     elif tensor.data_type == onnx.TensorProto.FLOAT:
@@ -124,17 +124,17 @@ def _weight(graph: onnx.GraphProto, chance: random.Random) -> None:
         if how < 0.4 and array.ndim:
             array = np.moveaxis(array, 0, -1)
         elif how < 0.5:
-            array = array * np.float32(chance.choice(REALS))
+            array = array * np.float32(chance.choice(FLOATS))
         elif how < 0.6:
             array = array[None]
         elif array.size:
-            array.flat[chance.randrange(array.size)] = chance.choice(REALS)
+            array.flat[chance.randrange(array.size)] = chance.choice(FLOATS)
         tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(array), tensor.name))
     elif tensor.data_type in (onnx.TensorProto.INT8, onnx.TensorProto.UINT8):
-        tensor.CopyFrom(numpy_helper.from_array(_integers(tensor, chance), tensor.name))
+        tensor.CopyFrom(numpy_helper.from_array(_mutate_integers(tensor, chance), tensor.name))
 
 
-def _integers(tensor: onnx.TensorProto, chance: random.Random) -> np.ndarray:
+def _mutate_integers(tensor: onnx.TensorProto, chance: random.Random) -> np.ndarray:
     """Zero points and weights of another type, shape or value."""
     array = numpy_helper.to_array(tensor).copy()
     how = chance.random()
@@ -147,7 +147,7 @@ def _integers(tensor: onnx.TensorProto, chance: random.Random) -> np.ndarray:
     return array
 
 
-def _input_shape(graph: onnx.GraphProto, chance: random.Random) -> None:
+def _change_input_shape(graph: onnx.GraphProto, chance: random.Random) -> None:
     if not graph.input:
         return
     dims = chance.choice(graph.input).type.tensor_type.shape.dim
@@ -159,7 +159,7 @@ def _input_shape(graph: onnx.GraphProto, chance: random.Random) -> None:
             dim.dim_value = chance.choice((0, 1, 2, 3, 5, -1))
 
 
-def _constant_input(graph: onnx.GraphProto, chance: random.Random) -> None:
+def _freeze_input(graph: onnx.GraphProto, chance: random.Random) -> None:
     """Freeze an input: real models have weights where the one-node ones have inputs."""
     if len(graph.input) < 2:
         return
@@ -176,7 +176,7 @@ def _constant_input(graph: onnx.GraphProto, chance: random.Random) -> None:
         del graph.input[place]
 
 
-CHANGES: tuple[Callable[[onnx.GraphProto, random.Random], None], ...] = (
+MUTATIONS: tuple[Callable[[onnx.GraphProto, random.Random], None], ...] = (
     _exchange_operator,
     _exchange_domain,
     _exchange_input,
@@ -185,10 +185,10 @@ CHANGES: tuple[Callable[[onnx.GraphProto, random.Random], None], ...] = (
     _drop_node,
     _append_node,
     _append_node,
-    _attribute,
+    _change_attribute,
     _drop_attribute,
-    _weight,
-    _weight,
-    _input_shape,
-    _constant_input,
+    _change_initializer,
+    _change_initializer,
+    _change_input_shape,
+    _freeze_input,
 )

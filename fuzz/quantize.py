@@ -22,15 +22,15 @@ with atheris.instrument_imports(include=["ptq", "onnx_ir"]):
     from ptq.data.splits import input_specs
     from ptq.model.graph import Graph
     from ptq.model.open import Model, open_model
-    from ptq.rewrite.prepare.prepare import made_ready
+    from ptq.rewrite.prepare.prepare import open_and_prepare
 
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from mutate import mutated
+from mutate import mutate
 
-MOST = 1 << 16  # values of a made-up input
-FREE = 2  # length of a dimension that the model leaves open
+MAX_VALUES = 1 << 16  # values of a made-up input
+OPEN_DIMENSION = 2  # length of a dimension that the model leaves open
 TARGETS = ("ort", "litert", "tpu-mlir", "gemmlowp", "tensorrt")
 METHODS = ("minmax", "mse", "percentile", "kl")
 
@@ -41,21 +41,21 @@ Feeds = list[dict[str, np.ndarray]]
 Result = TypeVar("Result")
 
 
-def feeds(graph: Graph, chance: np.random.Generator) -> Feeds:
+def make_feeds(graph: Graph, chance: np.random.Generator) -> Feeds:
     """Two samples of the model's inputs; none where they would be very large."""
     made = []
     for _ in range(2):
         feed = {}
         for spec in input_specs(graph):
-            shape = [FREE if d is None else d for d in spec.shape]
-            if np.prod(shape, dtype=object) > MOST or spec.dtype.kind not in "fiub":
+            shape = [OPEN_DIMENSION if d is None else d for d in spec.shape]
+            if np.prod(shape, dtype=object) > MAX_VALUES or spec.dtype.kind not in "fiub":
                 return []
             feed[spec.name] = (2 * chance.standard_normal(shape)).astype(spec.dtype)
         made.append(feed)
     return made
 
 
-def told(verb: Callable[[], Result]) -> Result | None:
+def call_verb(verb: Callable[[], Result]) -> Result | None:
     """What a verb gives; None where it refuses in one line."""
     try:
         return verb()
@@ -70,9 +70,9 @@ def test_one_input(data: bytes) -> None:
     path.write_bytes(data)
     chance = np.random.default_rng(len(data))
     target, other = (TARGETS[i] for i in chance.integers(len(TARGETS), size=2))
-    told(lambda: ptq.inspect(path, target=target))
-    samples = told(lambda: feeds(made_ready(path)[1].graph, chance))
-    result = told(
+    call_verb(lambda: ptq.inspect(path, target=target))
+    samples = call_verb(lambda: make_feeds(open_and_prepare(path)[1].graph, chance))
+    result = call_verb(
         lambda: ptq.quantize(
             path,
             samples,
@@ -83,34 +83,36 @@ def test_one_input(data: bytes) -> None:
         )
     )
     if result is None:
-        of_quantized(path, told(lambda: feeds(open_model(path), chance)))
+        exercise_quantized(path, call_verb(lambda: make_feeds(open_model(path), chance)))
     else:
         result.graph.to_bytes()
-        of_quantized(result.graph, samples)
+        exercise_quantized(result.graph, samples)
 
 
-def of_quantized(model: Model, samples: Feeds | None) -> None:
+def exercise_quantized(model: Model, samples: Feeds | None) -> None:
     """Lint a model, convert it both ways, and compare and measure all three where there are samples."""
-    told(lambda: ptq.lint(model))
-    converted = [told(lambda form=form: ptq.convert(model, form)) for form in ("qdq", "qoperator")]
-    told(lambda: ptq.convert(model, "qoperator", integers=True))
+    call_verb(lambda: ptq.lint(model))
+    converted = [
+        call_verb(lambda form=form: ptq.convert(model, form)) for form in ("qdq", "qoperator")
+    ]
+    call_verb(lambda: ptq.convert(model, "qoperator", integers=True))
     for each in (model, *(graph for graph in converted if graph is not None)):
         if not samples:
             break
-        told(lambda each=each: ptq.verify(each, samples, threads=1))
-        told(lambda each=each: ptq.evaluate(each, samples, engine="integer", threads=1))
+        call_verb(lambda each=each: ptq.verify(each, samples, threads=1))
+        call_verb(lambda each=each: ptq.evaluate(each, samples, engine="integer", threads=1))
     if samples:
-        told(lambda: ptq.portability(model, samples))
+        call_verb(lambda: ptq.portability(model, samples))
 
 
-def mutator(data: bytes, most: int, seed: int) -> bytes:
+def mutate_input(data: bytes, most: int, seed: int) -> bytes:
     """A neighbour of an input: mostly of its message, sometimes of its bytes."""
     chance = random.Random(seed)
     if chance.random() < 0.1:
         return atheris.Mutate(data, most)
     try:
         model = onnx.ModelProto.FromString(data)
-        mutated(model, chance)
+        mutate(model, chance)
         changed = model.SerializeToString()
     except (DecodeError, ValueError, TypeError, IndexError):
         return atheris.Mutate(data, most)
@@ -119,7 +121,7 @@ def mutator(data: bytes, most: int, seed: int) -> bytes:
 
 def main() -> None:
     """Fuzz, with libFuzzer's options."""
-    atheris.Setup(sys.argv, test_one_input, custom_mutator=mutator)
+    atheris.Setup(sys.argv, test_one_input, custom_mutator=mutate_input)
     atheris.Fuzz()
 
 

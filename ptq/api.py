@@ -12,18 +12,18 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Literal
 
-from ptq.calibration.calibration import gathered, known_or_gathered, opened
+from ptq.calibration.calibration import collect_statistics, load_or_collect, open_statistics
 from ptq.calibration.collect import BATCH
-from ptq.calibration.input_covariance import with_inputs
-from ptq.calibration.workers import together
+from ptq.calibration.input_covariance import collect_input_covariance
+from ptq.calibration.workers import collect_in_processes
 from ptq.core.errors import UsageError
-from ptq.core.memory import give_back
+from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
 from ptq.core.targets import target as target_named
 from ptq.data import DataSource, Preprocess
-from ptq.data.progress import Progress, told
-from ptq.data.splits import Choice, parts, takes_any_batch
-from ptq.evaluation.assess import assess
+from ptq.data.progress import Progress, with_progress
+from ptq.data.splits import SampleOptions, split_samples, takes_any_batch
+from ptq.evaluation.assess import build_report
 from ptq.evaluation.evaluate import (
     Engine,
     Evaluation,
@@ -31,25 +31,25 @@ from ptq.evaluation.evaluate import (
     reference_engine,
     session_engine,
 )
-from ptq.evaluation.evaluate import evaluate as run_side_by_side
-from ptq.evaluation.inspection import Inspection, inspection
+from ptq.evaluation.evaluate import evaluate_engines as run_side_by_side
+from ptq.evaluation.inspection import Inspection, build_inspection
 from ptq.evaluation.result import Result
-from ptq.evaluation.session_cache import Loaded
+from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.user_metric import Metric
-from ptq.executor.arithmetics import arithmetic as arithmetic_named
-from ptq.model.failure import blaming
+from ptq.executor.arithmetics import kernels_of_arithmetic as arithmetic_named
+from ptq.model.failure import explain_failure
 from ptq.model.node import name_of
-from ptq.model.open import Model, called, file_of, open_model, require_quantized
+from ptq.model.open import Model, display_name, open_model, require_quantized, source_path
 from ptq.model.session import Session
 from ptq.observers import observer_named
 from ptq.observers.calibration_file import Calibration
-from ptq.optimization.before_calibration import rewritten
-from ptq.optimization.compensation import compensated
-from ptq.optimization.mixed_precision.budget_search import search_in
-from ptq.optimization.range_search import with_ranges
-from ptq.optimization.self_check.self_check import as_planned, fit_to_hand_over
-from ptq.rewrite.prepare.prepare import made_ready
-from ptq.solver.quantizer import Ground, obeyed, planned
+from ptq.optimization.before_calibration import optimize_before_calibration
+from ptq.optimization.compensation import compensate_rounding
+from ptq.optimization.mixed_precision.budget_search import search_for_budget
+from ptq.optimization.range_search import choose_ranges
+from ptq.optimization.self_check.self_check import apply_user_plan, quantize_with_self_check
+from ptq.rewrite.prepare.prepare import open_and_prepare
+from ptq.solver.quantizer import CalibratedModel, complete_user_plan, solve_plan
 from ptq.solver.recipe import (
     AUTO,
     DEFAULT_METHOD,
@@ -57,10 +57,10 @@ from ptq.solver.recipe import (
     Form,
     Recipe,
     Rounding,
-    weights_for,
+    resolve_weight_format,
 )
 from ptq.solver.solve import SKIPPED
-from ptq.verification.ort_like_executor import like_onnx_runtime
+from ptq.verification.ort_like_executor import executor_matching_ort
 
 EVALUATION_BATCH = 8
 
@@ -101,7 +101,7 @@ def calibrate(
         StatsError: The checkpoint belongs to another model, or to other samples.
         UsageError: Options that do not go together.
     """
-    choice = Choice(preprocess, samples, skip_bad_samples, shard)
+    choice = SampleOptions(preprocess, samples, skip_bad_samples, shard)
     if workers > 1:
         paths = (str, os.PathLike)
         if checkpoint is not None or not (isinstance(model, paths) and isinstance(data, paths)):
@@ -109,12 +109,12 @@ def calibrate(
                 "several workers need the model and the data as paths, and keep no checkpoint; "
                 "use one worker"
             )
-        return together(
+        return collect_in_processes(
             str(model), str(data), choice, workers,
             batch=batch, threads=threads, progress=progress,
         )  # fmt: skip
-    graph = made_ready(model)[1].graph
-    return gathered(
+    graph = open_and_prepare(model)[1].graph
+    return collect_statistics(
         graph, choice.open(data, graph),
         batch=batch, threads=threads, checkpoint=checkpoint, progress=progress,
     )  # fmt: skip
@@ -127,9 +127,9 @@ def inspect(model: Model, *, target: str = "ort", skip: Collection[str] = ()) ->
         ModelError: The model cannot be read.
         UsageError: There is no such target.
     """
-    graph, prepared = made_ready(model)
-    with blaming(graph):
-        return inspection(called(model), graph, prepared, target_named(target), skip)
+    graph, prepared = open_and_prepare(model)
+    with explain_failure(graph):
+        return build_inspection(display_name(model), graph, prepared, target_named(target), skip)
 
 
 def quantize(
@@ -208,56 +208,58 @@ def quantize(
         raise UsageError("a checkpoint is kept where data are calibrated on; give none here")
     if max_drop is not None and data is None and eval_data is None:
         raise UsageError("a budget is held against samples; give data, or samples to evaluate on")
-    stats = opened(stats)
+    stats = open_statistics(stats)
     row = target_named(target if plan is None else plan.target)
     arithmetic = row.arithmetic if arithmetic is None else arithmetic
     _ = method == AUTO or observer_named(method), arithmetic_named(arithmetic)
-    graph, prepared = made_ready(model)
-    choice = Choice(preprocess, samples, skip_bad_samples)
-    divided = parts(
+    graph, prepared = open_and_prepare(model)
+    choice = SampleOptions(preprocess, samples, skip_bad_samples)
+    divided = split_samples(
         prepared.graph, data, eval_data, choice,
         search=max_drop is not None, labels=metric is None,
     )  # fmt: skip
     floats = dict.fromkeys(skip, SKIPPED)
-    stored = weights_for(weights, row, plan)
+    stored = resolve_weight_format(weights, row, plan)
     recipe = Recipe(row.name, method, form, per_tensor, correct_bias, floats, stored, rounding)
-    prepared, recipe = rewritten(
-        called(model), prepared, divided.calibration, recipe, equalize=equalize,
+    prepared, recipe = optimize_before_calibration(
+        display_name(model), prepared, divided.calibration, recipe, equalize=equalize,
         split_outliers=split_outliers, stats=stats, plan=plan, threads=threads, progress=progress,
     )  # fmt: skip
-    calibration, folds = known_or_gathered(
+    calibration, folds = load_or_collect(
         prepared.graph, divided.calibration, stats,
         threads=threads, checkpoint=checkpoint, progress=progress,
     )  # fmt: skip
-    give_back()
-    ground = Ground(called(model), graph, prepared, calibration)
+    release_memory()
+    ground = CalibratedModel(display_name(model), graph, prepared, calibration)
     if plan is None:
-        recipe = with_ranges(ground, recipe, folds, threads=threads, progress=progress)
-        give_back()
+        recipe = choose_ranges(ground, recipe, folds, threads=threads, progress=progress)
+        release_memory()
     decided: Plan | None = None
     if rounding == "second-order" and divided.calibration is not None:
-        decided = planned(ground, recipe) if plan is None else obeyed(ground, plan)
-        ground = with_inputs(ground, decided, divided.calibration, threads, progress)
+        decided = solve_plan(ground, recipe) if plan is None else complete_user_plan(ground, plan)
+        ground = collect_input_covariance(ground, decided, divided.calibration, threads, progress)
     found = None
     if max_drop is not None and plan is None:
-        found = search_in(
+        found = search_for_budget(
             ground, recipe, divided, max_drop,
             metric=metric, batch=batch, threads=threads, progress=progress,
         )  # fmt: skip
-        recipe, decided = recipe.leaving(found.floats), None
-    few, loaded = divided.calibration or divided.evaluation or (), Loaded(threads)
+        recipe, decided = recipe.with_float_nodes(found.floats), None
+    few, loaded = divided.calibration or divided.evaluation or (), SessionCache(threads)
     if plan is None:
-        made = fit_to_hand_over(ground, recipe, few, plan=decided, loaded=loaded, progress=progress)
+        made = quantize_with_self_check(
+            ground, recipe, few, plan=decided, loaded=loaded, progress=progress
+        )
     else:
-        whole = obeyed(ground, plan)
-        made = as_planned(ground, recipe, whole, few, loaded=loaded, progress=progress)
-    made = compensated(made, divided.calibration, threads=threads, progress=progress)
-    made.ground.inputs.forget()
-    report = assess(
+        whole = complete_user_plan(ground, plan)
+        made = apply_user_plan(ground, recipe, whole, few, loaded=loaded, progress=progress)
+    made = compensate_rounding(made, divided.calibration, threads=threads, progress=progress)
+    made.ground.inputs.release()
+    report = build_report(
         made, divided, loaded, arithmetic=arithmetic, batch=batch,
         progress=progress, metric=metric, max_drop=max_drop, search=found,
     )  # fmt: skip
-    return Result(made.quantized, made.plan, report, calibration, file_of(model))
+    return Result(made.quantized, made.plan, report, calibration, source_path(model))
 
 
 def evaluate(
@@ -284,19 +286,19 @@ def evaluate(
         DataError: A sample is missing, unreadable or does not fit.
     """
     graph = open_model(model) if engine == "ort" else require_quantized(open_model(model))
-    with blaming(graph):
-        opened = Choice(preprocess, samples, skip_bad_samples).open(data, graph)
+    with explain_failure(graph):
+        opened = SampleOptions(preprocess, samples, skip_bad_samples).open(data, graph)
         mine: Engine = (
             session_engine(Session(graph, threads=threads))
             if engine == "ort"
-            else integer_engine(like_onnx_runtime(graph, arithmetic), graph)
+            else integer_engine(executor_matching_ort(graph, arithmetic), graph)
         )
     reference = mine if against is None else reference_engine(open_model(against), graph, threads)
     candidates = {} if against is None else {"int8" if engine == "ort" else "integers": mine}
     evaluation = run_side_by_side(
         reference,
         candidates,
-        told(opened, "evaluating", progress),
+        with_progress(opened, "evaluating", progress),
         [name_of(v) for v in graph.outputs],
         batch=batch if takes_any_batch(graph) else 1,
         metric=metric,

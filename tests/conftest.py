@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 import exact_sums
 
-exact_sums.everywhere()
+exact_sums.enable_exact_sums()
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background jobs start
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from networks import feeds, network, normal
+from networks import build_network, gaussian_array, random_feeds
 from parts import CONV, SAME, WB, V
 
 import ptq
@@ -18,18 +18,18 @@ from ptq.core.errors import DataError, ModelError, PlanError, StatsError, UsageE
 from ptq.core.targets import TARGETS
 from ptq.executor.executor import Executor
 from ptq.model.session import Session
-from ptq.solver.recipe import REDUCED, weights_for
+from ptq.solver.recipe import REDUCED, resolve_weight_format
 
-MODEL = network(
+MODEL = build_network(
     CONV + f"r = Relu(c)\nd = Conv{SAME}(r, v)\na = Add(d, r)\ng = GlobalAveragePool(a)\n"
     "f = Flatten(g)\ny = Gemm(f, m, k)",
     {"x": ("n", 3, 8, 8)},
     v=V,
-    m=normal(8, 10),
-    k=normal(10),
+    m=gaussian_array(8, 10),
+    k=gaussian_array(10),
     **WB,
 )
-ARRAYS = {"x": np.concatenate([f["x"] for f in feeds(MODEL, 60)])}
+ARRAYS = {"x": np.concatenate([f["x"] for f in random_feeds(MODEL, 60)])}
 FEW = {"x": ARRAYS["x"][:10]}
 
 
@@ -133,7 +133,7 @@ def test_the_same_statistics_serve_every_target(result: ptq.Result, target: str)
 
 
 def test_statistics_of_another_graph_are_refused(result: ptq.Result, tmp_path: Path) -> None:
-    other = network(CONV + "y = Relu(c)", {"x": ("n", 3, 8, 8)}, **WB)
+    other = build_network(CONV + "y = Relu(c)", {"x": ("n", 3, 8, 8)}, **WB)
     result.calibration.save(tmp_path / "stats.npz")
     for stats in (result.calibration, tmp_path / "stats.npz"):
         with pytest.raises(StatsError, match="another graph"):
@@ -164,7 +164,7 @@ def test_a_plan_s_own_target_rules(result: ptq.Result) -> None:
 
 def test_a_plan_of_another_graph_is_refused(result: ptq.Result) -> None:
     with pytest.raises(PlanError, match="another model"):
-        ptq.quantize(network(CONV + "y = Relu(c)", **WB), plan=result.plan)
+        ptq.quantize(build_network(CONV + "y = Relu(c)", **WB), plan=result.plan)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_plan_of_another_graph_is_refused(result: ptq.Result) -> None:
         ({"data": FEW, "target": "abacus"}, UsageError, "target 'abacus' is unknown"),
         ({"data": FEW, "arithmetic": "abacus"}, UsageError, "arithmetic 'abacus' is unknown"),
         ({"data": FEW, "skip": ["Conv_z"]}, UsageError, "Conv_z"),
-        ({"data": {"x": normal(4, 5, 8, 8)}}, DataError, "x"),
+        ({"data": {"x": gaussian_array(4, 5, 8, 8)}}, DataError, "x"),
         ({"data": {"z": FEW["x"]}}, DataError, "x"),
         ({"data": "missing-folder"}, DataError, "missing-folder"),
     ],
@@ -263,7 +263,7 @@ def test_weights_stored_as_uint8_give_the_same_integers(result: ptq.Result, form
     stored = {t.data_type for t in unsigned.model.graph.initializer if t.name.startswith("w_")}
     assert onnx.TensorProto.INT8 not in stored
     sessions = [Session(r.graph, threads=1) for r in (signed, unsigned)]
-    for feed in feeds(MODEL, 3):
+    for feed in random_feeds(MODEL, 3):
         expected = sessions[0].run(feed)[0]
         assert np.array_equal(sessions[1].run(feed)[0], expected)
         ours = [
@@ -277,7 +277,7 @@ def test_weights_stored_as_uint8_give_the_same_integers(result: ptq.Result, form
 def test_reduced_weights_give_the_same_integers_on_all_processors(
     result: ptq.Result, form: str
 ) -> None:
-    settings = {"form": form, "eval_data": feeds(MODEL, 40), "threads": 1}
+    settings = {"form": form, "eval_data": random_feeds(MODEL, 40), "threads": 1}
     plain, reduced = (ptq.quantize(MODEL, FEW, weights=w, **settings) for w in ("s8", "reduced"))
     assert plain.report.saturable
     assert reduced.report.saturable == ()
@@ -285,7 +285,7 @@ def test_reduced_weights_give_the_same_integers_on_all_processors(
     forms = [made.report.evaluation.forms["int8"] for made in (plain, reduced)]
     first, second = (form.outputs["y"].sqnr_db for form in forms)
     assert second > first - 3
-    for feed in feeds(MODEL, 3):
+    for feed in random_feeds(MODEL, 3):
         expected = Session(reduced.graph, threads=1).run(feed)[0]
         for arithmetic in ("ort", "ort-avx2"):
             ours = Executor(reduced.graph, arithmetic).run(feed)["y"]
@@ -304,11 +304,11 @@ def test_reduced_weights_give_the_same_integers_on_all_processors(
 def test_how_weights_are_stored_depends_on_the_processor_where_it_is_left_to_ptq(
     monkeypatch: pytest.MonkeyPatch, exact: bool, target: str, stored: str
 ) -> None:
-    monkeypatch.setattr("ptq.solver.recipe.sums_exactly", lambda: exact)
+    monkeypatch.setattr("ptq.solver.recipe.has_exact_int8_sums", lambda: exact)
     changes = ptq.quantize(MODEL, FEW, target=target, threads=1).report.changes
     assert (REDUCED in changes) == (stored == "reduced")
-    assert weights_for("auto", TARGETS[target]) == stored
-    assert weights_for("s8", TARGETS[target]) == "s8"
+    assert resolve_weight_format("auto", TARGETS[target]) == stored
+    assert resolve_weight_format("s8", TARGETS[target]) == "s8"
 
 
 def test_reduced_weights_are_int8() -> None:
@@ -320,7 +320,7 @@ def test_a_plan_keeps_its_scales_of_weights_on_all_processors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reduced = ptq.quantize(MODEL, FEW, weights="reduced", threads=1)
-    monkeypatch.setattr("ptq.solver.recipe.sums_exactly", lambda: False)
+    monkeypatch.setattr("ptq.solver.recipe.has_exact_int8_sums", lambda: False)
     again = ptq.quantize(MODEL, FEW, plan=reduced.plan, threads=1)
     assert again.graph.to_bytes() == reduced.graph.to_bytes()
     plain = ptq.quantize(MODEL, FEW, weights="s8", threads=1)

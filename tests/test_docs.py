@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from ptq_cli import options
-from ptq_cli.optable import op_rows
+from ptq_cli.optable import list_op_rows
 
 from ptq.core.ops import OPS
 from ptq.core.targets import TARGETS
@@ -25,7 +25,7 @@ def test_the_generated_pages_are_up_to_date():
 
 
 def test_the_table_of_operators_has_a_row_for_each_and_a_column_for_each_arithmetic():
-    rows = op_rows()
+    rows = list_op_rows()
     assert [row.op for row in rows] == list(OPS)
     assert all(list(row.runs) == list(ARITHMETICS) for row in rows)
     assert all(list(row.outputs) == list(TARGETS) for row in rows)

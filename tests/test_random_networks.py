@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 import pytest
 from hypothesis import given, settings
-from networks import disagreements, feeds, quantized
-from random_networks import BOUNDED, networks
+from networks import find_disagreements, quantize_network, random_feeds
+from random_networks import BOUNDED_SETTINGS, network_strategy
 
 from ptq.core.targets import TARGETS
 from ptq.executor.executor import Executor
@@ -15,22 +15,22 @@ from ptq.model.graph import Graph
 from ptq.model.session import Session
 
 
-@BOUNDED
-@given(networks())
+@BOUNDED_SETTINGS
+@given(network_strategy())
 def test_any_network_is_the_same_integers_in_every_form_and_in_onnx_runtime(
     model: onnx.ModelProto,
 ) -> None:
-    assert disagreements(quantized(model)) == []
+    assert find_disagreements(quantize_network(model)) == []
 
 
 @pytest.mark.parametrize("target", ["litert", "tensorrt"])
-@settings(BOUNDED, max_examples=10)
-@given(networks())
+@settings(BOUNDED_SETTINGS, max_examples=10)
+@given(network_strategy())
 def test_any_network_quantized_for_another_target_runs_and_keeps_its_outputs(
     target: str, model: onnx.ModelProto
 ) -> None:
-    done = quantized(model, target=target)
-    feed = feeds(model, 1)[0]
+    done = quantize_network(model, target=target)
+    feed = random_feeds(model, 1)[0]
     before = Session(Graph.from_proto(model), threads=1).run(feed)
     for outputs in (
         Session(done.qdq, threads=1, optimize="none").run(feed),

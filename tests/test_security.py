@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from networks import feeds, network
+from networks import build_network, random_feeds
 from onnx import TensorProto
 
 import ptq
 from ptq.core.errors import ModelError
 
-MODEL = network("y = MatMul(x, w)", {"x": (1, 4)}, w=np.ones((4, 4), np.float32))
+MODEL = build_network("y = MatMul(x, w)", {"x": (1, 4)}, w=np.ones((4, 4), np.float32))
 SECRET = np.full((4, 4), 7, np.float32).tobytes()
 
 
@@ -75,7 +75,7 @@ def test_a_model_reads_no_file_but_its_own(tmp_path: Path, attack: str) -> None:
     (folder / "model.onnx").write_bytes(model.SerializeToString())
     before = sorted(os.listdir(folder))
     with pytest.raises(ModelError) as caught:
-        ptq.quantize(folder / "model.onnx", feeds(MODEL))
+        ptq.quantize(folder / "model.onnx", random_feeds(MODEL))
     assert "\n" not in str(caught.value)
     assert sorted(os.listdir(folder)) == before
 
@@ -94,7 +94,7 @@ def test_no_bytes_beyond_a_file_of_weights_are_read(tmp_path: Path, key: str, va
 def test_weights_beside_the_model_are_read(tmp_path: Path) -> None:
     (tmp_path / "w.bin").write_bytes(SECRET)
     (tmp_path / "model.onnx").write_bytes(outside(MODEL, location="w.bin").SerializeToString())
-    assert ptq.quantize(tmp_path / "model.onnx", feeds(MODEL)).plan.operands
+    assert ptq.quantize(tmp_path / "model.onnx", random_feeds(MODEL)).plan.operands
 
 
 def test_a_model_in_memory_names_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,19 +10,19 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from networks import feeds, network, normal
+from networks import build_network, gaussian_array, random_feeds
 from parts import CONV, WB
 
 import ptq
 
-MODEL = network(
+MODEL = build_network(
     CONV + "r = Relu(c)\np = MaxPool<kernel_shape=[2,2],strides=[2,2]>(r)\nf = Flatten(p)\n"
     "y = Gemm(f, m)",
     {"x": ("n", 3, 8, 8)},
-    m=normal(128, 10, scale=0.1),
+    m=gaussian_array(128, 10, scale=0.1),
     **WB,
 )
-DATA = {"x": np.concatenate([f["x"] for f in feeds(MODEL, 16)])}
+DATA = {"x": np.concatenate([f["x"] for f in random_feeds(MODEL, 16)])}
 
 
 @pytest.mark.parametrize("target", ["ort", "litert"])

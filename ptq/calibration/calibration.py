@@ -11,9 +11,9 @@ from pathlib import Path
 from ptq.calibration.checkpoint import Checkpoint
 from ptq.calibration.collect import BATCH, observe, observe_each
 from ptq.core.errors import StatsError
-from ptq.data import Samples, folds
-from ptq.data.progress import Progress, told
-from ptq.model.exposed_session import Wanted
+from ptq.data import Samples, split_folds
+from ptq.data.progress import Progress, with_progress
+from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
 from ptq.observers.calibration_file import Calibration, load
 from ptq.rewrite.emit.bias_correction import channel_axes
@@ -37,12 +37,12 @@ class Fold:
     samples: Samples
 
 
-def wanted(graph: Graph) -> Wanted:
+def tensors_to_collect(graph: Graph) -> CollectedTensors:
     """What to observe of a prepared graph, whatever will be asked of the statistics."""
-    return Wanted(tensors_to_observe(graph), channel_axes(graph))
+    return CollectedTensors(tensors_to_observe(graph), channel_axes(graph))
 
 
-def gathered(
+def collect_statistics(
     graph: Graph,
     samples: Samples,
     *,
@@ -58,14 +58,14 @@ def gathered(
         StatsError: The checkpoint belongs to something else.
     """
     keeper = None if checkpoint is None else Checkpoint(Path(checkpoint), graph.digest())
-    counted = told(samples, "calibrating", progress)
+    counted = with_progress(samples, "calibrating", progress)
     calibration = observe(
-        graph, counted, wanted(graph), batch=batch, threads=threads, keeper=keeper
+        graph, counted, tensors_to_collect(graph), batch=batch, threads=threads, keeper=keeper
     )
     return replace(calibration, skipped=tuple(samples.skipped))
 
 
-def gathered_in_folds(
+def collect_in_folds(
     graph: Graph,
     samples: Samples,
     *,
@@ -82,10 +82,14 @@ def gathered_in_folds(
         StatsError: The checkpoint belongs to something else.
     """
     if checkpoint is not None or len(samples) < _FEWEST:
-        whole = gathered(graph, samples, threads=threads, checkpoint=checkpoint, progress=progress)
+        whole = collect_statistics(
+            graph, samples, threads=threads, checkpoint=checkpoint, progress=progress
+        )
         return whole, [Fold(whole, samples)]
-    parts, read = folds(samples, FOLDS), told(samples, "calibrating", progress)
-    seen = observe_each(graph, read, wanted(graph), [p.names for p in parts], threads=threads)
+    parts, read = split_folds(samples, FOLDS), with_progress(samples, "calibrating", progress)
+    seen = observe_each(
+        graph, read, tensors_to_collect(graph), [p.names for p in parts], threads=threads
+    )
     whole = replace(reduce(Calibration.merge, seen), skipped=tuple(samples.skipped))
     bad = {name for name, _ in samples.skipped}
     judges = []
@@ -100,7 +104,7 @@ def _without(bad: Collection[str], samples: Samples) -> Samples:
     return samples.subset(lambda name: name not in bad) if bad else samples
 
 
-def known_or_gathered(
+def load_or_collect(
     graph: Graph,
     samples: Samples | None,
     stats: Calibration | None,
@@ -116,16 +120,16 @@ def known_or_gathered(
         StatsError: The statistics or the checkpoint belong to something else.
     """
     if stats is not None:
-        calibration = known(stats, graph.digest())
+        calibration = require_same_graph(stats, graph.digest())
         return calibration, [] if samples is None else [Fold(calibration, samples)]
     if samples is None:
         return Calibration(graph.digest(), 0, {}), []
-    return gathered_in_folds(
+    return collect_in_folds(
         graph, samples, threads=threads, checkpoint=checkpoint, progress=progress
     )
 
 
-def opened(stats: Calibration | str | os.PathLike[str] | None) -> Calibration | None:
+def open_statistics(stats: Calibration | str | os.PathLike[str] | None) -> Calibration | None:
     """Statistics as they are, or out of their file.
 
     Raises:
@@ -134,7 +138,7 @@ def opened(stats: Calibration | str | os.PathLike[str] | None) -> Calibration | 
     return stats if stats is None or isinstance(stats, Calibration) else load(Path(stats))
 
 
-def known(stats: Calibration, digest: str) -> Calibration:
+def require_same_graph(stats: Calibration, digest: str) -> Calibration:
     """Statistics of an earlier calibration, which must be of this graph.
 
     Raises:

@@ -8,15 +8,15 @@ import numpy as np
 
 from ptq.core.errors import DataError
 from ptq.data import Sample
-from ptq.model.exposed_session import Wanted, exposing
+from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
-from ptq.observers.channel_spread import Spread
+from ptq.observers.channel_spread import ChannelSpread
 
 
-def spreads(
+def collect_channel_spreads(
     graph: Graph, axes: Mapping[str, int], samples: Iterable[Sample], threads: int = 0
-) -> dict[str, Spread]:
+) -> dict[str, ChannelSpread]:
     """What the channels hold, by tensor; those that were empty, or held NaN or Inf, are left out.
 
     Args:
@@ -30,8 +30,8 @@ def spreads(
     """
     fed = {name_of(v) for v in graph.inputs}
     computed = [name for name in axes if name not in fed]
-    session = exposing(graph, Wanted(computed), threads=threads)
-    seen: dict[str, Spread] = {}
+    session = session_with_outputs(graph, CollectedTensors(computed), threads=threads)
+    seen: dict[str, ChannelSpread] = {}
     for sample in samples:
         try:
             arrays = dict(zip(computed, session.run(sample.feed, computed), strict=True))
@@ -40,6 +40,6 @@ def spreads(
         for name, axis in axes.items():
             array = arrays.pop(name) if name in arrays else sample.feed[name]
             if array.size:
-                spread = Spread.of(array.astype(np.float32, copy=False), axis)
+                spread = ChannelSpread.of(array.astype(np.float32, copy=False), axis)
                 seen[name] = seen[name] | spread if name in seen else spread
     return {name: spread for name, spread in seen.items() if spread.is_finite}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, StatsError
 from ptq.data import Sample
-from ptq.model.exposed_session import Wanted, exposing
+from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.observers.calibration_file import Calibration
@@ -31,7 +31,7 @@ _NONE = "there is no calibration sample; give at least one"
 BATCH = 4  # counting costs Python as much for four samples as for one, and memory for four
 
 
-class Keeper(Protocol):
+class CheckpointProtocol(Protocol):
     """Keeps a calibration that may be interrupted; see `ptq.calibration.checkpoint`."""
 
     def begin(self, samples: Iterator[Sample]) -> Calibration | None:
@@ -50,11 +50,11 @@ class Keeper(Protocol):
 def observe(
     graph: Graph,
     samples: Iterable[Sample],
-    wanted: Wanted,
+    wanted: CollectedTensors,
     *,
     batch: int = BATCH,
     threads: int = 0,
-    keeper: Keeper | None = None,
+    keeper: CheckpointProtocol | None = None,
 ) -> Calibration:
     """Observe tensors over all samples.
 
@@ -70,14 +70,14 @@ def observe(
         DataError: There is no sample, or the model fails on one; the text names it.
         StatsError: What the keeper has belongs to something else.
     """
-    digest, counted, remaining = graph.digest(), begin(wanted), iter(samples)
+    digest, counted, remaining = graph.digest(), empty_statistics(wanted), iter(samples)
 
     def state() -> Calibration:
         return Calibration(digest, counted.samples, counted.tensors, counted.channels)
 
     if keeper is not None and (so_far := keeper.begin(remaining)) is not None:
-        counted = resumed(so_far, wanted)
-    session = exposing(graph, wanted, threads=threads)
+        counted = resume_statistics(so_far, wanted)
+    session = session_with_outputs(graph, wanted, threads=threads)
     after = None if keeper is None else lambda group: keeper.keep(group, state)
     count_values(session, remaining, wanted, counted, batch, after)
     if keeper is not None:
@@ -88,7 +88,7 @@ def observe(
 def observe_each(
     graph: Graph,
     samples: Iterable[Sample],
-    wanted: Wanted,
+    wanted: CollectedTensors,
     parts: Sequence[Collection[str]],
     *,
     batch: int = BATCH,
@@ -107,19 +107,19 @@ def observe_each(
     Raises:
         DataError: There is no sample, or the model fails on one; the text names it.
     """
-    digest, session = graph.digest(), exposing(graph, wanted, threads=threads)
-    seen = [begin(wanted) for _ in parts]
+    digest, session = graph.digest(), session_with_outputs(graph, wanted, threads=threads)
+    seen = [empty_statistics(wanted) for _ in parts]
     part = {name: counted for names, counted in zip(parts, seen, strict=True) for name in names}
     groups = _by_part(samples, part, max(1, batch))
-    _count(Memory(session, wanted.names, max(1, batch)), groups)
+    _count(BatchBuffers(session, wanted.names, max(1, batch)), groups)
     if not any(counted.samples for counted in seen):
         raise DataError(_NONE)
     return [Calibration(digest, c.samples, c.tensors, c.channels) for c in seen]
 
 
 def _by_part(
-    samples: Iterable[Sample], part: Mapping[str, Counted], size: int
-) -> Iterator[tuple[Counted, list[Sample]]]:
+    samples: Iterable[Sample], part: Mapping[str, RunningStatistics], size: int
+) -> Iterator[tuple[RunningStatistics, list[Sample]]]:
     """The samples in groups of so many, and of fewer at last, each of one part."""
     waiting: dict[int, list[Sample]] = {}
     for sample in samples:
@@ -132,7 +132,7 @@ def _by_part(
 
 
 @dataclass
-class Counted:
+class RunningStatistics:
     """Statistics while they are being gathered."""
 
     tensors: dict[str, TensorStats]
@@ -154,30 +154,30 @@ class Counted:
                 self.channels[name].update_each(stack)
 
 
-def begin(wanted: Wanted) -> Counted:
+def empty_statistics(wanted: CollectedTensors) -> RunningStatistics:
     """Statistics of no sample."""
-    return Counted(
+    return RunningStatistics(
         {name: TensorStats() for name in wanted.tensors},
-        {name: ChannelSums(axis) for name, axis in wanted.channels.items()},
+        {name: ChannelSums(axis) for name, axis in wanted.channel_axes.items()},
     )
 
 
-def resumed(state: Calibration, wanted: Wanted) -> Counted:
+def resume_statistics(state: Calibration, wanted: CollectedTensors) -> RunningStatistics:
     """Statistics to go on from.
 
     Raises:
         StatsError: They are of other tensors than are wanted.
     """
-    if {*state.tensors} != {*wanted.tensors} or {*state.channels} != {*wanted.channels}:
+    if {*state.tensors} != {*wanted.tensors} or {*state.channels} != {*wanted.channel_axes}:
         raise StatsError("the checkpoint was made by another version of ptq; delete it")
-    return Counted(dict(state.tensors), dict(state.channels), state.samples)
+    return RunningStatistics(dict(state.tensors), dict(state.channels), state.samples)
 
 
 def count_values(
     session: Session,
     samples: Iterable[Sample],
-    wanted: Wanted,
-    counted: Counted,
+    wanted: CollectedTensors,
+    counted: RunningStatistics,
     batch: int = BATCH,
     after: Callable[[Sequence[Sample]], None] | None = None,
 ) -> None:
@@ -194,7 +194,7 @@ def count_values(
     Raises:
         DataError: There is no sample, or the model fails on one; the text names it.
     """
-    remaining, memory = iter(samples), Memory(session, wanted.names, max(1, batch))
+    remaining, memory = iter(samples), BatchBuffers(session, wanted.names, max(1, batch))
     groups = iter(lambda: list(islice(remaining, memory.batch)), [])
     _count(memory, ((counted, group) for group in groups), after)
     if not counted.samples:
@@ -202,8 +202,8 @@ def count_values(
 
 
 def _count(
-    memory: Memory,
-    groups: Iterable[tuple[Counted, Sequence[Sample]]],
+    memory: BatchBuffers,
+    groups: Iterable[tuple[RunningStatistics, Sequence[Sample]]],
     after: Callable[[Sequence[Sample]], None] | None = None,
 ) -> None:
     """Run the model over groups of samples and add each to its statistics."""
@@ -218,7 +218,7 @@ def _count(
                 after(group)
 
 
-class Memory:
+class BatchBuffers:
     """Where the tensors of a batch of samples lie: batch after batch the same place, stacked."""
 
     def __init__(self, session: Session, names: Sequence[str], batch: int) -> None:

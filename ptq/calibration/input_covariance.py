@@ -16,20 +16,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.calibration.collect import Memory
-from ptq.core.memory import give_back
+from ptq.calibration.collect import BatchBuffers
+from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
 from ptq.data import Sample, Samples
-from ptq.data.progress import Progress, told
-from ptq.kernels.thread_pool import threads as cores
-from ptq.model.exposed_session import Wanted, exposing
+from ptq.data.progress import Progress, with_progress
+from ptq.kernels.thread_pool import thread_count as cores
+from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant, name_of, operator
+from ptq.model.node import Node, constant_of, name_of, operator_of
 from ptq.observers.covariance import Covariance
-from ptq.observers.input_statistics import Added, Part, Seen
-from ptq.solver.quantizer import Ground
-from ptq.solver.rounding.gptq import SecondOrder
-from ptq.solver.rounding.weighted_sums import Sums
+from ptq.observers.input_statistics import CovarianceBlock, InputStatistics, MeanShift
+from ptq.solver.quantizer import CalibratedModel
+from ptq.solver.rounding.gptq import GptqRounder
+from ptq.solver.rounding.weighted_sums import LinearOp
 
 ROUNDED = ("Conv", "Gemm", "MatMul")
 
@@ -43,9 +43,9 @@ _MEMORY = 128 * 2**20  # bytes of all covariances together
 _BATCH = 1
 
 
-def gather(
+def collect_covariances(
     graph: Graph, plan: Plan, samples: Iterable[Sample], count: int, *, threads: int = 0
-) -> Seen:
+) -> InputStatistics:
     """Run the model over samples and see how the inputs of weighted nodes vary.
 
     Args:
@@ -59,17 +59,20 @@ def gather(
         DataError: The model fails on a sample; the text names it.
     """
     nodes = [node for node in graph.nodes if _takes_part(node, plan)]
-    sums = [Sums(node) for node in nodes]
+    sums = [LinearOp(node) for node in nodes]
     sums = [s for s in sums if s.taps <= _LONGEST]
     longest = longest_of(sums)
-    seen = Seen(
+    seen = InputStatistics(
         {_name(s.node): _parts(s, longest) for s in sums},
-        {_name(s.node): Added(plan.tensors[_input(s.node)], np.zeros(s.channels)) for s in sums},
+        {
+            _name(s.node): MeanShift(plan.tensors[_input(s.node)], np.zeros(s.channels))
+            for s in sums
+        },
     )
     if not sums:
         return seen
     _see(graph, plan, sums, seen, samples, count, threads)
-    give_back()
+    release_memory()
     for some in seen.parts.values():
         for part in some:
             part.learnt.settle()
@@ -80,16 +83,18 @@ def gather(
 def _see(
     graph: Graph,
     plan: Plan,
-    sums: Sequence[Sums],
-    seen: Seen,
+    sums: Sequence[LinearOp],
+    seen: InputStatistics,
     samples: Iterable[Sample],
     count: int,
     threads: int,
 ) -> None:
     """Run the model and add what its nodes read to their parts."""
     names = list(dict.fromkeys(_input(s.node) for s in sums))
-    memory = Memory(exposing(graph, Wanted(names), threads=threads), names, _BATCH)
-    give_back()  # what loading took, before the tensors come
+    memory = BatchBuffers(
+        session_with_outputs(graph, CollectedTensors(names), threads=threads), names, _BATCH
+    )
+    release_memory()  # what loading took, before the tensors come
     remaining, number = iter(samples), 0
     with ThreadPoolExecutor(cores()) as pool:
         while group := list(islice(remaining, memory.batch)):
@@ -103,11 +108,11 @@ class _Seeing:
     """Adds the rows of some samples to a node's covariances."""
 
     held: Mapping[str, NDArray[Any] | Sequence[NDArray[Any]]]
-    seen: Seen
+    seen: InputStatistics
     first: int
     samples: int
 
-    def __call__(self, sums: Sums) -> None:
+    def __call__(self, sums: LinearOp) -> None:
         parts, added = self.seen.parts[_name(sums.node)], self.seen.added[_name(sums.node)]
         quota = quota_of(sums, self.samples)
         held = self.held[_input(sums.node)]
@@ -128,20 +133,20 @@ class _Seeing:
             first += len(stack)
 
 
-def quota_of(sums: Sums, samples: int) -> int:
+def quota_of(sums: LinearOp, samples: int) -> int:
     """Rows of each sample that are looked at, where there are so many."""
     return -(-max(_ROWS * sums.length, _FEWEST) // samples)
 
 
 def _takes_part(node: Node, plan: Plan) -> bool:
-    if operator(node) not in ROUNDED or (_name(node), 1) not in plan.operands:
+    if operator_of(node) not in ROUNDED or (_name(node), 1) not in plan.operands:
         return False
-    weight = constant(node.inputs[1])
-    batched = operator(node) == "MatMul" and weight is not None and weight.ndim != 2
+    weight = constant_of(node.inputs[1])
+    batched = operator_of(node) == "MatMul" and weight is not None and weight.ndim != 2
     return weight is not None and not batched and _input(node) in plan.tensors
 
 
-def longest_of(sums: Sequence[Sums]) -> int:
+def longest_of(sums: Sequence[LinearOp]) -> int:
     """Inputs that a covariance may have for all of them to fit the memory."""
     longest = _LONGEST
     while longest > _SHORTEST:
@@ -151,11 +156,11 @@ def longest_of(sums: Sequence[Sums]) -> int:
     return longest
 
 
-def _bytes(sums: Sums, longest: int) -> int:
+def _bytes(sums: LinearOp, longest: int) -> int:
     return sum(2 * sums.groups * 4 * (c.stop - c.start) ** 2 for c in cuts(sums, longest))
 
 
-def cuts(sums: Sums, longest: int) -> Iterator[slice]:
+def cuts(sums: LinearOp, longest: int) -> Iterator[slice]:
     """The inputs of a sum cut into whole channels, so many inputs at most or one channel."""
     channels = sums.length // sums.taps
     count = -(-channels // max(1, longest // sums.taps))
@@ -163,9 +168,9 @@ def cuts(sums: Sums, longest: int) -> Iterator[slice]:
     yield from (slice(a, b) for a, b in itertools.pairwise(edges))
 
 
-def _parts(sums: Sums, longest: int) -> list[Part]:
+def _parts(sums: LinearOp, longest: int) -> list[CovarianceBlock]:
     shapes = [(cut, (sums.groups, cut.stop - cut.start)) for cut in cuts(sums, longest)]
-    return [Part(cut, Covariance(*shape), Covariance(*shape)) for cut, shape in shapes]
+    return [CovarianceBlock(cut, Covariance(*shape), Covariance(*shape)) for cut, shape in shapes]
 
 
 def _input(node: Node) -> str:
@@ -178,19 +183,19 @@ def _name(node: Node) -> str:
     return node.name
 
 
-def with_inputs(
-    ground: Ground,
+def collect_input_covariance(
+    ground: CalibratedModel,
     plan: Plan,
     samples: Samples,
     threads: int = 0,
     progress: Progress | None = None,
-) -> Ground:
+) -> CalibratedModel:
     """The ground with what rounding by second order needs to know, gathered on calibration samples.
 
     Raises:
         DataError: The model fails on a sample; the text names it.
     """
     some = samples.spread(SAMPLES)
-    read = told(some, "rounding", progress)
-    found = gather(ground.prepared.graph, plan, read, len(some), threads=threads)
-    return replace(ground, inputs=SecondOrder(found))
+    read = with_progress(some, "rounding", progress)
+    found = collect_covariances(ground.prepared.graph, plan, read, len(some), threads=threads)
+    return replace(ground, inputs=GptqRounder(found))

@@ -12,19 +12,19 @@ from functools import reduce
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from ptq.calibration.calibration import gathered
+from ptq.calibration.calibration import collect_statistics
 from ptq.calibration.collect import BATCH
 from ptq.core.errors import PtqError
-from ptq.data.progress import Progress, begun
-from ptq.data.splits import Choice
+from ptq.data.progress import Progress, start_progress
+from ptq.data.splits import SampleOptions
 from ptq.observers.calibration_file import Calibration, from_bytes
-from ptq.rewrite.prepare.prepare import made_ready
+from ptq.rewrite.prepare.prepare import open_and_prepare
 
 
-def together(
+def collect_in_processes(
     model: str,
     data: str,
-    choice: Choice,
+    choice: SampleOptions,
     workers: int,
     *,
     batch: int = BATCH,
@@ -47,9 +47,9 @@ def together(
     Raises:
         PtqError: As one process would; of several errors, that of the first shard.
     """
-    graph = made_ready(model)[1].graph
+    graph = open_and_prepare(model)[1].graph
     total = len(choice.open(data, graph))
-    advance = begun("calibrating", total, progress)
+    advance = start_progress("calibrating", total, progress)
     (first, step), count = choice.shard or (0, 1), max(1, min(workers, total))
     context = multiprocessing.get_context("spawn")
     readers, processes = [], []
@@ -118,7 +118,7 @@ def _results(readers: list[Connection], advance: Callable[[], None]) -> list[Cal
 
 
 def _work(
-    model: str, data: str, choice: Choice, batch: int, threads: int, writer: Connection
+    model: str, data: str, choice: SampleOptions, batch: int, threads: int, writer: Connection
 ) -> None:
     """One process: send None for each sample, at last the statistics or the error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted too, and ends this
@@ -127,9 +127,9 @@ def _work(
         return lambda: writer.send(None)
 
     try:
-        graph = made_ready(model)[1].graph
+        graph = open_and_prepare(model)[1].graph
         samples = choice.open(data, graph)
-        found = gathered(graph, samples, batch=batch, threads=threads, progress=progress)
+        found = collect_statistics(graph, samples, batch=batch, threads=threads, progress=progress)
         writer.send((found.to_bytes(), found.skipped))
     except PtqError as error:
         writer.send(error)

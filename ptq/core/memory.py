@@ -18,7 +18,7 @@ _LITTLE = 256 * 2**20
 """Bytes of a process in which nothing can be worth the while: 130 MB of them are libraries."""
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Collect garbage and return free pages, where the C library can: a tenth of a second, if it may be much."""
     if _TRIM is None:
         gc.collect()

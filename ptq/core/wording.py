@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 
-def counted(number: int, thing: str) -> str:
+def plural(number: int, thing: str) -> str:
     """``1 Pad node``, ``3 Pad nodes``."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

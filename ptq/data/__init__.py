@@ -1,6 +1,6 @@
 """Samples for calibration and evaluation, streamed from images, arrays or Python."""
 
-from ptq.data.holdout import folds, held_out
+from ptq.data.holdout import split_folds, split_holdout
 from ptq.data.input_spec import InputSpec
 from ptq.data.open import DataSource, open_samples
 from ptq.data.preprocess import Preprocess
@@ -12,7 +12,7 @@ __all__ = [
     "Preprocess",
     "Sample",
     "Samples",
-    "folds",
-    "held_out",
     "open_samples",
+    "split_folds",
+    "split_holdout",
 ]

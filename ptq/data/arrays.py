@@ -25,7 +25,7 @@ from ptq.data.input_spec import MAX_SAMPLE_BYTES
 
 
 @dataclass(frozen=True)
-class Header:
+class ArrayHeader:
     """What an .npy header declares, and where the values begin."""
 
     shape: tuple[int, ...]
@@ -43,22 +43,22 @@ class Table(Protocol):
     """Arrays by name, read by rows of their leading axis."""
 
     @property
-    def headers(self) -> Mapping[str, Header]:
+    def headers(self) -> Mapping[str, ArrayHeader]:
         """Shape and type of each array."""
         ...
 
-    def whole(self, key: str) -> NDArray[Any]:
+    def read_all(self, key: str) -> NDArray[Any]:
         """All of one (small) array."""
         ...
 
-    def rows(
+    def read_samples(
         self, keys: Sequence[str], positions: Iterable[int]
     ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
         """The rows at ascending positions of several arrays of one length."""
         ...
 
 
-def read_header(stream: IO[bytes], size: int, where: str) -> Header:
+def read_header(stream: IO[bytes], size: int, where: str) -> ArrayHeader:
     """Parse an .npy header of a file or member of ``size`` bytes; leaves the stream at the values.
 
     Raises:
@@ -75,7 +75,7 @@ def read_header(stream: IO[bytes], size: int, where: str) -> Header:
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"{where}: not an .npy array: {reason}") from error
-    header = Header(shape, dtype, fortran, stream.tell())
+    header = ArrayHeader(shape, dtype, fortran, stream.tell())
     if dtype.hasobject:
         raise DataError(
             f"{where}: holds pickled Python objects, which are refused; save plain arrays"
@@ -89,7 +89,7 @@ def read_header(stream: IO[bytes], size: int, where: str) -> Header:
 
 
 @contextmanager
-def open_npz(path: Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, Header]]]:
+def open_npz(path: Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, ArrayHeader]]]:
     """An .npz and the headers of its arrays; damage found later, inside, is a DataError too."""
     try:
         if not path.is_file():
@@ -118,7 +118,7 @@ def open_npz(path: Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, Header]]]:
         ) from error
 
 
-def read_array(archive: zipfile.ZipFile, key: str, header: Header, where: str) -> NDArray[Any]:
+def read_array(archive: zipfile.ZipFile, key: str, header: ArrayHeader, where: str) -> NDArray[Any]:
     """All values of one member, whose header was read before."""
     if header.nbytes > MAX_SAMPLE_BYTES:
         raise DataError(f"{where}: array {key!r} of shape {list(header.shape)} is too large")
@@ -159,12 +159,12 @@ class NpzTable:
         with open_npz(path) as (_, self.headers):
             pass
 
-    def whole(self, key: str) -> NDArray[Any]:
+    def read_all(self, key: str) -> NDArray[Any]:
         """All of one array."""
         with open_npz(self.path) as (archive, headers):
             return read_array(archive, key, headers[key], str(self.path))
 
-    def rows(
+    def read_samples(
         self, keys: Sequence[str], positions: Iterable[int]
     ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
         """The rows at ascending positions, in one pass through each member."""
@@ -200,7 +200,7 @@ class NpyTable:
             raise DataError(f"{path}: cannot read the file: {error.strerror}") from error
         self.headers = {key: header}
 
-    def whole(self, key: str) -> NDArray[Any]:
+    def read_all(self, key: str) -> NDArray[Any]:
         """The array, mapped."""
         header = self.headers[key]
         order: Literal["C", "F"] = "F" if header.fortran else "C"
@@ -209,11 +209,11 @@ class NpyTable:
         except OSError as error:
             raise DataError(f"{self.path}: cannot read the file: {error.strerror}") from error
 
-    def rows(
+    def read_samples(
         self, keys: Sequence[str], positions: Iterable[int]
     ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
         """The rows at ascending positions."""
-        return MemoryTable({self.key: self.whole(self.key)}).rows(keys, positions)
+        return MemoryTable({self.key: self.read_all(self.key)}).read_samples(keys, positions)
 
 
 class MemoryTable:
@@ -222,13 +222,13 @@ class MemoryTable:
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Takes the arrays as they are, without copying them."""
         self._arrays = arrays
-        self.headers = {k: Header(a.shape, a.dtype, False, 0) for k, a in arrays.items()}
+        self.headers = {k: ArrayHeader(a.shape, a.dtype, False, 0) for k, a in arrays.items()}
 
-    def whole(self, key: str) -> NDArray[Any]:
+    def read_all(self, key: str) -> NDArray[Any]:
         """One of the arrays."""
         return self._arrays[key]
 
-    def rows(
+    def read_samples(
         self, keys: Sequence[str], positions: Iterable[int]
     ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
         """Copies of the rows at ascending positions."""

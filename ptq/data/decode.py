@@ -44,7 +44,7 @@ def decode(path: Path, channels: str) -> Image.Image:
     except UnidentifiedImageError as error:
         raise DataError(f"{path}: not an image ({', '.join(FORMATS)} are known)") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise _too_large(path, "") from error
+        raise _too_large_error(path, "") from error
     # Pillow's decoders let SyntaxError, struct.error, KeyError and others through on damaged files.
     except Exception as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
@@ -56,17 +56,17 @@ def decode(path: Path, channels: str) -> Image.Image:
 def _decode(file: Any, path: Path, mode: str) -> Image.Image:
     with Image.open(file, formats=FORMATS) as opened:
         if opened.width * opened.height > MAX_PIXELS:
-            raise _too_large(path, f" at {opened.height}×{opened.width}")
+            raise _too_large_error(path, f" at {opened.height}×{opened.width}")
         opened.load()
         image = ImageOps.exif_transpose(opened)
         if image.mode.startswith("I"):
-            image = _eight_bits(image, path)
+            image = _to_eight_bits(image, path)
         if image.mode == "F":
             raise DataError(f"{path}: floating-point pixels have no fixed range; give arrays")
         return image.convert(mode)
 
 
-def _eight_bits(image: Image.Image, path: Path) -> Image.Image:
+def _to_eight_bits(image: Image.Image, path: Path) -> Image.Image:
     values = np.asarray(image).astype(np.int64)
     if values.min() < 0 or values.max() > 65535:
         raise DataError(f"{path}: 32-bit pixels have no fixed range; give arrays")
@@ -74,7 +74,7 @@ def _eight_bits(image: Image.Image, path: Path) -> Image.Image:
     return Image.fromarray(((values + 128) // 257).astype(np.uint8))
 
 
-def shape_image(image: Image.Image, pre: Preprocess, path: Path) -> Image.Image:
+def resize_and_crop(image: Image.Image, pre: Preprocess, path: Path) -> Image.Image:
     """Resize and crop as a resolved preprocessing says: bilinear, antialiased when it shrinks.
 
     The crop starts at the rounded half of what is left over (ties to even), as torchvision's does.
@@ -86,7 +86,7 @@ def shape_image(image: Image.Image, pre: Preprocess, path: Path) -> Image.Image:
         short = min(width, height)
         width, height = pre.resize * width // short, pre.resize * height // short
     if width * height > MAX_PIXELS:
-        raise _too_large(path, f" once resized to {height}×{width}")
+        raise _too_large_error(path, f" once resized to {height}×{width}")
     if (width, height) != image.size:
         image = image.resize((width, height), Image.Resampling.BILINEAR)
     if pre.crop is None:
@@ -118,5 +118,5 @@ def to_array(image: Image.Image, pre: Preprocess, table: NDArray[Any]) -> NDArra
     return np.stack(planes, axis=0 if pre.layout == "NCHW" else -1)
 
 
-def _too_large(path: Path, what: str) -> DataError:
+def _too_large_error(path: Path, what: str) -> DataError:
     return DataError(f"{path}: the image is too large{what}; {MAX_PIXELS} pixels at most")

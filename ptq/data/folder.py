@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ptq.core.errors import DataError
-from ptq.data.sample import acceptable
+from ptq.data.sample import parse_labels
 
 _IMAGE_SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif"),
@@ -31,7 +31,7 @@ _LABEL_FILES = ("labels.txt", "labels.csv")
 
 
 @dataclass(frozen=True)
-class Listing:
+class FolderListing:
     """Files under a folder by their relative posix path, sorted, and its top-level sub-folders."""
 
     root: Path
@@ -40,7 +40,7 @@ class Listing:
     folders: tuple[str, ...]
 
 
-def list_folder(root: Path) -> Listing:
+def list_folder(root: Path) -> FolderListing:
     """Everything under a folder that may be a sample: .npz, images, and files of unknown kind.
 
     Raises:
@@ -65,17 +65,17 @@ def list_folder(root: Path) -> Listing:
         if "/" not in prefix.rstrip("/") and prefix:
             top.append(prefix.rstrip("/"))
         for entry in found:
-            if entry.name.startswith(".") or entry.name == "__MACOSX" or _loops(entry):
+            if entry.name.startswith(".") or entry.name == "__MACOSX" or _is_link_loop(entry):
                 continue
             if entry.is_dir():
                 queue = links if entry.is_symlink() else pending
                 queue.append((folder / entry.name, f"{prefix}{entry.name}/"))
             else:
                 files.append(prefix + entry.name)
-    return _sorted_out(root, files, top)
+    return _classify_files(root, files, top)
 
 
-def _loops(entry: os.DirEntry[str]) -> bool:
+def _is_link_loop(entry: os.DirEntry[str]) -> bool:
     try:
         entry.stat()
     except OSError as error:
@@ -83,7 +83,7 @@ def _loops(entry: os.DirEntry[str]) -> bool:
     return False
 
 
-def _sorted_out(root: Path, files: Sequence[str], top: Sequence[str]) -> Listing:
+def _classify_files(root: Path, files: Sequence[str], top: Sequence[str]) -> FolderListing:
     by_suffix = [(Path(f).suffix.lower(), f) for f in sorted(files)]
     archives = tuple(f for suffix, f in by_suffix if suffix == ".npz")
     sure = any(suffix in _IMAGE_SUFFIXES for suffix, _ in by_suffix)
@@ -95,7 +95,7 @@ def _sorted_out(root: Path, files: Sequence[str], top: Sequence[str]) -> Listing
             f"{root}: no samples in this folder: neither image files nor .npz ({found} found)"
         )
     images = tuple(f for suffix, f in by_suffix if suffix not in _SIDECARS and suffix != ".npz")
-    return Listing(root, () if archives else images, archives, tuple(sorted(top)))
+    return FolderListing(root, () if archives else images, archives, tuple(sorted(top)))
 
 
 def class_numbers(names: Sequence[str]) -> dict[str, int]:
@@ -110,7 +110,7 @@ def class_numbers(names: Sequence[str]) -> dict[str, int]:
     return {name: place for place, name in enumerate(names)}
 
 
-def image_labels(listing: Listing) -> tuple[Mapping[str, tuple[int, ...]], tuple[str, ...]]:
+def image_labels(listing: FolderListing) -> tuple[Mapping[str, tuple[int, ...]], tuple[str, ...]]:
     """Acceptable classes of each labelled image, and the class folders in label order.
 
     Raises:
@@ -150,7 +150,7 @@ def _read_labels(path: Path, images: frozenset[str]) -> dict[str, tuple[int, ...
         if name in labels or not classes:
             fault = "is listed twice" if name in labels else "has no label (an integer)"
             raise DataError(f"{where}: image {name!r} {fault}")
-        labels[name] = acceptable(classes, where)
+        labels[name] = parse_labels(classes, where)
     if other and labels:
         raise DataError(f"{path} line {other[0]}: names no image")
     return labels or None
@@ -162,12 +162,12 @@ def _split_line(line: str) -> tuple[str, list[int]]:
     while match := re.search(r"[\s,;](-?[0-9]{1,9})$", rest):
         classes.insert(0, int(match.group(1)))
         rest = rest[: match.start()].rstrip(" \t,;")
-    return _path(rest), classes
+    return _clean_path(rest), classes
 
 
 def _first_cell(line: str) -> str:
-    return _path(re.split("[,;\t]", line)[0].strip())
+    return _clean_path(re.split("[,;\t]", line)[0].strip())
 
 
-def _path(text: str) -> str:
+def _clean_path(text: str) -> str:
     return text.strip('"').replace("\\", "/").removeprefix("./")

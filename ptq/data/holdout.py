@@ -13,7 +13,7 @@ from ptq.data.sample import Samples
 MIN_SAMPLES = 50
 
 
-def held_out(samples: Samples) -> tuple[Samples, Samples]:
+def split_holdout(samples: Samples) -> tuple[Samples, Samples]:
     """The samples to calibrate with and those to measure accuracy on.
 
     With fewer than 50 both are the argument itself, and figures are to be marked 'on calibration
@@ -21,18 +21,18 @@ def held_out(samples: Samples) -> tuple[Samples, Samples]:
     """
     if len(samples) < MIN_SAMPLES:
         return samples, samples
-    ranked = _ranked(samples)
+    ranked = _rank_by_digest(samples)
     cut = len(ranked) // 5
     return samples.subset(ranked[cut:]), samples.subset(ranked[:cut])
 
 
-def folds(samples: Samples, count: int) -> list[Samples]:
+def split_folds(samples: Samples, count: int) -> list[Samples]:
     """The samples in so many parts, alike in size."""
-    ranked = _ranked(samples)
+    ranked = _rank_by_digest(samples)
     return [samples.subset(ranked[first::count]) for first in range(count)]
 
 
-def _ranked(samples: Samples) -> list[int]:
+def _rank_by_digest(samples: Samples) -> list[int]:
     """The places of the samples, by digest."""
     digests = [
         hashlib.sha256(identity.encode("utf-8", "surrogateescape")).digest()

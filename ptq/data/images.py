@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from ptq.core.errors import DataError
-from ptq.data.decode import decode, pixel_table, shape_image, to_array
-from ptq.data.folder import Listing, image_labels
-from ptq.data.input_spec import InputSpec, fit
+from ptq.data.decode import decode, pixel_table, resize_and_crop, to_array
+from ptq.data.folder import FolderListing, image_labels
+from ptq.data.input_spec import InputSpec, cast_to_input
 from ptq.data.preprocess import Preprocess
 from ptq.data.sample import BadSample, Sample
 
@@ -19,7 +19,7 @@ class ImageFolder:
     """The images of a folder, decoded one at a time."""
 
     def __init__(
-        self, listing: Listing, inputs: Sequence[InputSpec], preprocess: Preprocess
+        self, listing: FolderListing, inputs: Sequence[InputSpec], preprocess: Preprocess
     ) -> None:
         """Raises DataError or UsageError where the model's inputs cannot be fed with images."""
         if len(inputs) != 1:
@@ -63,12 +63,12 @@ class ImageFolder:
         for position in positions:
             name = self.name(position)
             try:
-                yield self._sample(name, self._listing.root / name)
+                yield self._read_sample(name, self._listing.root / name)
             except DataError as error:
                 yield BadSample(name, error)
 
-    def _sample(self, name: str, path: Path) -> Sample:
-        image = shape_image(
+    def _read_sample(self, name: str, path: Path) -> Sample:
+        image = resize_and_crop(
             decode(path, self._preprocess.channels or "RGB"), self._preprocess, path
         )
         array = to_array(image, self._preprocess, self._table)
@@ -76,6 +76,6 @@ class ImageFolder:
             array = array[np.newaxis]
         return Sample(
             name,
-            {self._spec.name: fit(self._spec, array, str(path))},
+            {self._spec.name: cast_to_input(self._spec, array, str(path))},
             self._labels.get(name, ()),
         )

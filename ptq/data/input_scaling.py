@@ -10,16 +10,24 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.model.channel_affine import batch_norm
-from ptq.model.node import FLOAT_TYPES, Node, Value, attributes, constant, consumers, operator
+from ptq.model.channel_affine import batch_norm_affine
+from ptq.model.node import (
+    FLOAT_TYPES,
+    Node,
+    Value,
+    attributes_of,
+    constant_of,
+    consumers_of,
+    operator_of,
+)
 
 PLAIN, UNIT = 1.0, 1 / 255
-LARGE = 16.0
+RAW_THRESHOLD = 16.0
 """Of 0 … 255 a mean or a spread is far above it, of 0 … 1 and of normalized values far below."""
-MIDDLE = (0.25, 0.75)
+UNIT_MEAN_RANGE = (0.25, 0.75)
 """Where the mean of 0 … 1 lies."""
-_PASSED = frozenset(["Cast", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"])
-_ASKS = frozenset(["Shape", "Size"])
+_TRANSPARENT_OPS = frozenset(["Cast", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"])
+_SHAPE_OPS = frozenset(["Shape", "Size"])
 
 
 def pixel_scale(image: Value) -> float | None:
@@ -31,63 +39,67 @@ def pixel_scale(image: Value) -> float | None:
     a, b = np.ones(1), np.zeros(1)
     value = image
     while (node := _only_reader(value)) is not None:
-        if operator(node) == "QuantizeLinear" and np.all(a == 1) and not np.any(b):
-            return _by_range(node)
-        step = (np.ones(1), np.zeros(1)) if operator(node) in _PASSED else _affine(node, value)
-        if step is None or not _alike(a.size, step[0].size, step[1].size):
+        if operator_of(node) == "QuantizeLinear" and np.all(a == 1) and not np.any(b):
+            return _scale_from_range(node)
+        step = (
+            (np.ones(1), np.zeros(1))
+            if operator_of(node) in _TRANSPARENT_OPS
+            else _match_affine(node, value)
+        )
+        if step is None or not _is_broadcastable(a.size, step[0].size, step[1].size):
             break
         a, b = step[0] * a, step[0] * b + step[1]
         value = node.outputs[0]
-    return _by_map(a, b)
+    return _scale_from_affine(a, b)
 
 
-def _by_map(a: NDArray[np.float64], b: NDArray[np.float64]) -> float | None:
+def _scale_from_affine(a: NDArray[np.float64], b: NDArray[np.float64]) -> float | None:
     """What is concluded from a·x + b = (x − m) / d."""
     if not np.all(a):
         return None
     mean, spread = float(np.median(-b / a)), float(np.median(1 / np.abs(a)))
-    if max(abs(mean), spread) >= LARGE:
+    if max(abs(mean), spread) >= RAW_THRESHOLD:
         return PLAIN
-    stretched = mean == 0 and spread <= 1 / LARGE
-    return UNIT if stretched or MIDDLE[0] <= mean <= MIDDLE[1] else None
+    stretched = mean == 0 and spread <= 1 / RAW_THRESHOLD
+    return UNIT if stretched or UNIT_MEAN_RANGE[0] <= mean <= UNIT_MEAN_RANGE[1] else None
 
 
-def _by_range(quantizer: Node) -> float | None:
+def _scale_from_range(quantizer: Node) -> float | None:
     """What is concluded from the range of an input's integers."""
-    scale = constant(quantizer.inputs[1])
-    zero = constant(quantizer.inputs[2]) if len(quantizer.inputs) > 2 else np.zeros(1, np.uint8)
+    scale = constant_of(quantizer.inputs[1])
+    zero = constant_of(quantizer.inputs[2]) if len(quantizer.inputs) > 2 else np.zeros(1, np.uint8)
     if scale is None or zero is None or scale.size != 1 or zero.size != 1:
         return None
     if zero.dtype.kind not in "iu":
         return None
     limits = np.iinfo(zero.dtype)
     lo, hi = (float(scale.item()) * (q - int(zero.item())) for q in (limits.min, limits.max))
-    if hi >= LARGE:
+    if hi >= RAW_THRESHOLD:
         return PLAIN
     return UNIT if lo == 0 and hi <= 1.25 else None
 
 
 def _only_reader(value: Value) -> Node | None:
     """The node that alone reads a value, but for questions after its shape."""
-    readers = [node for node in consumers(value) if operator(node) not in _ASKS]
+    readers = [node for node in consumers_of(value) if operator_of(node) not in _SHAPE_OPS]
     return readers[0] if len(readers) == 1 and not value.is_graph_output() else None
 
 
-def _affine(node: Node, x: Value) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def _match_affine(node: Node, x: Value) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """A node as y = a·x + b; None where it is something else, or its constants are more than one a channel."""
-    normalization = batch_norm(node)
+    normalization = batch_norm_affine(node)
     if normalization is not None:
         return normalization.a.reshape(-1), normalization.b.reshape(-1)
-    if operator(node) == "Conv":
-        return _one_tap(node)
-    if operator(node) not in ("Add", "Sub", "Mul", "Div") or node.inputs[0] is node.inputs[1]:
+    if operator_of(node) == "Conv":
+        return _match_depthwise(node)
+    if operator_of(node) not in ("Add", "Sub", "Mul", "Div") or node.inputs[0] is node.inputs[1]:
         return None
     first = node.inputs[0] is x
-    known = constant(node.inputs[1 if first else 0])
+    known = constant_of(node.inputs[1 if first else 0])
     if known is None or known.dtype not in FLOAT_TYPES or known.size not in (1, 3):
         return None
     c, one, zero = known.astype(np.float64).reshape(-1), np.ones(1), np.zeros(1)
-    match operator(node):
+    match operator_of(node):
         case "Add":
             return one, c
         case "Mul":
@@ -97,17 +109,17 @@ def _affine(node: Node, x: Value) -> tuple[NDArray[np.float64], NDArray[np.float
     return (1 / c, zero) if first and np.all(c) else None
 
 
-def _one_tap(conv: Node) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def _match_depthwise(conv: Node) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """A depthwise Conv of one tap, which a BatchNormalization may have become, as y = a·x + b."""
-    weight = constant(conv.inputs[1])
-    bias = constant(conv.inputs[2]) if len(conv.inputs) > 2 else np.zeros(1)
+    weight = constant_of(conv.inputs[1])
+    bias = constant_of(conv.inputs[2]) if len(conv.inputs) > 2 else np.zeros(1)
     if weight is None or bias is None:
         return None
-    if (weight.size,) != weight.shape[:1] or weight.size != attributes(conv).get("group", 1):
+    if (weight.size,) != weight.shape[:1] or weight.size != attributes_of(conv).get("group", 1):
         return None
     return weight.astype(np.float64).reshape(-1), bias.astype(np.float64).reshape(-1)
 
 
-def _alike(*counts: int) -> bool:
+def _is_broadcastable(*counts: int) -> bool:
     """Whether so many values fit each other: one, or one a channel."""
     return len(set(counts) - {1}) <= 1

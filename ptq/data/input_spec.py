@@ -51,13 +51,13 @@ class InputSpec:
         return f"{self.dtype}[{', '.join('?' if d is None else str(d) for d in self.shape)}]"
 
 
-_NUMBERS = "biufcV"
+_NUMERIC_KINDS = "biufcV"
 """Kinds of numpy's types that hold numbers; V is that of bfloat16 in a file."""
 
 
 def check_header(spec: InputSpec, shape: Sequence[int], dtype: np.dtype[Any], where: str) -> None:
     """Raise DataError where an array of that shape and type cannot be fed; needs no values."""
-    if dtype.kind not in _NUMBERS:
+    if dtype.kind not in _NUMERIC_KINDS:
         raise DataError(f"{where}: input {spec.name!r} is of type {dtype}; the model takes {spec}")
     if len(shape) != len(spec.shape) or any(
         want is not None and want != got for want, got in zip(spec.shape, shape, strict=True)
@@ -84,7 +84,7 @@ def check_header(spec: InputSpec, shape: Sequence[int], dtype: np.dtype[Any], wh
         )
 
 
-def fit(spec: InputSpec, array: NDArray[Any], where: str) -> NDArray[Any]:
+def cast_to_input(spec: InputSpec, array: NDArray[Any], where: str) -> NDArray[Any]:
     """The array as the model takes it, cast where that is safe.
 
     Raises:

@@ -17,9 +17,9 @@ from ptq.data.folder import list_folder
 from ptq.data.images import ImageFolder
 from ptq.data.input_spec import InputSpec
 from ptq.data.preprocess import Preprocess
-from ptq.data.rows import NpzFolder, Rows
-from ptq.data.sample import Samples, Source
-from ptq.data.stream import Stream, import_callable
+from ptq.data.rows import NpzFolder, TableSource
+from ptq.data.sample import Samples, SampleSource
+from ptq.data.stream import FeedStream, import_callable
 
 DataSource = (
     str
@@ -62,9 +62,9 @@ def open_samples(
     if isinstance(source, Samples):
         samples, images = source, False
     else:
-        found = _source(source, inputs, preprocess or Preprocess())
+        found = _open_source(source, inputs, preprocess or Preprocess())
         images = isinstance(found, ImageFolder)
-        positions = None if isinstance(found, Stream) else found.positions()
+        positions = None if isinstance(found, FeedStream) else found.positions()
         samples = Samples(found, positions, skip_bad=skip_bad)
     if not images and preprocess not in (None, Preprocess()):
         raise UsageError(
@@ -75,7 +75,9 @@ def open_samples(
     return samples if shard is None else samples.shard(*shard)
 
 
-def _source(source: DataSource, inputs: Sequence[InputSpec], preprocess: Preprocess) -> Source:
+def _open_source(
+    source: DataSource, inputs: Sequence[InputSpec], preprocess: Preprocess
+) -> SampleSource:
     if isinstance(source, (str, os.PathLike)):
         if not os.fspath(source):
             raise UsageError(
@@ -84,24 +86,28 @@ def _source(source: DataSource, inputs: Sequence[InputSpec], preprocess: Preproc
         path = Path(source)
         reference = isinstance(source, str) and re.fullmatch(r"[^\W\d][\w.]*:[^\W\d][\w.]*", source)
         if reference and not path.exists():
-            return Stream(import_callable(str(source)), inputs, str(source))
-        return _file(path, inputs, preprocess)
+            return FeedStream(import_callable(str(source)), inputs, str(source))
+        return _open_path(path, inputs, preprocess)
     if isinstance(source, Mapping):
-        return Rows(MemoryTable({k: np.asarray(v) for k, v in source.items()}), inputs, "data")
+        return TableSource(
+            MemoryTable({k: np.asarray(v) for k, v in source.items()}), inputs, "data"
+        )
     if isinstance(source, np.ndarray):
-        return Rows(MemoryTable({_only(inputs, "an array"): source}), inputs, "data")
+        return TableSource(
+            MemoryTable({_only_input_name(inputs, "an array"): source}), inputs, "data"
+        )
     if callable(source):
-        return Stream(source, inputs, getattr(source, "__name__", type(source).__name__))
+        return FeedStream(source, inputs, getattr(source, "__name__", type(source).__name__))
     if not isinstance(source, Iterable):
         raise UsageError(f"data of type {type(source).__name__}; give a path, arrays or a callable")
     if iter(source) is source:
         raise UsageError(
             "data that can be read once only; give a callable that returns it, or a list"
         )
-    return Stream(lambda: source, inputs, "data")
+    return FeedStream(lambda: source, inputs, "data")
 
 
-def _file(path: Path, inputs: Sequence[InputSpec], preprocess: Preprocess) -> Source:
+def _open_path(path: Path, inputs: Sequence[InputSpec], preprocess: Preprocess) -> SampleSource:
     suffix = path.suffix.lower()
     try:
         if path.is_dir():
@@ -116,16 +122,16 @@ def _file(path: Path, inputs: Sequence[InputSpec], preprocess: Preprocess) -> So
     if not path.is_file():
         raise DataError(f"{path}: not a file or folder; give samples")
     if suffix == ".npz":
-        return Rows(NpzTable(path), inputs, path.name)
+        return TableSource(NpzTable(path), inputs, path.name)
     if suffix == ".npy":
-        return Rows(NpyTable(path, _only(inputs, path.name)), inputs, path.name)
+        return TableSource(NpyTable(path, _only_input_name(inputs, path.name)), inputs, path.name)
     raise DataError(
         f"{path}: not data; give a folder of images or of .npz, an .npz, an .npy, "
         "or module:callable"
     )
 
 
-def _only(inputs: Sequence[InputSpec], what: str) -> str:
+def _only_input_name(inputs: Sequence[InputSpec], what: str) -> str:
     if len(inputs) != 1:
         names = ", ".join(repr(spec.name) for spec in inputs) or "none"
         raise DataError(f"{what} feeds one input and the model's are {names}; give an .npz")

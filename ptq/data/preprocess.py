@@ -25,7 +25,7 @@ from ptq.data.input_spec import InputSpec
 Layout = Literal["NCHW", "NHWC"]
 Channels = Literal["RGB", "BGR", "GRAY"]
 
-IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+IMAGENET_MEAN_STD = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 """Mean and standard deviation of ImageNet's red, green and blue, in 0 … 1."""
 
 
@@ -78,8 +78,8 @@ class Preprocess:
             raise UsageError(f"scale {self.scale} is not a finite number other than 0")
         if self.std is not None and min(self.std) <= 0:
             raise UsageError(f"std {self.std} is not positive")
-        _one_of("layout", self.layout, get_args(Layout))
-        _one_of("channels", self.channels, get_args(Channels))
+        _require_one_of("layout", self.layout, get_args(Layout))
+        _require_one_of("channels", self.channels, get_args(Channels))
 
     def resolved(self, spec: InputSpec) -> Preprocess:
         """The same with everything filled in that the model's input says.
@@ -101,8 +101,8 @@ class Preprocess:
                 f"input {spec.name!r} takes {spec}, {spec.shape[0]} images at once; "
                 "export the model with a batch of 1 or a dynamic one, or give a folder of .npz"
             )
-        layout = self.layout or _layout(spec)
-        depth, height, width = _image_dims(spec, layout)
+        layout = self.layout or _guess_layout(spec)
+        depth, height, width = _image_dimensions(spec, layout)
         if self.channels is not None:
             channels = self.channels
         elif depth is None and len(spec.shape) == 4:
@@ -150,7 +150,7 @@ class Preprocess:
             return replace(self, scale=spec.pixel_scale, assumed=said)
         if self.channels == "GRAY":
             return replace(self, scale=1 / 255)
-        mean, std = (v[::-1] if self.channels == "BGR" else v for v in IMAGENET)
+        mean, std = (v[::-1] if self.channels == "BGR" else v for v in IMAGENET_MEAN_STD)
         said = "ImageNet's mean and standard deviation are assumed, as no values are given"
         return replace(self, scale=1 / 255, mean=mean, std=std, assumed=said)
 
@@ -183,18 +183,18 @@ class Preprocess:
         return replace(self, crop=(height, width))
 
 
-def _image_dims(spec: InputSpec, layout: Layout) -> tuple[int | None, int | None, int | None]:
+def _image_dimensions(spec: InputSpec, layout: Layout) -> tuple[int | None, int | None, int | None]:
     """Channels, height and width of an image input, None where dynamic."""
     a, b, c = spec.shape[-3:]
     return (a, b, c) if layout == "NCHW" else (c, a, b)
 
 
-def _layout(spec: InputSpec) -> Layout:
+def _guess_layout(spec: InputSpec) -> Layout:
     # The channel axis is the one of length 1 or 3; where both could be it, or none, PyTorch's.
     first, last = spec.shape[-3], spec.shape[-1]
     return "NHWC" if last in (1, 3) and first not in (1, 3) else "NCHW"
 
 
-def _one_of(option: str, value: str | None, allowed: Sequence[str]) -> None:
+def _require_one_of(option: str, value: str | None, allowed: Sequence[str]) -> None:
     if value is not None and value not in allowed:
         raise UsageError(f"{option} {value!r} is unknown; choose one of {', '.join(allowed)}")

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ptq.core.errors import DataError
 from ptq.data.arrays import Table, open_npz, read_array
-from ptq.data.folder import Listing
-from ptq.data.input_spec import InputSpec, check_header, fit, match_keys
-from ptq.data.sample import BadSample, Sample, acceptable
+from ptq.data.folder import FolderListing
+from ptq.data.input_spec import InputSpec, cast_to_input, check_header, match_keys
+from ptq.data.sample import BadSample, Sample, parse_labels
 
 
-class _Arrays:
+class _ArraySource:
     """What all sources of arrays have in common: no classes, nothing to preprocess."""
 
     classes: tuple[str, ...] = ()
     preprocess: None = None
 
 
-class Rows(_Arrays):
+class TableSource(_ArraySource):
     """Arrays by input name whose leading axis is the samples.
 
     An input of the array's rank takes a row with a batch axis of 1 before it; an input of one rank
@@ -61,11 +61,11 @@ class Rows(_Arrays):
                     f"{title}: arrays differ in length: {next(iter(lengths))!r} has {self._count} "
                     f"samples, {key!r} has {length}"
                 )
-        self._labels = None if labels is None else table.whole(labels)
+        self._labels = None if labels is None else table.read_all(labels)
         if self._labels is not None:
             if self._labels.ndim > 2:
                 raise DataError(f"{title}: 'labels' has {self._labels.ndim} dimensions, not 1 or 2")
-            acceptable(self._labels.ravel(), f"{title} array 'labels'")
+            parse_labels(self._labels.ravel(), f"{title} array 'labels'")
 
     def positions(self, at_most: int | None = None) -> range:
         """All positions, or the first ``at_most``."""
@@ -88,25 +88,25 @@ class Rows(_Arrays):
 
     def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
         """Stream the rows; damage ends the reading, since nothing behind it can be read."""
-        for position, row in self._table.rows(list(self._keys.values()), positions):
+        for position, row in self._table.read_samples(list(self._keys.values()), positions):
             name = self.name(position)
             try:
                 feed = {}
                 for spec in self._inputs:
                     array = row[self._keys[spec.name]]
-                    feed[spec.name] = fit(
+                    feed[spec.name] = cast_to_input(
                         spec, array[None] if self._batched[spec.name] else array, name
                     )
                 labels = None if self._labels is None else self._labels[position]
-                yield Sample(name, feed, acceptable(labels, name))
+                yield Sample(name, feed, parse_labels(labels, name))
             except DataError as error:
                 yield BadSample(name, error)
 
 
-class NpzFolder(_Arrays):
+class NpzFolder(_ArraySource):
     """A folder of .npz: each file is one whole feed, shaped as the model takes it."""
 
-    def __init__(self, listing: Listing, inputs: Sequence[InputSpec]) -> None:
+    def __init__(self, listing: FolderListing, inputs: Sequence[InputSpec]) -> None:
         """Reads nothing yet."""
         self._listing = listing
         self._inputs = inputs
@@ -130,11 +130,11 @@ class NpzFolder(_Arrays):
         for position in positions:
             name = self.name(position)
             try:
-                yield self._sample(name)
+                yield self._read_sample(name)
             except DataError as error:
                 yield BadSample(name, error)
 
-    def _sample(self, name: str) -> Sample:
+    def _read_sample(self, name: str) -> Sample:
         path = self._listing.root / name
         where = str(path)
         with open_npz(path) as (archive, headers):
@@ -143,7 +143,7 @@ class NpzFolder(_Arrays):
                 header = headers[keys[spec.name]]
                 check_header(spec, header.shape, header.dtype, where)
             feed = {
-                spec.name: fit(
+                spec.name: cast_to_input(
                     spec,
                     read_array(archive, keys[spec.name], headers[keys[spec.name]], where),
                     where,
@@ -162,4 +162,4 @@ class NpzFolder(_Arrays):
                     f"{where}: a labelled file is one sample, and this one has {len(classes)}; "
                     "give one .npz of all rows instead"
                 )
-        return Sample(name, feed, acceptable(classes, where))
+        return Sample(name, feed, parse_labels(classes, where))

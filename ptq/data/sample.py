@@ -29,7 +29,7 @@ class Sample:
     labels: tuple[int, ...] = ()
 
 
-class Source(Protocol):
+class SampleSource(Protocol):
     """Where samples come from; every position is one sample, in a fixed order."""
 
     @property
@@ -79,7 +79,11 @@ class Samples:
     """
 
     def __init__(
-        self, source: Source, positions: Sequence[int] | None = None, *, skip_bad: bool = False
+        self,
+        source: SampleSource,
+        positions: Sequence[int] | None = None,
+        *,
+        skip_bad: bool = False,
     ) -> None:
         """``positions`` ascend; None stands for all, however many there are."""
         self._source = source
@@ -142,14 +146,14 @@ class Samples:
         """The samples at some indices, or whose name satisfies a predicate; the order stays."""
         positions = self.positions
         if callable(which):
-            return self._at([p for p in positions if which(self._source.name(p))])
-        return self._at([positions[i] for i in sorted(set(which))])
+            return self._select([p for p in positions if which(self._source.name(p))])
+        return self._select([positions[i] for i in sorted(set(which))])
 
     def first(self, count: int) -> Samples:
         """The first ``count`` samples, or all where there are fewer."""
         if self._positions is None:
-            return self._at(self._source.positions(count))
-        return self._at(self._positions[:count])
+            return self._select(self._source.positions(count))
+        return self._select(self._positions[:count])
 
     def spread(self, count: int) -> Samples:
         """``count`` samples spaced evenly, so that sorted class folders all have their share.
@@ -163,19 +167,19 @@ class Samples:
         total = len(self._positions)
         if count >= total:
             return self
-        return self._at([self._positions[k * total // count] for k in range(count)])
+        return self._select([self._positions[k * total // count] for k in range(count)])
 
     def shard(self, index: int, count: int) -> Samples:
         """Every ``count``-th sample from ``index`` on; shards 0 … count − 1 make the whole."""
         if not 0 <= index < count:
             raise UsageError(f"shard {index} of {count} does not exist; count from 0")
-        return self._at(self.positions[index::count])
+        return self._select(self.positions[index::count])
 
-    def _at(self, positions: Sequence[int]) -> Samples:
+    def _select(self, positions: Sequence[int]) -> Samples:
         return Samples(self._source, positions, skip_bad=self._skip_bad)
 
 
-def acceptable(labels: Any, where: str) -> tuple[int, ...]:
+def parse_labels(labels: Any, where: str) -> tuple[int, ...]:
     """The acceptable classes a label gives: an integer, a list of them, −1 or None for none."""
     if labels is None:
         return ()

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ptq.core.errors import ModelError
-from ptq.data import DataSource, InputSpec, Preprocess, Samples, held_out, open_samples
+from ptq.data import DataSource, InputSpec, Preprocess, Samples, open_samples, split_holdout
 from ptq.data.input_scaling import pixel_scale
 from ptq.data.labels import require_class
 from ptq.model.graph import Graph
-from ptq.model.node import consumers, dtype_of, is_tensor, name_of, operator, shape_of
+from ptq.model.node import consumers_of, dtype_of, is_tensor, name_of, operator_of, shape_of
 
 NAN_AWARE = frozenset(
     [
@@ -29,14 +29,14 @@ NAN_AWARE = frozenset(
 )
 """Operators for which NaN is an input like another."""
 
-_ADDED = 2  # numpy's word for types that another package has added
+_NUMPY_EXTENSION = 2  # numpy's word for types that another package has added
 
 
-ENOUGH = 100  # samples to search on: one of them is a point
+MIN_SEARCH_SAMPLES = 100  # samples to search on: one of them is a point
 
 
 @dataclass(frozen=True)
-class Choice:
+class SampleOptions:
     """How the user wants samples read.
 
     Attributes:
@@ -68,7 +68,7 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class SampleSplit:
     """The samples that serve what.
 
     Attributes:
@@ -80,19 +80,19 @@ class Parts:
 
     calibration: Samples | None
     evaluation: Samples | None
-    described: str
+    description: str
     search: Samples | None = None
 
 
-def parts(
+def split_samples(
     graph: Graph,
     data: DataSource | None,
     eval_data: DataSource | None,
-    choice: Choice,
+    choice: SampleOptions,
     *,
     search: bool = False,
     labels: bool = True,
-) -> Parts:
+) -> SampleSplit:
     """Divide the data; without samples for evaluation, a fifth is held out.
 
     With ``search``, a fifth is held out for that where there are samples for evaluation too; where that is less
@@ -109,14 +109,14 @@ def parts(
     Raises:
         DataError: Samples are missing, or are nothing that the model takes, or a label is none of its classes.
     """
-    divided = _divided(graph, data, eval_data, choice, search)
+    divided = _open_and_split(graph, data, eval_data, choice, search)
     for samples in (divided.evaluation, divided.search) if labels else ():
         if samples is not None:
-            require_class(samples.highest_label, _classes(graph), "the samples to evaluate on")
+            require_class(samples.highest_label, _class_counts(graph), "the samples to evaluate on")
     return divided
 
 
-def _classes(graph: Graph) -> dict[str, int]:
+def _class_counts(graph: Graph) -> dict[str, int]:
     """How many scores each output holds that holds one a class; none where that is not known of all outputs."""
     found = {}
     for value in graph.outputs:
@@ -130,29 +130,29 @@ def _classes(graph: Graph) -> dict[str, int]:
     return found
 
 
-def _divided(
+def _open_and_split(
     graph: Graph,
     data: DataSource | None,
     eval_data: DataSource | None,
-    choice: Choice,
+    choice: SampleOptions,
     search: bool,
-) -> Parts:
+) -> SampleSplit:
     opened = None if data is None else choice.open(data, graph)
     if eval_data is not None:
-        whole = Choice(choice.preprocess, skip_bad=choice.skip_bad).open(eval_data, graph)
+        whole = SampleOptions(choice.preprocess, skip_bad=choice.skip_bad).open(eval_data, graph)
         if not search:
-            return Parts(opened, whole, "on evaluation samples")
-        first, second = (None, None) if opened is None else held_out(opened)
-        if first is None or second is None or second is first or len(second) < ENOUGH:
-            return Parts(opened, whole, "on evaluation samples", whole)
-        return Parts(first, whole, "on evaluation samples", second)
+            return SampleSplit(opened, whole, "on evaluation samples")
+        first, second = (None, None) if opened is None else split_holdout(opened)
+        if first is None or second is None or second is first or len(second) < MIN_SEARCH_SAMPLES:
+            return SampleSplit(opened, whole, "on evaluation samples", whole)
+        return SampleSplit(first, whole, "on evaluation samples", second)
     if opened is None:
-        return Parts(None, None, "")
-    first, second = held_out(opened)
+        return SampleSplit(None, None, "")
+    first, second = split_holdout(opened)
     searched = second if search else None
     if second is first:
-        return Parts(first, second, "on calibration samples", searched)
-    return Parts(first, second, "on samples held out from calibration", searched)
+        return SampleSplit(first, second, "on calibration samples", searched)
+    return SampleSplit(first, second, "on samples held out from calibration", searched)
 
 
 def input_specs(graph: Graph) -> list[InputSpec]:
@@ -163,15 +163,15 @@ def input_specs(graph: Graph) -> list[InputSpec]:
     """
     specs = []
     for value in graph.outputs:
-        _require_plain(f"output {value.name}", dtype_of(value))
+        _require_numpy_type(f"output {value.name}", dtype_of(value))
     for value in graph.inputs:
         dtype, shape = dtype_of(value), shape_of(value)
         if dtype is None or shape is None or not is_tensor(value):
             raise ModelError(
                 f"input {value.name} has no shape or is no tensor of numbers; ptq cannot feed it"
             )
-        _require_plain(f"input {value.name}", dtype)
-        spared = {operator(node) for node in consumers(value)} <= NAN_AWARE
+        _require_numpy_type(f"input {value.name}", dtype)
+        spared = {operator_of(node) for node in consumers_of(value)} <= NAN_AWARE
         specs.append(
             InputSpec(
                 name_of(value), dtype, shape, may_hold_nan=spared, pixel_scale=pixel_scale(value)
@@ -180,9 +180,9 @@ def input_specs(graph: Graph) -> list[InputSpec]:
     return specs
 
 
-def _require_plain(what: str, dtype: np.dtype[Any] | None) -> None:
+def _require_numpy_type(what: str, dtype: np.dtype[Any] | None) -> None:
     """Refuse types that ONNX Runtime neither takes as arrays nor gives, such as bfloat16."""
-    if dtype is not None and dtype.isbuiltin == _ADDED:
+    if dtype is not None and dtype.isbuiltin == _NUMPY_EXTENSION:
         raise ModelError(
             f"{what} is {dtype}, of which ONNX Runtime takes and gives no arrays; let the model have float32 "
             "there, and cast inside"

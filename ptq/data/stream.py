@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from ptq.core.errors import DataError, PtqError, UsageError
-from ptq.data.input_spec import InputSpec, fit, match_keys
-from ptq.data.sample import BadSample, Sample, acceptable
+from ptq.data.input_spec import InputSpec, cast_to_input, match_keys
+from ptq.data.sample import BadSample, Sample, parse_labels
 
 Feeds = Callable[[], Iterable[Any]]
 
 
-class Stream:
+class FeedStream:
     """What a callable yields: feeds (arrays by input name), or pairs of feed and label.
 
     A single input's feed may be the array alone. Its length is not known until it is counted,
@@ -61,7 +61,7 @@ class Stream:
                 return
             name = self.name(position)
             try:
-                yield self._sample(item, name)
+                yield self._to_sample(item, name)
             except DataError as error:
                 yield BadSample(name, error)
 
@@ -80,7 +80,7 @@ class Stream:
         if empty:
             raise DataError(f"{self._title}: gives no samples")
 
-    def _sample(self, item: Any, name: str) -> Sample:
+    def _to_sample(self, item: Any, name: str) -> Sample:
         labels: Any = None
         if isinstance(item, tuple) and len(item) == 2:
             item, labels = item
@@ -94,8 +94,10 @@ class Stream:
         keys, label_key = match_keys([str(key) for key in item], self._inputs, name)
         if label_key is not None and labels is None:
             labels = item[label_key]
-        feed = {s.name: fit(s, np.asarray(item[keys[s.name]]), name) for s in self._inputs}
-        return Sample(name, feed, acceptable(labels, name))
+        feed = {
+            s.name: cast_to_input(s, np.asarray(item[keys[s.name]]), name) for s in self._inputs
+        }
+        return Sample(name, feed, parse_labels(labels, name))
 
 
 def import_callable(reference: str) -> Feeds:

@@ -47,7 +47,7 @@ def top1_drop(before: Sequence[bool], after: Sequence[bool]) -> Drop:
     """The drop of the share of samples that are right, McNemar's test of it and Tango's interval."""
     was, now = np.asarray(before, bool), np.asarray(after, bool)
     lost, gained = int(np.count_nonzero(was & ~now)), int(np.count_nonzero(now & ~was))
-    lo, hi = intervals.difference(lost, gained, was.size)
+    lo, hi = intervals.tango_interval(lost, gained, was.size)
     return Drop(
         metric=TOP1,
         points=100 * (lost - gained) / was.size,
@@ -63,7 +63,7 @@ def top1_drop(before: Sequence[bool], after: Sequence[bool]) -> Drop:
 def agreement_drop(agreements: Sequence[bool]) -> Drop:
     """The share of samples that come out as another class than in float, with its exact interval."""
     count, lost = len(agreements), len(agreements) - sum(agreements)
-    lo, hi = intervals.proportion(lost, count)
+    lo, hi = intervals.clopper_pearson_interval(lost, count)
     return Drop(AGREEMENT, 100 * lost / count, 100 * lo, 100 * hi, count, lost=lost, gained=0)
 
 
@@ -75,13 +75,13 @@ def error_drop(signal: Sequence[float], noise: Sequence[float]) -> Drop:
         noise: Sum of squares of the error, by sample.
     """
     columns = np.array([noise, signal], np.float64).T
-    drawn = intervals.resampled(columns)
-    shares = [_share(n, s) for n, s in (columns.sum(axis=0), *drawn)]
-    lo, hi = intervals.middle(np.array(shares[1:]))
+    drawn = intervals.bootstrap_sums(columns)
+    shares = [_error_share(n, s) for n, s in (columns.sum(axis=0), *drawn)]
+    lo, hi = intervals.percentile_interval(np.array(shares[1:]))
     return Drop(ERROR, 100 * shares[0], 100 * lo, 100 * hi, len(columns))
 
 
-def _share(noise: float, signal: float) -> float:
+def _error_share(noise: float, signal: float) -> float:
     if noise == 0:
         return 0.0
     return noise / signal if signal else math.inf
@@ -110,7 +110,7 @@ class Budget:
         return f"not enough samples to tell{need}"
 
 
-def held_against(drop: Drop, points: float) -> Budget:
+def check_budget(drop: Drop, points: float) -> Budget:
     """Judge a drop by a budget.
 
     The number of samples needed is that at which an interval that shrinks as 1/√n leaves the budget outside.
@@ -127,7 +127,7 @@ def held_against(drop: Drop, points: float) -> Budget:
 
 
 @dataclass(frozen=True)
-class Search:
+class BudgetSearch:
     """What a search for the fewest nodes to leave float came to.
 
     Attributes:

@@ -20,11 +20,11 @@ from ptq.evaluation.metrics import (
     Fidelity,
     FidelityMeter,
     is_scores,
-    numbers,
+    numeric_output,
 )
 from ptq.evaluation.user_metric import Metric, metric_drop
 from ptq.executor.executor import Executor
-from ptq.model.failure import blaming
+from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.node import Value, name_of, shape_of
 from ptq.model.session import Session
@@ -35,14 +35,14 @@ Engine = Callable[[Mapping[str, NDArray[Any]]], list[NDArray[Any]]]
 """One form of the model: a feed to its outputs, in order."""
 
 REFERENCE = "float"
-_TOGETHER = (
+_MAX_BATCH_BYTES = (
     2**21
 )  # bytes of samples that run at once: integers of a convolution take some forty times as many
 _SPEED_SECONDS, _SPEED_ROUNDS = 0.6, 200
 
 
 @dataclass(frozen=True)
-class Measured:
+class FormMetrics:
     """One form of the model.
 
     Attributes:
@@ -69,13 +69,13 @@ class Evaluation:
 
     samples: int
     head: str
-    forms: Mapping[str, Measured]
+    forms: Mapping[str, FormMetrics]
     skipped: tuple[tuple[str, str], ...] = ()
 
 
 def session_engine(session: Session) -> Engine:
     """A model in ONNX Runtime."""
-    return lambda feed: [numbers(output) for output in session.run(feed)]
+    return lambda feed: [numeric_output(output) for output in session.run(feed)]
 
 
 def reference_engine(reference: Graph, graph: Graph, threads: int) -> Engine:
@@ -93,19 +93,19 @@ def reference_engine(reference: Graph, graph: Graph, threads: int) -> Engine:
         not fed
         or len(theirs) != len(names)
         or any(
-            not _may_be_same(shape_of(v), shapes[name])
+            not _is_compatible_shape(shape_of(v), shapes[name])
             for v, name in zip(graph.outputs, theirs, strict=True)
         )
     ):
         raise ModelError(
-            f"the model to compare with is another: from {_described(reference)}, where this is "
-            f"from {_described(graph)}; give the float model that it was made of"
+            f"the model to compare with is another: from {_describe_signature(reference)}, where this is "
+            f"from {_describe_signature(graph)}; give the float model that it was made of"
         )
     session = Session(reference, threads=threads)
-    return lambda feed: [numbers(output) for output in session.run(feed, theirs)]
+    return lambda feed: [numeric_output(output) for output in session.run(feed, theirs)]
 
 
-def _may_be_same(one: Shape | None, other: Shape | None) -> bool:
+def _is_compatible_shape(one: Shape | None, other: Shape | None) -> bool:
     if one is None or other is None:
         return True
     return len(one) == len(other) and all(
@@ -113,7 +113,7 @@ def _may_be_same(one: Shape | None, other: Shape | None) -> bool:
     )
 
 
-def _described(graph: Graph) -> str:
+def _describe_signature(graph: Graph) -> str:
     def listed(values: Sequence[Value]) -> str:
         return ", ".join(
             f"{v.name}[{', '.join('?' if d is None else str(d) for d in shape_of(v) or ())}]"
@@ -128,14 +128,14 @@ def integer_engine(executor: Executor, graph: Graph) -> Engine:
     names = executor.program.outputs
 
     def run(feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
-        with blaming(graph, feed):
+        with explain_failure(graph, feed):
             results = executor.run(feed)
-        return [numbers(results[name]) for name in names]
+        return [numeric_output(results[name]) for name in names]
 
     return run
 
 
-def evaluate(
+def evaluate_engines(
     reference: Engine,
     candidates: Mapping[str, Engine],
     samples: Iterable[Sample],
@@ -161,11 +161,11 @@ def evaluate(
         UsageError: The metric returns no number.
     """
     engines = {REFERENCE: reference, **candidates}
-    meters = {name: _Meter(len(outputs)) for name in engines}
+    meters = {name: _FormMeter(len(outputs)) for name in engines}
     scores = [True] * len(outputs)
     count, kept = 0, []
-    for group in batches(samples, batch):
-        results = {name: _run(engine, group) for name, engine in engines.items()}
+    for group in split_into_batches(samples, batch):
+        results = {name: _run_batch(engine, group) for name, engine in engines.items()}
         for index, sample in enumerate(group):
             count += 1
             truth = results[REFERENCE][index]
@@ -176,39 +176,41 @@ def evaluate(
             for name, meter in meters.items():
                 meter.add(truth, results[name][index], sample.labels)
                 if metric is not None:
-                    meter.kept.append(dict(zip(outputs, results[name][index], strict=True)))
+                    meter.kept_outputs.append(dict(zip(outputs, results[name][index], strict=True)))
             if metric is not None:
                 kept.append(sample)
     if not count:
         raise DataError("there is no sample to evaluate on; give at least one")
-    head = _head(outputs, scores, [meter.result() for meter in meters[REFERENCE].accuracy])
+    head = _find_class_output(
+        outputs, scores, [meter.result() for meter in meters[REFERENCE].accuracy]
+    )
     position = outputs.index(head)
     before = meters[REFERENCE]
     return Evaluation(
         samples=count,
         head=head,
         forms={
-            name: Measured(meter.accuracy[position].result(), {})
+            name: FormMetrics(meter.accuracy[position].result(), {})
             if meter is before
-            else Measured(
+            else FormMetrics(
                 meter.accuracy[position].result(),
                 dict(zip(outputs, (m.result() for m in meter.fidelity), strict=True)),
-                meter.drop(before, position)
+                meter.measure_drop(before, position)
                 if metric is None
-                else metric_drop(metric, before.kept, meter.kept, kept),
+                else metric_drop(metric, before.kept_outputs, meter.kept_outputs, kept),
             )
             for name, meter in meters.items()
         },
     )
 
 
-class _Meter:
+class _FormMeter:
     """What is measured of one form of the model, by output."""
 
     def __init__(self, outputs: int) -> None:
         self.accuracy = [AccuracyMeter() for _ in range(outputs)]
         self.fidelity = [FidelityMeter() for _ in range(outputs)]
-        self.kept: list[dict[str, NDArray[Any]]] = []
+        self.kept_outputs: list[dict[str, NDArray[Any]]] = []
 
     def add(
         self, truth: list[NDArray[Any]], output: list[NDArray[Any]], labels: tuple[int, ...]
@@ -218,10 +220,10 @@ class _Meter:
             if is_scores(t):
                 self.accuracy[position].add(o, labels)
 
-    def drop(self, before: _Meter, position: int) -> Drop:
+    def measure_drop(self, before: _FormMeter, position: int) -> Drop:
         """What is lost on one output."""
         fidelity = self.fidelity[position]
-        was, now = before.accuracy[position].first, self.accuracy[position].first
+        was, now = before.accuracy[position].top1_correct, self.accuracy[position].top1_correct
         if now:
             return top1_drop(was, now)
         if len(fidelity.agreements) == len(fidelity.noise):
@@ -229,7 +231,7 @@ class _Meter:
         return error_drop(fidelity.signal, fidelity.noise)
 
 
-def _head(
+def _find_class_output(
     outputs: Sequence[str], scores: Sequence[bool], accuracies: Sequence[Accuracy | None]
 ) -> str:
     """The output that holds the classes: of those that look like it, the one the float model gets right most."""
@@ -240,11 +242,11 @@ def _head(
     return outputs[ranked[0]]
 
 
-def batches(samples: Iterable[Sample], size: int) -> Iterator[list[Sample]]:
+def split_into_batches(samples: Iterable[Sample], size: int) -> Iterator[list[Sample]]:
     """Runs of samples that can be stacked along a leading axis of 1, of 2 MB at most or one sample."""
     group: list[Sample] = []
     for sample in samples:
-        if group and (len(group) >= _most(size, group[0]) or not _alike(group[0], sample)):
+        if group and (len(group) >= _max_batch(size, group[0]) or not _can_stack(group[0], sample)):
             yield group
             group = []
         group.append(sample)
@@ -252,18 +254,20 @@ def batches(samples: Iterable[Sample], size: int) -> Iterator[list[Sample]]:
         yield group
 
 
-def _most(size: int, sample: Sample) -> int:
-    return min(size, _TOGETHER // max(sum(array.nbytes for array in sample.feed.values()), 1))
+def _max_batch(size: int, sample: Sample) -> int:
+    return min(
+        size, _MAX_BATCH_BYTES // max(sum(array.nbytes for array in sample.feed.values()), 1)
+    )
 
 
-def _alike(one: Sample, other: Sample) -> bool:
+def _can_stack(one: Sample, other: Sample) -> bool:
     return all(
         array.ndim > 0 and array.shape[0] == 1 and array.shape == other.feed[name].shape
         for name, array in one.feed.items()
     )
 
 
-def _run(engine: Engine, group: Sequence[Sample]) -> list[list[NDArray[Any]]]:
+def _run_batch(engine: Engine, group: Sequence[Sample]) -> list[list[NDArray[Any]]]:
     """Outputs by sample, then by output."""
     try:
         if len(group) == 1:

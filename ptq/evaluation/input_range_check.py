@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError
 from ptq.data import Sample, Samples
-from ptq.evaluation.report import Suspect
+from ptq.evaluation.report import Diagnosis
 from ptq.model.graph import Graph
-from ptq.model.node import attributes, constant, name_of, operator
+from ptq.model.node import attributes_of, constant_of, name_of, operator_of
 from ptq.model.session import Session
 
-SAMPLES = 16
-WIDER = 4.0
+MAX_SAMPLES = 16
+MAX_VARIANCE_RATIO = 4.0
 """How many times the variance of training, or a fraction of it, is out of all chance."""
-AWAY = 3.0
+MAX_MEAN_DISTANCE = 3.0
 """Standard deviations from the mean of training that are."""
 
 
-def expected(graph: Graph, samples: Samples, *, threads: int = 0) -> Suspect | None:
+def check_input_statistics(graph: Graph, samples: Samples, *, threads: int = 0) -> Diagnosis | None:
     """What is wrong with the samples, if they are far from what the model was trained on.
 
     Args:
@@ -36,24 +36,24 @@ def expected(graph: Graph, samples: Samples, *, threads: int = 0) -> Suspect | N
     Raises:
         DataError: A sample is bad, or the model fails on it.
     """
-    found = next((n for n in graph.nodes if operator(n) == "BatchNormalization"), None)
+    found = next((n for n in graph.nodes if operator_of(n) == "BatchNormalization"), None)
     if found is None or found.inputs[0] is None:
         return None
-    mean, variance = (constant(value) for value in found.inputs[3:5])
+    mean, variance = (constant_of(value) for value in found.inputs[3:5])
     if mean is None or variance is None:
         return None
     try:
-        read = _Reader(graph, name_of(found.inputs[0]), threads)
+        read = _TensorReader(graph, name_of(found.inputs[0]), threads)
     except ModelError:  # ONNX Runtime lacks an operator of the model as given
         return None
-    seen = [_moments(read(sample)) for sample in samples.spread(SAMPLES)]
+    seen = [_channel_moments(read(sample)) for sample in samples.spread(MAX_SAMPLES)]
     first, second = np.mean(seen, axis=0) if seen else (mean, variance + mean**2)
-    spread = variance.astype(np.float64) + float(attributes(found).get("epsilon", 1e-5))
+    spread = variance.astype(np.float64) + float(attributes_of(found).get("epsilon", 1e-5))
     wider = float(np.median((second - first**2) / spread))
     away = float(np.median(np.abs(first - mean) / np.sqrt(spread)))
-    if 1 / WIDER < wider < WIDER and away < AWAY:
+    if 1 / MAX_VARIANCE_RATIO < wider < MAX_VARIANCE_RATIO and away < MAX_MEAN_DISTANCE:
         return None
-    return Suspect(
+    return Diagnosis(
         f"samples reach it with {wider:.3g} times the variance that the model was trained with, {away:.1f} standard "
         "deviations from its mean",
         f"{name_of(found.inputs[0])}, which the first BatchNormalization reads",
@@ -61,17 +61,17 @@ def expected(graph: Graph, samples: Samples, *, threads: int = 0) -> Suspect | N
     )
 
 
-class _Reader:
+class _TensorReader:
     """Reads a tensor off samples: one that is fed, or one that the nodes before it compute."""
 
     def __init__(self, graph: Graph, name: str, threads: int) -> None:
         self._name, self._session = name, None
         if not any(value.name == name for value in graph.inputs):
             before = graph.copy()
-            before.expose([name])
+            before.add_outputs([name])
             outputs = before.model.graph.outputs
             outputs[:] = [value for value in outputs if value.name == name]
-            before.sweep()
+            before.remove_unused()
             self._session = Session(before, threads=threads, arena=False)
 
     def __call__(self, sample: Sample) -> NDArray[Any]:
@@ -81,7 +81,7 @@ class _Reader:
         return read
 
 
-def _moments(array: NDArray[Any]) -> NDArray[np.float64]:
+def _channel_moments(array: NDArray[Any]) -> NDArray[np.float64]:
     """E[x] and E[x²] of every channel, the second axis."""
     real = np.moveaxis(array.astype(np.float64), 1, 0).reshape(array.shape[1], -1)
     return np.stack([real.mean(axis=1), np.square(real).mean(axis=1)])

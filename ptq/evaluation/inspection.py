@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from ptq.core.targets import Target
 from ptq.evaluation.report import NodeRow
 from ptq.model.graph import Graph
-from ptq.model.node import operator
-from ptq.rewrite.prepare.prepare import Prepared
-from ptq.solver.partition.eligibility import eligible
-from ptq.solver.solve import SKIPPED, check_skip, tensors_to_observe
+from ptq.model.node import operator_of
+from ptq.rewrite.prepare.prepare import PreparedModel
+from ptq.solver.partition.eligibility import assign_precision
+from ptq.solver.solve import SKIPPED, check_skipped_nodes, tensors_to_observe
 
 
 @dataclass(frozen=True)
@@ -35,23 +35,25 @@ class Inspection:
     observed: int
 
 
-def inspection(
-    name: str, source: Graph, prepared: Prepared, target: Target, skip: Collection[str]
+def build_inspection(
+    name: str, source: Graph, prepared: PreparedModel, target: Target, skip: Collection[str]
 ) -> Inspection:
     """Decide for every node of a prepared model.
 
     Raises:
         UsageError: A node to skip does not exist.
     """
-    check_skip(prepared.graph, skip)
-    fate = eligible(prepared.graph, target, dict.fromkeys(skip, SKIPPED))
+    check_skipped_nodes(prepared.graph, skip)
+    fate = assign_precision(prepared.graph, target, dict.fromkeys(skip, SKIPPED))
     nodes = []
     for node in prepared.graph.nodes:
         key = node.name or ""
         why = fate.floats.get(key, "")
         if key in fate.fused:
             why = f"may fold into {fate.fused[key]}"
-        nodes.append(NodeRow(key, operator(node), "float" if key in fate.floats else "int8", why))
+        nodes.append(
+            NodeRow(key, operator_of(node), "float" if key in fate.floats else "int8", why)
+        )
     return Inspection(
         model=name,
         target=target.name,

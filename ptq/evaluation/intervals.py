@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 Interval = tuple[float, float]
 
 CONFIDENCE = 0.95
-DRAWS = 1000  # the ends of an interval vary by 3 % of its length from seed to seed
-CALLED_DRAWS = 200  # where every draw calls a function of the user's
-POOLS = 2000
+BOOTSTRAP_DRAWS = 1000  # the ends of an interval vary by 3 % of its length from seed to seed
+USER_METRIC_DRAWS = 200  # where every draw calls a function of the user's
+MAX_POOLS = 2000
 _SEED = 20240229
 
 
@@ -40,7 +40,9 @@ def mcnemar(lost: int, gained: int) -> float:
     return 2 * below + at
 
 
-def difference(lost: int, gained: int, samples: int, confidence: float = CONFIDENCE) -> Interval:
+def tango_interval(
+    lost: int, gained: int, samples: int, confidence: float = CONFIDENCE
+) -> Interval:
     """Tango's score interval of the share lost, (lost − gained) / samples.
 
     Args:
@@ -53,12 +55,12 @@ def difference(lost: int, gained: int, samples: int, confidence: float = CONFIDE
     centre = (lost - gained) / samples
 
     def score(share: float) -> float:
-        return _score(share, lost, gained, samples)
+        return _tango_score(share, lost, gained, samples)
 
-    return _root(score, z, -1.0, centre), _root(score, -z, centre, 1.0)
+    return _bisect(score, z, -1.0, centre), _bisect(score, -z, centre, 1.0)
 
 
-def _score(share: float, lost: int, gained: int, samples: int) -> float:
+def _tango_score(share: float, lost: int, gained: int, samples: int) -> float:
     """Tango's T: the distance of the observed difference from ``share``, in its standard errors there."""
     b = -lost - gained + (2 * samples - lost + gained) * share
     c = -gained * share * (1 - share)
@@ -70,7 +72,7 @@ def _score(share: float, lost: int, gained: int, samples: int) -> float:
     return distance / math.sqrt(variance)
 
 
-def _root(falling: Callable[[float], float], level: float, lo: float, hi: float) -> float:
+def _bisect(falling: Callable[[float], float], level: float, lo: float, hi: float) -> float:
     """Where a falling function passes a level, to the last digits that matter."""
     for _ in range(60):
         middle = (lo + hi) / 2
@@ -78,7 +80,7 @@ def _root(falling: Callable[[float], float], level: float, lo: float, hi: float)
     return (lo + hi) / 2
 
 
-def proportion(count: int, samples: int, confidence: float = CONFIDENCE) -> Interval:
+def clopper_pearson_interval(count: int, samples: int, confidence: float = CONFIDENCE) -> Interval:
     """Clopper and Pearson's exact interval of a share, count / samples."""
     tail = (1 - confidence) / 2
     low = float(scipy.special.betaincinv(count, samples - count + 1, tail)) if count else 0.0
@@ -90,7 +92,7 @@ def proportion(count: int, samples: int, confidence: float = CONFIDENCE) -> Inte
     return low, high
 
 
-def resampled(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+def bootstrap_sums(columns: NDArray[np.float64]) -> NDArray[np.float64]:
     """Sums over samples drawn with replacement.
 
     Args:
@@ -99,17 +101,17 @@ def resampled(columns: NDArray[np.float64]) -> NDArray[np.float64]:
     Returns:
         One row a draw, shape (1000, columns).
     """
-    pools = min(len(columns), POOLS)
+    pools = min(len(columns), MAX_POOLS)
     short = -len(columns) % pools
     padded = np.concatenate([columns, np.zeros((short, columns.shape[1]))])
     pooled = padded.reshape(-1, pools, columns.shape[1]).sum(axis=0)
-    draws, infinite = _draws(pools), np.isinf(pooled)
+    draws, infinite = _draw_counts(pools), np.isinf(pooled)
     sums: NDArray[np.float64] = draws @ np.where(infinite, 0.0, pooled)
     # zero times an infinity is no number
     return np.where(draws @ infinite.astype(np.float64) > 0, math.inf, sums)
 
 
-def resampled_by(
+def bootstrap_statistic(
     statistic: Callable[[NDArray[np.int64]], float], samples: int
 ) -> NDArray[np.float64]:
     """A statistic of samples drawn with replacement, 200 times.
@@ -118,18 +120,18 @@ def resampled_by(
         statistic: What is computed of the samples at some indices.
         samples: Their number.
     """
-    chosen = np.random.default_rng(_SEED).integers(0, samples, (CALLED_DRAWS, samples))
+    chosen = np.random.default_rng(_SEED).integers(0, samples, (USER_METRIC_DRAWS, samples))
     return np.array([statistic(rows) for rows in chosen], np.float64)
 
 
 @lru_cache(maxsize=2)
-def _draws(samples: int) -> NDArray[np.float64]:
+def _draw_counts(samples: int) -> NDArray[np.float64]:
     """How often each sample is drawn, shape (draws, samples)."""
-    chosen = np.random.default_rng(_SEED).integers(0, samples, (DRAWS, samples))
+    chosen = np.random.default_rng(_SEED).integers(0, samples, (BOOTSTRAP_DRAWS, samples))
     return np.stack([np.bincount(row, minlength=samples) for row in chosen]).astype(np.float64)
 
 
-def middle(values: NDArray[Any], confidence: float = CONFIDENCE) -> Interval:
+def percentile_interval(values: NDArray[Any], confidence: float = CONFIDENCE) -> Interval:
     """The interval that holds the middle of the draws."""
     tail = (1 - confidence) / 2
     lo, hi = np.quantile(values, [tail, 1 - tail], method="inverted_cdf")

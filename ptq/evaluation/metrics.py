@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ptq.evaluation import intervals
 from ptq.evaluation.intervals import Interval
 
-MANY_CLASSES = 20  # a top-5 score says something from there on
+MIN_CLASSES_FOR_TOP5 = 20  # a top-5 score says something from there on
 
 
 @dataclass(frozen=True)
@@ -85,15 +85,19 @@ class FidelityMeter:
         """What was measured."""
         columns = np.array([self.signal, self.noise, self.cosines], np.float64).T
         sums = columns.sum(axis=0)
-        drawn = intervals.resampled(columns)
+        drawn = intervals.bootstrap_sums(columns)
         count = len(self.agreements)
         return Fidelity(
             sqnr_db=_decibels(*sums[:2]),
             cosine=float(sums[2]) / len(columns),
             agreement=sum(self.agreements) / count if count else None,
-            sqnr_interval=intervals.middle(np.array([_decibels(*row[:2]) for row in drawn])),
-            cosine_interval=intervals.middle(drawn[:, 2] / len(columns)),
-            agreement_interval=intervals.proportion(sum(self.agreements), count) if count else None,
+            sqnr_interval=intervals.percentile_interval(
+                np.array([_decibels(*row[:2]) for row in drawn])
+            ),
+            cosine_interval=intervals.percentile_interval(drawn[:, 2] / len(columns)),
+            agreement_interval=intervals.clopper_pearson_interval(sum(self.agreements), count)
+            if count
+            else None,
         )
 
 
@@ -108,8 +112,8 @@ def _decibels(signal: float, noise: float) -> float:
 class AccuracyMeter:
     """Accumulates an Accuracy."""
 
-    first: list[bool] = field(default_factory=list)
-    fifth: list[bool] = field(default_factory=list)
+    top1_correct: list[bool] = field(default_factory=list)
+    top5_correct: list[bool] = field(default_factory=list)
 
     def add(self, scores: NDArray[Any], labels: tuple[int, ...]) -> None:
         """Take in one sample's scores and its acceptable classes; none: it is left out."""
@@ -117,24 +121,24 @@ class AccuracyMeter:
             return
         flat = scores.reshape(-1) if scores.size else np.zeros(1)
         order = np.argsort(-flat, kind="stable")
-        self.first.append(int(order[0]) in labels)
-        if flat.size > MANY_CLASSES:
-            self.fifth.append(bool(set(order[:5].tolist()) & set(labels)))
+        self.top1_correct.append(int(order[0]) in labels)
+        if flat.size > MIN_CLASSES_FOR_TOP5:
+            self.top5_correct.append(bool(set(order[:5].tolist()) & set(labels)))
 
     def result(self) -> Accuracy | None:
         """What was measured; None without labels."""
-        if not self.first:
+        if not self.top1_correct:
             return None
-        fifth = float(np.mean(self.fifth)) if self.fifth else None
-        return Accuracy(float(np.mean(self.first)), fifth, len(self.first))
+        fifth = float(np.mean(self.top5_correct)) if self.top5_correct else None
+        return Accuracy(float(np.mean(self.top1_correct)), fifth, len(self.top1_correct))
 
 
-def numbers(output: Any) -> NDArray[Any]:
+def numeric_output(output: Any) -> NDArray[Any]:
     """The numbers of an output: a sequence's one after the other, none of strings or of what is missing."""
     if isinstance(output, np.ndarray):
         return output if output.dtype.kind in "biuf" else np.empty(0)
     items = output if isinstance(output, list) else []
-    return np.concatenate([np.empty(0), *(numbers(item).reshape(-1) for item in items)])
+    return np.concatenate([np.empty(0), *(numeric_output(item).reshape(-1) for item in items)])
 
 
 def is_scores(output: NDArray[Any]) -> bool:

@@ -15,11 +15,11 @@ import numpy as np
 from ptq.core.errors import DataError
 from ptq.core.targets import Target
 from ptq.data import Sample
-from ptq.model.exposed_session import Wanted, exposing
+from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.observers.stats import TensorStats
-from ptq.solver.partition.eligibility import eligible
+from ptq.solver.partition.eligibility import assign_precision
 
 
 def refuse_overflow(
@@ -50,9 +50,9 @@ def refuse_overflow(
         for value in node.outputs
         if (seen := stats.get(value.name or "")) is not None and seen.nan + seen.pos_inf
     ]
-    if not overflown or not eligible(graph, target, floats).integers:
+    if not overflown or not assign_precision(graph, target, floats).integers:
         return
-    found = _first(graph, overflown[0], samples, threads)
+    found = _first_overflowing_sample(graph, overflown[0], samples, threads)
     if found is not None:
         raise DataError(
             f"{found}: the float model overflows: {overflown[0]} holds NaN or Inf there, as do its outputs, "
@@ -60,16 +60,18 @@ def refuse_overflow(
         )
 
 
-def _first(graph: Graph, tensor: str, samples: Iterable[Sample], threads: int) -> str | None:
+def _first_overflowing_sample(
+    graph: Graph, tensor: str, samples: Iterable[Sample], threads: int
+) -> str | None:
     """The name of the first sample on which a tensor and an output are NaN or +inf."""
-    session = exposing(graph, Wanted([tensor]), threads=threads)
+    session = session_with_outputs(graph, CollectedTensors([tensor]), threads=threads)
     outputs = [name_of(value) for value in graph.outputs]
     for sample in samples:
         first, *others = session.run(sample.feed, [tensor, *outputs])
-        if _overflows(first) and any(map(_overflows, others)):
+        if _has_overflow(first) and any(map(_has_overflow, others)):
             return sample.name
     return None
 
 
-def _overflows(array: Any) -> bool:
+def _has_overflow(array: Any) -> bool:
     return isinstance(array, np.ndarray) and array.dtype.kind == "f" and not np.all(array < np.inf)

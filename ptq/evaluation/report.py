@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ptq.evaluation.drop import Budget, Search
+from ptq.evaluation.drop import Budget, BudgetSearch
 from ptq.evaluation.evaluate import Evaluation
 
 
@@ -55,7 +55,7 @@ class NodeRow:
 
 
 @dataclass(frozen=True)
-class Suspect:
+class Diagnosis:
     """Something that is known to ruin quantized models.
 
     Attributes:
@@ -119,8 +119,8 @@ class Report:
     nodes: tuple[NodeRow, ...]
     saturable: tuple[str, ...] = ()
     budget: Budget | None = None
-    search: Search | None = None
-    suspects: tuple[Suspect, ...] = ()
+    search: BudgetSearch | None = None
+    suspects: tuple[Diagnosis, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -132,19 +132,19 @@ class Report:
 
     def to_json(self) -> str:
         """The report as a JSON document; what is infinite or undefined is null."""
-        return dumps(asdict(self))
+        return dump_json(asdict(self))
 
 
-def dumps(document: Any) -> str:
+def dump_json(document: Any) -> str:
     """JSON for machines: indented, and with null for numbers that JSON does not have."""
-    return json.dumps(_finite(document), indent=1) + "\n"
+    return json.dumps(_replace_non_finite(document), indent=1) + "\n"
 
 
-def _finite(value: Any) -> Any:
+def _replace_non_finite(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(k): _finite(v) for k, v in value.items()}
+        return {str(k): _replace_non_finite(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(v) for v in value]
+        return [_replace_non_finite(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -13,7 +13,7 @@ from ptq.core.plan import Plan, operand_key
 from ptq.core.types import QuantParams
 from ptq.evaluation.report import NodeRow, TensorRow
 from ptq.model.graph import Graph
-from ptq.model.node import Value, constant, name_of, operator
+from ptq.model.node import Value, constant_of, name_of, operator_of
 from ptq.observers.quantization_error import quantization_error
 from ptq.observers.stats import TensorStats
 
@@ -23,7 +23,7 @@ def tensor_rows(
 ) -> tuple[TensorRow, ...]:
     """The quantization error of every observed activation and every weight, worst first."""
     rows = [
-        _activation(name, params, stats[name], str(plan.why[name]))
+        _activation_row(name, params, stats[name], str(plan.why[name]))
         for name, params in plan.tensors.items()
         if name in stats and stats[name].count
     ]
@@ -31,14 +31,14 @@ def tensor_rows(
     for (name, position), params in plan.operands.items():
         value = nodes[name].inputs[position]
         if value is not None and params.qtype.bits == 8:
-            rows.append(_weight(value, params, str(plan.why[operand_key(name, position)])))
+            rows.append(_weight_row(value, params, str(plan.why[operand_key(name, position)])))
     return tuple(sorted(rows, key=lambda row: (row.sqnr_db, row.name)))
 
 
-def _activation(name: str, params: QuantParams, stats: TensorStats, why: str) -> TensorRow:
+def _activation_row(name: str, params: QuantParams, stats: TensorStats, why: str) -> TensorRow:
     error = quantization_error(stats, params)
     noise = error.rounding + error.clipping
-    lo, hi = _ends(params)
+    lo, hi = _representable_range(params)
     return TensorRow(
         name=name,
         kind="activation",
@@ -51,13 +51,13 @@ def _activation(name: str, params: QuantParams, stats: TensorStats, why: str) ->
     )
 
 
-def _weight(value: Value, params: QuantParams, why: str) -> TensorRow:
-    array = constant(value)
+def _weight_row(value: Value, params: QuantParams, why: str) -> TensorRow:
+    array = constant_of(value)
     assert array is not None
     error = params.dequantize(params.quantize(array)) - array.astype(np.float64)
     noise = float(np.square(error, out=error).sum())
     signal = float(np.square(array, dtype=np.float64, out=error).sum())
-    lo, hi = _ends(params)
+    lo, hi = _representable_range(params)
     return TensorRow(
         name=name_of(value),
         kind="weight",
@@ -76,7 +76,7 @@ def _decibels(signal: float, noise: float) -> float:
     return 10 * math.log10(signal / noise) if signal else -math.inf
 
 
-def _ends(params: QuantParams) -> tuple[float, float]:
+def _representable_range(params: QuantParams) -> tuple[float, float]:
     def extreme(q: int) -> NDArray[Any]:
         return params.scale.astype(np.float64) * (q - params.zero_point)
 
@@ -98,5 +98,5 @@ def node_rows(graph: Graph, plan: Plan) -> tuple[NodeRow, ...]:
         else:
             how = (plan.rounding or {}).get(name)
             fate, why = "int8", f"weight rounding: {how}" if how else ""
-        rows.append(NodeRow(name, operator(node), fate, why))
+        rows.append(NodeRow(name, operator_of(node), fate, why))
     return tuple(rows)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
 from ptq.model.session import Session
-from ptq.solver.quantizer import Ground
+from ptq.solver.quantizer import CalibratedModel
 
 
 @dataclass(eq=False)
-class Loaded:
+class SessionCache:
     """The float model and the latest quantized one, each loaded once.
 
     Attributes:
@@ -21,7 +21,7 @@ class Loaded:
     threads: int = 0
     _sessions: dict[str, tuple[object, Session]] = field(default_factory=dict)
 
-    def float(self, ground: Ground) -> Session:
+    def open_float(self, ground: CalibratedModel) -> Session:
         """The float model as given; as prepared where ONNX Runtime lacks its operators as given.
 
         Raises:
@@ -29,11 +29,11 @@ class Loaded:
         """
         of, session = self._sessions.get("float", (None, None))
         if session is None or of is not ground.source:
-            session = float_session(ground, self.threads)
+            session = open_float_session(ground, self.threads)
             self._sessions["float"] = ground.source, session
         return session
 
-    def quantized(self, graph: Graph) -> Session:
+    def open_quantized(self, graph: Graph) -> Session:
         """A quantized model.
 
         Raises:
@@ -51,7 +51,7 @@ class Loaded:
         self._sessions.clear()
 
 
-def float_session(ground: Ground, threads: int) -> Session:
+def open_float_session(ground: CalibratedModel, threads: int) -> Session:
     """The float model as `Loaded` has it, loaded anew."""
     try:
         return Session(ground.source, threads=threads, lean=True)

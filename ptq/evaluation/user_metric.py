@@ -39,20 +39,20 @@ def metric_drop(
         DataError: The metric raises; the text says what.
         UsageError: It returns neither one finite number nor one a sample.
     """
-    was, now = _asked(metric, before, samples), _asked(metric, after, samples)
+    was, now = _call_metric(metric, before, samples), _call_metric(metric, after, samples)
     if was.ndim:
         points = 100 * float(np.mean(was - now))
-        drawn = 100 * intervals.resampled((was - now)[:, None])[:, 0] / len(samples)
+        drawn = 100 * intervals.bootstrap_sums((was - now)[:, None])[:, 0] / len(samples)
     else:
         points = 100 * float(was - now)
 
         def lost(rows: NDArray[np.int64]) -> float:
             chosen = [samples[i] for i in rows]
-            first = _asked(metric, [before[i] for i in rows], chosen)
-            return float(first - _asked(metric, [after[i] for i in rows], chosen))
+            first = _call_metric(metric, [before[i] for i in rows], chosen)
+            return float(first - _call_metric(metric, [after[i] for i in rows], chosen))
 
-        drawn = 100 * intervals.resampled_by(lost, len(samples))
-    return Drop(name_of_metric(metric), points, *intervals.middle(drawn), len(samples))
+        drawn = 100 * intervals.bootstrap_statistic(lost, len(samples))
+    return Drop(name_of_metric(metric), points, *intervals.percentile_interval(drawn), len(samples))
 
 
 def name_of_metric(metric: Metric) -> str:
@@ -60,7 +60,7 @@ def name_of_metric(metric: Metric) -> str:
     return str(getattr(metric, "__name__", type(metric).__name__))
 
 
-def _asked(
+def _call_metric(
     metric: Metric, outputs: Sequence[Outputs], samples: Sequence[Sample]
 ) -> NDArray[np.float64]:
     name = name_of_metric(metric)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, name_of, operator, reads
+from ptq.model.node import Node, Value, name_of, operator_of, values_read_by
 
 
 @dataclass(frozen=True, eq=False)
-class Island:
+class FloatIsland:
     """Float operators that touch, with the quantizers at their shores.
 
     Attributes:
@@ -29,14 +29,14 @@ class Island:
     outputs: tuple[str, ...]
 
 
-def islands(graph: Graph, nodes: list[Node]) -> list[Island]:
+def extract_islands(graph: Graph, nodes: list[Node]) -> list[FloatIsland]:
     """Cut out the islands that the nodes form.
 
     Nodes are joined where a real tensor runs between them, but never around an integer step: a node's
     level counts the integer steps before it, and an island has one level.
     """
     chosen = set(nodes)
-    level, root = _levels(graph, chosen), {node: node for node in nodes}
+    level, root = _integer_step_levels(graph, chosen), {node: node for node in nodes}
 
     def find(node: Node) -> Node:
         while root[node] is not node:
@@ -45,7 +45,7 @@ def islands(graph: Graph, nodes: list[Node]) -> list[Island]:
         return node
 
     for node in nodes:
-        for value in reads(node):
+        for value in values_read_by(node):
             before = value.producer()
             if before is not None and before in chosen and level[before] == level[node]:
                 root[find(node)] = find(before)
@@ -53,22 +53,22 @@ def islands(graph: Graph, nodes: list[Node]) -> list[Island]:
     for node in nodes:
         groups.setdefault(find(node), []).append(node)
     readers = _readers(graph)
-    return [_cut(graph, members, readers) for members in groups.values()]
+    return [_extract_island(graph, members, readers) for members in groups.values()]
 
 
 def _readers(graph: Graph) -> dict[Value, list[Node]]:
     """The nodes of the main graph that read each value, themselves or in a sub-graph, in order."""
     readers: dict[Value, list[Node]] = {}
     for node in graph.nodes:
-        for value in reads(node):
+        for value in values_read_by(node):
             readers.setdefault(value, []).append(node)
     return readers
 
 
-def _levels(graph: Graph, chosen: set[Node]) -> dict[Node, int]:
+def _integer_step_levels(graph: Graph, chosen: set[Node]) -> dict[Node, int]:
     level: dict[Node, int] = {}
     for node in graph.nodes:
-        before = [value.producer() for value in reads(node)]
+        before = [value.producer() for value in values_read_by(node)]
         steps = [
             level[p]
             + (0 if p in chosen and node in chosen else int((p in chosen) != (node in chosen)))
@@ -79,17 +79,19 @@ def _levels(graph: Graph, chosen: set[Node]) -> dict[Node, int]:
     return level
 
 
-def _cut(graph: Graph, members: list[Node], readers: Mapping[Value, list[Node]]) -> Island:
-    producers = [value.producer() for node in members for value in reads(node)]
+def _extract_island(
+    graph: Graph, members: list[Node], readers: Mapping[Value, list[Node]]
+) -> FloatIsland:
+    producers = [value.producer() for node in members for value in values_read_by(node)]
     dequantizers = dict.fromkeys(
-        node for node in producers if node is not None and operator(node) == "DequantizeLinear"
+        node for node in producers if node is not None and operator_of(node) == "DequantizeLinear"
     )
     quantizers: dict[Node, None] = {}
     shores: list[Value] = []
     own = set(members)
     for value in (value for node in members for value in node.outputs):
         outside = [node for node in readers.get(value, ()) if node not in own]
-        leaving = [node for node in outside if operator(node) == "QuantizeLinear"]
+        leaving = [node for node in outside if operator_of(node) == "QuantizeLinear"]
         quantizers.update(dict.fromkeys(leaving))
         shores += [node.outputs[0] for node in leaving]
         if len(leaving) < len(outside) or value.is_graph_output():
@@ -99,15 +101,15 @@ def _cut(graph: Graph, members: list[Node], readers: Mapping[Value, list[Node]])
     inputs = dict.fromkeys(
         name_of(v)
         for node in inside
-        for v in reads(node)
+        for v in values_read_by(node)
         if v not in made and not v.is_initializer()
     )
     outputs = dict.fromkeys(name_of(v) for v in shores)
     assert members[0].name
-    return Island(
+    return FloatIsland(
         name=members[0].name,
-        ops=tuple(operator(node) for node in members),
-        graph=graph.extracted(inside, list(inputs), list(outputs)),
+        ops=tuple(operator_of(node) for node in members),
+        graph=graph.extract(inside, list(inputs), list(outputs)),
         inputs=tuple(inputs),
         outputs=tuple(outputs),
     )

@@ -17,38 +17,42 @@ class Tensor:
     """An array at run time, and whether its channels have been moved from axis 1 to the end."""
 
     array: NDArray[Any]
-    last: bool = False
+    is_channels_last: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Its shape as ONNX has it; none of a sequence, which a float stretch may hand out."""
         shape: tuple[int, ...] = getattr(self.array, "shape", ())
-        return (shape[0], shape[-1], *shape[1:-1]) if self.last else shape
+        return (shape[0], shape[-1], *shape[1:-1]) if self.is_channels_last else shape
 
-    def rows(self, rows: slice) -> Tensor:
+    def slice_batch(self, rows: slice) -> Tensor:
         """Some of its rows along the leading axis, which is the same in both layouts."""
-        return Tensor(self.array[rows], self.last)
+        return Tensor(self.array[rows], self.is_channels_last)
 
-    def channels_last(self, rank: int | None = None) -> NDArray[Any]:
+    def to_channels_last(self, rank: int | None = None) -> NDArray[Any]:
         """The array channels last, broadcast to ``rank`` first where it has fewer axes."""
-        if self.last:
+        if self.is_channels_last:
             return self.array
         array = self.array
         if rank is not None and array.ndim < rank:
             array = array.reshape((1,) * (rank - array.ndim) + array.shape)
         return np.ascontiguousarray(np.moveaxis(array, 1, -1)) if array.ndim > 2 else array
 
-    def channels_first(self) -> NDArray[Any]:
+    def to_channels_first(self) -> NDArray[Any]:
         """The array as ONNX has it."""
-        return np.ascontiguousarray(np.moveaxis(self.array, -1, 1)) if self.last else self.array
+        return (
+            np.ascontiguousarray(np.moveaxis(self.array, -1, 1))
+            if self.is_channels_last
+            else self.array
+        )
 
 
-def joined(pieces: Sequence[Tensor]) -> Tensor:
+def concat_batch(pieces: Sequence[Tensor]) -> Tensor:
     """The tensor of which these are rows, in order and in one layout."""
-    return Tensor(np.concatenate([piece.array for piece in pieces]), pieces[0].last)
+    return Tensor(np.concatenate([piece.array for piece in pieces]), pieces[0].is_channels_last)
 
 
-def weight_last(op: str, weight: NDArray[Any], group: int) -> NDArray[Any]:
+def weight_channels_last(op: str, weight: NDArray[Any], group: int) -> NDArray[Any]:
     """A convolution's weight as O·spatial·I (from ONNX's O·I·spatial, or I·O·spatial when transposed)."""
     if op == "ConvTranspose":
         inputs, per_group = weight.shape[:2]
@@ -59,7 +63,7 @@ def weight_last(op: str, weight: NDArray[Any], group: int) -> NDArray[Any]:
     return np.ascontiguousarray(np.moveaxis(weight, 1, -1))
 
 
-def weight_params_last(op: str, params: QuantParams, group: int) -> QuantParams:
+def weight_qparams_channels_last(op: str, params: QuantParams, group: int) -> QuantParams:
     """A convolution's weight parameters along O; the groups of a transposed one share theirs."""
     if params.axis is None:
         return params
@@ -69,25 +73,27 @@ def weight_params_last(op: str, params: QuantParams, group: int) -> QuantParams:
     )
 
 
-def axis_last(axis: int, rank: int) -> int:
+def axis_channels_last(axis: int, rank: int) -> int:
     """Where an axis of ONNX's layout stands channels last."""
     axis %= rank
     return axis if axis == 0 else rank - 1 if axis == 1 else axis - 1
 
 
-_AXES: Mapping[str, int] = {"Concat": 0, "LpNormalization": -1, "Split": 0}
+_DEFAULT_AXIS: Mapping[str, int] = {"Concat": 0, "LpNormalization": -1, "Split": 0}
 """Operators of which an attribute names one axis, and its default."""
 
 
-def attrs_last(op: str, attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:
+def attrs_channels_last(op: str, attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:
     """The attributes of an operator that follows the layout of its input, for a channels-last array."""
     renamed = dict(attrs)
-    if op in _AXES:
-        renamed["axis"] = axis_last(int(attrs.get("axis", _AXES[op])), rank)
+    if op in _DEFAULT_AXIS:
+        renamed["axis"] = axis_channels_last(int(attrs.get("axis", _DEFAULT_AXIS[op])), rank)
     if op == "Pad" and "pads" in attrs and "axes" not in attrs:
         pads = np.asarray(attrs["pads"]).reshape(2, rank)
         order = [0, *range(2, rank), 1]
         renamed["pads"] = pads[:, order].reshape(-1)
     if op == "Pad" and "axes" in attrs:
-        renamed["axes"] = np.array([axis_last(int(a), rank) for a in np.atleast_1d(attrs["axes"])])
+        renamed["axes"] = np.array(
+            [axis_channels_last(int(a), rank) for a in np.atleast_1d(attrs["axes"])]
+        )
     return renamed

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptq.executor.float_islands import Island
+from ptq.executor.float_islands import FloatIsland
 from ptq.executor.layout import Tensor
 from ptq.executor.program import Program, Step
 
 
-def reads(
-    step: Step | Island, constants: Mapping[str, Tensor]
+def split_inputs(
+    step: Step | FloatIsland, constants: Mapping[str, Tensor]
 ) -> tuple[list[Tensor | None], list[tuple[int, str]]]:
     """A step's constant inputs in their places, and the positions and names of those that arrive."""
     names = [(i, n) for i, n in enumerate(step.inputs) if n is not None and n not in constants]
     return [None if n is None else constants.get(n) for n in step.inputs], names
 
 
-def last_readers(program: Program) -> list[list[str]]:
+def tensors_to_release(program: Program) -> list[list[str]]:
     """For each step, the tensors that nobody needs after it."""
     last = {n: i for i, s in enumerate(program.steps) for n in s.inputs if n is not None}
     ends: list[list[str]] = [[] for _ in program.steps]

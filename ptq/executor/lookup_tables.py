@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from ptq.core.ops import ELEMENTWISE, UNARY
-from ptq.executor.float_islands import Island
+from ptq.executor.float_islands import FloatIsland
 from ptq.executor.program import Program
-from ptq.model.node import QUANTIZERS, constant, operator, shape_of
+from ptq.model.node import QUANTIZERS, constant_of, operator_of, shape_of
 
 
-def tables(program: Program) -> frozenset[str]:
+def find_table_islands(program: Program) -> frozenset[str]:
     """Names of the islands of which running them once on all 256 values of their one input says all."""
-    islands = (step for step in program.steps if isinstance(step, Island))
+    islands = (step for step in program.steps if isinstance(step, FloatIsland))
     return frozenset(island.name for island in islands if _is_table(island, program))
 
 
-def _is_table(island: Island, program: Program) -> bool:
+def _is_table(island: FloatIsland, program: Program) -> bool:
     params = program.params.get(island.inputs[0]) if len(island.inputs) == 1 else None
     return (
         params is not None
@@ -22,18 +22,18 @@ def _is_table(island: Island, program: Program) -> bool:
         and params.qtype.bits == 8
         and len(island.outputs) == 1
         and island.outputs[0] in program.params
-        and _one_value_at_a_time(island)
+        and _is_elementwise(island)
     )
 
 
-def _one_value_at_a_time(island: Island) -> bool:
+def _is_elementwise(island: FloatIsland) -> bool:
     """Whether each output value depends on one input value, the same way everywhere."""
     shape = shape_of(island.graph.inputs[0])
     rank = 0 if shape is None else len(shape)
     for node in island.graph.nodes:
-        constants = [c for c in map(constant, node.inputs) if c is not None]
+        constants = [c for c in map(constant_of, node.inputs) if c is not None]
         if any(c.size != 1 or c.ndim > max(rank, 1) for c in constants):
             return False
-        if operator(node) not in UNARY | ELEMENTWISE | {*QUANTIZERS}:
+        if operator_of(node) not in UNARY | ELEMENTWISE | {*QUANTIZERS}:
             return False
     return True

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 
-class Reads(Protocol):
+class Schedulable(Protocol):
     """What reads and writes tensors by name."""
 
     @property
@@ -18,10 +18,10 @@ class Reads(Protocol):
         """Names of what it writes."""
 
 
-S = TypeVar("S", bound=Reads)
+S = TypeVar("S", bound=Schedulable)
 
 
-def ordered(steps: Sequence[S]) -> list[S]:
+def sort_topologically(steps: Sequence[S]) -> list[S]:
     """Every step after those that write what it reads."""
     writer = {name: step for step in steps for name in step.outputs}
     placed: dict[int, S] = {}

@@ -15,69 +15,69 @@ from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray, IntArray
 from ptq.kernels import channel_broadcast
-from ptq.kernels.exact_blas import Sum
-from ptq.kernels.requantizer import Finish
+from ptq.kernels.exact_blas import AccumulationPlan
+from ptq.kernels.requantizer import Requantizer
 
 # Totals of a channel that are tried, from the least to the greatest; two would do but where a Finish wraps.
-_TRIED = 33
+_PROBES = 33
 
 
 @dataclass(frozen=True, eq=False)
-class _Completion:
+class _PreparedBias:
     """What a Finish needs of the bias: the channels kept apart, their biases, and those of the others repeated."""
 
-    finish: Finish
-    apart: NDArray[np.intp]
-    large: NDArray[np.int32]
-    bias: NDArray[Any] | None
+    finish: Requantizer
+    int32_channels: NDArray[np.intp]
+    int32_bias: NDArray[np.int32]
+    repeated_bias: NDArray[Any] | None
 
 
-class Totals:
+class OutputStage:
     """The second half of a planned sum.
 
     Attributes:
         dtype: What the accumulators must be held in: float32, or int32 where that is not exact.
     """
 
-    def __init__(self, plan: Sum) -> None:
+    def __init__(self, plan: AccumulationPlan) -> None:
         self.dtype = np.dtype(np.float32 if plan.exact else np.int32)
         self._plan = plan
-        self._completion: _Completion | None = None
+        self._prepared: _PreparedBias | None = None
 
-    def finished(self, acc: NDArray[Any], finish: Finish) -> IntArray | FloatArray:
+    def apply(self, acc: NDArray[Any], finish: Requantizer) -> IntArray | FloatArray:
         """Add the bias to accumulators (rows, O), contiguous, and finish them; they are overwritten.
 
         int32 holds them modulo 2^32.
         """
-        completion = self._completion
+        completion = self._prepared
         if completion is None or completion.finish is not finish:
-            completion = self._completion = self._complete(finish)
-        every, apart = slice(0, acc.shape[1]), completion.apart
-        wide = acc[:, apart].astype(np.int32) + completion.large if apart.size else None
-        if completion.bias is not None:
-            channel_broadcast.apply(np.add, acc, completion.bias, acc)
+            completion = self._prepared = self._prepare_bias(finish)
+        every, apart = slice(0, acc.shape[1]), completion.int32_channels
+        wide = acc[:, apart].astype(np.int32) + completion.int32_bias if apart.size else None
+        if completion.repeated_bias is not None:
+            channel_broadcast.apply_per_channel(np.add, acc, completion.repeated_bias, acc)
         q = finish(acc, every)
         if wide is not None:
             q[:, apart] = finish(wide, apart)
         return q
 
-    def _complete(self, finish: Finish) -> _Completion:
+    def _prepare_bias(self, finish: Requantizer) -> _PreparedBias:
         plan = self._plan
-        apart = plan.beyond[~_constant(plan, finish)]
+        apart = plan.inexact_channels[~_constant_channels(plan, finish)]
         rest = plan.bias.copy()
         rest[apart] = 0
-        bias = channel_broadcast.repeated(rest.astype(self.dtype)) if np.any(rest) else None
-        return _Completion(finish, apart, plan.bias[apart].astype(np.int32), bias)
+        bias = channel_broadcast.repeat_channels(rest.astype(self.dtype)) if np.any(rest) else None
+        return _PreparedBias(finish, apart, plan.bias[apart].astype(np.int32), bias)
 
 
-def _constant(plan: Sum, finish: Finish) -> NDArray[np.bool_]:
+def _constant_channels(plan: AccumulationPlan, finish: Requantizer) -> NDArray[np.bool_]:
     """Which of the channels ``beyond`` give one output, added in float32 as in int32, whatever comes in."""
-    beyond = plan.beyond
-    least, most, bias = (a[beyond] for a in (plan.least, plan.most, plan.bias))
+    beyond = plan.inexact_channels
+    least, most, bias = (a[beyond] for a in (plan.min_total, plan.max_total, plan.bias))
     fits = (least >= -(2**31)) & (most < 2**31)
     if not np.any(fits):
         return fits
-    totals = np.linspace(least, most, _TRIED).astype(np.int64)
+    totals = np.linspace(least, most, _PROBES).astype(np.int64)
     rounded = (totals - bias).astype(np.float32) + bias.astype(np.float32)
     exact = finish(np.where(fits, totals, 0).astype(np.int32), beyond)
     alike = np.all(exact == exact[0], 0) & np.all(finish(rounded, beyond) == exact[0], 0)

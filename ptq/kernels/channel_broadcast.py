@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_RUN = 2**13
+_RUN_LENGTH = 2**13
 
 
-def repeated(values: NDArray[Any]) -> NDArray[Any]:
+def repeat_channels(values: NDArray[Any]) -> NDArray[Any]:
     """One value a channel, shape (C,), again and again until a run is long."""
-    return np.tile(values, max(1, _RUN // len(values)))
+    return np.tile(values, max(1, _RUN_LENGTH // len(values)))
 
 
-def apply(operation: np.ufunc, rows: NDArray[Any], values: NDArray[Any], out: NDArray[Any]) -> None:
+def apply_per_channel(
+    operation: np.ufunc, rows: NDArray[Any], values: NDArray[Any], out: NDArray[Any]
+) -> None:
     """Write ``operation(rows, value of the channel)``.
 
     Args:
@@ -33,7 +35,7 @@ def apply(operation: np.ufunc, rows: NDArray[Any], values: NDArray[Any], out: ND
         operation(rows.reshape(-1), values[:size], out=out.reshape(-1))
         return
     count, channels = rows.shape
-    each = _each(count, len(values) // channels)
+    each = _rows_per_run(count, len(values) // channels)
     split = count - count % each
     length = each * channels
     operation(
@@ -45,7 +47,7 @@ def apply(operation: np.ufunc, rows: NDArray[Any], values: NDArray[Any], out: ND
 
 
 @lru_cache(maxsize=256)
-def _each(count: int, most: int) -> int:
+def _rows_per_run(count: int, most: int) -> int:
     """How many of the rows make a run: as many as may be, or somewhat fewer where none are then left over."""
     fitting = (n for n in range(most, most // 2, -1) if count % n == 0)
     return next(fitting, most)

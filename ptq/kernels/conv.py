@@ -20,17 +20,23 @@ from numpy.typing import NDArray
 from ptq.core.errors import ModelError
 from ptq.core.types import IntArray, QType
 from ptq.kernels import exact_blas, window, window_view
-from ptq.kernels.accumulate import Totals
+from ptq.kernels.accumulate import OutputStage
 from ptq.kernels.conv_transpose import transposed_convolution as transposed_convolution
-from ptq.kernels.depthwise import depthwise
-from ptq.kernels.matmul import rows_product
-from ptq.kernels.requantizer import Finish
-from ptq.kernels.thread_pool import Output, buffer, crew, run, shares
+from ptq.kernels.depthwise import depthwise_convolution
+from ptq.kernels.matmul import matrix_product
+from ptq.kernels.requantizer import Requantizer
+from ptq.kernels.thread_pool import (
+    TiledOutput,
+    balanced_tile_count,
+    run_tiles,
+    scratch_buffer,
+    worker_count,
+)
 
-Convolution = Callable[[IntArray, Finish], IntArray]
+Convolution = Callable[[IntArray, Requantizer], IntArray]
 
 # Elements of a tile's largest buffer: half a MiB of float32.
-_TILE = 2**17
+_TILE_ELEMENTS = 2**17
 
 
 def convolution(
@@ -68,7 +74,7 @@ def convolution(
             f"{len(w)} output channels do not divide into {group} groups; correct the node"
         )
     kernel = w.shape[1:-1]
-    wide = centred(w, w_zero_point)
+    wide = subtract_weight_zero_point(w, w_zero_point)
     rank = len(kernel)
     strides = tuple(strides or (1,) * rank)
     dilations = tuple(dilations or (1,) * rank)
@@ -76,16 +82,16 @@ def convolution(
         "strides": strides, "pads": pads, "dilations": dilations, "auto_pad": auto_pad,
     }  # fmt: skip
     if group > 1 and w.shape[-1] == 1 and rank <= 2:
-        return depthwise(wide, bias, x_qtype, x_zero_point, group, geometry)
+        return depthwise_convolution(wide, bias, x_qtype, x_zero_point, group, geometry)
     if group == 1 and prod(kernel) == 1 and not any(pads or ()):
         return _pointwise(wide, bias, x_qtype, x_zero_point, strides)
     return _dense(wide, bias, x_qtype, x_zero_point, group, geometry)
 
 
-def centred(w: IntArray, zero_point: IntArray | int) -> IntArray:
+def subtract_weight_zero_point(w: IntArray, zero_point: IntArray | int) -> IntArray:
     """Weights minus their zero point, which is one number or one for each output channel (axis 0)."""
     zeros = np.asarray(zero_point, np.int64)
-    return exact_blas.centred(w, zeros.reshape((-1,) + (1,) * (w.ndim - 1)))
+    return exact_blas.subtract_zero_points(w, zeros.reshape((-1,) + (1,) * (w.ndim - 1)))
 
 
 def _pointwise(
@@ -95,10 +101,10 @@ def _pointwise(
     zero_point: int,
     strides: tuple[int, ...],
 ) -> Convolution:
-    product = rows_product(w.reshape(len(w), -1).T, bias, x_qtype, zero_point)
+    product = matrix_product(w.reshape(len(w), -1).T, bias, x_qtype, zero_point)
     step = (slice(None), *(slice(None, None, stride) for stride in strides))
 
-    def convolve(x: IntArray, finish: Finish) -> IntArray:
+    def convolve(x: IntArray, finish: Requantizer) -> IntArray:
         _check_channels(x, w.shape[-1])
         x = x[step]
         return product(x.reshape(-1, x.shape[-1]), finish).reshape(*x.shape[:-1], len(w))
@@ -117,53 +123,55 @@ def _dense(
     outputs, *kernel, inner = w.shape
     taps, each = prod(kernel), outputs // group
     matrix = w.reshape(outputs, -1).T
-    plan = exact_blas.plan(matrix, bias, x_qtype.dtype, zero_point)
+    plan = exact_blas.plan_accumulation(matrix, bias, x_qtype.dtype, zero_point)
     packed = [
         exact_blas.pack(matrix[:, g * each : (g + 1) * each], plan.lo, plan.hi)
         for g in range(group)
     ]
-    totals = Totals(plan)
+    totals = OutputStage(plan)
 
     @lru_cache(maxsize=4)
-    def placed(sizes: tuple[int, ...]) -> tuple[window.Axis, ...]:
+    def placed(sizes: tuple[int, ...]) -> tuple[window.WindowAxis, ...]:
         """The windows in an image of that size."""
-        return window.axes(sizes, kernel, **geometry)
+        return window.window_axes(sizes, kernel, **geometry)
 
-    @lru_cache(maxsize=window_view.FRAMES)
+    @lru_cache(maxsize=window_view.MAX_FRAMES)
     def framed(sizes: tuple[int, ...], first: int, last: int) -> window_view.Frame:
-        return window_view.frame(placed(sizes), first, last)
+        return window_view.frame_of_rows(placed(sizes), first, last)
 
-    def convolve(x: IntArray, finish: Finish) -> IntArray:
+    def convolve(x: IntArray, finish: Requantizer) -> IntArray:
         _check_channels(x, group * inner)
         axes = placed(x.shape[1:-1])
         sizes = tuple(axis.outputs for axis in axes)
         across = prod(sizes[1:])
-        bands = min(sizes[0], -(-sizes[0] * across * max(group * taps * inner, outputs) // _TILE))
+        bands = min(
+            sizes[0], -(-sizes[0] * across * max(group * taps * inner, outputs) // _TILE_ELEMENTS)
+        )
         rows_seen = len(x) * sizes[0] * across
-        work = group * exact_blas.duration(rows_seen, taps * inner, each)
-        if len(x) % crew(work):
-            bands = shares(bands, sizes[0], work)
+        work = group * exact_blas.estimate_nanoseconds(rows_seen, taps * inner, each)
+        if len(x) % worker_count(work):
+            bands = balanced_tile_count(bands, sizes[0], work)
         rows = -(-sizes[0] // bands)
         bands = -(-sizes[0] // rows)
-        out = Output((len(x), *sizes, outputs))
+        out = TiledOutput((len(x), *sizes, outputs))
 
         def tile(i: int) -> None:
             n, band = divmod(i, bands)
             first, last = band * rows, min((band + 1) * rows, sizes[0])
             m = (last - first) * across
             frame = framed(x.shape[1:-1], first, last)
-            padded = window_view.pad(x[n], frame, plan.offset, zero_point)
-            seen = window_view.windows(padded, axes, last - first, group)
-            columns = buffer("columns", seen.shape)
+            padded = window_view.pad_frame(x[n], frame, plan.offset, zero_point)
+            seen = window_view.window_views(padded, axes, last - first, group)
+            columns = scratch_buffer("columns", seen.shape)
             np.copyto(columns, seen)
-            acc = buffer("acc", (m, outputs), totals.dtype)
+            acc = scratch_buffer("acc", (m, outputs), totals.dtype)
             for g in range(group):
                 left = columns[g].reshape(m, taps * inner)
                 exact_blas.multiply(left, packed[g], acc[:, g * each : (g + 1) * each])
-            done = totals.finished(acc, finish)
+            done = totals.apply(acc, finish)
             out[n, first:last] = done.reshape(last - first, *sizes[1:], outputs)
 
-        run(tile, len(x) * bands, work)
+        run_tiles(tile, len(x) * bands, work)
         return out.array
 
     return convolve

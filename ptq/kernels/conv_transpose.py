@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from ptq.core.errors import ModelError
 from ptq.core.types import IntArray, QType
 from ptq.kernels import exact_blas, window
-from ptq.kernels.accumulate import Totals
-from ptq.kernels.requantizer import Finish
-from ptq.kernels.thread_pool import Output, buffer, run
+from ptq.kernels.accumulate import OutputStage
+from ptq.kernels.requantizer import Requantizer
+from ptq.kernels.thread_pool import TiledOutput, run_tiles, scratch_buffer
 
 
 def transposed_convolution(
@@ -37,7 +37,7 @@ def transposed_convolution(
     auto_pad: str = "NOTSET",
     output_padding: Sequence[int] | None = None,
     output_shape: Sequence[int] | None = None,
-) -> Callable[[IntArray, Finish], IntArray]:
+) -> Callable[[IntArray, Requantizer], IntArray]:
     """Prepare a transposed convolution (ONNX ConvTranspose).
 
     Args:
@@ -71,10 +71,10 @@ def transposed_convolution(
         (-1,) + (1,) * (rank + 1)
     )
     # Positions at the border see fewer weights than others, so that the offset must be the zero point itself.
-    plan = exact_blas.plan(
+    plan = exact_blas.plan_accumulation(
         wide.reshape(outputs, -1).T, bias, x_qtype.dtype, x_zero_point, centred=True
     )
-    totals = Totals(plan)
+    totals = OutputStage(plan)
     packed = [
         exact_blas.pack(
             wide[g * each : (g + 1) * each]
@@ -88,7 +88,7 @@ def transposed_convolution(
     ]
     product_type = np.dtype(np.float32 if all(p.exact for p in packed) else np.int32)
 
-    def convolve(x: IntArray, finish: Finish) -> IntArray:
+    def convolve(x: IntArray, finish: Requantizer) -> IntArray:
         if x.shape[-1] != group * inner:
             raise ModelError(
                 f"a convolution of {group * inner} input channels got {x.shape[-1]}; check the input's layout"
@@ -98,20 +98,20 @@ def transposed_convolution(
             (n - 1) * s + (k - 1) * d + 1 + e
             for n, s, k, d, e in zip(sizes, step, kernel, spread, extra, strict=True)
         )
-        cut = _crop(sizes, full, step, pads, auto_pad, output_shape)
-        out = Output((len(x), *(last - first for first, last in cut), outputs))
+        cut = _kept_spans(sizes, full, step, pads, auto_pad, output_shape)
+        out = TiledOutput((len(x), *(last - first for first, last in cut), outputs))
 
         def tile(n: int) -> None:
-            left = buffer("left", x.shape[1:])
+            left = scratch_buffer("left", x.shape[1:])
             np.subtract(x[n], np.float32(plan.offset), out=left, dtype=np.float32)
             left = left.reshape(-1, group * inner)
-            canvas = buffer(
+            canvas = scratch_buffer(
                 "canvas",
                 (*(max(f, c[1]) for f, c in zip(full, cut, strict=True)), outputs),
                 totals.dtype,
             )
             canvas[...] = 0
-            part = buffer("taps", (len(left), taps * each), product_type)
+            part = scratch_buffer("taps", (len(left), taps * each), product_type)
             for g in range(group):
                 exact_blas.multiply(left[:, g * inner : (g + 1) * inner], packed[g], part)
                 for number, tap in enumerate(np.ndindex(*kernel)):
@@ -123,17 +123,17 @@ def transposed_convolution(
                     added = part[:, number * each : (number + 1) * each].reshape(*sizes, each)
                     np.add(target, added.astype(totals.dtype, copy=False), out=target)
             kept = canvas[tuple(slice(first, last) for first, last in cut)]
-            done = totals.finished(np.ascontiguousarray(kept).reshape(-1, outputs), finish)
+            done = totals.apply(np.ascontiguousarray(kept).reshape(-1, outputs), finish)
             out[n] = done.reshape(kept.shape)
 
-        work = exact_blas.duration(prod(x.shape[:-1]), inner, taps * outputs)
-        run(tile, len(x), work)
+        work = exact_blas.estimate_nanoseconds(prod(x.shape[:-1]), inner, taps * outputs)
+        run_tiles(tile, len(x), work)
         return out.array
 
     return convolve
 
 
-def _crop(
+def _kept_spans(
     sizes: Sequence[int],
     full: Sequence[int],
     strides: Sequence[int],

@@ -20,26 +20,32 @@ from numpy.typing import NDArray
 from ptq.core.errors import ModelError
 from ptq.core.types import IntArray, QType
 from ptq.kernels import exact_blas, window, window_view
-from ptq.kernels.accumulate import Totals
-from ptq.kernels.requantizer import Finish
-from ptq.kernels.thread_pool import Output, buffer, crew, run, shares
+from ptq.kernels.accumulate import OutputStage
+from ptq.kernels.requantizer import Requantizer
+from ptq.kernels.thread_pool import (
+    TiledOutput,
+    balanced_tile_count,
+    run_tiles,
+    scratch_buffer,
+    worker_count,
+)
 
 # Elements of a tile's accumulator, or of each row of taps where they are copied: half a MiB of float32.
-_TILE = 2**17
+_TILE_ELEMENTS = 2**17
 
 # Elements of a run: enough to hide a loop's overhead, few enough for accumulators to stay in the first cache.
-_SHORTEST = 2**10
-_LONGEST = 2**13
+_SHORTEST_RUN = 2**10
+_LONGEST_RUN = 2**13
 
 
-def depthwise(
+def depthwise_convolution(
     w: IntArray,
     bias: NDArray[np.int32] | None,
     x_qtype: QType,
     zero_point: int,
     channels: int,
     geometry: dict[str, Any],
-) -> Callable[[IntArray, Finish], IntArray]:
+) -> Callable[[IntArray, Requantizer], IntArray]:
     """Prepare a 1-D or 2-D convolution with as many groups as input channels.
 
     Args:
@@ -52,10 +58,10 @@ def depthwise(
     """
     outputs, *kernel, _ = w.shape
     multiplier = outputs // channels
-    plan = exact_blas.plan(w.reshape(outputs, -1).T, bias, x_qtype.dtype, zero_point)
+    plan = exact_blas.plan_accumulation(w.reshape(outputs, -1).T, bias, x_qtype.dtype, zero_point)
     # Beyond float32 (more than 250 taps) float64 is exact: |w·x| < 2^17, so it takes 2^36 taps to reach 2^53.
     real = np.dtype(np.float32 if plan.exact else np.float64)
-    totals = Totals(plan)
+    totals = OutputStage(plan)
     # One dimension is a column: repeated weights would have the length of the whole signal.
     taps = w.reshape(outputs, *kernel, *(1,) * (2 - len(kernel))).transpose(1, 2, 0)
     taps = np.ascontiguousarray(taps, real)
@@ -68,18 +74,18 @@ def depthwise(
     @lru_cache(maxsize=4)
     def placed(
         sizes: tuple[int, ...],
-    ) -> tuple[tuple[window.Axis, window.Axis], list[tuple[int, int, int]]]:
+    ) -> tuple[tuple[window.WindowAxis, window.WindowAxis], list[tuple[int, int, int]]]:
         """The windows in an image of that size, and the runs of an output row."""
-        found = window.axes(sizes, kernel, **geometry)
-        across = found[1] if len(found) > 1 else window.Axis(1, 1, 1, 1, 0, 0, 1)
-        return (found[0], across), _runs(across, outputs)
+        found = window.window_axes(sizes, kernel, **geometry)
+        across = found[1] if len(found) > 1 else window.WindowAxis(1, 1, 1, 1, 0, 0, 1)
+        return (found[0], across), _split_row(across, outputs)
 
-    @lru_cache(maxsize=window_view.FRAMES)
+    @lru_cache(maxsize=window_view.MAX_FRAMES)
     def framed(sizes: tuple[int, ...], first: int, last: int) -> window_view.Frame:
         axes, _ = placed(sizes)
-        return window_view.frame(axes if axes[1].stride == 1 else axes[:1], first, last)
+        return window_view.frame_of_rows(axes if axes[1].stride == 1 else axes[:1], first, last)
 
-    def convolve(x: IntArray, finish: Finish) -> IntArray:
+    def convolve(x: IntArray, finish: Requantizer) -> IntArray:
         if x.shape[-1] != channels:
             raise ModelError(
                 f"a convolution of {channels} input channels got {x.shape[-1]}; check the input's layout"
@@ -92,21 +98,21 @@ def depthwise(
         if x.ndim == 3:
             x = x[:, :, None]
         copies = across.kernel if across.stride > 1 else 1
-        bands = min(high, -(-high * wide * outputs * copies // _TILE))
+        bands = min(high, -(-high * wide * outputs * copies // _TILE_ELEMENTS))
         # The products, and conversion, bias and finish of every output.
         work = prod(shape) * (0.14 * taps[..., 0].size + 1.5)
-        if len(x) % crew(work):
-            bands = shares(bands, high, work)
+        if len(x) % worker_count(work):
+            bands = balanced_tile_count(bands, high, work)
         rows = -(-high // bands)
         bands = -(-high // rows)
-        out = Output((len(x), high, wide, outputs))
+        out = TiledOutput((len(x), high, wide, outputs))
 
         def tile(i: int) -> None:
             n, band = divmod(i, bands)
             first, last = band * rows, min((band + 1) * rows, high)
             image = x[n] if multiplier == 1 else np.repeat(x[n], multiplier, -1)
-            seen = _seen(image, axes, framed(sizes, first, last), plan, zero_point, real)
-            acc = buffer("acc", (last - first, wide * outputs), real)
+            seen = _tap_views(image, axes, framed(sizes, first, last), plan, zero_point, real)
+            acc = scratch_buffer("acc", (last - first, wide * outputs), real)
             for start, count, columns in runs:
                 length = columns * outputs
                 part = slice(start * outputs, start * outputs + count * length)
@@ -116,15 +122,15 @@ def depthwise(
             total = acc.reshape(-1, outputs)
             if not plan.exact:
                 total = total.astype(np.int64).astype(np.int32)
-            out[n, first:last] = totals.finished(total, finish).reshape(-1, wide, outputs)
+            out[n, first:last] = totals.apply(total, finish).reshape(-1, wide, outputs)
 
-        run(tile, len(x) * bands, work)
+        run_tiles(tile, len(x) * bands, work)
         return out.array.reshape(shape)
 
     return convolve
 
 
-def _runs(across: window.Axis, channels: int) -> list[tuple[int, int, int]]:
+def _split_row(across: window.WindowAxis, channels: int) -> list[tuple[int, int, int]]:
     """A row cut into runs: first column, number of runs, columns of each.
 
     They are equal, but for the last one where only overlong runs divide the row. Taps that overlap (stride 1) stay
@@ -132,32 +138,32 @@ def _runs(across: window.Axis, channels: int) -> list[tuple[int, int, int]]:
     """
     wide = across.outputs
     whole = [c for c in range(1, wide + 1) if wide % c == 0]
-    short = [c for c in whole if c * channels <= _LONGEST]
-    columns = next((c for c in whole if c * channels >= _SHORTEST), wide)
+    short = [c for c in whole if c * channels <= _LONGEST_RUN]
+    columns = next((c for c in whole if c * channels >= _SHORTEST_RUN), wide)
     if across.stride > 1 and short:
         columns = short[-1]
-    if columns > 1 and columns * channels > _LONGEST:
-        columns = -(-wide // -(-wide * channels // _LONGEST))
+    if columns > 1 and columns * channels > _LONGEST_RUN:
+        columns = -(-wide // -(-wide * channels // _LONGEST_RUN))
     count, rest = divmod(wide, columns)
     return [(0, count, columns), *([(wide - rest, 1, rest)] if rest else [])]
 
 
-def _seen(
+def _tap_views(
     x: IntArray,
-    axes: tuple[window.Axis, window.Axis],
+    axes: tuple[window.WindowAxis, window.WindowAxis],
     frame: window_view.Frame,
-    plan: exact_blas.Sum,
+    plan: exact_blas.AccumulationPlan,
     zero_point: int,
     real: np.dtype[Any],
 ) -> NDArray[Any]:
     """What each tap sees for the framed output rows: (rows, kh, kw, columns · channels)."""
     vertical, across = axes
     if across.stride == 1:
-        padded = window_view.pad(x, frame, plan.offset, zero_point, real)
+        padded = window_view.pad_frame(x, frame, plan.offset, zero_point, real)
         row, column, item = padded.strides
         tap = across.dilation * column
     else:
-        padded = _columns(x, across, frame, plan, zero_point, real)
+        padded = _columns_by_tap(x, across, frame, plan, zero_point, real)
         row, tap, _, item = padded.strides
     rows = (len(padded) - vertical.extent) // vertical.stride + 1
     # as_strided does the same through Python's array interface: 3 µs more a tile.
@@ -169,19 +175,21 @@ def _seen(
     )
 
 
-def _columns(
+def _columns_by_tap(
     x: IntArray,
-    across: window.Axis,
+    across: window.WindowAxis,
     frame: window_view.Frame,
-    plan: exact_blas.Sum,
+    plan: exact_blas.AccumulationPlan,
     zero_point: int,
     real: np.dtype[Any],
 ) -> NDArray[Any]:
     """The columns that each tap sees, beside each other: (input rows, kw, columns, C)."""
-    padded = buffer("padded", (*frame.sizes, across.kernel, across.outputs, x.shape[-1]), real)
+    padded = scratch_buffer(
+        "padded", (*frame.sizes, across.kernel, across.outputs, x.shape[-1]), real
+    )
     for border in frame.borders:
         padded[border] = zero_point - plan.offset
-    inside, seen = padded[frame.inside], x[frame.source]
+    inside, seen = padded[frame.interior], x[frame.source]
     step = across.stride
     for tap in range(across.kernel):
         start = tap * across.dilation - across.begin
@@ -193,5 +201,5 @@ def _columns(
             inside[:, tap, high:] = zero_point - plan.offset
         if low < high:
             columns = slice(start + low * step, start + (high - 1) * step + 1, step)
-            window_view.copy(seen[:, columns], plan.offset, inside[:, tap, low:high])
+            window_view.copy_minus_offset(seen[:, columns], plan.offset, inside[:, tap, low:high])
     return padded

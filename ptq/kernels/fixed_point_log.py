@@ -41,13 +41,13 @@ def log_of_one_and_more(x: Int64) -> Int64:
     """
     quarter = _QUARTER >> _OUTPUT_BITS
     headroom = leading_zeros(x)
-    first = _saturated(doubling_high_mul(x << (headroom - 1), _ROOT_OF_HALF) << 1)
-    first_power = _saturated(_in_output(_INPUT_BITS - headroom) + quarter)
+    first = _saturate(doubling_high_mul(x << (headroom - 1), _ROOT_OF_HALF) << 1)
+    first_power = _saturate(_to_output_format(_INPUT_BITS - headroom) + quarter)
 
     lowered = doubling_high_mul(x, _ROOT_OF_HALF)
     lowered_headroom = leading_zeros(lowered) - 1
-    second = _saturated(x << lowered_headroom)
-    second_power = _saturated(_in_output(_INPUT_BITS - lowered_headroom) - quarter)
+    second = _saturate(x << lowered_headroom)
+    second_power = _saturate(_to_output_format(_INPUT_BITS - lowered_headroom) - quarter)
 
     r, power = np.minimum(first, second), np.maximum(first_power, second_power)
     p = rounding_half_sum(r, _FOURTH_ROOT_OF_HALF)
@@ -60,9 +60,9 @@ def log_of_one_and_more(x: Int64) -> Int64:
     return doubling_high_mul(power, _LOG_2) + divide_by_power_of_two(ratio, _OUTPUT_BITS)
 
 
-def _in_output(whole: Int64) -> Int64:
-    return _saturated(whole << (31 - _OUTPUT_BITS))
+def _to_output_format(whole: Int64) -> Int64:
+    return _saturate(whole << (31 - _OUTPUT_BITS))
 
 
-def _saturated(x: Int64) -> Int64:
+def _saturate(x: Int64) -> Int64:
     return np.clip(x, INT32_MIN, INT32_MAX)

@@ -20,7 +20,7 @@ from ptq.core.errors import ModelError
 from ptq.kernels import window
 
 
-def whole_product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
+def exact_matmul(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
     """The matrix product of integers; exact while Σ|a·b| < 2^53, which is 2^37 products of two bytes."""
     product: NDArray[np.int64] = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
     return product
@@ -48,7 +48,7 @@ def im2col(
         raise ModelError(
             f"{x.shape[-1]} channels do not divide into {group} groups; correct the node"
         )
-    axes = window.axes(x.shape[1:-1], kernel, **geometry)
+    axes = window.window_axes(x.shape[1:-1], kernel, **geometry)
     spatial = range(1, x.ndim - 1)
     widths = [(0, 0)] * x.ndim
     for position, axis in zip(spatial, axes, strict=True):

@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_LARGEST_A = 255
+_UINT8_MAX = 255
 _INT16_MIN, _INT16_MAX = -(2**15), 2**15 - 1
-_AT_ONCE = 2**22  # weights
-MOST = _INT16_MAX // _LARGEST_A
+_CHUNK_WEIGHTS = 2**22  # weights
+MAX_PAIR_SUM = _INT16_MAX // _UINT8_MAX
 """What two neighbouring weights of one sign may add up to, 128, whatever they are multiplied by."""
 
 
-def summed(op: str, weight: NDArray[Any], attrs: Mapping[str, Any]) -> NDArray[Any] | None:
+def weight_matrix(op: str, weight: NDArray[Any], attrs: Mapping[str, Any]) -> NDArray[Any] | None:
     """The weight of a Conv, Gemm or MatMul in the order in which products are added, shape (…, K, N).
 
     K runs over a window's positions and, fastest, over the channels of a group.
@@ -47,15 +47,15 @@ def summed(op: str, weight: NDArray[Any], attrs: Mapping[str, Any]) -> NDArray[A
     return weight.T if attrs.get("transB", 0) else weight
 
 
-def largest(b: NDArray[Any]) -> NDArray[Any]:
+def largest_pair_sum(b: NDArray[Any]) -> NDArray[Any]:
     """The largest magnitude that two neighbours of one sign in b (…, K, N) add up to, by column: shape (…, N)."""
-    few = max(1, _AT_ONCE // max(1, b[..., 0].size)) if b.shape[-1] else 1
-    parts = [_largest(b[..., i : i + few]) for i in range(0, max(1, b.shape[-1]), few)]
+    few = max(1, _CHUNK_WEIGHTS // max(1, b[..., 0].size)) if b.shape[-1] else 1
+    parts = [_largest_pair_sum(b[..., i : i + few]) for i in range(0, max(1, b.shape[-1]), few)]
     return np.concatenate(parts, axis=-1)
 
 
-def _largest(b: NDArray[Any]) -> NDArray[Any]:
-    first, second = _pairs(b, -2)
+def _largest_pair_sum(b: NDArray[Any]) -> NDArray[Any]:
+    first, second = _split_pairs(b, -2)
     highest = np.maximum(first, 0)
     highest += np.maximum(second, 0)
     lowest = np.minimum(first, 0)
@@ -66,13 +66,13 @@ def _largest(b: NDArray[Any]) -> NDArray[Any]:
     return either
 
 
-def within(b: NDArray[Any]) -> NDArray[Any]:
+def clip_pair_sums(b: NDArray[Any]) -> NDArray[Any]:
     """Whole numbers b (…, K, N), of magnitude 128 at most, with no pair that saturates.
 
     Of two that would, the one of larger magnitude comes nearer to zero.
     """
-    first, second = _pairs(b, -2)
-    over = np.where(first * second > 0, np.abs(first) + np.abs(second) - MOST, 0)
+    first, second = _split_pairs(b, -2)
+    over = np.where(first * second > 0, np.abs(first) + np.abs(second) - MAX_PAIR_SUM, 0)
     over = np.maximum(over, 0) * np.sign(first)
     earlier = np.abs(first) >= np.abs(second)
     found = np.empty_like(b)
@@ -81,21 +81,21 @@ def within(b: NDArray[Any]) -> NDArray[Any]:
     return found
 
 
-def saturable(b: NDArray[Any]) -> NDArray[np.bool_]:
+def saturable_pairs(b: NDArray[Any]) -> NDArray[np.bool_]:
     """Which pairs of rows of b (K, N) can saturate, for some unsigned bytes a: shape (⌈K/2⌉, N)."""
-    first, second = _pairs(b, 0)
-    highest = _LARGEST_A * (np.maximum(first, 0) + np.maximum(second, 0))
-    lowest = _LARGEST_A * (np.minimum(first, 0) + np.minimum(second, 0))
+    first, second = _split_pairs(b, 0)
+    highest = _UINT8_MAX * (np.maximum(first, 0) + np.maximum(second, 0))
+    lowest = _UINT8_MAX * (np.minimum(first, 0) + np.minimum(second, 0))
     can: NDArray[np.bool_] = (highest > _INT16_MAX) | (lowest < _INT16_MIN)
     return can
 
 
-def excess(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
+def saturation_loss(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
     """What int16 saturation takes from the product of a (M, K), uint8, with b (K, N), int8: shape (M, N)."""
     lost = np.zeros((len(a), b.shape[1]), np.int64)
-    a_first, a_second = _pairs(a, 1)
-    b_first, b_second = _pairs(b, 0)
-    can = saturable(b)
+    a_first, a_second = _split_pairs(a, 1)
+    b_first, b_second = _split_pairs(b, 0)
+    can = saturable_pairs(b)
     for pair in np.flatnonzero(can.any(axis=1)):
         columns = np.flatnonzero(can[pair])
         both = np.multiply.outer(a_first[:, pair], b_first[pair, columns])
@@ -104,7 +104,7 @@ def excess(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
     return lost
 
 
-def _pairs(q: NDArray[Any], axis: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def _split_pairs(q: NDArray[Any], axis: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Every first and every second of two neighbours along an axis, a zero appended to an odd number."""
     if q.dtype.kind != "f":
         q = q.astype(np.int32)

@@ -19,25 +19,25 @@ import numpy as np
 
 from ptq.kernels.fixed_point import Int64, inverse_sqrt, multiply
 
-FRACTION = 20
-MOST = 2**18
+FRACTION_BITS = 20
+MAX_COUNT = 2**18
 """The largest n."""
 
-_BITS = 60
-_FINEST = 24
+_RADICAND_BITS = 60
+_MAX_EPSILON_BITS = 24
 
 
-def standardized(q: Int64, axes: tuple[int, ...], epsilon: float) -> Int64:
+def standardize(q: Int64, axes: tuple[int, ...], epsilon: float) -> Int64:
     """x̂ over the axes in Q11.20; ``epsilon`` is eps / S² in units of squared integers."""
     n = math.prod(q.shape[axis] for axis in axes)
     total = q.sum(axis=axes, keepdims=True)
     spread = n * (q * q).sum(axis=axes, keepdims=True) - total * total
-    added = min(n * n * epsilon, 2.0**_BITS)
-    free = _BITS - max(2 * n.bit_length() + 14, math.frexp(added)[1])
-    fraction = min(max(free, 0), _FINEST) // 2 * 2
+    added = min(n * n * epsilon, 2.0**_RADICAND_BITS)
+    free = _RADICAND_BITS - max(2 * n.bit_length() + 14, math.frexp(added)[1])
+    fraction = min(max(free, 0), _MAX_EPSILON_BITS) // 2 * 2
     radicand = (spread << fraction) + round(math.ldexp(added, fraction))
     # frexp's exponent is the bit length, or one more where the float64 rounds up
     excess = np.maximum(np.frexp(radicand.astype(np.float64))[1].astype(np.int64) - 30, 0)
     halves = (excess + 1) // 2
     multiplier, shift = inverse_sqrt(radicand >> (2 * halves))
-    return multiply(n * q - total, multiplier, shift - halves + fraction // 2 + FRACTION)
+    return multiply(n * q - total, multiplier, shift - halves + fraction // 2 + FRACTION_BITS)

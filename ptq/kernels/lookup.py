@@ -18,7 +18,7 @@ from ptq.core.types import IntArray, QType
 
 Function = Callable[[NDArray[np.int64]], NDArray[Any]]
 PairFunction = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[Any]]
-PAIRS = 256 * 256
+PAIR_COUNT = 256 * 256
 """Pairs of 8-bit integers."""
 
 
@@ -45,14 +45,14 @@ class PairTable:
         """``function`` of arrays of one shape; the two types."""
         self._function, self._types = function, (first, second)
         self._table: NDArray[Any] | None = None
-        self._asked = 0
+        self._requested_count = 0
 
     def __call__(self, first: IntArray, second: IntArray) -> NDArray[Any]:
         """The function's value at each pair of integers, in the shape that the two broadcast to."""
         if self._table is None:
             shape = np.broadcast_shapes(first.shape, second.shape)
-            self._asked += math.prod(shape)
-            if self._asked < PAIRS:
+            self._requested_count += math.prod(shape)
+            if self._requested_count < PAIR_COUNT:
                 pair = (
                     np.broadcast_to(q, shape).reshape(-1).astype(np.int64) for q in (first, second)
                 )

@@ -34,7 +34,7 @@ def max_pool(
     """
     axes = _axes(x, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
     for i, axis in enumerate(axes, start=1):
-        x = _along(x, i, axis, np.maximum, np.iinfo(x.dtype).min)
+        x = _reduce_windows(x, i, axis, np.maximum, np.iinfo(x.dtype).min)
     return x
 
 
@@ -61,8 +61,8 @@ def window_sums(
     axes = _axes(x, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
     sums: NDArray[Any] = x.astype(np.int32)
     for i, axis in enumerate(axes, start=1):
-        sums = _along(sums, i, axis, np.add, 0)
-    return sums, _counts(axes, bool(count_include_pad))
+        sums = _reduce_windows(sums, i, axis, np.add, 0)
+    return sums, _tap_counts(axes, bool(count_include_pad))
 
 
 def sequential_window_sum(
@@ -91,13 +91,13 @@ def sequential_window_sum(
     axes = _axes(values, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
     padded = np.asarray(values, np.float32)
     for i, axis in enumerate(axes, start=1):
-        padded = _padded(padded, i, axis, 0)
+        padded = _pad_axis(padded, i, axis, 0)
     sums: FloatArray = np.zeros(
         (len(values), *(a.outputs for a in axes), values.shape[-1]), np.float32
     )
     for tap in np.ndindex(*(axis.kernel for axis in axes)):
-        np.add(sums, padded[(slice(None), *map(_taps, axes, tap))], out=sums)
-    counts = _counts(axes, False)
+        np.add(sums, padded[(slice(None), *map(_tap_slice, axes, tap))], out=sums)
+    counts = _tap_counts(axes, False)
     return sums, np.full_like(counts, prod(kernel_shape)) if count_include_pad else counts
 
 
@@ -109,8 +109,8 @@ def _axes(
     dilations: Sequence[int] | None,
     auto_pad: str,
     ceil_mode: bool | int,
-) -> tuple[window.Axis, ...]:
-    return window.axes(
+) -> tuple[window.WindowAxis, ...]:
+    return window.window_axes(
         x.shape[1:-1],
         kernel_shape,
         strides=strides,
@@ -121,13 +121,13 @@ def _axes(
     )
 
 
-def _taps(axis: window.Axis, tap: int) -> slice:
+def _tap_slice(axis: window.WindowAxis, tap: int) -> slice:
     """Where tap number ``tap`` of all windows lies in the padded input."""
     first = tap * axis.dilation
     return slice(first, first + (axis.outputs - 1) * axis.stride + 1, axis.stride)
 
 
-def _padded(x: NDArray[Any], position: int, axis: window.Axis, fill: int) -> NDArray[Any]:
+def _pad_axis(x: NDArray[Any], position: int, axis: window.WindowAxis, fill: int) -> NDArray[Any]:
     """The input with everything that its windows see along one axis."""
     behind = max((axis.outputs - 1) * axis.stride + axis.extent - axis.begin - axis.size, 0)
     if axis.begin == behind == 0:
@@ -137,19 +137,19 @@ def _padded(x: NDArray[Any], position: int, axis: window.Axis, fill: int) -> NDA
     return np.pad(x, widths, constant_values=fill)
 
 
-def _along(
-    x: NDArray[Any], position: int, axis: window.Axis, ufunc: np.ufunc, fill: int
+def _reduce_windows(
+    x: NDArray[Any], position: int, axis: window.WindowAxis, ufunc: np.ufunc, fill: int
 ) -> NDArray[Any]:
     """Reduce the windows along one axis: maxima and integer sums are separable."""
-    padded = _padded(x, position, axis, fill)
+    padded = _pad_axis(x, position, axis, fill)
     before = (slice(None),) * position
-    out: NDArray[Any] = padded[(*before, _taps(axis, 0))].copy()
+    out: NDArray[Any] = padded[(*before, _tap_slice(axis, 0))].copy()
     for tap in range(1, axis.kernel):
-        ufunc(out, padded[(*before, _taps(axis, tap))], out=out)
+        ufunc(out, padded[(*before, _tap_slice(axis, tap))], out=out)
     return out
 
 
-def _counts(axes: tuple[window.Axis, ...], include_pad: bool) -> NDArray[np.int32]:
+def _tap_counts(axes: tuple[window.WindowAxis, ...], include_pad: bool) -> NDArray[np.int32]:
     """The number of taps of every window, shape (outputs…, 1)."""
     total = np.ones((1,) * len(axes), np.int32)
     for i, axis in enumerate(axes):

@@ -15,18 +15,20 @@ from numpy.typing import NDArray
 
 Real = NDArray[np.float64]
 Function = Callable[[Real], Real]
-Maker = Callable[[Mapping[str, Any]], Function]
+FunctionMaker = Callable[[Mapping[str, Any]], Function]
 """The function of some ONNX attributes."""
 
 # Selu's constants as ONNX's schema has them, both of float32.
 _SELU_ALPHA, _SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
 
 
-def _plain(function: Callable[[Real], Any]) -> Maker:
+def _without_attributes(function: Callable[[Real], Any]) -> FunctionMaker:
     return lambda attrs: lambda x: np.asarray(function(x), np.float64)
 
 
-def _with(name: str, default: float, function: Callable[[Real, float], Any]) -> Maker:
+def _with_attribute(
+    name: str, default: float, function: Callable[[Real, float], Any]
+) -> FunctionMaker:
     """A function of one attribute, which is a float32 as ONNX stores it."""
 
     def make(attrs: Mapping[str, Any]) -> Function:
@@ -66,34 +68,34 @@ def _softplus(x: Real) -> Real:
     return np.logaddexp(0, x)
 
 
-FUNCTIONS: Mapping[str, Maker] = {
-    "Abs": _plain(np.abs),
-    "Ceil": _plain(np.ceil),
-    "Celu": _with("alpha", 1.0, _celu),
-    "Cos": _plain(np.cos),
-    "Elu": _with("alpha", 1.0, _exponential_unit),
-    "Erf": _plain(lambda x: scipy.special.erf(x)),
-    "Exp": _plain(np.exp),
-    "Floor": _plain(np.floor),
+FUNCTIONS: Mapping[str, FunctionMaker] = {
+    "Abs": _without_attributes(np.abs),
+    "Ceil": _without_attributes(np.ceil),
+    "Celu": _with_attribute("alpha", 1.0, _celu),
+    "Cos": _without_attributes(np.cos),
+    "Elu": _with_attribute("alpha", 1.0, _exponential_unit),
+    "Erf": _without_attributes(lambda x: scipy.special.erf(x)),
+    "Exp": _without_attributes(np.exp),
+    "Floor": _without_attributes(np.floor),
     "Gelu": _gelu,
     "HardSigmoid": _hard_sigmoid,
-    "HardSwish": _plain(lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),
-    "LeakyRelu": _with("alpha", 0.01, lambda x, alpha: np.where(x >= 0, x, alpha * x)),
-    "Log": _plain(np.log),
-    "Mish": _plain(lambda x: x * np.tanh(_softplus(x))),
-    "Neg": _plain(np.negative),
-    "Pow": _with("exponent", 1.0, np.power),
-    "Reciprocal": _plain(np.reciprocal),
-    "Round": _plain(np.rint),
+    "HardSwish": _without_attributes(lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),
+    "LeakyRelu": _with_attribute("alpha", 0.01, lambda x, alpha: np.where(x >= 0, x, alpha * x)),
+    "Log": _without_attributes(np.log),
+    "Mish": _without_attributes(lambda x: x * np.tanh(_softplus(x))),
+    "Neg": _without_attributes(np.negative),
+    "Pow": _with_attribute("exponent", 1.0, np.power),
+    "Reciprocal": _without_attributes(np.reciprocal),
+    "Round": _without_attributes(np.rint),
     "Selu": _selu,
-    "Sigmoid": _plain(lambda x: scipy.special.expit(x)),
-    "Sign": _plain(np.sign),
-    "Sin": _plain(np.sin),
-    "Softplus": _plain(_softplus),
-    "Softsign": _plain(lambda x: x / (1 + np.abs(x))),
-    "Sqrt": _plain(np.sqrt),
-    "Tanh": _plain(np.tanh),
-    "ThresholdedRelu": _with("alpha", 1.0, lambda x, alpha: np.where(x > alpha, x, 0)),
+    "Sigmoid": _without_attributes(lambda x: scipy.special.expit(x)),
+    "Sign": _without_attributes(np.sign),
+    "Sin": _without_attributes(np.sin),
+    "Softplus": _without_attributes(_softplus),
+    "Softsign": _without_attributes(lambda x: x / (1 + np.abs(x))),
+    "Sqrt": _without_attributes(np.sqrt),
+    "Tanh": _without_attributes(np.tanh),
+    "ThresholdedRelu": _with_attribute("alpha", 1.0, lambda x, alpha: np.where(x > alpha, x, 0)),
 }
 
 

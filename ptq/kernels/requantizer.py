@@ -13,7 +13,7 @@ Accumulator = FloatArray | NDArray[np.int32]
 Channels = slice | NDArray[np.intp]
 
 
-class Finish(Protocol):
+class Requantizer(Protocol):
     """Turns accumulators into outputs: rescale, round, add the zero point, clamp; or rescale alone.
 
     Monotone in every channel, but where int32 wraps.

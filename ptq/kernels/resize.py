@@ -25,14 +25,14 @@ Int64 = NDArray[np.int64]
 
 _ONE = 1024
 _HALF = np.float32(0.5)
-_TIE = np.float32(1e-6)
+_TIE_TOLERANCE = np.float32(1e-6)
 """Positions that lie so close to half-way are half-way to ONNX Runtime."""
-_CLOSE = 1e-4
+_POSITION_TOLERANCE = 1e-4
 """Positions that differ by less, in pixels, are one: LiteRT resolves 1/1024."""
 
 
 @dataclass(frozen=True)
-class Axis:
+class ResizeAxis:
     """One axis of a resized array.
 
     Attributes:
@@ -42,12 +42,12 @@ class Axis:
     """
 
     size: int
-    out: int
+    output_size: int
     scale: float
 
 
 @dataclass(frozen=True)
-class Sampling:
+class OnnxSampling:
     """ONNX's attributes.
 
     Attributes:
@@ -55,56 +55,62 @@ class Sampling:
         rounding: nearest_mode; None where it interpolates.
     """
 
-    coordinates: str
-    rounding: str | None
+    coordinate_mode: str
+    nearest_mode: str | None
 
 
 @dataclass(frozen=True)
-class Corners:
+class LitertSampling:
     """LiteRT's attributes."""
 
-    aligned: bool
-    half_pixel: bool
+    align_corners: bool
+    half_pixel_centers: bool
 
 
-ALL_CORNERS = (Corners(False, False), Corners(False, True), Corners(True, False))
+LITERT_SAMPLINGS = (
+    LitertSampling(False, False),
+    LitertSampling(False, True),
+    LitertSampling(True, False),
+)
 
 
-def positions(coordinates: str, axis: Axis) -> FloatArray:
+def source_positions(coordinates: str, axis: ResizeAxis) -> FloatArray:
     """The real position in the input of every output position, shape (out,), as ONNX Runtime has it."""
-    i, scale = np.arange(axis.out, dtype=np.float32), np.float32(axis.scale)
+    i, scale = np.arange(axis.output_size, dtype=np.float32), np.float32(axis.scale)
     if coordinates == "align_corners":
-        last = np.float32(axis.out - 1)
-        return i * np.float32(axis.size - 1) / last if axis.out > 1 else np.zeros_like(i)
+        last = np.float32(axis.output_size - 1)
+        return i * np.float32(axis.size - 1) / last if axis.output_size > 1 else np.zeros_like(i)
     if coordinates == "asymmetric":
         return i / scale
     if coordinates == "tf_half_pixel_for_nn":
         return (i + _HALF) / scale
-    if coordinates == "pytorch_half_pixel" and axis.out <= 1:
+    if coordinates == "pytorch_half_pixel" and axis.output_size <= 1:
         return np.zeros_like(i)
     return (i + _HALF) / scale - _HALF
 
 
-def nearest_positions(sampling: Sampling, axis: Axis) -> Int64:
+def nearest_positions(sampling: OnnxSampling, axis: ResizeAxis) -> Int64:
     """The input position that each output position copies, shape (out,)."""
     if axis.scale == 1:
-        return np.minimum(np.arange(axis.out), axis.size - 1)
-    real = positions(sampling.coordinates, axis)
-    if sampling.rounding == "floor":
+        return np.minimum(np.arange(axis.output_size), axis.size - 1)
+    real = source_positions(sampling.coordinate_mode, axis)
+    if sampling.nearest_mode == "floor":
         whole = np.floor(real)
-    elif sampling.rounding == "ceil":
+    elif sampling.nearest_mode == "ceil":
         whole = np.ceil(real)
     else:
         below = np.floor(real)
-        tie = np.abs(real - below - _HALF) <= _TIE
-        preferred = below if sampling.rounding == "round_prefer_floor" else below + 1
+        tie = np.abs(real - below - _HALF) <= _TIE_TOLERANCE
+        preferred = below if sampling.nearest_mode == "round_prefer_floor" else below + 1
         whole = np.where(tie, preferred, round_half_away(real))
     return np.clip(whole, 0, axis.size - 1).astype(np.int64)
 
 
-def nearest(x: NDArray[Any], axes: Sequence[Axis], sampling: Sampling) -> NDArray[Any]:
+def resample_nearest(
+    x: NDArray[Any], axes: Sequence[ResizeAxis], sampling: OnnxSampling
+) -> NDArray[Any]:
     """Each output position copies its nearest input position, axis by axis; an array that keeps its shape, itself."""
-    if all(axis.size == axis.out for axis in axes):
+    if all(axis.size == axis.output_size for axis in axes):
         return x
     for number, axis in enumerate(axes):
         chosen = nearest_positions(sampling, axis)
@@ -113,56 +119,64 @@ def nearest(x: NDArray[Any], axes: Sequence[Axis], sampling: Sampling) -> NDArra
     return x
 
 
-def corners_of(sampling: Sampling, axes: Sequence[Axis]) -> Corners | None:
+def matching_litert_sampling(
+    sampling: OnnxSampling, axes: Sequence[ResizeAxis]
+) -> LitertSampling | None:
     """LiteRT's attributes that take the same positions along the axes; None where there are none."""
-    for corners in ALL_CORNERS:
-        if all(_agree(sampling, corners, axis) for axis in axes):
+    for corners in LITERT_SAMPLINGS:
+        if all(_has_same_positions(sampling, corners, axis) for axis in axes):
             return corners
     return None
 
 
-def _agree(sampling: Sampling, corners: Corners, axis: Axis) -> bool:
-    if sampling.rounding is not None:
-        return np.array_equal(nearest_positions(sampling, axis), litert_nearest(axis, corners))
-    i, ratio = np.arange(axis.out), axis.size / axis.out
-    if corners.aligned:
-        theirs = i * (axis.size - 1) / (axis.out - 1) if axis.out > 1 else i * ratio
+def _has_same_positions(sampling: OnnxSampling, corners: LitertSampling, axis: ResizeAxis) -> bool:
+    if sampling.nearest_mode is not None:
+        return np.array_equal(
+            nearest_positions(sampling, axis), litert_nearest_positions(axis, corners)
+        )
+    i, ratio = np.arange(axis.output_size), axis.size / axis.output_size
+    if corners.align_corners:
+        theirs = i * (axis.size - 1) / (axis.output_size - 1) if axis.output_size > 1 else i * ratio
     else:
-        theirs = (i + 0.5) * ratio - 0.5 if corners.half_pixel else i * ratio
-    ours = positions(sampling.coordinates, axis)
+        theirs = (i + 0.5) * ratio - 0.5 if corners.half_pixel_centers else i * ratio
+    ours = source_positions(sampling.coordinate_mode, axis)
     inside = (0, axis.size - 1)
-    return bool(np.abs(np.clip(ours, *inside) - np.clip(theirs, *inside)).max() < _CLOSE)
+    return bool(
+        np.abs(np.clip(ours, *inside) - np.clip(theirs, *inside)).max() < _POSITION_TOLERANCE
+    )
 
 
-def litert_nearest(axis: Axis, corners: Corners) -> Int64:
+def litert_nearest_positions(axis: ResizeAxis, corners: LitertSampling) -> Int64:
     """The input position of every output position as LiteRT computes it, in float32."""
-    spans = (axis.size, axis.out)
-    if corners.aligned and axis.out > 1:
-        spans = (axis.size - 1, axis.out - 1)
+    spans = (axis.size, axis.output_size)
+    if corners.align_corners and axis.output_size > 1:
+        spans = (axis.size - 1, axis.output_size - 1)
     step = np.float32(spans[0]) / np.float32(max(spans[1], 1))
-    offset = np.float32(0.5 if corners.half_pixel else 0.0)
-    position = (np.arange(axis.out, dtype=np.float32) + offset) * step
-    whole = round_half_away(position) if corners.aligned else np.floor(position)
+    offset = np.float32(0.5 if corners.half_pixel_centers else 0.0)
+    position = (np.arange(axis.output_size, dtype=np.float32) + offset) * step
+    whole = round_half_away(position) if corners.align_corners else np.floor(position)
     position_of: Int64 = np.clip(whole, 0, axis.size - 1).astype(np.int64)
     return position_of
 
 
-def _neighbours(axis: Axis, corners: Corners) -> tuple[Int64, Int64, Int64]:
+def _neighbours(axis: ResizeAxis, corners: LitertSampling) -> tuple[Int64, Int64, Int64]:
     """The two neighbours of every output position along one axis, and the upper one's weight of 1024."""
-    size, out = axis.size, axis.out
-    if corners.aligned and out > 1:
+    size, out = axis.size, axis.output_size
+    if corners.align_corners and out > 1:
         step = (_ONE * (size - 1) + (out - 1) // 2) // (out - 1)
     else:
         step = (_ONE * size + out // 2) // max(out, 1)
     position = np.arange(out, dtype=np.int64) * step
-    if corners.half_pixel:
+    if corners.half_pixel_centers:
         position += step // 2 - _ONE // 2
     lower = np.maximum(position, 0) // _ONE
     upper = np.minimum((position + _ONE - 1) // _ONE, size - 1)
     return lower, upper, position - lower * _ONE
 
 
-def litert_bilinear(q: IntArray, height: Axis, width: Axis, corners: Corners) -> IntArray:
+def litert_bilinear(
+    q: IntArray, height: ResizeAxis, width: ResizeAxis, corners: LitertSampling
+) -> IntArray:
     """LiteRT's interpolation of raw integers, (N, H, W, C)."""
     y0, y1, dy = _neighbours(height, corners)
     x0, x1, dx = _neighbours(width, corners)

@@ -24,7 +24,7 @@ def flatten(x: Array, axis: int) -> Array:
     return x.reshape(prod(x.shape[:split]), prod(x.shape[split:]))
 
 
-def sliced(
+def slice_axes(
     x: Array,
     starts: Sequence[int],
     ends: Sequence[int],
@@ -42,7 +42,7 @@ def sliced(
     return np.ascontiguousarray(x[tuple(index)])
 
 
-def part(x: Array, axis: int, sizes: Sequence[int] | None, count: int, index: int) -> Array:
+def split_part(x: Array, axis: int, sizes: Sequence[int] | None, count: int, index: int) -> Array:
     """One of the parts that Split gives: of the sizes, or of ``count`` equal ones, the last of what is left.
 
     No sizes at all mean equal ones, as in ONNX Runtime.

@@ -23,10 +23,10 @@ from ptq.core.errors import UsageError
 
 # Nanoseconds of work below which one thread is as fast: every time two threads meet at the interpreter lock one of
 # them sleeps, which costs some 40 µs on a virtual machine (measured: no gain below 1.5 ms, 1.5 times from 3 ms on).
-WORTHWHILE = 2_000_000
+MIN_PARALLEL_NANOSECONDS = 2_000_000
 
 # Arrays of a slot that are kept ready.
-_VIEWS = 64
+_MAX_VIEWS = 64
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -36,13 +36,13 @@ _pool: ThreadPoolExecutor | None = None
 _lock = threading.Lock()
 
 
-def threads() -> int:
+def thread_count() -> int:
     """The number of threads: PTQ_THREADS, or all processors, and never more than the process may use.
 
     Raises:
         UsageError: If PTQ_THREADS is not a positive number.
     """
-    usable = _usable()
+    usable = _usable_cpus()
     wanted = os.environ.get("PTQ_THREADS")
     if not wanted:
         return usable
@@ -52,12 +52,12 @@ def threads() -> int:
 
 
 @cache
-def _usable() -> int:
+def _usable_cpus() -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
-def run(tile: Callable[[int], None], tiles: int, work: float) -> None:
+def run_tiles(tile: Callable[[int], None], tiles: int, work: float) -> None:
     """Call ``tile(i)`` for every i below ``tiles``, on all threads, in no particular order.
 
     Tiles that are shared out run tiles of their own on the thread that they are on.
@@ -80,10 +80,10 @@ def run(tile: Callable[[int], None], tiles: int, work: float) -> None:
         finally:
             _local.sharing = False
 
-    helpers = min(crew(work), tiles) - 1
+    helpers = min(worker_count(work), tiles) - 1
     if helpers < 1:
         return share()
-    pool = _executor()
+    pool = _shared_pool()
     futures = [pool.submit(share_alone) for _ in range(helpers)]
     try:
         share_alone()
@@ -95,39 +95,45 @@ def run(tile: Callable[[int], None], tiles: int, work: float) -> None:
         raise errors[0]
 
 
-def each(job: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+def parallel_map(job: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """The job's results, in order; the jobs run on all threads, however small they are."""
     found: dict[int, Result] = {}
 
     def tile(i: int) -> None:
         found[i] = job(items[i])
 
-    run(tile, len(items), math.inf)
+    run_tiles(tile, len(items), math.inf)
     return [found[i] for i in range(len(items))]
 
 
-def crew(work: float) -> int:
+def worker_count(work: float) -> int:
     """The number of threads that share a job of so many nanoseconds; one inside of a tile that is shared out."""
-    return threads() if work >= WORTHWHILE and not getattr(_local, "sharing", False) else 1
+    return (
+        thread_count()
+        if work >= MIN_PARALLEL_NANOSECONDS and not getattr(_local, "sharing", False)
+        else 1
+    )
 
 
-def shares(tiles: int, most: int, work: float) -> int:
+def balanced_tile_count(tiles: int, most: int, work: float) -> int:
     """At least that many tiles, at most ``most``, such that no thread of the job's is left without a last one."""
-    number = crew(work)
+    number = worker_count(work)
     return min(-(-tiles // number) * number, most)
 
 
-def buffer(slot: str, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
+def scratch_buffer(
+    slot: str, shape: tuple[int, ...], dtype: DTypeLike = np.float32
+) -> NDArray[Any]:
     """An uninitialised array that the next call of this thread for the same slot takes back."""
-    kept: _Slot | None = getattr(_local, slot, None)
+    kept: _ScratchMemory | None = getattr(_local, slot, None)
     if kept is None:
-        kept = _Slot()
+        kept = _ScratchMemory()
         setattr(_local, slot, kept)
     view = kept.views.get((shape, dtype))
     return kept.view(shape, dtype) if view is None else view
 
 
-class _Slot:
+class _ScratchMemory:
     """A thread's memory, and the arrays in it that were asked for before."""
 
     def __init__(self) -> None:
@@ -137,7 +143,7 @@ class _Slot:
     def view(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         size = prod(shape) * np.dtype(dtype).itemsize
         grows = self.memory.size < size
-        if grows or len(self.views) == _VIEWS:
+        if grows or len(self.views) == _MAX_VIEWS:
             self.views.clear()
         if grows:
             self.memory = np.empty(size, np.uint8)
@@ -145,7 +151,7 @@ class _Slot:
         return view
 
 
-class Output:
+class TiledOutput:
     """A result that tiles are written into; the first tile brings its type."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -167,7 +173,7 @@ class Output:
         return self._array
 
 
-def _executor() -> ThreadPoolExecutor:
+def _shared_pool() -> ThreadPoolExecutor:
     global _pool
     with _lock:
         if _pool is None:
@@ -175,10 +181,10 @@ def _executor() -> ThreadPoolExecutor:
         return _pool
 
 
-def _forget() -> None:
+def _reset_pool() -> None:
     global _pool, _lock
     _pool, _lock = None, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):  # threads do not survive a fork
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset_pool)

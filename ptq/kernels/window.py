@@ -18,7 +18,7 @@ AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
 
 @dataclass(frozen=True)
-class Axis:
+class WindowAxis:
     """The windows along one spatial axis."""
 
     size: int
@@ -34,18 +34,18 @@ class Axis:
         """The positions from a window's first tap to its last, both included."""
         return (self.kernel - 1) * self.dilation + 1
 
-    def inputs(self, first: int, last: int) -> tuple[int, int]:
+    def input_span(self, first: int, last: int) -> tuple[int, int]:
         """The half-open span of positions that the outputs [first, last) look at, padding included."""
         start = first * self.stride - self.begin
         return start, start + (last - first - 1) * self.stride + self.extent
 
-    def inside(self, span: tuple[int, int]) -> slice:
+    def clip_to_input(self, span: tuple[int, int]) -> slice:
         """The part of a span that is not padding; it may be empty."""
         start = min(max(span[0], 0), self.size)
         return slice(start, min(max(span[1], start), self.size))
 
 
-def axes(
+def window_axes(
     sizes: Sequence[int],
     kernel: Sequence[int],
     *,
@@ -54,7 +54,7 @@ def axes(
     dilations: Sequence[int] | None = None,
     auto_pad: str = "NOTSET",
     ceil_mode: bool = False,
-) -> tuple[Axis, ...]:
+) -> tuple[WindowAxis, ...]:
     """The windows along every spatial axis.
 
     Args:
@@ -100,5 +100,5 @@ def axes(
                 f"a window of {extent} finds no place in {size} positions padded by {begin} and {end}; "
                 "check kernel_shape, dilations and pads against the input's shape"
             )
-        found.append(Axis(size, kernel[i], strides[i], dilations[i], begin, end, outputs))
+        found.append(WindowAxis(size, kernel[i], strides[i], dilations[i], begin, end, outputs))
     return tuple(found)

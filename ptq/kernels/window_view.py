@@ -10,11 +10,11 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import DTypeLike, NDArray
 
 from ptq.core.types import IntArray
-from ptq.kernels.thread_pool import buffer
-from ptq.kernels.window import Axis
+from ptq.kernels.thread_pool import scratch_buffer
+from ptq.kernels.window import WindowAxis
 
 # Frames that a layer keeps: those of its tiles, in a few sizes of images.
-FRAMES = 64
+MAX_FRAMES = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,18 +30,21 @@ class Frame:
 
     sizes: tuple[int, ...]
     source: tuple[slice, ...]
-    inside: tuple[slice, ...]
+    interior: tuple[slice, ...]
     borders: tuple[tuple[slice, ...], ...]
 
 
-def frame(axes: tuple[Axis, ...], first: int, last: int) -> Frame:
+def frame_of_rows(axes: tuple[WindowAxis, ...], first: int, last: int) -> Frame:
     """What the output rows [first, last) see."""
-    spans = (axes[0].inputs(first, last), *(axis.inputs(0, axis.outputs) for axis in axes[1:]))
+    spans = (
+        axes[0].input_span(first, last),
+        *(axis.input_span(0, axis.outputs) for axis in axes[1:]),
+    )
     source: list[slice] = []
     inside: list[slice] = []
     borders: list[tuple[slice, ...]] = []
     for axis, (start, stop) in zip(axes, spans, strict=True):
-        part = axis.inside((start, stop))
+        part = axis.clip_to_input((start, stop))
         for low, high in ((0, part.start - start), (part.stop - start, stop - start)):
             if low < high:
                 borders.append((*inside, slice(low, high)))
@@ -51,21 +54,21 @@ def frame(axes: tuple[Axis, ...], first: int, last: int) -> Frame:
     return Frame(sizes, tuple(source), tuple(inside), tuple(borders))
 
 
-def pad(
+def pad_frame(
     x: IntArray, frame: Frame, offset: int, zero_point: int, real: DTypeLike = np.float32
 ) -> NDArray[Any]:
     """The framed part of one image (spatial…, C): x − offset, padded, as real numbers.
 
     Padding stands for the real number 0, so it holds zero_point − offset.
     """
-    padded = buffer("padded", (*frame.sizes, x.shape[-1]), real)
+    padded = scratch_buffer("padded", (*frame.sizes, x.shape[-1]), real)
     for border in frame.borders:
         padded[border] = zero_point - offset
-    copy(x[frame.source], offset, padded[frame.inside])
+    copy_minus_offset(x[frame.source], offset, padded[frame.interior])
     return padded
 
 
-def copy(x: IntArray, offset: int | IntArray, out: NDArray[Any]) -> None:
+def copy_minus_offset(x: IntArray, offset: int | IntArray, out: NDArray[Any]) -> None:
     """Write x − offset into real numbers; exact, as no difference has more than 17 bits."""
     if isinstance(offset, int) and offset == 0:
         np.copyto(out, x)
@@ -73,7 +76,9 @@ def copy(x: IntArray, offset: int | IntArray, out: NDArray[Any]) -> None:
         np.subtract(x, np.asarray(offset, out.dtype), out=out, dtype=out.dtype)
 
 
-def windows(padded: NDArray[Any], axes: tuple[Axis, ...], rows: int, group: int) -> NDArray[Any]:
+def window_views(
+    padded: NDArray[Any], axes: tuple[WindowAxis, ...], rows: int, group: int
+) -> NDArray[Any]:
     """The windows of some output rows: (group, rows, outputs…, taps…, C / group), without a copy."""
     *spatial, item = padded.strides
     inner = padded.shape[-1] // group

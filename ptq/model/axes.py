@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ptq.model.node import Node, attributes, operator, shape_of
+from ptq.model.node import Node, attributes_of, operator_of, shape_of
 
 
 def channel_axis(node: Node, rank: int) -> int | None:
     """The axis of a constant operand along which each output channel may have a scale; None for no such."""
-    op = operator(node).removeprefix("com.microsoft::")
+    op = operator_of(node).removeprefix("com.microsoft::")
     if op in ("Gemm", "QGemm"):
-        return 0 if attributes(node).get("transB") else rank - 1
+        return 0 if attributes_of(node).get("transB") else rank - 1
     axes = {"Conv": 0, "QLinearConv": 0, "ConvTranspose": 1}
     if op in axes:
         return axes[op]
@@ -24,11 +24,11 @@ def softmax_axes(node: Node) -> tuple[int, bool]:
 
     That was the rule before opset 13; where they are the last one alone the axis is -1 and both rules are the same.
     """
-    attrs = attributes(node)
+    attrs = attributes_of(node)
     imported = node.graph.opset_imports.get("") if node.graph is not None else None
     old = int(attrs.get("opset", imported or 13)) < 13
     axis = int(
-        attrs.get("axis", 1 if old and operator(node) != "com.microsoft::QLinearSoftmax" else -1)
+        attrs.get("axis", 1 if old and operator_of(node) != "com.microsoft::QLinearSoftmax" else -1)
     )
     if not old:
         return axis, False
@@ -38,7 +38,7 @@ def softmax_axes(node: Node) -> tuple[int, bool]:
     return (-1, False) if last else (axis, True)
 
 
-def obstacle(attrs: Mapping[str, Any]) -> str:
+def resize_unsupported_reason(attrs: Mapping[str, Any]) -> str:
     """What of ONNX's Resize is not computed here; nothing where all is."""
     if attrs.get("keep_aspect_ratio_policy", "stretch") != "stretch" or attrs.get("antialias"):
         return "Resize that keeps the aspect ratio or smooths has no integer kernel"

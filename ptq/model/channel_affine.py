@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.model.node import FLOAT_TYPES, Node, Value, attributes, constant, operator
+from ptq.model.node import FLOAT_TYPES, Node, Value, attributes_of, constant_of, operator_of
 
 
 @dataclass(frozen=True, eq=False)
-class Affine:
+class ChannelAffine:
     """y = a·x + b; a and b in float64, 0-d or one entry a channel (axis 1)."""
 
     x: Value
@@ -23,12 +23,12 @@ class Affine:
     b: NDArray[np.float64]
 
 
-def batch_norm(node: Node) -> Affine | None:
+def batch_norm_affine(node: Node) -> ChannelAffine | None:
     """A BatchNormalization as an affine map; None in training or with a varying parameter."""
-    if operator(node) != "BatchNormalization" or node.inputs[0] is None:
+    if operator_of(node) != "BatchNormalization" or node.inputs[0] is None:
         return None
-    attrs = attributes(node)
-    parameters = [constant(v) for v in node.inputs[1:5]]
+    attrs = attributes_of(node)
+    parameters = [constant_of(v) for v in node.inputs[1:5]]
     extra_outputs = any(v.uses() or v.is_graph_output() for v in node.outputs[1:])
     if attrs.get("training_mode", 0) or extra_outputs or any(p is None for p in parameters):
         return None
@@ -36,32 +36,34 @@ def batch_norm(node: Node) -> Affine | None:
     with np.errstate(all="ignore"):
         a = scale / np.sqrt(var + attrs.get("epsilon", 1e-5))
     b = bias - mean * a
-    return Affine(node.inputs[0], a, b) if np.all(np.isfinite(a) & np.isfinite(b)) else None
+    return ChannelAffine(node.inputs[0], a, b) if np.all(np.isfinite(a) & np.isfinite(b)) else None
 
 
-def arithmetic(node: Node, rank: int, channels: int) -> Affine | None:
+def arithmetic_affine(node: Node, rank: int, channels: int) -> ChannelAffine | None:
     """Add, Sub, Mul or Div of a tensor and a constant along axis 1, as an affine map."""
-    if operator(node) not in ("Add", "Sub", "Mul", "Div"):
+    if operator_of(node) not in ("Add", "Sub", "Mul", "Div"):
         return None
-    left, right = (constant(v) for v in node.inputs)
+    left, right = (constant_of(v) for v in node.inputs)
     if (left is None) == (right is None):
         return None
     x, known = (node.inputs[0], right) if left is None else (node.inputs[1], left)
-    c = None if known is None else along_channels(known, rank, channels)
+    c = None if known is None else per_channel_constant(known, rank, channels)
     if x is None or c is None:
         return None
     one, zero = np.ones(()), np.zeros(())
     match node.op_type:
         case "Add":
-            return Affine(x, one, c)
+            return ChannelAffine(x, one, c)
         case "Mul":
-            return Affine(x, c, zero)
+            return ChannelAffine(x, c, zero)
         case "Sub":
-            return Affine(x, one, -c) if left is None else Affine(x, -one, c)
-    return Affine(x, 1 / c, zero) if left is None and np.all(c != 0) else None
+            return ChannelAffine(x, one, -c) if left is None else ChannelAffine(x, -one, c)
+    return ChannelAffine(x, 1 / c, zero) if left is None and np.all(c != 0) else None
 
 
-def along_channels(array: NDArray[Any], rank: int, channels: int) -> NDArray[np.float64] | None:
+def per_channel_constant(
+    array: NDArray[Any], rank: int, channels: int
+) -> NDArray[np.float64] | None:
     """The constant as float64, 0-d or 1-d along axis 1; None if it varies along another axis."""
     if array.dtype not in FLOAT_TYPES or array.ndim > rank:
         return None

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, ModelError
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, constant, name_of, operator
+from ptq.model.node import Node, Value, constant_of, name_of, operator_of
 
 _Operands = Sequence[NDArray[Any] | None]
 
 
 @dataclass(frozen=True, eq=False)
-class Deadly:
+class CrashGuard:
     """The nodes of a model that read its inputs where some values of them end the process.
 
     Attributes:
@@ -32,7 +32,7 @@ class Deadly:
     nodes: tuple[tuple[Node, tuple[NDArray[Any] | None, ...]], ...]
     inputs: frozenset[str]
 
-    def require_harmless(self, feed: Mapping[str, NDArray[Any]]) -> None:
+    def check_feed(self, feed: Mapping[str, NDArray[Any]]) -> None:
         """Look at a sample before it is run.
 
         Raises:
@@ -43,12 +43,12 @@ class Deadly:
                 array if value is None or name_of(value) not in self.inputs else feed.get(name_of(value))
                 for value, array in zip(node.inputs, known, strict=True)
             ]  # fmt: skip
-            fault = _RULES[operator(node)](operands)
+            fault = _RULES[operator_of(node)](operands)
             if fault is not None:
-                raise DataError(f"{operator(node)} {node.name} {fault}; feed it other values")
+                raise DataError(f"{operator_of(node)} {node.name} {fault}; feed it other values")
 
 
-def deadly(graph: Graph) -> Deadly:
+def find_crash_risks(graph: Graph) -> CrashGuard:
     """The nodes to watch.
 
     Raises:
@@ -57,26 +57,26 @@ def deadly(graph: Graph) -> Deadly:
     inputs = frozenset(map(name_of, graph.inputs))
     watched = []
     for node in graph.model.graph.all_nodes():
-        rule = _RULES.get(operator(node))
+        rule = _RULES.get(operator_of(node))
         if rule is None:
             continue
-        known = tuple(constant(value) for value in node.inputs)
+        known = tuple(constant_of(value) for value in node.inputs)
         fault = rule(known)
         if fault is not None:
             raise ModelError(
-                f"{operator(node)} {node.name} {fault}, which ends ONNX Runtime's process; "
+                f"{operator_of(node)} {node.name} {fault}, which ends ONNX Runtime's process; "
                 "export the model again"
             )
-        if any(_fed(value, inputs) for value in node.inputs):
+        if any(_is_fed(value, inputs) for value in node.inputs):
             watched.append((node, known))
-    return Deadly(tuple(watched), inputs)
+    return CrashGuard(tuple(watched), inputs)
 
 
-def _fed(value: Value | None, inputs: frozenset[str]) -> bool:
+def _is_fed(value: Value | None, inputs: frozenset[str]) -> bool:
     return value is not None and value.name in inputs
 
 
-def _quotient(operands: _Operands) -> str | None:
+def _check_division(operands: _Operands) -> str | None:
     """The quotient is one more than the type holds; zero itself raises an error."""
     dividend, divisor = operands[:2]
     if dividend is None or divisor is None or dividend.dtype.kind != "i":
@@ -87,12 +87,12 @@ def _quotient(operands: _Operands) -> str | None:
     return None
 
 
-def _depth(operands: _Operands) -> str | None:
+def _check_one_hot(operands: _Operands) -> str | None:
     depth = operands[1]
     return "has an empty depth" if depth is not None and not depth.size else None
 
 
-def _transform(operands: _Operands) -> str | None:
+def _check_stft(operands: _Operands) -> str | None:
     window, length = (*operands, None, None)[2:4]
     if window is not None and not window.size:
         return "has an empty window"
@@ -100,8 +100,8 @@ def _transform(operands: _Operands) -> str | None:
 
 
 _RULES: Mapping[str, Callable[[_Operands], str | None]] = {
-    "Div": _quotient,
-    "Mod": _quotient,
-    "OneHot": _depth,
-    "STFT": _transform,
+    "Div": _check_division,
+    "Mod": _check_division,
+    "OneHot": _check_one_hot,
+    "STFT": _check_stft,
 }

@@ -10,7 +10,7 @@ from ptq.model.session import Session
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CollectedTensors:
     """What to observe of a graph.
 
     Attributes:
@@ -19,16 +19,16 @@ class Wanted:
     """
 
     tensors: Sequence[str]
-    channels: Mapping[str, int] = field(default_factory=dict)
+    channel_axes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
         """All of them, each once."""
-        return list(dict.fromkeys([*self.tensors, *self.channels]))
+        return list(dict.fromkeys([*self.tensors, *self.channel_axes]))
 
 
-def exposing(graph: Graph, wanted: Wanted, *, threads: int = 0) -> Session:
+def session_with_outputs(graph: Graph, wanted: CollectedTensors, *, threads: int = 0) -> Session:
     """The float model, loaded, with the tensors among its outputs."""
     exposed = graph.copy()
-    exposed.expose(wanted.names)
+    exposed.add_outputs(wanted.names)
     return Session(exposed, threads=threads, arena=False, spin=False)

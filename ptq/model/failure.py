@@ -14,7 +14,7 @@ from ptq.model.session import Session
 
 
 @contextmanager
-def blaming(graph: Graph, feed: Mapping[str, NDArray[Any]] | None = None) -> Iterator[None]:
+def explain_failure(graph: Graph, feed: Mapping[str, NDArray[Any]] | None = None) -> Iterator[None]:
     """Ask ONNX Runtime about a model, or a sample of it, that something fell over.
 
     Operands of a wrong type or length: nothing in ONNX's checker looks at them.

@@ -21,9 +21,9 @@ from onnx_ir.passes import common as passes
 
 from ptq.core.errors import ModelError, first_line
 from ptq.model import external_data
-from ptq.model.load import in_parts, read, to_ir
+from ptq.model.load import read, read_proto, to_ir
 from ptq.model.node import Node, Value, name_of
-from ptq.model.subgraph import excerpt
+from ptq.model.subgraph import extract_subgraph
 
 
 class Graph:
@@ -33,7 +33,7 @@ class Graph:
         self._model = model
         self._names = {name_of(v) for v in self._values()}
         self._names.update(node.name for node in model.graph.all_nodes() if node.name)
-        self._tried: dict[str, int] = {}
+        self._next_suffixes: dict[str, int] = {}
 
     @property
     def _graph(self) -> ir.Graph:
@@ -63,9 +63,9 @@ class Graph:
         return cls(to_ir(proto, str(path), aside))
 
     @classmethod
-    def load_as_it_is(cls, path: str | Path) -> Graph:
+    def load_unchecked(cls, path: str | Path) -> Graph:
         """Read a file that a runtime wrote for itself, without holding it against ONNX's rules."""
-        return cls(external_data.joined(*read(Path(path))))
+        return cls(external_data.merge_weights(*read(Path(path))))
 
     @classmethod
     def from_proto(cls, proto: onnx.ModelProto, source: str = "the model") -> Graph:
@@ -74,7 +74,7 @@ class Graph:
         Raises:
             ModelError: It is not a valid ONNX model.
         """
-        proto, aside = in_parts(proto, source)
+        proto, aside = read_proto(proto, source)
         return cls(to_ir(proto, source, aside))
 
     @classmethod
@@ -84,7 +84,7 @@ class Graph:
 
     def to_proto(self) -> onnx.ModelProto:
         """The model as ONNX's own message, a copy; a ModelError where it is over 2 GB."""
-        return external_data.whole(self._model)
+        return external_data.to_proto(self._model)
 
     def to_bytes(self) -> bytes:
         """The model serialized, the same bytes for the same graph; a ModelError where it is over 2 GB."""
@@ -102,7 +102,7 @@ class Graph:
 
     def digest(self) -> str:
         """SHA-256 of the graph: nodes, attributes, weights and names, without the model's metadata."""
-        return external_data.digest(self._model)
+        return external_data.graph_digest(self._model)
 
     # Looking
 
@@ -133,18 +133,18 @@ class Graph:
 
     # Changing
 
-    def fresh(self, hint: str) -> str:
+    def unique_name(self, hint: str) -> str:
         """A name that nothing in the model has yet, ``hint`` itself where that is free."""
-        name, number = hint, self._tried.get(hint, 1)
+        name, number = hint, self._next_suffixes.get(hint, 1)
         while name in self._names:
             name, number = f"{hint}_{number}", number + 1
         self._names.add(name)
-        self._tried[hint] = number  # no name is ever given back
+        self._next_suffixes[hint] = number  # no name is ever given back
         return name
 
     def add_constant(self, array: NDArray[Any], hint: str) -> Value:
         """A new initializer."""
-        name = self.fresh(hint)
+        name = self.unique_name(hint)
         tensor = ir.tensor(np.ascontiguousarray(array) if array.ndim else array, name=name)
         value = ir.Value(
             name=name,
@@ -181,9 +181,9 @@ class Graph:
         """
         domain, _, kind = op.rpartition("::")
         node = ir.node(kind, list(inputs), dict(attrs or {}), domain=domain, num_outputs=1)
-        node.name = self.fresh(f"{output}_{kind}")
+        node.name = self.unique_name(f"{output}_{kind}")
         result = node.outputs[0]
-        result.name = self.fresh(output)
+        result.name = self.unique_name(output)
         if dtype is not None:
             result.type = ir.TensorType(ir.DataType.from_numpy(np.dtype(dtype)))
         if shape_like is not None:
@@ -208,10 +208,10 @@ class Graph:
     def substitute(self, old: Value, new: Value) -> None:
         """Let ``new`` stand for ``old`` everywhere; as a graph output by `hand_over_output`."""
         if old.is_graph_output():
-            self.hand_over_output(old, new)
+            self.replace_output(old, new)
         self.redirect(old, new)
 
-    def hand_over_output(self, old: Value, new: Value) -> None:
+    def replace_output(self, old: Value, new: Value) -> None:
         """Let ``new`` be the graph output that ``old`` was, under its name; readers of ``old`` stay.
 
         Raises:
@@ -220,7 +220,7 @@ class Graph:
         if new.is_graph_input() or new.is_graph_output() or new.is_initializer():
             raise ModelError(f"{new.name} cannot take the name of {old.name}: its own must stay")
         name = name_of(old)
-        old.name = self.fresh(f"{name}_unquantized")
+        old.name = self.unique_name(f"{name}_unquantized")
         new.name, new.type, new.shape = name, old.type, old.shape
         for index, output in enumerate(self._graph.outputs):
             if output is old:
@@ -230,7 +230,7 @@ class Graph:
         """Delete a node whose outputs nobody reads any more."""
         self._graph.remove(node, safe=True)
 
-    def sweep(self) -> None:
+    def remove_unused(self) -> None:
         """Delete nodes and initializers that no output depends on."""
         passes.RemoveUnusedNodesPass()(self._model)
         passes.RemoveUnusedOpsetsPass()(self._model)
@@ -239,7 +239,7 @@ class Graph:
         """Put every node after what it reads."""
         self._graph.sort()
 
-    def expose(self, names: Iterable[str]) -> None:
+    def add_outputs(self, names: Iterable[str]) -> None:
         """Make graph outputs of these values too."""
         wanted = set(names) - {name_of(v) for v in self._graph.outputs}
         for node in self._graph:
@@ -247,13 +247,13 @@ class Graph:
                 if value.name in wanted:
                     self._graph.outputs.append(value)
 
-    def extracted(
+    def extract(
         self, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str]
     ) -> Graph:
         """A model of some of the nodes alone, in the order given, with these values going in and out."""
-        return Graph(excerpt(self._model, nodes, inputs, outputs))
+        return Graph(extract_subgraph(self._model, nodes, inputs, outputs))
 
-    def free_shapes(self) -> Graph:
+    def without_shapes(self) -> Graph:
         """The same graph with nothing said of its tensors' shapes, for feeds of other ones."""
         part = self.copy()
         for value in part._values():
@@ -261,13 +261,19 @@ class Graph:
                 value.shape = None
         return part
 
-    def rebuilt(
+    def transform_proto(
         self, change: Callable[[onnx.ModelProto], onnx.ModelProto], freed: Container[str] = ()
     ) -> Graph:
         """The graph after a transformation that only ONNX's own message knows, some weights made inputs."""
-        proto, aside = external_data.outline(self._model)
+        proto, aside = external_data.proto_without_weights(self._model)
         kept = {name: tensor for name, tensor in aside.tensors.items() if name not in freed}
-        return Graph(to_ir(change(proto), "the model", external_data.Aside(kept, aside.order)))
+        return Graph(
+            to_ir(
+                change(proto),
+                "the model",
+                external_data.DetachedWeights(kept, aside.initializer_names),
+            )
+        )
 
     def with_opset(self, version: int) -> Graph:
         """The same model in a newer version of ONNX's operators, by ONNX's own converter.
@@ -276,7 +282,7 @@ class Graph:
             ModelError: The converter has no rule for one of the operators.
         """
         try:
-            return self.rebuilt(
+            return self.transform_proto(
                 lambda proto: onnx.version_converter.convert_version(proto, version)
             )
         except (RuntimeError, onnx.checker.ValidationError, ModelError) as error:
@@ -292,6 +298,8 @@ class Graph:
             ModelError: What the model says of a tensor contradicts what its operators make.
         """
         try:
-            return self.rebuilt(lambda p: onnx.shape_inference.infer_shapes(p, data_prop=True))
+            return self.transform_proto(
+                lambda p: onnx.shape_inference.infer_shapes(p, data_prop=True)
+            )
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
             raise ModelError(f"the model contradicts itself: {first_line(error)}") from error

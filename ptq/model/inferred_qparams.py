@@ -5,26 +5,30 @@ from __future__ import annotations
 from ptq.core.ops import OPS, QLINEAR_FORMS
 from ptq.core.opspec import PASSES, Output
 from ptq.core.types import QuantParams
-from ptq.model.node import Value, consumers, operator, row_name
-from ptq.model.qdq_units import params_of, quantizer
-from ptq.model.qlinear_inputs import operands_of
+from ptq.model.node import Value, consumers_of, operator_of, spec_name
+from ptq.model.qdq_units import qparams_of, read_quantizer
+from ptq.model.qlinear_inputs import read_operands
 
 
-def meant(integers: Value) -> QuantParams | None:
+def infer_qparams(integers: Value) -> QuantParams | None:
     """The parameters that the first reader has for them, behind operators that only move them too."""
-    for node in consumers(integers):
-        op = operator(node)
+    for node in consumers_of(integers):
+        op = operator_of(node)
         if op == "DequantizeLinear":
-            found = quantizer(node, integers)
+            found = read_quantizer(node, integers)
             if found is not None:
                 return found.params
         if op in QLINEAR_FORMS:
-            operands = operands_of(node, QLINEAR_FORMS[op][1])
+            operands = read_operands(node, QLINEAR_FORMS[op][1])
             for value, scale, zero_point in operands.triples.values() if operands else ():
                 if value is integers:
-                    return params_of(scale, zero_point, integers)
-        spec = OPS.get(row_name(node))
+                    return qparams_of(scale, zero_point, integers)
+        spec = OPS.get(spec_name(node))
         moves = spec is not None and spec.qlinear is PASSES and spec.output is not Output.NONE
-        if moves and node.inputs[0] is integers and (behind := meant(node.outputs[0])) is not None:
+        if (
+            moves
+            and node.inputs[0] is integers
+            and (behind := infer_qparams(node.outputs[0])) is not None
+        ):
             return behind
     return None

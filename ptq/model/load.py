@@ -18,14 +18,14 @@ from onnx_ir.passes import common as passes
 from ptq.core.errors import ModelError, first_line, innermost
 from ptq.model import external_data
 from ptq.model.node import ONNX_DOMAINS
-from ptq.model.operator_versions import IR_VERSION, OPSET, brought_within
-from ptq.model.proto_walk import nodes
-from ptq.model.repair import mended
-from ptq.model.sparse_constants import dense
-from ptq.model.validate import require_sound, require_whole
+from ptq.model.operator_versions import NEWEST_IR_VERSION, NEWEST_OPSET, lower_to_supported
+from ptq.model.proto_walk import all_nodes
+from ptq.model.repair import repair
+from ptq.model.sparse_constants import to_dense
+from ptq.model.validate import require_data, validate
 
 
-def read(path: Path) -> tuple[onnx.ModelProto, external_data.Aside]:
+def read(path: Path) -> tuple[onnx.ModelProto, external_data.DetachedWeights]:
     """Read a model file, external data included.
 
     Returns:
@@ -39,17 +39,17 @@ def read(path: Path) -> tuple[onnx.ModelProto, external_data.Aside]:
     try:
         whole = onnx.load(path, load_external_data=False)
         order = tuple(tensor.name for tensor in whole.graph.initializer)
-        proto, large = external_data.parted(whole)
+        proto, large = external_data.separate_weights(whole)
         del whole
         load_external_data_for_model(proto, folder)
-        weights = {name: _loaded(tensor, folder, str(path)) for name, tensor in large.items()}
+        weights = {name: _load_tensor(tensor, folder, str(path)) for name, tensor in large.items()}
     except DecodeError:
         raise ModelError(
             f"model {path} is not an ONNX file, is damaged, or nests graphs too deep to decode"
         ) from None
     except (OSError, ValueError, RuntimeError, onnx.checker.ValidationError) as error:
         raise ModelError(f"model {path} cannot be read: {first_line(error)}") from error
-    return proto, external_data.Aside(weights, order)
+    return proto, external_data.DetachedWeights(weights, order)
 
 
 def _require_file(path: Path) -> None:
@@ -63,31 +63,33 @@ def _require_file(path: Path) -> None:
     raise ModelError(f"model {path} {what}; give the path of an .onnx file")
 
 
-def _loaded(tensor: onnx.TensorProto, folder: str, source: str) -> ir.TensorProtocol:
+def _load_tensor(tensor: onnx.TensorProto, folder: str, source: str) -> ir.TensorProtocol:
     """One tensor, from another file by ONNX's guarded loader where it lies there."""
     if uses_external_data(tensor):
         there, tensor = tensor, onnx.TensorProto()
         tensor.CopyFrom(there)
         load_external_data_for_tensor(tensor, folder)
-    require_whole(tensor, source)
-    return external_data.in_memory(tensor)
+    require_data(tensor, source)
+    return external_data.to_ir_tensor(tensor)
 
 
-def in_parts(proto: onnx.ModelProto, source: str) -> tuple[onnx.ModelProto, external_data.Aside]:
+def read_proto(
+    proto: onnx.ModelProto, source: str
+) -> tuple[onnx.ModelProto, external_data.DetachedWeights]:
     """A model in memory as `read` gives one from a file.
 
     Raises:
         ModelError: A tensor is damaged, or its data are in another file.
     """
     order = tuple(tensor.name for tensor in proto.graph.initializer)
-    proto, large = external_data.parted(proto)
+    proto, large = external_data.separate_weights(proto)
     for tensor in large.values():
-        require_whole(tensor, source)
-    weights = {name: external_data.in_memory(tensor) for name, tensor in large.items()}
-    return proto, external_data.Aside(weights, order)
+        require_data(tensor, source)
+    weights = {name: external_data.to_ir_tensor(tensor) for name, tensor in large.items()}
+    return proto, external_data.DetachedWeights(weights, order)
 
 
-def to_ir(proto: onnx.ModelProto, source: str, aside: external_data.Aside) -> ir.Model:
+def to_ir(proto: onnx.ModelProto, source: str, aside: external_data.DetachedWeights) -> ir.Model:
     """The model with functions taken apart, constants as initializers, and a name for every node.
 
     Args:
@@ -102,26 +104,28 @@ def to_ir(proto: onnx.ModelProto, source: str, aside: external_data.Aside) -> ir
         raise ModelError(f"{source} has no graph or no opset; it is not an ONNX model")
     if proto.training_info:
         raise ModelError(f"{source} carries training information; export it for inference")
-    require_sound(proto, source)
+    validate(proto, source)
     if proto.ir_version < 4:
         # before IR version 4 an initializer had to be an input too, which its value then only defaults
         older, proto = proto, onnx.ModelProto()
         proto.CopyFrom(older)
         proto.ir_version = 4
-    proto = mended(proto)
+    proto = repair(proto)
     check_valid(proto, source)
-    proto = dense(proto, source)
+    proto = to_dense(proto, source)
     try:
-        model = ir.from_proto(brought_within(proto))
-        model.ir_version = min(model.ir_version, IR_VERSION)
+        model = ir.from_proto(lower_to_supported(proto))
+        model.ir_version = min(model.ir_version, NEWEST_IR_VERSION)
         if not {*ONNX_DOMAINS} & set(model.opset_imports):
-            model.opset_imports[""] = OPSET  # operators of other domains alone: any version fits
+            model.opset_imports[""] = (
+                NEWEST_OPSET  # operators of other domains alone: any version fits
+            )
         passes.InlinePass()(model)
         passes.RemoveInitializersFromInputsPass()(model)
         passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
         passes.TopologicalSortPass()(model)
-        external_data.put_back(model, aside)
-        external_data.settle(model)
+        external_data.restore_weights(model, aside)
+        external_data.materialize_weights(model)
     except (onnx.checker.ValidationError, ValueError, TypeError, RuntimeError) as error:
         said = first_line(innermost(error))
         raise ModelError(f"{source} is not a valid ONNX model: {said}") from error
@@ -136,21 +140,21 @@ def check_valid(proto: onnx.ModelProto, source: str) -> None:
         ModelError: It is not a valid ONNX model.
     """
     if not all(output.type.tensor_type.HasField("shape") for output in proto.graph.output):
-        proto = _with_ranks(proto)
+        proto = _with_output_shapes(proto)
     try:
         onnx.checker.check_model(proto)
     except onnx.checker.ValidationError as error:
-        said = first_line(_with_names(proto, error))
+        said = first_line(_error_with_node_names(proto, error))
         raise ModelError(f"{source} is not a valid ONNX model: {said}") from error
 
 
-def _with_names(
+def _error_with_node_names(
     proto: onnx.ModelProto, error: onnx.checker.ValidationError
 ) -> onnx.checker.ValidationError:
     """What the checker has to say where every node has a name by which it can be said."""
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
-    for node in nodes(copy):
+    for node in all_nodes(copy):
         node.name = node.name or f"{node.op_type}_{next(iter(node.output), 'node')}"
     try:
         onnx.checker.check_model(copy)
@@ -159,7 +163,7 @@ def _with_names(
     return error
 
 
-def _with_ranks(proto: onnx.ModelProto) -> onnx.ModelProto:
+def _with_output_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
     """A copy whose outputs all have a shape: the checker demands one, and nobody else does."""
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
-from ptq.model.proto_walk import tensors
+from ptq.model.proto_walk import all_tensors
 
 _QUANTIZED = re.compile("Quantize|QLinear|Integer|^Q[A-Z]")
 """Found in the names of quantizers, and of operators on integers: QGemm and QAttention are Microsoft's."""
@@ -71,18 +71,18 @@ def model_files(path: Path) -> list[Path]:
         return [path]
     stored = [
         entry.value
-        for tensor in tensors(proto)
+        for tensor in all_tensors(proto)
         for entry in tensor.external_data
         if entry.key == "location"
     ]
     return [path, *(path.parent / name for name in dict.fromkeys(stored))]
 
 
-def called(model: Model) -> str:
+def display_name(model: Model) -> str:
     """What reports call the model."""
     return str(model) if isinstance(model, (str, os.PathLike)) else "model in memory"
 
 
-def file_of(model: Model) -> Path | None:
+def source_path(model: Model) -> Path | None:
     """Where a model was read from, whatever the current folder becomes; None of one in memory."""
     return Path(model).absolute() if isinstance(model, (str, os.PathLike)) else None

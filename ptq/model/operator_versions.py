@@ -15,26 +15,26 @@ import onnx.inliner
 import onnx.shape_inference
 
 from ptq.model.node import ONNX_DOMAINS
-from ptq.model.proto_walk import nodes
+from ptq.model.proto_walk import all_nodes
 
-OPSET = 26
+NEWEST_OPSET = 26
 """The newest version of ONNX's operators that ONNX Runtime 1.31 reads."""
-IR_VERSION = 13
+NEWEST_IR_VERSION = 13
 """The newest version of ONNX's format that it reads."""
 
-PREVIEW = "ai.onnx.preview"
-NEW_ATTRIBUTES = {"Attention": frozenset(["left_window_size", "right_window_size"])}
+PREVIEW_DOMAIN = "ai.onnx.preview"
+UNSUPPORTED_ATTRIBUTES = {"Attention": frozenset(["left_window_size", "right_window_size"])}
 """Attributes that ONNX Runtime's version of an operator lacks."""
-LACKING = frozenset(["Swish"])
+UNSUPPORTED_OPERATORS = frozenset(["Swish"])
 """Operators that it lacks in every version."""
 
 
-def brought_within(proto: onnx.ModelProto) -> onnx.ModelProto:
+def lower_to_supported(proto: onnx.ModelProto) -> onnx.ModelProto:
     """The same model as far as possible in what ONNX Runtime reads; the given one where nothing is needed."""
     whole, strange = proto, Counter[str]()
-    while defined := _defined_by_others(whole):
+    while defined := _inlinable_operators(whole):
         whole = _copy(whole)
-        whole = with_defaults(whole, beyond_reach(whole))
+        whole = write_default_attributes(whole, unsupported_nodes(whole))
         try:
             whole = onnx.inliner.inline_selected_functions(
                 whole, defined, inline_schema_functions=True
@@ -42,40 +42,42 @@ def brought_within(proto: onnx.ModelProto) -> onnx.ModelProto:
         except (RuntimeError, onnx.shape_inference.InferenceError):
             # types or shapes are not known well enough: the operator stays
             break
-        before, strange = strange, Counter(node.op_type for node in beyond_reach(whole))
+        before, strange = strange, Counter(node.op_type for node in unsupported_nodes(whole))
         if strange == before:  # ONNX defines none with these attributes
             break
-    if _version(whole) > OPSET and not beyond_reach(whole):
+    if _opset_version(whole) > NEWEST_OPSET and not unsupported_nodes(whole):
         whole = _copy(whole)
         for opset in whole.opset_import:
             if opset.domain in ONNX_DOMAINS:
-                opset.version = OPSET
+                opset.version = NEWEST_OPSET
     return whole
 
 
-def beyond_reach(proto: onnx.ModelProto) -> list[onnx.NodeProto]:
+def unsupported_nodes(proto: onnx.ModelProto) -> list[onnx.NodeProto]:
     """The nodes whose operator, in the version that the model declares, ONNX Runtime does not know."""
-    version = _version(proto)
-    return [node for node in nodes(proto) if _is_strange(node, version)]
+    version = _opset_version(proto)
+    return [node for node in all_nodes(proto) if _is_unsupported(node, version)]
 
 
-def since(node: onnx.NodeProto, version: int) -> int:
+def since_version(node: onnx.NodeProto, version: int) -> int:
     """The version in which the operator was last changed; 0 where ONNX does not have it."""
     if not onnx.defs.has(node.op_type, version, node.domain):
         return 0
     return int(onnx.defs.get_schema(node.op_type, version, node.domain).since_version)
 
 
-def _defined_by_others(proto: onnx.ModelProto) -> list[tuple[str, str]]:
+def _inlinable_operators(proto: onnx.ModelProto) -> list[tuple[str, str]]:
     """Domain and name of each operator beyond reach that ONNX defines by others."""
-    strange = {(node.domain, node.op_type) for node in beyond_reach(proto)}
-    return sorted(key for key in strange if _has_body(*key, _version(proto, key[0])))
+    strange = {(node.domain, node.op_type) for node in unsupported_nodes(proto)}
+    return sorted(key for key in strange if _has_function_body(*key, _opset_version(proto, key[0])))
 
 
-def with_defaults(proto: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]) -> onnx.ModelProto:
+def write_default_attributes(
+    proto: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]
+) -> onnx.ModelProto:
     """Spell out attributes that some nodes leave at their defaults, in place: the inliner would lose them."""
     for node in nodes:
-        schema = onnx.defs.get_schema(node.op_type, _version(proto, node.domain), node.domain)
+        schema = onnx.defs.get_schema(node.op_type, _opset_version(proto, node.domain), node.domain)
         given = {attribute.name for attribute in node.attribute}
         for name, attribute in schema.attributes.items():
             if name not in given and attribute.default_value.type:
@@ -83,18 +85,20 @@ def with_defaults(proto: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]) -> on
     return proto
 
 
-def _is_strange(node: onnx.NodeProto, version: int) -> bool:
-    if node.domain == PREVIEW:
+def _is_unsupported(node: onnx.NodeProto, version: int) -> bool:
+    if node.domain == PREVIEW_DOMAIN:
         return True
     if node.domain not in ONNX_DOMAINS:
         return False
-    if node.op_type in LACKING or (version > OPSET and since(node, version) > OPSET):
+    if node.op_type in UNSUPPORTED_OPERATORS or (
+        version > NEWEST_OPSET and since_version(node, version) > NEWEST_OPSET
+    ):
         return True
-    new = NEW_ATTRIBUTES.get(node.op_type)
+    new = UNSUPPORTED_ATTRIBUTES.get(node.op_type)
     return new is not None and any(a.name in new for a in node.attribute)
 
 
-def _has_body(domain: str, op: str, version: int) -> bool:
+def _has_function_body(domain: str, op: str, version: int) -> bool:
     if not onnx.defs.has(op, version, domain):
         return False
     schema = onnx.defs.get_schema(op, version, domain)
@@ -102,7 +106,7 @@ def _has_body(domain: str, op: str, version: int) -> bool:
     return has_body
 
 
-def _version(proto: onnx.ModelProto, domain: str = "") -> int:
+def _opset_version(proto: onnx.ModelProto, domain: str = "") -> int:
     names = ONNX_DOMAINS if domain in ONNX_DOMAINS else (domain,)
     return next((o.version for o in proto.opset_import if o.domain in names), 1)
 

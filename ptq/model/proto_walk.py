@@ -9,19 +9,19 @@ import onnx
 Body = onnx.GraphProto | onnx.FunctionProto
 
 
-def bodies(proto: onnx.ModelProto) -> Iterator[Body]:
+def all_bodies(proto: onnx.ModelProto) -> Iterator[Body]:
     """The main graph, the functions, and every graph inside a node, each before the one that holds it."""
     for body in (proto.graph, *proto.functions):
-        yield from _within(body)
+        yield from _walk_body(body)
 
 
-def nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+def all_nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
     """The nodes of all bodies."""
-    for body in bodies(proto):
+    for body in all_bodies(proto):
         yield from body.node
 
 
-def graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+def subgraphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
     """The graphs that a node holds as attributes; not those inside them."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
@@ -29,9 +29,9 @@ def graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from attribute.graphs
 
 
-def tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+def all_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     """Initializers, and what nodes hold as attributes, of all bodies."""
-    for body in bodies(proto):
+    for body in all_bodies(proto):
         if isinstance(body, onnx.GraphProto):
             yield from body.initializer
         for attribute in (attribute for node in body.node for attribute in node.attribute):
@@ -40,7 +40,7 @@ def tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
             yield from attribute.tensors
 
 
-def _within(body: Body) -> Iterator[Body]:
-    for graph in (graph for node in body.node for graph in graphs_of(node)):
-        yield from _within(graph)
+def _walk_body(body: Body) -> Iterator[Body]:
+    for graph in (graph for node in body.node for graph in subgraphs_of(node)):
+        yield from _walk_body(graph)
     yield body

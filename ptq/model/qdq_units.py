@@ -14,23 +14,23 @@ from ptq.core.opset_changes import MOVED_TO_INPUTS, SCALARS
 from ptq.core.opspec import OpSpec, Output, Role
 from ptq.core.types import QType, QuantParams
 from ptq.model.axes import channel_axis, softmax_axes
-from ptq.model.axes import obstacle as resize_obstacle
+from ptq.model.axes import resize_unsupported_reason as resize_obstacle
 from ptq.model.node import (
     Node,
     Value,
-    attributes,
-    constant,
-    consumers,
+    attributes_of,
+    constant_of,
+    consumers_of,
     dtype_of,
     infinite_attribute,
-    operator,
-    row_name,
+    operator_of,
     shape_of,
+    spec_name,
 )
 
 
 @dataclass(frozen=True, eq=False)
-class Quantized:
+class QuantizedTensor:
     """Integers with the initializers that say what they mean."""
 
     integers: Value
@@ -40,7 +40,7 @@ class Quantized:
 
 
 @dataclass(frozen=True, eq=False)
-class Unit:
+class QuantizedOp:
     """One operator on integers.
 
     Attributes:
@@ -52,35 +52,35 @@ class Unit:
 
     node: Node
     spec: OpSpec
-    inputs: tuple[Quantized | Value | None, ...]
-    outputs: tuple[Quantized | None, ...]
+    inputs: tuple[QuantizedTensor | Value | None, ...]
+    outputs: tuple[QuantizedTensor | None, ...]
 
     @property
-    def real(self) -> bool:
+    def has_float_output(self) -> bool:
         """Whether it computes on integers and hands out real numbers."""
         return self.spec.output is not Output.NONE and self.outputs[0] is None
 
 
-def dequantized(value: Value | None) -> Quantized | None:
+def quantized_source(value: Value | None) -> QuantizedTensor | None:
     """What the value is the real reading of; None where no DequantizeLinear with constant scale makes it."""
     node = value.producer() if value is not None else None
-    if node is None or operator(node) != "DequantizeLinear":
+    if node is None or operator_of(node) != "DequantizeLinear":
         return None
-    return quantizer(node, node.inputs[0])
+    return read_quantizer(node, node.inputs[0])
 
 
-def requantized(value: Value) -> Quantized | None:
+def quantized_result(value: Value) -> QuantizedTensor | None:
     """The integers that a value becomes, if QuantizeLinear is all that reads it."""
-    readers = consumers(value)
-    if len(readers) != 1 or operator(readers[0]) != "QuantizeLinear" or value.is_graph_output():
+    readers = consumers_of(value)
+    if len(readers) != 1 or operator_of(readers[0]) != "QuantizeLinear" or value.is_graph_output():
         return None
-    return quantizer(readers[0], readers[0].outputs[0])
+    return read_quantizer(readers[0], readers[0].outputs[0])
 
 
-def quantizer(node: Node, integers: Value | None) -> Quantized | None:
+def read_quantizer(node: Node, integers: Value | None) -> QuantizedTensor | None:
     """Read the scale and zero point of a quantizer; its axis may count from the end."""
     scale, zero_point = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
-    scales, zeros = constant(scale), constant(zero_point)
+    scales, zeros = constant_of(scale), constant_of(zero_point)
     if (
         integers is None
         or scale is None
@@ -93,16 +93,16 @@ def quantizer(node: Node, integers: Value | None) -> Quantized | None:
     dtype = zeros.dtype if zeros is not None else implied_type(node)
     if dtype is None:
         return None
-    params = quant_params(scales, zeros, dtype, attributes(node).get("axis", 1), integers)
-    return None if params is None else Quantized(integers, scale, zero_point, params)
+    params = quant_params(scales, zeros, dtype, attributes_of(node).get("axis", 1), integers)
+    return None if params is None else QuantizedTensor(integers, scale, zero_point, params)
 
 
 def implied_type(node: Node) -> np.dtype[Any] | None:
     """The integer type of a quantizer without a zero point; None where nothing says it."""
-    if operator(node) == "DequantizeLinear":
+    if operator_of(node) == "DequantizeLinear":
         integers = node.inputs[0]
         return dtype_of(integers) if integers is not None else None
-    named = int(attributes(node).get("output_dtype", 0))
+    named = int(attributes_of(node).get("output_dtype", 0))
     # TensorProto.DataType; 0 leaves it to the zero point, and without one it is uint8
     return {0: np.dtype(np.uint8), 2: np.dtype(np.uint8), 3: np.dtype(np.int8)}.get(named)
 
@@ -141,7 +141,7 @@ def quant_params(
     return QuantParams(scales, zeros.astype(np.int64), qtype, axis)
 
 
-def params_of(
+def qparams_of(
     scale: Value | None, zero_point: Value | None, integers: Value, axis: int | None = None
 ) -> QuantParams | None:
     """The parameters that two values stand for, of an operator that has them as inputs; None if not constant.
@@ -149,12 +149,12 @@ def params_of(
     Without a zero point it is 0, in the type of the integers. One scale with several zero points, or several with
     one, count for each channel.
     """
-    scales, zeros = constant(scale), constant(zero_point)
+    scales, zeros = constant_of(scale), constant_of(zero_point)
     if scales is None or (zero_point is not None and zeros is None):
         return None
     dtype = zeros.dtype if zeros is not None else dtype_of(integers) or np.dtype(np.uint8)
     if zeros is not None and scales.size != zeros.size and 1 in (scales.size, zeros.size):
-        if constant(integers) is None:
+        if constant_of(integers) is None:
             return None
         scales, zeros = np.broadcast_arrays(scales.reshape(-1), zeros.reshape(-1))
     return quant_params(scales, zeros, dtype, axis if axis is not None else 0, integers)
@@ -162,7 +162,7 @@ def params_of(
 
 def all_attributes(node: Node) -> dict[str, Any]:
     """Attributes, and those constant inputs that older opsets had as attributes."""
-    attrs = attributes(node)
+    attrs = attributes_of(node)
     if node.op_type in ("LogSoftmax", "Softmax", "QLinearSoftmax"):
         attrs["axis"], together = softmax_axes(node)
         if together:
@@ -171,59 +171,59 @@ def all_attributes(node: Node) -> dict[str, Any]:
         attrs["num_outputs"] = len(node.outputs)
     for position, name in MOVED_TO_INPUTS.get(node.op_type, {}).items():
         value = node.inputs[position] if position < len(node.inputs) else None
-        array = constant(value)
+        array = constant_of(value)
         if array is not None:
             # ONNX Runtime takes a single value of any rank where the standard has a scalar
             attrs[name] = array.reshape(()) if name in SCALARS and array.size == 1 else array
     return attrs
 
 
-def unit(node: Node) -> Unit | None:
+def quantized_op(node: Node) -> QuantizedOp | None:
     """The node as an operator on integers; None where a tensor is real, or no kernel expresses it."""
-    found = between_quantizers(node)
-    return None if found is None or obstacle(found) else found
+    found = match_qdq_op(node)
+    return None if found is None or unsupported_reason(found) else found
 
 
-def between_quantizers(node: Node) -> Unit | None:
+def match_qdq_op(node: Node) -> QuantizedOp | None:
     """The node with the integers on all its sides; None where a tensor is real or of another width."""
-    spec = OPS.get(row_name(node))
+    spec = OPS.get(spec_name(node))
     if spec is None:
         return None
-    inputs: list[Quantized | Value | None] = []
+    inputs: list[QuantizedTensor | Value | None] = []
     for position, value in enumerate(node.inputs):
         role = spec.role(position)
         if value is None or role in (Role.KEEP, Role.VALUE):
             inputs.append(value)
             continue
-        quantized = dequantized(value)
+        quantized = quantized_source(value)
         bits = 32 if role is Role.BIAS else 8
         if quantized is None or quantized.params.qtype.bits != bits:
             return None
         inputs.append(quantized)
-    outputs: list[Quantized | None] = []
+    outputs: list[QuantizedTensor | None] = []
     for value in node.outputs:
         if spec.output is Output.NONE or not (value.uses() or value.is_graph_output()):
             outputs.append(None)
             continue
-        quantized = requantized(value)
-        if quantized is None and hands_out_reals(node, spec):
+        quantized = quantized_result(value)
+        if quantized is None and returns_float(node, spec):
             outputs.append(None)
         elif quantized is None or quantized.params.qtype.bits != 8:
             return None
         else:
             outputs.append(quantized)
-    return Unit(node, spec, tuple(inputs), tuple(outputs))
+    return QuantizedOp(node, spec, tuple(inputs), tuple(outputs))
 
 
-def hands_out_reals(node: Node, spec: OpSpec) -> bool:
+def returns_float(node: Node, spec: OpSpec) -> bool:
     """Whether ONNX Runtime computes the product on integers though its result stays real.
 
     Not where one of several readers quantizes it, nor where an Add makes a Gemm of a MatMul first, whose C is real.
     """
-    readers = consumers(node.outputs[0])
-    if spec.real is None or any(operator(reader) == "QuantizeLinear" for reader in readers):
+    readers = consumers_of(node.outputs[0])
+    if spec.real is None or any(operator_of(reader) == "QuantizeLinear" for reader in readers):
         return False
-    if spec.op != "MatMul" or [operator(reader) for reader in readers] != ["Add"]:
+    if spec.op != "MatMul" or [operator_of(reader) for reader in readers] != ["Add"]:
         return True
     left, right = (shape_of(value) if value is not None else None for value in node.inputs[:2])
     if left is None or right is None or None in left or len(right) != 2:
@@ -233,24 +233,24 @@ def hands_out_reals(node: Node, spec: OpSpec) -> bool:
     return shape not in ((right[1],), (1, right[1]))
 
 
-def obstacle(unit: Unit) -> str:
+def unsupported_reason(unit: QuantizedOp) -> str:
     """What of an operator between quantizers no integer kernel expresses; nothing where one does."""
     node, spec = unit.node, unit.spec
-    if spec.op.startswith("Resize") and (why := resize_obstacle(attributes(node))):
+    if spec.op.startswith("Resize") and (why := resize_obstacle(attributes_of(node))):
         return why
     if infinite := infinite_attribute(node):
         return infinite
     for position, operand in enumerate(unit.inputs):
-        if not isinstance(operand, Quantized):
+        if not isinstance(operand, QuantizedTensor):
             if operand is None or spec.role(position) is not Role.VALUE:
                 continue
-            given = constant(operand)
+            given = constant_of(operand)
             if given is None:
                 return f"value {operand.name} is computed"
             if not given.size or np.isnan(given).any():
                 return f"value {operand.name} is empty or holds NaN"
             continue
-        role, array, axis = spec.role(position), constant(operand.integers), operand.params.axis
+        role, array, axis = spec.role(position), constant_of(operand.integers), operand.params.axis
         what = f"{role.value} {operand.integers.name}"
         if role is Role.ACTIVATION and axis is not None:
             return f"{what} has a scale a channel"
@@ -262,7 +262,7 @@ def obstacle(unit: Unit) -> str:
         if role is Role.BIAS and array is None:
             return f"{what} is not constant"
         if role is Role.BIAS and spec.op == "Gemm" and array is not None:
-            if attributes(node).get("beta", 1.0) != 1.0:
+            if attributes_of(node).get("beta", 1.0) != 1.0:
                 return f"beta scales {what}"
             if array.size != 1 and array.size != array.shape[-1]:
                 return f"{what} is not one value a column"

@@ -6,23 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ptq.core.opspec import OpSpec, QLinear, Role
-from ptq.model.node import Node, Value, attributes, constant
+from ptq.model.node import Node, Value, attributes_of, constant_of
 
 
-def peculiarity(node: Node, spec: OpSpec, operands: Operands) -> str:
+def qlinear_unsupported_reason(node: Node, spec: OpSpec, operands: QLinearOperands) -> str:
     """Why the operator is left to its runtime; nothing where a kernel expresses it."""
-    if attributes(node).get("channels_last", 0):
+    if attributes_of(node).get("channels_last", 0):
         return "its channels are last"
-    if operands.rest:
-        return f"it has a further input, {operands.rest[0].name}"
+    if operands.unknown_inputs:
+        return f"it has a further input, {operands.unknown_inputs[0].name}"
     for position, (integers, _, _) in operands.triples.items():
         fixed = spec.role(position) is Role.WEIGHT and not spec.two_activations
-        if fixed and constant(integers) is None:
+        if fixed and constant_of(integers) is None:
             return f"weight {integers.name} is not constant"
     for position, bias in operands.biases.items():
         if bias is None or spec.role(position) is not Role.BIAS:
             continue
-        array = constant(bias)
+        array = constant_of(bias)
         if array is None:
             return f"bias {bias.name} is not constant"
         if array.size != 1 and array.size != array.shape[-1]:
@@ -30,12 +30,12 @@ def peculiarity(node: Node, spec: OpSpec, operands: Operands) -> str:
     return ""
 
 
-Triple = tuple[Value, Value, Value | None]
+QuantizedOperand = tuple[Value, Value, Value | None]
 """Integers, scale and zero point."""
 
 
 @dataclass(frozen=True, eq=False)
-class Operands:
+class QLinearOperands:
     """The inputs of one QLinear operator.
 
     Attributes:
@@ -45,13 +45,13 @@ class Operands:
         rest: Inputs that the form has no word for.
     """
 
-    triples: Mapping[int, Triple]
+    triples: Mapping[int, QuantizedOperand]
     biases: Mapping[int, Value | None]
-    output: tuple[Value, Value | None] | None
-    rest: tuple[Value, ...]
+    output_qparams: tuple[Value, Value | None] | None
+    unknown_inputs: tuple[Value, ...]
 
 
-def positions(form: QLinear) -> dict[str, int]:
+def input_positions(form: QLinear) -> dict[str, int]:
     """Where the inputs stand: ``0q 0s 0z`` for input 0, ``2=`` for a bias, ``ys yz`` for the output.
 
     Of a variadic form the first input alone.
@@ -69,9 +69,9 @@ def positions(form: QLinear) -> dict[str, int]:
     return {name: position for position, name in enumerate(found)}
 
 
-def operands_of(node: Node, form: QLinear) -> Operands | None:
+def read_operands(node: Node, form: QLinear) -> QLinearOperands | None:
     """The operands of a node in that form; None where a required one is missing."""
-    values, place = [*node.inputs], positions(form)
+    values, place = [*node.inputs], input_positions(form)
     end = len(place)
     if "*" in form.order:
         first = place["0q"]
@@ -85,16 +85,16 @@ def operands_of(node: Node, form: QLinear) -> Operands | None:
         position = place.get(name, len(values))
         return values[position] if position < len(values) else None
 
-    triples: dict[int, Triple] = {}
+    triples: dict[int, QuantizedOperand] = {}
     for index in [int(name[:-1]) for name in place if name.endswith("q")]:
         integers, scale = at(f"{index}q"), at(f"{index}s")
         if integers is None or scale is None:
             return None
         triples[index] = integers, scale, at(f"{index}z")
     scale = at("ys")
-    return Operands(
+    return QLinearOperands(
         triples=triples,
         biases={int(name[:-1]): at(name) for name in place if name.endswith("=")},
-        output=None if scale is None else (scale, at("yz")),
-        rest=tuple(v for v in values[end:] if v is not None),
+        output_qparams=None if scale is None else (scale, at("yz")),
+        unknown_inputs=tuple(v for v in values[end:] if v is not None),
     )

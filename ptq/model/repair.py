@@ -18,67 +18,69 @@ import onnx
 from onnx import helper
 
 from ptq.model.node import ONNX_DOMAINS, QUANTIZERS
-from ptq.model.proto_walk import Body, bodies, graphs_of, nodes
+from ptq.model.proto_walk import Body, all_bodies, all_nodes, subgraphs_of
 
 _MICROSOFT = "com.microsoft"
-_ALIAS = "ai.onnx"
-_AXIS = 13
+_LONG_DOMAIN = "ai.onnx"
+_FIRST_OPSET_WITH_AXIS = 13
 """The first opset whose quantizers have an axis."""
 
 
-def mended(proto: onnx.ModelProto) -> onnx.ModelProto:
+def repair(proto: onnx.ModelProto) -> onnx.ModelProto:
     """The same model, or a copy of it without those faults."""
     versions = [o.version for o in proto.opset_import if o.domain in ONNX_DOMAINS]
-    opset = versions[-1] if versions else _AXIS
-    early = opset < _AXIS and any(map(_along_axis, nodes(proto)))
-    unordered = any(order != sorted(order) for order in map(_order, bodies(proto)))
-    undecided = any(_switch(node) is not None for node in nodes(proto))
-    odd = any(o.domain == _ALIAS for p in (proto, *proto.functions) for o in p.opset_import)
+    opset = versions[-1] if versions else _FIRST_OPSET_WITH_AXIS
+    early = opset < _FIRST_OPSET_WITH_AXIS and any(map(_has_axis_attribute, all_nodes(proto)))
+    unordered = any(order != sorted(order) for order in map(_topological_order, all_bodies(proto)))
+    undecided = any(_invalid_keepdims(node) is not None for node in all_nodes(proto))
+    odd = any(o.domain == _LONG_DOMAIN for p in (proto, *proto.functions) for o in p.opset_import)
     odd = odd or len({o.domain for o in proto.opset_import}) < len(proto.opset_import)
-    open_ended = any(map(_open_ended, nodes(proto)))
+    open_ended = any(map(_has_trailing_empty_input, all_nodes(proto)))
     if not open_ended and not early and not unordered and not undecided and not odd:
         return proto
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
     if open_ended:
-        for node in nodes(copy):
-            while _open_ended(node):
+        for node in all_nodes(copy):
+            while _has_trailing_empty_input(node):
                 node.input.pop()
     if odd:
-        _call_by_one_name(copy)
+        _normalize_domain_names(copy)
     if early:
-        for node in filter(_along_axis, nodes(copy)):
+        for node in filter(_has_axis_attribute, all_nodes(copy)):
             node.domain = _MICROSOFT
         for part in (copy, *copy.functions):
             if all(o.domain != _MICROSOFT for o in part.opset_import):
                 part.opset_import.append(helper.make_opsetid(_MICROSOFT, 1))
-    for node in nodes(copy):
-        if (switch := _switch(node)) is not None:
+    for node in all_nodes(copy):
+        if (switch := _invalid_keepdims(node)) is not None:
             switch.i = 0
-    for body in bodies(copy):
+    for body in all_bodies(copy):
         replacement = onnx.GraphProto()
-        replacement.node.extend(body.node[i] for i in _order(body))
+        replacement.node.extend(body.node[i] for i in _topological_order(body))
         body.ClearField("node")
         body.node.extend(replacement.node)
     return copy
 
 
-def _call_by_one_name(proto: onnx.ModelProto) -> None:
+def _normalize_domain_names(proto: onnx.ModelProto) -> None:
     """Name ONNX's own operators as ONNX's library does, and import each domain once."""
-    for node in nodes(proto):
-        node.domain = "" if node.domain == _ALIAS else node.domain
+    for node in all_nodes(proto):
+        node.domain = "" if node.domain == _LONG_DOMAIN else node.domain
     for part in (proto, *proto.functions):
-        versions = {"" if o.domain == _ALIAS else o.domain: o.version for o in part.opset_import}
+        versions = {
+            "" if o.domain == _LONG_DOMAIN else o.domain: o.version for o in part.opset_import
+        }
         part.ClearField("opset_import")
         part.opset_import.extend(itertools.starmap(helper.make_opsetid, versions.items()))
 
 
-def _open_ended(node: onnx.NodeProto) -> bool:
+def _has_trailing_empty_input(node: onnx.NodeProto) -> bool:
     """Whether the last input has no name; a Loop must have two, also of no name."""
     return bool(node.input) and not node.input[-1] and node.op_type != "Loop"
 
 
-def _along_axis(node: onnx.NodeProto) -> bool:
+def _has_axis_attribute(node: onnx.NodeProto) -> bool:
     return (
         node.op_type in QUANTIZERS
         and node.domain in ONNX_DOMAINS
@@ -86,20 +88,20 @@ def _along_axis(node: onnx.NodeProto) -> bool:
     )
 
 
-def _switch(node: onnx.NodeProto) -> onnx.AttributeProto | None:
+def _invalid_keepdims(node: onnx.NodeProto) -> onnx.AttributeProto | None:
     """The `keepdims` of an operator of ONNX's that is neither 0 nor 1."""
     if node.domain not in ONNX_DOMAINS:
         return None
     return next((a for a in node.attribute if a.name == "keepdims" and a.i not in (0, 1)), None)
 
 
-def _order(body: Body) -> list[int]:
+def _topological_order(body: Body) -> list[int]:
     """Positions of the nodes, each behind those that it reads, else as they stand; a cycle's at the end."""
     writers = {name: i for i, node in enumerate(body.node) for name in node.output if name}
     missing: list[set[int]] = []
     readers: dict[int, list[int]] = {}
     for i, node in enumerate(body.node):
-        needed = {writers[name] for name in _read(node) if name in writers}
+        needed = {writers[name] for name in _names_read_by(node) if name in writers}
         missing.append(needed)
         for writer in needed:
             readers.setdefault(writer, []).append(i)
@@ -114,13 +116,13 @@ def _order(body: Body) -> list[int]:
     return [*order, *sorted(set(range(len(missing))) - set(order))]
 
 
-def _read(node: onnx.NodeProto) -> Iterator[str]:
+def _names_read_by(node: onnx.NodeProto) -> Iterator[str]:
     """Names that a node reads, those that the graphs inside it take from around them included."""
     yield from node.input
-    for inner in graphs_of(node):
+    for inner in subgraphs_of(node):
         own = {name for each in inner.node for name in each.output}
         own |= {value.name for value in inner.input} | {t.name for t in inner.initializer}
-        for name in (n for each in inner.node for n in _read(each)):
+        for name in (n for each in inner.node for n in _names_read_by(each)):
             if name not in own:
                 yield name
         yield from (output.name for output in inner.output if output.name not in own)

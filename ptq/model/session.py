@@ -17,22 +17,22 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, ModelError, first_line
 from ptq.model import external_data
-from ptq.model.crash_guard import deadly
+from ptq.model.crash_guard import find_crash_risks
 from ptq.model.graph import Graph
-from ptq.model.node import Node, name_of, operator, reads
-from ptq.model.operator_versions import beyond_reach, since
+from ptq.model.node import Node, name_of, operator_of, values_read_by
+from ptq.model.operator_versions import since_version, unsupported_nodes
 
-_PLAIN = "biuf"
+_NUMPY_KINDS = "biuf"
 """Kinds of numpy's own types; others, such as bfloat16, ONNX Runtime takes as bytes."""
-_QUIET = 4  # fatal errors only: what goes wrong is raised, and said once
+_LOG_FATAL_ONLY = 4  # fatal errors only: what goes wrong is raised, and said once
 
-LEVELS = {
+OPTIMIZATION_LEVELS = {
     "none": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
     "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
     "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
 
-VERSION: str = onnxruntime.__version__
+ORT_VERSION: str = onnxruntime.__version__
 
 
 class Session:
@@ -70,23 +70,23 @@ class Session:
         Raises:
             ModelError: ONNX Runtime does not take the model, or would end with it.
         """
-        self._deadly = deadly(graph)
+        self._crash_guard = find_crash_risks(graph)
         options = onnxruntime.SessionOptions()
         # more than there are processors wait for each other: 1,024 on two take minutes for a tiny model
         options.intra_op_num_threads = min(threads, os.cpu_count() or 1)
-        options.graph_optimization_level = LEVELS[optimize]
+        options.graph_optimization_level = OPTIMIZATION_LEVELS[optimize]
         options.enable_cpu_mem_arena = arena
         if not spin:
             options.add_session_config_entry("session.force_spinning_stop", "1")
         if not integers:
             options.add_session_config_entry("session.disable_quant_qdq", "1")
-        options.log_severity_level = _QUIET
+        options.log_severity_level = _LOG_FATAL_ONLY
         if save_optimized:
             options.optimized_model_filepath = save_optimized
         try:
-            self._session, self._weights = _opened(graph, options, lean=lean, fused=fused)
+            self._session, self._weights = _open_session(graph, options, lean=lean, fused=fused)
         except Exception as error:  # its errors share no base class but this one
-            raise ModelError(_explained(error, graph)) from error
+            raise ModelError(_explain_load_failure(error, graph)) from error
         self.inputs: tuple[str, ...] = tuple(i.name for i in self._session.get_inputs())
         self.outputs: tuple[str, ...] = tuple(o.name for o in self._session.get_outputs())
 
@@ -100,7 +100,7 @@ class Session:
         """
         if outputs is not None and not outputs:
             return []  # ONNX Runtime would give all
-        self._deadly.require_harmless(feed)
+        self._crash_guard.check_feed(feed)
         try:
             results: list[NDArray[Any]] = self._session.run(outputs, dict(feed))
         except Exception as error:  # as above
@@ -115,7 +115,7 @@ class Session:
         Raises:
             DataError: ONNX Runtime refuses the feed or an array, fails, or would end.
         """
-        self._deadly.require_harmless(feed)
+        self._crash_guard.check_feed(feed)
         try:
             binding = self._session.io_binding()
             for name, array in feed.items():
@@ -128,45 +128,45 @@ class Session:
             raise DataError(f"ONNX Runtime cannot run the sample: {first_line(error)}") from error
 
 
-_PAIR = """
+_SATURATION_MODEL = """
 <ir_version: 8, opset_import: ["" : 13]>
 pair (uint8[1, 2] a) => (int32[1, 1] c) <int8[2, 1] b = {127, 127}> { c = MatMulInteger(a, b) }
 """
 
 
 @cache
-def sums_exactly() -> bool:
+def has_exact_int8_sums() -> bool:
     """Whether ONNX Runtime adds products of uint8 and int8 exactly here.
 
     On x86 without VNNI it adds pairs of them in int16, which saturates (vpmaddubsw): 255·127 + 255·127 is 32767.
     """
-    pair = Session(Graph.from_proto(onnx.parser.parse_model(_PAIR)))
+    pair = Session(Graph.from_proto(onnx.parser.parse_model(_SATURATION_MODEL)))
     [total] = pair.run({"a": np.full((1, 2), 255, np.uint8)})
     return int(total[0, 0]) == 2 * 255 * 127
 
 
-_Values = dict[str, onnxruntime.OrtValue]
+_OrtValues = dict[str, onnxruntime.OrtValue]
 
 
-def _opened(
+def _open_session(
     graph: Graph,
     options: onnxruntime.SessionOptions,
     *,
     lean: bool = False,
     fused: bool = True,
-) -> tuple[onnxruntime.InferenceSession, _Values]:
+) -> tuple[onnxruntime.InferenceSession, _OrtValues]:
     """A session of bytes in memory, and the large weights, which it reads where they lie: they must outlive it."""
-    data, files = external_data.in_pieces(graph.model)
+    data, files = external_data.as_buffers(graph.model)
     copied: dict[str, external_data.Buffer] = {}
-    values: _Values = {}
+    values: _OrtValues = {}
     for file, (name, tensor) in files.items():
-        if tensor.dtype.numpy().kind in _PLAIN:
+        if tensor.dtype.numpy().kind in _NUMPY_KINDS:
             array = np.ascontiguousarray(tensor.numpy())
             values[name] = onnxruntime.OrtValue.ortvalue_from_numpy(array)
         else:
-            copied[file] = external_data.bytes_of(tensor)
+            copied[file] = external_data.little_endian_bytes(tensor)
     options.add_external_initializers(list(values), list(values.values()))
-    if lean and external_data.weight_of(graph.model) > external_data.LARGEST:
+    if lean and external_data.weight_bytes(graph.model) > external_data.MAX_PROTO_BYTES:
         options.add_session_config_entry("session.disable_prepacking", "1")
         for name, value in values.items():
             options.add_initializer(name, value)  # without this they are copied all the same
@@ -187,51 +187,51 @@ def _opened(
     return session, values
 
 
-def _explained(error: Exception, graph: Graph) -> str:
+def _explain_load_failure(error: Exception, graph: Graph) -> str:
     """Why a model does not load: what ONNX Runtime says, and of which node, where it does not say that."""
-    for unknown in beyond_reach(external_data.outline(graph.model)[0]):
+    for unknown in unsupported_nodes(external_data.proto_without_weights(graph.model)[0]):
         return (
-            f"ONNX Runtime {VERSION} does not know {unknown.op_type} as opset "
-            f"{since(unknown, graph.opset)} has it (node {unknown.name}); export an older opset"
+            f"ONNX Runtime {ORT_VERSION} does not know {unknown.op_type} as opset "
+            f"{since_version(unknown, graph.opset)} has it (node {unknown.name}); export an older opset"
         )
     text = first_line(error)
     known = {str(node.name) for node in graph.nodes} | {f"({node.op_type})" for node in graph.nodes}
     if not any(name in text for name in known):
-        node = _first_refused(graph)
-        text = f"node {node.name} ({operator(node)}): {text}" if node is not None else text
+        node = _first_unloadable_node(graph)
+        text = f"node {node.name} ({operator_of(node)}): {text}" if node is not None else text
     return f"ONNX Runtime cannot load the model: {text}"
 
 
-def _first_refused(graph: Graph) -> Node | None:
+def _first_unloadable_node(graph: Graph) -> Node | None:
     """The node with which a model ceases to load, where it is one of the main graph."""
     nodes = graph.nodes
     loads, fails = 0, len(nodes)
     while nodes and fails - loads > 1:
         middle = (loads + fails) // 2
-        if _loads(graph, nodes[:middle]):
+        if _can_load(graph, nodes[:middle]):
             loads = middle
         else:
             fails = middle
-    return nodes[fails - 1] if nodes and not _loads(graph, nodes[:fails]) else None
+    return nodes[fails - 1] if nodes and not _can_load(graph, nodes[:fails]) else None
 
 
-def _loads(graph: Graph, nodes: list[Node]) -> bool:
+def _can_load(graph: Graph, nodes: list[Node]) -> bool:
     """Whether the first nodes of a model load, all that they compute being outputs."""
-    read = {v for node in nodes for v in reads(node)}
+    read = {v for node in nodes for v in values_read_by(node)}
     inputs = [name_of(v) for v in graph.inputs if v in read]
-    part = graph.extracted(nodes, inputs, [v.name for n in nodes for v in n.outputs if v.name])
+    part = graph.extract(nodes, inputs, [v.name for n in nodes for v in n.outputs if v.name])
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = _QUIET
+    options.log_severity_level = _LOG_FATAL_ONLY
     try:
-        _opened(part, options)
+        _open_session(part, options)
     except Exception:  # ONNX Runtime's errors share no base class but this one
         return False
     return True
 
 
-def versions() -> dict[str, str]:
+def library_versions() -> dict[str, str]:
     """Versions of what produced floats and integers may depend on."""
     import numpy
     import onnx
 
-    return {"onnxruntime": VERSION, "onnx": onnx.__version__, "numpy": numpy.__version__}
+    return {"onnxruntime": ORT_VERSION, "onnx": onnx.__version__, "numpy": numpy.__version__}

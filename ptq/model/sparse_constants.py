@@ -9,45 +9,45 @@ import onnx
 from onnx import helper, numpy_helper
 
 from ptq.core.errors import ModelError
-from ptq.model.external_data import LARGEST
-from ptq.model.proto_walk import bodies, nodes
+from ptq.model.external_data import MAX_PROTO_BYTES
+from ptq.model.proto_walk import all_bodies, all_nodes
 
 
-def dense(proto: onnx.ModelProto, source: str) -> onnx.ModelProto:
+def to_dense(proto: onnx.ModelProto, source: str) -> onnx.ModelProto:
     """The same model, valid to ONNX's checker, without sparse tensors; the given one where there are none.
 
     Raises:
         ModelError: Spelt out, a constant is larger than can be written.
     """
-    if not any(map(_sparse, nodes(proto))) and not any(
-        isinstance(body, onnx.GraphProto) and body.sparse_initializer for body in bodies(proto)
+    if not any(map(_is_sparse_constant, all_nodes(proto))) and not any(
+        isinstance(body, onnx.GraphProto) and body.sparse_initializer for body in all_bodies(proto)
     ):
         return proto
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
-    for body in bodies(copy):
+    for body in all_bodies(copy):
         if isinstance(body, onnx.GraphProto):
             body.initializer.extend(
-                _spelt_out(tensor, source) for tensor in body.sparse_initializer
+                _to_dense_tensor(tensor, source) for tensor in body.sparse_initializer
             )
             body.ClearField("sparse_initializer")
-    for node in filter(_sparse, nodes(copy)):
-        tensor = _spelt_out(node.attribute[0].sparse_tensor, source)
+    for node in filter(_is_sparse_constant, all_nodes(copy)):
+        tensor = _to_dense_tensor(node.attribute[0].sparse_tensor, source)
         node.attribute[0].CopyFrom(helper.make_attribute("value", tensor))
     return copy
 
 
-def _sparse(node: onnx.NodeProto) -> bool:
+def _is_sparse_constant(node: onnx.NodeProto) -> bool:
     return node.op_type == "Constant" and any(
         a.HasField("sparse_tensor") for a in node.attribute[:1]
     )
 
 
-def _spelt_out(tensor: onnx.SparseTensorProto, source: str) -> onnx.TensorProto:
+def _to_dense_tensor(tensor: onnx.SparseTensorProto, source: str) -> onnx.TensorProto:
     """Positions are counted through the whole tensor, or given axis by axis."""
     shape, name = tuple(tensor.dims), tensor.values.name
     values, positions = numpy_helper.to_array(tensor.values), numpy_helper.to_array(tensor.indices)
-    if math.prod(shape) * values.itemsize > LARGEST:
+    if math.prod(shape) * values.itemsize > MAX_PROTO_BYTES:
         raise ModelError(
             f"{source}: the sparse tensor {name or '(nameless)'} of shape {list(shape)} is too large to "
             "be spelt out, and ptq knows no other; export it dense, and smaller"

@@ -9,17 +9,17 @@ import onnx_ir as ir
 from onnx import helper
 
 from ptq.model import external_data
-from ptq.model.node import Node, reads
+from ptq.model.node import Node, values_read_by
 
 
-def excerpt(
+def extract_subgraph(
     model: ir.Model, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str]
 ) -> ir.Model:
     """A model of some of the nodes, in the order given, with these values going in and out.
 
     It shares its weights with the whole.
     """
-    values = {v.name: v for node in nodes for v in (*reads(node), *node.outputs)}
+    values = {v.name: v for node in nodes for v in (*values_read_by(node), *node.outputs)}
     proto = onnx.ModelProto(ir_version=model.ir_version or 8)
     for domain, version in model.graph.opset_imports.items():
         proto.opset_import.add(domain=domain, version=version)
@@ -35,4 +35,6 @@ def excerpt(
     for name, tensor in weights.items():
         info = helper.make_tensor_value_info(name, tensor.dtype.value, tensor.shape.numpy())
         proto.graph.input.append(info)
-    return external_data.joined(proto, external_data.Aside(weights, tuple(weights)))
+    return external_data.merge_weights(
+        proto, external_data.DetachedWeights(weights, tuple(weights))
+    )

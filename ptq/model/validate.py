@@ -12,21 +12,21 @@ from google.protobuf.message import Message
 from onnx import numpy_helper
 
 from ptq.core.errors import ModelError
-from ptq.model.external_data import LARGEST, size_of
-from ptq.model.proto_walk import Body, graphs_of, nodes, tensors
+from ptq.model.external_data import MAX_PROTO_BYTES, declared_bytes
+from ptq.model.proto_walk import Body, all_nodes, all_tensors, subgraphs_of
 
-_DIVISORS = {
+_DIVISOR_ATTRIBUTES = {
     "Attention": ("kv_num_heads", "q_num_heads"),
     "Conv": ("group",),
     "ConvTranspose": ("group",),
 }
-_FUNCTIONS = ("QLinearLeakyRelu", "QLinearSigmoid")
+_OPS_NEEDING_ZERO_POINT = ("QLinearLeakyRelu", "QLinearSigmoid")
 _ONNX = ("", "ai.onnx")
-_MOST = 2**31
-_MOST_NODES = 10**6
+_MAX_DIVISOR = 2**31
+_MAX_NODES = 10**6
 
 
-def require_sound(proto: onnx.ModelProto, source: str) -> None:
+def validate(proto: onnx.ModelProto, source: str) -> None:
     """Refuse what would end in an exception, or in the end of the process, further on.
 
     Raises:
@@ -34,7 +34,7 @@ def require_sound(proto: onnx.ModelProto, source: str) -> None:
             its nodes hold more weight than can be written, a tensor holds more or fewer numbers than its
             shape says, or a node contradicts itself.
     """
-    for text in _texts(proto):
+    for text in _all_strings(proto):
         if isinstance(text, bytes):  # what protobuf hands out where it is no UTF-8
             raise ModelError(f"{source} has a name that is no UTF-8 text, {text!r}; export it anew")
     newest = onnx.defs.onnx_opset_version()
@@ -46,21 +46,21 @@ def require_sound(proto: onnx.ModelProto, source: str) -> None:
             )
     if not proto.graph.output:
         raise ModelError(f"{source} has no outputs; export it with the outputs that are wanted")
-    _require_few(proto, source)
-    for tensor in tensors(proto):
-        require_whole(tensor, source)
+    _require_bounded_inlining(proto, source)
+    for tensor in all_tensors(proto):
+        require_data(tensor, source)
     versions = [o.version for o in proto.opset_import if o.domain in _ONNX]
-    for node in nodes(proto):
+    for node in all_nodes(proto):
         _require_consistent(node, versions[-1] if versions else newest, source)
-    size = sum(map(size_of, tensors(proto)))
-    if size > LARGEST:
+    size = sum(map(declared_bytes, all_tensors(proto)))
+    if size > MAX_PROTO_BYTES:
         raise ModelError(
             f"{source} holds {size / 1e9:.1f} GB of weights inside its nodes, where 2 GB is the limit; "
             "make initializers of the main graph of them"
         )
 
 
-def _texts(message: Message) -> Iterator[str | bytes]:
+def _all_strings(message: Message) -> Iterator[str | bytes]:
     """All names and other texts of a message and of those within."""
     for field, value in message.ListFields():
         values = [value] if isinstance(value, (str, bytes, Message)) else value
@@ -68,10 +68,10 @@ def _texts(message: Message) -> Iterator[str | bytes]:
             yield from values
         elif field.type == field.TYPE_MESSAGE:
             for inner in values:
-                yield from _texts(inner)
+                yield from _all_strings(inner)
 
 
-def _require_few(proto: onnx.ModelProto, source: str) -> None:
+def _require_bounded_inlining(proto: onnx.ModelProto, source: str) -> None:
     """Refuse functions that call each other so often that the graph would have no end."""
     bodies_of = {(f.domain, f.name, f.overload): f for f in proto.functions}
     sizes: dict[tuple[str, str, str], int] = {}
@@ -80,7 +80,7 @@ def _require_few(proto: onnx.ModelProto, source: str) -> None:
         total = 0
         for node in body.node:
             called = (node.domain, node.op_type, node.overload)
-            total += 1 + sum(size(graph, within) for graph in graphs_of(node))
+            total += 1 + sum(size(graph, within) for graph in subgraphs_of(node))
             if called in within or called not in bodies_of:
                 continue  # the checker refuses those that call themselves
             if called not in sizes:
@@ -89,17 +89,17 @@ def _require_few(proto: onnx.ModelProto, source: str) -> None:
         return total
 
     try:
-        many = size(proto.graph, ()) > _MOST_NODES
+        many = size(proto.graph, ()) > _MAX_NODES
     except RecursionError:
         many = True
     if many:
         raise ModelError(
-            f"{source} has functions that call each other too deep, or {_MOST_NODES} nodes without them; "
+            f"{source} has functions that call each other too deep, or {_MAX_NODES} nodes without them; "
             "export it without functions"
         )
 
 
-def require_whole(tensor: onnx.TensorProto, source: str) -> None:
+def require_data(tensor: onnx.TensorProto, source: str) -> None:
     """Refuse a tensor whose data are elsewhere, or not as many as its shape says.
 
     The checker asks whether there is too little, where they are raw bytes.
@@ -125,7 +125,7 @@ def require_whole(tensor: onnx.TensorProto, source: str) -> None:
         ) from None
 
 
-def _skips_one_of_many(node: onnx.NodeProto, opset: int) -> bool:
+def _omits_variadic_input(node: onnx.NodeProto, opset: int) -> bool:
     """Whether an input is left out where only as many as there are can be given."""
     if "" not in node.input or node.domain not in _ONNX:
         return False
@@ -138,18 +138,18 @@ def _skips_one_of_many(node: onnx.NodeProto, opset: int) -> bool:
 def _require_consistent(node: onnx.NodeProto, opset: int, source: str) -> None:
     """Refuse what ends the process: ONNX's shape inference does on such a Split, ONNX Runtime on the others."""
     called = node.name or next(iter(node.output), "(nameless)")
-    if _skips_one_of_many(node, opset):
+    if _omits_variadic_input(node, opset):
         raise ModelError(
             f"{source}: {node.op_type} {called} leaves out one of inputs that may be any number; "
             "export the model again"
         )
-    if node.op_type in _FUNCTIONS and (len(node.input) < 5 or not node.input[4]):
+    if node.op_type in _OPS_NEEDING_ZERO_POINT and (len(node.input) < 5 or not node.input[4]):
         raise ModelError(
             f"{source}: {node.op_type} {called} leaves out its output's zero point; write it, 0 too"
         )
     for attribute in node.attribute:
-        divides = attribute.name in _DIVISORS.get(node.op_type, ())
-        if divides and not 0 < attribute.i < _MOST:
+        divides = attribute.name in _DIVISOR_ATTRIBUTES.get(node.op_type, ())
+        if divides and not 0 < attribute.i < _MAX_DIVISOR:
             raise ModelError(
                 f"{source}: {node.op_type} {called} has {attribute.name} "
                 f"{attribute.i}; export the model again"

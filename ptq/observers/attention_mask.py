@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ptq.observers.histogram_cells import cells_of
+from ptq.observers.histogram_cells import histogram_cells
 from ptq.observers.stats import TensorStats
 
 STEPS = 64
@@ -24,7 +24,7 @@ def is_masked(stats: TensorStats) -> bool:
     """Whether the values lie in two heaps, the lower so far below that Softmax makes zeros of it."""
     if not stats.count:
         return False
-    cells = cells_of(stats)
+    cells = histogram_cells(stats)
     gaps = cells.lo[1:] - cells.hi[:-1]
     if not gaps.size:
         return False

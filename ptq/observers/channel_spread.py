@@ -12,7 +12,7 @@ from ptq.observers.channel_range import channel_extremes
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class ChannelSpread:
     """What the channels of a tensor hold: the extremes, and the sum of squares, of each.
 
     Attributes:
@@ -28,16 +28,16 @@ class Spread:
     count: int
 
     @classmethod
-    def of(cls, array: NDArray[np.float32], axis: int = -1) -> Spread:
+    def of(cls, array: NDArray[np.float32], axis: int = -1) -> ChannelSpread:
         """Of an array that is not empty, channels along an axis."""
         axis %= array.ndim
         flat = array.reshape(prod(array.shape[:axis]), array.shape[axis], -1)
         squares = np.einsum("bci,bci->c", flat, flat, dtype=np.float64)
         return cls(*channel_extremes(array, axis), squares, array.size // array.shape[axis])
 
-    def __or__(self, other: Spread) -> Spread:
+    def __or__(self, other: ChannelSpread) -> ChannelSpread:
         """Of both arrays."""
-        return Spread(
+        return ChannelSpread(
             np.minimum(self.least, other.least),
             np.maximum(self.greatest, other.greatest),
             self.squares + other.squares,

@@ -18,7 +18,7 @@ from ptq.observers.stats import TensorStats
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class HistogramCells:
     """Counts of values on ascending intervals that touch at most at their ends.
 
     Attributes:
@@ -42,15 +42,15 @@ class Cells:
         points: NDArray[np.bool_] = self.lo == self.hi
         return points
 
-    def take(self, which: NDArray[np.bool_]) -> Cells:
+    def take(self, which: NDArray[np.bool_]) -> HistogramCells:
         """Some of the intervals."""
-        return Cells(self.lo[which], self.hi[which], self.counts[which])
+        return HistogramCells(self.lo[which], self.hi[which], self.counts[which])
 
-    def mirrored(self) -> Cells:
+    def mirrored(self) -> HistogramCells:
         """The cells of the negated values."""
-        return Cells(-self.hi[::-1], -self.lo[::-1], self.counts[::-1])
+        return HistogramCells(-self.hi[::-1], -self.lo[::-1], self.counts[::-1])
 
-    def absolute(self) -> Cells:
+    def absolute(self) -> HistogramCells:
         """The cells of the absolute values: where two overlap, they are cut at each other's ends."""
         ends = np.sort(np.abs([self.lo, self.hi]), axis=0)  # no interval has 0 inside
         cuts = np.unique(ends)
@@ -63,10 +63,10 @@ class Cells:
         lo, hi = np.concatenate([cuts, cuts[:-1]]), np.concatenate([cuts, cuts[1:]])
         counts = np.concatenate([at, np.bincount(into, spread, cuts.size - 1)])
         order = np.lexsort((hi, lo))
-        return Cells(lo[order], hi[order], counts[order]).take(counts[order] > 0)
+        return HistogramCells(lo[order], hi[order], counts[order]).take(counts[order] > 0)
 
 
-def cells_of(stats: TensorStats) -> Cells:
+def histogram_cells(stats: TensorStats) -> HistogramCells:
     """The intervals that hold the tensor's finite values.
 
     Raises:
@@ -78,7 +78,7 @@ def cells_of(stats: TensorStats) -> Cells:
         )
     if stats.values is not None:
         values = stats.values.astype(np.float64)
-        return Cells(values, values, stats.value_counts.astype(np.float64))
+        return HistogramCells(values, values, stats.value_counts.astype(np.float64))
     prefix, counts = stats.cell_counts()
     counts = counts.copy()
     magnitude = prefix & np.uint16(0x7FFF)
@@ -95,4 +95,6 @@ def cells_of(stats: TensorStats) -> Cells:
     lo, hi = np.concatenate([lo, at]), np.concatenate([hi, at])
     counts = np.concatenate([counts, np.array([count for _, count in atoms])])
     order = np.lexsort((hi, lo))
-    return Cells(lo[order], hi[order], counts[order].astype(np.float64)).take(counts[order] > 0)
+    return HistogramCells(lo[order], hi[order], counts[order].astype(np.float64)).take(
+        counts[order] > 0
+    )

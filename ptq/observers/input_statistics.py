@@ -13,7 +13,7 @@ from ptq.observers.covariance import Covariance
 
 
 @dataclass
-class Added:
+class MeanShift:
     """What rounding a node's input adds to the mean of each channel of it.
 
     Attributes:
@@ -33,7 +33,7 @@ class Added:
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class InputStatistics:
     """How the inputs of weighted nodes vary, by node.
 
     Attributes:
@@ -42,13 +42,13 @@ class Seen:
         wanted: What weights are to come near where that is not the model's own, shape (groups, K, sums).
     """
 
-    parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)
-    added: Mapping[str, Added] = field(default_factory=dict)
+    parts: Mapping[str, Sequence[CovarianceBlock]] = field(default_factory=dict)
+    added: Mapping[str, MeanShift] = field(default_factory=dict)
     wanted: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class CovarianceBlock:
     """Some inputs of a node's sums, and how they vary; inputs of different parts count as independent.
 
     Attributes:

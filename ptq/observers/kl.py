@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UsageError
 from ptq.core.types import QType, Range
-from ptq.observers.histogram_cells import Cells, cells_of
+from ptq.observers.histogram_cells import HistogramCells, histogram_cells
 from ptq.observers.observer import Observer
 from ptq.observers.stats import TensorStats
 
@@ -46,7 +46,7 @@ def kl(levels: int = 128) -> Observer:
 
     def observe(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
         del qtype
-        cells = cells_of(stats)
+        cells = histogram_cells(stats)
         least, most = min(cells.lo[0], 0.0), max(cells.hi[-1], 0.0)
         limit = max(-least, most)
         if limit == 0:
@@ -60,7 +60,7 @@ def kl(levels: int = 128) -> Observer:
     return observe
 
 
-def bins(cells: Cells, limit: float) -> _Floats:
+def bins(cells: HistogramCells, limit: float) -> _Floats:
     """The nonzero |x| in 2048 equal bins from 0 to the limit."""
     cells = cells.absolute()
     cells = cells.take(cells.hi > 0)

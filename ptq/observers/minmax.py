@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptq.core.types import QType, Range
-from ptq.observers.histogram_cells import cells_of
+from ptq.observers.histogram_cells import histogram_cells
 from ptq.observers.stats import TensorStats
 
 
@@ -14,5 +14,5 @@ def minmax(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
         StatsError: No finite value was seen.
     """
     del qtype, symmetric  # the same for every type; the solver makes the scale symmetric
-    cells = cells_of(stats)
+    cells = histogram_cells(stats)
     return Range(min(cells.lo[0], 0.0), max(cells.hi[-1], 0.0))

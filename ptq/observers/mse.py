@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import QType, Range
-from ptq.observers.histogram_cells import Cells, cells_of
-from ptq.observers.qparams import asymmetric, symmetric
+from ptq.observers.histogram_cells import HistogramCells, histogram_cells
+from ptq.observers.qparams import asymmetric_qparams, symmetric_qparams
 from ptq.observers.quantization_error import squared_error
 from ptq.observers.stats import TensorStats
 
@@ -35,7 +35,7 @@ def mse(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
     Raises:
         StatsError: No finite value was seen.
     """
-    cells = cells_of(stats)
+    cells = histogram_cells(stats)
     least, most = min(cells.lo[0], 0.0), max(cells.hi[-1], 0.0)
     if least == most:
         return Range(0.0, 0.0)
@@ -53,7 +53,7 @@ def mse(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
     return Range(*_refine(cells, qtype, (least, most), start, mirrored=False))
 
 
-def _candidates(cells: Cells, end: float) -> tuple[_Floats, _Floats]:
+def _candidates(cells: HistogramCells, end: float) -> tuple[_Floats, _Floats]:
     """Numbers from 0 to the end, denser near it, and the squared clipping error at each."""
     if end <= 0:
         return np.zeros(1), np.zeros(1)
@@ -77,7 +77,7 @@ def _coarse(
 
 
 def _refine(
-    cells: Cells,
+    cells: HistogramCells,
     qtype: QType,
     limits: tuple[float, float],
     start: tuple[float, float],
@@ -101,9 +101,9 @@ def _refine(
     return float(best[0, 0]), float(best[0, 1])
 
 
-def _errors(cells: Cells, qtype: QType, ends: _Floats, *, mirrored: bool) -> _Floats:
+def _errors(cells: HistogramCells, qtype: QType, ends: _Floats, *, mirrored: bool) -> _Floats:
     """The squared error for each row (lo, hi) of ends."""
-    convert = symmetric if mirrored else asymmetric
+    convert = symmetric_qparams if mirrored else asymmetric_qparams
     params = convert(Range(ends[:, 0], ends[:, 1]), qtype, axis=0)
     first = (qtype.lo - params.zero_point).astype(np.float64)
     last = (qtype.hi - params.zero_point).astype(np.float64)

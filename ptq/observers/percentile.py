@@ -11,7 +11,7 @@ import numpy as np
 
 from ptq.core.errors import UsageError
 from ptq.core.types import QType, Range
-from ptq.observers.histogram_cells import Cells, cells_of
+from ptq.observers.histogram_cells import HistogramCells, histogram_cells
 from ptq.observers.observer import Observer
 from ptq.observers.stats import TensorStats
 
@@ -27,7 +27,7 @@ def percentile(p: float = 99.99) -> Observer:
 
     def observe(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
         del qtype
-        cells = cells_of(stats)
+        cells = histogram_cells(stats)
         least, most = min(cells.lo[0], 0.0), max(cells.hi[-1], 0.0)
         cut = (1 - p / 100) * cells.total
         if symmetric:
@@ -40,7 +40,7 @@ def percentile(p: float = 99.99) -> Observer:
     return observe
 
 
-def _high_end(cells: Cells, cut: float) -> float:
+def _high_end(cells: HistogramCells, cut: float) -> float:
     """The least number, not below 0, above which at most that many values lie."""
     from_top = np.cumsum(cells.counts[::-1])
     i = min(int(np.searchsorted(from_top, cut, side="right")), from_top.size - 1)

@@ -25,7 +25,7 @@ SCALE_FLOOR = 2.0**-63
 _FLT_MAX = float(np.finfo(np.float32).max)
 
 
-def asymmetric(span: Range, qtype: QType, axis: int | None = None) -> QuantParams:
+def asymmetric_qparams(span: Range, qtype: QType, axis: int | None = None) -> QuantParams:
     """The parameters that spread all integers of the type over the range.
 
     Args:
@@ -40,7 +40,7 @@ def asymmetric(span: Range, qtype: QType, axis: int | None = None) -> QuantParam
     return _params(scale, zero_point, qtype, axis)
 
 
-def symmetric(
+def symmetric_qparams(
     span: Range | float | NDArray[np.float64], qtype: QType, axis: int | None = None
 ) -> QuantParams:
     """The parameters with the zero point in the middle of the type that cover the range.

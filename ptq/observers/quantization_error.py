@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import QuantParams
-from ptq.observers.histogram_cells import Cells, cells_of
+from ptq.observers.histogram_cells import HistogramCells, histogram_cells
 from ptq.observers.stats import TensorStats
 
 
@@ -56,7 +56,7 @@ def quantization_error(stats: TensorStats, params: QuantParams) -> TensorError:
     Raises:
         StatsError: No finite value was seen.
     """
-    cells = cells_of(stats)
+    cells = histogram_cells(stats)
     scale, zero_point = float(params.scale), int(params.zero_point)
     low, high = scale * (params.qtype.lo - zero_point), scale * (params.qtype.hi - zero_point)
     below = _between(cells, -np.inf, low - scale / 2)
@@ -82,7 +82,7 @@ def mean_error(stats: TensorStats, params: QuantParams) -> float:
     Raises:
         StatsError: No finite value was seen.
     """
-    cells = cells_of(stats)
+    cells = histogram_cells(stats)
     scale, zero_point = float(params.scale), int(params.zero_point)
     first, last = params.qtype.lo - zero_point, params.qtype.hi - zero_point
 
@@ -99,7 +99,7 @@ def mean_error(stats: TensorStats, params: QuantParams) -> float:
 
 
 def squared_error(
-    cells: Cells,
+    cells: HistogramCells,
     scale: NDArray[np.float64],
     first: NDArray[np.float64],
     last: NDArray[np.float64],
@@ -137,7 +137,7 @@ def _row(params: QuantParams) -> tuple[NDArray[np.float64], ...]:
     return tuple(np.array([number], np.float64) for number in row)
 
 
-def _between(cells: Cells, start: float, end: float) -> Cells:
+def _between(cells: HistogramCells, start: float, end: float) -> HistogramCells:
     """The values of the open interval; points at its ends count as outside only where it is a tail."""
     lo, hi = np.maximum(cells.lo, start), np.minimum(cells.hi, end)
     points = cells.points
@@ -149,9 +149,9 @@ def _between(cells: Cells, start: float, end: float) -> Cells:
         end
     ):  # the ends themselves still round to the last integer
         within = np.where(points & ((cells.lo == start) | (cells.lo == end)), 1.0, within)
-    return Cells(lo, hi, cells.counts * within).take(within > 0)
+    return HistogramCells(lo, hi, cells.counts * within).take(within > 0)
 
 
-def _square_sum(cells: Cells) -> float:
+def _square_sum(cells: HistogramCells) -> float:
     lo, hi = cells.lo, cells.hi
     return float(cells.counts @ (lo * lo + lo * hi + hi * hi)) / 3

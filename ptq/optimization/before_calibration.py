@@ -7,16 +7,16 @@ from ptq.core.plan import Plan
 from ptq.data import Samples
 from ptq.data.progress import Progress
 from ptq.observers.calibration_file import Calibration
-from ptq.optimization.equalization import equalized
-from ptq.optimization.outlier_splitting import without_outliers
-from ptq.rewrite.prepare.prepare import Prepared
+from ptq.optimization.equalization import equalize_channels
+from ptq.optimization.outlier_splitting import split_outlier_channels
+from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.solver.recipe import Recipe
-from ptq.solver.solve import check_skip
+from ptq.solver.solve import check_skipped_nodes
 
 
-def rewritten(
+def optimize_before_calibration(
     name: str,
-    prepared: Prepared,
+    prepared: PreparedModel,
     samples: Samples | None,
     recipe: Recipe,
     *,
@@ -26,7 +26,7 @@ def rewritten(
     plan: Plan | None = None,
     threads: int = 0,
     progress: Progress | None = None,
-) -> tuple[Prepared, Recipe]:
+) -> tuple[PreparedModel, Recipe]:
     """The model with channels made alike between layers and outlying ones split off, where that gains.
 
     Args:
@@ -45,17 +45,17 @@ def rewritten(
         DataError: A sample is unreadable, does not fit, or the model fails on it.
         UsageError: Nodes to skip that do not exist, or beside a plan.
     """
-    check_skip(prepared.graph, recipe.floats)
+    check_skipped_nodes(prepared.graph, recipe.floats)
     if plan is not None and recipe.floats:
         raise UsageError("a plan says itself what stays float; give it without nodes to skip")
     if equalize or (plan is not None and plan.factors):
-        prepared = equalized(
+        prepared = equalize_channels(
             name, prepared, samples, recipe,
             stats=stats, plan=plan, threads=threads, progress=progress,
         )  # fmt: skip
-        recipe = recipe.leaving(prepared.floats)
+        recipe = recipe.with_float_nodes(prepared.float_nodes)
     if split_outliers:
-        return without_outliers(
+        return split_outlier_channels(
             prepared, samples, recipe, stats=stats, plan=plan, threads=threads, progress=progress
         )
     return prepared, recipe

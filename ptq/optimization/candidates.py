@@ -15,23 +15,23 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.calibration.calibration import gathered
+from ptq.calibration.calibration import collect_statistics
 from ptq.core.plan import Plan
-from ptq.core.wording import counted
+from ptq.core.wording import plural
 from ptq.data import Samples
-from ptq.data.progress import Progress, begun
+from ptq.data.progress import Progress, start_progress
 from ptq.model.graph import Graph
-from ptq.model.node import constant
+from ptq.model.node import constant_of
 from ptq.model.session import Session
 from ptq.observers.input_means import InputMean, input_means
-from ptq.optimization.output_error import Truth, decibels
-from ptq.optimization.range_search import METHODS, is_better
+from ptq.optimization.output_error import ReferenceOutputs, decibels
+from ptq.optimization.range_search import METHODS, is_significantly_lower
 from ptq.rewrite.emit.bias_correction import correct_biases
-from ptq.rewrite.emit.set_weights import with_weights
-from ptq.rewrite.instrument.adjustable_scales import knobs
-from ptq.rewrite.instrument.logits import scores
-from ptq.rewrite.prepare.prepare import Prepared
-from ptq.solver.quantizer import Ground, planned
+from ptq.rewrite.emit.set_weights import replace_weights
+from ptq.rewrite.instrument.adjustable_scales import make_scales_inputs
+from ptq.rewrite.instrument.logits import logits_graph
+from ptq.rewrite.prepare.prepare import PreparedModel
+from ptq.solver.quantizer import CalibratedModel, solve_plan
 from ptq.solver.recipe import AUTO, Recipe
 
 _CALIBRATED = 32  # samples, to set a trial's ranges
@@ -44,7 +44,7 @@ _MOVED = 0.01
 channel goes past its bound there, it will go further past on others."""
 
 
-class Forms:
+class CandidateComparison:
     """Rounds a model in several forms and compares their outputs with float's.
 
     Roundings of a few outputs differ by much chance, so all samples tell whether the error is less; of those held
@@ -55,7 +55,7 @@ class Forms:
     def __init__(
         self,
         name: str,
-        prepared: Prepared,
+        prepared: PreparedModel,
         recipe: Recipe,
         learnt: Samples,
         held: Samples,
@@ -78,7 +78,7 @@ class Forms:
         self._held, self._others, self._threads = held, learnt, threads
         self._progress = progress
 
-    def best(self, tried: Iterable[Prepared]) -> Prepared:
+    def select_best(self, tried: Iterable[PreparedModel]) -> PreparedModel:
         """The form that errs least, if by more than chance, or the plain model; with a sentence on the gain.
 
         Args:
@@ -91,7 +91,7 @@ class Forms:
         if not forms:
             return self._prepared
         steps = (1 + len(forms)) * (1 + len(self._methods))
-        advance = begun("comparing forms", steps, self._progress)
+        advance = start_progress("comparing forms", steps, self._progress)
         before = self._errors(self._prepared, advance)
         plain = _pooled(before)
         forms = [form for form in forms if self._moved(form) <= _MOVED * plain.mean()]
@@ -105,9 +105,9 @@ class Forms:
         figures = "{:.1f} → {:.1f} dB".format(*(-decibels(share) for share in held))
         said = f"signal over error on held-out samples {figures}"
         if len(self._methods) > 1:
-            said += f", the mean of {counted(len(self._methods), 'range method')}"
+            said += f", the mean of {plural(len(self._methods), 'range method')}"
         less = held[1] < held[0] and found.mean(axis=1).min() < before.mean(axis=1).min()
-        if less and is_better(least, plain, sure=_SURE):
+        if less and is_significantly_lower(least, plain, sure=_SURE):
             [note] = form.changes
             return replace(form, changes=(*changes, f"{note}: {said}"))
         return replace(self._prepared, changes=(*changes, f"left channels unequal: {said}"))
@@ -118,24 +118,24 @@ class Forms:
         return min(len(self._held), _JUDGED)
 
     @cached_property
-    def _truth(self) -> Truth:
+    def _truth(self) -> ReferenceOutputs:
         judges = itertools.chain(self._held.spread(_JUDGED), self._others.spread(_JUDGED))
-        return Truth(scores(self._prepared.graph), judges, self._threads)
+        return ReferenceOutputs(logits_graph(self._prepared.graph), judges, self._threads)
 
-    def _moved(self, form: Prepared) -> float:
+    def _moved(self, form: PreparedModel) -> float:
         """How far the form is from the plain model before anything is rounded, on held-out samples."""
-        session = Session(scores(form.graph), threads=self._threads)
+        session = Session(logits_graph(form.graph), threads=self._threads)
         errors = self._truth.errors(session, {}, range(self._judged))[: self._judged]
         return float(errors.mean()) if errors.size else 0.0
 
-    def _errors(self, form: Prepared, advance: Callable[[], None]) -> NDArray[np.float64]:
+    def _errors(self, form: PreparedModel, advance: Callable[[], None]) -> NDArray[np.float64]:
         """By method and sample, of activations and of weights; the latter counts for less than it is."""
-        graph, threads = scores(form.graph), self._threads
-        statistics = gathered(graph, self._others.spread(_CALIBRATED), threads=threads)
-        ground = Ground(self._name, graph, replace(form, graph=graph), statistics)
-        recipe = self._recipe.leaving(form.floats)
-        plans = [planned(ground, replace(recipe, method=m)) for m in self._methods]
-        made = knobs(graph, plans[0], plans[0].tensors)
+        graph, threads = logits_graph(form.graph), self._threads
+        statistics = collect_statistics(graph, self._others.spread(_CALIBRATED), threads=threads)
+        ground = CalibratedModel(self._name, graph, replace(form, graph=graph), statistics)
+        recipe = self._recipe.with_float_nodes(form.float_nodes)
+        plans = [solve_plan(ground, replace(recipe, method=m)) for m in self._methods]
+        made = make_scales_inputs(graph, plans[0], plans[0].tensors)
         session = Session(made.graph, threads=threads, integers=False)
         of_activations = []
         for plan in plans:
@@ -158,11 +158,11 @@ def _with_rounded_weights(graph: Graph, plan: Plan, means: dict[str, InputMean])
     """The graph with each weight rounded to the nearest, and the biases corrected for that where means are known."""
     weights = {}
     for node in graph.nodes:
-        weight = constant(node.inputs[1]) if len(node.inputs) > 1 else None
+        weight = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
         params = plan.operands.get((node.name or "", 1))
         if weight is not None and params is not None:
             rounded = params.dequantize(params.quantize(weight))
             weights[node.name or ""] = rounded.astype(weight.dtype)
     alone = {name: replace(mean, added=0.0) for name, mean in means.items()}
     corrected, _ = correct_biases(graph, plan, alone, weights)
-    return with_weights(corrected, weights)
+    return replace_weights(corrected, weights)

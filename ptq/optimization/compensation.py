@@ -17,22 +17,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.calibration.collect import Memory
+from ptq.calibration.collect import BatchBuffers
 from ptq.calibration.input_covariance import EACH, cuts, longest_of, quota_of
 from ptq.core.plan import Plan
-from ptq.core.wording import counted
+from ptq.core.wording import plural
 from ptq.data import Sample, Samples
-from ptq.data.progress import Progress, told
-from ptq.kernels.thread_pool import threads as cores
-from ptq.model.exposed_session import Wanted, exposing
+from ptq.data.progress import Progress, with_progress
+from ptq.kernels.thread_pool import thread_count as cores
+from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
-from ptq.model.node import Node, consumers, name_of, operator
+from ptq.model.node import Node, consumers_of, name_of, operator_of
 from ptq.observers.covariance import Covariance
-from ptq.observers.input_statistics import Added, Part, Seen
-from ptq.optimization.compensation_fit import FEWEST, Fit, Pairs, fitted
-from ptq.rewrite.emit.bias_correction import correctable
-from ptq.solver.quantizer import Quantization, written
-from ptq.solver.rounding.weighted_sums import Sums
+from ptq.observers.input_statistics import CovarianceBlock, InputStatistics, MeanShift
+from ptq.optimization.compensation_fit import FEWEST, Fit, InputPairs, fit_compensation
+from ptq.rewrite.emit.bias_correction import is_correctable
+from ptq.solver.quantizer import QuantizedModel, apply_plan
+from ptq.solver.rounding.weighted_sums import LinearOp
 
 SAMPLES = 256
 _AMID = 128  # samples for layers after which others make up too
@@ -40,13 +40,13 @@ _DEPTHS = 12  # at which fully connected layers make up
 _CONNECTED = ("Gemm", "MatMul")
 
 
-def compensated(
-    made: Quantization,
+def compensate_rounding(
+    made: QuantizedModel,
     samples: Samples | None,
     *,
     threads: int = 0,
     progress: Progress | None = None,
-) -> Quantization:
+) -> QuantizedModel:
     """The quantization with weights that make up for the rounding before them, where that gains.
 
     Args:
@@ -67,23 +67,30 @@ def compensated(
     steps = _steps(graph, able)
     for place, nodes in enumerate(steps, 1):
         some = samples.spread(SAMPLES if place == len(steps) else _AMID)
-        before = written(ground, recipe, plan).quantized
+        before = apply_plan(ground, recipe, plan).quantized
         compared = [_compared(node, before, plan) for node in nodes]
-        _run(graph, before, compared, told(some, "compensating", progress), len(some), threads)
+        _run(
+            graph,
+            before,
+            compared,
+            with_progress(some, "compensating", progress),
+            len(some),
+            threads,
+        )
         fits = {c.name: (c, fit) for c in compared if (fit := c.fit(recipe.correct_bias))}
-        seen = Seen(
+        seen = InputStatistics(
             {name: c.parts for name, (c, _) in fits.items()},
             {name: c.added for name, (c, _) in fits.items()},
             {name: fit.weights for name, (_, fit) in fits.items()},
         )
-        ground = replace(ground, inputs=ground.inputs.better(seen))
+        ground = replace(ground, inputs=ground.inputs.updated_with(seen))
         gains += [fit.gain_db for _, fit in fits.values()]
     if not gains:
         return made
-    after = written(ground, made.recipe, plan)
-    made.ground.inputs.forget()
+    after = apply_plan(ground, made.recipe, plan)
+    made.ground.inputs.release()
     note = (
-        f"{counted(len(gains), 'layer')} made up for earlier rounding: on held-out samples the median error "
+        f"{plural(len(gains), 'layer')} made up for earlier rounding: on held-out samples the median error "
         f"of the sums is {sorted(gains)[len(gains) // 2]:.1f} dB less"
     )
     return replace(after, changes=(*after.changes, note))
@@ -99,9 +106,9 @@ def _steps(graph: Graph, able: Sequence[Node]) -> list[list[Node]]:
         depth[node.name] = max(above, default=0)
     leads: dict[str | None, bool] = {}
     for node in reversed(list(graph.nodes)):
-        readers = [reader for value in node.outputs for reader in consumers(value)]
+        readers = [reader for value in node.outputs for reader in consumers_of(value)]
         leads[node.name] = any(r.name in names or leads.get(r.name, False) for r in readers)
-    connected = sorted({depth[n.name] for n in able if operator(n) in _CONNECTED})
+    connected = sorted({depth[n.name] for n in able if operator_of(n) in _CONNECTED})
     spread = np.linspace(0, len(connected) - 1, min(_DEPTHS, len(connected))).round()
     chosen = {connected[int(i)] for i in spread}
     steps: dict[int, list[Node]] = {}
@@ -109,7 +116,7 @@ def _steps(graph: Graph, able: Sequence[Node]) -> list[list[Node]]:
         at = depth[node.name]
         if at == 0:
             continue  # no rounded weights are before it
-        if not leads[node.name] or (at in chosen and operator(node) in _CONNECTED):
+        if not leads[node.name] or (at in chosen and operator_of(node) in _CONNECTED):
             steps.setdefault(at, []).append(node)
     return [steps[at] for at in sorted(steps)]
 
@@ -127,12 +134,12 @@ class _Compared:
         added: What rounding has added to it.
     """
 
-    sums: Sums
+    sums: LinearOp
     real: str
     rounded: str
-    pairs: Pairs
-    parts: Sequence[Part]
-    added: Added
+    pairs: InputPairs
+    parts: Sequence[CovarianceBlock]
+    added: MeanShift
 
     @property
     def name(self) -> str:
@@ -159,24 +166,24 @@ class _Compared:
 
     def fit(self, correct_bias: bool) -> Fit | None:
         """The weights that make up for the rounding; None where they gain too little."""
-        centred = correct_bias and correctable(self.sums.node)
-        return fitted(self.sums.columns().astype(np.float64), self.pairs, centred=centred)
+        centred = correct_bias and is_correctable(self.sums.node)
+        return fit_compensation(self.sums.columns().astype(np.float64), self.pairs, centred=centred)
 
 
 def _compared(node: Node, quantized: Graph, plan: Plan) -> _Compared:
-    sums = Sums(node)
+    sums = LinearOp(node)
     [twin] = [n for n in quantized.nodes if n.name == node.name]
     real, rounded = node.inputs[0], twin.inputs[0]
     assert real is not None
     assert rounded is not None
     inputs = list(cuts(sums, longest_of([sums]) // 2))
     sizes = [(sums.groups, some.stop - some.start) for some in inputs]
-    pairs = Pairs(inputs, [Covariance(groups, 2 * size) for groups, size in sizes], [])
+    pairs = InputPairs(inputs, [Covariance(groups, 2 * size) for groups, size in sizes], [])
     parts = [
-        Part(some, Covariance(*size), Covariance(*size))
+        CovarianceBlock(some, Covariance(*size), Covariance(*size))
         for some, size in zip(inputs, sizes, strict=True)
     ]
-    added = Added(plan.tensors[name_of(real)], np.zeros(sums.channels))
+    added = MeanShift(plan.tensors[name_of(real)], np.zeros(sums.channels))
     return _Compared(sums, name_of(real), name_of(rounded), pairs, parts, added)
 
 
@@ -191,8 +198,12 @@ def _run(
     """Run both models on so many samples and add what the nodes read."""
     real = list(dict.fromkeys(c.real for c in compared))
     rounded = list(dict.fromkeys(c.rounded for c in compared))
-    of_float = Memory(exposing(graph, Wanted(real), threads=threads), real, 1)
-    of_rounded = Memory(exposing(quantized, Wanted(rounded), threads=threads), rounded, 1)
+    of_float = BatchBuffers(
+        session_with_outputs(graph, CollectedTensors(real), threads=threads), real, 1
+    )
+    of_rounded = BatchBuffers(
+        session_with_outputs(quantized, CollectedTensors(rounded), threads=threads), rounded, 1
+    )
     with ThreadPoolExecutor(cores()) as pool:
         for number, sample in enumerate(samples):
             before, after = of_float.run([sample]), of_rounded.run([sample])

@@ -32,7 +32,7 @@ Rows = NDArray[np.int16]
 
 
 @dataclass(eq=False)
-class Pairs:
+class InputPairs:
     """A node's inputs in the float model and in the quantized one, as integers of one scale.
 
     Attributes:
@@ -50,9 +50,11 @@ class Pairs:
         for inputs, covariance in zip(self.inputs, self.learnt, strict=True):
             covariance.update(np.concatenate([u[:, :, inputs], v[:, :, inputs]], axis=2))
 
-    def all_learnt(self) -> Pairs:
+    def all_learnt(self) -> InputPairs:
         """What would have been learnt from all samples."""
-        both = Pairs(self.inputs, [c.merge(Covariance(*c.sums.shape)) for c in self.learnt], [])
+        both = InputPairs(
+            self.inputs, [c.merge(Covariance(*c.sums.shape)) for c in self.learnt], []
+        )
         for u, v in self.held:
             both.learn(u, v)
         return both
@@ -71,7 +73,7 @@ class Fit:
     gain_db: float
 
 
-def fitted(weights: Matrix, pairs: Pairs, *, centred: bool) -> Fit | None:
+def fit_compensation(weights: Matrix, pairs: InputPairs, *, centred: bool) -> Fit | None:
     """What makes up for the error of the inputs; None where held-out samples do not gain by more than chance.
 
     Of what is tried, the mildest that is not worse than the best by more than chance: nothing at all, the bias alone,
@@ -104,7 +106,7 @@ def fitted(weights: Matrix, pairs: Pairs, *, centred: bool) -> Fit | None:
 
 
 def _changes(
-    pairs: Pairs, weights: Matrix, ridges: Sequence[float], *, centred: bool
+    pairs: InputPairs, weights: Matrix, ridges: Sequence[float], *, centred: bool
 ) -> list[Matrix]:
     """D for each ridge, shaped as the weights."""
     changes = [np.empty_like(weights) for _ in ridges]
@@ -119,7 +121,7 @@ def _changes(
     return changes
 
 
-def _errors(wanted: Matrix, made: Matrix, pairs: Pairs, *, centred: bool) -> Matrix:
+def _errors(wanted: Matrix, made: Matrix, pairs: InputPairs, *, centred: bool) -> Matrix:
     """Of each held-out sample, the energy of its sums' error."""
     shift = np.zeros((len(wanted), 1, wanted.shape[2]))
     for inputs, learnt in zip(pairs.inputs, pairs.learnt, strict=True):

@@ -11,29 +11,29 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ptq.calibration.channel_spreads import spreads
+from ptq.calibration.channel_spreads import collect_channel_spreads
 from ptq.core.plan import Plan
 from ptq.core.targets import target
-from ptq.core.wording import counted
+from ptq.core.wording import plural
 from ptq.data import Sample, Samples
-from ptq.data.progress import Progress, told
+from ptq.data.progress import Progress, with_progress
 from ptq.model.graph import Graph
-from ptq.model.node import consumers, name_of, operator
+from ptq.model.node import consumers_of, name_of, operator_of
 from ptq.observers.calibration_file import Calibration
-from ptq.optimization.candidates import Forms
-from ptq.optimization.equalization_factors import balance
-from ptq.rewrite.equalize.boundary_scales import at_shores
-from ptq.rewrite.equalize.channel_groups import GATED, Channels, channels
-from ptq.rewrite.equalize.cross_layer_equalization import equalize
-from ptq.rewrite.equalize.layer_pairs import pairs
+from ptq.optimization.candidates import CandidateComparison
+from ptq.optimization.equalization_factors import equalization_factors
+from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes
+from ptq.rewrite.equalize.channel_groups import GATED_OPS, ChannelGroups, group_channels
+from ptq.rewrite.equalize.cross_layer_equalization import equalize_layers
+from ptq.rewrite.equalize.layer_pairs import find_layer_pairs
 from ptq.rewrite.equalize.scale_channels import (
-    by_number,
-    by_tensor,
-    multiplied,
+    factors_by_group,
+    factors_by_tensor,
+    scale_channels,
 )
-from ptq.rewrite.prepare.prepare import Prepared
-from ptq.solver.partition.boundaries import Shores, shores
-from ptq.solver.partition.eligibility import eligible
+from ptq.rewrite.prepare.prepare import PreparedModel
+from ptq.solver.partition.boundaries import Boundaries, per_channel_boundaries
+from ptq.solver.partition.eligibility import assign_precision
 from ptq.solver.recipe import Recipe
 
 SAMPLES = 256  # of the model; channels go little further on more
@@ -42,9 +42,9 @@ _EACH = 4  # every fourth is judged on
 _REASON = "gives channels scales of their own; the quantizer beside it does"
 
 
-def equalized(
+def equalize_channels(
     name: str,
-    prepared: Prepared,
+    prepared: PreparedModel,
     samples: Samples | None,
     recipe: Recipe,
     *,
@@ -52,7 +52,7 @@ def equalized(
     plan: Plan | None = None,
     threads: int = 0,
     progress: Progress | None = None,
-) -> Prepared:
+) -> PreparedModel:
     """The model with channels made alike, where that gains.
 
     Args:
@@ -78,8 +78,8 @@ def equalized(
     whole = recipe.per_tensor or not target(recipe.target).per_channel
     closed = _closed(graph, recipe)
     crossed = _shores(graph, recipe, closed)
-    found = channels(graph, closed, crossed)
-    if not (pairs(graph) if whole else found.readers or found.shores):
+    found = group_channels(graph, closed, crossed)
+    if not (find_layer_pairs(graph) if whole else found.readers or found.boundaries):
         return prepared
     if given == graph.digest():
         if plan is not None:
@@ -92,9 +92,9 @@ def equalized(
     judged = range(0, len(some), _EACH) if len(some) >= _EACH else range(0)
     learnt = some.subset(i for i in range(len(some)) if i not in judged)
     if not whole and not given and len(some) < _FEWEST:
-        left = f"left channels unequal: {counted(len(some), 'sample')} cannot tell, {_FEWEST} could"
+        left = f"left channels unequal: {plural(len(some), 'sample')} cannot tell, {_FEWEST} could"
         return replace(prepared, changes=(*prepared.changes, left))
-    read = told(learnt, "measuring channels", progress)
+    read = with_progress(learnt, "measuring channels", progress)
     if given:
         forms = itertools.chain(
             _one_a_weight(prepared, read, threads),
@@ -109,48 +109,54 @@ def equalized(
         else _one_a_tensor(prepared, read, closed, crossed, threads)
     )
     held = some.subset(judged)
-    return Forms(name, prepared, recipe, learnt, held, threads, progress).best(tried)
+    return CandidateComparison(name, prepared, recipe, learnt, held, threads, progress).select_best(
+        tried
+    )
 
 
 def _one_a_weight(
-    prepared: Prepared, samples: Iterable[Sample], threads: int
-) -> Iterator[Prepared]:
+    prepared: PreparedModel, samples: Iterable[Sample], threads: int
+) -> Iterator[PreparedModel]:
     """Channels of weights that share a scale, made alike by cross-layer equalization."""
     graph = prepared.graph
-    seen = spreads(
-        graph, dict.fromkeys((pair.output for pair in pairs(graph)), 1), samples, threads
+    seen = collect_channel_spreads(
+        graph, dict.fromkeys((pair.output for pair in find_layer_pairs(graph)), 1), samples, threads
     )
     extremes = {name: (spread.least, spread.greatest) for name, spread in seen.items()}
-    changed, count = equalize(graph, extremes)
+    changed, count = equalize_layers(graph, extremes)
     if count:
-        note = f"equalized the channels between {counted(count, 'pair')} of layers"
+        note = f"equalized the channels between {plural(count, 'pair')} of layers"
         yield replace(prepared, graph=changed, changes=(note,))
 
 
 def _one_a_tensor(
-    prepared: Prepared,
+    prepared: PreparedModel,
     samples: Iterable[Sample],
     closed: Collection[str],
-    crossed: Shores,
+    crossed: Boundaries,
     threads: int,
-) -> Iterator[Prepared]:
+) -> Iterator[PreparedModel]:
     """Channels of activations that share a scale, made alike.
 
     Short of gates; through them; between integers and float too; through bounds too.
     """
     graph = prepared.graph
-    gates = {node.name or "" for node in graph.nodes if operator(node) in GATED}
-    widest = channels(graph, closed, crossed)
-    seen = spreads(graph, dict.fromkeys(_rounded(graph, widest), 1), samples, threads)
-    ways: list[tuple[Collection[str], Shores, bool]]
-    ways = [(gates, {}, False)] if channels(graph, gates).readers else []
-    ways += [(closed, {}, False)] if channels(graph, closed).gated else []
+    gates = {node.name or "" for node in graph.nodes if operator_of(node) in GATED_OPS}
+    widest = group_channels(graph, closed, crossed)
+    seen = collect_channel_spreads(
+        graph, dict.fromkeys(_rounded(graph, widest), 1), samples, threads
+    )
+    ways: list[tuple[Collection[str], Boundaries, bool]]
+    ways = [(gates, {}, False)] if group_channels(graph, gates).readers else []
+    ways += [(closed, {}, False)] if group_channels(graph, closed).gated_nodes else []
     ways += [(closed, crossed, False)] if crossed else []
-    ways += [(closed, crossed, True)] if widest.bounded else []
+    ways += [(closed, crossed, True)] if widest.clip_bounds else []
     known: list[Mapping[str, Sequence[float]]] = [{}]
     for left, between, through_clips in ways:
-        found = channels(graph, left, between)
-        made = by_tensor(found, balance(found, seen, through_clips=through_clips))
+        found = group_channels(graph, left, between)
+        made = factors_by_tensor(
+            found, equalization_factors(found, seen, through_clips=through_clips)
+        )
         if made in known:
             continue
         known.append(made)
@@ -158,37 +164,41 @@ def _one_a_tensor(
 
 
 def _multiplied(
-    graph: Graph, factors: Mapping[str, tuple[float, ...]], between: Shores
-) -> Prepared:
+    graph: Graph, factors: Mapping[str, tuple[float, ...]], between: Boundaries
+) -> PreparedModel:
     """The graph with these factors, what between integers and float takes them back left float."""
-    found = channels(graph, shores=between)
-    by = by_number(found, factors)
-    unlike = {name for name, numbers in found.numbers.items() if (by[numbers] != 1).any()}
+    found = group_channels(graph, shores=between)
+    by = factors_by_group(found, factors)
+    unlike = {name for name, numbers in found.groups.items() if (by[numbers] != 1).any()}
     used = {name: seeing for name, seeing in between.items() if name in unlike}
-    changed = multiplied(graph, by_number(channels(graph, shores=used), factors), used)
-    floats = dict.fromkeys((node.name or "" for node in at_shores(changed, used)), _REASON)
-    return Prepared(changed, (_alike(factors),), factors, used, floats)
+    changed = scale_channels(
+        graph, factors_by_group(group_channels(graph, shores=used), factors), used
+    )
+    floats = dict.fromkeys(
+        (node.name or "" for node in boundary_scale_nodes(changed, used)), _REASON
+    )
+    return PreparedModel(changed, (_alike(factors),), factors, used, floats)
 
 
-def _shores(graph: Graph, recipe: Recipe, closed: Collection[str]) -> Shores:
+def _shores(graph: Graph, recipe: Recipe, closed: Collection[str]) -> Boundaries:
     """Where quantizers can take factors that nothing else hands on."""
     row = target(recipe.target)
     if not row.shores or recipe.per_tensor:
         return {}
-    free = channels(graph, closed).numbers
-    found = shores(graph, eligible(graph, row, recipe.floats).floats)
+    free = group_channels(graph, closed).groups
+    found = per_channel_boundaries(graph, assign_precision(graph, row, recipe.floats).floats)
     return {name: seeing for name, seeing in found.items() if name not in free}
 
 
 def _closed(graph: Graph, recipe: Recipe) -> frozenset[str]:
     """The nodes with a gate through which no factor passes at no cost: the target has no integers for it."""
     row = target(recipe.target)
-    integers = eligible(graph, row, recipe.floats).integers if row.gated else {}
+    integers = assign_precision(graph, row, recipe.floats).integers if row.gated else {}
     return frozenset(
         node.name or ""
         for node in graph.nodes
-        if operator(node) in GATED
-        and (operator(node) not in row.gated or node.name not in integers)
+        if operator_of(node) in GATED_OPS
+        and (operator_of(node) not in row.gated or node.name not in integers)
     )
 
 
@@ -200,12 +210,12 @@ def _alike(factors: Mapping[str, Sequence[float]]) -> str:
     return f"made the channels of {whose} alike, {most}"
 
 
-def _rounded(graph: Graph, found: Channels) -> list[str]:
+def _rounded(graph: Graph, found: ChannelGroups) -> list[str]:
     """The numbered tensors, but for those that a fused activation alone reads."""
     named = {name_of(v): v for node in graph.nodes for v in node.outputs}
-    readers = {name: [operator(n) for n in consumers(named[name])] for name in found.numbers}
+    readers = {name: [operator_of(n) for n in consumers_of(named[name])] for name in found.groups}
     return [
         name
         for name, ops in readers.items()
-        if name in found.shores or ops not in (["Relu"], ["Clip"])
+        if name in found.boundaries or ops not in (["Relu"], ["Clip"])
     ]

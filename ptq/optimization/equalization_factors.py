@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.model.layer_weights import columns
-from ptq.model.node import Node, constant, name_of
-from ptq.observers.channel_spread import Spread
-from ptq.rewrite.equalize.channel_groups import FIXED, Channels
-from ptq.rewrite.equalize.union_find import Numbers
+from ptq.model.layer_weights import input_channel_view
+from ptq.model.node import Node, constant_of, name_of
+from ptq.observers.channel_spread import ChannelSpread
+from ptq.rewrite.equalize.channel_groups import FIXED, ChannelGroups
+from ptq.rewrite.equalize.union_find import GroupNumbers
 
 _OF_ACTIVATIONS = tuple(k / 8 for k in range(1, 9))
 _OF_WEIGHTS = (0.0, 0.25, 0.5)
@@ -44,7 +44,7 @@ Array = NDArray[np.float64]
 class _Tensor:
     """What is rounded: how far its channels go below zero, above it, and to either side."""
 
-    numbers: Numbers
+    numbers: GroupNumbers
     least: Array
     greatest: Array
     reach: Array
@@ -54,14 +54,16 @@ class _Tensor:
 class _Layer:
     """What reads a tensor: the channels' mean squares, the weights' sizes and, by channel, their energy."""
 
-    numbers: Numbers
+    numbers: GroupNumbers
     squares: Array
     heights: Array  # (groups, outputs, channels), the largest of the taps
     energies: Array
     taps: int
 
 
-def balance(found: Channels, spreads: Mapping[str, Spread], *, through_clips: bool) -> Array:
+def equalization_factors(
+    found: ChannelGroups, spreads: Mapping[str, ChannelSpread], *, through_clips: bool
+) -> Array:
     """The factor of each number; all 1 where nothing is gained.
 
     Args:
@@ -70,17 +72,19 @@ def balance(found: Channels, spreads: Mapping[str, Spread], *, through_clips: bo
         through_clips: Whether channels that a Clip bounds may be scaled, as far as they kept away from the bounds.
     """
     limits = _limits(found, spreads, through_clips)
-    names = [name for name in found.numbers if name in spreads]
-    tensors = [_tensor(found.numbers[name], spreads[name]) for name in names]
+    names = [name for name in found.groups if name in spreads]
+    tensors = [_tensor(found.groups[name], spreads[name]) for name in names]
     layers = list(_layers(found, spreads))
-    left = [found.numbers[n] for n in names if n in found.shores and n not in found.landed]
-    gated, between = np.zeros((2, found.count), bool)
-    for node in found.gated:
-        gated[found.read(node)] = True
-    for name in found.shores:
-        between[found.numbers[name]] = True
-    factors = np.ones(found.count)
-    for inside in _families(found.count, [tensor.numbers for tensor in tensors]):
+    left = [
+        found.groups[n] for n in names if n in found.boundaries and n not in found.float_written
+    ]
+    gated, between = np.zeros((2, found.group_count), bool)
+    for node in found.gated_nodes:
+        gated[found.input_groups(node)] = True
+    for name in found.boundaries:
+        between[found.groups[name]] = True
+    factors = np.ones(found.group_count)
+    for inside in _families(found.group_count, [tensor.numbers for tensor in tensors]):
         reading = [layer for layer in layers if inside[layer.numbers].any()]
         leaving = [numbers for numbers in left if inside[numbers].any()]
         family = _Family(
@@ -166,7 +170,7 @@ class _Family:
         return of_activations + of_weights
 
 
-def _tensor(numbers: Numbers, spread: Spread) -> _Tensor:
+def _tensor(numbers: GroupNumbers, spread: ChannelSpread) -> _Tensor:
     least, greatest = np.minimum(spread.least, 0.0), np.maximum(spread.greatest, 0.0)
     reach = np.maximum(-least, greatest).astype(np.float64)
     most = float(reach.max())
@@ -174,12 +178,12 @@ def _tensor(numbers: Numbers, spread: Spread) -> _Tensor:
     return _Tensor(numbers, least.astype(np.float64), greatest.astype(np.float64), reach)
 
 
-def _layers(found: Channels, spreads: Mapping[str, Spread]) -> Iterator[_Layer]:
+def _layers(found: ChannelGroups, spreads: Mapping[str, ChannelSpread]) -> Iterator[_Layer]:
     for node in found.readers:
         name, table = _read(node)
         if name in spreads:
             yield _Layer(
-                found.numbers[name],
+                found.groups[name],
                 spreads[name].squares / spreads[name].count,
                 np.abs(table).max(axis=3),
                 np.square(table).sum(axis=(1, 3)).reshape(-1),
@@ -187,7 +191,7 @@ def _layers(found: Channels, spreads: Mapping[str, Spread]) -> Iterator[_Layer]:
             )
 
 
-def _shore(numbers: Numbers, layers: Sequence[_Layer]) -> _Layer:
+def _shore(numbers: GroupNumbers, layers: Sequence[_Layer]) -> _Layer:
     """Float that reads a tensor without its factors: all channels count for as much as those that layers read."""
     energies = np.concatenate([layer.energies for layer in layers] or [np.ones(1)])
     none = np.zeros((1, 1, len(numbers)))
@@ -196,17 +200,19 @@ def _shore(numbers: Numbers, layers: Sequence[_Layer]) -> _Layer:
 
 def _read(node: Node) -> tuple[str, Array]:
     """The tensor that a layer reads, and its weights by channel of that."""
-    value, weight = node.inputs[0], constant(node.inputs[1])
+    value, weight = node.inputs[0], constant_of(node.inputs[1])
     assert value is not None and weight is not None
-    return name_of(value), columns(node, weight.astype(np.float64), 1)
+    return name_of(value), input_channel_view(node, weight.astype(np.float64), 1)
 
 
-def _limits(found: Channels, spreads: Mapping[str, Spread], through_clips: bool) -> Array:
+def _limits(
+    found: ChannelGroups, spreads: Mapping[str, ChannelSpread], through_clips: bool
+) -> Array:
     """How large each number's factor may become; at most 1 for those that came near a bound."""
-    limits = np.full(found.count, np.inf)
+    limits = np.full(found.group_count, np.inf)
     limits[FIXED] = 1
-    for name, bounds in found.bounded.items():
-        numbers = found.numbers[name]
+    for name, bounds in found.clip_bounds.items():
+        numbers = found.groups[name]
         if name not in spreads or not through_clips:
             limits[numbers] = 1
             continue
@@ -218,7 +224,7 @@ def _limits(found: Channels, spreads: Mapping[str, Spread], through_clips: bool)
     return limits
 
 
-def _families(count: int, tensors: Sequence[Numbers]) -> Iterator[NDArray[np.bool_]]:
+def _families(count: int, tensors: Sequence[GroupNumbers]) -> Iterator[NDArray[np.bool_]]:
     """By number, whether it belongs to a family: those of one tensor do together."""
     family = np.full(count, -1)
     for label, numbers in enumerate(tensors):

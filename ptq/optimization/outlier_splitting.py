@@ -16,25 +16,30 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.calibration.channel_spreads import spreads
+from ptq.calibration.channel_spreads import collect_channel_spreads
 from ptq.core.plan import Plan
 from ptq.core.targets import Target, target
 from ptq.core.types import Range
-from ptq.core.wording import counted
+from ptq.core.wording import plural
 from ptq.data import Samples
-from ptq.data.progress import Progress, begun, told
+from ptq.data.progress import Progress, start_progress, with_progress
 from ptq.model.session import Session
 from ptq.observers.calibration_file import Calibration
-from ptq.observers.channel_spread import Spread
-from ptq.observers.qparams import asymmetric
-from ptq.optimization.output_error import Truth, decibels
-from ptq.optimization.range_search import is_better
-from ptq.optimization.smoothquant_factors import factors
-from ptq.rewrite.equalize.split_outliers import Site, by_channel, sites, split
-from ptq.rewrite.instrument.adjustable_outliers import trial
-from ptq.rewrite.instrument.logits import scores
-from ptq.rewrite.prepare.prepare import Prepared
-from ptq.solver.partition.eligibility import eligible
+from ptq.observers.channel_spread import ChannelSpread
+from ptq.observers.qparams import asymmetric_qparams
+from ptq.optimization.output_error import ReferenceOutputs, decibels
+from ptq.optimization.range_search import is_significantly_lower
+from ptq.optimization.smoothquant_factors import smoothquant_factors
+from ptq.rewrite.equalize.split_outliers import (
+    SplitSite,
+    split_channels,
+    split_sites,
+    weight_by_input_channel,
+)
+from ptq.rewrite.instrument.adjustable_outliers import make_outlier_factors_inputs
+from ptq.rewrite.instrument.logits import logits_graph
+from ptq.rewrite.prepare.prepare import PreparedModel
+from ptq.solver.partition.eligibility import assign_precision
 from ptq.solver.recipe import Recipe
 
 SAMPLES = 64
@@ -53,8 +58,8 @@ Factors = dict[str, NDArray[np.float32]]
 """By tensor, what its channels are multiplied by; 0 for those that are taken out."""
 
 
-def without_outliers(
-    prepared: Prepared,
+def split_outlier_channels(
+    prepared: PreparedModel,
     samples: Samples | None,
     recipe: Recipe,
     *,
@@ -62,7 +67,7 @@ def without_outliers(
     plan: Plan | None = None,
     threads: int = 0,
     progress: Progress | None = None,
-) -> tuple[Prepared, Recipe]:
+) -> tuple[PreparedModel, Recipe]:
     """The model with outlying channels split off where that gains, and the recipe, with their nodes left float.
 
     Statistics and plans hold for one graph: given any, channels are split off where that makes the graph theirs.
@@ -75,8 +80,8 @@ def without_outliers(
     whole = given == graph.digest()
     if not row.real_outputs or (plan is not None and whole) or (samples is None and not whole):
         return prepared, recipe
-    found = sites(graph, eligible(graph, row, recipe.floats).integers)
-    large = {site.tensor for site in found if min(site.size()) >= _SMALLEST}
+    found = split_sites(graph, assign_precision(graph, row, recipe.floats).integers)
+    large = {site.tensor for site in found if min(site.channel_counts()) >= _SMALLEST}
     if not large:
         return prepared, recipe
     if samples is None or whole:
@@ -87,33 +92,37 @@ def without_outliers(
     some = samples.spread(SAMPLES)
     judged = range(0, len(some), _EACH) if len(some) >= _EACH else range(len(some))
     learnt = some.subset(i for i in range(len(some)) if len(some) < _EACH or i not in judged)
-    read = told(learnt, "measuring channels", progress)
-    seen = spreads(graph, dict.fromkeys((site.tensor for site in found), -1), read, threads)
+    read = with_progress(learnt, "measuring channels", progress)
+    seen = collect_channel_spreads(
+        graph, dict.fromkeys((site.tensor for site in found), -1), read, threads
+    )
     found = [site for site in found if site.tensor in seen]
     of = {s.tensor: (seen[s.tensor].least, seen[s.tensor].greatest) for s in found}
-    outlying = {s.tensor: outliers(*of[s.tensor]) for s in found if s.tensor in large}
+    outlying = {s.tensor: outlier_channels(*of[s.tensor]) for s in found if s.tensor in large}
     outlying = {name: few for name, few in outlying.items() if few.size}
     if not outlying:
         return prepared, recipe
     by = [_factors(found, seen, outlying, trust) for trust in (None, *_TRUST)]
-    advance = begun("splitting outliers", None, progress)
+    advance = start_progress("splitting outliers", None, progress)
     search = _Search(prepared, found, seen, some.subset(judged), row, threads, advance)
     chosen = search.run(by)
     if not chosen:
         return prepared, recipe
-    changed, added = split(graph, found, chosen)
+    changed, added = split_channels(graph, found, chosen)
     if given is not None and changed.digest() != given:
         return prepared, recipe
     channels = sum(outlying[name].size for name in chosen)
     note = (
-        f"split {counted(channels, 'outlying channel')} off {counted(len(chosen), 'tensor')}: signal over error with "
+        f"split {plural(channels, 'outlying channel')} off {plural(len(chosen), 'tensor')}: signal over error with "
         f"the products' inputs rounded {-search.start:.1f} → {-search.reached:.1f} dB"
     )
-    recipe = recipe.leaving(dict.fromkeys(added, REASON))
+    recipe = recipe.with_float_nodes(dict.fromkeys(added, REASON))
     return replace(prepared, graph=changed, changes=(*prepared.changes, note)), recipe
 
 
-def outliers(least: NDArray[np.float32], greatest: NDArray[np.float32]) -> NDArray[np.int64]:
+def outlier_channels(
+    least: NDArray[np.float32], greatest: NDArray[np.float32]
+) -> NDArray[np.int64]:
     """The channels to take out of a tensor, given the extremes of all; none where they gain too little.
 
     As few, a power of two, as leave nearly the least range that can be had.
@@ -136,8 +145,8 @@ def _width(least: NDArray[np.float32], greatest: NDArray[np.float32]) -> float:
 
 
 def _factors(
-    found: Sequence[Site],
-    seen: Mapping[str, Spread],
+    found: Sequence[SplitSite],
+    seen: Mapping[str, ChannelSpread],
     outlying: Mapping[str, NDArray[np.int64]],
     trust: float | None,
 ) -> Factors:
@@ -145,10 +154,16 @@ def _factors(
     by: Factors = {}
     for site in found:
         if site.tensor in outlying:
-            kept = np.ones(site.size()[0], bool)
+            kept = np.ones(site.channel_counts()[0], bool)
             kept[outlying[site.tensor]] = False
-            weight = np.concatenate([by_channel(node) for node in site.products], axis=1)
-            unlike = kept if trust is None else factors(seen[site.tensor], weight, kept, trust)
+            weight = np.concatenate(
+                [weight_by_input_channel(node) for node in site.products], axis=1
+            )
+            unlike = (
+                kept
+                if trust is None
+                else smoothquant_factors(seen[site.tensor], weight, kept, trust)
+            )
             by[site.tensor] = unlike.astype(np.float32)
     return by
 
@@ -158,19 +173,19 @@ class _Search:
 
     def __init__(
         self,
-        prepared: Prepared,
-        found: Sequence[Site],
-        seen: Mapping[str, Spread],
+        prepared: PreparedModel,
+        found: Sequence[SplitSite],
+        seen: Mapping[str, ChannelSpread],
         samples: Samples,
         row: Target,
         threads: int,
         advance: Callable[[], None],
     ) -> None:
         self._found, self._seen, self._row, self._advance = found, seen, row, advance
-        graph = scores(prepared.graph)
-        self._trial = trial(graph, found)
+        graph = logits_graph(prepared.graph)
+        self._trial = make_outlier_factors_inputs(graph, found)
         self._session = Session(self._trial.graph, threads=threads, integers=False)
-        self._truth = Truth(graph, samples, threads)
+        self._truth = ReferenceOutputs(graph, samples, threads)
         self.start = self.reached = 0.0
 
     def run(self, tried: Sequence[Factors]) -> Factors:
@@ -180,7 +195,11 @@ class _Search:
         best = min(range(len(tried)), key=lambda k: float(errors[k].mean()))
         self.start, self.reached = decibels(plain.mean()), decibels(errors[best].mean())
         gained = self.start - self.reached
-        if -self.start >= _GOOD_DB or gained < _LEAST_DB or not is_better(errors[best], plain):
+        if (
+            -self.start >= _GOOD_DB
+            or gained < _LEAST_DB
+            or not is_significantly_lower(errors[best], plain)
+        ):
             return {}
         return self._thinned(tried[best], float(errors[best].mean()))
 
@@ -205,7 +224,7 @@ class _Search:
         for site in self._found:
             spread, by = self._seen[site.tensor], factors.get(site.tensor, np.ones(1, np.float32))
             span = Range(float((spread.least * by).min()), float((spread.greatest * by).max()))
-            params = asymmetric(span, self._row.activation)
+            params = asymmetric_qparams(span, self._row.activation)
             back = np.divide(1, by, out=np.zeros_like(by), where=by != 0)
             arrays = (by, back, params.scale, params.zero_point.astype(params.qtype.dtype))
             feed |= dict(zip(self._trial.inputs[site.tensor], arrays, strict=True))

@@ -15,20 +15,20 @@ from ptq.core.errors import DataError
 from ptq.core.plan import Plan
 from ptq.core.types import QuantParams
 from ptq.data import Sample
-from ptq.evaluation.metrics import numbers
+from ptq.evaluation.metrics import numeric_output
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.observers.quantization_error import mean_error
 from ptq.observers.stats import TensorStats
-from ptq.rewrite.instrument.adjustable_scales import knobs
-from ptq.rewrite.instrument.logits import scores
+from ptq.rewrite.instrument.adjustable_scales import make_scales_inputs
+from ptq.rewrite.instrument.logits import logits_graph
 
 SAMPLES = 32
 
 Feed = Mapping[str, NDArray[Any]]
 
 
-class Truth:
+class ReferenceOutputs:
     """What the float model puts out for a few samples, and how far others are from it."""
 
     def __init__(self, graph: Graph, samples: Iterable[Sample], threads: int) -> None:
@@ -73,7 +73,7 @@ class Truth:
         return errors
 
 
-class Judge:
+class RangeEvaluator:
     """Measures the error of the outputs, sample by sample, for given parameters of tensors."""
 
     def __init__(
@@ -87,19 +87,19 @@ class Judge:
     ) -> None:
         """``advance`` is called after each trial."""
         self.runs, self._advance = 0, advance
-        graph = scores(graph)
+        graph = logits_graph(graph)
         self._stats = [fold.calibration.tensors for fold in folds]
         summed = [
             name
             for name, sums in folds[0].calibration.channels.items()
             if sums.mean is not None and name in self._stats[0]
         ]
-        self._made = knobs(graph, plan, tensors, summed)
+        self._made = make_scales_inputs(graph, plan, tensors, summed)
         self._session = Session(self._made.graph, threads=threads, integers=False)
         each = -(-SAMPLES // len(folds))
         judges = [list(fold.samples.spread(each)) if tensors else [] for fold in folds]
         self._fold = [place for place, some in enumerate(judges) for _ in some]
-        self._truth = Truth(graph, chain.from_iterable(judges), threads)
+        self._truth = ReferenceOutputs(graph, chain.from_iterable(judges), threads)
         self.count, self.folds = self._truth.count, len(folds)
 
     def errors(
@@ -126,14 +126,14 @@ class Judge:
         self, params: Mapping[str, QuantParams], stats: Mapping[str, TensorStats]
     ) -> dict[str, NDArray[Any]]:
         feed = self._made.feed(params)
-        for name, shift in self._made.shifts.items():
+        for name, shift in self._made.mean_shifts.items():
             feed[shift] = np.array(mean_error(stats[name], params[name]), np.float32)
         return feed
 
 
 def _run(session: Session, sample: Sample, feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
     try:
-        return [numbers(o) for o in session.run({**sample.feed, **feed})]
+        return [numeric_output(o) for o in session.run({**sample.feed, **feed})]
     except DataError as error:
         raise DataError(f"{sample.name}: {error}") from error
 

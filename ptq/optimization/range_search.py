@@ -19,18 +19,18 @@ from numpy.typing import NDArray
 from ptq.calibration.calibration import Fold
 from ptq.core.targets import Target, target
 from ptq.core.types import QuantParams
-from ptq.data.progress import Progress, begun
-from ptq.evaluation.intervals import resampled
-from ptq.model.node import consumers, name_of, operator
+from ptq.data.progress import Progress, start_progress
+from ptq.evaluation.intervals import bootstrap_sums
+from ptq.model.node import consumers_of, name_of, operator_of
 from ptq.observers import OBSERVERS
-from ptq.optimization.output_error import Judge, decibels
-from ptq.rewrite.equalize.boundary_scales import is_factor
-from ptq.rewrite.instrument.logits import made_of
-from ptq.solver.quantizer import Ground, planned
+from ptq.optimization.output_error import RangeEvaluator, decibels
+from ptq.rewrite.equalize.boundary_scales import is_channel_scaling
+from ptq.rewrite.instrument.logits import logits_of
+from ptq.solver.quantizer import CalibratedModel, solve_plan
 from ptq.solver.recipe import AUTO, FALLBACK, Recipe
-from ptq.solver.scales.group_qparams import group_params
+from ptq.solver.scales.group_qparams import group_qparams
 from ptq.solver.scales.scale_groups import Group, Groups
-from ptq.solver.solve import Chosen, fates
+from ptq.solver.solve import ChosenMethod, assign_precision_and_groups
 
 METHODS = (FALLBACK, "minmax", "percentile")
 RUNS = 24
@@ -45,8 +45,8 @@ HEAD = "minmax, as order matters in an output"
 ALIKE = "mse, much the same as by other methods"
 
 
-def with_ranges(
-    ground: Ground,
+def choose_ranges(
+    ground: CalibratedModel,
     recipe: Recipe,
     folds: Sequence[Fold],
     *,
@@ -62,23 +62,23 @@ def with_ranges(
     if recipe.method != AUTO:
         return recipe
     graph, row, stats = ground.prepared.graph, target(recipe.target), ground.calibration
-    groups = fates(graph, stats.tensors, row, recipe.floats)[1]
+    groups = assign_precision_and_groups(graph, stats.tensors, row, recipe.floats)[1]
     free = [group for group in groups.members() if _is_free(group, groups)]
-    scored = {name_of(part) for output in graph.outputs for part in made_of(output)}
+    scored = {name_of(part) for output in graph.outputs for part in logits_of(output)}
     heads = [group for group in free if _is_head(group, groups, scored)]
-    chosen = {name: Chosen("minmax", HEAD) for group in heads for name in group.tensors}
+    chosen = {name: ChosenMethod("minmax", HEAD) for group in heads for name in group.tensors}
     recipe = replace(recipe, chosen=chosen)
     if not folds:
         return recipe
     candidates = [_candidates(group, groups, folds, row) for group in free if group not in heads]
     open_ones = [c for c in candidates if len(c.params) > 1]
-    plan = planned(ground, recipe)
+    plan = solve_plan(ground, recipe)
     names = [n for c in open_ones for n in c.group.tensors if n in plan.tensors]
-    advance = begun("choosing ranges", None, progress)
-    judge = Judge(graph, plan, names, folds, threads, advance)
+    advance = start_progress("choosing ranges", None, progress)
+    judge = RangeEvaluator(graph, plan, names, folds, threads, advance)
     search = _Search(open_ones, judge)
     search.run()
-    chosen |= {n: Chosen(FALLBACK, ALIKE) for c in candidates for n in c.group.tensors}
+    chosen |= {n: ChosenMethod(FALLBACK, ALIKE) for c in candidates for n in c.group.tensors}
     chosen |= search.chosen()
     return replace(recipe, chosen=chosen, chosen_note=search.note())
 
@@ -94,11 +94,11 @@ def _is_head(group: Group, groups: Groups, scored: Collection[str]) -> bool:
         value = groups.values[name]
         if name in scored or value.is_graph_output():
             return True
-        for reader in consumers(value):
+        for reader in consumers_of(value):
             out = reader.outputs[0]
-            if operator(reader) in _MONOTONE and out.is_graph_output():
+            if operator_of(reader) in _MONOTONE and out.is_graph_output():
                 return True
-            if is_factor(reader) and (name_of(out) in scored or out.is_graph_output()):
+            if is_channel_scaling(reader) and (name_of(out) in scored or out.is_graph_output()):
                 return True
     return False
 
@@ -123,13 +123,13 @@ def _candidates(group: Group, groups: Groups, folds: Sequence[Fold], row: Target
     params: dict[str, list[QuantParams]] = {}
     for method in METHODS:
         found = [
-            group_params(group, groups, fold.calibration.tensors, OBSERVERS[method], row)
+            group_qparams(group, groups, fold.calibration.tensors, OBSERVERS[method], row)
             for fold in folds
         ]
         if not any(all(map(_alike, found, other)) for other in params.values()):
             params[method] = found
     writer = groups.values[group.observed[0]].producer()
-    return _Candidates(group, "input" if writer is None else operator(writer), params)
+    return _Candidates(group, "input" if writer is None else operator_of(writer), params)
 
 
 def _alike(one: QuantParams, other: QuantParams) -> bool:
@@ -171,7 +171,7 @@ class _Search:
     """Turns sets of scale groups from one method to another as long as that lowers the error."""
 
     candidates: Sequence[_Candidates]
-    judge: Judge
+    judge: RangeEvaluator
     methods: list[str] = field(default_factory=list)
     compared: dict[int, _Compared] = field(default_factory=dict)
     known: dict[tuple[str, ...], NDArray[np.float64]] = field(default_factory=dict)
@@ -234,7 +234,7 @@ class _Search:
         for index in members:
             after[index] = self._turned(index, method)
         errors = self._measured(after)
-        better = is_better(errors, self.errors)
+        better = is_significantly_lower(errors, self.errors)
         kept, other = (errors, self.errors) if better else (self.errors, errors)
         for index in members:
             if after[index] != before[index]:
@@ -252,7 +252,7 @@ class _Search:
         if known is None or known.method == self.methods[index] or found.loss < known.loss:
             self.compared[index] = found
 
-    def chosen(self) -> dict[str, Chosen]:
+    def chosen(self) -> dict[str, ChosenMethod]:
         """By tensor, the method and what it was held against."""
         found = {}
         for index, (candidate, method) in enumerate(
@@ -261,7 +261,7 @@ class _Search:
             detail = method
             if index in self.compared:
                 detail = f"{method}; {self.compared[index]}"
-            found.update(dict.fromkeys(candidate.group.tensors, Chosen(method, detail)))
+            found.update(dict.fromkeys(candidate.group.tensors, ChosenMethod(method, detail)))
         return found
 
     def note(self) -> str:
@@ -279,7 +279,7 @@ class _Search:
         return f"chose {len(self.methods)} ranges by the outputs' error on {on}: {said}{gain}"
 
 
-def is_better(
+def is_significantly_lower(
     errors: NDArray[np.float64], than: NDArray[np.float64], *, sure: float = SURE
 ) -> bool:
     """Whether the error is less by more than chance, that many standard errors.
@@ -295,6 +295,6 @@ def is_better(
     ratios = np.log(errors[usable] / than[usable])
     if ratios.mean() + sure * ratios.std(ddof=1) / math.sqrt(ratios.size) < 0:
         return True
-    drawn = resampled(np.stack([errors, than], axis=1))
+    drawn = bootstrap_sums(np.stack([errors, than], axis=1))
     less = (drawn[:, 0] < _MOST * drawn[:, 1]).mean()
     return bool(left < _PLAIN and less >= (1 + math.erf(sure / math.sqrt(2))) / 2)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.observers.channel_spread import Spread
+from ptq.observers.channel_spread import ChannelSpread
 
 _OF_ACTIVATIONS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _OF_WEIGHTS = (0.0, 0.25, 0.5)
@@ -24,8 +24,8 @@ _LEAST = 2.0**-10  # of the greatest: what is smaller counts as so great
 Array = NDArray[np.float64]
 
 
-def factors(
-    spread: Spread, weight: NDArray[np.float32], kept: NDArray[np.bool_], trust: float
+def smoothquant_factors(
+    spread: ChannelSpread, weight: NDArray[np.float32], kept: NDArray[np.bool_], trust: float
 ) -> Array:
     """What to multiply each channel by, about 1 in the geometric mean; 0 for those that are not kept.
 

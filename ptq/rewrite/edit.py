@@ -14,7 +14,7 @@ from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, name_of
 
 
-def replace(graph: Graph, node: Node, new: Value) -> None:
+def replace_node(graph: Graph, node: Node, new: Value) -> None:
     """Delete a node; ``new`` stands for its first output, under that output's name, type and shape.
 
     Raises:
@@ -25,16 +25,16 @@ def replace(graph: Graph, node: Node, new: Value) -> None:
         graph.substitute(old, new)
     else:
         name = name_of(old)
-        old.name = graph.fresh(f"{name}_replaced")
+        old.name = graph.unique_name(f"{name}_replaced")
         new.name, new.type, new.shape = name, old.type or new.type, old.shape or new.shape
         graph.redirect(old, new)
     graph.remove(node)
 
 
-def freeze(graph: Graph, value: Value, array: NDArray[Any]) -> None:
+def replace_with_constant(graph: Graph, value: Value, array: NDArray[Any]) -> None:
     """Let an initializer of the same name stand for a node's output, whose value is now known."""
     name = name_of(value)
-    value.name = graph.fresh(f"{name}_computed")
+    value.name = graph.unique_name(f"{name}_computed")
     frozen = graph.add_constant(array, name)
     frozen.name = name
     graph.redirect(value, frozen)
@@ -57,7 +57,7 @@ def set_constant(graph: Graph, node: Node, index: int, array: NDArray[Any], hint
     node.replace_input_with(index, constant)
     if old is not None and not old.uses() and not old.is_graph_output():
         name = name_of(old)
-        old.name = graph.fresh(f"{name}_replaced")
+        old.name = graph.unique_name(f"{name}_replaced")
         constant.name = name
 
 
@@ -71,7 +71,7 @@ def set_attributes(node: Node, **attributes: Any) -> None:
             node.attributes[name] = ir.convenience.convert_attribute(name, plain)
 
 
-def as_inputs(graph: Graph, types: Mapping[str, tuple[DTypeLike, int]]) -> Graph:
+def initializers_to_inputs(graph: Graph, types: Mapping[str, tuple[DTypeLike, int]]) -> Graph:
     """The graph with some initializers for inputs, of a type and with so many axes of any length."""
 
     def change(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -84,4 +84,4 @@ def as_inputs(graph: Graph, types: Mapping[str, tuple[DTypeLike, int]]) -> Graph
             proto.graph.input.append(info)
         return proto
 
-    return graph.rebuilt(change)
+    return graph.transform_proto(change)

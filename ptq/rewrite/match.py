@@ -10,55 +10,61 @@ import numpy as np
 
 from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
-from ptq.model.node import Value, attributes, constant, operator, shape_of
+from ptq.model.node import Value, attributes_of, constant_of, operator_of, shape_of
 
-Found = TypeVar("Found")
+Match = TypeVar("Match")
 
-_NEAR = 1e-3
+_RELATIVE_TOLERANCE = 1e-3
 """Exporters write constants such as √2 with few digits, or in float16."""
 
 
-def scalar(value: Value | None) -> float | None:
+def scalar_constant(value: Value | None) -> float | None:
     """A constant of one element; None for everything else."""
-    array = constant(value)
+    array = constant_of(value)
     return float(array.item()) if array is not None and array.size == 1 else None
 
 
-def near(value: float | None, wanted: float) -> bool:
+def is_close(value: float | None, wanted: float) -> bool:
     """Whether it is the wanted constant, in as many digits as exporters write."""
-    return value is not None and math.isclose(value, wanted, rel_tol=_NEAR)
+    return value is not None and math.isclose(value, wanted, rel_tol=_RELATIVE_TOLERANCE)
 
 
-def maker(value: Value) -> tuple[str, Mapping[str, Any]]:
+def producer_op(value: Value) -> tuple[str, Mapping[str, Any]]:
     """The operator that makes a value, empty where none does, and its attributes."""
     node = value.producer()
-    return ("", {}) if node is None else (operator(node), attributes(node))
+    return ("", {}) if node is None else (operator_of(node), attributes_of(node))
 
 
-def inputs_of(value: Value) -> list[Value]:
+def producer_inputs(value: Value) -> list[Value]:
     """What the node that makes a value reads."""
     node = value.producer()
     return [] if node is None else [v for v in node.inputs if v is not None]
 
 
-def less_constant(value: Value, wanted: float) -> Value | None:
+def match_add_constant(value: Value, wanted: float) -> Value | None:
     """The x of x + constant; None where the value is something else."""
-    if maker(value)[0] != "Add":
+    if producer_op(value)[0] != "Add":
         return None
-    a, b = inputs_of(value)
-    return a if near(scalar(b), wanted) else b if near(scalar(a), wanted) else None
+    a, b = producer_inputs(value)
+    return (
+        a
+        if is_close(scalar_constant(b), wanted)
+        else b
+        if is_close(scalar_constant(a), wanted)
+        else None
+    )
 
 
-def reduced(value: Value, op: str) -> tuple[Value, int] | None:
+def match_reduction(value: Value, op: str) -> tuple[Value, int] | None:
     """What the value is a reduction of over one axis, which stays or is put back with length 1, and that axis."""
-    made, (kind, attrs) = value, maker(value)
+    made, (kind, attrs) = value, producer_op(value)
     if kind in ("Reshape", "Unsqueeze"):
-        made = inputs_of(value)[0]
-        kind, attrs = maker(made)
+        made = producer_inputs(value)[0]
+        kind, attrs = producer_op(made)
     if kind != op or (made is value) != bool(attrs.get("keepdims", 1)):
         return None
-    x, *rest = inputs_of(made)
-    whole, axes = shape_of(x), constant(rest[0]) if rest else attrs.get("axes")
+    x, *rest = producer_inputs(made)
+    whole, axes = shape_of(x), constant_of(rest[0]) if rest else attrs.get("axes")
     if not whole or axes is None or np.size(axes) != 1:
         return None
     axis = int(np.ravel(axes)[0]) % len(whole)
@@ -66,7 +72,7 @@ def reduced(value: Value, op: str) -> tuple[Value, int] | None:
     return (x, axis) if kept else None
 
 
-def raised(graph: Graph, version: int) -> tuple[Graph, list[str]]:
+def try_upgrade_opset(graph: Graph, version: int) -> tuple[Graph, list[str]]:
     """The graph in that version of ONNX's operators at least, and a sentence; as it is where that fails."""
     if version <= graph.opset:
         return graph, []
@@ -77,12 +83,12 @@ def raised(graph: Graph, version: int) -> tuple[Graph, list[str]]:
     return newer, [f"raised the opset from {graph.opset} to {version} for its functions"]
 
 
-def occurrences(
-    graph: Graph, version: int, find: Callable[[Graph], list[Found]]
-) -> tuple[Graph, list[Found], list[str]]:
+def find_occurrences(
+    graph: Graph, version: int, find: Callable[[Graph], list[Match]]
+) -> tuple[Graph, list[Match], list[str]]:
     """Where a pattern occurs whose name that version of ONNX's operators has, in a graph of it, and a sentence.
 
     Where the opset cannot be raised there are none.
     """
-    graph, changes = raised(graph, version if find(graph) else 0)
+    graph, changes = try_upgrade_opset(graph, version if find(graph) else 0)
     return graph, find(graph) if graph.opset >= version else [], changes

@@ -14,21 +14,21 @@ from ptq.model.graph import Graph
 from ptq.observers import observer_named
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.input_means import input_means
-from ptq.observers.input_statistics import Seen
+from ptq.observers.input_statistics import InputStatistics
 from ptq.rewrite.emit.bias_correction import correct_biases
-from ptq.rewrite.emit.set_weights import with_weights
+from ptq.rewrite.emit.set_weights import replace_weights
 from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.rewrite.emit.to_qlinear import to_qlinear
-from ptq.rewrite.emit.uint8_weights import unsigned_weights
-from ptq.rewrite.prepare.prepare import Prepared
+from ptq.rewrite.emit.uint8_weights import weights_to_uint8
+from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.solver.recipe import AUTO, FALLBACK, REDUCED, Recipe
-from ptq.solver.rounding.gptq import Choice, SecondOrder
+from ptq.solver.rounding.gptq import GptqRounder, WeightRounding
 from ptq.solver.scales.weight_qparams import with_derived_biases
 from ptq.solver.solve import Settings, solve
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
+class CalibratedModel:
     """What is known before anything is decided.
 
     Attributes:
@@ -41,13 +41,13 @@ class Ground:
 
     name: str
     source: Graph
-    prepared: Prepared
+    prepared: PreparedModel
     calibration: Calibration
-    inputs: SecondOrder = field(default_factory=lambda: SecondOrder(Seen()))
+    inputs: GptqRounder = field(default_factory=lambda: GptqRounder(InputStatistics()))
 
 
 @dataclass(frozen=True, eq=False)
-class Quantization:
+class QuantizedModel:
     """All that one quantization made.
 
     Attributes:
@@ -59,7 +59,7 @@ class Quantization:
         fault: What a check found and left, since the plan is the user's; None where there is nothing.
     """
 
-    ground: Ground
+    ground: CalibratedModel
     recipe: Recipe
     plan: Plan
     quantized: Graph
@@ -67,7 +67,7 @@ class Quantization:
     fault: str | None = None
 
 
-def planned(ground: Ground, recipe: Recipe) -> Plan:
+def solve_plan(ground: CalibratedModel, recipe: Recipe) -> Plan:
     """Solve a plan.
 
     Raises:
@@ -82,10 +82,10 @@ def planned(ground: Ground, recipe: Recipe) -> Plan:
     settings = Settings(said, recipe.per_tensor, recipe.floats, recipe.chosen, reduced)
     row, observer = target(recipe.target), observer_named(method)
     plan = solve(graph, ground.calibration.tensors, observer, row, settings)
-    return replace(plan, factors=ground.prepared.factors, shores=ground.prepared.shores)
+    return replace(plan, factors=ground.prepared.channel_factors, shores=ground.prepared.boundaries)
 
 
-def obeyed(ground: Ground, plan: Plan) -> Plan:
+def complete_user_plan(ground: CalibratedModel, plan: Plan) -> Plan:
     """A plan of the user's, made complete.
 
     Raises:
@@ -95,7 +95,7 @@ def obeyed(ground: Ground, plan: Plan) -> Plan:
     return with_derived_biases(ground.prepared.graph, plan)
 
 
-def written(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
+def apply_plan(ground: CalibratedModel, recipe: Recipe, plan: Plan) -> QuantizedModel:
     """Write a plan into the model.
 
     Raises:
@@ -104,20 +104,20 @@ def written(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
     """
     graph, changes = ground.prepared.graph, ground.prepared.changes
     changes = (*changes, *filter(None, [recipe.chosen_note, recipe.left_note]))
-    choices: Mapping[str, Choice] = {}
+    choices: Mapping[str, WeightRounding] = {}
     if recipe.rounding == "second-order":
         choices = ground.inputs.choices(graph, plan, corrected=recipe.correct_bias)
     chosen = {node: choice.weight for node, choice in choices.items()}
     weights = {node: weight for node, weight in chosen.items() if weight is not None}
     if recipe.correct_bias:
         means = input_means(ground.calibration, plan.tensors)
-        added = ground.inputs.added(graph, plan)
+        added = ground.inputs.mean_shift(graph, plan)
         graph, count = correct_biases(graph, plan, means, weights, added)
         if count:
             note = f"corrected {count} biases for the mean error of their rounded weights"
             changes = (*changes, note)
     if choices:
-        graph, changes = with_weights(graph, weights), (*changes, _gain(choices))
+        graph, changes = replace_weights(graph, weights), (*changes, _gain(choices))
     elif plan.rounding and recipe.rounding == "second-order":
         changes = (
             *changes,
@@ -128,13 +128,13 @@ def written(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
     if recipe.form == "qoperator":
         quantized = to_qlinear(quantized)
     if recipe.weights == "u8":
-        quantized = unsigned_weights(quantized)
+        quantized = weights_to_uint8(quantized)
     if recipe.weights == "reduced":
         changes = (*changes, REDUCED)
-    return Quantization(ground, recipe, plan, quantized, changes)
+    return QuantizedModel(ground, recipe, plan, quantized, changes)
 
 
-def _gain(choices: Mapping[str, Choice]) -> str:
+def _gain(choices: Mapping[str, WeightRounding]) -> str:
     gains = sorted(choice.gain_db for choice in choices.values() if choice.rounded is not None)
     left = len(choices) - len(gains)
     if not gains:

@@ -9,8 +9,8 @@ from typing import Literal
 from ptq.core.errors import UsageError
 from ptq.core.plan import Plan
 from ptq.core.targets import Target
-from ptq.model.session import sums_exactly
-from ptq.solver.solve import Chosen
+from ptq.model.session import has_exact_int8_sums
+from ptq.solver.solve import ChosenMethod
 
 Form = Literal["qdq", "qoperator"]
 
@@ -64,20 +64,20 @@ class Recipe:
     floats: Mapping[str, str] = field(default_factory=dict)
     weights: Weights = "s8"
     rounding: Rounding = "second-order"
-    chosen: Mapping[str, Chosen] = field(default_factory=dict)
+    chosen: Mapping[str, ChosenMethod] = field(default_factory=dict)
     chosen_note: str = ""
     left_note: str = ""
 
-    def plain(self) -> Recipe:
+    def as_signed_qdq(self) -> Recipe:
         """The same written in QDQ with signed weights: the same integers."""
         return replace(self, form="qdq", weights="s8" if self.weights == "u8" else self.weights)
 
-    def leaving(self, floats: Mapping[str, str]) -> Recipe:
+    def with_float_nodes(self, floats: Mapping[str, str]) -> Recipe:
         """The same with more nodes left float, each with its reason."""
         return replace(self, floats={**self.floats, **floats})
 
 
-def weights_for(asked: AskedWeights, row: Target, plan: Plan | None = None) -> Weights:
+def resolve_weight_format(asked: AskedWeights, row: Target, plan: Plan | None = None) -> Weights:
     """How weights are stored; where that is left to ptq, so that nothing saturates where it is checked: here.
 
     Args:
@@ -95,6 +95,6 @@ def weights_for(asked: AskedWeights, row: Target, plan: Plan | None = None) -> W
     if asked == "reduced" and plan is not None:
         raise UsageError("a plan says the scales of weights; leave out weights reduced")
     if asked == "auto":
-        left = plan is not None or not row.weight.signed or sums_exactly()
+        left = plan is not None or not row.weight.signed or has_exact_int8_sums()
         return "s8" if left else "reduced"
     return asked

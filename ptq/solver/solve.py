@@ -12,14 +12,14 @@ from ptq.core.plan import Clamp, Plan, Why, operand_key
 from ptq.core.targets import TARGETS, Target
 from ptq.core.types import INT8, QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import constant, name_of, operator
+from ptq.model.node import constant_of, name_of, operator_of
 from ptq.observers import Observer, TensorStats, observer_named
 from ptq.observers.attention_mask import is_masked
-from ptq.solver.partition.eligibility import Eligible, Integer, eligible
-from ptq.solver.scales.concat_ranges import unlike_parts
-from ptq.solver.scales.group_qparams import group_params, seen_in
+from ptq.solver.partition.eligibility import PrecisionAssignment, QuantizedNode, assign_precision
+from ptq.solver.scales.concat_ranges import concats_with_unlike_ranges
+from ptq.solver.scales.group_qparams import group_qparams, tensors_holding_values
 from ptq.solver.scales.scale_groups import Group, Groups, scale_groups
-from ptq.solver.scales.weight_qparams import operands
+from ptq.solver.scales.weight_qparams import weight_and_bias_qparams
 
 SKIPPED = "skipped by the user"
 
@@ -28,7 +28,7 @@ _DIVISOR_STEPS = 8
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenMethod:
     """A range method for one scale group.
 
     Attributes:
@@ -55,7 +55,7 @@ class Settings:
     method: str
     per_tensor: bool = False
     floats: Mapping[str, str] = field(default_factory=dict)
-    chosen: Mapping[str, Chosen] = field(default_factory=dict)
+    chosen: Mapping[str, ChosenMethod] = field(default_factory=dict)
     reduced: bool = False
 
 
@@ -63,7 +63,7 @@ def tensors_to_observe(graph: Graph) -> list[str]:
     """The tensors whose ranges any target may ask for, in graph order."""
     wanted: dict[str, None] = {}
     for target in TARGETS.values():
-        groups = scale_groups(eligible(graph, target), target)
+        groups = scale_groups(assign_precision(graph, target), target)
         wanted.update(dict.fromkeys(groups.observed()))
     return list(wanted)
 
@@ -88,12 +88,12 @@ def solve(
         StatsError: A tensor that needs a range was not observed.
         UsageError: A node to leave float does not exist.
     """
-    check_skip(graph, settings.floats)
-    fate, groups = fates(graph, stats, target, settings.floats)
+    check_skipped_nodes(graph, settings.floats)
+    fate, groups = assign_precision_and_groups(graph, stats, target, settings.floats)
     draft = _Draft(target, fate, settings, floats=dict(fate.floats))
     for group in groups.members():
         _solve_group(draft, group, groups, stats, observer)
-    _solve_edges(draft, groups.edges)
+    _solve_edges(draft, groups.requantized_inputs)
     for integer in fate.integers.values():
         _solve_operands(draft, integer)
         _solve_activation(draft, integer)
@@ -115,7 +115,7 @@ class _Draft:
     """The plan while it is being solved."""
 
     target: Target
-    fate: Eligible
+    fate: PrecisionAssignment
     settings: Settings
     tensors: dict[str, QuantParams] = field(default_factory=dict)
     operands: dict[tuple[str, int], QuantParams] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class _Draft:
     why: dict[str, Why] = field(default_factory=dict)
 
 
-def check_skip(graph: Graph, skip: Collection[str]) -> None:
+def check_skipped_nodes(graph: Graph, skip: Collection[str]) -> None:
     """Make sure that the nodes or operators to leave float exist.
 
     Raises:
@@ -141,9 +141,9 @@ def check_skip(graph: Graph, skip: Collection[str]) -> None:
         )
 
 
-def fates(
+def assign_precision_and_groups(
     graph: Graph, stats: Mapping[str, TensorStats], target: Target, floats: Mapping[str, str]
-) -> tuple[Eligible, Groups]:
+) -> tuple[PrecisionAssignment, Groups]:
     """Decide for every node, leaving float also those whose data or groups forbid integers."""
     refused = {
         name: f"{name} held NaN or Inf during calibration"
@@ -151,15 +151,17 @@ def fates(
         if seen.nonfinite
     }
     for node in graph.nodes:
-        name = name_of(node.inputs[0]) if operator(node) == "Softmax" and node.inputs[0] else ""
+        name = name_of(node.inputs[0]) if operator_of(node) == "Softmax" and node.inputs[0] else ""
         if name in stats and is_masked(stats[name]):
             refused[name] = f"{name} is masked: too wide for 8 bits to tell apart what is not"
-    apart = {} if target.tables else unlike_parts(graph, stats)
+    apart = {} if target.tables else concats_with_unlike_ranges(graph, stats)
     skip = {**_small_divisors(graph, stats), **apart, **floats}
     while True:
-        fate = eligible(graph, target, skip, refused)
+        fate = assign_precision(graph, target, skip, refused)
         groups = scale_groups(fate, target)
-        unknown = [n for n in groups.observed() if seen_in(groups.values[n], stats) is None]
+        unknown = [
+            n for n in groups.observed() if tensors_holding_values(groups.values[n], stats) is None
+        ]
         if not unknown:
             return fate, groups
         lost = set(unknown).intersection(tensors_to_observe(graph))
@@ -174,7 +176,7 @@ def _small_divisors(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str,
     """The divisions whose divisor comes so near to zero that its integers say little of it, with the reason."""
     found = {}
     for node in graph.nodes:
-        divisor = node.inputs[1] if operator(node) == "Div" else None
+        divisor = node.inputs[1] if operator_of(node) == "Div" else None
         seen = None if divisor is None else stats.get(name_of(divisor))
         if divisor is None or seen is None or not seen.count:
             continue
@@ -203,8 +205,8 @@ def _solve_group(
         chosen = next((c for n in group.tensors if (c := draft.settings.chosen.get(n))), None)
         if chosen is not None:
             method, observer = chosen.detail, observer_named(chosen.method)
-        params = group_params(group, groups, stats, observer, draft.target)
-        observed = any(constant(groups.values[name]) is None for name in group.observed)
+        params = group_qparams(group, groups, stats, observer, draft.target)
+        observed = any(constant_of(groups.values[name]) is None for name in group.observed)
         reason = Why("observed", method) if observed else Why("constant", "its own extremes")
     for name in group.tensors:
         draft.tensors[name] = params
@@ -219,12 +221,12 @@ def _solve_edges(draft: _Draft, edges: Iterable[tuple[str, int]]) -> None:
         draft.why[operand_key(name, position)] = Why("same", f"{output}, through {name}")
 
 
-def _solve_operands(draft: _Draft, integer: Integer) -> None:
+def _solve_operands(draft: _Draft, integer: QuantizedNode) -> None:
     name = integer.node.name
     assert name is not None
     inputs = [draft.tensors[name_of(value)] for value in integer.values(Role.ACTIVATION)]
     asked = draft.settings
-    solved = operands(
+    solved = weight_and_bias_qparams(
         integer, inputs, draft.target, per_tensor=asked.per_tensor, reduced=asked.reduced
     )
     for position, (params, why) in solved.items():
@@ -232,7 +234,7 @@ def _solve_operands(draft: _Draft, integer: Integer) -> None:
         draft.why[operand_key(name, position)] = why
 
 
-def _solve_activation(draft: _Draft, integer: Integer) -> None:
+def _solve_activation(draft: _Draft, integer: QuantizedNode) -> None:
     """Fold a fused activation where the output's integers cannot leave its bounds anyway."""
     name = integer.node.name
     if name is None or name not in draft.fate.fused:
@@ -254,14 +256,14 @@ def _solve_activation(draft: _Draft, integer: Integer) -> None:
         draft.clamps[name] = Clamp(producer, qlo, qhi)
 
 
-def _bounds(integer: Integer) -> tuple[float, float]:
+def _bounds(integer: QuantizedNode) -> tuple[float, float]:
     """The real bounds of a Relu or Clip."""
     if integer.spec.op == "Relu":
         return 0.0, math.inf
     bounds = [-math.inf, math.inf]
     for operand in integer.operands:
         if operand.role is Role.VALUE:
-            array = constant(operand.value)
+            array = constant_of(operand.value)
             assert array is not None
             bounds[operand.position - 1] = float(array.item())
     return bounds[0], bounds[1]

@@ -10,26 +10,26 @@ from ptq.core.ops import OPS
 from ptq.executor.executor import Executor
 from ptq.executor.program import Step
 from ptq.model.graph import Graph
-from ptq.model.node import QUANTIZERS, operator
-from ptq.model.qdq_units import dequantized, unit
-from ptq.rewrite.emit.to_qlinear import has_kernel, to_qlinear
-from ptq.rewrite.imported.int8_pairs_to_uint8 import unsigned_pairs
-from ptq.rewrite.imported.int8_to_uint8 import unsigned_activations
-from ptq.rewrite.imported.normalize_qdq import adopt
-from ptq.rewrite.imported.qlinear_to_qdq import to_qdq_form
+from ptq.model.node import QUANTIZERS, operator_of
+from ptq.model.qdq_units import quantized_op, quantized_source
+from ptq.rewrite.emit.to_qlinear import has_ort_kernel, to_qlinear
+from ptq.rewrite.imported.int8_pairs_to_uint8 import pairs_to_uint8
+from ptq.rewrite.imported.int8_to_uint8 import activations_to_uint8
+from ptq.rewrite.imported.normalize_qdq import normalize_qdq
+from ptq.rewrite.imported.qlinear_to_qdq import qlinear_to_qdq
 from ptq.verification.equivalence import first_difference
-from ptq.verification.node_status import Fate, why_float
-from ptq.verification.ort_like_executor import left_float
+from ptq.verification.node_status import NodeStatus, reason_for_float
+from ptq.verification.ort_like_executor import steps_ort_runs_in_float
 
 _IN_FLOAT = "ONNX Runtime computes it in float between quantizers"
 
-_BEFORE = frozenset(["Add", "AveragePool", "Mul"])
+_ZERO_POINT_BEFORE_ROUNDING = frozenset(["Add", "AveragePool", "Mul"])
 """Their zero point is added before float32 is rounded to an integer: 128 more can round otherwise beside a tie."""
 
 Form = Literal["qdq", "qoperator"]
 
 
-def convert(graph: Graph, form: Form, *, integers: bool = False) -> Graph:
+def convert_graph(graph: Graph, form: Form, *, integers: bool = False) -> Graph:
     """The same integer function, proved so, in the other form; inputs, outputs and integer tensors keep their names.
 
     Where a sum, product or average stands on int8 that ONNX Runtime moves to uint8, the QOperator form is in uint8.
@@ -51,10 +51,18 @@ def convert(graph: Graph, form: Form, *, integers: bool = False) -> Graph:
     if form not in get_args(Form):
         raise UsageError(f"form {form!r} is unknown; choose one of {', '.join(get_args(Form))}")
     if form == "qdq":
-        source, converted = graph, to_qdq_form(graph)
+        source, converted = graph, qlinear_to_qdq(graph)
     else:
-        floats = {name for step in (() if integers else left_float(graph)) for name in step.outputs}
-        source = unsigned_activations(adopt(graph)) if integers else _moved(graph, floats)
+        floats = {
+            name
+            for step in (() if integers else steps_ort_runs_in_float(graph))
+            for name in step.outputs
+        }
+        source = (
+            activations_to_uint8(normalize_qdq(graph))
+            if integers
+            else _with_ort_uint8_pairs(graph, floats)
+        )
         converted = to_qlinear(source, floats)
     # before opset 13 scales a channel raise the opset of the form that needs quantizers for them, and of that alone
     different = first_difference(source, converted) if graph.opset >= 13 else None
@@ -65,40 +73,46 @@ def convert(graph: Graph, form: Form, *, integers: bool = False) -> Graph:
     return converted
 
 
-def _moved(graph: Graph, floats: Set[str]) -> Graph:
+def _with_ort_uint8_pairs(graph: Graph, floats: Set[str]) -> Graph:
     """The graph, with int8 in uint8 as ONNX Runtime moves it where that can be seen in the integers.
 
     That is where it rounds otherwise for it, and where it computes in float because int8 and uint8 meet.
     """
-    source = adopt(graph)
-    moved, names = unsigned_pairs(source)
+    source = normalize_qdq(graph)
+    moved, names = pairs_to_uint8(source)
     steps = [step for step in Executor(graph).program.steps if isinstance(step, Step)]
-    told = [step for step in steps if step.op in _BEFORE or not floats.isdisjoint(step.outputs)]
+    told = [
+        step
+        for step in steps
+        if step.op in _ZERO_POINT_BEFORE_ROUNDING or not floats.isdisjoint(step.outputs)
+    ]
     seen = {name for step in told for name in (*step.inputs, *step.outputs)}
     return source if names.isdisjoint(seen) else moved
 
 
-def in_float(converted: Graph) -> tuple[Fate, ...]:
+def runs_in_float(converted: Graph) -> tuple[NodeStatus, ...]:
     """The operators of a QDQ form that ONNX Runtime computes in float, though there are integer kernels for them."""
     why = f"{_IN_FLOAT}; a value beside a tie can come out a step apart"
-    return tuple(Fate(step.name, step.op, "float", why) for step in left_float(converted))
+    return tuple(
+        NodeStatus(step.name, step.op, "float", why) for step in steps_ort_runs_in_float(converted)
+    )
 
 
-def kept(converted: Graph) -> tuple[Fate, ...]:
+def not_converted(converted: Graph) -> tuple[NodeStatus, ...]:
     """The operators that stay between quantizers in the QOperator form, and why."""
     found = []
     for node in converted.nodes:
-        op = operator(node)
-        if op in QUANTIZERS or all(dequantized(value) is None for value in node.inputs):
+        op = operator_of(node)
+        if op in QUANTIZERS or all(quantized_source(value) is None for value in node.inputs):
             continue
-        found_unit = unit(node)
+        found_unit = quantized_op(node)
         if found_unit is None:
-            why = why_float(node, OPS.__contains__)
+            why = reason_for_float(node, OPS.__contains__)
         elif OPS[op].qlinear is None:
             why = f"ONNX Runtime has no QLinear operator for {op}"
-        elif has_kernel(found_unit):
+        elif has_ort_kernel(found_unit):
             why = _IN_FLOAT
         else:
             why = f"{_IN_FLOAT}: no QLinear operator has these types, or these scales"
-        found.append(Fate(node.name or "", op, "float", why))
+        found.append(NodeStatus(node.name or "", op, "float", why))
     return tuple(found)

@@ -17,20 +17,20 @@ from numpy.typing import NDArray
 from ptq.core.ops import OPS
 from ptq.core.opspec import Role
 from ptq.core.types import QuantParams
-from ptq.executor.arithmetics import arithmetic
+from ptq.executor.arithmetics import kernels_of_arithmetic
 from ptq.executor.arithmetics.node_site import Site
-from ptq.executor.float_islands import Island
+from ptq.executor.float_islands import FloatIsland
 from ptq.executor.program import Program, Step, read_program
 from ptq.kernels.lookup import every_value
 from ptq.model.graph import Graph
-from ptq.model.node import Node, attributes, constant, name_of, operator
-from ptq.rewrite.imported.normalize_qdq import adopt
+from ptq.model.node import Node, attributes_of, constant_of, name_of, operator_of
+from ptq.rewrite.imported.normalize_qdq import normalize_qdq
 
 Digest = str
-_KERNELS = arithmetic("ort")
-_TABLES = ("Clip", "LeakyRelu", "Relu", "Requantize", "Sigmoid")
+_KERNELS = kernels_of_arithmetic("ort")
+_TABLE_OPS = ("Clip", "LeakyRelu", "Relu", "Requantize", "Sigmoid")
 # what only one form has, where it says what the other means by leaving it out
-_IMPLIED: Mapping[str, Any] = {"channels_last": 0, "beta": 1.0}
+_DEFAULT_ATTRIBUTES: Mapping[str, Any] = {"channels_last": 0, "beta": 1.0}
 
 
 def first_difference(one: Graph, other: Graph) -> str | None:
@@ -41,15 +41,15 @@ def first_difference(one: Graph, other: Graph) -> str | None:
 
 
 def _digests(graph: Graph) -> dict[str, Digest]:
-    program = read_program(adopt(graph), _KERNELS.__contains__)
+    program = read_program(normalize_qdq(graph), _KERNELS.__contains__)
     known = {name: _digest("input", name) for name in program.inputs}
     for name, array in program.constants.items():
-        known[name] = _digest("constant", *_plain(array))
+        known[name] = _digest("constant", *_hashable(array))
     for step in program.steps:
-        if isinstance(step, Island):
-            _of_island(step, known)
+        if isinstance(step, FloatIsland):
+            _digest_island(step, known)
         else:
-            content = _content(step, program, known)
+            content = _step_content(step, program, known)
             for position, name in enumerate(step.outputs):
                 known[name] = _digest(position, *content)
     return known
@@ -59,7 +59,7 @@ def _digest(*parts: object) -> Digest:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def _plain(value: Any) -> tuple[object, ...]:
+def _hashable(value: Any) -> tuple[object, ...]:
     """An array or attribute as what repr tells whole."""
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
@@ -75,10 +75,10 @@ def _params(params: QuantParams | None) -> tuple[object, ...]:
     return params.qtype, params.axis, params.scale.tobytes(), zeros.tobytes()
 
 
-def _content(step: Step, program: Program, known: Mapping[str, Digest]) -> tuple[object, ...]:
+def _step_content(step: Step, program: Program, known: Mapping[str, Digest]) -> tuple[object, ...]:
     """What a step computes, but for which of its outputs."""
     produced = [_params(program.params.get(name)) for name in step.outputs]
-    table = _table(step, program)
+    table = _lookup_table(step, program)
     if table is not None:
         return "table", table, known.get(step.inputs[0] or ""), produced
     spec = OPS.get(step.op)
@@ -88,36 +88,37 @@ def _content(step: Step, program: Program, known: Mapping[str, Digest]) -> tuple
         if role is Role.VALUE or name is None:
             continue  # its value is an attribute
         if role is Role.BIAS and name in program.constants:
-            read.append((position, _of_bias(program.constants[name]), ()))
+            read.append((position, _digest_bias(program.constants[name]), ()))
             continue
         params = () if role is Role.BIAS else _params(program.params.get(name))
         read.append((position, known.get(name), params))
     return step.op, _attributes(step, program), read, produced
 
 
-def _of_bias(array: NDArray[Any]) -> Digest:
+def _digest_bias(array: NDArray[Any]) -> Digest:
     """The values a column; one for all is the same as many that are equal."""
     columns = array.reshape(-1)
-    return _digest("bias", *_plain(columns[:1] if np.all(columns == columns[:1]) else columns))
+    return _digest("bias", *_hashable(columns[:1] if np.all(columns == columns[:1]) else columns))
 
 
 def _attributes(step: Step, program: Program) -> list[tuple[str, object]]:
     attrs = {
         name: value
         for name, value in step.attrs.items()
-        if name != "opset" and not (name in _IMPLIED and value == _IMPLIED[name])
+        if name != "opset"
+        and not (name in _DEFAULT_ATTRIBUTES and value == _DEFAULT_ATTRIBUTES[name])
     }
     if step.op == "Pad":
         params = program.params.get(step.inputs[0] or "")
         value = np.asarray(attrs.pop("value", 0.0), np.float32).reshape(())
         attrs["value"] = value if params is None else params.quantize(value)
-    return sorted((name, _plain(value)) for name, value in attrs.items())
+    return sorted((name, _hashable(value)) for name, value in attrs.items())
 
 
-def _table(step: Step, program: Program) -> bytes | None:
+def _lookup_table(step: Step, program: Program) -> bytes | None:
     """The values of a function of one 8-bit integer; None for other steps."""
     source = program.params.get(step.inputs[0] or "")
-    if step.op not in _TABLES or source is None or source.qtype.bits != 8:
+    if step.op not in _TABLE_OPS or source is None or source.qtype.bits != 8:
         return None
     made = program.params.get(step.outputs[0])
     site = Site(step.op, step.attrs, (source,), (made,))
@@ -125,22 +126,22 @@ def _table(step: Step, program: Program) -> bytes | None:
     return _KERNELS[step.op](site)([every]).tobytes()
 
 
-def _of_island(island: Island, known: dict[str, Digest]) -> None:
+def _digest_island(island: FloatIsland, known: dict[str, Digest]) -> None:
     inside = {name: known.get(name, name) for name in island.inputs}
     for node in island.graph.nodes:
-        read = [_of_value(node, position, inside) for position in range(len(node.inputs))]
-        if operator(node) == "Identity" and isinstance(read[0], str):
+        read = [_value_content(node, position, inside) for position in range(len(node.inputs))]
+        if operator_of(node) == "Identity" and isinstance(read[0], str):
             inside[name_of(node.outputs[0])] = read[0]  # another name, or meaning, of the same
             continue
-        attrs = sorted((name, _plain(value)) for name, value in attributes(node).items())
+        attrs = sorted((name, _hashable(value)) for name, value in attributes_of(node).items())
         for position, value in enumerate(node.outputs):
-            inside[name_of(value)] = _digest(position, operator(node), attrs, read)
+            inside[name_of(value)] = _digest(position, operator_of(node), attrs, read)
     known.update({name: inside[name] for name in island.outputs})
 
 
-def _of_value(node: Node, position: int, inside: Mapping[str, Digest]) -> object:
+def _value_content(node: Node, position: int, inside: Mapping[str, Digest]) -> object:
     value = node.inputs[position]
-    array = constant(value)
+    array = constant_of(value)
     if value is None:
         return None
-    return _plain(array) if array is not None else inside.get(name_of(value), name_of(value))
+    return _hashable(array) if array is not None else inside.get(name_of(value), name_of(value))

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, ModelError
 from ptq.verification import golden_litert, golden_ort
-from ptq.verification.golden_case import Trial
+from ptq.verification.golden_case import GoldenCase
 
 
 @dataclass(frozen=True)
-class Score:
+class OperatorScore:
     """What became of one operator's cases.
 
     Attributes:
@@ -42,17 +42,19 @@ class Score:
     failed: tuple[str, ...] = ()
 
 
-def trials(case: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> list[Trial]:
+def to_golden_cases(
+    case: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> list[GoldenCase]:
     """A case as sites with their inputs and expected outputs.
 
     Raises:
         ModelError: The case's operator is unknown.
     """
-    translate = golden_litert.trials if "tensors" in case else golden_ort.trials
+    translate = golden_litert.from_litert_case if "tensors" in case else golden_ort.from_ort_case
     return translate(case, arrays)
 
 
-def wrong_elements(trial: Trial) -> int:
+def count_wrong_elements(trial: GoldenCase) -> int:
     """How many elements of the output differ from the expected ones; all, if it has another size.
 
     Raises:
@@ -64,22 +66,24 @@ def wrong_elements(trial: Trial) -> int:
     return int(np.count_nonzero(output.reshape(trial.expected.shape) != trial.expected))
 
 
-def run(folders: Iterable[Path], ops: frozenset[str] | None = None) -> list[Score]:
+def run_golden_cases(
+    folders: Iterable[Path], ops: frozenset[str] | None = None
+) -> list[OperatorScore]:
     """Run every case of the folders, or of the named operators, in the order of the index.
 
     Raises:
         DataError: A folder has no readable index, or a case's file is missing.
     """
-    scores: dict[str, Score] = {}
+    scores: dict[str, OperatorScore] = {}
     for folder in folders:
-        for case in _index(folder):
+        for case in _read_index(folder):
             op = str(case["op"])
             if ops is None or op in ops:
-                scores[op] = _counted(scores.get(op, Score(op)), case, folder)
+                scores[op] = _run_case(scores.get(op, OperatorScore(op)), case, folder)
     return list(scores.values())
 
 
-def _index(folder: Path) -> list[Mapping[str, Any]]:
+def _read_index(folder: Path) -> list[Mapping[str, Any]]:
     try:
         cases: list[Mapping[str, Any]] = json.loads((folder / "index.json").read_text())["cases"]
     except (OSError, ValueError, KeyError) as error:
@@ -89,7 +93,7 @@ def _index(folder: Path) -> list[Mapping[str, Any]]:
     return cases
 
 
-def _counted(score: Score, case: Mapping[str, Any], folder: Path) -> Score:
+def _run_case(score: OperatorScore, case: Mapping[str, Any], folder: Path) -> OperatorScore:
     try:
         with np.load(folder / str(case["file"]), allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
@@ -100,8 +104,8 @@ def _counted(score: Score, case: Mapping[str, Any], folder: Path) -> Score:
     score = replace(score, cases=score.cases + 1)
     name = str(case.get("id", case["file"]))
     try:
-        for trial in trials(case, arrays):
-            wrong = wrong_elements(trial)
+        for trial in to_golden_cases(case, arrays):
+            wrong = count_wrong_elements(trial)
             score = replace(
                 score,
                 elements=score.elements + trial.expected.size,

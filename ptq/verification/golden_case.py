@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import INT8, INT32, UINT8, QuantParams
-from ptq.executor.arithmetics.node_site import Maker, Site
+from ptq.executor.arithmetics.node_site import KernelMaker, Site
 
 _QTYPES = {"int8": INT8, "uint8": UINT8, "int32": INT32}
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class GoldenCase:
     """One site with its inputs and the runtime's output.
 
     Attributes:
@@ -33,7 +33,7 @@ class Trial:
     site: Site
     inputs: tuple[NDArray[Any] | None, ...]
     expected: NDArray[Any]
-    maker: Maker | None
+    maker: KernelMaker | None
     channels_first: bool = False
 
     def run(self) -> NDArray[Any]:
@@ -50,7 +50,7 @@ class Trial:
         return np.moveaxis(output, -1, 1) if self.channels_first else output
 
 
-def params(
+def to_qparams(
     scale: NDArray[Any] | None, zero_point: NDArray[Any] | None, dtype: Any, axis: int
 ) -> QuantParams | None:
     """The parameters of a recorded tensor; None without a scale."""
@@ -67,6 +67,6 @@ def params(
     return QuantParams(scale, np.broadcast_to(zeros, scale.shape), qtype, axis)
 
 
-def attributes(case: Mapping[str, Any]) -> dict[str, Any]:
+def case_attributes(case: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes of a case, those that are null left out."""
     return {name: value for name, value in case["attributes"].items() if value is not None}

@@ -14,15 +14,15 @@ from ptq.core.types import QuantParams
 from ptq.executor.arithmetics import litert
 from ptq.executor.arithmetics.litert_elementwise import activation_bounds
 from ptq.executor.arithmetics.node_site import Site
-from ptq.kernels.resize import Corners
-from ptq.verification.golden_case import Trial, attributes, params
+from ptq.kernels.resize import LitertSampling
+from ptq.verification.golden_case import GoldenCase, case_attributes, to_qparams
 
 Attrs = dict[str, Any]
 Arrays = Mapping[str, NDArray[Any]]
 Translation = Callable[[Attrs, Arrays], Attrs]
 
 # Constant tensors whose values the attributes repeat.
-_SETTINGS = frozenset(
+_ATTRIBUTE_TENSORS = frozenset(
     [
         "shape",
         "perm",
@@ -97,7 +97,9 @@ def _slice(a: Attrs, arrays: Arrays) -> Attrs:
 def _strided_slice(a: Attrs, arrays: Arrays) -> Attrs:
     """A bit of a mask replaces a begin or end by the array's own, or keeps one position of an axis."""
     spans = []
-    for size, at in zip(arrays["input"].shape, _spoken(a, arrays["input"].ndim), strict=True):
+    for size, at in zip(
+        arrays["input"].shape, _positions_by_axis(a, arrays["input"].ndim), strict=True
+    ):
         if at is None:
             start, end, step = 0, size, 1
         else:
@@ -114,7 +116,7 @@ def _strided_slice(a: Attrs, arrays: Arrays) -> Attrs:
     return {"starts": starts, "ends": ends, "steps": steps}
 
 
-def _spoken(a: Attrs, rank: int) -> list[int | None]:
+def _positions_by_axis(a: Attrs, rank: int) -> list[int | None]:
     """Which position of begin and end speaks of each axis; None of those that an ellipsis or the end leaves out.
 
     A new axis, of length 1, moves no element.
@@ -139,7 +141,7 @@ def _resize(a: Attrs, arrays: Arrays) -> Attrs:
         how = {"coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_ceil"}
     else:
         how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    corners = Corners(bool(a["align_corners"]), bool(a["half_pixel_centers"]))
+    corners = LitertSampling(bool(a["align_corners"]), bool(a["half_pixel_centers"]))
     return {"sizes": a["size"], "axes": (2, 3), "corners": corners, **how}
 
 
@@ -153,100 +155,100 @@ def _gelu(a: Attrs, arrays: Arrays) -> Attrs:
     return {"approximate": "tanh" if a["approximate"] else "none"}
 
 
-def _none(a: Attrs, arrays: Arrays) -> Attrs:
+def _no_attributes(a: Attrs, arrays: Arrays) -> Attrs:
     return {}
 
 
-def _given(*names: str, **renamed: str) -> Translation:
+def _copy_attributes(*names: str, **renamed: str) -> Translation:
     """Attributes taken over, under the same or another name."""
     keys = {**{name: name for name in names}, **renamed}
     return lambda a, arrays: {new: a[old] for new, old in keys.items() if old in a}
 
 
 _TRANSLATIONS: Mapping[str, tuple[str, Translation]] = {
-    "ABS": ("Abs", _none),
-    "ADD": ("Add", _none),
+    "ABS": ("Abs", _no_attributes),
+    "ADD": ("Add", _no_attributes),
     "ARG_MAX": ("ArgMax", lambda a, arrays: {"axis": a["axis"], "keepdims": 0}),
     "ARG_MIN": ("ArgMin", lambda a, arrays: {"axis": a["axis"], "keepdims": 0}),
     "AVERAGE_POOL_2D": ("AveragePool", _pool),
-    "BATCH_MATMUL": ("MatMul", _none),
-    "BROADCAST_TO": ("Expand", _given("shape")),
-    "BATCH_TO_SPACE_ND": ("BatchToSpaceND", _given("block", "crops")),
-    "CONCATENATION": ("Concat", _given("axis")),
+    "BATCH_MATMUL": ("MatMul", _no_attributes),
+    "BROADCAST_TO": ("Expand", _copy_attributes("shape")),
+    "BATCH_TO_SPACE_ND": ("BatchToSpaceND", _copy_attributes("block", "crops")),
+    "CONCATENATION": ("Concat", _copy_attributes("axis")),
     "CONV_2D": ("Conv", _conv),
     "DEPTHWISE_CONV_2D": ("Conv", _depthwise),
-    "DEPTH_TO_SPACE": ("DepthToSpace", _given(blocksize="block_size")),
-    "DEQUANTIZE": ("DequantizeLinear", _none),
-    "DIV": ("Div", _none),
-    "EQUAL": ("Equal", _none),
-    "EXP": ("Exp", _none),
+    "DEPTH_TO_SPACE": ("DepthToSpace", _copy_attributes(blocksize="block_size")),
+    "DEQUANTIZE": ("DequantizeLinear", _no_attributes),
+    "DIV": ("Div", _no_attributes),
+    "EQUAL": ("Equal", _no_attributes),
+    "EXP": ("Exp", _no_attributes),
     "FULLY_CONNECTED": ("Gemm", lambda a, arrays: {"transB": 1}),
     "GATHER": ("Gather", _gather),
     "GELU": ("Gelu", _gelu),
-    "GREATER": ("Greater", _none),
-    "GREATER_EQUAL": ("GreaterOrEqual", _none),
-    "HARD_SWISH": ("HardSwish", _none),
-    "L2_NORMALIZATION": ("LpNormalization", _none),
-    "LEAKY_RELU": ("LeakyRelu", _given("alpha")),
-    "LESS": ("Less", _none),
-    "LESS_EQUAL": ("LessOrEqual", _none),
-    "LOG": ("Log", _none),
-    "LOGISTIC": ("Sigmoid", _none),
-    "LOG_SOFTMAX": ("LogSoftmax", _none),
-    "MAXIMUM": ("Max", _none),
+    "GREATER": ("Greater", _no_attributes),
+    "GREATER_EQUAL": ("GreaterOrEqual", _no_attributes),
+    "HARD_SWISH": ("HardSwish", _no_attributes),
+    "L2_NORMALIZATION": ("LpNormalization", _no_attributes),
+    "LEAKY_RELU": ("LeakyRelu", _copy_attributes("alpha")),
+    "LESS": ("Less", _no_attributes),
+    "LESS_EQUAL": ("LessOrEqual", _no_attributes),
+    "LOG": ("Log", _no_attributes),
+    "LOGISTIC": ("Sigmoid", _no_attributes),
+    "LOG_SOFTMAX": ("LogSoftmax", _no_attributes),
+    "MAXIMUM": ("Max", _no_attributes),
     "MAX_POOL_2D": ("MaxPool", _pool),
     "MEAN": ("ReduceMean", _reduce),
-    "MINIMUM": ("Min", _none),
-    "MUL": ("Mul", _none),
-    "NOT_EQUAL": ("NotEqual", _none),
+    "MINIMUM": ("Min", _no_attributes),
+    "MUL": ("Mul", _no_attributes),
+    "NOT_EQUAL": ("NotEqual", _no_attributes),
     "PAD": ("Pad", _pads),
     "PADV2": ("Pad", _pads),
-    "PRELU": ("PRelu", _none),
-    "QUANTIZE": ("Requantize", _none),
+    "PRELU": ("PRelu", _no_attributes),
+    "QUANTIZE": ("Requantize", _no_attributes),
     "REDUCE_MAX": ("ReduceMax", _reduce),
     "REDUCE_MIN": ("ReduceMin", _reduce),
-    "RELU": ("Relu", _none),
+    "RELU": ("Relu", _no_attributes),
     "RELU6": ("Clip", lambda a, arrays: {"min": 0.0, "max": 6.0}),
     "RELU_N1_TO_1": ("Clip", lambda a, arrays: {"min": -1.0, "max": 1.0}),
-    "RESHAPE": ("Reshape", _given(shape="new_shape")),
+    "RESHAPE": ("Reshape", _copy_attributes(shape="new_shape")),
     "RESIZE_BILINEAR": ("Resize linear", _resize),
     "RESIZE_NEAREST_NEIGHBOR": ("Resize nearest", _resize),
-    "SELECT_V2": ("Where", _none),
-    "SHAPE": ("Shape", _none),
+    "SELECT_V2": ("Where", _no_attributes),
+    "SHAPE": ("Shape", _no_attributes),
     "SLICE": ("Slice", _slice),
-    "SOFTMAX": ("Softmax", _given("beta")),
-    "SPACE_TO_BATCH_ND": ("SpaceToBatchND", _given("block", "paddings")),
-    "SPACE_TO_DEPTH": ("SpaceToDepth", _given(blocksize="block_size")),
-    "SQRT": ("Sqrt", _none),
+    "SOFTMAX": ("Softmax", _copy_attributes("beta")),
+    "SPACE_TO_BATCH_ND": ("SpaceToBatchND", _copy_attributes("block", "paddings")),
+    "SPACE_TO_DEPTH": ("SpaceToDepth", _copy_attributes(blocksize="block_size")),
+    "SQRT": ("Sqrt", _no_attributes),
     "SQUEEZE": ("Squeeze", lambda a, arrays: {"axes": a["squeeze_dims"] or None}),
     "STRIDED_SLICE": ("Slice", _strided_slice),
-    "SUB": ("Sub", _none),
+    "SUB": ("Sub", _no_attributes),
     "SUM": ("ReduceSum", _reduce),
-    "TANH": ("Tanh", _none),
-    "TILE": ("Tile", _given(repeats="multiples")),
-    "TRANSPOSE": ("Transpose", _given("perm")),
+    "TANH": ("Tanh", _no_attributes),
+    "TILE": ("Tile", _copy_attributes(repeats="multiples")),
+    "TRANSPOSE": ("Transpose", _copy_attributes("perm")),
     "TRANSPOSE_CONV": ("ConvTranspose", _transpose_conv),
 }
 
 
-def trials(case: Mapping[str, Any], arrays: Arrays) -> list[Trial]:
+def from_litert_case(case: Mapping[str, Any], arrays: Arrays) -> list[GoldenCase]:
     """The case as a site of the ``litert`` arithmetic, and for FULLY_CONNECTED also in gemmlowp's flavour.
 
     Raises:
         UnsupportedError: Its operator is unknown.
     """
-    name, given = str(case["op"]), attributes(case)
+    name, given = str(case["op"]), case_attributes(case)
     if name not in _TRANSLATIONS:
         raise UnsupportedError(f"no case of {name} can be read; leave it out with --ops")
     op, translate = _TRANSLATIONS[name]
-    described = {str(t["name"]): t for t in case["tensors"] if t["name"] not in _SETTINGS}
+    described = {str(t["name"]): t for t in case["tensors"] if t["name"] not in _ATTRIBUTE_TENSORS}
     produced = described.pop("output")
     names = sorted(described, key=lambda n: n != "input") if "input" in described else [*described]
     values = {n: arrays[n] for n in names}
     quantized = {n: _params(n, arrays, described[n]) for n in names}
     if name == "DEPTHWISE_CONV_2D":
         values["filter"] = values["filter"].transpose(3, 1, 2, 0)
-        quantized["filter"] = _on_axis(quantized["filter"], 0)
+        quantized["filter"] = _with_axis(quantized["filter"], 0)
     if name == "BATCH_MATMUL":
         for flag, side in (("adj_x", "lhs"), ("adj_y", "rhs")):
             values[side] = values[side].swapaxes(-1, -2) if given.get(flag) else values[side]
@@ -269,7 +271,7 @@ def trials(case: Mapping[str, Any], arrays: Arrays) -> list[Trial]:
         _clamp(given, y),
     )
     maker = litert.KERNELS.get(op)
-    trial = Trial("litert", site, tuple(values.get(n) for n in names), arrays["output"], maker)
+    trial = GoldenCase("litert", site, tuple(values.get(n) for n in names), arrays["output"], maker)
     if "output__tflite_micro" in arrays and name == "FULLY_CONNECTED":
         expected = arrays["output__tflite_micro"]
         micro = replace(trial, label="tflite-micro", expected=expected, maker=litert.gemmlowp_gemm)
@@ -279,10 +281,10 @@ def trials(case: Mapping[str, Any], arrays: Arrays) -> list[Trial]:
 
 def _params(name: str, arrays: Arrays, tensor: Mapping[str, Any]) -> QuantParams | None:
     scale, zero = arrays.get(f"{name}__scale"), arrays.get(f"{name}__zero_point")
-    return params(scale, zero, tensor["dtype"], int(tensor.get("quantized_dimension", 0)))
+    return to_qparams(scale, zero, tensor["dtype"], int(tensor.get("quantized_dimension", 0)))
 
 
-def _on_axis(quantized: QuantParams | None, axis: int) -> QuantParams | None:
+def _with_axis(quantized: QuantParams | None, axis: int) -> QuantParams | None:
     if quantized is None or quantized.axis is None:
         return quantized
     return replace(quantized, axis=axis)

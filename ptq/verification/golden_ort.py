@@ -12,7 +12,7 @@ from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
 from ptq.executor.arithmetics import ort
 from ptq.executor.arithmetics.node_site import Site
-from ptq.verification.golden_case import Trial, attributes, params
+from ptq.verification.golden_case import GoldenCase, case_attributes, to_qparams
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -36,16 +36,16 @@ _POSITIONS: Mapping[str, list[_Position]] = {
     "QuantizeLinear": [(0, None, None), (None, 1, 2)],
     "DequantizeLinear": [(0, 1, 2), (None, None, None)],
 }
-_SPATIAL = ("QLinearConv", "QLinearAveragePool", "QLinearGlobalAveragePool")
+_SPATIAL_OPS = ("QLinearConv", "QLinearAveragePool", "QLinearGlobalAveragePool")
 
 
-def trials(case: Mapping[str, Any], arrays: Arrays) -> list[Trial]:
+def from_ort_case(case: Mapping[str, Any], arrays: Arrays) -> list[GoldenCase]:
     """The case as one site of the ``ort`` arithmetic.
 
     Raises:
         UnsupportedError: Its operator is unknown.
     """
-    op, names, attrs = str(case["op"]), list(case["node_inputs"]), attributes(case)
+    op, names, attrs = str(case["op"]), list(case["node_inputs"]), case_attributes(case)
     if int(attrs.pop("opset", 13)) < 13:
         attrs["axis"] = attrs.get("axis", -1) % arrays[names[0]].ndim
         attrs["together"] = True
@@ -61,13 +61,13 @@ def trials(case: Mapping[str, Any], arrays: Arrays) -> list[Trial]:
     for index, (value, (_, scale, zero)) in enumerate(zip(values, operands, strict=True)):
         along = axis if op == "DequantizeLinear" else _weight_axis(op, index, value, attrs)
         dtype = None if value is None else value.dtype
-        quantization.append(params(at(scale), at(zero), dtype, along))
+        quantization.append(to_qparams(at(scale), at(zero), dtype, along))
     zero_point = at(output[2])
     of_inputs = next((known.qtype.dtype for known in quantization if known is not None), np.uint8)
     output_dtype = of_inputs if zero_point is None else zero_point.dtype
-    produced = params(at(output[1]), zero_point, output_dtype, axis)
+    produced = to_qparams(at(output[1]), zero_point, output_dtype, axis)
 
-    first = op in _SPATIAL and not last
+    first = op in _SPATIAL_OPS and not last
     if first:
         values[:2] = [None if v is None else np.moveaxis(v, 1, -1) for v in values[:2]]
     runtime = set(case.get("runtime_inputs", names[:1]))
@@ -77,7 +77,7 @@ def trials(case: Mapping[str, Any], arrays: Arrays) -> list[Trial]:
     )
     name = "Gemm" if op == "QGemm" else op.removeprefix("QLinear")
     site = Site(name, attrs, tuple(quantization), (produced,), constants)
-    return [Trial("ort", site, tuple(values), arrays["output"], ort.KERNELS.get(name), first)]
+    return [GoldenCase("ort", site, tuple(values), arrays["output"], ort.KERNELS.get(name), first)]
 
 
 def _positions(op: str, count: int) -> list[_Position]:

@@ -13,17 +13,17 @@ from ptq.core.ops import OPS, QLINEAR_FORMS
 from ptq.core.targets import TARGETS, Target
 from ptq.core.targets import target as target_of
 from ptq.model.graph import Graph
-from ptq.model.node import QUANTIZERS, Node, operator, row_name
-from ptq.model.qdq_units import dequantized, unit
-from ptq.rewrite.imported.normalize_qdq import adopt
-from ptq.rewrite.imported.qlinear_to_qdq import to_qdq_form
-from ptq.verification.lint_rules import Finding, check, clause_name
-from ptq.verification.node_status import why_float
+from ptq.model.node import QUANTIZERS, Node, operator_of, spec_name
+from ptq.model.qdq_units import quantized_op, quantized_source
+from ptq.rewrite.imported.normalize_qdq import normalize_qdq
+from ptq.rewrite.imported.qlinear_to_qdq import qlinear_to_qdq
+from ptq.verification.lint_rules import Finding, check_operator, clause_name
+from ptq.verification.node_status import reason_for_float
 
 _INTEGER_OPS = ("MatMulInteger", "ConvInteger", "DynamicQuantizeLinear")
 
 
-def lint(graph: Graph, target: str = "litert") -> tuple[Finding, ...]:
+def lint_graph(graph: Graph, target: str = "litert") -> tuple[Finding, ...]:
     """What in a QDQ or QOperator model departs from the target's specification, in the graph's order.
 
     Raises:
@@ -36,17 +36,17 @@ def lint(graph: Graph, target: str = "litert") -> tuple[Finding, ...]:
         raise UsageError(
             f"target {target!r} has no specification to lint against; choose {specified}"
         )
-    linear = any(operator(node) in QLINEAR_FORMS for node in graph.nodes)
-    read = adopt(to_qdq_form(graph, partly=True) if linear else graph, biases=False)
-    return tuple(finding for node in read.nodes for finding in _of_node(node, row))
+    linear = any(operator_of(node) in QLINEAR_FORMS for node in graph.nodes)
+    read = normalize_qdq(qlinear_to_qdq(graph, partly=True) if linear else graph, biases=False)
+    return tuple(finding for node in read.nodes for finding in _lint_node(node, row))
 
 
-def _of_node(node: Node, row: Target) -> Iterator[Finding]:
-    op, name = operator(node), node.name or ""
+def _lint_node(node: Node, row: Target) -> Iterator[Finding]:
+    op, name = operator_of(node), node.name or ""
     if op in QUANTIZERS:
         return
     output = node.outputs[0].name or ""
-    spec = OPS.get(row_name(node))
+    spec = OPS.get(spec_name(node))
     if op in QLINEAR_FORMS:
         text = f"{op} has no form in ONNX's own operators here; it runs as ONNX Runtime has it"
         yield Finding(
@@ -57,22 +57,24 @@ def _of_node(node: Node, row: Target) -> Iterator[Finding]:
         if op in _INTEGER_OPS:
             text = f"{op} finds its scale at run time; the specification knows constant scales only"
             yield Finding(output, name, "dynamic", "int8 quantized operator specifications", text)
-        elif any(dequantized(value) is not None for value in node.inputs):
+        elif any(quantized_source(value) is not None for value in node.inputs):
             how = (
-                "ptq computes it on integers, LiteRT in float" if unit(node) else "it runs in float"
+                "ptq computes it on integers, LiteRT in float"
+                if quantized_op(node)
+                else "it runs in float"
             )
             text = f"{op} has integers before it but no row in the specification; {how}"
             yield Finding(
                 output, name, "unspecified", "int8 quantized operator specifications", text, "note"
             )
         return
-    if unit(node) is None and _touches_integers(node):
-        why = why_float(node, lambda _: True)
+    if quantized_op(node) is None and _has_integer_input(node):
+        why = reason_for_float(node, lambda _: True)
         yield Finding(
             output, name, "float", clause_name(node, spec), f"runs in float: {why}", "note"
         )
-    yield from check(node, spec, row)
+    yield from check_operator(node, spec, row)
 
 
-def _touches_integers(node: Node) -> bool:
-    return any(dequantized(value) is not None for value in node.inputs)
+def _has_integer_input(node: Node) -> bool:
+    return any(quantized_source(value) is not None for value in node.inputs)

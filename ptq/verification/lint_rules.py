@@ -12,8 +12,8 @@ from ptq.core.opspec import Fixed, OpSpec, Role
 from ptq.core.targets import Target
 from ptq.core.types import QuantParams
 from ptq.model.axes import channel_axis
-from ptq.model.node import Node, Value, attributes, constant, name_of, operator
-from ptq.model.qdq_units import Quantized, dequantized, requantized
+from ptq.model.node import Node, Value, attributes_of, constant_of, name_of, operator_of
+from ptq.model.qdq_units import QuantizedTensor, quantized_result, quantized_source
 
 # a product of two float32 scales, rounded, may be off by one unit in the last place of each rounding
 _SCALE_TOLERANCE = 2.0**-22
@@ -42,47 +42,49 @@ class Finding:
 
 def clause_name(node: Node, spec: OpSpec) -> str:
     """The operator's heading in the specification; depthwise convolutions and pads with a value have their own."""
-    weight = dequantized(node.inputs[1]) if len(node.inputs) > 1 else None
-    array = constant(weight.integers) if weight is not None else None
-    group = int(attributes(node).get("group", 1))
-    if operator(node) == "Conv" and array is not None and group > 1 and array.shape[1] == 1:
+    weight = quantized_source(node.inputs[1]) if len(node.inputs) > 1 else None
+    array = constant_of(weight.integers) if weight is not None else None
+    group = int(attributes_of(node).get("group", 1))
+    if operator_of(node) == "Conv" and array is not None and group > 1 and array.shape[1] == 1:
         return "DEPTHWISE_CONV_2D"
-    filling = constant(node.inputs[2]) if operator(node) == "Pad" and len(node.inputs) > 2 else None
+    filling = (
+        constant_of(node.inputs[2]) if operator_of(node) == "Pad" and len(node.inputs) > 2 else None
+    )
     if filling is not None and filling.any():
         return "PADV2"
-    return spec.litert or operator(node)
+    return spec.litert or operator_of(node)
 
 
-def check(node: Node, spec: OpSpec, row: Target) -> Iterator[Finding]:
+def check_operator(node: Node, spec: OpSpec, row: Target) -> Iterator[Finding]:
     """Every breach at one operator of the table."""
     rules = _Rules(node, clause_name(node, spec), row)
-    first = dequantized(node.inputs[0]) if node.inputs else None
+    first = quantized_source(node.inputs[0]) if node.inputs else None
     for position, value in enumerate(node.inputs):
-        found = dequantized(value)
+        found = quantized_source(value)
         role = spec.role(position)
         if value is None or role in (Role.KEEP, Role.VALUE):
             continue
         where = f"Input {position}"
-        if role is Role.WEIGHT and found is not None and constant(found.integers) is not None:
-            yield from rules.weight(found, f"{where} (Weight)")
+        if role is Role.WEIGHT and found is not None and constant_of(found.integers) is not None:
+            yield from rules.check_weight(found, f"{where} (Weight)")
         elif role is Role.BIAS:
-            weight = dequantized(node.inputs[1])
-            yield from rules.bias(value, found, first, weight, f"{where} (Bias)")
+            weight = quantized_source(node.inputs[1])
+            yield from rules.check_bias(value, found, first, weight, f"{where} (Bias)")
         elif found is not None:
-            yield from rules.activation(found, where)
+            yield from rules.check_activation(found, where)
             if spec.same_scale and first is not None and position:
-                yield from rules.same(found, first)
+                yield from rules.check_same_scale(found, first)
     for position, value in enumerate(node.outputs):
-        found = requantized(value)
+        found = quantized_result(value)
         if found is None:
             continue
         where = f"Output {position}"
-        yield from rules.activation(found, where)
+        yield from rules.check_activation(found, where)
         prescribed = row.output(spec)
         if isinstance(prescribed, Fixed):
-            yield from rules.fixed(found, prescribed, where)
+            yield from rules.check_fixed_output(found, prescribed, where)
         elif spec.same_scale and first is not None:
-            yield from rules.same(found, first)
+            yield from rules.check_same_scale(found, first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +97,7 @@ class _Rules:
         name = self.node.name or ""
         return Finding(name_of(tensor), name, rule, f"{self.heading}: {clause}", text)
 
-    def activation(self, found: Quantized, where: str) -> Iterator[Finding]:
+    def check_activation(self, found: QuantizedTensor, where: str) -> Iterator[Finding]:
         """int8, one scale."""
         params, wanted = found.params, self.row.activation
         if params.qtype.dtype != wanted.dtype:
@@ -105,10 +107,10 @@ class _Rules:
             text = f"activation has {params.scale.size} scales along axis {params.axis}, not one"
             yield self._finding(found.integers, "per-tensor", f"{where}, granularity", text)
 
-    def weight(self, found: Quantized, where: str) -> Iterator[Finding]:
+    def check_weight(self, found: QuantizedTensor, where: str) -> Iterator[Finding]:
         """int8 within [-127, 127], zero point 0, scales along the output channels if along any axis."""
         params, wanted = found.params, self.row.weight
-        array = constant(found.integers)
+        array = constant_of(found.integers)
         assert array is not None
         if params.qtype.dtype != wanted.dtype:
             text = f"weight is {params.qtype.name}, not {wanted.name}"
@@ -128,12 +130,12 @@ class _Rules:
             text = f"scales run along axis {params.axis}; the operator takes {wish}"
             yield self._finding(found.integers, "weight-axis", f"{where}, granularity", text)
 
-    def bias(
+    def check_bias(
         self,
         value: Value,
-        found: Quantized | None,
-        x: Quantized | None,
-        w: Quantized | None,
+        found: QuantizedTensor | None,
+        x: QuantizedTensor | None,
+        w: QuantizedTensor | None,
         where: str,
     ) -> Iterator[Finding]:
         """int32, zero point 0, scale input × weight."""
@@ -165,19 +167,19 @@ class _Rules:
             text += f" in channel {channel}" if off.size > 1 else ""
             yield self._finding(found.integers, "bias-scale", clause, text)
 
-    def same(self, found: Quantized, first: Quantized) -> Iterator[Finding]:
+    def check_same_scale(self, found: QuantizedTensor, first: QuantizedTensor) -> Iterator[Finding]:
         """One scale and zero point for inputs and output."""
         if found.params.scale.tobytes() == first.params.scale.tobytes() and np.array_equal(
             found.params.zero_point, first.params.zero_point
         ):
             return
-        text = (
-            f"{_said(found.params)} differs from {name_of(first.integers)}: {_said(first.params)}"
-        )
+        text = f"{_describe_qparams(found.params)} differs from {name_of(first.integers)}: {_describe_qparams(first.params)}"
         clause = "restriction: Input and outputs must all have same scale/zero_point"
         yield self._finding(found.integers, "same-scale", clause, text)
 
-    def fixed(self, found: Quantized, wanted: Fixed, where: str) -> Iterator[Finding]:
+    def check_fixed_output(
+        self, found: QuantizedTensor, wanted: Fixed, where: str
+    ) -> Iterator[Finding]:
         """The scale and zero point that the specification prescribes."""
         params = found.params
         scale, zero_point = np.float32(wanted.scale), wanted.zero_point
@@ -186,19 +188,20 @@ class _Rules:
         obeyed = params.axis is None and params.scale == scale
         if obeyed and int(params.zero_point) == zero_point + shift:
             return
-        clause = (
-            f"{where}, restriction: (scale, zero_point) = ({_ratio(wanted.scale)}, {zero_point})"
-        )
+        clause = f"{where}, restriction: (scale, zero_point) = ({_format_scale(wanted.scale)}, {zero_point})"
         yield self._finding(
-            found.integers, "fixed-output", clause, f"{_said(params)}, not as prescribed"
+            found.integers,
+            "fixed-output",
+            clause,
+            f"{_describe_qparams(params)}, not as prescribed",
         )
 
 
-def _said(params: QuantParams) -> str:
+def _describe_qparams(params: QuantParams) -> str:
     if params.axis is not None:
         return f"{params.scale.size} scales"
     return f"scale {float(params.scale):.8g}, zero point {int(params.zero_point)}"
 
 
-def _ratio(scale: float) -> str:
+def _format_scale(scale: float) -> str:
     return f"1.0 / {1 / scale:.1f}" if (1 / scale).is_integer() else f"{scale:g}"

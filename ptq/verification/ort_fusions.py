@@ -12,10 +12,10 @@ from pathlib import Path
 
 from ptq.core.ops import OPS
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, name_of, operator
+from ptq.model.node import Node, Value, name_of, operator_of
 from ptq.model.session import Session
 
-_FOLLOWED = ("Transpose", "Reshape", "Identity")
+_MOVEMENT_OPS = ("Transpose", "Reshape", "Identity")
 
 
 def float_tensors(graph: Graph) -> frozenset[str]:
@@ -24,7 +24,9 @@ def float_tensors(graph: Graph) -> frozenset[str]:
     Raises:
         ModelError: ONNX Runtime does not take the model.
     """
-    return frozenset(name_of(v) for v in _optimized(graph).outputs if _from_float(v))
+    return frozenset(
+        name_of(v) for v in _ort_optimized_graph(graph).outputs if _is_quantized_from_float(v)
+    )
 
 
 def integer_products(graph: Graph) -> frozenset[str]:
@@ -33,32 +35,34 @@ def integer_products(graph: Graph) -> frozenset[str]:
     Raises:
         ModelError: ONNX Runtime does not take the model.
     """
-    nodes = _optimized(graph).nodes
-    return frozenset(name_of(node.outputs[0]) for node in nodes if operator(node) in _PRODUCTS)
+    nodes = _ort_optimized_graph(graph).nodes
+    return frozenset(
+        name_of(node.outputs[0]) for node in nodes if operator_of(node) in _INTEGER_PRODUCT_OPS
+    )
 
 
-def _optimized(graph: Graph) -> Graph:
+def _ort_optimized_graph(graph: Graph) -> Graph:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "optimized.onnx"
         Session(graph, threads=1, save_optimized=str(path))
-        return Graph.load_as_it_is(path)
+        return Graph.load_unchecked(path)
 
 
-def _from_float(value: Value) -> bool:
+def _is_quantized_from_float(value: Value) -> bool:
     node = value.producer()
-    while node is not None and operator(node) in _FOLLOWED:
-        node = _maker(node)
-    if node is None or operator(node) not in _QUANTIZE:
+    while node is not None and operator_of(node) in _MOVEMENT_OPS:
+        node = _input_producer(node)
+    if node is None or operator_of(node) not in _QUANTIZE:
         return False
-    source = _maker(node)
-    return source is not None and operator(source) not in _DEQUANTIZE
+    source = _input_producer(node)
+    return source is not None and operator_of(source) not in _DEQUANTIZE
 
 
-def _maker(node: Node) -> Node | None:
+def _input_producer(node: Node) -> Node | None:
     value = node.inputs[0]
     return value.producer() if value is not None else None
 
 
 _QUANTIZE = ("QuantizeLinear", "com.microsoft::QuantizeLinear")
-_PRODUCTS = frozenset(spec.real.op for spec in OPS.values() if spec.real is not None)
+_INTEGER_PRODUCT_OPS = frozenset(spec.real.op for spec in OPS.values() if spec.real is not None)
 _DEQUANTIZE = ("DequantizeLinear", "com.microsoft::DequantizeLinear")

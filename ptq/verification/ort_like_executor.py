@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from ptq.core.errors import ModelError
 from ptq.core.ops import OPS
-from ptq.executor.arithmetics import UNSIGNED_PAIRS
+from ptq.executor.arithmetics import INT8_AS_UINT8
 from ptq.executor.executor import Executor
 from ptq.executor.program import Program, Step
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
-from ptq.rewrite.imported.int8_pairs_to_uint8 import unsigned_pairs
+from ptq.rewrite.imported.int8_pairs_to_uint8 import pairs_to_uint8
 from ptq.verification.ort_fusions import float_tensors, integer_products
 
 
-def like_onnx_runtime(graph: Graph, arithmetic: str = "ort") -> Executor:
+def executor_matching_ort(graph: Graph, arithmetic: str = "ort") -> Executor:
     """An executor that leaves float what ONNX Runtime, all optimizations on, leaves float in this graph.
 
     Other arithmetics than ONNX Runtime's own compute in integers all they can.
@@ -27,23 +27,23 @@ def like_onnx_runtime(graph: Graph, arithmetic: str = "ort") -> Executor:
         UsageError: There is no such arithmetic.
     """
     executor = Executor(graph, arithmetic)
-    names = readable(executor.program, graph)
-    if arithmetic not in UNSIGNED_PAIRS or names.isdisjoint(executor.program.params):
+    names = comparable_tensors(executor.program, graph)
+    if arithmetic not in INT8_AS_UINT8 or names.isdisjoint(executor.program.params):
         return executor
     executor, floats = with_integer_products(executor, graph)
-    exposed, _ = unsigned_pairs(graph)
-    exposed.expose(readable(executor.program, graph))
+    exposed, _ = pairs_to_uint8(graph)
+    exposed.add_outputs(comparable_tensors(executor.program, graph))
     further = float_tensors(exposed)
     return Executor(graph, arithmetic, floats | further) if further else executor
 
 
-def left_float(graph: Graph) -> tuple[Step, ...]:
+def steps_ort_runs_in_float(graph: Graph) -> tuple[Step, ...]:
     """The steps that have integer kernels and that ONNX Runtime computes in float all the same.
 
     None where ONNX Runtime does not take the model.
     """
     try:
-        like = like_onnx_runtime(graph)
+        like = executor_matching_ort(graph)
     except ModelError:
         return ()
     kept = {name for step in like.program.steps if isinstance(step, Step) for name in step.outputs}
@@ -62,7 +62,7 @@ def with_integer_products(executor: Executor, graph: Graph) -> tuple[Executor, f
     return (Executor(graph, executor.arithmetic, floats) if floats else executor), floats
 
 
-def readable(program: Program, graph: Graph) -> set[str]:
+def comparable_tensors(program: Program, graph: Graph) -> set[str]:
     """The tensors of the program that the graph has too: integers, and the real results of products of them."""
     present = {name_of(v) for node in graph.nodes for v in node.outputs if v.name}
     made = {name for step in program.steps for name in step.outputs}

@@ -23,20 +23,20 @@ from ptq.data import Sample
 from ptq.executor.arithmetics import linear, ort, ort_avx2
 from ptq.executor.arithmetics.node_site import (
     Kernel,
-    Maker,
+    KernelMaker,
     Site,
-    activation,
-    bounds,
-    constant,
-    result,
-    weight,
+    activation_qparams,
+    constant_input,
+    output_bounds,
+    output_qparams,
+    weight_qparams,
 )
 from ptq.executor.executor import Executor
-from ptq.kernels.int16_saturation import saturable
-from ptq.model.failure import blaming
+from ptq.kernels.int16_saturation import saturable_pairs
+from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.rewrite.emit.vnni_saturation import REMEDIES
-from ptq.verification.ulp_order import ordinals
+from ptq.verification.ulp_order import float_order
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Portability:
         }
 
 
-def portability(graph: Graph, samples: Iterable[Sample]) -> Portability:
+def measure_portability(graph: Graph, samples: Iterable[Sample]) -> Portability:
     """Bound the risks of a quantized graph from its weights, and look for them on data.
 
     Raises:
@@ -125,10 +125,10 @@ def portability(graph: Graph, samples: Iterable[Sample]) -> Portability:
     """
     probes: dict[str, _Probe] = {}
 
-    def probed(op: str) -> Maker:
+    def probed(op: str) -> KernelMaker:
         def make(site: Site) -> Kernel:
             kernel = ort.KERNELS[op](site)
-            if constant(site, 1) is None:
+            if constant_input(site, 1) is None:
                 return kernel
             return probes.setdefault(site.name, _Probe(site, kernel)).run
 
@@ -138,14 +138,14 @@ def portability(graph: Graph, samples: Iterable[Sample]) -> Portability:
     count = 0
     for sample in samples:
         try:
-            with blaming(graph, sample.feed):
+            with explain_failure(graph, sample.feed):
                 executor.run(sample.feed)
         except DataError as error:
             raise DataError(f"{sample.name}: {error}") from error
         count += 1
     if not count:
         raise DataError("there is no sample to look for risks on; give at least one")
-    return Portability(count, tuple(probe.risk() for probe in probes.values()))
+    return Portability(count, tuple(probe.to_node_risk() for probe in probes.values()))
 
 
 _PRODUCTS: Mapping[str, Any] = {
@@ -172,7 +172,7 @@ class _Probe:
     def __post_init__(self) -> None:
         site = self.site
         self._exact = _PRODUCTS[site.op](site, lambda acc, channels: acc.astype(np.int32))
-        if self._saturable().any():
+        if self._saturable_channels().any():
             self._saturating = ort_avx2.KERNELS[site.op](site)
 
     def run(self, inputs: Any) -> NDArray[Any]:
@@ -181,13 +181,13 @@ class _Probe:
         self.peak = max(self.peak, int(np.abs(acc.astype(np.int64)).max(initial=0)))
         self.ties += self._count_ties(acc)
         if self._saturating is not None:
-            steps = np.abs(ordinals(q) - ordinals(self._saturating(inputs)))
+            steps = np.abs(float_order(q) - float_order(self._saturating(inputs)))
             self.saturated += int(np.count_nonzero(steps))
             self.largest = max(self.largest, int(steps.max(initial=0)))
         return q
 
-    def risk(self) -> NodeRisk:
-        reachable = self._saturable()
+    def to_node_risk(self) -> NodeRisk:
+        reachable = self._saturable_channels()
         return NodeRisk(
             node=self.site.name,
             op=self.site.op,
@@ -201,31 +201,33 @@ class _Probe:
             elements=self.elements,
         )
 
-    def _saturable(self) -> NDArray[np.bool_]:
+    def _saturable_channels(self) -> NDArray[np.bool_]:
         """Which output channels' weights let a pair of products leave int16."""
-        columns = _columns(self.site)
+        columns = _weight_columns(self.site)
         none = np.zeros(columns.shape[-1], np.bool_)
-        if activation(self.site).qtype.signed or not weight(self.site).qtype.signed:
+        if activation_qparams(self.site).qtype.signed or not weight_qparams(self.site).qtype.signed:
             return none
-        if self.site.op == "Conv" and _depthwise(self.site):
+        if self.site.op == "Conv" and _is_depthwise(self.site):
             return none
-        return np.asarray(saturable(columns).any(axis=0))
+        return np.asarray(saturable_pairs(columns).any(axis=0))
 
     def _count_ties(self, acc: NDArray[Any]) -> int:
         if self.site.outputs[0] is None:
             return 0  # nothing is rounded to integers
-        y, x = result(self.site), activation(self.site)
+        y, x = output_qparams(self.site), activation_qparams(self.site)
         alpha = np.float32(self.site.attrs.get("alpha", 1.0))
-        scale: FloatArray = np.asarray(((alpha * x.scale) * weight(self.site).scale) / y.scale)
+        scale: FloatArray = np.asarray(
+            ((alpha * x.scale) * weight_qparams(self.site).scale) / y.scale
+        )
         value = acc.astype(np.float32) * scale
-        lo, hi = (bound - int(y.zero_point) for bound in bounds(self.site))
+        lo, hi = (bound - int(y.zero_point) for bound in output_bounds(self.site))
         tied = (np.abs(value - np.rint(value)) == 0.5) & (value > lo) & (value < hi)
         return int(np.count_nonzero(tied))
 
 
-def _columns(site: Site) -> NDArray[Any]:
+def _weight_columns(site: Site) -> NDArray[Any]:
     """The constant weight as a matrix: what one output channel sums, in ONNX Runtime's order, is a column."""
-    w = constant(site, 1)
+    w = constant_input(site, 1)
     assert w is not None
     if site.op == "Conv":
         return w.reshape(len(w), -1).T
@@ -238,14 +240,18 @@ def _columns(site: Site) -> NDArray[Any]:
     )
 
 
-def _depthwise(site: Site) -> bool:
-    w = constant(site, 1)
+def _is_depthwise(site: Site) -> bool:
+    w = constant_input(site, 1)
     return w is not None and w.shape[-1] == 1 and len(w) == int(site.attrs.get("group", 1))
 
 
 def _largest_sum(site: Site) -> int:
     """The largest magnitude that the accumulator of any output channel can reach for any input."""
-    x, w, columns = activation(site), weight(site), _columns(site).astype(np.int64)
+    x, w, columns = (
+        activation_qparams(site),
+        weight_qparams(site),
+        _weight_columns(site).astype(np.int64),
+    )
     zeros = (
         np.broadcast_to(w.zero_point, columns.shape[-1:])
         if w.zero_point.size == 1
@@ -255,7 +261,7 @@ def _largest_sum(site: Site) -> int:
     lowest, highest = x.qtype.lo - int(x.zero_point), x.qtype.hi - int(x.zero_point)
     top = np.maximum(centred * lowest, centred * highest).sum(0)
     bottom = np.minimum(centred * lowest, centred * highest).sum(0)
-    bias = constant(site, 2)
+    bias = constant_input(site, 2)
     offset = 0 if bias is None else bias.astype(np.int64).reshape(-1)
     return int(max(np.abs(top + offset).max(initial=0), np.abs(bottom + offset).max(initial=0)))
 

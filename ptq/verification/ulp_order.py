@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def ordinals(array: NDArray[Any]) -> NDArray[np.int64]:
+def float_order(array: NDArray[Any]) -> NDArray[np.int64]:
     """Integers as they are, float32 by its place in the order of all float32: differences count steps."""
     if array.dtype != np.float32:
         return array.astype(np.int64)

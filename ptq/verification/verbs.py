@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptq.data import DataSource, Preprocess
-from ptq.data.progress import Progress, told
-from ptq.data.splits import Choice
-from ptq.model.failure import blaming
+from ptq.data.progress import Progress, with_progress
+from ptq.data.splits import SampleOptions
+from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.open import Model, open_model, require_quantized
 from ptq.verification.conversion import Form
-from ptq.verification.conversion import convert as converted
-from ptq.verification.lint import lint as findings
+from ptq.verification.conversion import convert_graph as converted
+from ptq.verification.lint import lint_graph as findings
 from ptq.verification.lint_rules import Finding
 from ptq.verification.portability import Portability
-from ptq.verification.portability import portability as look_for_risks
+from ptq.verification.portability import measure_portability as look_for_risks
 from ptq.verification.verify import Verification
-from ptq.verification.verify import verify as compare_integers
+from ptq.verification.verify import verify_graph as compare_integers
 
 
 def verify(
@@ -41,9 +41,9 @@ def verify(
         DataError: A sample is missing, unreadable or does not fit.
     """
     graph = open_model(model)
-    with blaming(graph):
-        opened = Choice(preprocess, samples, skip_bad_samples).open(data, graph)
-        verified = told(opened, "verifying", progress)
+    with explain_failure(graph):
+        opened = SampleOptions(preprocess, samples, skip_bad_samples).open(data, graph)
+        verified = with_progress(opened, "verifying", progress)
         found = compare_integers(
             graph, verified, arithmetic=arithmetic, optimize=optimize, threads=threads
         )
@@ -66,9 +66,9 @@ def portability(
         DataError: A sample is missing, unreadable or does not fit.
     """
     graph = open_model(model)
-    with blaming(graph):
-        opened = Choice(preprocess, samples, skip_bad_samples).open(data, graph)
-        return look_for_risks(graph, told(opened, "looking for risks", progress))
+    with explain_failure(graph):
+        opened = SampleOptions(preprocess, samples, skip_bad_samples).open(data, graph)
+        return look_for_risks(graph, with_progress(opened, "looking for risks", progress))
 
 
 def convert(model: Model, form: Form, *, integers: bool = False) -> Graph:
@@ -81,7 +81,7 @@ def convert(model: Model, form: Form, *, integers: bool = False) -> Graph:
         UnsupportedError: An operator of it has no such form.
     """
     graph = require_quantized(open_model(model))
-    with blaming(graph):
+    with explain_failure(graph):
         return converted(graph, form, integers=integers)
 
 
@@ -93,5 +93,5 @@ def lint(model: Model, *, target: str = "litert") -> tuple[Finding, ...]:
         UsageError: The target is unknown, or has no specification.
     """
     graph = require_quantized(open_model(model))
-    with blaming(graph):
+    with explain_failure(graph):
         return findings(graph, target)

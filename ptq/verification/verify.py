@@ -18,22 +18,22 @@ from ptq.core.errors import DataError, ModelError
 from ptq.data import Sample
 from ptq.executor.executor import Executor
 from ptq.executor.program import Step
-from ptq.kernels.thread_pool import each
+from ptq.kernels.thread_pool import parallel_map
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
-from ptq.model.session import Session, sums_exactly
-from ptq.rewrite.imported.int8_pairs_to_uint8 import signed, unsigned_pairs
-from ptq.verification.node_status import Fate, fates
+from ptq.model.session import Session, has_exact_int8_sums
+from ptq.rewrite.imported.int8_pairs_to_uint8 import pairs_to_uint8, to_int8
+from ptq.verification.node_status import NodeStatus, node_statuses
 from ptq.verification.ort_fusions import float_tensors
-from ptq.verification.ort_like_executor import readable, with_integer_products
-from ptq.verification.ulp_order import ordinals
+from ptq.verification.ort_like_executor import comparable_tensors, with_integer_products
+from ptq.verification.ulp_order import float_order
 
-_FLOAT = (
+_FLOAT_EXPLANATION = (
     "without optimizations ONNX Runtime dequantizes, computes in float32 and quantizes: "
     "a value that falls on a rounding boundary in one may fall beside it in the other"
 )
-_LEFT = "ONNX Runtime has no kernel for these integer types together, as int8 beside uint8, and computes in float"
-UNOPTIMIZED: Mapping[str, str] = {
+_NO_KERNEL = "ONNX Runtime has no kernel for these integer types together, as int8 beside uint8, and computes in float"
+UNOPTIMIZED_EXPLANATIONS: Mapping[str, str] = {
     "Add": "QLinearAdd adds the zero point before it rounds, QuantizeLinear after: ties fall apart",
     "Mul": "QLinearMul adds the zero point before it rounds, QuantizeLinear after: ties fall apart",
     "AveragePool": (
@@ -93,7 +93,7 @@ class Verification:
     samples: int
     tensors: tuple[TensorDifference, ...]
     islands: Mapping[str, tuple[str, ...]]
-    floats: tuple[Fate, ...]
+    floats: tuple[NodeStatus, ...]
     intact: bool
     exact_products: bool
     skipped: tuple[tuple[str, str], ...] = ()
@@ -119,10 +119,10 @@ class Verification:
         if self.optimized:
             return {}
         differing = dict.fromkeys(t.op for t in self.tensors if t.differing_locally)
-        return {op: UNOPTIMIZED.get(op, _FLOAT) for op in differing}
+        return {op: UNOPTIMIZED_EXPLANATIONS.get(op, _FLOAT_EXPLANATION) for op in differing}
 
 
-def verify(
+def verify_graph(
     graph: Graph,
     samples: Iterable[Sample],
     *,
@@ -140,12 +140,12 @@ def verify(
     executor = Executor(graph, arithmetic)
     exposed_graph, moved, floats = graph.copy(), frozenset[str](), frozenset[str]()
     if optimize:
-        exposed_graph, moved = unsigned_pairs(graph)
+        exposed_graph, moved = pairs_to_uint8(graph)
         executor, floats = with_integer_products(executor, graph)
-    exposed_graph.expose(readable(executor.program, graph))
+    exposed_graph.add_outputs(comparable_tensors(executor.program, graph))
     if optimize and (further := float_tensors(exposed_graph)):
         executor = Executor(graph, arithmetic, floats | further)
-    seen = readable(executor.program, graph)
+    seen = comparable_tensors(executor.program, graph)
     if seen.isdisjoint(executor.program.params):
         raise ModelError("the model has no integer tensor; quantize it first")
     makers = {
@@ -166,15 +166,15 @@ def verify(
         count += 1
         try:
             theirs = dict(zip(wanted, exposed.run(sample.feed, wanted), strict=True))
-            theirs.update({name: signed(theirs[name]) for name in moved & theirs.keys()})
+            theirs.update({name: to_int8(theirs[name]) for name in moved & theirs.keys()})
             alone = plain.run(sample.feed, outputs)
         except DataError as error:
             raise DataError(f"{sample.name}: {error}") from error
-        intact &= all(_same(theirs[n], a) for n, a in zip(outputs, alone, strict=True))
+        intact &= all(_is_bitwise_equal(theirs[n], a) for n, a in zip(outputs, alone, strict=True))
         given = [{n: theirs[n] for n in names} for names in (borders, seen)]
-        ours, local = each(partial(executor.run, sample.feed, makers), given)
+        ours, local = parallel_map(partial(executor.run, sample.feed, makers), given)
         for name, tally in tallies.items():
-            _tally(tally, theirs[name], ours[name], local[name])
+            _count_differences(tally, theirs[name], ours[name], local[name])
     if not count:
         raise DataError("there is no sample to verify on; give at least one")
     return Verification(
@@ -185,41 +185,43 @@ def verify(
             TensorDifference(name, *makers[name], *tally) for name, tally in tallies.items()
         ),
         islands=executor.islands,
-        floats=_floats(graph, executor),
+        floats=_float_nodes(graph, executor),
         intact=intact,
-        exact_products=sums_exactly(),
+        exact_products=has_exact_int8_sums(),
     )
 
 
-def _floats(graph: Graph, executor: Executor) -> tuple[Fate, ...]:
+def _float_nodes(graph: Graph, executor: Executor) -> tuple[NodeStatus, ...]:
     """The nodes left float by their model or their types, and those that ONNX Runtime leaves so all the same."""
     integers = {step.name for step in executor.program.steps if isinstance(step, Step)}
     found = []
-    for fate in fates(graph, executor.arithmetic):
+    for fate in node_statuses(graph, executor.arithmetic):
         if fate.runs == "integer" and fate.node not in integers:
-            found.append(replace(fate, runs="float", why=_LEFT))
+            found.append(replace(fate, runs="float", why=_NO_KERNEL))
         elif fate.runs == "float":
             found.append(fate)
     return tuple(found)
 
 
-def _tally(tally: list[int], theirs: NDArray[Any], ours: NDArray[Any], local: NDArray[Any]) -> None:
+def _count_differences(
+    tally: list[int], theirs: NDArray[Any], ours: NDArray[Any], local: NDArray[Any]
+) -> None:
     if not theirs.shape == ours.shape == local.shape:
         count = max(theirs.size, ours.size, 1)
         tally[:] = tally[0] + count, tally[1] + count, max(tally[2], 1), tally[3] + count
         return
-    steps = np.abs(ordinals(theirs) - ordinals(ours))
+    steps = np.abs(float_order(theirs) - float_order(ours))
     tally[0] += steps.size
     tally[1] += int(np.count_nonzero(steps))
     tally[2] = max(tally[2], int(steps.max(initial=0)))
     tally[3] += int(np.count_nonzero(theirs != local))
 
 
-def _same(one: Any, other: Any) -> bool:
+def _is_bitwise_equal(one: Any, other: Any) -> bool:
     """Whether two outputs are bit for bit the same: arrays, sequences of them, or nothing."""
     if isinstance(one, list):
         pairs = zip(one, other, strict=True) if len(one) == len(other) else [(one, None)]
-        return all(_same(*pair) for pair in pairs)
+        return all(_is_bitwise_equal(*pair) for pair in pairs)
     if one is None or other is None:
         return one is other
     return bool(one.shape == other.shape and one.tobytes() == other.tobytes())

@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from networks import feeds, network, normal
+from networks import build_network, gaussian_array, random_feeds
 from parts import CONV, WB
 
 import ptq
-from ptq.calibration.calibration import FOLDS, gathered_in_folds
+from ptq.calibration.calibration import FOLDS, collect_in_folds
 from ptq.core.errors import DataError, UsageError
 from ptq.data import Samples
-from ptq.data.splits import Choice
+from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
 from ptq.rewrite.prepare.prepare import prepare
 
-MODEL = network(CONV + "y = Relu(c)", {"x": ("n", 3, 8, 8)}, **WB)
-FEEDS = feeds(MODEL, 5)
+MODEL = build_network(CONV + "y = Relu(c)", {"x": ("n", 3, 8, 8)}, **WB)
+FEEDS = random_feeds(MODEL, 5)
 
 
 @pytest.fixture
@@ -68,17 +68,17 @@ def test_workers_need_what_can_be_told_to_them(given: tuple[Path, Path]) -> None
         ptq.calibrate(*given, workers=2, checkpoint=os.devnull)
 
 
-MANY = {"x": normal(4 * FOLDS + 1, 3, 8, 8)}
+MANY = {"x": gaussian_array(4 * FOLDS + 1, 3, 8, 8)}
 
 
 def opened(data: object) -> tuple[Graph, Samples]:
     graph = prepare(Graph.from_proto(MODEL)).graph
-    return graph, Choice(skip_bad=True).open(data, graph)
+    return graph, SampleOptions(skip_bad=True).open(data, graph)
 
 
 def test_each_fold_is_judged_by_what_all_others_say() -> None:
     graph, samples = opened(MANY)
-    whole, folds = gathered_in_folds(graph, samples, threads=1)
+    whole, folds = collect_in_folds(graph, samples, threads=1)
     assert whole.to_bytes() == ptq.calibrate(MODEL, MANY, threads=1).to_bytes()
     assert len(folds) == FOLDS
     judges = [name for fold in folds for name in fold.samples.names]
@@ -91,7 +91,7 @@ def test_each_fold_is_judged_by_what_all_others_say() -> None:
 
 def test_few_samples_are_one_fold() -> None:
     graph, samples = opened({"x": MANY["x"][: 2 * FOLDS - 1]})
-    whole, (fold,) = gathered_in_folds(graph, samples, threads=1)
+    whole, (fold,) = collect_in_folds(graph, samples, threads=1)
     assert fold.calibration is whole
     assert fold.samples is samples
 
@@ -102,12 +102,12 @@ def test_bad_samples_judge_nothing(tmp_path: Path, left: int) -> None:
     for number, x in enumerate(MANY["x"]):
         np.savez(tmp_path / f"{number}.npz", x=x[None])
     graph, samples = opened(tmp_path)
-    good = [fold.samples.names for fold in gathered_in_folds(graph, samples, threads=1)[1]][:left]
+    good = [fold.samples.names for fold in collect_in_folds(graph, samples, threads=1)[1]][:left]
     for number in range(len(samples)):
         if not any(f"{number}.npz" in names[1:] for names in good):
             (tmp_path / f"{number}.npz").write_bytes(b"")
     graph, samples = opened(tmp_path)
-    whole, folds = gathered_in_folds(graph, samples, threads=1)
+    whole, folds = collect_in_folds(graph, samples, threads=1)
     assert whole.samples == sum(map(len, good)) - left
     assert len(whole.skipped) == len(samples) - whole.samples
     if left == 1:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from networks import feeds, network, samples
+from networks import build_network, random_feeds, to_samples
 from parts import CONV, SAME, WB, V
 
 import ptq
-from ptq.calibration.calibration import wanted
+from ptq.calibration.calibration import tensors_to_collect
 from ptq.calibration.checkpoint import Checkpoint
 from ptq.calibration.collect import observe
 from ptq.core.errors import DataError, PtqError, StatsError, UsageError
@@ -20,13 +20,13 @@ from ptq.model.graph import Graph
 from ptq.observers.calibration_file import Calibration
 from ptq.rewrite.prepare.prepare import prepare
 
-MODEL = network(
+MODEL = build_network(
     CONV + f"r = Relu(c)\nd = Conv{SAME}(r, v)\ny = Add(d, r)",
     {"x": ("n", 3, 8, 8)},
     v=V,
     **WB,
 )
-FEEDS = feeds(MODEL, 12)
+FEEDS = random_feeds(MODEL, 12)
 GRAPH = prepare(Graph.from_proto(MODEL)).graph
 
 
@@ -42,10 +42,10 @@ def observed(these: list[Sample], path: Path | None = None, stop: int | None = N
             yield sample
 
     keeper = None if path is None else Checkpoint(path, GRAPH.digest(), every=0.0)
-    return observe(GRAPH, until(), wanted(GRAPH), batch=2, threads=1, keeper=keeper)
+    return observe(GRAPH, until(), tensors_to_collect(GRAPH), batch=2, threads=1, keeper=keeper)
 
 
-ALL = samples(FEEDS)
+ALL = to_samples(FEEDS)
 WHOLE = observed(ALL).to_bytes()
 
 
@@ -105,7 +105,7 @@ def test_other_samples_are_refused(tmp_path: Path, others: list[Sample]) -> None
 def test_another_model_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "state"
     observed(ALL, path)
-    other = network("y = Relu(x)", {"x": ("n", 3, 8, 8)})
+    other = build_network("y = Relu(x)", {"x": ("n", 3, 8, 8)})
     with pytest.raises(StatsError, match="belongs to another model; name another file"):
         ptq.calibrate(other, FEEDS, checkpoint=path)
 

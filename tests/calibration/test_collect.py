@@ -7,13 +7,13 @@ import itertools
 import numpy as np
 import pytest
 from cases import CASES
-from networks import feeds, network, normal, samples
+from networks import build_network, gaussian_array, random_feeds, to_samples
 from parts import CONV, SAME, WB, V
 
 import ptq
 from ptq.calibration.collect import observe
 from ptq.core.errors import DataError
-from ptq.model.exposed_session import Wanted
+from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.observers.calibration_file import Calibration
@@ -21,25 +21,25 @@ from ptq.rewrite.emit.bias_correction import channel_axes
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.solve import tensors_to_observe
 
-MODEL = network(
+MODEL = build_network(
     CONV + f"r = Relu(c)\nd = Conv{SAME}(r, v)\na = Add(d, r)\ny = Sigmoid(a)",
     {"x": ("n", 3, 8, 8)},
     v=V,
     **WB,
 )
-FEEDS = feeds(MODEL, 12)
+FEEDS = random_feeds(MODEL, 12)
 GRAPH = prepare(Graph.from_proto(MODEL)).graph
 
 
 def observed(these: list[dict[str, np.ndarray]]) -> Calibration:
-    wanted = Wanted(tensors_to_observe(GRAPH), channel_axes(GRAPH))
-    return observe(GRAPH, samples(these), wanted, threads=1)
+    wanted = CollectedTensors(tensors_to_observe(GRAPH), channel_axes(GRAPH))
+    return observe(GRAPH, to_samples(these), wanted, threads=1)
 
 
 def test_every_value_is_counted_and_the_extremes_are_exact() -> None:
     calibration = observed(FEEDS)
     exposed = GRAPH.copy()
-    exposed.expose(calibration.tensors)
+    exposed.add_outputs(calibration.tensors)
     session = Session(exposed, threads=1)
     computed = [n for n in calibration.tensors if n != "x"]
     runs = [dict(zip(computed, session.run(f, computed), strict=True)) | f for f in FEEDS]
@@ -72,12 +72,12 @@ def test_the_verb_s_shards_merge_to_the_whole_too() -> None:
 
 
 def test_only_the_input_may_be_wanted() -> None:
-    stats = observe(GRAPH, samples(FEEDS), Wanted(["x"]), threads=1).tensors
+    stats = observe(GRAPH, to_samples(FEEDS), CollectedTensors(["x"]), threads=1).tensors
     assert stats["x"].count == sum(f["x"].size for f in FEEDS)
 
 
 def test_a_sample_that_fails_is_named() -> None:
-    broken = [*FEEDS[:2], {"x": normal(1, 5, 8, 8)}]
+    broken = [*FEEDS[:2], {"x": gaussian_array(1, 5, 8, 8)}]
     with pytest.raises(DataError, match=r"^sample 2: "):
         observed(broken)
 

@@ -8,7 +8,7 @@ import os
 import numpy as np
 import onnx
 import pytest
-from networks import network, normal
+from networks import build_network, gaussian_array
 from onnx import TensorProto, helper
 
 MODEL, USAGE = 1, 2
@@ -34,7 +34,7 @@ def tiny(classes: int, output: str = "y", also: str = "") -> onnx.ModelProto:
     names = [output, *also.split()]
     nodes = f"g = GlobalAveragePool(x)\nf = Flatten(g)\n{output} = Gemm(f, w)\n"
     nodes += "".join(f"{name} = Relu(f)\n" for name in also.split())
-    return network(nodes, {"x": ("N", 3, 8, 8)}, names[::-1], w=normal(3, classes))
+    return build_network(nodes, {"x": ("N", 3, 8, 8)}, names[::-1], w=gaussian_array(3, classes))
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def tiny(classes: int, output: str = "y", also: str = "") -> onnx.ModelProto:
     [
         (tiny(9), "to y[?, 9], where this is from x[?, 3, 8, 8] to y[?, 4]"),
         (tiny(4, "scores", "more"), "more[?, 3], scores[?, 4]"),
-        (network("y = Relu(x)", {"x": ("N", 3, 8, 8)}), "to y[?, 3, 8, 8]"),
-        (network("g = Add(z, z)\ny = Flatten(g)", {"z": ("N", 4)}), "from z[?, 4]"),
+        (build_network("y = Relu(x)", {"x": ("N", 3, 8, 8)}), "to y[?, 3, 8, 8]"),
+        (build_network("g = Add(z, z)\ny = Flatten(g)", {"z": ("N", 4)}), "from z[?, 4]"),
     ],
     ids=["classes", "outputs", "image", "inputs"],
 )
@@ -156,7 +156,7 @@ def test_texts_and_fractions_are_told_by_their_type(ptq, model, arrays, said):
 )
 def test_an_input_that_is_no_tensor_is_not_fed(ptq, folder, kind):
     op = "SequenceAt" if kind.HasField("sequence_type") else "OptionalGetElement"
-    model = network(f"t = {op}(s, i)\ny = Relu(t)", {"i": ()}, types={"i": TensorProto.INT64})
+    model = build_network(f"t = {op}(s, i)\ny = Relu(t)", {"i": ()}, types={"i": TensorProto.INT64})
     if op == "OptionalGetElement":
         model.graph.node[0].input.pop()
     model.graph.input.append(helper.make_value_info("s", kind))

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from ptq_cli import integers, render, tables
 
-from ptq.evaluation.evaluate import Evaluation, Measured
+from ptq.evaluation.evaluate import Evaluation, FormMetrics
 from ptq.evaluation.metrics import Accuracy, Fidelity
 from ptq.evaluation.report import NodeRow, Report, TensorRow
-from ptq.verification.node_status import Fate
+from ptq.verification.node_status import NodeStatus
 from ptq.verification.portability import NodeRisk, Portability
 from ptq.verification.verify import TensorDifference, Verification
 
@@ -22,9 +22,9 @@ EVALUATION = Evaluation(
     samples=250,
     head="scores",
     forms={
-        "float": Measured(BEFORE, {}),
-        "int8": Measured(AFTER, NEAR),
-        "integers": Measured(AFTER, NEAR),
+        "float": FormMetrics(BEFORE, {}),
+        "int8": FormMetrics(AFTER, NEAR),
+        "integers": FormMetrics(AFTER, NEAR),
     },
 )
 REPORT = Report(
@@ -125,7 +125,7 @@ def test_a_verification_names_the_first_tensor_that_diverges(printed, locally, a
             TensorDifference("other", "n1", "Add", 10, 3, 1, locally),
         ),
         islands={},
-        floats=(Fate("h", "HardSigmoid", "float", "must stay float: no kernel"),),
+        floats=(NodeStatus("h", "HardSigmoid", "float", "must stay float: no kernel"),),
         intact=False,
         exact_products=False,
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from networks import network
+from networks import build_network
 from parts import W
 from PIL import Image
 
@@ -22,7 +22,7 @@ LAST = np.float32([0.485, 0.456, 0.406])
 
 
 def _scale(nodes: str, inputs: dict[str, tuple[int | str | None, ...]] | None = None, **weights):
-    model = network(nodes, inputs, w=W, **weights)
+    model = build_network(nodes, inputs, w=W, **weights)
     (spec,) = input_specs(Graph.from_proto(model))
     (prepared,) = input_specs(prepare(Graph.from_proto(model)).graph)
     assert spec.pixel_scale == prepared.pixel_scale
@@ -90,7 +90,7 @@ def test_nothing_is_concluded_from_a_model_that_begins_otherwise(
 def test_the_range_of_a_quantized_input_tells_the_values_it_was_calibrated_on(
     form: str, reach: float, lowest: float, scale: float | None
 ) -> None:
-    model = network("c = Conv(x, w)\ny = Relu(c)", w=W)
+    model = build_network("c = Conv(x, w)\ny = Relu(c)", w=W)
     ramp = np.linspace(lowest, reach, 192, dtype=np.float32).reshape(1, 1, 3, 8, 8)
     made = ptq.quantize(model, [{"x": ramp[0]}], form=form, threads=1)
     (spec,) = input_specs(made.graph)
@@ -98,7 +98,9 @@ def test_the_range_of_a_quantized_input_tells_the_values_it_was_calibrated_on(
 
 
 def test_a_model_with_its_own_normalization_is_calibrated_on_pixels(tmp_path: Path) -> None:
-    model = network("s = Sub(x, m)\nd = Div(s, e)\ny = Conv(d, w)", w=W, m=IMAGENET_255, e=STD_255)
+    model = build_network(
+        "s = Sub(x, m)\nd = Div(s, e)\ny = Conv(d, w)", w=W, m=IMAGENET_255, e=STD_255
+    )
     for shade in range(4):
         Image.new("RGB", (8, 8), (80 * shade, 255, 9)).save(tmp_path / f"{shade}.png")
     result = ptq.quantize(

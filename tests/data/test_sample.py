@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from ptq.core.errors import UsageError
-from ptq.data import InputSpec, Samples, held_out, open_samples
+from ptq.data import InputSpec, Samples, open_samples, split_holdout
 
 SPEC = InputSpec("x", np.dtype(np.float32), (None, 2))
 IMAGE = InputSpec("x", np.dtype(np.float32), (None, 3, None, None))
@@ -27,20 +27,20 @@ def values(samples: Samples) -> list[int]:
 
 
 def test_a_fifth_is_held_out_and_the_parts_make_the_whole() -> None:
-    calibration, evaluation = held_out(rows(103))
+    calibration, evaluation = split_holdout(rows(103))
     assert len(evaluation) == 20
     assert sorted(values(calibration) + values(evaluation)) == list(range(103))
 
 
 def test_the_held_out_rows_are_those_of_lowest_hash() -> None:
-    _, evaluation = held_out(rows(50))
+    _, evaluation = split_holdout(rows(50))
     by_hash = sorted(range(50), key=lambda i: hashlib.sha256(str(i).encode()).hexdigest())
     assert values(evaluation) == sorted(by_hash[:10])
 
 
 def test_fewer_than_fifty_samples_are_not_divided() -> None:
     samples = rows(49)
-    assert held_out(samples) == (samples, samples)
+    assert split_holdout(samples) == (samples, samples)
 
 
 def test_the_held_out_files_do_not_depend_on_where_the_folder_is(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_the_held_out_files_do_not_depend_on_where_the_folder_is(tmp_path: Path)
             path = tmp_path / folder / f"class{k % 3}" / f"{k}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.new("RGB", (1, 1)).save(path)
-        parts.append(held_out(open_samples(tmp_path / folder, [IMAGE]))[1].names)
+        parts.append(split_holdout(open_samples(tmp_path / folder, [IMAGE]))[1].names)
     assert parts[0] == parts[1]
     assert len(parts[0]) == 12
 

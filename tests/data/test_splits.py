@@ -7,28 +7,28 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from cases import CASES
-from networks import network, normal
+from networks import build_network, gaussian_array
 from onnx import TensorProto
 from parts import W
 
 from ptq.core.errors import DataError, ModelError
-from ptq.data.progress import begun, told
-from ptq.data.splits import Choice, input_specs, parts, takes_any_batch
+from ptq.data.progress import start_progress, with_progress
+from ptq.data.splits import SampleOptions, input_specs, split_samples, takes_any_batch
 from ptq.model.graph import Graph
 
-GRAPH = Graph.from_proto(network("y = Conv(x, w)", {"x": ("n", 3, 8, 8)}, w=W))
-ARRAYS = {"x": normal(60, 3, 8, 8)}
+GRAPH = Graph.from_proto(build_network("y = Conv(x, w)", {"x": ("n", 3, 8, 8)}, w=W))
+ARRAYS = {"x": gaussian_array(60, 3, 8, 8)}
 
 
 def test_held_out_samples_are_in_neither_part_twice() -> None:
-    divided = parts(GRAPH, ARRAYS, None, Choice())
+    divided = split_samples(GRAPH, ARRAYS, None, SampleOptions())
     assert divided.calibration is not None
     assert divided.evaluation is not None
     first = {sample.name for sample in divided.calibration}
     second = {sample.name for sample in divided.evaluation}
     assert len(first) + len(second) == 60
     assert not first & second
-    again = parts(GRAPH, ARRAYS, None, Choice())
+    again = split_samples(GRAPH, ARRAYS, None, SampleOptions())
     assert again.evaluation is not None
     assert {sample.name for sample in again.evaluation} == second
 
@@ -46,19 +46,19 @@ def test_held_out_samples_are_in_neither_part_twice() -> None:
 def test_what_accuracy_is_measured_on_is_said(
     data: dict[str, np.ndarray] | None, eval_data: dict[str, np.ndarray] | None, described: str
 ) -> None:
-    assert parts(GRAPH, data, eval_data, Choice()).described == described
+    assert split_samples(GRAPH, data, eval_data, SampleOptions()).description == described
 
 
 def test_a_limit_on_samples_spares_those_for_evaluation() -> None:
-    divided = parts(GRAPH, ARRAYS, ARRAYS, Choice(samples=10))
+    divided = split_samples(GRAPH, ARRAYS, ARRAYS, SampleOptions(samples=10))
     assert divided.calibration is not None
     assert divided.evaluation is not None
     assert (len(divided.calibration), len(divided.evaluation)) == (10, 60)
 
 
 def test_inputs_are_read_with_type_and_shape() -> None:
-    model = network(
-        "y = Gather(t, i)", {"i": ("n", 5)}, types={"i": TensorProto.INT64}, t=normal(3, 4)
+    model = build_network(
+        "y = Gather(t, i)", {"i": ("n", 5)}, types={"i": TensorProto.INT64}, t=gaussian_array(3, 4)
     )
     (spec,) = input_specs(Graph.from_proto(model))
     assert (spec.name, spec.dtype, spec.shape) == ("i", np.dtype(np.int64), (None, 5))
@@ -66,7 +66,7 @@ def test_inputs_are_read_with_type_and_shape() -> None:
 
 def test_an_input_that_is_no_tensor_of_numbers_is_refused() -> None:
     words = {"x": TensorProto.STRING, "y": TensorProto.STRING}
-    model = network("y = Identity(x)", {"x": (2,)}, types=words)
+    model = build_network("y = Identity(x)", {"x": (2,)}, types=words)
     with pytest.raises(ModelError, match="input x"):
         input_specs(Graph.from_proto(model))
 
@@ -84,36 +84,42 @@ def test_nobody_need_hear_of_a_stage() -> None:
         heard.append((stage, steps))
         return lambda: heard.append(("step", None))
 
-    begun("s", 3, progress)()
-    begun("t", None, None)()
+    start_progress("s", 3, progress)()
+    start_progress("t", None, None)()
     assert heard == [("s", 3), ("step", None)]
 
 
 def test_progress_hears_of_every_sample() -> None:
-    opened = Choice(samples=5).open(ARRAYS, GRAPH)
+    opened = SampleOptions(samples=5).open(ARRAYS, GRAPH)
     heard: list[str] = []
-    assert len(list(told(opened, "s", lambda stage, total: lambda: heard.append(stage)))) == 5
+    assert (
+        len(list(with_progress(opened, "s", lambda stage, total: lambda: heard.append(stage)))) == 5
+    )
     assert heard == ["s"] * 5
-    assert told(opened, "s", None) is opened
+    assert with_progress(opened, "s", None) is opened
 
 
-SCORES = network("f = Flatten(x)\ny = Gemm(f, w)", {"x": ("n", 3, 8, 8)}, w=normal(192, 4))
+SCORES = build_network(
+    "f = Flatten(x)\ny = Gemm(f, w)", {"x": ("n", 3, 8, 8)}, w=gaussian_array(192, 4)
+)
 
 
 def test_labels_beyond_the_classes_are_found_before_a_sample_is_read() -> None:
     graph = Graph.from_proto(SCORES)
     good, bad = (ARRAYS | {"labels": np.arange(60) % classes} for classes in (4, 5))
-    assert parts(graph, good, good, Choice()).evaluation is not None
+    assert split_samples(graph, good, good, SampleOptions()).evaluation is not None
     for given in ((good, bad), (bad, None)):
         with pytest.raises(DataError, match="label 4 is none of the 4 classes of output y, 0 to 3"):
-            parts(graph, *given, Choice())
+            split_samples(graph, *given, SampleOptions())
 
 
 def test_labels_that_nothing_is_compared_with_may_be_any() -> None:
     graph, many = Graph.from_proto(SCORES), ARRAYS | {"labels": np.arange(60)}
-    assert parts(graph, many, None, Choice(), labels=False).evaluation is not None
-    assert parts(GRAPH, many, None, Choice()).evaluation is not None  # no scores: an image
-    only_calibrated = parts(graph, many, ARRAYS, Choice())
+    assert split_samples(graph, many, None, SampleOptions(), labels=False).evaluation is not None
+    assert (
+        split_samples(GRAPH, many, None, SampleOptions()).evaluation is not None
+    )  # no scores: an image
+    only_calibrated = split_samples(graph, many, ARRAYS, SampleOptions())
     assert only_calibrated.calibration is not None
 
 
@@ -125,6 +131,6 @@ def test_a_type_that_there_are_no_arrays_of_is_refused(
     own, other = inside
     types = {own: getattr(TensorProto, kind), other: TensorProto.FLOAT}
     to = types["y"]
-    model = network(f"y = Cast<to = {to}>(x)", {"x": (2, 3)}, types=types, opset=21)
+    model = build_network(f"y = Cast<to = {to}>(x)", {"x": (2, 3)}, types=types, opset=21)
     with pytest.raises(ModelError, match=f"^{value} is .* no arrays; let the model have float32"):
         input_specs(Graph.from_proto(model))

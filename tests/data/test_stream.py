@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ptq.core.errors import DataError, UsageError
-from ptq.data import InputSpec, held_out, open_samples
+from ptq.data import InputSpec, open_samples, split_holdout
 
 SPEC = InputSpec("x", np.dtype(np.float32), (None, 4))
 
@@ -141,7 +141,7 @@ def test_a_label_that_is_none_is_refused(label: object) -> None:
 def test_a_stream_is_held_out_like_rows() -> None:
     feeds = [feed(k) for k in range(60)]
     rows = {"x": np.concatenate([f["x"] for f in feeds])}
-    parts = [held_out(open_samples(source, [SPEC])) for source in (feeds, rows)]
+    parts = [split_holdout(open_samples(source, [SPEC])) for source in (feeds, rows)]
     for stream, table in zip(*parts, strict=True):
         assert [s.feed["x"][0, 0] for s in stream] == [s.feed["x"][0, 0] for s in table]
 

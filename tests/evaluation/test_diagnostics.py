@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from hard import SAMPLE_DATA
-from networks import network
+from networks import build_network
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
@@ -20,10 +20,10 @@ from ptq.core.types import UINT8, QuantParams
 from ptq.data import Preprocess, open_samples
 from ptq.data.input_spec import InputSpec
 from ptq.data.splits import input_specs
-from ptq.evaluation.diagnostics import suspects
-from ptq.evaluation.input_range_check import expected
-from ptq.evaluation.preprocessing_check import mismatch
-from ptq.evaluation.report import Suspect, TensorRow
+from ptq.evaluation.diagnostics import diagnose
+from ptq.evaluation.input_range_check import check_input_statistics
+from ptq.evaluation.preprocessing_check import find_better_preprocessing
+from ptq.evaluation.report import Diagnosis, TensorRow
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.observers.channel_sums import ChannelSums
@@ -46,10 +46,10 @@ def test_nothing_is_found_in_the_sample_as_it_should_be_used() -> None:
     assert report.suspects == ()
 
 
-def _mismatch(preprocess: Preprocess) -> Suspect | None:
+def _mismatch(preprocess: Preprocess) -> Diagnosis | None:
     session = Session(Graph.load(SAMPLE_DATA / "fashion_mobilenet.onnx"), threads=1)
     images = open_samples(SAMPLE_DATA / "images" / "evaluation", [SPEC], preprocess)
-    return mismatch(session, images, 0)
+    return find_better_preprocessing(session, images, 0)
 
 
 def test_images_in_0_to_255_for_a_model_of_0_to_1_are_found_and_the_options_named() -> None:
@@ -75,10 +75,10 @@ def test_swapped_colours_are_found_and_the_order_named(
         folder.mkdir(exist_ok=True)
         Image.fromarray(pixels).save(folder / f"{index}.png")
     nodes = "p = GlobalAveragePool(x)\ny = Flatten(p)"
-    model = Graph.from_proto(network(nodes, {"x": ("n", 3, 8, 8)}))
+    model = Graph.from_proto(build_network(nodes, {"x": ("n", 3, 8, 8)}))
     way = Preprocess(channels=fed, mean=(0.0,), std=(1.0,))
     images = open_samples(tmp_path, input_specs(model), way)
-    found = mismatch(Session(model, threads=1), images, 0)
+    found = find_better_preprocessing(Session(model, threads=1), images, 0)
     assert (found is None) == (proposed is None)
     assert found is None or f"--channels {proposed} " in found.advice
 
@@ -86,11 +86,11 @@ def test_swapped_colours_are_found_and_the_order_named(
 def test_few_samples_and_samples_of_one_class_are_found() -> None:
     everything = open_samples(SAMPLE_DATA / "images" / "calibration", [SPEC], IMAGES)
     bags = everything.subset(lambda name: name.startswith("8_bag"))
-    (one_class,) = suspects(EMPTY, {}, (), bags)
+    (one_class,) = diagnose(EMPTY, {}, (), bags)
     assert "all are of one class, 8_bag, of 10" in str(one_class)
-    (few,) = suspects(EMPTY, {}, (), everything.spread(4))
+    (few,) = diagnose(EMPTY, {}, (), everything.spread(4))
     assert "4 samples alone" in str(few)
-    assert suspects(EMPTY, {}, (), everything) == ()
+    assert diagnose(EMPTY, {}, (), everything) == ()
 
 
 ROW = TensorRow("d", "activation", 9.0, 1.0, 0.0, 0.0, 1.0, "observed: mse")
@@ -109,13 +109,13 @@ def test_a_tensor_a_thousand_times_the_median_is_found_where_it_suffers(
     params = dict.fromkeys(stats, QuantParams.whole(1.0, 0, UINT8))
     plan = replace(EMPTY, tensors=params)
     rows = (replace(ROW, sqnr_db=db),)
-    assert [s.where for s in suspects(plan, stats, rows, None)] == (["d"] if found else [])
+    assert [s.where for s in diagnose(plan, stats, rows, None)] == (["d"] if found else [])
 
 
 def test_a_bias_that_widens_its_weights_scale_is_found_where_the_weight_suffers() -> None:
     why = "derived: 3 scale(s) widened up to 7 times for the bias to fit int32"
     weight = replace(ROW, name="w", kind="weight", why=why)
-    (found,) = suspects(EMPTY, {}, (weight, replace(weight, name="v", sqnr_db=38.0)), None)
+    (found,) = diagnose(EMPTY, {}, (weight, replace(weight, name="v", sqnr_db=38.0)), None)
     assert found.where == "w"
 
 
@@ -123,7 +123,7 @@ def test_a_scale_that_is_shared_at_a_cost_is_found() -> None:
     poor = replace(ROW, name="box", sqnr_db=-1.0, why="same: y, through cat")
     fine = replace(poor, name="score", sqnr_db=30.0)
     own = replace(ROW, name="own")
-    (found,) = suspects(EMPTY, {}, (poor, fine, own), None)
+    (found,) = diagnose(EMPTY, {}, (poor, fine, own), None)
     assert found.where == "box"
     assert "through cat" in found.what
 
@@ -142,7 +142,7 @@ def test_values_that_were_assumed_are_worth_a_look_with_how_to_say_otherwise(
 ) -> None:
     spec = InputSpec("input", np.dtype(np.float32), (None, depth, 28, 28))
     images = open_samples(SAMPLE_DATA / "images" / "calibration", [spec], way)
-    found = suspects(EMPTY, {}, (), images)
+    found = diagnose(EMPTY, {}, (), images)
     assert [s.where for s in found] == ["preprocessing"] * count
     assert all("--mean 0 --std 1 for plain 0 … 1" in s.advice for s in found)
 
@@ -172,7 +172,7 @@ def test_plain_values_are_proposed_where_they_suit_better_than_those_assumed() -
     images = open_samples(SAMPLE_DATA / "images" / "evaluation", input_specs(model))
     assert images.preprocess is not None
     assert images.preprocess.assumed
-    found = mismatch(Session(model, threads=1), images, 0)
+    found = find_better_preprocessing(Session(model, threads=1), images, 0)
     assert found is not None
     assert "--channels RGB --scale 0.003921568627, or" in found.advice
 
@@ -185,7 +185,9 @@ def test_samples_on_another_scale_than_the_first_normalization_knows_are_found(
     fed: Preprocess,
 ) -> None:
     graph = Graph.load(SAMPLE_DATA / "fashion_mobilenet.onnx")
-    found = expected(graph, open_samples(SAMPLE_DATA / "images" / "calibration", [SPEC], fed))
+    found = check_input_statistics(
+        graph, open_samples(SAMPLE_DATA / "images" / "calibration", [SPEC], fed)
+    )
     assert found is not None
     assert "the variance that the model was trained with" in found.what
 
@@ -204,8 +206,8 @@ def test_a_normalization_of_the_input_itself_is_read_off_the_samples() -> None:
     pixels = np.random.default_rng(0).uniform(0, 255, (8, 3, 8, 8)).astype(np.float32)
     opened = Graph.from_proto(model)
     specs = input_specs(opened)
-    assert expected(opened, open_samples({"x": pixels}, specs)) is None
-    assert expected(opened, open_samples({"x": pixels / 255}, specs)) is not None
+    assert check_input_statistics(opened, open_samples({"x": pixels}, specs)) is None
+    assert check_input_statistics(opened, open_samples({"x": pixels / 255}, specs)) is not None
 
 
 def test_a_tensor_most_of_whose_channels_are_dead_is_found() -> None:
@@ -216,6 +218,6 @@ def test_a_tensor_most_of_whose_channels_are_dead_is_found() -> None:
         stats, sums = TensorStats(), ChannelSums(1)
         stats.update(array)
         sums.update(array)
-        found.append(suspects(EMPTY, {"t": stats}, [], None, {"t": sums}))
+        found.append(diagnose(EMPTY, {"t": stats}, [], None, {"t": sums}))
     assert found[0] == ()
     assert "9 of its 16 channels" in found[1][0].what

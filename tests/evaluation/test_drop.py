@@ -13,8 +13,8 @@ from ptq.evaluation.drop import (
     ERROR,
     TOP1,
     agreement_drop,
+    check_budget,
     error_drop,
-    held_against,
     top1_drop,
 )
 
@@ -24,7 +24,7 @@ def test_accuracy_is_lost_by_the_samples_that_float_alone_gets_right() -> None:
     assert (drop.metric, drop.lost, drop.gained, drop.samples) == (TOP1, 5, 2, 100)
     assert drop.points == pytest.approx(3.0)
     assert (drop.lo, drop.hi) == pytest.approx(
-        [100 * end for end in intervals.difference(5, 2, 100)]
+        [100 * end for end in intervals.tango_interval(5, 2, 100)]
     )
     assert drop.p == intervals.mcnemar(5, 2)
 
@@ -32,7 +32,9 @@ def test_accuracy_is_lost_by_the_samples_that_float_alone_gets_right() -> None:
 def test_agreement_is_lost_by_the_samples_of_another_class() -> None:
     drop = agreement_drop([True] * 49 + [False])
     assert (drop.metric, drop.points) == (AGREEMENT, pytest.approx(2.0))
-    assert (drop.lo, drop.hi) == pytest.approx([100 * end for end in intervals.proportion(1, 50)])
+    assert (drop.lo, drop.hi) == pytest.approx(
+        [100 * end for end in intervals.clopper_pearson_interval(1, 50)]
+    )
 
 
 def test_the_error_is_a_share_of_the_energy_of_all_samples() -> None:
@@ -67,12 +69,12 @@ def _top1(lost: int, gained: int, samples: int) -> tuple[list[bool], list[bool]]
 def test_a_budget_is_judged_by_the_whole_interval(
     lost: int, gained: int, samples: int, points: float, verdict: str
 ) -> None:
-    assert held_against(top1_drop(*_top1(lost, gained, samples)), points).verdict == verdict
+    assert check_budget(top1_drop(*_top1(lost, gained, samples)), points).verdict == verdict
 
 
 @pytest.mark.parametrize(("lost", "points"), [(7, 0.5), (12, 1.5), (30, 7.0)])
 def test_with_about_as_many_samples_as_it_asks_for_it_can_tell(lost: int, points: float) -> None:
-    budget = held_against(top1_drop(*_top1(lost, 2, 500)), points)
+    budget = check_budget(top1_drop(*_top1(lost, 2, 500)), points)
     assert budget.verdict == "undecided"
     assert budget.needed is not None
     assert f"need about {budget.needed}" in str(budget)
@@ -80,11 +82,11 @@ def test_with_about_as_many_samples_as_it_asks_for_it_can_tell(lost: int, points
     more = top1_drop(
         *_top1(round(1.2 * times * lost), round(1.2 * times * 2), round(1.2 * times * 500))
     )
-    assert held_against(more, points).verdict != "undecided"
+    assert check_budget(more, points).verdict != "undecided"
 
 
 def test_a_drop_that_is_the_budget_to_the_digit_can_never_be_told() -> None:
-    budget = held_against(top1_drop(*_top1(5, 0, 500)), 1.0)
+    budget = check_budget(top1_drop(*_top1(5, 0, 500)), 1.0)
     assert (budget.verdict, budget.needed) == ("undecided", None)
     assert str(budget) == "not enough samples to tell"
 

@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 from cases import CASES
-from networks import normal
+from networks import gaussian_array
 
 from ptq.core.errors import DataError
 from ptq.data import Sample
 from ptq.evaluation.drop import AGREEMENT, ERROR, TOP1
-from ptq.evaluation.evaluate import batches, evaluate, session_engine, speed_ratio
+from ptq.evaluation.evaluate import (
+    evaluate_engines,
+    session_engine,
+    speed_ratio,
+    split_into_batches,
+)
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 
@@ -30,7 +35,7 @@ def labelled(count: int, classes: int = 10) -> list[Sample]:
     """Samples whose largest element is their label, but for each third."""
     made = []
     for index in range(count):
-        x = normal(1, classes, seed=index)
+        x = gaussian_array(1, classes, seed=index)
         label = int(x.argmax()) if index % 3 else int(x.argmin())
         made.append(Sample(f"sample {index}", {"x": x}, (label,)))
     return made
@@ -43,8 +48,8 @@ def test_a_label_that_is_no_class_is_refused_unless_a_metric_reads_it(
     samples = [*labelled(2), Sample("odd", labelled(1)[0].feed, given)]
     said = f"^odd: label {given[-1]} is none of the 10 classes of output y, 0 to 9"
     with pytest.raises(DataError, match=said):
-        evaluate(scores, {"same": scores}, samples, ["y"])
-    result = evaluate(
+        evaluate_engines(scores, {"same": scores}, samples, ["y"])
+    result = evaluate_engines(
         scores, {"same": scores}, samples, ["y"], metric=lambda outputs, of: [1.0] * len(of)
     )
     assert result.samples == 3
@@ -54,11 +59,11 @@ def test_a_label_may_be_a_class_of_any_output() -> None:
     def two(feed: Feed) -> list[Any]:
         return [feed["x"][:, :4], feed["x"]]
 
-    assert evaluate(two, {"same": two}, labelled(6), ["few", "all"]).head == "all"
+    assert evaluate_engines(two, {"same": two}, labelled(6), ["few", "all"]).head == "all"
 
 
 def test_forms_stand_beside_each_other() -> None:
-    result = evaluate(
+    result = evaluate_engines(
         scores, {"same": scores, "rolled": lambda f: [np.roll(f["x"], 1, 1)]}, labelled(9), ["y"]
     )
     assert result.samples == 9
@@ -75,25 +80,25 @@ def test_forms_stand_beside_each_other() -> None:
 @pytest.mark.parametrize("batch", [1, 4, 7, 64])
 def test_figures_do_not_depend_on_the_batch(batch: int) -> None:
     engine = {"rounded": lambda f: [np.round(f["x"], 1)]}
-    assert evaluate(scores, engine, labelled(9), ["y"], batch=batch) == evaluate(
+    assert evaluate_engines(scores, engine, labelled(9), ["y"], batch=batch) == evaluate_engines(
         scores, engine, labelled(9), ["y"]
     )
 
 
 def test_samples_of_other_shapes_are_not_stacked() -> None:
     made = [*labelled(3), *labelled(2, classes=12), *labelled(1)]
-    assert [len(group) for group in batches(made, 8)] == [3, 2, 1]
-    assert [len(group) for group in batches(labelled(7), 3)] == [3, 3, 1]
-    assert list(batches([], 3)) == []
+    assert [len(group) for group in split_into_batches(made, 8)] == [3, 2, 1]
+    assert [len(group) for group in split_into_batches(labelled(7), 3)] == [3, 3, 1]
+    assert list(split_into_batches([], 3)) == []
 
 
 def test_large_samples_run_fewer_at_once_than_asked():
     # 602 KB each: three are below 2 MB; 4 MB: one at a time
     images = [Sample(str(n), {"x": np.zeros((1, 3, 224, 224), np.float32)}) for n in range(7)]
-    assert [len(group) for group in batches(images, 8)] == [3, 3, 1]
-    assert [len(group) for group in batches(images, 2)] == [2, 2, 2, 1]
+    assert [len(group) for group in split_into_batches(images, 8)] == [3, 3, 1]
+    assert [len(group) for group in split_into_batches(images, 2)] == [2, 2, 2, 1]
     large = [Sample(str(n), {"x": np.zeros((1, 2**20), np.float32)}) for n in range(2)]
-    assert [len(group) for group in batches(large, 8)] == [1, 1]
+    assert [len(group) for group in split_into_batches(large, 8)] == [1, 1]
 
 
 def test_a_model_whose_outputs_do_not_split_runs_one_by_one() -> None:
@@ -103,7 +108,7 @@ def test_a_model_whose_outputs_do_not_split_runs_one_by_one() -> None:
         seen.append(len(feed["x"]))
         return [feed["x"].sum(keepdims=True)[0]]
 
-    result = evaluate(total, {"same": total}, labelled(4), ["y"], batch=4)
+    result = evaluate_engines(total, {"same": total}, labelled(4), ["y"], batch=4)
     assert result.samples == 4
     assert 1 in seen
     assert result.forms["same"].outputs["y"].sqnr_db == math.inf
@@ -113,7 +118,7 @@ def test_the_head_is_the_output_that_knows_the_labels() -> None:
     def heads(feed: Feed) -> list[Any]:
         return [np.ones((len(feed["x"]), 2, 3)), -feed["x"], feed["x"]]
 
-    result = evaluate(heads, {"same": heads}, labelled(9), ["map", "wrong", "right"])
+    result = evaluate_engines(heads, {"same": heads}, labelled(9), ["map", "wrong", "right"])
     assert result.head == "right"
     assert result.forms["same"].outputs["map"].agreement is None
     assert set(result.forms["same"].outputs) == {"map", "wrong", "right"}
@@ -121,26 +126,30 @@ def test_the_head_is_the_output_that_knows_the_labels() -> None:
 
 def test_without_labels_the_head_is_the_first_that_holds_scores() -> None:
     made = [Sample(s.name, s.feed) for s in labelled(3)]
-    result = evaluate(lambda f: [np.ones((len(f["x"]), 2, 3)), f["x"]], {}, made, ["map", "scores"])
+    result = evaluate_engines(
+        lambda f: [np.ones((len(f["x"]), 2, 3)), f["x"]], {}, made, ["map", "scores"]
+    )
     assert result.head == "scores"
     assert result.forms["float"].accuracy is None
 
 
 def test_no_sample_is_an_error_and_a_failing_one_is_named() -> None:
     with pytest.raises(DataError, match="no sample"):
-        evaluate(scores, {}, [], ["y"])
+        evaluate_engines(scores, {}, [], ["y"])
     engine = session_engine(Session(Graph.from_proto(CASES["relu"]), threads=1))
     with pytest.raises(DataError, match=r"^wrong: "):
-        evaluate(engine, {}, [Sample("wrong", {"x": normal(1, 5, 8, 8)})], ["y"])
+        evaluate_engines(engine, {}, [Sample("wrong", {"x": gaussian_array(1, 5, 8, 8)})], ["y"])
 
 
 def test_the_speed_of_a_model_beside_itself_is_a_positive_ratio() -> None:
     session = Session(Graph.from_proto(CASES["relu"]), threads=1)
-    assert 0 < speed_ratio(session, session, {"x": normal(1, 3, 8, 8)}) < math.inf
+    assert 0 < speed_ratio(session, session, {"x": gaussian_array(1, 3, 8, 8)}) < math.inf
 
 
 def test_a_drop_is_of_accuracy_where_there_are_labels() -> None:
-    result = evaluate(scores, {"rolled": lambda f: [np.roll(f["x"], 1, 1)]}, labelled(9), ["y"])
+    result = evaluate_engines(
+        scores, {"rolled": lambda f: [np.roll(f["x"], 1, 1)]}, labelled(9), ["y"]
+    )
     assert result.forms["float"].drop is None
     drop = result.forms["rolled"].drop
     assert drop is not None
@@ -153,10 +162,10 @@ def test_a_drop_is_of_accuracy_where_there_are_labels() -> None:
 
 def test_without_labels_a_drop_is_of_agreement_and_without_scores_the_error() -> None:
     made = [Sample(s.name, s.feed) for s in labelled(9)]
-    classes = evaluate(scores, {"same": scores}, made, ["y"]).forms["same"].drop
-    fields = [Sample(f"{i}", {"x": normal(1, 3, 4, 4, seed=i)}) for i in range(4)]
+    classes = evaluate_engines(scores, {"same": scores}, made, ["y"]).forms["same"].drop
+    fields = [Sample(f"{i}", {"x": gaussian_array(1, 3, 4, 4, seed=i)}) for i in range(4)]
     engine = {"louder": lambda f: [f["x"] * 1.1]}
-    error = evaluate(scores, engine, fields, ["y"]).forms["louder"].drop
+    error = evaluate_engines(scores, engine, fields, ["y"]).forms["louder"].drop
     assert classes is not None
     assert error is not None
     assert (classes.metric, classes.points, classes.lo) == (AGREEMENT, 0.0, 0.0)

@@ -32,25 +32,25 @@ def test_a_difference_lies_in_its_interval_as_often_as_promised(p: float, q: flo
     samples, covered = 30, 0.0
     for lost in range(samples + 1):
         for gained in range(samples + 1 - lost):
-            lo, hi = intervals.difference(lost, gained, samples)
+            lo, hi = intervals.tango_interval(lost, gained, samples)
             covered += _chance(lost, gained, samples, p, q) * (lo <= p - q <= hi)
     assert covered > 0.94
 
 
 def test_the_interval_of_a_difference_is_that_of_the_printed_example() -> None:
     # airway reactivity before and after stem cell transplantation, Fagerland et al. 2014, table VI
-    assert intervals.difference(7, 1, 21) == pytest.approx((0.026, 0.517), abs=5e-4)
+    assert intervals.tango_interval(7, 1, 21) == pytest.approx((0.026, 0.517), abs=5e-4)
 
 
 def test_the_interval_turns_round_with_the_difference() -> None:
-    lo, hi = intervals.difference(9, 2, 50)
-    assert intervals.difference(2, 9, 50) == pytest.approx((-hi, -lo))
+    lo, hi = intervals.tango_interval(9, 2, 50)
+    assert intervals.tango_interval(2, 9, 50) == pytest.approx((-hi, -lo))
 
 
 @pytest.mark.parametrize("counts", [(0, 0, 1), (1, 0, 1), (0, 0, 10), (10, 0, 10), (5, 5, 10)])
 def test_the_interval_holds_the_difference_also_at_the_ends(counts: tuple[int, int, int]) -> None:
     lost, gained, samples = counts
-    lo, hi = intervals.difference(*counts)
+    lo, hi = intervals.tango_interval(*counts)
     assert -1 <= lo <= (lost - gained) / samples <= hi <= 1
 
 
@@ -59,28 +59,28 @@ def test_a_proportion_is_bounded_where_its_tails_have_a_fortieth(count: int, sam
     def tail(ks: range, p: float) -> float:
         return sum(math.comb(samples, k) * p**k * (1 - p) ** (samples - k) for k in ks)
 
-    lo, hi = intervals.proportion(count, samples)
+    lo, hi = intervals.clopper_pearson_interval(count, samples)
     assert lo == 0 if count == 0 else tail(range(count, samples + 1), lo) == pytest.approx(0.025)
     assert hi == 1 if count == samples else tail(range(count + 1), hi) == pytest.approx(0.025)
 
 
 def test_draws_scatter_as_the_mean_of_the_samples_does() -> None:
     values = default_rng(1).standard_normal((500, 1))
-    means = intervals.resampled(values)[:, 0] / 500
+    means = intervals.bootstrap_sums(values)[:, 0] / 500
     assert means.std() == pytest.approx(values.std() / math.sqrt(500), rel=0.1)
     assert means.mean() == pytest.approx(values.mean(), abs=0.01)
 
 
 def test_pooled_samples_scatter_as_they_do_one_by_one() -> None:
-    values = default_rng(2).standard_normal((5 * intervals.POOLS + 7, 1)) + 3
-    means = intervals.resampled(values)[:, 0] / len(values)
+    values = default_rng(2).standard_normal((5 * intervals.MAX_POOLS + 7, 1)) + 3
+    means = intervals.bootstrap_sums(values)[:, 0] / len(values)
     assert means.std() == pytest.approx(values.std() / math.sqrt(len(values)), rel=0.1)
 
 
 def test_the_draws_of_a_called_statistic_are_of_all_samples_and_always_the_same() -> None:
     values = default_rng(3).standard_normal(100)
-    drawn = intervals.resampled_by(lambda rows: float(np.median(values[rows])), 100)
-    again = intervals.resampled_by(lambda rows: float(np.median(values[rows])), 100)
+    drawn = intervals.bootstrap_statistic(lambda rows: float(np.median(values[rows])), 100)
+    again = intervals.bootstrap_statistic(lambda rows: float(np.median(values[rows])), 100)
     assert np.array_equal(drawn, again)
-    lo, hi = intervals.middle(drawn)
+    lo, hi = intervals.percentile_interval(drawn)
     assert lo < np.median(values) < hi

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cases import CASES, quantized_case
-from networks import quantized
+from networks import quantize_network
 from parts import W
 
 from ptq.evaluation.report_rows import node_rows, tensor_rows
@@ -68,6 +68,6 @@ def test_a_clamp_says_its_bounds() -> None:
 
 
 def test_a_skipped_node_brings_no_row_of_its_weight() -> None:
-    done = quantized(CASES["residual"], skip=["Conv_d"])
+    done = quantize_network(CASES["residual"], skip=["Conv_d"])
     rows = tensor_rows(done.prepared, done.plan, done.calibration.tensors)
     assert "v" not in {row.name for row in rows}

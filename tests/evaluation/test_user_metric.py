@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from networks import normal
+from networks import gaussian_array
 
 from ptq.core.errors import DataError, UsageError
 from ptq.data import Sample
-from ptq.evaluation.evaluate import evaluate
+from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.user_metric import metric_drop
 
 COUNT = 40
@@ -63,8 +63,8 @@ def test_an_evaluation_asks_the_metric_instead_of_its_own() -> None:
             float(o["y"][0, 0] == s.feed["x"][0, 0]) for o, s in zip(outputs, samples, strict=True)
         ]
 
-    made = [Sample(str(i), {"x": normal(1, 4, seed=i)}, (0,)) for i in range(6)]
-    result = evaluate(
+    made = [Sample(str(i), {"x": gaussian_array(1, 4, seed=i)}, (0,)) for i in range(6)]
+    result = evaluate_engines(
         lambda f: [f["x"]], {"int8": lambda f: [f["x"] + 1]}, made, ["y"], batch=4, metric=first
     )
     assert result.forms["float"].drop is None

@@ -11,9 +11,9 @@ import pytest
 from cases import CASES, quantized_case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from networks import decibels, disagreements, network, normal, quantized
+from networks import build_network, find_disagreements, gaussian_array, quantize_network, sqnr_db
 from onnx import TensorProto, helper
-from parts import SAME, W, convolved
+from parts import SAME, W, conv_network
 
 from ptq.core.errors import DataError, UnsupportedError, UsageError
 from ptq.core.targets import TARGETS
@@ -50,13 +50,13 @@ PIECES = (
 )
 WEIGHTS = {
     "w": W,
-    "v": normal(8, 8, 3, 3, seed=4, scale=0.12),
-    "dw": normal(8, 1, 3, 3, seed=5, scale=0.3),
-    "w2": normal(8, 16, 1, 1, seed=6, scale=0.25),
-    "m": normal(8, 8, seed=7, scale=0.35),
-    "gm": normal(512, 8, seed=8, scale=0.05),
-    "b": normal(8, seed=9, scale=0.2),
-    "k": normal(8, 1, 1, seed=10),
+    "v": gaussian_array(8, 8, 3, 3, seed=4, scale=0.12),
+    "dw": gaussian_array(8, 1, 3, 3, seed=5, scale=0.3),
+    "w2": gaussian_array(8, 16, 1, 1, seed=6, scale=0.25),
+    "m": gaussian_array(8, 8, seed=7, scale=0.35),
+    "gm": gaussian_array(512, 8, seed=8, scale=0.05),
+    "b": gaussian_array(8, seed=9, scale=0.2),
+    "k": gaussian_array(8, 1, 1, seed=10),
     "lo": np.float32(0),
     "hi": np.float32(6),
     "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64),
@@ -83,7 +83,12 @@ def test_any_network_is_the_same_integers_in_every_form(
         lines.append(PIECES[piece].format(y=y, **operands))
         tensors.append(y)
     outputs = [tensors[-1], *([tensors[extra]] if extra < len(tensors) - 1 else [])]
-    assert disagreements(quantized(network("\n".join(lines), None, outputs, **WEIGHTS))) == []
+    assert (
+        find_disagreements(
+            quantize_network(build_network("\n".join(lines), None, outputs, **WEIGHTS))
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -97,7 +102,7 @@ def test_the_specification_s_arithmetic_computes_what_the_float_model_did(name: 
             assert results[value].dtype == expected.dtype
             assert results[value].shape == expected.shape
             if expected.dtype.kind == "f":
-                assert decibels(expected, results[value]) > 25
+                assert sqnr_db(expected, results[value]) > 25
             else:
                 assert np.mean(expected == results[value]) > 0.9
             assert results[value].tobytes() == again[value].tobytes()
@@ -144,25 +149,25 @@ def test_a_given_tensor_is_taken_instead_of_computed() -> None:
 
 @pytest.mark.parametrize("batch", [1, 2, 5])
 def test_any_batch_runs(batch: int) -> None:
-    model = network(
+    model = build_network(
         f"c = Conv{SAME}(x, w, b)\nt = Tanh(c)\nf = Flatten(t)\ny = Gemm(f, gm)",
         {"x": ("n", 3, 8, 8)},
         **WEIGHTS,
     )
-    done = quantized(model)
+    done = quantize_network(model)
     executor = Executor(done.qdq)
-    feed = {"x": normal(batch, 3, 8, 8, seed=batch)}
+    feed = {"x": gaussian_array(batch, 3, 8, 8, seed=batch)}
     expected = Session(done.qdq, threads=1).run(feed)[0]
     assert np.array_equal(executor.run(feed)["y"], expected)
-    assert executor.tables == {"Tanh_t"}
+    assert executor.table_islands == {"Tanh_t"}
 
 
 def test_a_unary_island_on_eight_bits_is_a_table() -> None:
     done = quantized_case("tanh between")
     executor = Executor(done.qdq)
     assert executor.islands == {"Tanh_t": ("Tanh",)}
-    assert executor.tables == {"Tanh_t"}
-    assert Executor(quantized_case("mean over channels").qdq).tables == frozenset()
+    assert executor.table_islands == {"Tanh_t"}
+    assert Executor(quantized_case("mean over channels").qdq).table_islands == frozenset()
 
 
 @pytest.mark.parametrize(("size", "tables"), [(1, 1), (8, 0)])
@@ -170,10 +175,16 @@ def test_an_island_of_one_value_and_constants_of_one_element_is_a_table(
     size: int, tables: int
 ) -> None:
     body = "a = Add(c, k)\ne = Erf(a)\np = Pow(a, two)\ns = Add(e, p)\nd = Mul(c, s)\n"
-    more = {"k": normal(size, 1, 1, seed=6), "two": np.float32(2), "v": normal(8, 8, 3, 3)}
-    done = quantized(convolved(f"{body}y = Conv{SAME}(d, v)", **more), skip=("Add", "Mul"))
+    more = {
+        "k": gaussian_array(size, 1, 1, seed=6),
+        "two": np.float32(2),
+        "v": gaussian_array(8, 8, 3, 3),
+    }
+    done = quantize_network(
+        conv_network(f"{body}y = Conv{SAME}(d, v)", **more), skip=("Add", "Mul")
+    )
     executor = Executor(done.qdq)
-    assert (len(executor.islands), len(executor.tables)) == (1, tables)
+    assert (len(executor.islands), len(executor.table_islands)) == (1, tables)
     expected = Session(done.qdq, threads=1).run(done.feeds[0])[0]
     assert np.array_equal(executor.run(done.feeds[0])["y"], expected)
 
@@ -181,8 +192,8 @@ def test_an_island_of_one_value_and_constants_of_one_element_is_a_table(
 @pytest.mark.parametrize("target", ["ort", "litert"])
 def test_a_table_of_signed_integers_starts_at_the_lowest(target: str) -> None:
     done = quantized_case("tanh between" if target == "ort" else "erf between", target)
-    assert Executor(done.qdq, "ort").tables
-    assert disagreements(done) == []
+    assert Executor(done.qdq, "ort").table_islands
+    assert find_disagreements(done) == []
 
 
 def test_integers_moved_as_they_are_may_be_read_with_another_meaning() -> None:
@@ -196,8 +207,8 @@ def test_integers_moved_as_they_are_may_be_read_with_another_meaning() -> None:
         y = DequantizeLinear(r, s, z)
     """
     z = np.uint8(128)
-    model = network(text, s=np.float32(0.05), t=np.float32(0.01), z=z, shape=[1, 3, 8, 8])
-    graph, feed = Graph.from_proto(model), {"x": normal(1, 3, 8, 8)}
+    model = build_network(text, s=np.float32(0.05), t=np.float32(0.01), z=z, shape=[1, 3, 8, 8])
+    graph, feed = Graph.from_proto(model), {"x": gaussian_array(1, 3, 8, 8)}
     expected = Session(graph, threads=1).run(feed)[0]
     assert np.array_equal(Executor(graph).run(feed)["y"], expected)
 
@@ -214,18 +225,22 @@ def test_integers_moved_as_they_are_may_be_read_with_another_meaning() -> None:
     ],
 )
 def test_a_tensor_without_values_passes_as_in_float(nodes: str, target: str, rows: int) -> None:
-    used = {"v": normal(6, 5), "none": np.zeros(0, np.float32), "twice": np.float32([1, 2, 2])}
+    used = {
+        "v": gaussian_array(6, 5),
+        "none": np.zeros(0, np.float32),
+        "twice": np.float32([1, 2, 2]),
+    }
     used = {name: array for name, array in used.items() if name in nodes}
-    model = network(nodes, {"x": (1, "n", 6)}, **used)
-    done = quantized(model, [{"x": normal(1, 4, 6)}], target=target)
-    feed = {"x": normal(1, rows, 6)}
+    model = build_network(nodes, {"x": (1, "n", 6)}, **used)
+    done = quantize_network(model, [{"x": gaussian_array(1, 4, 6)}], target=target)
+    feed = {"x": gaussian_array(1, rows, 6)}
     expected = Session(Graph.from_proto(model), threads=1, optimize="none").run(feed)[0]
     ours = Executor(done.qdq, TARGETS[target].arithmetic).run(feed)["y"]
     assert ours.shape == expected.shape
 
 
 def test_an_output_of_rank_0_is_an_array() -> None:
-    done = quantized(network("y = ReduceMax<keepdims=0>(x)"))
+    done = quantize_network(build_network("y = ReduceMax<keepdims=0>(x)"))
     ours = Executor(done.qdq).run(done.feeds[0])["y"]
     theirs = Session(done.qdq, threads=1).run(done.feeds[0])[0]
     assert isinstance(ours, np.ndarray)
@@ -233,16 +248,16 @@ def test_an_output_of_rank_0_is_an_array() -> None:
 
 
 def test_a_sequence_that_a_float_stretch_gives_is_handed_out() -> None:
-    model = convolved("y = Relu(c)\ns = SequenceConstruct(y, c)")
+    model = conv_network("y = Relu(c)\ns = SequenceConstruct(y, c)")
     made = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
     model.graph.output.append(made)
-    done = quantized(model)
+    done = quantize_network(model)
     ours, theirs = Executor(done.qdq).run(done.feeds[0])["s"], Session(done.qdq).run(done.feeds[0])
     assert [item.tobytes() for item in ours] == [item.tobytes() for item in theirs[1]]
 
 
 def test_runs_side_by_side_prepare_each_kernel_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_pool, "threads", lambda: 3)
+    monkeypatch.setattr(thread_pool, "thread_count", lambda: 3)
     done, prepared = quantized_case("residual"), []
     meeting = threading.Barrier(3, timeout=30)
 
@@ -257,6 +272,6 @@ def test_runs_side_by_side_prepare_each_kernel_once(monkeypatch: pytest.MonkeyPa
         meeting.wait()  # all three are at work
         return executor.run(feed)["y"]
 
-    results = thread_pool.each(run, [done.feeds[0]] * 3)
+    results = thread_pool.parallel_map(run, [done.feeds[0]] * 3)
     assert len(prepared) == len({*prepared}) > 0
     assert all(np.array_equal(r, Executor(done.qdq).run(done.feeds[0])["y"]) for r in results)

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from networks import Quantized, decibels, network, normal, quantized
+from networks import QuantizedNetwork, build_network, gaussian_array, quantize_network, sqnr_db
 from parts import CONV, WB
 
 from ptq.core.ops import UNARY
@@ -28,9 +28,9 @@ NAMES = [f"y{i}" for i in range(len(FUNCTIONS))]
 
 
 @cache
-def every_function(target: str) -> Quantized:
-    model = network(CONV + BODY, outputs=NAMES, opset=20, **WB, **CONSTANTS)
-    return quantized(model, target=target)
+def every_function(target: str) -> QuantizedNetwork:
+    model = build_network(CONV + BODY, outputs=NAMES, opset=20, **WB, **CONSTANTS)
+    return quantize_network(model, target=target)
 
 
 @pytest.mark.parametrize("target", ["litert", "tpu-mlir", "gemmlowp"])
@@ -42,7 +42,7 @@ def test_a_graph_of_functions_runs_in_integers_alone(target: str) -> None:
     real = Session(done.prepared, threads=1).run(done.feeds[0], NAMES)
     got = executor.run(done.feeds[0])
     for op, name, expected in zip(FUNCTIONS, NAMES, real, strict=True):
-        assert decibels(expected, got[name]) > 20, op
+        assert sqnr_db(expected, got[name]) > 20, op
 
 
 def test_onnx_runtime_keeps_functions_without_a_kernel_in_float_and_the_executor_has_their_tables() -> (
@@ -66,23 +66,31 @@ def test_onnx_runtime_keeps_functions_without_a_kernel_in_float_and_the_executor
     ],
 )
 def test_operators_of_several_values_run_in_integers_alone(body: str) -> None:
-    more = {"k": normal(8, 1, 1, seed=4), "g": normal(8, seed=5), "one": np.float32(1)}
-    done = quantized(network(CONV + body, **WB, **more), target="litert")
+    more = {
+        "k": gaussian_array(8, 1, 1, seed=4),
+        "g": gaussian_array(8, seed=5),
+        "one": np.float32(1),
+    }
+    done = quantize_network(build_network(CONV + body, **WB, **more), target="litert")
     executor = Executor(done.qdq, "litert")
     assert (done.plan.floats, executor.islands) == ({}, {})
     (expected,) = Session(done.prepared, threads=1).run(done.feeds[0])
-    assert decibels(expected, executor.run(done.feeds[0])["y"]) > 25
+    assert sqnr_db(expected, executor.run(done.feeds[0])["y"]) > 25
 
 
 def test_a_division_by_what_comes_near_zero_stays_float() -> None:
-    done = quantized(network(f"{CONV}e = Exp(c)\ny = Div(c, e)", **WB), target="litert")
-    assert done.fates() == {"Div": "its divisor e came within 8 steps of zero"}
+    done = quantize_network(
+        build_network(f"{CONV}e = Exp(c)\ny = Div(c, e)", **WB), target="litert"
+    )
+    assert done.float_reasons() == {"Div": "its divisor e came within 8 steps of zero"}
 
 
 def test_tpu_mlir_bends_a_parametric_relu_on_integers() -> None:
     slopes = np.float32([[[0.1]], [[0.2]]] * 4)
-    done = quantized(network(f"{CONV}y = PRelu(c, k)", k=slopes, **WB), target="tpu-mlir")
+    done = quantize_network(
+        build_network(f"{CONV}y = PRelu(c, k)", k=slopes, **WB), target="tpu-mlir"
+    )
     x, y = (done.plan.tensors[name] for name in ("c", "y"))
     assert (x, done.plan.floats) == (y, {})  # BackwardCalibration
     (expected,) = Session(done.prepared, threads=1).run(done.feeds[0])
-    assert decibels(expected, Executor(done.qdq, "tpu-mlir").run(done.feeds[0])["y"]) > 25
+    assert sqnr_db(expected, Executor(done.qdq, "tpu-mlir").run(done.feeds[0])["y"]) > 25

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cases import CASES, quantized_case
-from networks import network, quantized
+from networks import build_network, quantize_network
 from parts import CONV, SAME, WB, V
 
 from ptq.executor.executor import Executor
-from ptq.executor.float_islands import Island
+from ptq.executor.float_islands import FloatIsland
 from ptq.model.session import Session
 
 
@@ -18,7 +18,7 @@ from ptq.model.session import Session
 def test_an_island_is_a_model_that_gives_what_the_whole_gave(name: str, target: str) -> None:
     done = quantized_case(name, target)
     program = Executor(done.qdq, target).program
-    found = [step for step in program.steps if isinstance(step, Island)]
+    found = [step for step in program.steps if isinstance(step, FloatIsland)]
     exposed = done.qdq.copy()
     exposed.expose({n for island in found for n in (*island.inputs, *island.outputs)})
     session = Session(exposed, threads=1, optimize="none")
@@ -31,18 +31,22 @@ def test_an_island_is_a_model_that_gives_what_the_whole_gave(name: str, target: 
 
 
 def test_float_nodes_that_touch_are_one_island_of_integers() -> None:
-    model = network(
+    model = build_network(
         CONV + f"s = Sin(c)\nt = Cos(s)\nu = Sub(t, s)\ny = Conv{SAME}(u, v)", v=V, **WB
     )
-    (island,) = [s for s in Executor(quantized(model).qdq).program.steps if isinstance(s, Island)]
+    (island,) = [
+        s for s in Executor(quantize_network(model).qdq).program.steps if isinstance(s, FloatIsland)
+    ]
     assert island.ops == ("Sin", "Cos", "Sub")
     assert island.inputs == ("c_quantized",)
     assert island.outputs == ("u_quantized",)
 
 
 def test_an_island_carries_only_what_it_needs() -> None:
-    model = network(CONV + f"s = Sin(c)\ny = Conv{SAME}(s, v)", v=V, **WB)
-    (island,) = [s for s in Executor(quantized(model).qdq).program.steps if isinstance(s, Island)]
+    model = build_network(CONV + f"s = Sin(c)\ny = Conv{SAME}(s, v)", v=V, **WB)
+    (island,) = [
+        s for s in Executor(quantize_network(model).qdq).program.steps if isinstance(s, FloatIsland)
+    ]
     names = {t.name for t in island.graph.to_proto().graph.initializer}
     assert {name.rpartition("_")[2] for name in names} == {"scale", "point"}
     assert len(island.graph.nodes) == 3
@@ -50,7 +54,7 @@ def test_an_island_carries_only_what_it_needs() -> None:
 
 def test_what_an_if_captures_goes_into_the_island() -> None:
     done = quantized_case("if capturing")
-    (island,) = [s for s in Executor(done.qdq).program.steps if isinstance(s, Island)]
+    (island,) = [s for s in Executor(done.qdq).program.steps if isinstance(s, FloatIsland)]
     assert set(island.inputs) == {"flag", "c_quantized", "d_quantized"}
     for flag in (False, True):
         feed = {**done.feeds[0], "flag": np.array(flag)}

@@ -6,12 +6,18 @@ import itertools
 
 import numpy as np
 import pytest
-from networks import normal
+from networks import gaussian_array
 
 from ptq.core.types import INT8, QuantParams
-from ptq.executor.arithmetics.data_movement import JOINS, MOVES
+from ptq.executor.arithmetics.data_movement import DATA_MOVEMENT_OPS, MULTI_INPUT_OPS
 from ptq.executor.arithmetics.node_site import Site
-from ptq.executor.layout import Tensor, attrs_last, axis_last, weight_last, weight_params_last
+from ptq.executor.layout import (
+    Tensor,
+    attrs_channels_last,
+    axis_channels_last,
+    weight_channels_last,
+    weight_qparams_channels_last,
+)
 
 
 def last(array: np.ndarray) -> np.ndarray:
@@ -20,16 +26,16 @@ def last(array: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("shape", [(2, 3, 4, 5), (2, 3, 4), (2, 3)])
 def test_there_and_back_is_the_same(shape: tuple[int, ...]) -> None:
-    array = normal(*shape)
-    moved = Tensor(array).channels_last()
+    array = gaussian_array(*shape)
+    moved = Tensor(array).to_channels_last()
     assert np.array_equal(moved, last(array) if len(shape) > 2 else array)
-    assert np.array_equal(Tensor(moved, len(shape) > 2).channels_first(), array)
+    assert np.array_equal(Tensor(moved, len(shape) > 2).to_channels_first(), array)
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (5,), (4, 1), (3, 1, 1), (1, 3, 4, 5)])
 def test_a_broadcast_operand_meets_the_same_elements(shape: tuple[int, ...]) -> None:
-    x, k = normal(2, 3, 4, 5), normal(*shape)
-    assert np.array_equal(last(x) + Tensor(k).channels_last(4), last(x + k))
+    x, k = gaussian_array(2, 3, 4, 5), gaussian_array(*shape)
+    assert np.array_equal(last(x) + Tensor(k).to_channels_last(4), last(x + k))
 
 
 @pytest.mark.parametrize("rank", [3, 4, 5])
@@ -37,15 +43,15 @@ def test_an_axis_is_found_again(rank: int) -> None:
     shape = tuple(range(2, 2 + rank))
     moved = last(np.zeros(shape)).shape
     for axis in range(-rank, rank):
-        assert moved[axis_last(axis, rank)] == shape[axis]
+        assert moved[axis_channels_last(axis, rank)] == shape[axis]
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, 3, -1])
 def test_concat_goes_along_the_same_axis(axis: int) -> None:
-    x = normal(2, 3, 4, 5)
+    x = gaussian_array(2, 3, 4, 5)
     params = QuantParams.whole(1.0, 0, INT8)
-    attrs = attrs_last("Concat", {"axis": axis}, 4)
-    kernel = JOINS["Concat"](Site("Concat", attrs, (params, params), (params,)))
+    attrs = attrs_channels_last("Concat", {"axis": axis}, 4)
+    kernel = MULTI_INPUT_OPS["Concat"](Site("Concat", attrs, (params, params), (params,)))
     assert np.array_equal(kernel([last(x), last(x)]), last(np.concatenate([x, x], axis)))
 
 
@@ -54,9 +60,9 @@ def test_pad_pads_the_same_sides(axes: tuple[int, ...] | None) -> None:
     x = np.arange(2 * 3 * 4 * 5, dtype=np.int8).reshape(2, 3, 4, 5)
     pads = np.arange(2 * (4 if axes is None else len(axes)))
     named = {} if axes is None else {"axes": np.array(axes)}
-    attrs = attrs_last("Pad", {"pads": pads, **named}, 4)
+    attrs = attrs_channels_last("Pad", {"pads": pads, **named}, 4)
     params = QuantParams.whole(1.0, 0, INT8)
-    kernel = MOVES["Pad"](Site("Pad", attrs, (params,), (params,)))
+    kernel = DATA_MOVEMENT_OPS["Pad"](Site("Pad", attrs, (params,), (params,)))
     sides = [(0, 0)] * 4
     for axis, begin, end in zip(axes or range(4), *pads.reshape(2, -1), strict=True):
         sides[axis] = (int(begin), int(end))
@@ -64,13 +70,13 @@ def test_pad_pads_the_same_sides(axes: tuple[int, ...] | None) -> None:
 
 
 def test_the_weight_of_a_convolution_starts_with_its_outputs() -> None:
-    w = normal(8, 3, 2, 5)
-    assert np.array_equal(weight_last("Conv", w, 1), w.transpose(0, 2, 3, 1))
+    w = gaussian_array(8, 3, 2, 5)
+    assert np.array_equal(weight_channels_last("Conv", w, 1), w.transpose(0, 2, 3, 1))
 
 
 def test_a_transposed_weight_is_regrouped_by_outputs() -> None:
-    w = normal(6, 2, 3, 4)  # 6 inputs in 3 groups of 2, each with 2 outputs
-    moved = weight_last("ConvTranspose", w, 3)
+    w = gaussian_array(6, 2, 3, 4)  # 6 inputs in 3 groups of 2, each with 2 outputs
+    moved = weight_channels_last("ConvTranspose", w, 3)
     assert moved.shape == (6, 3, 4, 2)
     for group, output, i in itertools.product(range(3), range(2), range(2)):
         assert np.array_equal(moved[2 * group + output, :, :, i], w[2 * group + i, output])
@@ -78,7 +84,7 @@ def test_a_transposed_weight_is_regrouped_by_outputs() -> None:
 
 def test_the_groups_of_a_transposed_convolution_repeat_their_scales() -> None:
     params = QuantParams(np.float32([1, 2]), np.array([0, 0]), INT8, 1)
-    moved = weight_params_last("ConvTranspose", params, 3)
+    moved = weight_qparams_channels_last("ConvTranspose", params, 3)
     assert moved.scale.tolist() == [1, 2, 1, 2, 1, 2]
     assert moved.axis == 0
-    assert weight_params_last("Conv", params, 3).scale.tolist() == [1, 2]
+    assert weight_qparams_channels_last("Conv", params, 3).scale.tolist() == [1, 2]

@@ -7,15 +7,15 @@ import pytest
 from cases import CASES, quantized_case
 
 from ptq.core.ops import OPS
-from ptq.executor.arithmetics import arithmetic
-from ptq.executor.float_islands import Island
+from ptq.executor.arithmetics import kernels_of_arithmetic
+from ptq.executor.float_islands import FloatIsland
 from ptq.executor.program import Program, Step, read_program
 
 
 def program(name: str, form: str = "qdq", target: str = "ort") -> Program:
     done = quantized_case(name, target)
     graph = done.qdq if form == "qdq" else done.qlinear
-    return read_program(graph, arithmetic(target).__contains__)
+    return read_program(graph, kernels_of_arithmetic(target).__contains__)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -38,7 +38,7 @@ def test_both_forms_have_the_same_operators_on_the_same_integers(name: str) -> N
         return {
             (step.op, name)
             for step in read.steps
-            if not isinstance(step, Island)
+            if not isinstance(step, FloatIsland)
             for name in step.outputs
             if step.op not in ("Relu", "Clip", "Requantize")
         }
@@ -78,19 +78,19 @@ def test_no_step_but_a_product_hands_out_reals(name: str, target: str) -> None:
     ],
 )
 def test_what_has_no_integers_is_an_island(name: str, ops: list[tuple[str, ...]]) -> None:
-    assert [s.ops for s in program(name).steps if isinstance(s, Island)] == ops
+    assert [s.ops for s in program(name).steps if isinstance(s, FloatIsland)] == ops
 
 
 def test_a_float_chain_around_an_integer_step_is_two_islands() -> None:
-    from networks import network, quantized
+    from networks import build_network, quantize_network
     from parts import CONV, SAME, WB, V
 
-    model = network(
+    model = build_network(
         CONV + f"a = Sin(c)\nd = Conv{SAME}(a, v)\ne = Cos(d)\ny = Sub(a, e)", v=V, **WB
     )
-    done = quantized(model)
-    read = read_program(done.qdq, arithmetic("ort").__contains__)
-    found = [s.ops for s in read.steps if isinstance(s, Island)]
+    done = quantize_network(model)
+    read = read_program(done.qdq, kernels_of_arithmetic("ort").__contains__)
+    found = [s.ops for s in read.steps if isinstance(s, FloatIsland)]
     assert sorted(found) == [("Cos", "Sub"), ("Sin",)]
 
 

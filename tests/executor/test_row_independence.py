@@ -10,8 +10,8 @@ import pytest
 from ptq.core.ops import OPS
 from ptq.core.types import INT8, QuantParams
 from ptq.executor.program import Program, Step
-from ptq.executor.row_independence import RULES, Shape
-from ptq.executor.row_independence import apart as step_apart
+from ptq.executor.row_independence import INDEPENDENCE_RULES, Shape
+from ptq.executor.row_independence import rows_are_independent as step_apart
 
 N = 5  # rows
 IMAGE, MATRIX, STACK = (N, 4, 6, 6), (N, 8), (N, 3, 8)
@@ -39,8 +39,12 @@ def apart(
 
 
 def test_every_row_of_the_table_has_a_rule_but_those_that_count_rows() -> None:
-    assert set(OPS) - set(RULES) == {"Shape"}
-    assert set(RULES) - set(OPS) == {"DequantizeLinear", "QuantizeLinear", "Requantize"}
+    assert set(OPS) - set(INDEPENDENCE_RULES) == {"Shape"}
+    assert set(INDEPENDENCE_RULES) - set(OPS) == {
+        "DequantizeLinear",
+        "QuantizeLinear",
+        "Requantize",
+    }
 
 
 ones = np.ones

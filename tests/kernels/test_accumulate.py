@@ -9,7 +9,7 @@ import pytest
 
 from ptq.core.types import UINT8
 from ptq.kernels import exact_blas
-from ptq.kernels.accumulate import Totals
+from ptq.kernels.accumulate import OutputStage
 from ptq.kernels.conv import convolution, transposed_convolution
 from ptq.kernels.requantizer import Channels
 
@@ -69,21 +69,21 @@ def test_a_total_of_2_24_is_still_exact_and_one_more_is_not(over: int) -> None:
     w = np.ones((4, 8), np.int64)
     bias = np.zeros(8, np.int32)
     bias[5] = 2**24 - 4 * 255 + over
-    plan = exact_blas.plan(w, bias, np.dtype(np.uint8), 0)
+    plan = exact_blas.plan_accumulation(w, bias, np.dtype(np.uint8), 0)
     assert plan.exact
-    assert plan.beyond.tolist() == ([5] if over else [])
+    assert plan.inexact_channels.tolist() == ([5] if over else [])
     acc = np.full((3, 8), 4 * 255, np.float32)
-    totals = Totals(plan).finished(acc, lambda acc, channels: acc.astype(np.int32))
+    totals = OutputStage(plan).apply(acc, lambda acc, channels: acc.astype(np.int32))
     np.testing.assert_array_equal(totals, np.broadcast_to(4 * 255 + bias, (3, 8)))
 
 
 def test_where_most_biases_are_large_all_channels_are_summed_in_int32() -> None:
-    plan = exact_blas.plan(
+    plan = exact_blas.plan_accumulation(
         np.ones((4, 8), np.int64), np.full(8, 2**30, np.int32), np.dtype(np.uint8), 0
     )
     assert not plan.exact
-    assert plan.beyond.size == 0
-    assert Totals(plan).dtype == np.int32
+    assert plan.inexact_channels.size == 0
+    assert OutputStage(plan).dtype == np.int32
 
 
 def scaling(factor: float, noted: list[str]) -> Any:
@@ -108,13 +108,13 @@ def test_a_large_bias_stays_in_float32_where_the_output_is_one_constant(
     large: int, factor: float, apart: bool
 ) -> None:
     bias = np.array([7, large] + [0] * 14, np.int32)
-    plan = exact_blas.plan(np.ones((4, 16), np.int64), bias, np.dtype(np.uint8), 0)
-    assert plan.beyond.tolist() == [1]
-    totals, noted = Totals(plan), []
+    plan = exact_blas.plan_accumulation(np.ones((4, 16), np.int64), bias, np.dtype(np.uint8), 0)
+    assert plan.inexact_channels.tolist() == [1]
+    totals, noted = OutputStage(plan), []
     acc = np.arange(4 * 255 + 1, dtype=np.float32)[:, None] * np.ones(16, np.float32)
     expected = scaling(factor, [])((acc.astype(np.int64) + bias).astype(np.int32), slice(None))
-    totals.finished(acc.copy(), finish := scaling(factor, noted))
+    totals.apply(acc.copy(), finish := scaling(factor, noted))
     noted.clear()
-    np.testing.assert_array_equal(totals.finished(acc, finish), expected)
+    np.testing.assert_array_equal(totals.apply(acc, finish), expected)
     assert (len(np.unique(expected[:, 1])) > 1) is apart
     assert noted == (["float32", "int32"] if apart else ["float32"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptq.kernels.channel_broadcast import apply, repeated
+from ptq.kernels.channel_broadcast import apply_per_channel, repeat_channels
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ def test_every_row_meets_its_channel_s_value(rows: int, columns: int, operation:
     values = rng.normal(0, 1, columns).astype(np.float32)
     before = rng.normal(0, 1, (rows, columns)).astype(np.float32)
     after, place = np.empty_like(before), before.copy()
-    apply(operation, before, repeated(values), after)
+    apply_per_channel(operation, before, repeat_channels(values), after)
     np.testing.assert_array_equal(after, operation(before, values))
-    apply(operation, place, repeated(values), place)
+    apply_per_channel(operation, place, repeat_channels(values), place)
     np.testing.assert_array_equal(place, after)

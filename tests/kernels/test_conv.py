@@ -195,9 +195,9 @@ def test_the_number_of_threads_does_not_change_the_result(
     bias = rng.integers(-9999, 9999, 64).astype(np.int32)
     run = convolution(w, bias, x_qtype=UINT8, x_zero_point=9, group=group, pads=[pads] * 4)
     results = []
-    monkeypatch.setattr(thread_pool, "WORTHWHILE", 0)
+    monkeypatch.setattr(thread_pool, "MIN_PARALLEL_NANOSECONDS", 0)
     for number in (1, 2, 5):
-        monkeypatch.setattr(thread_pool, "threads", lambda number=number: number)
+        monkeypatch.setattr(thread_pool, "thread_count", lambda number=number: number)
         results.append(run(x, keep))
     np.testing.assert_array_equal(
         results[0], reference(x, w, bias, 9, 0, (1, 1), [pads] * 4, (1, 1), group)
@@ -220,8 +220,8 @@ def test_one_kernel_serves_inputs_of_several_sizes() -> None:
 
 
 def test_a_tiles_error_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_pool, "threads", lambda: 2)
-    monkeypatch.setattr(thread_pool, "WORTHWHILE", 0)
+    monkeypatch.setattr(thread_pool, "thread_count", lambda: 2)
+    monkeypatch.setattr(thread_pool, "MIN_PARALLEL_NANOSECONDS", 0)
 
     def fail(acc: Any, channels: Channels) -> Any:
         raise ValueError("from the finish")

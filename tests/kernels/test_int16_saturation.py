@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptq.kernels.int16_saturation import MOST, excess, largest, saturable, summed, within
+from ptq.kernels.int16_saturation import (
+    MAX_PAIR_SUM,
+    clip_pair_sums,
+    largest_pair_sum,
+    saturable_pairs,
+    saturation_loss,
+    weight_matrix,
+)
 
 
 def looped(a: list[int], b: list[int]) -> int:
@@ -23,7 +30,7 @@ def test_the_exact_sum_less_the_excess_is_the_saturated_one(seed: int) -> None:
     m, k, n = (int(v) for v in rng.integers(1, 8, 3))
     a = rng.integers(0, 256, (m, k), np.uint8)
     b = rng.choice(np.array([-128, -100, -64, 0, 65, 127], np.int8), (k, n))
-    saturated = a.astype(int) @ b.astype(int) - excess(a, b)
+    saturated = a.astype(int) @ b.astype(int) - saturation_loss(a, b)
     for i, j in np.ndindex(m, n):
         assert saturated[i, j] == looped(a[i].tolist(), b[:, j].tolist())
 
@@ -40,9 +47,9 @@ def test_the_exact_sum_less_the_excess_is_the_saturated_one(seed: int) -> None:
 )
 def test_a_pair_can_saturate_from_129_on(pair: tuple[int, int], can: bool) -> None:
     b = np.array(pair, np.int8)[:, None]
-    assert bool(saturable(b).item()) is can
+    assert bool(saturable_pairs(b).item()) is can
     worst = np.array([[255 * (w > 0) if pair[0] > 0 else 255 for w in pair]], np.uint8)
-    assert bool(excess(worst, b).any()) is can
+    assert bool(saturation_loss(worst, b).any()) is can
 
 
 @given(st.integers(0, 2**31))
@@ -50,35 +57,35 @@ def test_weights_within_bounds_cannot_saturate_and_hardly_change(seed: int) -> N
     rng = np.random.default_rng(seed)
     *batch, k, n = (int(v) for v in rng.integers(1, 6, rng.integers(2, 4)))
     b = rng.integers(-127, 128, (*batch, k, n))
-    made = within(b)
-    assert (largest(made) <= MOST).all()
+    made = clip_pair_sums(b)
+    assert (largest_pair_sum(made) <= MAX_PAIR_SUM).all()
     for before, after in zip(b.reshape(-1, k, n), made.reshape(-1, k, n), strict=True):
-        assert not saturable(after.astype(np.int8)).any()
-        untouched = ~np.repeat(saturable(before.astype(np.int8)), 2, axis=0)[:k]
+        assert not saturable_pairs(after.astype(np.int8)).any()
+        untouched = ~np.repeat(saturable_pairs(before.astype(np.int8)), 2, axis=0)[:k]
         assert np.array_equal(before[untouched], after[untouched])
         assert (np.abs(after) <= np.abs(before)).all()
         # of a pair that would saturate one changes, and no further than it must
         assert (np.count_nonzero(before != after, axis=0) == (~untouched).sum(0) // 2).all()
-        assert (np.abs(after).sum(0) >= np.minimum(np.abs(before).sum(0), MOST)).all()
+        assert (np.abs(after).sum(0) >= np.minimum(np.abs(before).sum(0), MAX_PAIR_SUM)).all()
 
 
 def test_the_largest_sum_of_two_neighbours_is_of_one_sign() -> None:
     b = np.array([[100, -3, 5.5], [-90, -4, 0], [20, 90, 7], [30, -91, 8], [60, 1, -20]])
-    assert largest(b).tolist() == [100, 91, 20]
+    assert largest_pair_sum(b).tolist() == [100, 91, 20]
 
 
 def test_products_are_added_position_by_position_and_channel_by_channel() -> None:
     w = np.arange(2 * 3 * 2 * 2).reshape(2, 3, 2, 2)
-    columns = summed("Conv", w, {})
+    columns = weight_matrix("Conv", w, {})
     assert columns is not None
     assert columns[:, 0].tolist() == [0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11]
     matrix = np.arange(6).reshape(2, 3)
-    assert np.array_equal(summed("Gemm", matrix, {"transB": 1}), matrix.T)
-    assert np.array_equal(summed("MatMul", matrix, {}), matrix)
+    assert np.array_equal(weight_matrix("Gemm", matrix, {"transB": 1}), matrix.T)
+    assert np.array_equal(weight_matrix("MatMul", matrix, {}), matrix)
 
 
 @pytest.mark.parametrize(("op", "shape", "group"), [("Conv", (4, 1, 3, 3), 4), ("MatMul", (5,), 1)])
 def test_of_one_channel_a_group_and_of_vectors_nothing_is_added_in_pairs(
     op: str, shape: tuple[int, ...], group: int
 ) -> None:
-    assert summed(op, np.ones(shape), {"group": group}) is None
+    assert weight_matrix(op, np.ones(shape), {"group": group}) is None

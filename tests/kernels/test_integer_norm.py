@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptq.kernels.integer_norm import MOST, standardized
+from ptq.kernels.integer_norm import MAX_COUNT, standardize
 
 RNG = np.random.default_rng(0)
 
@@ -23,18 +23,18 @@ def test_standardized_integers_are_within_the_bound(n: int, epsilon: float) -> N
     q[0, :], q[0, 0] = -128, 127  # the largest value that n integers can give
     q[1:, 0] = q[1:, 1] + 1  # none are all alike
     expected = exact(q, epsilon)
-    error = np.abs(standardized(q.astype(np.int64), (1,), epsilon) / 2.0**20 - expected)
+    error = np.abs(standardize(q.astype(np.int64), (1,), epsilon) / 2.0**20 - expected)
     assert (error <= 2.0**-18 * np.abs(expected) + 2.0**-20).all()
 
 
 def test_the_most_values_and_the_widest_spread_fit() -> None:
-    q = np.where(np.arange(MOST) % 2, 127, -128)[None].astype(np.int64)
+    q = np.where(np.arange(MAX_COUNT) % 2, 127, -128)[None].astype(np.int64)
     np.testing.assert_allclose(
-        standardized(q, (1,), 0.0) / 2.0**20, exact(q, 0.0), rtol=2.0**-18, atol=2.0**-20
+        standardize(q, (1,), 0.0) / 2.0**20, exact(q, 0.0), rtol=2.0**-18, atol=2.0**-20
     )
 
 
 def test_values_that_are_all_alike_are_zero() -> None:
     q = np.full((2, 5), 77, np.int64)
-    assert not standardized(q, (1,), 0.0).any()
-    assert not standardized(q, (1,), 1e-3).any()
+    assert not standardize(q, (1,), 0.0).any()
+    assert not standardize(q, (1,), 1e-3).any()

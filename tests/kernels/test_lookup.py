@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ptq.core.types import INT8, UINT8, QType
-from ptq.kernels.lookup import PAIRS, PairTable, lookup, tabulate
+from ptq.kernels.lookup import PAIR_COUNT, PairTable, lookup, tabulate
 
 TYPES = [INT8, UINT8]
 
@@ -25,7 +25,7 @@ def test_a_pair_table_gives_the_functions_value_at_every_pair(first: QType, seco
     b = np.arange(second.lo, second.hi + 1).astype(second.dtype)
     table = PairTable(lambda x, y: 1000 * x + y, first, second)
     expected = 1000 * a.astype(np.int64) + b.astype(np.int64)
-    assert expected.size == PAIRS
+    assert expected.size == PAIR_COUNT
     np.testing.assert_array_equal(table(a, b), expected)
     np.testing.assert_array_equal(table(a[:3], b), expected[:3])
 
@@ -37,7 +37,7 @@ def test_few_pairs_are_computed_as_the_table_would_give_them(shape: tuple[int, .
     b = rng.integers(0, 256, 4).astype(np.uint8)
     few = PairTable(lambda x, y: np.float32(0.1) * x + y, INT8, UINT8)
     many = PairTable(lambda x, y: np.float32(0.1) * x + y, INT8, UINT8)
-    many(np.zeros(PAIRS, np.int8), np.zeros(1, np.uint8))
+    many(np.zeros(PAIR_COUNT, np.int8), np.zeros(1, np.uint8))
     for pair in [(a, b), (b.view(np.int8), b), (a, np.uint8(7).reshape(()))]:
         np.testing.assert_array_equal(few(*pair), many(*pair), strict=True)
 

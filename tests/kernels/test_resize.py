@@ -10,23 +10,23 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ptq.kernels.resize import (
-    ALL_CORNERS,
-    Axis,
-    Corners,
-    Sampling,
-    corners_of,
+    LITERT_SAMPLINGS,
+    LitertSampling,
+    OnnxSampling,
+    ResizeAxis,
     litert_bilinear,
-    litert_nearest,
-    nearest,
-    positions,
+    litert_nearest_positions,
+    matching_litert_sampling,
+    resample_nearest,
+    source_positions,
 )
-from ptq.model.axes import obstacle
+from ptq.model.axes import resize_unsupported_reason
 
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"]
 ROUNDINGS = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 
 
-def onnxruntime_nearest(x: Any, how: Sampling, **given: Any) -> Any:
+def onnxruntime_nearest(x: Any, how: OnnxSampling, **given: Any) -> Any:
     """Resize of the last two axes by ``scales`` or to ``sizes``."""
     operands = {name: np.asarray(value) for name, value in given.items()}
     names = ["x", "", "scales" if "scales" in given else "", "sizes" if "sizes" in given else ""]
@@ -35,8 +35,8 @@ def onnxruntime_nearest(x: Any, how: Sampling, **given: Any) -> Any:
         names,
         ["y"],
         mode="nearest",
-        coordinate_transformation_mode=how.coordinates,
-        nearest_mode=how.rounding,
+        coordinate_transformation_mode=how.coordinate_mode,
+        nearest_mode=how.nearest_mode,
     )
     graph = helper.make_graph(
         [node],
@@ -55,17 +55,17 @@ def onnxruntime_nearest(x: Any, how: Sampling, **given: Any) -> Any:
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("coordinates", COORDINATES)
 def test_nearest_neighbours_are_onnx_runtimes(coordinates: str, rounding: str) -> None:
-    how = Sampling(coordinates, rounding)
+    how = OnnxSampling(coordinates, rounding)
     # 30 to 8 and 28 to 38 meet half-way positions that float32 misses by a last bit
     for before, after in [((5, 30), (5, 8)), ((4, 28), (9, 38)), ((7, 6), (1, 13))]:
         x = np.arange(before[0] * before[1], dtype=np.int32).reshape(1, 1, *before)
-        axes = [Axis(1, 1, 1.0), Axis(1, 1, 1.0)]
+        axes = [ResizeAxis(1, 1, 1.0), ResizeAxis(1, 1, 1.0)]
         axes += [
-            Axis(n, m, float(np.float32(m) / np.float32(n)))
+            ResizeAxis(n, m, float(np.float32(m) / np.float32(n)))
             for n, m in zip(before, after, strict=True)
         ]
         expected = onnxruntime_nearest(x, how, sizes=[1, 1, *after])
-        np.testing.assert_array_equal(nearest(x, axes, how), expected)
+        np.testing.assert_array_equal(resample_nearest(x, axes, how), expected)
 
 
 @pytest.mark.parametrize("factors", [(2.0, 3.0), (1.1, 1.1), (0.3, 2.7)])
@@ -75,60 +75,65 @@ def test_a_factor_that_is_no_quotient_of_lengths_is_onnx_runtimes(
     x = np.arange(30, dtype=np.int32).reshape(1, 1, 6, 5)
     scales = np.float32([1, 1, *factors])
     lengths = [int(np.float32(n) * s) for n, s in zip(x.shape, scales, strict=True)]
-    axes = [Axis(n, m, float(s)) for n, m, s in zip(x.shape, lengths, scales, strict=True)]
+    axes = [ResizeAxis(n, m, float(s)) for n, m, s in zip(x.shape, lengths, scales, strict=True)]
     for rounding in ROUNDINGS:
-        how = Sampling("half_pixel", rounding)
+        how = OnnxSampling("half_pixel", rounding)
         expected = onnxruntime_nearest(x, how, scales=scales)
-        np.testing.assert_array_equal(nearest(x, axes, how), expected)
+        np.testing.assert_array_equal(resample_nearest(x, axes, how), expected)
 
 
 @pytest.mark.parametrize(
     ("coordinates", "rounding", "corners"),
     [
-        ("asymmetric", "floor", Corners(False, False)),
-        ("half_pixel", "round_prefer_ceil", Corners(False, True)),
-        ("align_corners", "round_prefer_ceil", Corners(True, False)),
-        ("asymmetric", None, Corners(False, False)),
-        ("half_pixel", None, Corners(False, True)),
-        ("pytorch_half_pixel", None, Corners(False, True)),
-        ("align_corners", None, Corners(True, False)),
+        ("asymmetric", "floor", LitertSampling(False, False)),
+        ("half_pixel", "round_prefer_ceil", LitertSampling(False, True)),
+        ("align_corners", "round_prefer_ceil", LitertSampling(True, False)),
+        ("asymmetric", None, LitertSampling(False, False)),
+        ("half_pixel", None, LitertSampling(False, True)),
+        ("pytorch_half_pixel", None, LitertSampling(False, True)),
+        ("align_corners", None, LitertSampling(True, False)),
         ("asymmetric", "ceil", None),
     ],
 )
 def test_litert_has_three_systems_of_coordinates(
-    coordinates: str, rounding: str | None, corners: Corners | None
+    coordinates: str, rounding: str | None, corners: LitertSampling | None
 ) -> None:
-    axes = [Axis(7, 12, float(np.float32(12 / 7))), Axis(9, 5, float(np.float32(5 / 9)))]
-    assert corners_of(Sampling(coordinates, rounding), axes) == corners
+    axes = [
+        ResizeAxis(7, 12, float(np.float32(12 / 7))),
+        ResizeAxis(9, 5, float(np.float32(5 / 9))),
+    ]
+    assert matching_litert_sampling(OnnxSampling(coordinates, rounding), axes) == corners
 
 
 def test_the_nearest_pixels_of_litert_are_those_that_it_was_chosen_for() -> None:
     for size in range(1, 20):
-        axis = Axis(size, 2 * size, 2.0)
-        how = Sampling("half_pixel", "round_prefer_floor")  # ONNX's defaults
-        corners = corners_of(how, [axis])
+        axis = ResizeAxis(size, 2 * size, 2.0)
+        how = OnnxSampling("half_pixel", "round_prefer_floor")  # ONNX's defaults
+        corners = matching_litert_sampling(how, [axis])
         assert corners is not None
-        expected = nearest(np.arange(size), [axis], how)
-        np.testing.assert_array_equal(litert_nearest(axis, corners), expected)
+        expected = resample_nearest(np.arange(size), [axis], how)
+        np.testing.assert_array_equal(litert_nearest_positions(axis, corners), expected)
 
 
 def test_a_factor_that_is_rounded_is_not_litert_s() -> None:
-    assert corners_of(Sampling("asymmetric", None), [Axis(5, 13, 2.7)]) is None
+    assert (
+        matching_litert_sampling(OnnxSampling("asymmetric", None), [ResizeAxis(5, 13, 2.7)]) is None
+    )
 
 
-@pytest.mark.parametrize("corners", ALL_CORNERS)
-def test_bilinear_interpolation_is_the_real_one_to_the_nearest(corners: Corners) -> None:
+@pytest.mark.parametrize("corners", LITERT_SAMPLINGS)
+def test_bilinear_interpolation_is_the_real_one_to_the_nearest(corners: LitertSampling) -> None:
     x = np.random.default_rng(0).integers(-128, 128, (2, 5, 7, 3)).astype(np.int8)
-    height, width = Axis(5, 12, 12 / 5), Axis(7, 4, 4 / 7)
+    height, width = ResizeAxis(5, 12, 12 / 5), ResizeAxis(7, 4, 4 / 7)
     said = {
         (False, False): "asymmetric",
         (False, True): "half_pixel",
         (True, False): "align_corners",
     }
-    mode = said[corners.aligned, corners.half_pixel]
+    mode = said[corners.align_corners, corners.half_pixel_centers]
     real = x.astype(np.float64)
     for number, axis in ((1, height), (2, width)):
-        at = np.clip(positions(mode, axis), 0, axis.size - 1).astype(np.float64)
+        at = np.clip(source_positions(mode, axis), 0, axis.size - 1).astype(np.float64)
         low = np.floor(at).astype(int)
         high = np.minimum(low + 1, axis.size - 1)
         share = (at - low).reshape([-1 if n == number else 1 for n in range(4)])
@@ -147,5 +152,5 @@ def test_bilinear_interpolation_is_the_real_one_to_the_nearest(corners: Corners)
     ],
 )
 def test_what_is_not_computed_here_is_named(attrs: dict[str, Any], what: str) -> None:
-    assert what in obstacle(attrs)
-    assert not obstacle({})
+    assert what in resize_unsupported_reason(attrs)
+    assert not resize_unsupported_reason({})

@@ -46,7 +46,7 @@ def test_slice_is_onnxruntimes(
 ) -> None:
     operands = [np.array(v, np.int64) for v in (starts, ends, axes, steps)]
     expected = onnxruntime_output("Slice", X, operands)
-    np.testing.assert_array_equal(move.sliced(X, starts, ends, axes, steps), expected)
+    np.testing.assert_array_equal(move.slice_axes(X, starts, ends, axes, steps), expected)
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
@@ -80,8 +80,8 @@ def test_space_to_depth_is_onnxruntimes() -> None:
 
 def test_a_split_into_no_sizes_is_one_into_equal_parts() -> None:
     expected = onnxruntime_output("Split", X[:, :, :, :1], [], axis=1, num_outputs=1)
-    np.testing.assert_array_equal(move.part(X[:, :, :, :1], 1, [], 1, 0), expected)
-    np.testing.assert_array_equal(move.part(X, 2, (), 3, 1), X[:, :, 2:4])
+    np.testing.assert_array_equal(move.split_part(X[:, :, :, :1], 1, [], 1, 0), expected)
+    np.testing.assert_array_equal(move.split_part(X, 2, (), 3, 1), X[:, :, 2:4])
 
 
 def test_batch_to_space_undoes_space_to_batch() -> None:

@@ -13,20 +13,20 @@ from ptq.kernels import thread_pool
 
 def test_the_environment_sets_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PTQ_THREADS", "1")
-    assert thread_pool.threads() == 1
+    assert thread_pool.thread_count() == 1
     monkeypatch.setenv("PTQ_THREADS", "4096")
-    assert 1 <= thread_pool.threads() <= (os.cpu_count() or 1)
+    assert 1 <= thread_pool.thread_count() <= (os.cpu_count() or 1)
     for wrong in ("0", "-1", "two"):
         monkeypatch.setenv("PTQ_THREADS", wrong)
         with pytest.raises(UsageError, match="PTQ_THREADS"):
-            thread_pool.threads()
+            thread_pool.thread_count()
 
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_every_tile_runs_once_even_when_tiles_run_tiles(
     number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thread_pool, "threads", lambda: number)
+    monkeypatch.setattr(thread_pool, "thread_count", lambda: number)
     lock, seen = threading.Lock(), []
 
     def outer(i: int) -> None:
@@ -34,14 +34,14 @@ def test_every_tile_runs_once_even_when_tiles_run_tiles(
             with lock:
                 seen.append((i, j))
 
-        thread_pool.run(inner, 5, work=1e9)
+        thread_pool.run_tiles(inner, 5, work=1e9)
 
-    thread_pool.run(outer, 7, work=1e9)
+    thread_pool.run_tiles(outer, 7, work=1e9)
     assert sorted(seen) == [(i, j) for i in range(7) for j in range(5)]
 
 
 def test_an_error_in_any_tile_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_pool, "threads", lambda: 3)
+    monkeypatch.setattr(thread_pool, "thread_count", lambda: 3)
     meeting = threading.Barrier(3, timeout=30)
 
     def tile(i: int) -> None:
@@ -50,33 +50,33 @@ def test_an_error_in_any_tile_reaches_the_caller(monkeypatch: pytest.MonkeyPatch
             raise ValueError("in the pool")
 
     with pytest.raises(ValueError, match="in the pool"):
-        thread_pool.run(tile, 3, work=1e9)
+        thread_pool.run_tiles(tile, 3, work=1e9)
 
 
 def test_little_work_stays_on_the_callers_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_pool, "threads", lambda: 2)
+    monkeypatch.setattr(thread_pool, "thread_count", lambda: 2)
     seen = set()
-    thread_pool.run(lambda i: seen.add(threading.current_thread()), 100, work=1000)
+    thread_pool.run_tiles(lambda i: seen.add(threading.current_thread()), 100, work=1000)
     assert seen == {threading.main_thread()}
 
 
 def test_tiles_of_a_shared_tile_stay_on_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_pool, "threads", lambda: 2)
+    monkeypatch.setattr(thread_pool, "thread_count", lambda: 2)
     meeting, strangers, crews = threading.Barrier(2, timeout=30), [], []
 
     def outer(i: int) -> None:
         meeting.wait()  # both threads are at work
         own = threading.current_thread()
-        crews.append(thread_pool.crew(1e9))
-        thread_pool.run(
+        crews.append(thread_pool.worker_count(1e9))
+        thread_pool.run_tiles(
             lambda j: strangers.extend({threading.current_thread()} - {own}), 50, work=1e9
         )
 
-    thread_pool.run(outer, 2, work=1e9)
+    thread_pool.run_tiles(outer, 2, work=1e9)
     assert (strangers, crews) == ([], [1, 1])
-    assert thread_pool.crew(1e9) == 2
+    assert thread_pool.worker_count(1e9) == 2
 
 
 def test_results_of_jobs_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_pool, "threads", lambda: 3)
-    assert thread_pool.each(lambda i: i * i, range(20)) == [i * i for i in range(20)]
+    monkeypatch.setattr(thread_pool, "thread_count", lambda: 3)
+    assert thread_pool.parallel_map(lambda i: i * i, range(20)) == [i * i for i in range(20)]

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from networks import network
+from networks import build_network
 from onnx import TensorProto
 
 import ptq
@@ -38,17 +38,17 @@ SIGNAL = np.ones((1, 16, 1), np.float32)
 WHOLE = {"types": {"n": TensorProto.INT64, "y": TensorProto.INT64}}
 STEP = np.array(2)
 HELD = {
-    "an empty window": (network("y = STFT(x, s, w)", {"x": (1, 16, 1)}, s=STEP, w=SIGNAL[0, :0, 0]), {"x": SIGNAL}),
+    "an empty window": (build_network("y = STFT(x, s, w)", {"x": (1, 16, 1)}, s=STEP, w=SIGNAL[0, :0, 0]), {"x": SIGNAL}),
     "frames of length 0": (
-        network("y = STFT(x, s, , n)", {"x": (1, 16, 1)}, s=STEP, n=np.array(0)),
+        build_network("y = STFT(x, s, , n)", {"x": (1, 16, 1)}, s=STEP, n=np.array(0)),
         {"x": SIGNAL},
     ),
     "divides -9223372036854775808 by -1": (
-        network("y = Div(m, n)", {"n": (1,)}, m=np.array([LEAST]), opset=17, **WHOLE),
+        build_network("y = Div(m, n)", {"n": (1,)}, m=np.array([LEAST]), opset=17, **WHOLE),
         {"n": np.array([-1])},
     ),
     "an empty depth": (
-        network("i = Cast<to=7>(x)\ny = OneHot(i, d, v)", {"x": (2,)}, d=np.zeros(0, np.int64), v=np.float32([0, 1])),
+        build_network("i = Cast<to=7>(x)\ny = OneHot(i, d, v)", {"x": (2,)}, d=np.zeros(0, np.int64), v=np.float32([0, 1])),
         {"x": np.zeros(2, np.float32)},
     ),
 }  # fmt: skip
@@ -57,7 +57,7 @@ HELD = {
 def fed(
     nodes: str, shapes: dict[str, Any], feed: dict[str, Any], **more: Any
 ) -> tuple[onnx.ModelProto, dict[str, Any]]:
-    return network(nodes, shapes, **more), {n: np.asarray(a) for n, a in feed.items()}
+    return build_network(nodes, shapes, **more), {n: np.asarray(a) for n, a in feed.items()}
 
 
 FED = {
@@ -112,7 +112,7 @@ def test_the_quotient_of_a_fed_divisor_is_refused() -> None:
 
 
 def test_small_integers_and_other_divisors_run() -> None:
-    model = network("y = Div(n, m)", {"n": (1,)}, m=np.array([-2]), opset=17, **WHOLE)
+    model = build_network("y = Div(n, m)", {"n": (1,)}, m=np.array([-2]), opset=17, **WHOLE)
     feed = {"n": np.array([LEAST])}
     [alone] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed)
     assert alone.tolist() == [2**62]

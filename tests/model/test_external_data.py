@@ -9,32 +9,32 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from networks import feeds, network
+from networks import build_network, random_feeds
 from onnx import TensorProto, helper, numpy_helper
 
 import ptq
 from ptq.core.errors import ModelError, PtqError
 from ptq.model import external_data
 from ptq.model.graph import Graph
-from ptq.model.node import constant
+from ptq.model.node import constant_of
 from ptq.model.session import Session
 
 RANDOM = np.random.default_rng(0)
-MODEL = network(
+MODEL = build_network(
     "a = Gemm(x, w, b)\nc = Relu(a)\ny = MatMul(c, v)",
     {"x": (1, 32)},
     w=RANDOM.normal(size=(32, 64)).astype(np.float32),
     b=RANDOM.normal(size=64).astype(np.float32),
     v=RANDOM.normal(size=(64, 40)).astype(np.float32),
 )
-FEEDS = feeds(MODEL)
+FEEDS = random_feeds(MODEL)
 _LARGE = RANDOM.normal(size=(256, 256)).astype(np.float32)
 
 
 @pytest.fixture
 def low(monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit that all of the model's weights pass, quantized too."""
-    monkeypatch.setattr(external_data, "LARGEST", 2000)
+    monkeypatch.setattr(external_data, "MAX_PROTO_BYTES", 2000)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_model_beyond_the_limit_gives_the_integers_of_one_below(
 def test_a_result_below_the_limit_is_one_file(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(external_data, "LARGEST", 12000)
+    monkeypatch.setattr(external_data, "MAX_PROTO_BYTES", 12000)
     ptq.quantize(path, FEEDS).save(tmp_path / "out.onnx")
     assert sorted(os.listdir(tmp_path)) == ["float", "out.onnx"]
     run((tmp_path / "out.onnx").read_bytes())
@@ -133,23 +133,25 @@ def test_a_model_in_parts_has_no_bytes() -> None:
         Graph.from_proto(MODEL).to_bytes()
 
 
-@pytest.mark.parametrize("limits", [(external_data.LARGEST, 100), (2000, external_data.LIGHT)])
+@pytest.mark.parametrize(
+    "limits", [(external_data.MAX_PROTO_BYTES, 100), (2000, external_data.INLINE_BYTES)]
+)
 def test_weights_set_aside_come_back_in_their_order(
     monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int]
 ) -> None:
     graph = Graph.from_proto(MODEL)
     whole = graph.with_shapes().with_opset(18).to_bytes()
-    monkeypatch.setattr(external_data, "LARGEST", limits[0])
-    monkeypatch.setattr(external_data, "LIGHT", limits[1])
+    monkeypatch.setattr(external_data, "MAX_PROTO_BYTES", limits[0])
+    monkeypatch.setattr(external_data, "INLINE_BYTES", limits[1])
     parts = Graph.from_proto(MODEL).with_shapes().with_opset(18)
     monkeypatch.undo()
     assert parts.to_bytes() == whole
 
 
 def test_what_a_library_is_asked_holds_no_large_weight(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(external_data, "LIGHT", 100)
-    proto, aside = external_data.outline(Graph.from_proto(MODEL).model)
-    assert aside.order == tuple(aside.tensors) == ("w", "b", "v")
+    monkeypatch.setattr(external_data, "INLINE_BYTES", 100)
+    proto, aside = external_data.proto_without_weights(Graph.from_proto(MODEL).model)
+    assert aside.initializer_names == tuple(aside.tensors) == ("w", "b", "v")
     assert not proto.graph.initializer
     assert [value.name for value in proto.graph.input] == ["x", "w", "b", "v"]
 
@@ -160,10 +162,10 @@ def test_a_session_reads_large_weights_of_any_type(
 ) -> None:
     """Against ONNX Runtime given the same model in one piece."""
     kind = onnx.TensorProto.DataType.Value(dtype)
-    model = network("c = Cast<to = 1>(w)\ny = MatMul(x, c)", {"x": (1, 32)})
+    model = build_network("c = Cast<to = 1>(w)\ny = MatMul(x, c)", {"x": (1, 32)})
     values = RANDOM.normal(size=(32, 8)).astype(np.float32)
     model.graph.initializer.append(onnx.helper.make_tensor("w", kind, values.shape, values.ravel()))
-    monkeypatch.setattr(external_data, "LIGHT", 100)
+    monkeypatch.setattr(external_data, "INLINE_BYTES", 100)
     graph = Graph.from_proto(model)
     feed = {"x": RANDOM.normal(size=(1, 32)).astype(np.float32)}
     (got,) = Session(graph, threads=1).run(feed)
@@ -176,12 +178,12 @@ def test_a_session_reads_large_weights_of_any_type(
 def test_a_large_weight_out_of_a_constant_node_is_not_copied_at_each_reading(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(external_data, "LIGHT", 100)
-    model = network("y = MatMul(x, w)", {"x": (1, 32)})
+    monkeypatch.setattr(external_data, "INLINE_BYTES", 100)
+    model = build_network("y = MatMul(x, w)", {"x": (1, 32)})
     values = numpy_helper.from_array(RANDOM.normal(size=(32, 8)).astype(np.float32))
     model.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["w"], value=values))
     weight = Graph.from_proto(model).nodes[-1].inputs[1]
-    assert constant(weight) is constant(weight) is not None
+    assert constant_of(weight) is constant_of(weight) is not None
 
 
 def test_the_size_told_is_that_of_the_file(tmp_path: Path) -> None:
@@ -226,7 +228,7 @@ def test_weights_that_are_not_there_or_not_the_models_are_refused_in_one_line(
 
 @pytest.mark.parametrize("beside", ["nothing", "a node nobody reads", "an output", "a branch"])
 def test_large_weights_that_the_model_hardly_needs_load(beside: str) -> None:
-    model = network("y = MatMul(x, w)", {"x": (1, 256)}, w=_LARGE, idle=_LARGE)
+    model = build_network("y = MatMul(x, w)", {"x": (1, 256)}, w=_LARGE, idle=_LARGE)
     if beside == "a node nobody reads":
         model.graph.node.append(helper.make_node("Relu", ["idle"], ["dead"], name="dead"))
     elif beside == "an output":
@@ -243,7 +245,7 @@ def test_large_weights_that_the_model_hardly_needs_load(beside: str) -> None:
         model.graph.output.append(
             helper.make_tensor_value_info("z2", TensorProto.FLOAT, _LARGE.shape)
         )
-    some = feeds(model)
+    some = random_feeds(model)
     whole = onnxruntime.InferenceSession(
         model.SerializeToString(), providers=["CPUExecutionProvider"]
     )

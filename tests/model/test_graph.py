@@ -6,7 +6,7 @@ import numpy as np
 from onnx import parser
 
 from ptq.model.graph import Graph
-from ptq.model.node import constant
+from ptq.model.node import constant_of
 
 MODEL = """
 <ir_version: 8, opset_import: ["" : 17]>
@@ -31,7 +31,7 @@ def test_changing_a_copy_leaves_the_original_as_it_was():
     add = copy.nodes[-1]
     add.replace_input_with(1, copy.add_constant(np.float32([5, 6]), "w"))
     copy.metadata["k"] = "v"
-    copy.expose(["s"])
+    copy.add_outputs(["s"])
     assert graph.to_bytes() == before
     assert copy.to_bytes() != before
 
@@ -43,4 +43,4 @@ def test_copies_share_their_weights():
     assert ours is not None
     assert theirs is not None
     assert ours.const_value is theirs.const_value
-    assert constant(theirs) is not None
+    assert constant_of(theirs) is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from networks import network
+from networks import build_network
 from onnx import TensorProto, helper, numpy_helper
 
 from ptq.core.errors import ModelError
@@ -34,14 +34,14 @@ def test_a_model_of_ir_version_3_with_weights_among_its_inputs_is_read_and_prepa
 
 
 def test_an_output_without_a_shape_is_read_and_found_out() -> None:
-    model = network("y = Relu(x)")
+    model = build_network("y = Relu(x)")
     model.graph.output[0].type.tensor_type.ClearField("shape")
     graph = prepare(Graph.from_proto(model)).graph
     assert shape_of(graph.outputs[0]) == (1, 3, 8, 8)
 
 
 def test_a_model_of_an_old_format_with_weights_that_are_no_inputs_is_read() -> None:
-    model = network("y = Add(x, b)", opset=8, b=np.ones(8, np.float32))
+    model = build_network("y = Add(x, b)", opset=8, b=np.ones(8, np.float32))
     model.ir_version = 3
     x = np.zeros((1, 3, 8, 8), np.float32)
     assert Session(Graph.from_proto(model)).run({"x": x})[0].all()
@@ -49,7 +49,7 @@ def test_a_model_of_an_old_format_with_weights_that_are_no_inputs_is_read() -> N
 
 
 def test_what_the_checker_finds_in_a_node_without_a_name_is_said_with_one() -> None:
-    model = network("c = Relu(x)\ny = MaxPool<kernel_shape=[2,2], auto_pad=1>(c)")
+    model = build_network("c = Relu(x)\ny = MaxPool<kernel_shape=[2,2], auto_pad=1>(c)")
     with pytest.raises(ModelError, match="MaxPool_y : auto_pad"):
         Graph.from_proto(model)
     assert not model.graph.node[1].name

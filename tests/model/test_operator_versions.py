@@ -5,28 +5,33 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from networks import network
+from networks import build_network
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
-from ptq.model.operator_versions import IR_VERSION, OPSET, beyond_reach, brought_within
+from ptq.model.operator_versions import (
+    NEWEST_IR_VERSION,
+    NEWEST_OPSET,
+    lower_to_supported,
+    unsupported_nodes,
+)
 from ptq.model.session import Session
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 
 
 def _model(line: str, opset: int) -> onnx.ModelProto:
-    model = network(line, {"x": (3, 4)}, opset=opset)
+    model = build_network(line, {"x": (3, 4)}, opset=opset)
     model.ir_version = 14
     return model
 
 
 def test_a_newer_opset_in_which_nothing_that_the_model_has_changed_is_lowered() -> None:
     graph = Graph.from_proto(_model("y = Relu(x)", 28))
-    assert graph.opset == OPSET
-    assert graph.to_proto().ir_version == IR_VERSION
+    assert graph.opset == NEWEST_OPSET
+    assert graph.to_proto().ir_version == NEWEST_IR_VERSION
     np.testing.assert_array_equal(Session(graph).run({"x": X})[0], np.maximum(X, 0))
 
 
@@ -46,7 +51,7 @@ def test_an_unknown_operator_that_onnx_defines_by_others_is_taken_apart(line: st
 
 
 def test_a_model_whose_shapes_contradict_each_other_is_refused_in_one_line() -> None:
-    model = network(
+    model = build_network(
         f"d = DepthToSpace<blocksize = {2**40}>(x)\ny = SwiGLU(d, d)", {"x": (1, 4, 2, 2)}, opset=17
     )
     model.opset_import[0].version, model.ir_version = 28, 14
@@ -60,14 +65,16 @@ def test_an_operator_that_onnx_cannot_take_apart_is_refused_by_name() -> None:
         "<q_num_heads = -1, kv_num_heads = 2>"  # ONNX defines the operator for one head and more
     )
     model = _model(f"y, s = LinearAttention{heads}(x, x, x)", 27)
-    assert [node.op_type for node in beyond_reach(brought_within(model))] == ["LinearAttention"]
+    assert [node.op_type for node in unsupported_nodes(lower_to_supported(model))] == [
+        "LinearAttention"
+    ]
     with pytest.raises(ModelError, match="does not know LinearAttention as opset 27 has it"):
         Session(Graph.from_proto(model))
 
 
 def test_an_operator_that_has_changed_is_refused_by_name() -> None:
     model = _model("y = Mod<fmod = 1>(x, x)", 28)
-    assert [node.op_type for node in beyond_reach(brought_within(model))] == ["Mod"]
+    assert [node.op_type for node in unsupported_nodes(lower_to_supported(model))] == ["Mod"]
     with pytest.raises(ModelError, match=r"does not know Mod as opset 28 has it \(node Mod_y\)"):
         Session(Graph.from_proto(model))
 

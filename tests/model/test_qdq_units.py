@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from networks import network
+from networks import build_network
 from parts import W
 
 from ptq.core.types import INT8, UINT8
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
 from ptq.model.node import Node
-from ptq.model.qdq_units import Quantized, dequantized, quant_params, unit
+from ptq.model.qdq_units import QuantizedTensor, quant_params, quantized_op, quantized_source
 from ptq.model.session import Session
 
 CONSTANTS = {
@@ -33,10 +33,10 @@ AFTER = "p = QuantizeLinear(c, t, z)\ny = DequantizeLinear(p, t, z)"
 
 def found(nodes: str, op: str, outputs: tuple[str, ...] = ("y",)) -> tuple[Node, object]:
     """The node of that operator, and the unit that it is."""
-    model = network(nodes, None, outputs, **CONSTANTS)
+    model = build_network(nodes, None, outputs, **CONSTANTS)
     graph = Graph.from_proto(model).with_shapes()
     node = next(n for n in graph.nodes if n.op_type == op)
-    return node, unit(node)
+    return node, quantized_op(node)
 
 
 def test_an_operator_between_quantizers_is_a_unit() -> None:
@@ -59,7 +59,7 @@ def test_an_axis_counted_from_the_end_is_the_same() -> None:
 
 def test_indices_and_bounds_are_left_alone() -> None:
     _, made = found(BEFORE + "c = Clip(d, t)\n" + AFTER, "Clip")
-    assert isinstance(made.inputs[0], Quantized)
+    assert isinstance(made.inputs[0], QuantizedTensor)
     assert made.inputs[1].name == "t"
 
 
@@ -83,9 +83,9 @@ def test_an_operator_without_a_row_is_none() -> None:
 
 def test_a_scale_that_is_computed_is_no_quantizer_that_is_understood() -> None:
     nodes = BEFORE + "u = Neg(s)\nc = DequantizeLinear(q, u, z)\ny = Relu(c)"
-    model = network(nodes, **CONSTANTS)
+    model = build_network(nodes, **CONSTANTS)
     node = next(n for n in Graph.from_proto(model).nodes if n.op_type == "Relu")
-    assert dequantized(node.inputs[0]) is None
+    assert quantized_source(node.inputs[0]) is None
 
 
 def test_a_scale_of_one_element_is_that_of_the_whole_tensor() -> None:
@@ -106,7 +106,7 @@ def test_without_a_zero_point_it_is_zero_and_the_type_is_uint8() -> None:
     _, made = found(nodes, "Relu")
     assert int(made.inputs[0].params.zero_point) == 0
     assert made.inputs[0].params.qtype == UINT8
-    onnx.checker.check_model(network(nodes, **CONSTANTS))
+    onnx.checker.check_model(build_network(nodes, **CONSTANTS))
 
 
 @pytest.mark.parametrize(
@@ -136,6 +136,6 @@ def test_a_weight_of_one_scale_and_a_zero_point_a_channel_is_what_onnx_runtime_t
         "ws": np.float32(0.01), "wz": np.zeros(8, np.int8), "ys": np.float32(0.05),
     }  # fmt: skip
     nodes = "q = QuantizeLinear(x, s, z)\ny = QLinearConv(q, s, z, w, ws, wz, ys, z)"
-    graph = Graph.from_proto(network(nodes, types={"y": onnx.TensorProto.UINT8}, **constants))
+    graph = Graph.from_proto(build_network(nodes, types={"y": onnx.TensorProto.UINT8}, **constants))
     feed = {"x": np.random.default_rng(0).normal(0, 1, (1, 3, 8, 8)).astype(np.float32)}
     np.testing.assert_array_equal(Executor(graph).run(feed)["y"], Session(graph).run(feed)[0])

@@ -11,11 +11,11 @@ from onnx import helper, numpy_helper
 from ptq.core.errors import ModelError
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
-from ptq.model.repair import mended
+from ptq.model.repair import repair
 from ptq.model.session import Session
 from ptq.rewrite.prepare.prepare import prepare
-from ptq.verification.lint import lint
-from ptq.verification.node_status import fates
+from ptq.verification.lint import lint_graph
+from ptq.verification.node_status import node_statuses
 
 RNG = np.random.default_rng(0)
 CONSTANTS = {
@@ -55,7 +55,7 @@ def shuffled(proto: onnx.ModelProto, order: list[int]) -> onnx.ModelProto:
 
 def test_a_sound_model_is_the_same_object() -> None:
     proto = layer(17)
-    assert mended(proto) is proto
+    assert repair(proto) is proto
 
 
 @pytest.mark.parametrize("opset", [10, 11, 12])
@@ -65,14 +65,16 @@ def test_an_axis_before_opset_13_is_microsoft_s_quantizer(opset: int) -> None:
     for name, found in Executor(old).run(X, ["cq"]).items():
         np.testing.assert_array_equal(found, expected[name])
     np.testing.assert_array_equal(Session(old).run(X)[0], expected["y"])
-    assert fates(old) == fates(new)
-    assert [(f.node, f.rule) for f in lint(old)] == [(f.node, f.rule) for f in lint(new)]
+    assert node_statuses(old) == node_statuses(new)
+    assert [(f.node, f.rule) for f in lint_graph(old)] == [
+        (f.node, f.rule) for f in lint_graph(new)
+    ]
 
 
 def test_nodes_out_of_order_are_sorted_and_others_stay_where_they_are() -> None:
     proto = shuffled(layer(17), [5, 3, 2, 4, 0, 1])
     before = proto.SerializeToString()
-    assert [node.name for node in mended(proto).graph.node] == ["dw", "q", "d", "conv", "qy", "dy"]
+    assert [node.name for node in repair(proto).graph.node] == ["dw", "q", "d", "conv", "qy", "dy"]
     assert proto.SerializeToString() == before
     found = Executor(Graph.from_proto(proto)).run(X)["y"]
     np.testing.assert_array_equal(found, Executor(Graph.from_proto(layer(17))).run(X)["y"])
@@ -96,7 +98,7 @@ def test_what_a_graph_inside_a_node_reads_stands_before_the_node() -> None:
         [helper.make_tensor_value_info("y", 1, [2])],
     )
     opsets = [helper.make_opsetid("", 17)]
-    found = mended(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    found = repair(helper.make_model(graph, opset_imports=opsets, ir_version=8))
     assert [node.name for node in found.graph.node] == ["abs", "if"]
     onnx.checker.check_model(found)
 
@@ -106,7 +108,7 @@ def test_inputs_left_out_at_the_end_are_not_there() -> None:
     proto = layer(17)
     proto.graph.node[3].op_type = "LayerNormalization"
     proto.graph.node[3].input[:] = ["xd", "x", "", ""]
-    assert mended(proto).graph.node[3].input == ["xd", "x"]
+    assert repair(proto).graph.node[3].input == ["xd", "x"]
     assert proto.graph.node[3].input == ["xd", "x", "", ""]
 
 
@@ -114,7 +116,7 @@ def test_a_loop_keeps_two_inputs_without_names() -> None:
     proto = layer(17)
     proto.graph.node[3].op_type = "Loop"
     proto.graph.node[3].input[:] = ["", ""]
-    assert mended(proto) is proto
+    assert repair(proto) is proto
 
 
 def test_a_cycle_is_refused() -> None:
@@ -139,7 +141,7 @@ def test_a_keepdims_of_neither_0_nor_1_is_what_onnx_runtime_s_kernels_take_it_fo
         ir_version=8,
     )
     before = Session(Graph.from_proto(proto)).run(X)[0]
-    assert [a.i for a in mended(proto).graph.node[0].attribute if a.name == "keepdims"] == [0]
+    assert [a.i for a in repair(proto).graph.node[0].attribute if a.name == "keepdims"] == [0]
     assert before.shape == (2, 6, 6)
     assert [a.i for a in proto.graph.node[0].attribute if a.name == "keepdims"] == [given]
 

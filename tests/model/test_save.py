@@ -8,14 +8,14 @@ from pathlib import Path
 
 import onnxruntime
 import pytest
-from networks import network
+from networks import build_network
 from parts import W
 
 from ptq.model import external_data
 from ptq.model.graph import Graph
 from ptq.model.save import save
 
-GRAPH = Graph.from_proto(network("y = Conv(x, w)", w=W))
+GRAPH = Graph.from_proto(build_network("y = Conv(x, w)", w=W))
 FULL = OSError(28, "No space left on device")
 SIGNALS = [SystemExit(143), KeyboardInterrupt()]
 
@@ -23,7 +23,7 @@ SIGNALS = [SystemExit(143), KeyboardInterrupt()]
 @pytest.fixture(autouse=True)
 def two_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit that the weights pass."""
-    monkeypatch.setattr(external_data, "LARGEST", 100)
+    monkeypatch.setattr(external_data, "MAX_PROTO_BYTES", 100)
 
 
 def _failing_move(

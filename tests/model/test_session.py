@@ -7,15 +7,15 @@ from pathlib import Path
 import exact_sums
 import numpy as np
 import pytest
-from networks import network
+from networks import build_network
 
 from ptq.core.errors import ModelError, first_line
 from ptq.model.graph import Graph
-from ptq.model.session import Session, sums_exactly
+from ptq.model.session import Session, has_exact_int8_sums
 
 
 def test_a_model_that_does_not_load_is_refused_with_the_node_that_runtime_leaves_unnamed() -> None:
-    model = network(
+    model = build_network(
         """
         a = Relu(x)
         y, last = GRU<hidden_size = 2, layout = 1>(a, w, r)
@@ -51,13 +51,13 @@ def test_codes_and_source_files_are_taken_off_a_message(text: str, kept: str) ->
 
 
 def test_no_outputs_are_none_and_not_all() -> None:
-    session = Session(Graph.from_proto(network("y = Relu(x)", {"x": (2, 3)})))
+    session = Session(Graph.from_proto(build_network("y = Relu(x)", {"x": (2, 3)})))
     assert session.run({"x": np.zeros((2, 3), np.float32)}, []) == []
 
 
 def _between_quantizers() -> Graph:
     """A convolution with float weights between two quantizers, the first's scale an input."""
-    model = network(
+    model = build_network(
         """
         xq = QuantizeLinear(x, s, z)
         xr = DequantizeLinear(xq, s, z)
@@ -95,5 +95,5 @@ def test_whether_products_are_added_exactly_is_what_the_processor_says() -> None
         pytest.skip("nobody tells what the processor has")
     if "avx2" not in words:
         pytest.skip("no x86 processor of this age")
-    assert bool(words & {"avx512_vnni", "avx_vnni", "avxvnni"}) == exact_sums.BY_ITSELF
-    assert sums_exactly()  # in tests everywhere
+    assert bool(words & {"avx512_vnni", "avx_vnni", "avxvnni"}) == exact_sums.EXACT_NATIVELY
+    assert has_exact_int8_sums()  # in tests everywhere

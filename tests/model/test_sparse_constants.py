@@ -6,14 +6,14 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from networks import feeds, network
+from networks import build_network, random_feeds
 from onnx import helper
 
 import ptq
 from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
 from ptq.model.session import Session
-from ptq.model.sparse_constants import dense
+from ptq.model.sparse_constants import to_dense
 
 SHAPE = (4, 3, 3, 3)
 LINEAR = np.array([0, 5, 50, 107])
@@ -29,7 +29,7 @@ def sparse(positions: np.ndarray, shape: tuple[int, ...] = SHAPE) -> onnx.Sparse
 
 
 def convolution(tensor: onnx.SparseTensorProto, *, node: bool = False) -> onnx.ModelProto:
-    model = network("c = Conv(x, w)\ny = Relu(c)", w=np.zeros(SHAPE, np.float32))
+    model = build_network("c = Conv(x, w)\ny = Relu(c)", w=np.zeros(SHAPE, np.float32))
     model.graph.ClearField("initializer")
     if node:
         model.graph.node.insert(0, helper.make_node("Constant", [], ["w"], sparse_value=tensor))
@@ -42,18 +42,18 @@ def convolution(tensor: onnx.SparseTensorProto, *, node: bool = False) -> onnx.M
 @pytest.mark.parametrize("node", [False, True], ids=["an initializer", "a node"])
 def test_a_sparse_weight_is_the_dense_one(positions: np.ndarray, node: bool) -> None:
     model = convolution(sparse(positions), node=node)
-    samples = feeds(model)
+    samples = random_feeds(model)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     expected = session.run(None, samples[0])[0]
     found = Session(Graph.from_proto(model)).run(samples[0])[0]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     assert "int8" in {row.fate for row in ptq.inspect(model).nodes}
-    assert dense(model, "it") is not model
+    assert to_dense(model, "it") is not model
 
 
 def test_a_model_without_sparse_tensors_is_the_same_object() -> None:
-    model = network("y = Relu(x)")
-    assert dense(model, "it") is model
+    model = build_network("y = Relu(x)")
+    assert to_dense(model, "it") is model
 
 
 def test_a_tensor_that_is_too_large_to_be_spelt_out_is_refused_by_name() -> None:

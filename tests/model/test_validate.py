@@ -8,82 +8,86 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from networks import network, normal
+from networks import build_network, gaussian_array
 from onnx import TensorProto, helper, numpy_helper
 
 import ptq
 from ptq.core.errors import ModelError
-from ptq.model.validate import require_sound
+from ptq.model.validate import validate
 
 
 def without_outputs() -> onnx.ModelProto:
-    model = network("y = Relu(x)")
+    model = build_network("y = Relu(x)")
     del model.graph.output[:]
     return model
 
 
 def listed_short() -> onnx.ModelProto:
-    model = network("y = Add(x, w)", w=np.ones(8, np.float32))
+    model = build_network("y = Add(x, w)", w=np.ones(8, np.float32))
     short = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[8], float_data=[1, 2, 3])
     model.graph.initializer[0].CopyFrom(short)
     return model
 
 
 def split_in_another_number() -> onnx.ModelProto:
-    model = network("y, z = Split<axis=1, num_outputs=2>(x)", {"x": (1, 4)}, ("y",), opset=18)
+    model = build_network("y, z = Split<axis=1, num_outputs=2>(x)", {"x": (1, 4)}, ("y",), opset=18)
     model.graph.node[0].output.append("more")
     return model
 
 
 def in_no_groups() -> onnx.ModelProto:
     """ONNX Runtime divides by their number."""
-    return network("c = Relu(x)\ny = ConvTranspose<group=0>(c, w)", w=normal(3, 3, 1, 1))
+    return build_network(
+        "c = Relu(x)\ny = ConvTranspose<group=0>(c, w)", w=gaussian_array(3, 3, 1, 1)
+    )
 
 
 def with_no_heads() -> onnx.ModelProto:
     """ONNX Runtime divides by their number."""
-    return network(
+    return build_network(
         "y = Attention<q_num_heads=0, kv_num_heads=2>(x, x, x)", {"x": (1, 2, 4)}, opset=23
     )
 
 
 def with_no_heads_of_keys() -> onnx.ModelProto:
-    return network(
+    return build_network(
         "y = Attention<q_num_heads=2, kv_num_heads=0>(x, x, x)", {"x": (1, 2, 4)}, opset=23
     )
 
 
 def without_one_of_many() -> onnx.ModelProto:
     """ONNX Runtime reads it all the same."""
-    return network("c = Relu(x)\ny = Max(c, , c)")
+    return build_network("c = Relu(x)\ny = Max(c, , c)")
 
 
 def listed_long() -> onnx.ModelProto:
-    model = network("y = Add(x, w)", w=np.ones(8, np.float32))
+    model = build_network("y = Add(x, w)", w=np.ones(8, np.float32))
     model.graph.initializer[0].dims[0] = 1
     return model
 
 
 def too_few_pads() -> onnx.ModelProto:
-    made = network("c = Pad(x, p)\ny = Conv(c, w)", p=np.ones(8, np.int64), w=normal(4, 3, 1, 1))
+    made = build_network(
+        "c = Pad(x, p)\ny = Conv(c, w)", p=np.ones(8, np.int64), w=gaussian_array(4, 3, 1, 1)
+    )
     made.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.ones(7, np.int64), "p"))
     return made
 
 
 def axis_beyond() -> onnx.ModelProto:
-    model = network("c = Relu(x)\ny = Softmax<axis=1>(c)")
+    model = build_network("c = Relu(x)\ny = Softmax<axis=1>(c)")
     model.graph.node[1].attribute[0].i = 99
     return model
 
 
 def from_the_future() -> onnx.ModelProto:
-    model = network("y = Relu(x)")
+    model = build_network("y = Relu(x)")
     model.opset_import[0].version = 99
     return model
 
 
 def named_without_text() -> onnx.ModelProto:
-    named = network("y = Relu(x)").SerializeToString().replace(b"network", b"net\x9cork")
+    named = build_network("y = Relu(x)").SerializeToString().replace(b"network", b"net\x9cork")
     return onnx.ModelProto.FromString(named)
 
 
@@ -113,14 +117,14 @@ def test_an_unsound_model_is_refused_in_one_line(made, said: str, tmp_path: Path
 
 def test_an_input_may_be_left_out_where_the_opset_says_so() -> None:
     """A Scan of opset 8 has an optional input first, where later ones have but states and what is scanned."""
-    model = network("y = Relu(x)")
+    model = build_network("y = Relu(x)")
     model.graph.node[0].op_type = "Scan"
     model.graph.node[0].input[:] = ["", "x", "x"]
     model.opset_import[0].version = 8
-    require_sound(model, "the model")
+    validate(model, "the model")
     model.opset_import[0].version = 9
     with pytest.raises(ModelError, match="Scan y leaves out one of inputs"):
-        require_sound(model, "the model")
+        validate(model, "the model")
 
 
 def test_an_axis_beyond_the_rank_is_refused_with_the_node(tmp_path: Path) -> None:
@@ -131,9 +135,9 @@ def test_an_axis_beyond_the_rank_is_refused_with_the_node(tmp_path: Path) -> Non
 
 
 def test_more_weight_than_a_message_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ptq.model.validate.LARGEST", 10)
+    monkeypatch.setattr("ptq.model.validate.MAX_PROTO_BYTES", 10)
     with pytest.raises(ModelError, match="2 GB is the limit"):
-        ptq.inspect(network("y = Add(x, w)", w=np.ones(8, np.float32)))
+        ptq.inspect(build_network("y = Add(x, w)", w=np.ones(8, np.float32)))
 
 
 def calling(count: int, times: int) -> onnx.ModelProto:
@@ -149,7 +153,7 @@ def calling(count: int, times: int) -> onnx.ModelProto:
         functions.append(
             helper.make_function("own", f"F{number}", ["t0"], [names[-1]], calls, opsets)
         )
-    model = network("y = Relu(x)")
+    model = build_network("y = Relu(x)")
     model.graph.node[0].op_type, model.graph.node[0].domain = f"F{count - 1}", "own"
     model.opset_import.append(opsets[1])
     model.functions.extend(functions)

@@ -10,7 +10,7 @@ from scipy.special import rel_entr
 
 from ptq.core.errors import UsageError
 from ptq.core.types import INT8, UINT8, FloatArray
-from ptq.observers.histogram_cells import cells_of
+from ptq.observers.histogram_cells import histogram_cells
 from ptq.observers.kl import BINS, best_bins, bins, divergences, kl
 from ptq.observers.stats import TensorStats
 
@@ -66,7 +66,7 @@ def test_bins_are_those_of_a_raw_histogram_but_for_noise_inside_cells(make: obje
     x = make(200_000)  # type: ignore[operator]
     limit = float(np.abs(x).max())
     raw, _ = np.histogram(np.abs(x[x != 0]), BINS, (0, limit))
-    estimated = bins(cells_of(stats_of(x)), limit)
+    estimated = bins(histogram_cells(stats_of(x)), limit)
     assert estimated.sum() == pytest.approx(raw.sum())
     assert np.abs(np.cumsum(estimated) - np.cumsum(raw)).max() < 0.002 * x.size
 

@@ -11,7 +11,7 @@ import pytest
 from ptq.core.errors import StatsError
 from ptq.core.types import INT8, UINT8, FloatArray, QType, QuantParams, Range
 from ptq.observers import OBSERVERS
-from ptq.observers.qparams import asymmetric, symmetric
+from ptq.observers.qparams import asymmetric_qparams, symmetric_qparams
 from ptq.observers.quantization_error import quantization_error
 from ptq.observers.stats import TensorStats
 
@@ -76,7 +76,7 @@ def test_clipping_and_rounding_error_are_within_3_percent_of_the_true_ones(
     x = data(kind)
     stats = stats_of(x)
     span = OBSERVERS[method](stats, qtype, symmetric=mirrored)
-    params = (symmetric if mirrored else asymmetric)(span, qtype)
+    params = (symmetric_qparams if mirrored else asymmetric_qparams)(span, qtype)
     estimate, true = quantization_error(stats, params), raw_error(x, params)
     assert estimate.rounding == pytest.approx(true.rounding, rel=0.03)
     if true.clipped >= 20:  # fewer have no distribution to speak of
@@ -96,7 +96,7 @@ def test_clipping_and_rounding_error_are_within_3_percent_of_the_true_ones(
 def test_heavy_clipping_is_within_3_percent_of_the_true_one(kind: str, cut: float) -> None:
     x = data(kind)
     stats = stats_of(x)
-    params = asymmetric(Range(min(stats.min * cut, 0), max(stats.max * cut, 0)), UINT8)
+    params = asymmetric_qparams(Range(min(stats.min * cut, 0), max(stats.max * cut, 0)), UINT8)
     estimate, true = quantization_error(stats, params), raw_error(x, params)
     assert true.clipped > 0
     assert estimate.rounding == pytest.approx(true.rounding, rel=0.03)
@@ -110,7 +110,7 @@ def test_heavy_clipping_is_within_3_percent_of_the_true_one(kind: str, cut: floa
 
 def test_distinct_values_give_the_true_error_exactly() -> None:
     x = data("pixels")
-    params = asymmetric(Range(-0.5, 1.3), INT8)
+    params = asymmetric_qparams(Range(-0.5, 1.3), INT8)
     estimate, true = quantization_error(stats_of(x), params), raw_error(x, params)
     assert estimate.rounding == pytest.approx(true.rounding, rel=1e-5)
     assert estimate.clipping == pytest.approx(true.clipping, rel=1e-5)
@@ -127,11 +127,13 @@ def test_values_half_a_step_outside_are_rounded_and_not_saturated() -> None:
 
 
 def test_zeros_have_neither_error_nor_signal() -> None:
-    error = quantization_error(stats_of(np.zeros(9, np.float32)), asymmetric(Range(0, 0), INT8))
+    error = quantization_error(
+        stats_of(np.zeros(9, np.float32)), asymmetric_qparams(Range(0, 0), INT8)
+    )
     assert (error.rounding, error.clipping, error.signal) == (0, 0, 0)
     assert error.sqnr_db == math.inf
 
 
 def test_nothing_seen_is_an_error() -> None:
     with pytest.raises(StatsError, match="no finite value"):
-        quantization_error(TensorStats(), asymmetric(Range(0, 1), INT8))
+        quantization_error(TensorStats(), asymmetric_qparams(Range(0, 1), INT8))

@@ -8,50 +8,55 @@ from typing import Any
 
 import numpy as np
 import pytest
-from networks import network, normal
+from networks import build_network, gaussian_array
 
 import ptq.optimization.candidates
 from ptq.data import open_samples
 from ptq.data.splits import input_specs
 from ptq.model.graph import Graph
-from ptq.optimization.candidates import Forms
+from ptq.optimization.candidates import CandidateComparison
 from ptq.optimization.range_search import METHODS
 from ptq.rewrite.edit import set_constant
-from ptq.rewrite.prepare.prepare import Prepared, prepare
+from ptq.rewrite.prepare.prepare import PreparedModel, prepare
 from ptq.solver.recipe import Recipe
 
 SAMPLES = 32
-WEIGHTS = {"w": normal(6, 4), "v": normal(3, 6, seed=1), "b": normal(6, seed=2), "c": normal(3)}
+WEIGHTS = {
+    "w": gaussian_array(6, 4),
+    "v": gaussian_array(3, 6, seed=1),
+    "b": gaussian_array(6, seed=2),
+    "c": gaussian_array(3),
+}
 
 
 @pytest.fixture
-def plain() -> Prepared:
+def plain() -> PreparedModel:
     nodes = "h = Gemm<transB = 1>(x, w, b)\nr = Relu(h)\ny = Gemm<transB = 1>(r, v, c)"
-    return prepare(Graph.from_proto(network(nodes, {"x": ("n", 4)}, **WEIGHTS)))
+    return prepare(Graph.from_proto(build_network(nodes, {"x": ("n", 4)}, **WEIGHTS)))
 
 
-def forms(plain: Prepared, method: str = "auto") -> Forms:
+def forms(plain: PreparedModel, method: str = "auto") -> CandidateComparison:
     """A trial of which every fourth sample is held out."""
-    data = [{"x": normal(1, 4, seed=seed)} for seed in range(SAMPLES)]
+    data = [{"x": gaussian_array(1, 4, seed=seed)} for seed in range(SAMPLES)]
     samples = open_samples(lambda: iter(data), input_specs(plain.graph))
     held = range(0, SAMPLES, 4)
     learnt = samples.subset(i for i in range(SAMPLES) if i not in held)
-    return Forms("m", plain, Recipe(method=method), learnt, samples.subset(held), 1)
+    return CandidateComparison("m", plain, Recipe(method=method), learnt, samples.subset(held), 1)
 
 
-def other(plain: Prepared) -> Prepared:
+def other(plain: PreparedModel) -> PreparedModel:
     """The same model under another sentence."""
     return replace(plain, changes=("made it otherwise",))
 
 
 def judged_by(
-    monkeypatch: pytest.MonkeyPatch, form: Prepared, factors: Mapping[str, float], noise: float
+    monkeypatch: pytest.MonkeyPatch, form: PreparedModel, factors: Mapping[str, float], noise: float
 ) -> None:
     """Let the form's errors be the plain model's times a factor a method, but for noise of the samples' own."""
     rng = np.random.default_rng(7)
     base = {m: rng.lognormal(0, 0.3, SAMPLES) for m in METHODS}
 
-    def errors(self: Any, judged: Prepared, advance: Any) -> Any:
+    def errors(self: Any, judged: PreparedModel, advance: Any) -> Any:
         seen = np.random.default_rng(8)
         rows = []
         for method in self._methods:
@@ -59,15 +64,15 @@ def judged_by(
             rows.append(base[method] * (factors[method] * by if judged is form else 1.0))
         return np.stack(rows)
 
-    monkeypatch.setattr(Forms, "_errors", errors)
+    monkeypatch.setattr(CandidateComparison, "_errors", errors)
 
 
 def test_a_form_is_taken_where_all_methods_together_are_sure_of_it(plain, monkeypatch):
     form = other(plain)
     judged_by(monkeypatch, form, {"mse": 0.97, "minmax": 0.6, "percentile": 0.8}, noise=0.4)
-    alone = forms(plain, "mse").best([form])
+    alone = forms(plain, "mse").select_best([form])
     assert alone.changes[-1].startswith("left channels unequal: signal over error")
-    together = forms(plain).best([form])
+    together = forms(plain).select_best([form])
     assert together.changes[-1].startswith("made it otherwise: signal over error")
     assert together.changes[-1].endswith(" dB, the mean of 3 range methods")
 
@@ -78,19 +83,21 @@ def test_a_form_is_left_where_it_is_worse_by_the_method_that_suits_the_plain_mod
     form = other(plain)
     factors = {"mse": 1.2, "minmax": 0.3, "percentile": 0.3}
     judged_by(monkeypatch, form, factors, noise=0.1)
-    by_errors = Forms._errors
+    by_errors = CandidateComparison._errors
     # the other methods are so bad for this model that their gain decides nothing
     worse = np.array([1.0, 50.0, 50.0])[:, None]
-    monkeypatch.setattr(Forms, "_errors", lambda self, *given: by_errors(self, *given) * worse)
-    assert forms(plain).best([form]).changes[-1].startswith("left channels unequal")
+    monkeypatch.setattr(
+        CandidateComparison, "_errors", lambda self, *given: by_errors(self, *given) * worse
+    )
+    assert forms(plain).select_best([form]).changes[-1].startswith("left channels unequal")
 
 
 def test_a_form_that_moves_outputs_on_held_out_samples_is_left(plain):
     graph = plain.graph.copy()
     node = next(node for node in graph.nodes if node.op_type == "Gemm")
     set_constant(graph, node, 1, WEIGHTS["w"] * np.float32(0.98), "w")
-    form = Prepared(graph, ("made it otherwise",))
-    kept = forms(plain).best([form])
+    form = PreparedModel(graph, ("made it otherwise",))
+    kept = forms(plain).select_best([form])
     assert kept.graph is plain.graph
     assert kept.changes[-1] == (
         "left channels unequal: on held-out samples they go past their bounds"
@@ -100,12 +107,12 @@ def test_a_form_that_moves_outputs_on_held_out_samples_is_left(plain):
 @pytest.mark.parametrize(("asked", "used"), [("auto", METHODS), ("minmax", ("minmax",))])
 def test_forms_are_judged_by_the_methods_that_may_be_chosen(plain, monkeypatch, asked, used):
     seen: list[str] = []
-    planned = ptq.optimization.candidates.planned
+    planned = ptq.optimization.candidates.solve_plan
 
     def noted(ground: Any, recipe: Recipe) -> Any:
         seen.append(recipe.method)
         return planned(ground, recipe)
 
-    monkeypatch.setattr("ptq.optimization.candidates.planned", noted)
-    forms(plain, asked).best([other(plain)])
+    monkeypatch.setattr("ptq.optimization.candidates.solve_plan", noted)
+    forms(plain, asked).select_best([other(plain)])
     assert seen == [*used, *used]

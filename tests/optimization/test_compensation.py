@@ -71,7 +71,7 @@ def plainly(made: Any, *_: Any, **__: Any) -> Any:
 
 
 def test_fresh_samples_lose_less_with_a_last_layer_that_makes_up():
-    with mock.patch("ptq.api.compensated", plainly):
+    with mock.patch("ptq.api.compensate_rounding", plainly):
         without = quantized()
     made = quantized()
     assert any(NOTE in change for change in made.report.changes)

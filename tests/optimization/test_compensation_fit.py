@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ptq.observers.covariance import Covariance
-from ptq.optimization.compensation_fit import RIDGES, Pairs, fitted
+from ptq.optimization.compensation_fit import RIDGES, InputPairs, fit_compensation
 from ptq.solver.rounding.gptq_rounding import cholesky, substituted
 
 INPUTS, SUMS, ROWS = 6, 4, 40
@@ -28,9 +28,9 @@ def rows(seed: int, distortion: Any, samples: int) -> list[tuple[Any, Any]]:
     return [(a.astype(np.int16), b.astype(np.int16)) for a, b in zip(u, v, strict=True)]
 
 
-def pairs(distortion: Any, inputs: tuple[slice, ...] = (slice(0, INPUTS),)) -> Pairs:
+def pairs(distortion: Any, inputs: tuple[slice, ...] = (slice(0, INPUTS),)) -> InputPairs:
     sizes = [(1, 2 * (some.stop - some.start)) for some in inputs]
-    found = Pairs(inputs, [Covariance(*size) for size in sizes], rows(1, distortion, 16))
+    found = InputPairs(inputs, [Covariance(*size) for size in sizes], rows(1, distortion, 16))
     for u, v in rows(2, distortion, 48):
         found.learn(u, v)
     return found
@@ -50,7 +50,7 @@ def skewed(u: Any) -> Any:
 
 def test_weights_take_back_what_the_rounded_inputs_tell_of_their_error():
     w = weights()
-    fit = fitted(w, pairs(skewed), centred=False)
+    fit = fit_compensation(w, pairs(skewed), centred=False)
     assert fit is not None
     before, after = error(skewed, w, w), error(skewed, w, fit.weights)
     assert after < 0.01 * before
@@ -59,7 +59,7 @@ def test_weights_take_back_what_the_rounded_inputs_tell_of_their_error():
 
 def test_they_are_the_solution_of_the_normal_equations_with_a_ridge():
     w, found = weights(), pairs(skewed)
-    fit = fitted(w, found, centred=False)
+    fit = fit_compensation(w, found, centred=False)
     assert fit is not None
     every = [*rows(1, skewed, 16), *rows(2, skewed, 48)]
     u, v = (np.concatenate([pair[i][0] for pair in every]).astype(np.float64) for i in (0, 1))
@@ -77,7 +77,7 @@ def test_a_shift_alone_is_left_to_the_bias():
         return u + 3
 
     w = weights()
-    fit = fitted(w, pairs(shifted), centred=True)
+    fit = fit_compensation(w, pairs(shifted), centred=True)
     assert fit is not None
     np.testing.assert_array_equal(fit.weights, w)
     assert error(shifted, w, fit.weights, centred=True) < 0.01 * error(shifted, w, w)
@@ -88,7 +88,7 @@ def test_inputs_that_do_not_vary_gain_a_finite_number_of_decibels():
         u[:] = 5
         return u + 3
 
-    fit = fitted(weights(), pairs(fixed), centred=True)
+    fit = fit_compensation(weights(), pairs(fixed), centred=True)
     assert fit is not None
     assert fit.gain_db == pytest.approx(100)
 
@@ -97,17 +97,20 @@ def test_noise_that_the_inputs_do_not_tell_of_changes_nothing():
     def noisy(u: Any) -> Any:
         return u + np.random.default_rng(4).integers(-1, 2, u.shape)
 
-    assert fitted(weights(), pairs(noisy), centred=True) is None
+    assert fit_compensation(weights(), pairs(noisy), centred=True) is None
 
 
 def test_inputs_that_are_the_same_change_nothing():
-    assert fitted(weights(), pairs(lambda u: u), centred=True) is None
+    assert fit_compensation(weights(), pairs(lambda u: u), centred=True) is None
 
 
 def test_too_few_held_out_samples_decide_nothing():
     found = pairs(skewed)
     assert (
-        fitted(weights(), Pairs(found.inputs, found.learnt, found.held[:7]), centred=True) is None
+        fit_compensation(
+            weights(), InputPairs(found.inputs, found.learnt, found.held[:7]), centred=True
+        )
+        is None
     )
 
 
@@ -116,7 +119,7 @@ def test_parts_that_vary_apart_are_solved_apart():
         return 0.8 * u
 
     w, halves = weights(), (slice(0, 3), slice(3, INPUTS))
-    fit = fitted(w, pairs(damped, halves), centred=False)
+    fit = fit_compensation(w, pairs(damped, halves), centred=False)
     assert fit is not None
     assert error(damped, w, fit.weights) < 0.01 * error(damped, w, w)
 

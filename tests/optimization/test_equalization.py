@@ -222,7 +222,7 @@ def test_factors_that_do_not_fit_the_model_are_refused():
 
 @pytest.mark.parametrize("options", [{}, {"per_tensor": True}])
 def test_what_gains_nothing_is_left_out_and_said(options, monkeypatch):
-    monkeypatch.setattr("ptq.optimization.candidates.is_better", lambda *_, **__: False)
+    monkeypatch.setattr("ptq.optimization.candidates.is_significantly_lower", lambda *_, **__: False)
     model = hard()
     result = quantize(model, **options)
     assert result.plan.graph == prepare(Graph.from_proto(model)).graph.digest()

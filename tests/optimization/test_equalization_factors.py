@@ -8,12 +8,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ptq.model.graph import Graph
-from ptq.model.node import constant
-from ptq.observers.channel_spread import Spread
-from ptq.optimization.equalization_factors import balance
+from ptq.model.node import constant_of
+from ptq.observers.channel_spread import ChannelSpread
+from ptq.optimization.equalization_factors import equalization_factors
 from ptq.rewrite.edit import set_constant
-from ptq.rewrite.equalize.channel_groups import FIXED, channels
-from ptq.rewrite.equalize.scale_channels import multiplied
+from ptq.rewrite.equalize.channel_groups import FIXED, group_channels
+from ptq.rewrite.equalize.scale_channels import scale_channels
 
 CHANNELS, ROWS = 24, 300
 UNLIKE = 2.0 ** np.random.default_rng(3).uniform(-3, 2, CHANNELS)
@@ -51,7 +51,7 @@ def samples(seed: int) -> np.ndarray:
 
 
 def hidden(graph: Graph, x: np.ndarray, bound: float = np.inf) -> np.ndarray:
-    weight = np.asarray(constant(graph.nodes[0].inputs[1]), np.float64)
+    weight = np.asarray(constant_of(graph.nodes[0].inputs[1]), np.float64)
     return np.clip(x @ weight.reshape(CHANNELS, -1).T, 0, bound)
 
 
@@ -60,7 +60,7 @@ def decibels(before: Graph, after: Graph, groups: int, bound: float = np.inf) ->
 
     def sums(graph: Graph, rounded: bool) -> np.ndarray:
         h = hidden(graph, samples(9), bound)
-        w = np.asarray(constant(graph.nodes[2].inputs[1]), np.float64).reshape(CHANNELS, -1)
+        w = np.asarray(constant_of(graph.nodes[2].inputs[1]), np.float64).reshape(CHANNELS, -1)
         if rounded:
             steps = np.abs(w).max(axis=1, keepdims=True) / 127
             h, w = np.rint(h / h.max() * 255) * h.max() / 255, np.rint(w / steps) * steps
@@ -72,26 +72,30 @@ def decibels(before: Graph, after: Graph, groups: int, bound: float = np.inf) ->
     return float(10 * np.log10(np.square(truth).sum() / np.square(truth - sums(after, True)).sum()))
 
 
-def spread_of(graph: Graph, bound: float = np.inf) -> dict[str, Spread]:
-    return {"r": Spread.of(hidden(graph, samples(8), bound).astype(np.float32))}
+def spread_of(graph: Graph, bound: float = np.inf) -> dict[str, ChannelSpread]:
+    return {"r": ChannelSpread.of(hidden(graph, samples(8), bound).astype(np.float32))}
 
 
 @pytest.mark.parametrize(("groups", "gain"), [(CHANNELS, 3.0), (1, 0.0)])
 def test_unlike_channels_made_alike_lose_less(groups: int, gain: float) -> None:
     graph = two_layers(groups)
-    found = channels(graph)
-    factors = balance(found, spread_of(graph), through_clips=True)
+    found = group_channels(graph)
+    factors = equalization_factors(found, spread_of(graph), through_clips=True)
     assert factors[FIXED] == 1
-    after = multiplied(graph, factors)
+    after = scale_channels(graph, factors)
     assert decibels(graph, after, groups) > decibels(graph, graph, groups) + gain
-    noisy = {"r": Spread.of(hidden(graph, samples(8)).astype(np.float32) * np.float32(1 + 1e-6))}
-    np.testing.assert_array_equal(balance(found, noisy, through_clips=True), factors)
+    noisy = {
+        "r": ChannelSpread.of(hidden(graph, samples(8)).astype(np.float32) * np.float32(1 + 1e-6))
+    }
+    np.testing.assert_array_equal(equalization_factors(found, noisy, through_clips=True), factors)
 
 
 def test_a_layer_that_pays_nothing_gets_channels_that_all_fill_the_range() -> None:
     graph = two_layers(CHANNELS)
     spread = spread_of(graph)
-    after = multiplied(graph, balance(channels(graph), spread, through_clips=False))
+    after = scale_channels(
+        graph, equalization_factors(group_channels(graph), spread, through_clips=False)
+    )
     reach = hidden(after, samples(8)).max(axis=0)
     waking = UNLIKE.max() / UNLIKE < 8  # smaller ones count as larger: other samples may wake them
     assert reach[waking].max() / reach[waking].min() < 1.3
@@ -101,16 +105,16 @@ def test_a_layer_that_pays_nothing_gets_channels_that_all_fill_the_range() -> No
 def test_channels_alike_are_left_alone() -> None:
     graph = two_layers(1)
     set_constant(graph, graph.nodes[2], 1, np.ones((CHANNELS, CHANNELS, 1, 1), np.float32), "w")
-    spread = {"r": Spread.of(np.ones((4, CHANNELS), np.float32))}
-    assert (balance(channels(graph), spread, through_clips=True) == 1).all()
+    spread = {"r": ChannelSpread.of(np.ones((4, CHANNELS), np.float32))}
+    assert (equalization_factors(group_channels(graph), spread, through_clips=True) == 1).all()
 
 
 def test_channels_that_a_clip_bounds_stay_within_unless_they_must_stay() -> None:
     bound = 1.0
     graph = two_layers(CHANNELS, bound)
-    found, spread = channels(graph), spread_of(graph, bound)
-    assert (balance(found, spread, through_clips=False) == 1).all()
-    factors = balance(found, spread, through_clips=True)[found.numbers["r"]]
+    found, spread = group_channels(graph), spread_of(graph, bound)
+    assert (equalization_factors(found, spread, through_clips=False) == 1).all()
+    factors = equalization_factors(found, spread, through_clips=True)[found.groups["r"]]
     greatest = spread["r"].greatest
     near = greatest * 1.5 >= bound
     assert near.any()
@@ -119,7 +123,9 @@ def test_channels_that_a_clip_bounds_stay_within_unless_they_must_stay() -> None
     assert (factors[~near] * greatest[~near] <= bound / 1.5 + 1e-6).all()
     x = samples(8)
     np.testing.assert_allclose(
-        hidden(multiplied(graph, balance(found, spread, through_clips=True)), x, bound),
+        hidden(
+            scale_channels(graph, equalization_factors(found, spread, through_clips=True)), x, bound
+        ),
         hidden(graph, x, bound) * factors,
         atol=1e-5,
     )
@@ -127,20 +133,20 @@ def test_channels_that_a_clip_bounds_stay_within_unless_they_must_stay() -> None
 
 def test_what_was_never_seen_stays() -> None:
     graph = two_layers(1)
-    assert (balance(channels(graph), {}, through_clips=True) == 1).all()
+    assert (equalization_factors(group_channels(graph), {}, through_clips=True) == 1).all()
 
 
 @pytest.mark.parametrize(("groups", "power", "pays"), [(CHANNELS, 1.0, True), (1, 0.2, False)])
 def test_what_takes_a_gate_some_time_must_halve_the_error(
     groups: int, power: float, pays: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ptq.rewrite.equalize.per_channel_ops.FEWEST", CHANNELS)
+    monkeypatch.setattr("ptq.rewrite.equalize.per_channel_ops.MIN_CHANNELS", CHANNELS)
     gated, plain = (two_layers(groups, between=op, power=power) for op in ("HardSwish", "Relu"))
-    assert channels(gated).gated
+    assert group_channels(gated).gated_nodes
     spread = spread_of(plain)
-    factors = balance(channels(gated), spread, through_clips=False)
+    factors = equalization_factors(group_channels(gated), spread, through_clips=False)
     assert (factors != 1).any() == pays
-    assert (balance(channels(plain), spread, through_clips=False) != 1).any()
+    assert (equalization_factors(group_channels(plain), spread, through_clips=False) != 1).any()
 
 
 @pytest.mark.parametrize(("power", "pays"), [(1.0, True), (0.1, False)])
@@ -148,13 +154,13 @@ def test_channels_that_float_alone_reads_all_fill_the_range_where_that_is_worth_
     power: float, pays: bool
 ) -> None:
     graph = two_layers(1, between="Sigmoid")
-    found = channels(graph, shores={"c": ("first",)})
-    assert not channels(graph).numbers
+    found = group_channels(graph, shores={"c": ("first",)})
+    assert not group_channels(graph).groups
     assert not found.readers
     reach = UNLIKE**power
-    seen = {"c": Spread.of(np.stack([-reach, reach]).astype(np.float32))}
-    factors = balance(found, seen, through_clips=False)
+    seen = {"c": ChannelSpread.of(np.stack([-reach, reach]).astype(np.float32))}
+    factors = equalization_factors(found, seen, through_clips=False)
     assert (factors != 1).any() == pays
     waking = reach.max() / reach < 8
-    scaled = (reach * factors[found.numbers["c"]])[waking]
+    scaled = (reach * factors[found.groups["c"]])[waking]
     assert scaled.max() / scaled.min() < 1.5

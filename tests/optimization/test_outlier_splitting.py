@@ -7,14 +7,14 @@ from functools import cache
 import numpy as np
 import onnx
 import pytest
-from networks import network
+from networks import build_network
 from onnx import TensorProto, helper, numpy_helper
 
 import ptq
-from ptq.data.splits import Choice
+from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
 from ptq.model.session import Session
-from ptq.optimization.outlier_splitting import outliers, without_outliers
+from ptq.optimization.outlier_splitting import outlier_channels, split_outlier_channels
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.recipe import Recipe
 
@@ -84,8 +84,8 @@ def alone(factor: float = 5.0) -> Graph:
 def before(factor: float, *, target: str = "ort") -> str:
     """The digest of the graph that will be observed."""
     graph = Graph.from_proto(model(factor))
-    samples = Choice(None, None, False).open(lambda: iter(data(1)), graph)
-    return without_outliers(prepare(graph), samples, Recipe(target))[0].graph.digest()
+    samples = SampleOptions(None, None, False).open(lambda: iter(data(1)), graph)
+    return split_outlier_channels(prepare(graph), samples, Recipe(target))[0].graph.digest()
 
 
 @pytest.mark.parametrize("form", ["qdq", "qoperator"])
@@ -121,10 +121,10 @@ def test_channels_that_are_left_are_made_alike_where_that_gains(monkeypatch):
             w1 = rng.normal(size=(WIDTH, WIDTH)) * WIDTH**-0.5 / gain[:, None]
             tensor.CopyFrom(numpy_helper.from_array(w1.astype(np.float32), "w1"))
     graph = Graph.from_proto(unlike)
-    samples = Choice(None, None, False).open(lambda: iter(data(1)), graph)
+    samples = SampleOptions(None, None, False).open(lambda: iter(data(1)), graph)
 
     def reached() -> float:
-        note = without_outliers(prepare(graph), samples, Recipe())[0].changes[-1]
+        note = split_outlier_channels(prepare(graph), samples, Recipe())[0].changes[-1]
         return float(note.removesuffix(" dB").split()[-1])
 
     alike = reached()
@@ -185,16 +185,16 @@ def test_a_sample_that_the_model_fails_on_is_named():
 def test_outliers_are_as_few_as_leave_nearly_the_least_range():
     greatest = np.linspace(1, 1.1, WIDTH).astype(np.float32)
     greatest[[3, 50, 51]] = 40, 20, 20
-    assert outliers(-greatest, greatest).tolist() == [3, 50, 51, 127]
-    assert outliers(np.zeros(WIDTH, np.float32), np.zeros(WIDTH, np.float32)).size == 0
-    assert outliers(-greatest[:16], greatest[:16]).size == 0
+    assert outlier_channels(-greatest, greatest).tolist() == [3, 50, 51, 127]
+    assert outlier_channels(np.zeros(WIDTH, np.float32), np.zeros(WIDTH, np.float32)).size == 0
+    assert outlier_channels(-greatest[:16], greatest[:16]).size == 0
     greatest[52:] = 20
-    assert outliers(-greatest, greatest).tolist() == [3]
+    assert outlier_channels(-greatest, greatest).tolist() == [3]
 
 
 def test_a_product_of_the_model_s_own_input_is_quantized() -> None:
     rng = np.random.default_rng(6)
     weight = rng.normal(size=(WIDTH, 8)).astype(np.float32)
-    product = network("y = MatMul(x, w)", {"x": ("n", WIDTH)}, w=weight)
+    product = build_network("y = MatMul(x, w)", {"x": ("n", WIDTH)}, w=weight)
     result = ptq.quantize(product, {"x": rng.normal(size=(40, WIDTH)).astype(np.float32)})
     assert [node.fate for node in result.report.nodes] == ["int8"]

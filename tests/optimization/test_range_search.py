@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from networks import decibels, network, normal
+from networks import build_network, gaussian_array, sqnr_db
 
 import ptq
-from ptq.calibration.calibration import FOLDS, gathered_in_folds
+from ptq.calibration.calibration import FOLDS, collect_in_folds
 from ptq.core.targets import TARGETS
-from ptq.data.splits import Choice
+from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.observers import OBSERVERS
-from ptq.optimization.output_error import Judge, Truth
-from ptq.optimization.range_search import is_better
+from ptq.optimization.output_error import RangeEvaluator, ReferenceOutputs
+from ptq.optimization.range_search import is_significantly_lower
 from ptq.rewrite.prepare.prepare import prepare
-from ptq.solver.quantizer import Ground, planned
+from ptq.solver.quantizer import CalibratedModel, solve_plan
 from ptq.solver.recipe import Recipe
 from ptq.solver.solve import Settings, solve
 
@@ -30,12 +30,12 @@ def spiky(pool: str) -> Any:
     """A network whose output is made of its input's greatest values, or of their mean."""
     nodes = f"c = Conv(x, w)\np = {pool}(c)\nf = Flatten(p)\ny = Gemm(f, v, b)"
     x = {"x": ("n", 2, SIZE, SIZE)}
-    return network(nodes, x, w=WEIGHT, v=normal(2, 4), b=normal(4, seed=1))
+    return build_network(nodes, x, w=WEIGHT, v=gaussian_array(2, 4), b=gaussian_array(4, seed=1))
 
 
 def spikes(count: int = 12) -> dict[str, Any]:
     """Gaussian samples with one value each far outside: too few for the mean squared error to keep them."""
-    x = normal(count, 2, SIZE, SIZE, seed=2)
+    x = gaussian_array(count, 2, SIZE, SIZE, seed=2)
     x[np.arange(count), np.arange(count) % 2, 7, np.arange(count)] = np.linspace(8, 11, count)
     return {"x": x}
 
@@ -43,7 +43,7 @@ def spikes(count: int = 12) -> dict[str, Any]:
 def error_db(model: Any, made: ptq.Result) -> float:
     """Signal over error in ONNX Runtime."""
     truth = Session(Graph.from_proto(model)).run(spikes())[0]
-    return decibels(truth, Session(made.graph).run(spikes())[0])
+    return sqnr_db(truth, Session(made.graph).run(spikes())[0])
 
 
 def test_an_outlier_that_the_output_is_made_of_is_not_clipped() -> None:
@@ -68,7 +68,7 @@ def test_an_outlier_that_the_output_does_not_show_is_clipped() -> None:
 
 def test_what_an_output_is_ordered_by_keeps_its_extremes() -> None:
     nodes = "c = Conv(x, w)\np = Relu(c)\ny = Softmax<axis = 1>(p)"
-    model = network(nodes, {"x": (1, 2, SIZE, SIZE)}, w=WEIGHT)
+    model = build_network(nodes, {"x": (1, 2, SIZE, SIZE)}, w=WEIGHT)
     data = {"x": spikes()["x"][:, None]}
     made = ptq.quantize(model, [{"x": x} for x in data["x"]], threads=1)
     seen = made.calibration.tensors
@@ -86,7 +86,7 @@ def test_probabilities_are_judged_by_their_scores() -> None:
     x = {"x": ("n", 2, SIZE, SIZE)}
     chosen = []
     for last in ("y = Identity(s)", "y = Softmax(s)"):
-        made = ptq.quantize(network(f"{nodes}\n{last}", x, **weights), spikes(), threads=1)
+        made = ptq.quantize(build_network(f"{nodes}\n{last}", x, **weights), spikes(), threads=1)
         chosen.append({n: why.detail for n, why in made.plan.why.items() if n in ("x", "c")})
     assert chosen[0]["x"].startswith("minmax; ")
     assert chosen[0] == chosen[1]
@@ -104,8 +104,8 @@ def test_samples_that_judge_set_no_range_before_and_all_of_them_afterwards() -> 
 
 def test_an_operator_without_inputs_is_no_quantizer() -> None:
     nodes = "e = SequenceEmpty()\ns = SequenceInsert(e, x)\nt = SequenceAt(s, i)\ny = Gemm(t, w)"
-    model = network(nodes, {"x": (4, 16)}, w=normal(16, 8), i=[0])
-    data = {"x": normal(12, 4, 16).reshape(48, 16)}
+    model = build_network(nodes, {"x": (4, 16)}, w=gaussian_array(16, 8), i=[0])
+    data = {"x": gaussian_array(12, 4, 16).reshape(48, 16)}
     made = ptq.quantize(model, [{"x": data["x"][k : k + 4]} for k in range(0, 48, 4)], threads=1)
     assert set(made.plan.floats) == {"SequenceEmpty_e", "SequenceInsert_s", "SequenceAt_t"}
 
@@ -114,10 +114,10 @@ def test_a_method_that_is_worse_for_certain_is_not_run_on_all_samples(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Against trials of all samples: the same choices."""
-    errors, model = Truth.errors, spiky("GlobalMaxPool")
+    errors, model = ReferenceOutputs.errors, spiky("GlobalMaxPool")
     stopped = ptq.quantize(model, spikes(), threads=1)
     monkeypatch.setattr(
-        Truth, "errors", lambda self, session, feed, *_: errors(self, session, feed)
+        ReferenceOutputs, "errors", lambda self, session, feed, *_: errors(self, session, feed)
     )
     whole = ptq.quantize(model, spikes(), threads=1)
     assert stopped.graph.to_bytes() == whole.graph.to_bytes()
@@ -148,18 +148,19 @@ def test_without_samples_the_plan_says_why_it_is_the_mean_squared_error() -> Non
 
 def test_every_fold_is_judged_with_ranges_of_its_own() -> None:
     prepared = prepare(Graph.from_proto(spiky("GlobalMaxPool")))
-    graph, whole = prepared.graph, Choice().open(spikes(16), prepared.graph)
-    seen, folds = gathered_in_folds(graph, whole, threads=1)
-    plan = planned(Ground("", graph, prepared, seen), Recipe(method="mse"))
+    graph, whole = prepared.graph, SampleOptions().open(spikes(16), prepared.graph)
+    seen, folds = collect_in_folds(graph, whole, threads=1)
+    plan = solve_plan(CalibratedModel("", graph, prepared, seen), Recipe(method="mse"))
     settings = Settings("mse")
     params = [
         solve(graph, f.calibration.tensors, OBSERVERS["mse"], TARGETS["ort"], settings).tensors
         for f in folds
     ]
     assert len({float(of["x"].scale) for of in params}) == FOLDS
-    together = Judge(graph, plan, ["x"], folds, 1).errors(params)
+    together = RangeEvaluator(graph, plan, ["x"], folds, 1).errors(params)
     alone = [
-        Judge(graph, plan, ["x"], [f], 1).errors([of]) for f, of in zip(folds, params, strict=True)
+        RangeEvaluator(graph, plan, ["x"], [f], 1).errors([of])
+        for f, of in zip(folds, params, strict=True)
     ]
     for errors, expected in zip(np.split(together, FOLDS), alone, strict=True):
         shares, wanted = errors / errors.sum(), expected / expected.sum()  # energies differ
@@ -171,14 +172,14 @@ def test_it_takes_more_than_one_or_two_samples_to_be_better_by_these_alone(
     outliers: int, better: bool
 ) -> None:
     """Of 32 samples whose errors are else the same on average, so many were forty times as large before."""
-    errors = np.exp(normal(32, seed=4, scale=0.5).astype(np.float64))
+    errors = np.exp(gaussian_array(32, seed=4, scale=0.5).astype(np.float64))
     before = errors[::-1].copy()
     before[:outliers] *= 40
     assert errors.mean() < 0.5 * before.mean()
-    assert is_better(errors, before) is better
+    assert is_significantly_lower(errors, before) is better
 
 
 def test_a_little_less_in_all_samples_is_better() -> None:
-    errors = np.exp(normal(32, seed=5, scale=2.0).astype(np.float64))
-    assert is_better(0.9 * errors, errors)
-    assert not is_better(0.97 * errors, errors)
+    errors = np.exp(gaussian_array(32, seed=5, scale=2.0).astype(np.float64))
+    assert is_significantly_lower(0.9 * errors, errors)
+    assert not is_significantly_lower(0.97 * errors, errors)

@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 from ptq.model.graph import Graph
-from ptq.model.node import operator
+from ptq.model.node import operator_of
 
 
 def parsed_model(text, opset=17, **constants):
@@ -56,7 +56,7 @@ def same_function():
 
 @pytest.fixture
 def operators():
-    return lambda graph: Counter(operator(node) for node in graph.nodes)
+    return lambda graph: Counter(operator_of(node) for node in graph.nodes)
 
 
 @pytest.fixture

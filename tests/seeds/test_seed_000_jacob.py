@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import network, normal, quantized
-from sites import run, uint8
+from networks import build_network, gaussian_array, quantize_network
+from sites import run_node, uint8_params
 
 from ptq.core.types import INT8, UINT8, QType, QuantParams, Range
 from ptq.executor.arithmetics import gemmlowp
@@ -26,7 +26,7 @@ from ptq.kernels.fixed_point import (
     multiply,
     quantize_multiplier,
 )
-from ptq.observers.qparams import asymmetric
+from ptq.observers.qparams import asymmetric_qparams
 
 scales = st.floats(2.0**-20, 2.0**4, width=32)
 int32s = st.integers(INT32_MIN, INT32_MAX)
@@ -53,7 +53,7 @@ def listed_divide(x: int, exponent: int) -> int:
 
 @given(st.floats(-100, 0), st.floats(0, 100), st.sampled_from([INT8, UINT8]))
 def test_zero_is_exactly_representable(lo: float, hi: float, qtype: Any) -> None:
-    params = asymmetric(Range(lo, hi), qtype)
+    params = asymmetric_qparams(Range(lo, hi), qtype)
     zero = np.array([int(params.zero_point)], qtype.dtype)
     assert params.dequantize(zero)[0] == 0.0
     assert params.quantize([0.0])[0] == zero[0]
@@ -69,15 +69,17 @@ def test_the_map_from_integer_to_real_is_affine(scale: float, zero: int, q: int)
 def test_the_zero_point_has_the_type_of_the_quantized_value() -> None:
     for qtype in (INT8, UINT8):
         for lo, hi in ((-3.0, 0.0), (0.0, 5.0), (-1.0, 7.0), (0.0, 0.0)):
-            zero = int(asymmetric(Range(lo, hi), qtype).zero_point)
+            zero = int(asymmetric_qparams(Range(lo, hi), qtype).zero_point)
             assert qtype.lo <= zero <= qtype.hi
 
 
 def test_every_array_has_parameters_of_its_own_and_one_set_for_all_its_values() -> None:
-    model = network(
-        "h = Conv(x, v)\ny = Conv(h, w)", v=normal(4, 3, 3, 3), w=normal(2, 4, 1, 1, seed=1)
+    model = build_network(
+        "h = Conv(x, v)\ny = Conv(h, w)",
+        v=gaussian_array(4, 3, 3, 3),
+        w=gaussian_array(2, 4, 1, 1, seed=1),
     )
-    plan = quantized(model, target="gemmlowp", per_tensor=True).plan
+    plan = quantize_network(model, target="gemmlowp", per_tensor=True).plan
     assert {p.scale.ndim for p in plan.tensors.values()} == {0}
     assert {p.scale.ndim for p in plan.operands.values()} == {0}
     assert len({float(p.scale) for p in plan.tensors.values()}) == len(plan.tensors)
@@ -126,8 +128,8 @@ def test_erratum_the_multiplier_may_be_one_and_more() -> None:
     m, shift = quantize_multiplier(0.5 * 0.5 / 0.125)
     assert (int(m), int(shift)) == (2**30, 2)
     q1, q2 = np.array([[3, 5]], np.uint8), np.array([[2], [4]], np.uint8)
-    operands = [(q1, uint8(0.5, 1)), (q2, uint8(0.5, 1))]
-    out = run("gemmlowp", "MatMul", operands, uint8(0.125, 10), constants=[1])
+    operands = [(q1, uint8_params(0.5, 1)), (q2, uint8_params(0.5, 1))]
+    out = run_node("gemmlowp", "MatMul", operands, uint8_params(0.125, 10), constants=[1])
     assert out.item() == 10 + 2 * ((3 - 1) * (2 - 1) + (5 - 1) * (4 - 1))
 
 
@@ -175,7 +177,7 @@ def test_equations_7_to_9_are_equation_4(seed: int, z1: int, z2: int) -> None:
     q1 = rng.integers(0, 256, (m, n), np.uint8)
     q2 = rng.integers(0, 256, (n, p), np.uint8)
     direct = (q1.astype(int) - z1) @ (q2.astype(int) - z2)
-    np.testing.assert_array_equal(gemmlowp.factored(q1, z1, q2, z2), direct)
+    np.testing.assert_array_equal(gemmlowp.factored_product(q1, z1, q2, z2), direct)
 
 
 def test_the_core_of_the_factored_form_knows_no_zero_point(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,10 +188,10 @@ def test_the_core_of_the_factored_form_knows_no_zero_point(monkeypatch: pytest.M
         seen.extend([a, b])
         return a.astype(np.int64) @ b.astype(np.int64)
 
-    monkeypatch.setattr(gemmlowp, "whole_product", core)
+    monkeypatch.setattr(gemmlowp, "exact_matmul", core)
     q1, q2 = np.full((2, 3), 200, np.uint8), np.full((3, 2), 7, np.uint8)
     for zeros in ((0, 0), (130, 5)):
-        gemmlowp.factored(q1, zeros[0], q2, zeros[1])
+        gemmlowp.factored_product(q1, zeros[0], q2, zeros[1])
         assert seen[-2] is q1
         assert seen[-1] is q2
 
@@ -211,7 +213,7 @@ def test_the_sums_of_equation_8_need_2n_squared_additions_and_no_subtraction_is_
     n = 6
     q1 = np.arange(n * n, dtype=np.uint8).reshape(n, n).view(Counted)
     Counted.notes.clear()
-    gemmlowp.factored(q1, 3, q1, 5)
+    gemmlowp.factored_product(q1, 3, q1, 5)
     sums = [size for name, method, size in Counted.notes if (name, method) == ("add", "reduce")]
     assert sum(sums) == 2 * n**2
     assert max(size for _, _, size in Counted.notes) == n**2
@@ -224,7 +226,7 @@ def test_b_bit_quantization_has_integers_of_b_bits(
 ) -> None:
     least = -(2 ** (bits - 1)) if signed else 0
     stored = QType(8 if bits <= 8 else 16, signed, least, least + 2**bits - 1)
-    params = asymmetric(Range(lo, hi), stored)
+    params = asymmetric_qparams(Range(lo, hi), stored)
     q = params.quantize(np.linspace(lo, hi, 7)).astype(int)
     assert stored.steps == 2**bits - 1
     assert least <= q.min() <= q.max() <= least + 2**bits - 1

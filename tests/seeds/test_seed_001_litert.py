@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import network, normal, quantized
-from sites import int8, run
+from networks import build_network, gaussian_array, quantize_network
+from sites import int8_params, run_node
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.plan import Plan
@@ -20,7 +20,7 @@ from ptq.core.targets import TARGETS
 from ptq.core.types import INT8, INT32, QuantParams, Range
 from ptq.executor.arithmetics import gemmlowp, litert
 from ptq.executor.arithmetics.node_site import Site
-from ptq.observers.qparams import asymmetric
+from ptq.observers.qparams import asymmetric_qparams
 
 TARGET = TARGETS["litert"]
 
@@ -28,7 +28,7 @@ TARGET = TARGETS["litert"]
 def test_activations_are_int8_from_minus_128_to_127_per_tensor() -> None:
     assert TARGET.activation == INT8
     assert (INT8.lo, INT8.hi) == (-128, 127)
-    plan = quantized(network("y = Add(x, x)"), target="litert").plan
+    plan = quantize_network(build_network("y = Add(x, x)"), target="litert").plan
     assert all(p.axis is None and p.qtype == INT8 for p in plan.tensors.values())
 
 
@@ -40,10 +40,12 @@ def operand(plan: Plan, position: int) -> QuantParams:
 
 def test_weights_are_int8_from_minus_127_to_127_with_zero_point_0() -> None:
     assert (TARGET.weight.lo, TARGET.weight.hi, TARGET.weight.signed) == (-127, 127, True)
-    plan = quantized(network("y = Conv(x, w)", w=normal(4, 3, 3, 3)), target="litert").plan
+    plan = quantize_network(
+        build_network("y = Conv(x, w)", w=gaussian_array(4, 3, 3, 3)), target="litert"
+    ).plan
     weight = operand(plan, 1)
     assert not weight.zero_point.any()
-    assert weight.quantize(normal(4, 3, 3, 3)).min() >= -127
+    assert weight.quantize(gaussian_array(4, 3, 3, 3)).min() >= -127
 
 
 @pytest.mark.parametrize(
@@ -55,14 +57,16 @@ def test_weights_are_int8_from_minus_127_to_127_with_zero_point_0() -> None:
     ],
 )
 def test_a_weight_has_one_scale_an_output_channel(nodes: str, shape: Any, axis: int) -> None:
-    plan = quantized(network(nodes, w=normal(*shape)), target="litert").plan
+    plan = quantize_network(build_network(nodes, w=gaussian_array(*shape)), target="litert").plan
     weight = operand(plan, 1)
     assert (weight.axis, weight.scale.shape) == (axis, (shape[axis],))
 
 
 def test_a_bias_has_the_scale_input_times_weight_and_zero_point_0() -> None:
-    model = network("y = Conv(x, w, b)", w=normal(4, 3, 3, 3), b=normal(4, seed=1))
-    plan = quantized(model, target="litert").plan
+    model = build_network(
+        "y = Conv(x, w, b)", w=gaussian_array(4, 3, 3, 3), b=gaussian_array(4, seed=1)
+    )
+    plan = quantize_network(model, target="litert").plan
     weight, bias = operand(plan, 1), operand(plan, 2)
     np.testing.assert_array_equal(bias.scale, plan.tensors["x"].scale * weight.scale)
     assert bias.qtype == INT32
@@ -74,8 +78,12 @@ def test_erratum_the_bias_of_a_fully_connected_layer_has_one_scale_a_channel_too
 
     Both cannot be: with input1_scale[0] ≠ input1_scale[1] no single number equals both products.
     """
-    model = network("f = Flatten(x)\ny = Gemm<transB = 1>(f, w, b)", w=normal(5, 192), b=normal(5))
-    plan = quantized(model, target="litert").plan
+    model = build_network(
+        "f = Flatten(x)\ny = Gemm<transB = 1>(f, w, b)",
+        w=gaussian_array(5, 192),
+        b=gaussian_array(5),
+    )
+    plan = quantize_network(model, target="litert").plan
     weight, bias = operand(plan, 1), operand(plan, 2)
     assert len(set(weight.scale.tolist())) == 5
     assert bias.scale.shape == weight.scale.shape
@@ -92,12 +100,12 @@ def test_the_real_value_is_the_int8_value_minus_the_zero_point_times_the_scale(
 
 @given(st.floats(-50, 0), st.floats(0, 50))
 def test_the_zero_point_of_an_activation_lies_in_minus_128_to_127(lo: float, hi: float) -> None:
-    assert -128 <= int(asymmetric(Range(lo, hi), INT8).zero_point) <= 127
+    assert -128 <= int(asymmetric_qparams(Range(lo, hi), INT8).zero_point) <= 127
 
 
 def test_asymmetry_buys_up_to_one_bit() -> None:
     """A tensor of one sign has twice as many steps with a zero point at the end as with one in the middle."""
-    free = asymmetric(Range(0.0, 6.0), INT8)
+    free = asymmetric_qparams(Range(0.0, 6.0), INT8)
     assert int(free.zero_point) == -128
     assert float(free.scale) * 255 == pytest.approx(6.0)
     assert float(free.scale) == pytest.approx(6.0 / 127 / 2, rel=1 / 127)
@@ -121,8 +129,14 @@ def test_the_quantized_dimension_costs_nothing_where_it_is_one_dot_product_each(
     w = rng.integers(-127, 128, (2, 3, 3, 3)).astype(np.int8)
     accumulators = []
     for scale, axis in ((np.array([0.5, 0.25]), 0), (0.5, None)):
-        y = int8(200.0)
-        out = run("litert", "Conv", [(x, int8(0.5)), (w, int8(scale, 0, axis))], y, constants=[1])
+        y = int8_params(200.0)
+        out = run_node(
+            "litert",
+            "Conv",
+            [(x, int8_params(0.5)), (w, int8_params(scale, 0, axis))],
+            y,
+            constants=[1],
+        )
         accumulators.append(out)
     np.testing.assert_array_equal(accumulators[0][..., 0], accumulators[1][..., 0])
     assert (accumulators[0][..., 1] != accumulators[1][..., 1]).any()
@@ -136,7 +150,7 @@ def test_the_product_of_a_row_and_a_column_is_the_sum_of_four_terms(seed: int) -
     za, zb = (int(z) for z in rng.integers(-128, 128, 2))
     direct = int(((qa - za) * (qb - zb)).sum())
     assert direct == (qa * qb).sum() - (qa * zb).sum() - (qb * za).sum() + n * za * zb
-    assert direct == gemmlowp.factored(qa[None], za, qb[:, None], zb).item()
+    assert direct == gemmlowp.factored_product(qa[None], za, qb[:, None], zb).item()
 
 
 def test_erratum_the_sums_run_over_n_terms() -> None:
@@ -144,13 +158,15 @@ def test_erratum_the_sums_run_over_n_terms() -> None:
 
     It matters in the term of both zero points, which is n · za · zb.
     """
-    assert gemmlowp.factored(np.full((1, 3), 5), 2, np.full((3, 1), 7), 4).item() == 3 * 3 * 3
+    assert (
+        gemmlowp.factored_product(np.full((1, 3), 5), 2, np.full((3, 1), 7), 4).item() == 3 * 3 * 3
+    )
 
 
 def test_the_terms_of_the_constant_weights_are_computed_once() -> None:
     """Σ qb·za and Σ za·zb hold nothing that changes from one inference to the next."""
     qb = np.array([[3], [5]])
-    product = gemmlowp.prepared(2)(qb, np.array([4]))
+    product = gemmlowp.factored_product_preparer(2)(qb, np.array([4]))
     qb[:] = 0  # the first term alone reads the weights again
     assert product(np.zeros((1, 2), np.int64)).item() == 2 * 2 * 4 - 2 * (3 + 5)
 
@@ -164,13 +180,16 @@ def test_symmetric_weights_drop_the_sum_over_the_activations() -> None:
 
     a = np.array([[9, 4]]).view(Unsummed)
     b = np.array([[3], [5]])
-    assert gemmlowp.prepared(2)(b, np.array([0]))(a).item() == (9 - 2) * 3 + (4 - 2) * 5
+    assert (
+        gemmlowp.factored_product_preparer(2)(b, np.array([0]))(a).item()
+        == (9 - 2) * 3 + (4 - 2) * 5
+    )
     with pytest.raises(AssertionError, match="summed"):
-        gemmlowp.prepared(2)(b, np.array([1]))(a)
+        gemmlowp.factored_product_preparer(2)(b, np.array([1]))(a)
 
 
 def test_activations_are_multiplied_by_constant_weights() -> None:
-    site = Site("Conv", {}, (int8(1.0), int8(1.0)), (int8(1.0),), (None, None))
+    site = Site("Conv", {}, (int8_params(1.0), int8_params(1.0)), (int8_params(1.0),), (None, None))
     with pytest.raises(UnsupportedError, match="constant weight"):
         litert.KERNELS["Conv"](site)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cases import quantized_case
-from sites import int8, run
+from sites import int8_params, run_node
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.ops import OPS
@@ -19,7 +19,7 @@ from ptq.core.opspec import Fixed, OpSpec, Output, Role
 from ptq.core.targets import TARGETS
 from ptq.executor.arithmetics import litert
 from ptq.executor.executor import Executor
-from ptq.executor.float_islands import Island
+from ptq.executor.float_islands import FloatIsland
 from ptq.model.node import QUANTIZERS
 
 TARGET = TARGETS["litert"]
@@ -144,12 +144,12 @@ def test_the_pattern_runs_in_integers(name: str) -> None:
     network_name, ops = PATTERNS[name]
     done = quantized_case(network_name, "litert")
     steps = Executor(done.qdq, "litert").program.steps
-    ran = [op for s in steps for op in (s.ops if isinstance(s, Island) else (s.op,))]
+    ran = [op for s in steps for op in (s.ops if isinstance(s, FloatIsland) else (s.op,))]
     assert " ".join(ops) in " ".join(
         op for op in ran if op not in ("Conv", *QUANTIZERS) or op in ops
     )
     # truth values are no numbers: Not is left to ONNX Runtime
-    assert [s.ops for s in steps if isinstance(s, Island) and s.ops != ("Not",)] == []
+    assert [s.ops for s in steps if isinstance(s, FloatIsland) and s.ops != ("Not",)] == []
 
 
 @pytest.mark.parametrize("name", [n for n, row in TABLE.items() if row.restriction == SAME])
@@ -158,11 +158,11 @@ def test_a_kernel_whose_tensors_must_share_a_scale_refuses_two(name: str) -> Non
     count = 2 if op in ("Max", "Min", "Concat") else 1
     x = np.arange(4, dtype=np.int8).reshape(1, 2, 2, 1)
     indices = [(np.array([0]), None)] if op == "Gather" else []
-    operands = [*[(x, int8(0.5, 3))] * count, *indices]
-    assert run("litert", op, operands, int8(0.5, 3), **ATTRIBUTES.get(op, {})).size
-    for other in (int8(0.25, 3), int8(0.5, 4)):
+    operands = [*[(x, int8_params(0.5, 3))] * count, *indices]
+    assert run_node("litert", op, operands, int8_params(0.5, 3), **ATTRIBUTES.get(op, {})).size
+    for other in (int8_params(0.25, 3), int8_params(0.5, 4)):
         with pytest.raises(UnsupportedError, match="one scale"):
-            run("litert", op, operands, other, **ATTRIBUTES.get(op, {}))
+            run_node("litert", op, operands, other, **ATTRIBUTES.get(op, {}))
 
 
 @pytest.mark.parametrize(
@@ -172,8 +172,8 @@ def test_a_kernel_whose_output_is_prescribed_refuses_another(name: str) -> None:
     row = TABLE[name]
     assert isinstance(row.restriction, tuple)
     scale, zero_point = row.restriction
-    x = [(np.arange(4, dtype=np.int8)[None], int8(0.05, 3))]
-    assert run("litert", row.kernel, x, int8(scale, zero_point)).shape == (1, 4)
-    for other in (int8(scale / 2, zero_point), int8(scale, zero_point // 2 + 1)):
+    x = [(np.arange(4, dtype=np.int8)[None], int8_params(0.05, 3))]
+    assert run_node("litert", row.kernel, x, int8_params(scale, zero_point)).shape == (1, 4)
+    for other in (int8_params(scale / 2, zero_point), int8_params(scale, zero_point // 2 + 1)):
         with pytest.raises(UnsupportedError, match="output"):
-            run("litert", row.kernel, x, other)
+            run_node("litert", row.kernel, x, other)

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sites import int8, run
+from sites import int8_params, run_node
 
 from ptq.core.targets import TARGETS
 from ptq.core.types import INT8, INT8_WEIGHT, UINT8, QuantParams, Range
-from ptq.kernels.multiplier_shift import mantissa, shift_right
-from ptq.observers.qparams import asymmetric, symmetric
+from ptq.kernels.multiplier_shift import mantissa_and_shift, shift_right
+from ptq.observers.qparams import asymmetric_qparams, symmetric_qparams
 
 TARGET = TARGETS["tpu-mlir"]
 BITS = {"tpu-mlir": 31, "tpu-mlir-8": 7}
-PLAIN = int8(0.037)
+PLAIN = int8_params(0.037)
 EVERY_INT8 = np.arange(-128, 128).astype(np.int8)
 
 
@@ -36,7 +36,7 @@ def half_away(value: float) -> int:
 
 def product(x: int, real: float, bits: int) -> int:
     """(x · Multiplier) >> rshift, in rational numbers."""
-    m, rshift = (int(v) for v in mantissa(abs(real), bits))
+    m, rshift = (int(v) for v in mantissa_and_shift(abs(real), bits))
     return half_up(Fraction(x * m * (1 if real >= 0 else -1)) / Fraction(2) ** rshift)
 
 
@@ -49,7 +49,7 @@ def near(ours: Any, real: Any, steps: float) -> None:
 def test_asymmetric_s_is_range_by_steps_and_z_is_round_of_qmin_minus_min_by_s(
     qtype: Any, lo: float, hi: float
 ) -> None:
-    params = asymmetric(Range(lo, hi), qtype)
+    params = asymmetric_qparams(Range(lo, hi), qtype)
     scale = np.float32((hi - lo) / (qtype.hi - qtype.lo))
     assert params.scale == scale
     assert int(params.zero_point) == np.rint(-lo / float(scale) + qtype.lo)
@@ -57,12 +57,12 @@ def test_asymmetric_s_is_range_by_steps_and_z_is_round_of_qmin_minus_min_by_s(
 
 def test_asymmetric_quantization_maps_min_and_max_to_the_ends() -> None:
     for qtype, ends in ((INT8, [-128, 127]), (UINT8, [0, 255])):
-        params = asymmetric(Range(-1.0, 3.0), qtype)
+        params = asymmetric_qparams(Range(-1.0, 3.0), qtype)
         assert params.quantize([-1.0, 3.0]).tolist() == ends
 
 
 def test_q_is_r_by_s_plus_z_and_r_is_s_times_q_minus_z() -> None:
-    params = int8(0.25, 3)
+    params = int8_params(0.25, 3)
     assert params.quantize([1.0, -0.5]).tolist() == [7, 1]
     assert params.dequantize(np.array([7, 1], np.int8)).tolist() == [1.0, -0.5]
 
@@ -76,7 +76,7 @@ def activation(threshold: float) -> QuantParams:
 def test_symmetric_quantization_is_asymmetric_with_z_0() -> None:
     params = activation(4.0)
     assert int(params.zero_point) == 0
-    with_z = asymmetric(Range(-4.0, 4.0 * 127 / 128), INT8)
+    with_z = asymmetric_qparams(Range(-4.0, 4.0 * 127 / 128), INT8)
     assert (float(with_z.scale), int(with_z.zero_point)) == (float(params.scale), 0)
 
 
@@ -89,13 +89,13 @@ def test_an_activation_has_threshold_by_128_and_the_threshold_itself_saturates()
 
 def test_a_weight_has_threshold_by_127() -> None:
     assert TARGET.weight == INT8_WEIGHT
-    params = symmetric(3.0, TARGET.weight)
+    params = symmetric_qparams(3.0, TARGET.weight)
     assert params.scale == np.float32(3.0 / 127)
     assert params.quantize([3.0, -3.0]).tolist() == [127, -127]
 
 
 def test_uint8_has_threshold_by_255_on_a_range_from_zero() -> None:
-    params = asymmetric(Range(0.0, 6.0), UINT8)
+    params = asymmetric_qparams(Range(0.0, 6.0), UINT8)
     assert params.scale == np.float32(6.0 / 255)
     assert int(params.zero_point) == 0
 
@@ -105,7 +105,7 @@ def test_a_weight_is_symmetric_whatever_the_activations_are() -> None:
 
 
 def test_0_1234_is_2119995857_by_2_to_the_34() -> None:
-    m, rshift = (int(v) for v in mantissa(0.1234, 31))
+    m, rshift = (int(v) for v in mantissa_and_shift(0.1234, 31))
     assert (m, rshift) == (2119995857, 34)
     assert Fraction(0.9872) == Fraction(0.1234) * 2**3
     assert abs(Fraction(m, 2**34) - Fraction(0.1234)) < Fraction(1, 2**35)
@@ -129,17 +129,17 @@ def test_erratum_m0_lies_in_one_half_to_below_one(real: float) -> None:
 
     1 = 2^-0 · 1 = 2^1 · 0.5. The paper's interval is half open, and the multiplier of 1 would need 32 bits.
     """
-    m, _ = mantissa(real, 31)
+    m, _ = mantissa_and_shift(real, 31)
     assert Fraction(1, 2) <= Fraction(int(m), 2**31) < 1
-    assert tuple(map(int, mantissa(1.0, 31))) == (2**30, 30)
-    assert tuple(map(int, mantissa(1 - 2.0**-40, 31))) == (2**30, 30)
+    assert tuple(map(int, mantissa_and_shift(1.0, 31))) == (2**30, 30)
+    assert tuple(map(int, mantissa_and_shift(1 - 2.0**-40, 31))) == (2**30, 30)
 
 
 @given(st.floats(2.0**-20, 2.0**10))
 def test_more_bits_of_multiplier_come_nearer_to_the_scale(scale: float) -> None:
     errors = []
     for bits in (31, 7):
-        m, rshift = (int(v) for v in mantissa(scale, bits))
+        m, rshift = (int(v) for v in mantissa_and_shift(scale, bits))
         errors.append(abs(Fraction(m) / Fraction(2) ** rshift - Fraction(scale)))
         assert errors[-1] <= Fraction(scale) / 2**bits
     assert errors[0] <= errors[1]
@@ -152,9 +152,9 @@ def convolution(name: str, seed: int, zero_x: int, zero_y: int) -> tuple[Any, An
     w = rng.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8)
     b = rng.integers(-3000, 3000, 4).astype(np.int32)
     sw = rng.uniform(0.001, 0.01, 4).astype(np.float32)
-    y = int8(0.2, zero_y)
-    operands = [(x, int8(0.05, zero_x)), (w, int8(sw, 0, 0)), (b, None)]
-    ours = run(name, "Conv", operands, y, constants=[1, 2], pads=(1, 1, 1, 1))
+    y = int8_params(0.2, zero_y)
+    operands = [(x, int8_params(0.05, zero_x)), (w, int8_params(sw, 0, 0)), (b, None)]
+    ours = run_node(name, "Conv", operands, y, constants=[1, 2], pads=(1, 1, 1, 1))
     padded = (
         np.pad(x.astype(int), ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=zero_x) - zero_x
     )
@@ -181,7 +181,7 @@ def test_conv_is_the_accumulator_times_multiplier_shifted_right_plus_zy(
 
 def test_conv_per_axis_has_one_multiplier_and_one_rshift_an_output_channel() -> None:
     _, _, reals = convolution("tpu-mlir", 1, 0, 0)
-    m, rshift = mantissa(reals, 31)
+    m, rshift = mantissa_and_shift(reals, 31)
     assert m.shape == rshift.shape == (4,)
     assert len(set(zip(m.tolist(), rshift.tolist(), strict=True))) == 4
 
@@ -189,18 +189,26 @@ def test_conv_per_axis_has_one_multiplier_and_one_rshift_an_output_channel() -> 
 def test_an_asymmetric_pad_is_filled_with_zx() -> None:
     """A window of padding alone then adds nothing; filled with the integer 0 it would add −Zx·w."""
     x, w = np.zeros((1, 1, 1, 1), np.int8) + 9, np.full((1, 1, 1, 1), 100, np.int8)
-    operands = [(x, int8(1.0, 9)), (w, int8(1.0))]
-    out = run("tpu-mlir", "Conv", operands, int8(1.0, 5), constants=[1], pads=(1, 1, 1, 1))
+    operands = [(x, int8_params(1.0, 9)), (w, int8_params(1.0))]
+    out = run_node(
+        "tpu-mlir", "Conv", operands, int8_params(1.0, 5), constants=[1], pads=(1, 1, 1, 1)
+    )
     assert (out == 5).all()
 
 
 def test_the_bias_of_conv_takes_in_the_input_zero_point() -> None:
     """Step 1 to 2: (q_x − Z_x)·q_w + B_1 = q_x·q_w + B_2 with B_2 = B_1 − Z_x·Σ q_w."""
     x, w = np.array([[[[30]]]], np.int8), np.array([[[[3]]]], np.int8)
-    y = int8(1.0)
-    centred = [(x, int8(1.0, 10)), (w, int8(1.0)), (np.array([4], np.int32), None)]
-    folded = [(x, int8(1.0)), (w, int8(1.0)), (np.array([4 - 10 * 3], np.int32), None)]
-    outputs = [run("tpu-mlir", "Conv", o, y, constants=[1, 2]).item() for o in (centred, folded)]
+    y = int8_params(1.0)
+    centred = [(x, int8_params(1.0, 10)), (w, int8_params(1.0)), (np.array([4], np.int32), None)]
+    folded = [
+        (x, int8_params(1.0)),
+        (w, int8_params(1.0)),
+        (np.array([4 - 10 * 3], np.int32), None),
+    ]
+    outputs = [
+        run_node("tpu-mlir", "Conv", o, y, constants=[1, 2]).item() for o in (centred, folded)
+    ]
     assert outputs == [(30 - 10) * 3 + 4] * 2
 
 
@@ -209,10 +217,14 @@ def test_inner_product_is_derived_as_conv_is() -> None:
     x = rng.integers(-128, 128, (6, 8)).astype(np.int8)
     w = rng.integers(-127, 128, (8, 4)).astype(np.int8)
     b = rng.integers(-999, 999, 4).astype(np.int32)
-    y = int8(0.3, -4)
-    last = [(x, int8(0.05, 6)), (w, int8(0.02)), (b, None)]
-    as_conv = [(x[:, None, None], int8(0.05, 6)), (w.T[:, None, None], int8(0.02)), (b, None)]
+    y = int8_params(0.3, -4)
+    last = [(x, int8_params(0.05, 6)), (w, int8_params(0.02)), (b, None)]
+    as_conv = [
+        (x[:, None, None], int8_params(0.05, 6)),
+        (w.T[:, None, None], int8_params(0.02)),
+        (b, None),
+    ]
     np.testing.assert_array_equal(
-        run("tpu-mlir", "Gemm", last, y, constants=[1, 2]),
-        run("tpu-mlir", "Conv", as_conv, y, constants=[1, 2])[:, 0, 0],
+        run_node("tpu-mlir", "Gemm", last, y, constants=[1, 2]),
+        run_node("tpu-mlir", "Conv", as_conv, y, constants=[1, 2])[:, 0, 0],
     )

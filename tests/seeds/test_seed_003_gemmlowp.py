@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import network, normal, quantized
-from sites import run, uint8
+from networks import build_network, gaussian_array, quantize_network
+from sites import run_node, uint8_params
 
 from ptq.core.targets import TARGETS
 from ptq.core.types import UINT8, QuantParams, Range
@@ -26,8 +26,8 @@ from ptq.kernels.fixed_point import (
     multiply,
     quantize_multiplier,
 )
-from ptq.kernels.matmul import product
-from ptq.observers.qparams import asymmetric
+from ptq.kernels.matmul import matmul_by_constant
+from ptq.observers.qparams import asymmetric_qparams
 
 rationals = st.fractions(min_value=-8, max_value=8, max_denominator=64)
 TARGET = TARGETS["gemmlowp"]
@@ -49,7 +49,7 @@ def test_form_1_represents_zero_only_if_minus_b_by_a_happens_to_be_an_integer(
 
 @given(st.floats(-100, 0), st.floats(0, 100))
 def test_form_3_represents_zero_always(lo: float, hi: float) -> None:
-    params = asymmetric(Range(lo, hi), UINT8)
+    params = asymmetric_qparams(Range(lo, hi), UINT8)
     zero_point = int(params.zero_point)
     assert 0 <= zero_point <= 255
     assert params.dequantize(np.array([zero_point], np.uint8)).item() == 0.0
@@ -62,14 +62,22 @@ def padded(filling: int) -> Any:
         ((0, 0), (1, 1), (1, 1), (0, 0)),
         constant_values=filling,
     )
-    operands = [(x, uint8(0.1, 100)), (np.full((1, 3, 3, 1), 11, np.uint8), uint8(0.1, 1))]
-    return run("gemmlowp", "Conv", operands, uint8(0.5, 20), constants=[1])
+    operands = [
+        (x, uint8_params(0.1, 100)),
+        (np.full((1, 3, 3, 1), 11, np.uint8), uint8_params(0.1, 1)),
+    ]
+    return run_node("gemmlowp", "Conv", operands, uint8_params(0.5, 20), constants=[1])
 
 
 def test_padding_by_the_zero_point_is_padding_by_the_real_zero() -> None:
     x = np.full((1, 4, 4, 1), 150, np.uint8)
-    operands = [(x, uint8(0.1, 100)), (np.full((1, 3, 3, 1), 11, np.uint8), uint8(0.1, 1))]
-    out = run("gemmlowp", "Conv", operands, uint8(0.5, 20), constants=[1], pads=(1, 1, 1, 1))
+    operands = [
+        (x, uint8_params(0.1, 100)),
+        (np.full((1, 3, 3, 1), 11, np.uint8), uint8_params(0.1, 1)),
+    ]
+    out = run_node(
+        "gemmlowp", "Conv", operands, uint8_params(0.5, 20), constants=[1], pads=(1, 1, 1, 1)
+    )
     np.testing.assert_array_equal(out, padded(100))
     taps = np.array([[4, 6, 6, 4], [6, 9, 9, 6], [6, 9, 9, 6], [4, 6, 6, 4]])
     np.testing.assert_array_equal(out[0, :, :, 0], np.rint(taps * 5.0 * 1.0 / 0.5 + 20))
@@ -95,7 +103,7 @@ def test_the_product_of_real_matrices_is_the_product_of_the_scales_times_the_int
     lhs_zero, rhs_zero, result_zero = (int(v) for v in rng.integers(0, 256, 3))
     pairs = zip(lhs[0].tolist(), rhs[:, 0].tolist(), strict=True)
     real = sum(lhs_scale * (a - lhs_zero) * rhs_scale * (b - rhs_zero) for a, b in pairs)
-    accumulator = gemmlowp.factored(lhs, lhs_zero, rhs, rhs_zero).item()
+    accumulator = gemmlowp.factored_product(lhs, lhs_zero, rhs, rhs_zero).item()
     assert real == lhs_scale * rhs_scale * accumulator
     result = result_zero + (lhs_scale * rhs_scale / result_scale) * accumulator
     assert result_scale * (result - result_zero) == real
@@ -105,8 +113,8 @@ def test_the_product_of_real_matrices_is_the_product_of_the_scales_times_the_int
 def test_the_quantized_product_is_equation_5_to_the_nearest(seed: int, scale: float) -> None:
     rng = np.random.default_rng(seed)
     lhs, rhs = rng.integers(0, 256, (3, 6), np.uint8), rng.integers(0, 256, (6, 4), np.uint8)
-    a, b, y = uint8(0.02, 120), uint8(0.01, 140), uint8(scale, 77)
-    ours = run("gemmlowp", "MatMul", [(lhs, a), (rhs, b)], y, constants=[1])
+    a, b, y = uint8_params(0.02, 120), uint8_params(0.01, 140), uint8_params(scale, 77)
+    ours = run_node("gemmlowp", "MatMul", [(lhs, a), (rhs, b)], y, constants=[1])
     accumulator = (lhs.astype(int) - 120) @ (rhs.astype(int) - 140)
     real = 77 + float(a.scale) * float(b.scale) / float(y.scale) * accumulator
     # gemmlowp rounds twice, which is at most 1/4 step beyond one rounding for a multiplier below 1
@@ -118,7 +126,7 @@ def test_with_zero_points_0_the_kernel_is_the_plain_integer_sum() -> None:
     rng = np.random.default_rng(0)
     lhs, rhs = rng.integers(0, 256, (3, 6), np.uint8), rng.integers(0, 256, (6, 4), np.uint8)
     np.testing.assert_array_equal(
-        gemmlowp.factored(lhs, 0, rhs, 0), lhs.astype(int) @ rhs.astype(int)
+        gemmlowp.factored_product(lhs, 0, rhs, 0), lhs.astype(int) @ rhs.astype(int)
     )
 
 
@@ -128,7 +136,7 @@ def test_differences_of_uint8_need_int16_and_their_products_int32() -> None:
     assert (differences.min(), differences.max()) == (-255, 255)
     assert differences.max() > np.iinfo(np.int8).max
     assert np.iinfo(np.int16).max < 255 * 255
-    out = gemmlowp.factored(
+    out = gemmlowp.factored_product(
         np.array([[0, 255]], np.uint8), 255, np.array([[255], [0]], np.uint8), 0
     )
     assert out.item() == -(255**2)
@@ -149,13 +157,13 @@ def test_a_multiplier_below_one_is_a_fixed_point_product_and_a_right_shift(
 
 
 def test_relu6_makes_real_values_from_0_to_6_and_multipliers_below_one() -> None:
-    model = network(
+    model = build_network(
         "h = Conv(x, w)\ny = Clip(h, lo, hi)",
-        w=normal(4, 3, 3, 3),
+        w=gaussian_array(4, 3, 3, 3),
         lo=np.float32(0),
         hi=np.float32(6),
     )
-    done = quantized(model, target="gemmlowp")
+    done = quantize_network(model, target="gemmlowp")
     y = done.plan.tensors["y"]
     assert int(y.zero_point) == 0
     assert float(y.scale) * 255 <= 6.0001
@@ -171,10 +179,10 @@ def test_erratum_it_is_not_safe_to_assume_a_multiplier_below_one() -> None:
     scale as large as 1.
     """
     operands = [
-        (np.array([[9, 4]], np.uint8), uint8(1.0, 5)),
-        (np.array([[3], [1]], np.uint8), uint8(0.5, 2)),
+        (np.array([[9, 4]], np.uint8), uint8_params(1.0, 5)),
+        (np.array([[3], [1]], np.uint8), uint8_params(0.5, 2)),
     ]
-    out = run("gemmlowp", "MatMul", operands, uint8(0.1, 100), constants=[1])
+    out = run_node("gemmlowp", "MatMul", operands, uint8_params(0.1, 100), constants=[1])
     assert out.item() == 100 + 5 * ((9 - 5) * (3 - 2) + (4 - 5) * (1 - 2))
 
 
@@ -184,8 +192,8 @@ def test_an_accumulator_beyond_int32_after_the_left_shift_saturates_as_its_outpu
 ) -> None:
     """Shifted by 10 bits, 2^23 leaves int32; wrapped, the output would come out of the wrong end."""
     lhs, rhs = np.full((1, 130), q, np.uint8), np.full((130, 1), 255, np.uint8)
-    operands = [(lhs, uint8(1.0, 128)), (rhs, uint8(1.0, 0))]
-    out = run("gemmlowp", "MatMul", operands, uint8(1 / 1000, 7), constants=[1])
+    operands = [(lhs, uint8_params(1.0, 128)), (rhs, uint8_params(1.0, 0))]
+    out = run_node("gemmlowp", "MatMul", operands, uint8_params(1 / 1000, 7), constants=[1])
     assert out.item() == q
 
 
@@ -240,8 +248,10 @@ def test_the_legacy_stage_cannot_make_zero_exact() -> None:
     assert legacy_stage(0, offset, mult, shift) != image
     lhs, rhs = np.array([[55, 200]], np.uint8), np.array([[3], [3]], np.uint8)
     for zero_point in (0, 75, 255):
-        operands = [(lhs, uint8(0.3, 10)), (rhs, uint8(0.7, 3))]
-        out = run("gemmlowp", "MatMul", operands, uint8(0.123, zero_point), constants=[1])
+        operands = [(lhs, uint8_params(0.3, 10)), (rhs, uint8_params(0.7, 3))]
+        out = run_node(
+            "gemmlowp", "MatMul", operands, uint8_params(0.123, zero_point), constants=[1]
+        )
         assert out.item() == zero_point
 
 
@@ -254,7 +264,9 @@ def test_the_order_of_offset_and_multiplier_is_that_of_the_equations() -> None:
 
 
 def test_zero_point_is_one_of_the_quantized_values_and_scale_is_positive() -> None:
-    plan = quantized(network("y = Conv(x, w)", w=normal(4, 3, 3, 3)), target="gemmlowp").plan
+    plan = quantize_network(
+        build_network("y = Conv(x, w)", w=gaussian_array(4, 3, 3, 3)), target="gemmlowp"
+    ).plan
     for params in (*plan.tensors.values(), *plan.operands.values()):
         assert isinstance(params, QuantParams)
         assert (params.scale > 0).all()
@@ -266,7 +278,7 @@ def test_any_output_pipeline_may_follow_the_kernel() -> None:
     """The kernel accumulates; what makes 8-bit results of it is handed in."""
     rng = np.random.default_rng(0)
     lhs, rhs = (rng.integers(0, 256, shape, np.uint8) for shape in ((4, 9), (9, 3)))
-    core = product(
+    core = matmul_by_constant(
         rhs, None, a_qtype=UINT8, a_zero_point=100, b_qtype=UINT8, b_zero_point=30
     )  # fmt: skip
     acc = (lhs.astype(int) - 100) @ (rhs.astype(int) - 30)

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from sites import int8, run
+from sites import int8_params, run_node
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import INT8, QuantParams
-from ptq.executor.arithmetics.fixed_point_align import SCALE_BITS, align
-from ptq.kernels.multiplier_shift import mantissa, shift_right
+from ptq.executor.arithmetics.fixed_point_align import SCALE_BITS, align_scales
+from ptq.kernels.multiplier_shift import mantissa_and_shift, shift_right
 
 scales = st.floats(2.0**-12, 2.0**2, width=32)
 EVERY_INT8 = np.arange(-128, 128).astype(np.int8)
@@ -26,7 +26,7 @@ EVERY_INT8 = np.arange(-128, 128).astype(np.int8)
 
 def written(scale: float) -> tuple[int, int]:
     """Mantissa and fraction bits of a scale."""
-    m, fracbits = mantissa(np.float32(scale), SCALE_BITS)
+    m, fracbits = mantissa_and_shift(np.float32(scale), SCALE_BITS)
     return int(m), int(fracbits)
 
 
@@ -77,16 +77,16 @@ def test_x_is_the_centred_integer_times_the_mantissa_in_fixed_point(
     scale: float, zero: int
 ) -> None:
     i_s, fracbits = written(scale)
-    (way,), maxfracbits = align([int8(scale, zero)])
+    (way,), maxfracbits = align_scales([int8_params(scale, zero)])
     x = way(EVERY_INT8)
     np.testing.assert_array_equal(x, (EVERY_INT8.astype(int) - zero) * i_s)
     assert int(maxfracbits) == fracbits
 
 
 def test_the_fixed_point_number_needs_more_bits_than_the_quantized_one() -> None:
-    (way,), _ = align([int8(255 / 2**15, -128)])
+    (way,), _ = align_scales([int8_params(255 / 2**15, -128)])
     assert int(way(np.array([127], np.int8)).item()) == 255 * 255
-    assert way.reach == 255 * 255 < 2**16
+    assert way.max_magnitude == 255 * 255 < 2**16
 
 
 def test_a_right_shift_can_reduce_the_bits_again() -> None:
@@ -104,7 +104,7 @@ def test_erratum_the_shift_is_maxfracbits_minus_fracbits(a: float, b: float) -> 
     mantissa grows by maxfracbits − fracbits_a ≥ 0 bits.
     """
     (p, frac_a), (q, frac_b) = written(a), written(b)
-    (way_a, way_b), maxfracbits = align([int8(a), int8(b)])
+    (way_a, way_b), maxfracbits = align_scales([int8_params(a), int8_params(b)])
     assert int(maxfracbits) == max(frac_a, frac_b)
     assert int(way_a.shift) == int(maxfracbits) - frac_a >= 0
     assert int(way_b.shift) == int(maxfracbits) - frac_b >= 0
@@ -139,8 +139,8 @@ def test_add_aligns_its_inputs_and_is_the_real_sum_to_the_nearest(
     a: float, b: float, za: int, zb: int
 ) -> None:
     n, m = EVERY_INT8[:, None], EVERY_INT8[None, :]
-    y = int8(float(np.float32(a + b)), 3)
-    ours = run("fixed-point", "Add", [(n, int8(a, za)), (m, int8(b, zb))], y)
+    y = int8_params(float(np.float32(a + b)), 3)
+    ours = run_node("fixed-point", "Add", [(n, int8_params(a, za)), (m, int8_params(b, zb))], y)
     real = ((n.astype(int) - za) * a + (m.astype(int) - zb) * b) / float(y.scale) + 3
     limit = tolerance((a, 255), (b, 255), y=float(y.scale))
     assert np.abs(ours - np.clip(real, -128, 127)).max() <= limit
@@ -148,22 +148,24 @@ def test_add_aligns_its_inputs_and_is_the_real_sum_to_the_nearest(
 
 def test_sub_is_add_with_the_second_mantissa_negated() -> None:
     n, m = EVERY_INT8[:, None], EVERY_INT8[None, :]
-    ours = run("fixed-point", "Sub", [(n, int8(0.5)), (m, int8(0.125))], int8(1.0))
+    ours = run_node(
+        "fixed-point", "Sub", [(n, int8_params(0.5)), (m, int8_params(0.125))], int8_params(1.0)
+    )
     np.testing.assert_array_equal(ours, np.clip(np.floor(n * 0.5 - m * 0.125 + 0.5), -128, 127))
 
 
 def test_add_aligns_channel_by_channel() -> None:
     """Each channel has its own maxfracbits; one for all would shift the others further than they need."""
     a, b = np.array([0.5, 0.01, 2.0]), np.array([0.01, 0.5, 2.0])
-    ways, maxfracbits = align([int8(a, 0, 1), int8(b, 0, 1)])
+    ways, maxfracbits = align_scales([int8_params(a, 0, 1), int8_params(b, 0, 1)])
     each = [max(written(s)[1], written(t)[1]) for s, t in zip(a, b, strict=True)]
     assert maxfracbits.tolist() == each
     assert len(set(each)) > 1
     assert [w.shift.min() for w in ways] == [0, 0]
     n = np.random.default_rng(0).integers(-128, 128, (50, 3)).astype(np.int8)
     m = np.random.default_rng(1).integers(-128, 128, (50, 3)).astype(np.int8)
-    y = int8(4.0, -3)
-    ours = run("fixed-point", "Add", [(n, int8(a, 0, 1)), (m, int8(b, 0, 1))], y)
+    y = int8_params(4.0, -3)
+    ours = run_node("fixed-point", "Add", [(n, int8_params(a, 0, 1)), (m, int8_params(b, 0, 1))], y)
     real = (n * a + m * b) / 4 - 3
     assert np.abs(ours - np.clip(real, -128, 127)).max() <= 0.5 + 128 / 256
 
@@ -176,12 +178,12 @@ def test_erratum_2_to_the_minus_maxfracbits_enters_the_multiplier_of_the_rescale
     by 2^(2·maxfracbits). Written in units of 2^-maxfracbits, S_y becomes S_y·2^+maxfracbits.
     """
     n, m = np.array([40], np.int8), np.array([20], np.int8)
-    a, b, y = int8(0.25), int8(0.125), int8(0.5)
-    ways, maxfracbits = align([a, b])
+    a, b, y = int8_params(0.25), int8_params(0.125), int8_params(0.5)
+    ways, maxfracbits = align_scales([a, b])
     s_i = int(ways[0](n).item() + ways[1](m).item())
     unit = Fraction(1, 2 ** int(maxfracbits))
     assert s_i * unit / Fraction(1, 2) == 25
-    assert run("fixed-point", "Add", [(n, a), (m, b)], y).item() == 25
+    assert run_node("fixed-point", "Add", [(n, a), (m, b)], y).item() == 25
     assert s_i / (Fraction(1, 2) * unit) == 25 * Fraction(2) ** (2 * int(maxfracbits))
 
 
@@ -190,7 +192,7 @@ def channelwise(axis_scales: Any, seed: int) -> tuple[Any, Any, Any]:
     rng = np.random.default_rng(seed)
     x = rng.integers(-128, 128, (6, len(axis_scales))).astype(np.int8)
     w = rng.integers(-127, 128, (len(axis_scales), 4)).astype(np.int8)
-    return x, w, int8(axis_scales, rng.integers(-20, 20, len(axis_scales)), 1)
+    return x, w, int8_params(axis_scales, rng.integers(-20, 20, len(axis_scales)), 1)
 
 
 def test_channels_of_different_scales_cannot_be_summed_as_integers() -> None:
@@ -198,12 +200,12 @@ def test_channels_of_different_scales_cannot_be_summed_as_integers() -> None:
     x, w, params = (
         np.array([[1, 0], [0, 1]], np.int8),
         np.array([[1], [1]]),
-        int8([0.01, 1.0], 0, 1),
+        int8_params([0.01, 1.0], 0, 1),
     )
     assert (x.astype(int) @ w).ravel().tolist() == [1, 1]
     assert (params.dequantize(x) @ w).ravel().tolist() == pytest.approx([0.01, 1.0])
-    operands = [(x, params), (w.astype(np.int8), int8(1.0))]
-    out = run("fixed-point", "MatMul", operands, int8(0.01), constants=[1])
+    operands = [(x, params), (w.astype(np.int8), int8_params(1.0))]
+    out = run_node("fixed-point", "MatMul", operands, int8_params(0.01), constants=[1])
     assert out.ravel().tolist() == [1, 100]
 
 
@@ -212,15 +214,18 @@ def test_a_per_axis_input_is_aligned_to_one_scalar_maxfracbits(op: str) -> None:
     """Channels whose ranges vary by 1 to 100, as in transformers."""
     axis_scales = np.geomspace(0.001, 0.1, 8)
     x, w, params = channelwise(axis_scales, 1)
-    _, maxfracbits = align([params], one_scale=True)
+    _, maxfracbits = align_scales([params], one_scale=True)
     assert maxfracbits.ndim == 0
     assert int(maxfracbits) == max(written(s)[1] for s in axis_scales)
-    y, wp = int8(0.4, 5), int8(np.geomspace(0.004, 0.01, 4), 0, 0 if op == "Conv" else 1)
+    y, wp = (
+        int8_params(0.4, 5),
+        int8_params(np.geomspace(0.004, 0.01, 4), 0, 0 if op == "Conv" else 1),
+    )
     reals = params.dequantize(x).astype(np.float64) @ (w * wp.scale.astype(np.float64))
     if op == "Conv":
         x, w = x[:, None, None], np.ascontiguousarray(w.T)[:, None, None]
-        params = int8(params.scale, params.zero_point, 3)
-    ours = run("fixed-point", op, [(x, params), (w, wp)], y, constants=[1]).reshape(6, 4)
+        params = int8_params(params.scale, params.zero_point, 3)
+    ours = run_node("fixed-point", op, [(x, params), (w, wp)], y, constants=[1]).reshape(6, 4)
     near = np.clip(reals / float(y.scale) + 5, -128, 127)
     slack = np.abs(params.dequantize(x).reshape(6, 8)) @ np.abs(
         w.reshape(4, 8).T if op == "Conv" else w
@@ -232,17 +237,17 @@ def test_a_per_axis_input_is_aligned_to_one_scalar_maxfracbits(op: str) -> None:
 def test_a_bias_joins_the_sum_in_the_unit_of_the_aligned_input() -> None:
     x, w = np.array([[3, 4]], np.int8), np.array([[1], [2]], np.int8)
     bias = (np.array([10], np.int32), None)
-    operands = [(x, int8(0.5)), (w, int8(0.25)), bias]
-    out = run("fixed-point", "Gemm", operands, int8(0.125), constants=[1, 2])
+    operands = [(x, int8_params(0.5)), (w, int8_params(0.25)), bias]
+    out = run_node("fixed-point", "Gemm", operands, int8_params(0.125), constants=[1, 2])
     assert out.item() == (3 * 1 + 4 * 2 + 10) * 0.5 * 0.25 / 0.125
 
 
 @given(st.lists(scales, min_size=2, max_size=4))
 def test_concat_is_aligned_the_same_way(many: list[float]) -> None:
     """Our extension: Concat combines tensors of different scales into one as Add does."""
-    y = int8(max(many), 2)
-    operands = [(EVERY_INT8, int8(s)) for s in many]
-    ours = run("fixed-point", "Concat", operands, y, axis=0).reshape(len(many), 256)
+    y = int8_params(max(many), 2)
+    operands = [(EVERY_INT8, int8_params(s)) for s in many]
+    ours = run_node("fixed-point", "Concat", operands, y, axis=0).reshape(len(many), 256)
     for part, s in zip(ours, many, strict=True):
         real = np.clip(EVERY_INT8 * np.float64(s) / float(y.scale) + 2, -128, 127)
         assert np.abs(part - real).max() <= tolerance((s, 128), y=float(y.scale))
@@ -251,9 +256,19 @@ def test_concat_is_aligned_the_same_way(many: list[float]) -> None:
 def test_scales_too_far_apart_are_refused_and_not_wrapped() -> None:
     n = np.array([1], np.int8)
     with pytest.raises(UnsupportedError, match="bits"):
-        run("fixed-point", "Add", [(n, int8(1.0)), (n, int8(2.0**-40))], int8(1.0))
+        run_node(
+            "fixed-point",
+            "Add",
+            [(n, int8_params(1.0)), (n, int8_params(2.0**-40))],
+            int8_params(1.0),
+        )
     with pytest.raises(UnsupportedError, match="cannot be aligned"):
-        run("fixed-point", "Add", [(n, int8(1.0)), (n, int8(2.0**-60))], int8(1.0))
+        run_node(
+            "fixed-point",
+            "Add",
+            [(n, int8_params(1.0)), (n, int8_params(2.0**-60))],
+            int8_params(1.0),
+        )
 
 
 def test_channels_whose_ranges_differ_a_hundredfold_lose_by_one_scale() -> None:
@@ -266,7 +281,7 @@ def test_channels_whose_ranges_differ_a_hundredfold_lose_by_one_scale() -> None:
         noise = params.dequantize(params.quantize(real)) - real
         return 10 * np.log10((real**2).sum(0) / (noise**2).sum(0))
 
-    whole = decibels(int8(100 / 127))
+    whole = decibels(int8_params(100 / 127))
     each = decibels(QuantParams(np.float32(ranges / 127), np.zeros(3, np.int64), INT8, 1))
     assert each.min() > 40
     assert abs(whole[2] - each[2]) < 0.1

@@ -5,15 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cases import CASES, quantized_case
-from networks import accuracy_db, disagreements, network, normal, quantized, samples
-from parts import CONV, SAME, WB, V, W, convolved
+from networks import (
+    build_network,
+    find_disagreements,
+    gaussian_array,
+    quantize_network,
+    to_samples,
+    worst_sqnr_db,
+)
+from parts import CONV, SAME, WB, V, W, conv_network
 
 from ptq.calibration.collect import observe
 from ptq.core.errors import StatsError, UsageError
 from ptq.core.plan import Clamp
 from ptq.core.targets import TARGETS
 from ptq.core.types import INT8, UINT8
-from ptq.model.exposed_session import Wanted
+from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
 from ptq.observers import OBSERVERS
 from ptq.rewrite.prepare.prepare import prepare
@@ -57,15 +64,15 @@ def test_a_shared_scale_covers_all_that_share_it() -> None:
 
 @pytest.mark.parametrize("method", OBSERVERS)
 def test_every_method_gives_a_plan_that_names_it(method: str) -> None:
-    done = quantized(CASES["residual"], method=method)
+    done = quantize_network(CASES["residual"], method=method)
     assert str(done.plan.why["x"]) == f"observed: {method}"
-    assert accuracy_db(done) > 15
+    assert worst_sqnr_db(done) > 15
 
 
 def test_a_constant_takes_its_own_extremes() -> None:
-    done = quantized(convolved("y = Mul(c, k)", k=normal(8)))
+    done = quantize_network(conv_network("y = Mul(c, k)", k=gaussian_array(8)))
     assert str(done.plan.why["k"]) == "constant: its own extremes"
-    k = normal(8)
+    k = gaussian_array(8)
     expected = (max(0, k.max()) - min(0, k.min())) / 255
     assert float(done.plan.tensors["k"].scale) == pytest.approx(float(expected), rel=1e-6)
 
@@ -78,8 +85,8 @@ def test_a_constant_takes_its_own_extremes() -> None:
 def test_a_clip_folds_where_its_range_contains_zero(
     target: str, lo: float, hi: float, folds: bool
 ) -> None:
-    model = convolved("y = Clip(c, lo, hi)", lo=np.float32(lo), hi=np.float32(hi))
-    plan = quantized(model, target=target).plan
+    model = conv_network("y = Clip(c, lo, hi)", lo=np.float32(lo), hi=np.float32(hi))
+    plan = quantize_network(model, target=target).plan
     assert (plan.folded == {"Clip_y": "Conv_c"}) == folds
     if not folds:
         y = plan.tensors["y"]
@@ -89,16 +96,16 @@ def test_a_clip_folds_where_its_range_contains_zero(
 
 
 def test_a_nan_in_a_tensor_leaves_its_nodes_float_and_says_so() -> None:
-    model = network(f"c = Conv{SAME}(x, w)\nl = Log(c)\ny = Conv{SAME}(l, v)", w=W, v=V)
-    done = quantized(model)
-    assert done.fates()["Conv"] == "l held NaN or Inf during calibration"
+    model = build_network(f"c = Conv{SAME}(x, w)\nl = Log(c)\ny = Conv{SAME}(l, v)", w=W, v=V)
+    done = quantize_network(model)
+    assert done.float_reasons()["Conv"] == "l held NaN or Inf during calibration"
     assert "Conv_c" not in done.plan.floats
     assert np.isnan(done.feeds[0]["x"]).sum() == 0
 
 
 def test_a_skipped_node_that_does_not_exist_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match=r"--skip Conv_z.*ptq inspect"):
-        quantized(CASES["relu"], skip=["Conv_z"])
+        quantize_network(CASES["relu"], skip=["Conv_z"])
 
 
 def test_statistics_that_lack_a_tensor_are_refused() -> None:
@@ -130,7 +137,9 @@ def test_no_skip_list_asks_for_statistics_that_calibration_did_not_gather(
 ) -> None:
     graph = prepare(Graph.from_proto(CASES[name])).graph
     feeds = quantized_case(name).feeds
-    stats = observe(graph, samples(feeds), Wanted(tensors_to_observe(graph)), threads=1).tensors
+    stats = observe(
+        graph, to_samples(feeds), CollectedTensors(tensors_to_observe(graph)), threads=1
+    ).tensors
     for node in graph.nodes:
         settings = Settings("minmax", floats={str(node.name): SKIPPED})
         plan = solve(graph, stats, OBSERVERS["minmax"], TARGETS[target], settings)
@@ -138,8 +147,8 @@ def test_no_skip_list_asks_for_statistics_that_calibration_did_not_gather(
 
 
 def test_a_range_that_was_not_observed_is_that_of_what_was_moved() -> None:
-    done = quantized(
-        convolved(f"m = MaxPool<kernel_shape=[2,2]>(c)\ny = Conv{SAME}(m, v)", v=V),
+    done = quantize_network(
+        conv_network(f"m = MaxPool<kernel_shape=[2,2]>(c)\ny = Conv{SAME}(m, v)", v=V),
         skip=["MaxPool"],
     )
     assert "m" not in done.calibration.tensors
@@ -147,14 +156,16 @@ def test_a_range_that_was_not_observed_is_that_of_what_was_moved() -> None:
 
 
 def test_a_convolution_whose_activation_is_skipped_stays_float_with_it() -> None:
-    done = quantized(CASES["residual"], skip=["Relu_r"])
+    done = quantize_network(CASES["residual"], skip=["Relu_r"])
     assert done.plan.floats["Conv_c"] == "c was not observed before its activation"
-    assert accuracy_db(done) > 30
+    assert worst_sqnr_db(done) > 30
 
 
 @pytest.mark.parametrize("name", ["Conv_c", "Conv"])
 def test_a_skipped_node_has_no_scale(name: str) -> None:
-    plan = quantized(network(CONV + f"y = Conv{SAME}(c, v)", v=V, **WB), skip=[name]).plan
+    plan = quantize_network(
+        build_network(CONV + f"y = Conv{SAME}(c, v)", v=V, **WB), skip=[name]
+    ).plan
     assert plan.floats["Conv_c"] == "skipped by the user"
     assert ("Conv_c", 1) not in plan.operands
 
@@ -167,8 +178,10 @@ def test_the_plan_carries_the_digest_of_the_prepared_graph() -> None:
 @pytest.mark.parametrize("target", ["ort", "litert"])
 def test_a_leaky_relu_does_the_work_of_a_bound_behind_it(target: str) -> None:
     nodes = "c = Conv(x, w)\nl = LeakyRelu<alpha = 0.2>(c)\nm = Max(l, k)\ny = Conv(m, v)"
-    model = network(nodes, w=normal(4, 3, 3, 3), v=normal(4, 4, 1, 1), k=np.float32(-0.4))
-    done = quantized(model, target=target)
+    model = build_network(
+        nodes, w=gaussian_array(4, 3, 3, 3), v=gaussian_array(4, 4, 1, 1), k=np.float32(-0.4)
+    )
+    done = quantize_network(model, target=target)
     assert list(done.plan.folded.values()) == ["LeakyRelu_l"]
     assert not done.plan.floats
-    assert disagreements(done) == []
+    assert find_disagreements(done) == []

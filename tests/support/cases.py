@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 
-from networks import Quantized, quantized
-from networks_of_ends import ENDS
-from networks_of_layers import LAYERS
-from networks_of_rows import ROWS
-from networks_of_sums import SUMS
+from networks import QuantizedNetwork, quantize_network
+from networks_of_ends import EDGE_CASES
+from networks_of_layers import LAYER_CASES
+from networks_of_rows import OTHER_OP_CASES
+from networks_of_sums import SUM_CASES
 
-CASES = {**SUMS, **LAYERS, **ENDS, **ROWS}
+CASES = {**SUM_CASES, **LAYER_CASES, **EDGE_CASES, **OTHER_OP_CASES}
 
 
 @cache
-def quantized_case(name: str, target: str = "ort") -> Quantized:
+def quantized_case(name: str, target: str = "ort") -> QuantizedNetwork:
     """The network of that name, quantized by min/max on Gaussian samples."""
-    return quantized(CASES[name], target=target)
+    return quantize_network(CASES[name], target=target)

@@ -12,26 +12,26 @@ import onnx
 import onnxruntime
 import pytest
 
-from ptq.model.session import sums_exactly
+from ptq.model.session import has_exact_int8_sums
 
-BY_ITSELF = sums_exactly()
+EXACT_NATIVELY = has_exact_int8_sums()
 """Whether this processor needs no option."""
 
-by_itself = pytest.mark.skipif(
-    not BY_ITSELF, reason="the option for exact sums changes what ONNX Runtime fuses here"
+requires_native_exact_sums = pytest.mark.skipif(
+    not EXACT_NATIVELY, reason="the option for exact sums changes what ONNX Runtime fuses here"
 )
 
-_start = onnxruntime.InferenceSession.__init__
+_original_init = onnxruntime.InferenceSession.__init__
 
 
-def everywhere() -> None:
+def enable_exact_sums() -> None:
     """Set the option in every session from now on."""
-    if not BY_ITSELF:
-        onnxruntime.InferenceSession.__init__ = _started
-        sums_exactly.cache_clear()
+    if not EXACT_NATIVELY:
+        onnxruntime.InferenceSession.__init__ = _init_session
+        has_exact_int8_sums.cache_clear()
 
 
-def _started(
+def _init_session(
     self: Any, model: Any, sess_options: Any = None, providers: Any = None, **named: Any
 ) -> None:
     options = onnxruntime.SessionOptions() if sess_options is None else sess_options
@@ -41,18 +41,18 @@ def _started(
         plain = "Failed to find kernel" in failed
         options.add_session_config_entry("session.x64quantprecision", "01"[not plain])
         try:
-            return _start(self, model, options, providers, **named)
+            return _original_init(self, model, options, providers, **named)
         except Exception as error:
             if plain or str(error) == failed:
                 raise
             failed = str(error)
             if "Attempt to replace the existing tensor" in failed:
-                model = _unshared(model)
+                model = _copy_shared_constants(model)
             elif "Failed to find kernel" not in failed:
                 raise
 
 
-def _unshared(model: bytes) -> bytes:
+def _copy_shared_constants(model: bytes) -> bytes:
     """The model with a copy of a constant for each of its readers: ONNX Runtime 1.31.1 turns one to uint8 twice."""
     proto = onnx.load_from_string(model)
     constants = {tensor.name: tensor for tensor in proto.graph.initializer}

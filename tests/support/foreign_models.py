@@ -16,28 +16,28 @@ from ptq.model.graph import Graph
 
 Array = Any
 
-INPUT = """
+INPUT_QDQ = """
 xq = QuantizeLinear(x, x_scale, x_zero)
 xd = DequantizeLinear(xq, x_scale, x_zero)
 """
-OUTPUT = """
+OUTPUT_QDQ = """
 yq = QuantizeLinear(r, y_scale, y_zero)
 y = DequantizeLinear(yq, y_scale, y_zero)
 """
 
 
-def weights(*shape: int, seed: int = 0, dtype: type = np.int8) -> Array:
+def random_integers(*shape: int, seed: int = 0, dtype: type = np.int8) -> Array:
     """Random integers over a type's whole range."""
     info = np.iinfo(dtype)
     return np.random.default_rng(seed).integers(info.min, info.max, shape, dtype, endpoint=True)
 
 
-def reals(*shape: int, seed: int = 0, scale: float = 1.0) -> Array:
+def random_floats(*shape: int, seed: int = 0, scale: float = 1.0) -> Array:
     """Gaussian float32."""
     return np.random.default_rng(seed).normal(0, scale, shape).astype(np.float32)
 
 
-def foreign(
+def foreign_graph(
     nodes: str,
     shape: Sequence[int | str] = (1, 3, 8, 8),
     *,
@@ -87,7 +87,7 @@ def _tensor(array: Array, name: str) -> onnx.TensorProto:
     return numpy_helper.from_array(np.asarray(array), name)
 
 
-def samples(
+def random_samples(
     shape: Sequence[int], count: int = 4, dtype: type = np.float32, scale: float = 1.5
 ) -> list[Sample]:
     """Gaussian samples, or integers over the whole type, for the input x."""

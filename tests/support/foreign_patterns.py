@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from foreign_models import reals, weights
+from foreign_models import random_floats, random_integers
 
-CONV = (1, 3, 8, 8)
-ROWS = (5, 16)
-W_CONV = "wd = DequantizeLinear(w, w_scale, w_zero)\n"
+IMAGE_SHAPE = (1, 3, 8, 8)
+MATRIX_SHAPE = (5, 16)
+WEIGHT_DEQUANTIZER = "wd = DequantizeLinear(w, w_scale, w_zero)\n"
 
 
 @dataclass(frozen=True)
@@ -25,67 +25,72 @@ class Pattern:
     """
 
     nodes: str
-    integers: set[str]
-    shape: tuple[int, ...] = CONV
+    integer_ops: set[str]
+    shape: tuple[int, ...] = IMAGE_SHAPE
     constants: dict[str, Any] = field(default_factory=dict)
     opset: int = 17
 
 
-CONV_W = {"w": weights(8, 3, 3, 3)}
-GEMM_W = {"w": weights(16, 8)}
+CONV_WEIGHT = {"w": random_integers(8, 3, 3, 3)}
+GEMM_WEIGHT = {"w": random_integers(16, 8)}
 UNSIGNED_RELU = {"y_zero": np.uint8(0)}
 
 PATTERNS = {
     "a MatMul and a float bias that is added": Pattern(
-        W_CONV + "m = MatMul(xd, wd)\nr = Add(m, b)",
+        WEIGHT_DEQUANTIZER + "m = MatMul(xd, wd)\nr = Add(m, b)",
         {"Gemm", "QuantizeLinear"},
-        ROWS,
-        GEMM_W | {"b": reals(8)},
+        MATRIX_SHAPE,
+        GEMM_WEIGHT | {"b": random_floats(8)},
     ),
     "a float bias added to a product of three axes": Pattern(
-        W_CONV + "m = MatMul(xd, wd)\nr = Add(b, m)",
+        WEIGHT_DEQUANTIZER + "m = MatMul(xd, wd)\nr = Add(b, m)",
         {"QuantizeLinear", "Reshape"},
         (2, 5, 16),
-        GEMM_W | {"b": reals(8)},
+        GEMM_WEIGHT | {"b": random_floats(8)},
     ),
     "a Gemm with a float C": Pattern(
-        W_CONV + "r = Gemm(xd, wd, b)",
+        WEIGHT_DEQUANTIZER + "r = Gemm(xd, wd, b)",
         {"Gemm", "QuantizeLinear"},
-        ROWS,
-        GEMM_W | {"b": reals(8)},
+        MATRIX_SHAPE,
+        GEMM_WEIGHT | {"b": random_floats(8)},
     ),
     "a Gemm with a float C and alpha": Pattern(
-        W_CONV + "r = Gemm<alpha = 0.5>(xd, wd, b)",
+        WEIGHT_DEQUANTIZER + "r = Gemm<alpha = 0.5>(xd, wd, b)",
         {"QuantizeLinear"},
-        ROWS,
-        GEMM_W | {"b": reals(8)},
+        MATRIX_SHAPE,
+        GEMM_WEIGHT | {"b": random_floats(8)},
     ),
     "a Conv with a float bias": Pattern(
-        W_CONV + "r = Conv(xd, wd, b)", {"Conv", "QuantizeLinear"}, CONV, CONV_W | {"b": reals(8)}
+        WEIGHT_DEQUANTIZER + "r = Conv(xd, wd, b)",
+        {"Conv", "QuantizeLinear"},
+        IMAGE_SHAPE,
+        CONV_WEIGHT | {"b": random_floats(8)},
     ),
     "a Gemm with an int32 bias of another scale than input times weight": Pattern(
-        W_CONV + "bd = DequantizeLinear(b, b_scale)\nr = Gemm(xd, wd, bd)",
+        WEIGHT_DEQUANTIZER + "bd = DequantizeLinear(b, b_scale)\nr = Gemm(xd, wd, bd)",
         {"Gemm", "QuantizeLinear"},
-        ROWS,
-        GEMM_W | {"b": weights(8, dtype=np.int16).astype(np.int32), "b_scale": np.float32(0.07)},
+        MATRIX_SHAPE,
+        GEMM_WEIGHT
+        | {"b": random_integers(8, dtype=np.int16).astype(np.int32), "b_scale": np.float32(0.07)},
     ),
     "a Conv with an int32 bias of another scale than input times weight": Pattern(
-        W_CONV + "bd = DequantizeLinear(b, b_scale)\nr = Conv(xd, wd, bd)",
+        WEIGHT_DEQUANTIZER + "bd = DequantizeLinear(b, b_scale)\nr = Conv(xd, wd, bd)",
         {"QuantizeLinear"},
-        CONV,
-        CONV_W | {"b": weights(8, dtype=np.int16).astype(np.int32), "b_scale": np.float32(0.07)},
+        IMAGE_SHAPE,
+        CONV_WEIGHT
+        | {"b": random_integers(8, dtype=np.int16).astype(np.int32), "b_scale": np.float32(0.07)},
     ),
     "a Relu that the quantizer repeats": Pattern(
-        W_CONV + "c = Conv(xd, wd, b)\nr = Relu(c)",
+        WEIGHT_DEQUANTIZER + "c = Conv(xd, wd, b)\nr = Relu(c)",
         {"Conv", "QuantizeLinear"},
-        CONV,
-        CONV_W | UNSIGNED_RELU | {"b": reals(8)},
+        IMAGE_SHAPE,
+        CONV_WEIGHT | UNSIGNED_RELU | {"b": random_floats(8)},
     ),
     "a Clip that the quantizer repeats": Pattern(
-        W_CONV + "c = Conv(xd, wd)\nr = Clip(c, low, high)",
+        WEIGHT_DEQUANTIZER + "c = Conv(xd, wd)\nr = Clip(c, low, high)",
         {"Conv", "QuantizeLinear"},
-        CONV,
-        CONV_W
+        IMAGE_SHAPE,
+        CONV_WEIGHT
         | UNSIGNED_RELU
         | {
             "low": np.float32(0),
@@ -94,89 +99,90 @@ PATTERNS = {
         },
     ),
     "a Relu that cuts into the output's range": Pattern(
-        W_CONV + "c = Conv(xd, wd, b)\nr = Relu(c)",
+        WEIGHT_DEQUANTIZER + "c = Conv(xd, wd, b)\nr = Relu(c)",
         {"QuantizeLinear"},
-        CONV,
-        CONV_W | {"b": reals(8)},
+        IMAGE_SHAPE,
+        CONV_WEIGHT | {"b": random_floats(8)},
     ),
     "a Clip that cuts into the output's range": Pattern(
-        W_CONV + "c = Conv(xd, wd)\nr = Clip(c, low, high)",
+        WEIGHT_DEQUANTIZER + "c = Conv(xd, wd)\nr = Clip(c, low, high)",
         {"QuantizeLinear"},
-        CONV,
-        CONV_W | UNSIGNED_RELU | {"low": np.float32(0), "high": np.float32(6)},
+        IMAGE_SHAPE,
+        CONV_WEIGHT | UNSIGNED_RELU | {"low": np.float32(0), "high": np.float32(6)},
     ),
     "weights that the graph itself quantizes": Pattern(
         "wq = QuantizeLinear<axis = 0>(w, w_scale, w_zero)\n"
         "wd = DequantizeLinear<axis = 0>(wq, w_scale, w_zero)\n"
         "c = Conv(xd, wd, b)\nr = Relu(c)",
         {"Conv", "QuantizeLinear"},
-        CONV,
+        IMAGE_SHAPE,
         UNSIGNED_RELU
         | {
-            "w": reals(8, 3, 3, 3),
+            "w": random_floats(8, 3, 3, 3),
             "w_scale": np.linspace(0.01, 0.02, 8, dtype=np.float32),
             "w_zero": np.zeros(8, np.int8),
-            "b": reals(8),
+            "b": random_floats(8),
         },
     ),
     "weights that are turned round behind their quantizer": Pattern(
         "wt = DequantizeLinear<axis = 0>(w, w_scale, w_zero)\n"
         "wd = Transpose<perm = [1, 0]>(wt)\nm = MatMul(xd, wd)\nr = Add(m, b)",
         {"Gemm", "QuantizeLinear"},
-        ROWS,
+        MATRIX_SHAPE,
         {
-            "w": weights(8, 16),
+            "w": random_integers(8, 16),
             "w_scale": np.linspace(0.01, 0.02, 8, dtype=np.float32),
             "w_zero": np.zeros(8, np.int8),
-            "b": reals(8),
+            "b": random_floats(8),
         },
     ),
     "unsigned weights with a zero point": Pattern(
-        W_CONV + "r = Conv(xd, wd)",
+        WEIGHT_DEQUANTIZER + "r = Conv(xd, wd)",
         {"Conv", "QuantizeLinear"},
-        CONV,
-        {"w": weights(8, 3, 3, 3, dtype=np.uint8), "w_zero": np.uint8(131)},
+        IMAGE_SHAPE,
+        {"w": random_integers(8, 3, 3, 3, dtype=np.uint8), "w_zero": np.uint8(131)},
     ),
     "a weight zero point a channel": Pattern(
         "wd = DequantizeLinear<axis = 0>(w, w_scale, w_zero)\nr = Conv(xd, wd)",
         {"Conv", "QuantizeLinear"},
-        CONV,
+        IMAGE_SHAPE,
         {
-            "w": weights(8, 3, 3, 3, dtype=np.uint8),
+            "w": random_integers(8, 3, 3, 3, dtype=np.uint8),
             "w_scale": np.linspace(0.01, 0.02, 8, dtype=np.float32),
             "w_zero": np.arange(124, 132, dtype=np.uint8),
         },
     ),
     "movements without quantizers": Pattern(
-        W_CONV + "p = MaxPool<kernel_shape = [2, 2]>(xd)\nt = Transpose<perm = [0, 1, 3, 2]>(p)\n"
+        WEIGHT_DEQUANTIZER
+        + "p = MaxPool<kernel_shape = [2, 2]>(xd)\nt = Transpose<perm = [0, 1, 3, 2]>(p)\n"
         "c = Conv(t, wd)\nr = Reshape(c, flat)",
         {"QuantizeLinear", "Reshape"},
-        CONV,
-        CONV_W | {"flat": np.array([1, -1])},
+        IMAGE_SHAPE,
+        CONV_WEIGHT | {"flat": np.array([1, -1])},
     ),
     "Microsoft's quantizers of weights": Pattern(
         "wd = com.microsoft.DequantizeLinear(w, w_scale, w_zero)\nr = Conv(xd, wd)",
         {"Conv", "QuantizeLinear"},
-        CONV,
-        CONV_W,
+        IMAGE_SHAPE,
+        CONV_WEIGHT,
     ),
     "a dequantizer that two read": Pattern(
-        W_CONV + "c = Conv(xd, wd)\ncq = QuantizeLinear(c, y_scale, y_zero)\n"
+        WEIGHT_DEQUANTIZER + "c = Conv(xd, wd)\ncq = QuantizeLinear(c, y_scale, y_zero)\n"
         "cd = DequantizeLinear(cq, y_scale, y_zero)\ns = Sigmoid(cd)\n"
         "sq = QuantizeLinear(s, x_scale, x_zero)\nsd = DequantizeLinear(sq, x_scale, x_zero)\n"
         "r = Mul(cd, sd)",
         {"Conv", "Sigmoid", "Mul", "QuantizeLinear"},
-        CONV,
-        CONV_W,
+        IMAGE_SHAPE,
+        CONV_WEIGHT,
     ),
     "several dequantizers after one quantizer": Pattern(
-        W_CONV
+        WEIGHT_DEQUANTIZER
         + "xe = DequantizeLinear(xq, x_scale, x_zero)\nc = Conv<pads = [1, 1, 1, 1]>(xd, wd)\n"
         "cq = QuantizeLinear(c, y_scale, y_zero)\ncd = DequantizeLinear(cq, y_scale, y_zero)\n"
         "r = Add(cd, xe)",
         {"Conv", "Add", "QuantizeLinear"},
-        CONV,
-        {"w": weights(3, 3, 3, 3)},
+        IMAGE_SHAPE,
+        {"w": random_integers(3, 3, 3, 3)},
     ),
     "a chain of quantizers": Pattern(
         "q1 = QuantizeLinear(xd, y_scale, y_zero)\nd1 = DequantizeLinear(q1, y_scale, y_zero)\n"
@@ -184,27 +190,27 @@ PATTERNS = {
         {"Requantize", "MaxPool", "QuantizeLinear"},
     ),
     "a Gemm with its left operand transposed": Pattern(
-        W_CONV + "r = Gemm<transA = 1>(xd, wd, b)",
+        WEIGHT_DEQUANTIZER + "r = Gemm<transA = 1>(xd, wd, b)",
         {"Gemm", "QuantizeLinear"},
         (16, 5),
-        GEMM_W | {"b": reals(8)},
+        GEMM_WEIGHT | {"b": random_floats(8)},
     ),
     "a ConvTranspose with scales along axis 1": Pattern(
         "wd = DequantizeLinear<axis = 1>(w, w_scale, w_zero)\nr = ConvTranspose(xd, wd)",
         {"QuantizeLinear"},
-        CONV,
+        IMAGE_SHAPE,
         {
-            "w": weights(3, 4, 3, 3),
+            "w": random_integers(3, 4, 3, 3),
             "w_scale": np.linspace(0.01, 0.02, 4, dtype=np.float32),
             "w_zero": np.zeros(4, np.int8),
         },
     ),
     "a bias that is no constant a column": Pattern(
-        W_CONV + "m = MatMul(xd, wd)\nr = Add(m, b)",
+        WEIGHT_DEQUANTIZER + "m = MatMul(xd, wd)\nr = Add(m, b)",
         {
             "QuantizeLinear"
         },  # ONNX Runtime makes a Gemm of it, and has none with such a C in integers
-        ROWS,
-        GEMM_W | {"b": reals(5, 1)},
+        MATRIX_SHAPE,
+        GEMM_WEIGHT | {"b": random_floats(5, 1)},
     ),
 }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ptq.model.graph import Graph
-from ptq.model.node import constant
+from ptq.model.node import constant_of
 from ptq.rewrite.prepare.prepare import prepare
 
 SAMPLE_DATA = Path(__file__).parents[2] / "sample_data"
@@ -24,7 +24,7 @@ def hard_model() -> Graph:
     nodes = {node.name: node for node in graph.nodes}
 
     def scale(name: str, position: int, where: Any, factor: float) -> None:
-        array = constant(nodes[name].inputs[position])
+        array = constant_of(nodes[name].inputs[position])
         assert array is not None
         scaled = np.array(array)
         scaled[where] *= factor
@@ -36,5 +36,5 @@ def hard_model() -> Graph:
         scale(name, 2, CHANNEL, FACTOR)
     for name in READERS:
         scale(name, 1, (slice(None), CHANNEL), 1 / FACTOR)
-    graph.sweep()
+    graph.remove_unused()
     return graph

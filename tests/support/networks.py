@@ -20,7 +20,7 @@ from ptq.core.plan import Plan
 from ptq.core.targets import TARGETS, Target
 from ptq.data import Sample
 from ptq.executor.executor import Executor
-from ptq.model.exposed_session import Wanted
+from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.observers import OBSERVERS
@@ -28,14 +28,14 @@ from ptq.observers.calibration_file import Calibration
 from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.rewrite.emit.to_qlinear import to_qlinear
 from ptq.rewrite.prepare.prepare import prepare
-from ptq.solver.quantizer import Ground
+from ptq.solver.quantizer import CalibratedModel
 from ptq.solver.solve import SKIPPED, Settings, solve, tensors_to_observe
 
 Array = Any
 Shape = Sequence[int | str | None] | None
 
 
-def network(
+def build_network(
     nodes: str,
     inputs: Mapping[str, Shape] | None = None,
     outputs: Sequence[str] = ("y",),
@@ -65,12 +65,12 @@ def network(
     return model
 
 
-def normal(*shape: int, seed: int = 0, scale: float = 1.0) -> Array:
+def gaussian_array(*shape: int, seed: int = 0, scale: float = 1.0) -> Array:
     """Gaussian float32."""
     return np.random.default_rng(seed).normal(0, scale, shape).astype(np.float32)
 
 
-def feeds(model: onnx.ModelProto, count: int = 4, seed: int = 0) -> list[dict[str, Array]]:
+def random_feeds(model: onnx.ModelProto, count: int = 4, seed: int = 0) -> list[dict[str, Array]]:
     """Gaussian samples for every input; whole numbers 0 and 1 where it takes integers."""
     rng = np.random.default_rng(seed)
     made = []
@@ -86,22 +86,24 @@ def feeds(model: onnx.ModelProto, count: int = 4, seed: int = 0) -> list[dict[st
     return made
 
 
-def samples(these: Iterable[Mapping[str, Array]]) -> list[Sample]:
+def to_samples(these: Iterable[Mapping[str, Array]]) -> list[Sample]:
     """The feeds as samples without labels."""
     return [Sample(f"sample {i}", dict(feed), ()) for i, feed in enumerate(these)]
 
 
-def ground_of(model: onnx.ModelProto, these: Iterable[Mapping[str, Array]]) -> Ground:
+def prepare_and_calibrate(
+    model: onnx.ModelProto, these: Iterable[Mapping[str, Array]]
+) -> CalibratedModel:
     """The model prepared, with its statistics on these feeds."""
     source = Graph.from_proto(model)
     prepared = prepare(source)
-    wanted = Wanted(tensors_to_observe(prepared.graph))
-    seen = observe(prepared.graph, samples(these), wanted, threads=1)
-    return Ground("test", source, prepared, seen)
+    wanted = CollectedTensors(tensors_to_observe(prepared.graph))
+    seen = observe(prepared.graph, to_samples(these), wanted, threads=1)
+    return CalibratedModel("test", source, prepared, seen)
 
 
 @dataclass(frozen=True, eq=False)
-class Quantized:
+class QuantizedNetwork:
     """A model on its way: what it was, its statistics and plan, and what it became."""
 
     model: onnx.ModelProto
@@ -116,13 +118,13 @@ class Quantized:
         """The QOperator form."""
         return to_qlinear(self.qdq)
 
-    def fates(self) -> dict[str, str]:
+    def float_reasons(self) -> dict[str, str]:
         """Nodes left float, by operator and reason."""
         ops = {node.name: node.op_type for node in self.prepared.nodes}
         return {ops[name]: why for name, why in self.plan.floats.items()}
 
 
-def quantized(
+def quantize_network(
     model: onnx.ModelProto,
     these: list[dict[str, Array]] | None = None,
     *,
@@ -131,15 +133,17 @@ def quantized(
     per_tensor: bool = False,
     reduced: bool = False,
     skip: Iterable[str] = (),
-) -> Quantized:
+) -> QuantizedNetwork:
     """The model quantized on Gaussian samples, or on these."""
-    these = these or feeds(model)
+    these = these or random_feeds(model)
     row = TARGETS[target] if isinstance(target, str) else target
     graph = prepare(Graph.from_proto(model)).graph
-    calibration = observe(graph, samples(these), Wanted(tensors_to_observe(graph)), threads=1)
+    calibration = observe(
+        graph, to_samples(these), CollectedTensors(tensors_to_observe(graph)), threads=1
+    )
     settings = Settings(method, per_tensor, dict.fromkeys(skip, SKIPPED), reduced=reduced)
     plan = solve(graph, calibration.tensors, OBSERVERS[method], row, settings)
-    return Quantized(model, these, graph, calibration, plan, to_qdq(graph, plan))
+    return QuantizedNetwork(model, these, graph, calibration, plan, to_qdq(graph, plan))
 
 
 def optimized_kernels(graph: Graph, level: str = "all") -> Counter[str]:
@@ -151,7 +155,7 @@ def optimized_kernels(graph: Graph, level: str = "all") -> Counter[str]:
     return Counter(node.op_type for node in model.graph.node)
 
 
-def forms(done: Quantized, feed: Mapping[str, Array]) -> dict[str, list[Array]]:
+def run_all_forms(done: QuantizedNetwork, feed: Mapping[str, Array]) -> dict[str, list[Array]]:
     """Outputs of every form of the integer function on one feed.
 
     ONNX Runtime runs a QDQ graph in floats where its optimizations are off, which is another function.
@@ -159,18 +163,20 @@ def forms(done: Quantized, feed: Mapping[str, Array]) -> dict[str, list[Array]]:
     names = [value.name for value in done.model.graph.output]
     results = {}
     for name, graph in (("qdq", done.qdq), ("qoperator", done.qlinear)):
-        for level in ("all", "none") if name == "qoperator" and exact_sums.BY_ITSELF else ("all",):
+        for level in (
+            ("all", "none") if name == "qoperator" and exact_sums.EXACT_NATIVELY else ("all",)
+        ):
             results[f"{name} {level}"] = Session(graph, threads=1, optimize=level).run(feed)
         run = Executor(graph, "ort").run(feed)
         results[f"{name} integers"] = [run[n] for n in names]
     return results
 
 
-def disagreements(done: Quantized) -> list[str]:
+def find_disagreements(done: QuantizedNetwork) -> list[str]:
     """Which forms differ, in any bit, from the QDQ graph in ONNX Runtime with all optimizations."""
     found = []
     for feed in done.feeds[:2]:
-        results = forms(done, feed)
+        results = run_all_forms(done, feed)
         truth = results.pop("qdq all")
         for name, outputs in results.items():
             for one, other in zip(truth, outputs, strict=True):
@@ -181,14 +187,14 @@ def disagreements(done: Quantized) -> list[str]:
     return found
 
 
-def decibels(reference: Array, output: Array) -> float:
+def sqnr_db(reference: Array, output: Array) -> float:
     """Signal over error."""
     reference = np.asarray(reference, np.float64)
     noise = float(((reference - output) ** 2).sum())
     return float(10 * np.log10(float((reference**2).sum()) / noise)) if noise else float("inf")
 
 
-def accuracy_db(done: Quantized) -> float:
+def worst_sqnr_db(done: QuantizedNetwork) -> float:
     """The worst output's signal over error, in ONNX Runtime with all optimizations."""
     before = Session(Graph.from_proto(done.model), threads=1)
     after = Session(done.qdq, threads=1)
@@ -196,5 +202,5 @@ def accuracy_db(done: Quantized) -> float:
     for feed in done.feeds:
         for one, other in zip(before.run(feed), after.run(feed), strict=True):
             if one.dtype.kind == "f":
-                worst = min(worst, decibels(one, other))
+                worst = min(worst, sqnr_db(one, other))
     return worst

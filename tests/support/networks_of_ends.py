@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-from networks import network, normal
+from networks import build_network, gaussian_array
 from onnx import TensorProto, helper
-from parts import CONV, SAME, WB, B, V, W, convolved
+from parts import CONV, SAME, WB, B, V, W, conv_network
 
 
 def _if_capturing(
@@ -22,7 +22,7 @@ def _if_capturing(
         node = helper.make_node(op, [captured], [f"{name}_y"], name=f"{name}_node")
         return helper.make_graph([node], name, [], [output])
 
-    model = network(
+    model = build_network(
         CONV + before + f"d = Conv{SAME}({read}, v)\n",
         {"x": (1, 3, 8, 8), **(extra or {})},
         ["d"],
@@ -46,62 +46,66 @@ def _if_capturing(
     return model
 
 
-ENDS: Mapping[str, onnx.ModelProto] = {
+EDGE_CASES: Mapping[str, onnx.ModelProto] = {
     # outputs and inputs
-    "conv is an output and read": network(CONV + "y = Relu(c)", None, ["c", "y"], **WB),
-    "mover is an output and read": network(
+    "conv is an output and read": build_network(CONV + "y = Relu(c)", None, ["c", "y"], **WB),
+    "mover is an output and read": build_network(
         CONV + f"m = MaxPool<kernel_shape=[2,2]>(c)\ny = Conv{SAME}(m, v)",
         None,
         ["m", "y"],
         v=V,
         **WB,
     ),
-    "mover of an output": network(
+    "mover of an output": build_network(
         CONV + "y = Transpose<perm=[0,2,3,1]>(c)", None, ["c", "y"], **WB
     ),
-    "two movers are outputs": network(
+    "two movers are outputs": build_network(
         CONV + "y = Flatten(c)\nz = Transpose<perm=[0,2,3,1]>(c)", None, ["z", "y"], **WB
     ),
-    "input passes through": network(CONV + "y = Relu(c)\nz = Identity(x)", None, ["y", "z"], **WB),
-    "input moved to output": network(CONV + "y = Relu(c)\nz = Flatten(x)", None, ["y", "z"], **WB),
-    "two inputs": network(
+    "input passes through": build_network(
+        CONV + "y = Relu(c)\nz = Identity(x)", None, ["y", "z"], **WB
+    ),
+    "input moved to output": build_network(
+        CONV + "y = Relu(c)\nz = Flatten(x)", None, ["y", "z"], **WB
+    ),
+    "two inputs": build_network(
         CONV + f"d = Conv{SAME}(z, w)\ny = Add(c, d)", {"x": (1, 3, 8, 8), "z": (1, 3, 8, 8)}, **WB
     ),
-    "gather by an input": network(
+    "gather by an input": build_network(
         "e = Gather(table, i)\nh = MatMul(e, m)\ny = Relu(h)",
         {"i": (1, 5)},
         types={"i": TensorProto.INT64},
-        table=normal(2, 16),
-        m=normal(16, 8),
+        table=gaussian_array(2, 16),
+        m=gaussian_array(16, 8),
     ),
-    "unused input": network(CONV + "y = Relu(c)", {"x": (1, 3, 8, 8), "z": (1,)}, **WB),
+    "unused input": build_network(CONV + "y = Relu(c)", {"x": (1, 3, 8, 8), "z": (1,)}, **WB),
     "if capturing": _if_capturing("c"),
     "if capturing a float": _if_capturing("g", "g = Neg(c)\n", "g"),
     "if capturing the input": _if_capturing("z", "", "c", extra={"z": (1, 8, 8, 8)}),
-    "nothing to quantize": network("y = Neg(x)"),
-    "movers alone": network("m = MaxPool<kernel_shape=[2,2]>(x)\ny = Cos(m)"),
-    "name taken": network(
+    "nothing to quantize": build_network("y = Neg(x)"),
+    "movers alone": build_network("m = MaxPool<kernel_shape=[2,2]>(x)\ny = Cos(m)"),
+    "name taken": build_network(
         "x_quantized = Conv(x, w)\nx_scale = Relu(x_quantized)\ny = Conv(x_scale, v)", w=W, v=V
     ),
     # numbers
-    "dead channel": convolved("y = Relu(c)", w=np.concatenate([W[:7], 0 * W[:1]])),
-    "dead channel, no bias": network("y = Conv(x, w)", w=np.concatenate([W[:7], 0 * W[:1]])),
-    "tiny weights, huge bias": convolved("y = Relu(c)", w=W * 1e-9, b=B * 1e3),
-    "one tiny channel": convolved(
+    "dead channel": conv_network("y = Relu(c)", w=np.concatenate([W[:7], 0 * W[:1]])),
+    "dead channel, no bias": build_network("y = Conv(x, w)", w=np.concatenate([W[:7], 0 * W[:1]])),
+    "tiny weights, huge bias": conv_network("y = Relu(c)", w=W * 1e-9, b=B * 1e3),
+    "one tiny channel": conv_network(
         "y = Relu(c)", w=W * np.float32([1] * 7 + [1e-9]).reshape(8, 1, 1, 1)
     ),
-    "zero network": convolved("y = Relu(c)", w=W * 0, b=B * 0),
-    "batch of three": network(
+    "zero network": conv_network("y = Relu(c)", w=W * 0, b=B * 0),
+    "batch of three": build_network(
         CONV + "g = GlobalAveragePool(c)\nf = Flatten(g)\ny = Gemm(f, m)",
         {"x": (3, 3, 8, 8)},
-        m=normal(8, 4),
+        m=gaussian_array(8, 4),
         **WB,
     ),
-    "zero weights, bias": convolved("y = Relu(c)", w=W * 0, b=np.abs(B)),
-    "batch norm": convolved(
+    "zero weights, bias": conv_network("y = Relu(c)", w=W * 0, b=np.abs(B)),
+    "batch norm": conv_network(
         "y = BatchNormalization(c, s, b, mean, var)",
-        s=normal(8),
-        mean=normal(8),
-        var=np.abs(normal(8)),
+        s=gaussian_array(8),
+        mean=gaussian_array(8),
+        var=np.abs(gaussian_array(8)),
     ),
 }

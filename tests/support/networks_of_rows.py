@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import onnx
-from networks import network, normal
+from networks import build_network, gaussian_array
 from onnx import TensorProto
 from parts import CONV, WB
 
-_TWO = "d = Conv<pads=[1,1,1,1]>(x, u, b)\n"
-_UP = 'coordinate_transformation_mode="asymmetric",nearest_mode="floor"'
+_SECOND_CONV = "d = Conv<pads=[1,1,1,1]>(x, u, b)\n"
+_RESIZE_MODE = 'coordinate_transformation_mode="asymmetric",nearest_mode="floor"'
 _CONSTANTS: dict[str, Any] = {
-    "u": normal(8, 3, 3, 3, seed=11, scale=0.1),
-    "k": normal(8, 1, 1, seed=12),
+    "u": gaussian_array(8, 3, 3, 3, seed=11, scale=0.1),
+    "k": gaussian_array(8, 1, 1, seed=12),
     "masks": np.arange(8).reshape(8, 1, 1) % 2 == 0,
     "low": np.float32(-1e9),
     "some": np.float32(0.3),
@@ -53,57 +53,59 @@ BATCH_TO_SPACE = (
 )
 
 
-def _of(nodes: str, kind: int = TensorProto.FLOAT) -> onnx.ModelProto:
+def _network_of(nodes: str, kind: int = TensorProto.FLOAT) -> onnx.ModelProto:
     """The nodes behind a convolution to c and, where they read it, one to d."""
     words = set(re.findall(r"\w+", nodes))
-    lines = CONV + (_TWO if "d" in words else "") + nodes
+    lines = CONV + (_SECOND_CONV if "d" in words else "") + nodes
     needed = words | ({"u"} if "d" in words else set())
     constants = {name: array for name, array in _CONSTANTS.items() if name in needed}
-    return network(lines, types={"y": kind}, **WB, **constants)
+    return build_network(lines, types={"y": kind}, **WB, **constants)
 
 
-ROWS = {
-    "maximum": _of("y = Max(c, d, k)"),
-    "minimum with a sigmoid": _of("s = Sigmoid(d)\ny = Min(c, s)"),
-    "where": _of("y = Where(masks, c, d)"),
-    "where by a comparison": _of("m = Greater(c, d)\ny = Where(m, c, d)"),
-    "where with a constant": _of("y = Where(masks, c, some)"),
-    "where that masks": _of("y = Where(masks, c, low)"),
-    "equal": _of("y = Equal(c, d)", TensorProto.BOOL),
-    "not equal": _of("m = Equal(c, d)\ny = Not(m)", TensorProto.BOOL),
-    "less or equal a constant": _of("y = LessOrEqual(c, k)", TensorProto.BOOL),
-    "argmax": _of("y = ArgMax<axis=1>(c)", TensorProto.INT64),
-    "argmin of the last": _of(
+OTHER_OP_CASES = {
+    "maximum": _network_of("y = Max(c, d, k)"),
+    "minimum with a sigmoid": _network_of("s = Sigmoid(d)\ny = Min(c, s)"),
+    "where": _network_of("y = Where(masks, c, d)"),
+    "where by a comparison": _network_of("m = Greater(c, d)\ny = Where(m, c, d)"),
+    "where with a constant": _network_of("y = Where(masks, c, some)"),
+    "where that masks": _network_of("y = Where(masks, c, low)"),
+    "equal": _network_of("y = Equal(c, d)", TensorProto.BOOL),
+    "not equal": _network_of("m = Equal(c, d)\ny = Not(m)", TensorProto.BOOL),
+    "less or equal a constant": _network_of("y = LessOrEqual(c, k)", TensorProto.BOOL),
+    "argmax": _network_of("y = ArgMax<axis=1>(c)", TensorProto.INT64),
+    "argmin of the last": _network_of(
         "y = ArgMin<axis=2,keepdims=0,select_last_index=1>(c)", TensorProto.INT64
     ),
-    "reduce max": _of("m = ReduceMax<axes=[2]>(c)\ny = ReduceMin<axes=[1,2],keepdims=0>(m)"),
-    "reduce max with keepdims of 2": _of("y = ReduceMax<axes=[2],keepdims=2>(c)"),
-    "pools with a ceil_mode of neither 0 nor 1": _of(
+    "reduce max": _network_of(
+        "m = ReduceMax<axes=[2]>(c)\ny = ReduceMin<axes=[1,2],keepdims=0>(m)"
+    ),
+    "reduce max with keepdims of 2": _network_of("y = ReduceMax<axes=[2],keepdims=2>(c)"),
+    "pools with a ceil_mode of neither 0 nor 1": _network_of(
         "m = MaxPool<kernel_shape=[3,3],strides=[2,2],ceil_mode=2>(c)\n"
         "y = AveragePool<kernel_shape=[2,2],strides=[2,2],ceil_mode=-1>(m)"
     ),
-    "global max pool": _of("y = GlobalMaxPool(c)"),
-    "reduce sum": _of("y = ReduceSum(c, plane)"),
-    "split of one read": _of("a, e = Split<axis=1>(c)\ny = Relu(e)"),
-    "split of other sizes": _of("a, e = Split<axis=1>(c, parts)\ny = Concat<axis=1>(e, a)"),
-    "tile": _of("y = Tile(c, times)"),
-    "expand": _of("g = GlobalAveragePool(c)\ny = Expand(g, wide)"),
-    "nearest": _of(f'y = Resize<mode="nearest",{_UP}>(c, none, twice)'),
-    "nearest by a fraction": _of("y = Resize(c, none, odd)"),
-    "nearest to a size": _of("y = Resize(c, none, none, sizes)"),
-    "linear": _of('y = Resize<mode="linear">(c, none, twice)'),
-    "linear with corners": _of(
+    "global max pool": _network_of("y = GlobalMaxPool(c)"),
+    "reduce sum": _network_of("y = ReduceSum(c, plane)"),
+    "split of one read": _network_of("a, e = Split<axis=1>(c)\ny = Relu(e)"),
+    "split of other sizes": _network_of("a, e = Split<axis=1>(c, parts)\ny = Concat<axis=1>(e, a)"),
+    "tile": _network_of("y = Tile(c, times)"),
+    "expand": _network_of("g = GlobalAveragePool(c)\ny = Expand(g, wide)"),
+    "nearest": _network_of(f'y = Resize<mode="nearest",{_RESIZE_MODE}>(c, none, twice)'),
+    "nearest by a fraction": _network_of("y = Resize(c, none, odd)"),
+    "nearest to a size": _network_of("y = Resize(c, none, none, sizes)"),
+    "linear": _network_of('y = Resize<mode="linear">(c, none, twice)'),
+    "linear with corners": _network_of(
         'y = Resize<mode="linear",coordinate_transformation_mode="align_corners">'
         "(c, none, none, sizes)"
     ),
-    "cubic": _of('y = Resize<mode="cubic">(c, none, twice)'),
-    "log softmax": _of("y = LogSoftmax<axis=1>(c)"),
-    "l2 norm": _of("y = LpNormalization<axis=1>(c)"),
-    "strided slice": _of("y = Slice(c, starts, ends, plane, steps)"),
-    "pad with a value": _of("y = Pad(c, pads, filling)"),
-    "pad with one value of rank 1": _of("y = Pad(c, pads, fillings)"),
-    "depth to space": _of("y = DepthToSpace<blocksize=2>(c)"),
-    "depth to space by columns": _of('y = DepthToSpace<blocksize=2,mode="CRD">(c)'),
-    "space to depth": _of("y = SpaceToDepth<blocksize=2>(c)"),
-    "space to batch and back": _of(SPACE_TO_BATCH + BATCH_TO_SPACE),
+    "cubic": _network_of('y = Resize<mode="cubic">(c, none, twice)'),
+    "log softmax": _network_of("y = LogSoftmax<axis=1>(c)"),
+    "l2 norm": _network_of("y = LpNormalization<axis=1>(c)"),
+    "strided slice": _network_of("y = Slice(c, starts, ends, plane, steps)"),
+    "pad with a value": _network_of("y = Pad(c, pads, filling)"),
+    "pad with one value of rank 1": _network_of("y = Pad(c, pads, fillings)"),
+    "depth to space": _network_of("y = DepthToSpace<blocksize=2>(c)"),
+    "depth to space by columns": _network_of('y = DepthToSpace<blocksize=2,mode="CRD">(c)'),
+    "space to depth": _network_of("y = SpaceToDepth<blocksize=2>(c)"),
+    "space to batch and back": _network_of(SPACE_TO_BATCH + BATCH_TO_SPACE),
 }

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from ptq.core.types import INT8, UINT8, QuantParams
 
 Array = Any
-ELEMENT = {"uint8": TensorProto.UINT8, "int8": TensorProto.INT8, "float32": TensorProto.FLOAT}
+ELEMENT_TYPES = {"uint8": TensorProto.UINT8, "int8": TensorProto.INT8, "float32": TensorProto.FLOAT}
 
 
 def onnxruntime_output(
@@ -23,7 +23,7 @@ def onnxruntime_output(
         [node],
         "g",
         [
-            helper.make_tensor_value_info(n, ELEMENT[arrays[n].dtype.name], arrays[n].shape)
+            helper.make_tensor_value_info(n, ELEMENT_TYPES[arrays[n].dtype.name], arrays[n].shape)
             for n in fed
         ],
         [helper.make_empty_tensor_value_info("y")],
@@ -37,7 +37,7 @@ def onnxruntime_output(
     return session.run(None, {n: arrays[n] for n in fed})[0]
 
 
-class Cases:
+class RandomOperands:
     """Random operands of one seed: every third seed has power-of-two scales, whose sums tie."""
 
     def __init__(self, seed: int) -> None:
@@ -74,12 +74,12 @@ class Cases:
         return int(self.rng.integers(1, high))
 
 
-def quantized(name: str, q: Array, params: QuantParams) -> dict[str, Array]:
+def quantized_inputs(name: str, q: Array, params: QuantParams) -> dict[str, Array]:
     """A value with its scale and zero point, in the order of a QLinear node's inputs."""
-    return {name: q, **parameters(name, params)}
+    return {name: q, **qparam_inputs(name, params)}
 
 
-def parameters(name: str, params: QuantParams) -> dict[str, Array]:
+def qparam_inputs(name: str, params: QuantParams) -> dict[str, Array]:
     return {
         f"{name}_scale": params.scale,
         f"{name}_zero": params.zero_point.astype(params.qtype.dtype),

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from ptq.core.types import INT8, UINT8, QuantParams
-from ptq.executor.arithmetics import arithmetic
+from ptq.executor.arithmetics import kernels_of_arithmetic
 from ptq.executor.arithmetics.node_site import Site
 
 Array = Any
 
 
-def int8(scale: Any, zero_point: Any = 0, axis: int | None = None) -> QuantParams:
+def int8_params(scale: Any, zero_point: Any = 0, axis: int | None = None) -> QuantParams:
     """Parameters of an int8 tensor."""
     return _params(scale, zero_point, INT8, axis)
 
 
-def uint8(scale: Any, zero_point: Any = 0, axis: int | None = None) -> QuantParams:
+def uint8_params(scale: Any, zero_point: Any = 0, axis: int | None = None) -> QuantParams:
     """Parameters of a uint8 tensor."""
     return _params(scale, zero_point, UINT8, axis)
 
@@ -30,7 +30,7 @@ def _params(scale: Any, zero_point: Any, qtype: Any, axis: int | None) -> QuantP
     return QuantParams(scales, zeros, qtype, axis)
 
 
-def run(
+def run_node(
     name: str,
     op: str,
     operands: Sequence[tuple[Array, QuantParams | None] | None],
@@ -50,4 +50,4 @@ def run(
         tuple(a if i in constants else None for i, a in enumerate(arrays)),
         clamp,
     )
-    return arithmetic(name)[op](site)(arrays)
+    return kernels_of_arithmetic(name)[op](site)(arrays)

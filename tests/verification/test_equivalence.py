@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from cases import CASES, quantized_case
-from foreign_models import INPUT, OUTPUT, foreign, weights
+from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_integers
 from onnx import numpy_helper
 
 from ptq.model.graph import Graph
@@ -23,9 +23,11 @@ def test_both_forms_of_a_model_are_the_same_function(name: str) -> None:
 
 
 def test_a_relu_is_the_clip_of_integers_that_stands_for_it() -> None:
-    relu = foreign(INPUT + "r = Relu(xd)" + OUTPUT, y_scale=np.float32(0.03), y_zero=np.uint8(120))
-    clip = foreign(
-        INPUT + "yq = Clip(xq, x_zero)\ny = DequantizeLinear(yq, x_scale, x_zero)",
+    relu = foreign_graph(
+        INPUT_QDQ + "r = Relu(xd)" + OUTPUT_QDQ, y_scale=np.float32(0.03), y_zero=np.uint8(120)
+    )
+    clip = foreign_graph(
+        INPUT_QDQ + "yq = Clip(xq, x_zero)\ny = DequantizeLinear(yq, x_scale, x_zero)",
         outputs={"y": onnx.TensorProto.FLOAT},
     )
     assert first_difference(relu, clip) is None
@@ -71,9 +73,9 @@ def _strides(proto: onnx.ModelProto) -> None:
     ids=["a weight", "a weight's scale", "a zero point", "a scale", "an attribute"],
 )
 def test_any_change_is_seen(change: Callable[[onnx.ModelProto], None]) -> None:
-    graph = foreign(
-        INPUT + "wd = DequantizeLinear(w, w_scale, w_zero)\nr = Conv(xd, wd)" + OUTPUT,
-        w=weights(8, 3, 3, 3),
+    graph = foreign_graph(
+        INPUT_QDQ + "wd = DequantizeLinear(w, w_scale, w_zero)\nr = Conv(xd, wd)" + OUTPUT_QDQ,
+        w=random_integers(8, 3, 3, 3),
     )
     assert first_difference(graph, _tampered(graph, lambda proto: None)) is None
     assert first_difference(graph, _tampered(graph, change)) == "y"
@@ -81,8 +83,9 @@ def test_any_change_is_seen(change: Callable[[onnx.ModelProto], None]) -> None:
 
 def test_a_change_in_float_between_integers_is_seen() -> None:
     graphs = [
-        foreign(
-            INPUT + f"e = Elu<alpha = {alpha}>(xd)\nr = CumSum(e, axis)" + OUTPUT, axis=np.int64(1)
+        foreign_graph(
+            INPUT_QDQ + f"e = Elu<alpha = {alpha}>(xd)\nr = CumSum(e, axis)" + OUTPUT_QDQ,
+            axis=np.int64(1),
         )
         for alpha in (0.5, 0.5, 0.6)
     ]

@@ -10,16 +10,16 @@ import exact_sums
 import numpy as np
 import onnx
 import pytest
-from networks import feeds, network, normal, samples
+from networks import build_network, gaussian_array, random_feeds, to_samples
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
 from ptq.model.session import Session
-from ptq.verification.conversion import convert
-from ptq.verification.lint import lint
-from ptq.verification.node_status import fates
-from ptq.verification.verify import verify
+from ptq.verification.conversion import convert_graph
+from ptq.verification.lint import lint_graph
+from ptq.verification.node_status import node_statuses
+from ptq.verification.verify import verify_graph
 
 NODES = """
     c = Conv<pads = [1, 1, 1, 1]>(x, w1, b1)
@@ -52,19 +52,19 @@ class _Reader(CalibrationDataReader):
 
 
 def _model(opset: int) -> onnx.ModelProto:
-    return network(
+    return build_network(
         NODES,
         {"x": (1, 3, 8, 8)},
         opset=opset,
-        w1=normal(4, 3, 3, 3),
-        b1=normal(4),
-        w2=normal(4, 1, 3, 3, seed=1),
+        w1=gaussian_array(4, 3, 3, 3),
+        b1=gaussian_array(4),
+        w2=gaussian_array(4, 1, 3, 3, seed=1),
         low=np.float32(0),
         high=np.float32(6),
-        w3=normal(8, 8, seed=2),
-        b3=normal(8, seed=3),
-        w4=normal(8, 5, seed=4),
-        b4=normal(5, seed=5),
+        w3=gaussian_array(8, 8, seed=2),
+        b3=gaussian_array(8, seed=3),
+        w4=gaussian_array(8, 5, seed=4),
+        b4=gaussian_array(5, seed=5),
     )
 
 
@@ -75,7 +75,7 @@ def _quantized(folder: Path, *, form: str, per_channel: bool, activation: str, o
     quantize_static(
         source,
         made,
-        _Reader(feeds(model, 6)),
+        _Reader(random_feeds(model, 6)),
         quant_format=QuantFormat[form],
         per_channel=per_channel,
         activation_type=QuantType[activation],
@@ -94,12 +94,12 @@ CASES = [
 def test_every_integer_of_quantize_static_is_onnx_runtimes(
     tmp_path, form, per_channel, activation, opset
 ):
-    if form == "QOperator" and opset >= 21 and not exact_sums.BY_ITSELF:
+    if form == "QOperator" and opset >= 21 and not exact_sums.EXACT_NATIVELY:
         pytest.skip("the option for exact sums does not reach QLinearMatMul of opset 21")
     graph = _quantized(
         tmp_path, form=form, per_channel=per_channel, activation=activation, opset=opset
     )
-    found = verify(graph, samples(feeds(_model(opset), 3, seed=9)), threads=1)
+    found = verify_graph(graph, to_samples(random_feeds(_model(opset), 3, seed=9)), threads=1)
     assert found.equal, found.first
     if activation == "QUInt8":
         assert {"Conv", "Add", "MatMul"} <= {tensor.op for tensor in found.tensors}
@@ -108,8 +108,8 @@ def test_every_integer_of_quantize_static_is_onnx_runtimes(
 @pytest.mark.parametrize("form", ["QDQ", "QOperator"])
 def test_its_models_can_be_converted_with_their_integers_unchanged(tmp_path, form):
     graph = _quantized(tmp_path, form=form, per_channel=True, activation="QUInt8", opset=17)
-    other = convert(graph, "qoperator" if form == "QDQ" else "qdq")
-    feed = feeds(_model(17), 1, seed=9)[0]
+    other = convert_graph(graph, "qoperator" if form == "QDQ" else "qdq")
+    feed = random_feeds(_model(17), 1, seed=9)[0]
     expected = Session(graph, threads=1).run(feed)[0]
     assert np.array_equal(Session(other, threads=1).run(feed)[0], expected)
     assert np.array_equal(Executor(other).run(feed)["y"], expected)
@@ -117,7 +117,7 @@ def test_its_models_can_be_converted_with_their_integers_unchanged(tmp_path, for
 
 def test_what_it_leaves_float_is_named(tmp_path):
     graph = _quantized(tmp_path, form="QDQ", per_channel=True, activation="QUInt8", opset=17)
-    floats = {fate.op: fate.why for fate in fates(graph) if fate.runs == "float"}
+    floats = {fate.op: fate.why for fate in node_statuses(graph) if fate.runs == "float"}
     assert floats["HardSigmoid"] == (
         "must stay float: HardSigmoid has no integer kernel in this arithmetic"
     )
@@ -126,6 +126,6 @@ def test_what_it_leaves_float_is_named(tmp_path):
 
 def test_its_int8_models_break_only_the_rules_on_scales(tmp_path):
     graph = _quantized(tmp_path, form="QDQ", per_channel=True, activation="QInt8", opset=17)
-    broken = {finding.rule for finding in lint(graph) if finding.severity == "error"}
+    broken = {finding.rule for finding in lint_graph(graph) if finding.severity == "error"}
     assert broken <= {"fixed-output", "same-scale"}
     assert "fixed-output" in broken

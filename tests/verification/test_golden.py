@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ptq.core.errors import DataError
-from ptq.verification.golden import run
+from ptq.verification.golden import run_golden_cases
 
 TESTS = Path(__file__).parents[1]
 VECTORS = TESTS / "vectors"
@@ -22,7 +22,7 @@ SCRIPT = TESTS.parent / "scripts" / "golden"
 @pytest.mark.parametrize("runtime", ["litert", "ort"])
 def test_every_vector_of_the_runtime_is_reproduced_to_the_bit(runtime: str) -> None:
     index = json.loads((VECTORS / runtime / "index.json").read_text())
-    scores = run([VECTORS / runtime])
+    scores = run_golden_cases([VECTORS / runtime])
     assert [(s.op, s.wrong, s.refused) for s in scores if s.wrong or s.refused] == []
     assert sum(s.cases for s in scores) == len(index["cases"])
     assert all(s.elements for s in scores)
@@ -39,7 +39,7 @@ def tampered(folder: Path) -> Path:
 
 
 def test_one_wrong_element_is_counted_and_its_case_named(tmp_path: Path) -> None:
-    (score,) = run([tampered(tmp_path / "v")], frozenset(["QLinearMul"]))
+    (score,) = run_golden_cases([tampered(tmp_path / "v")], frozenset(["QLinearMul"]))
     assert (score.cases, score.wrong, score.failed) == (2, 1, ("qlinearmul_1 (ort)",))
 
 
@@ -48,13 +48,13 @@ def test_a_case_of_an_unknown_operator_counts_as_refused(tmp_path: Path) -> None
     index = json.loads((folder / "index.json").read_text())
     index["cases"] = [c | {"op": "QLinearNothing"} for c in index["cases"][:1]]
     (folder / "index.json").write_text(json.dumps(index))
-    (score,) = run([folder])
+    (score,) = run_golden_cases([folder])
     assert "no case of QLinearNothing can be read" in score.refused[0]
 
 
 def test_a_folder_without_an_index_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no readable index\.json"):
-        run([tmp_path])
+        run_golden_cases([tmp_path])
 
 
 def script(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from foreign_models import INPUT, OUTPUT, foreign, reals, weights
-from networks import network, normal, quantized
+from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_floats, random_integers
+from networks import build_network, gaussian_array, quantize_network
 
 from ptq.core.errors import UsageError
 from ptq.model.graph import Graph
-from ptq.verification.conversion import convert
-from ptq.verification.lint import lint
+from ptq.verification.conversion import convert_graph
+from ptq.verification.lint import lint_graph
 
 CONV = (1, 3, 8, 8)
 ROWS = (5, 16)
@@ -25,29 +25,29 @@ BIASED = (
 
 
 def _kept(*shape: int) -> Any:
-    return np.clip(weights(*shape), -127, 127)
+    return np.clip(random_integers(*shape), -127, 127)
 
 
 def _conv(**changed: Any) -> Graph:
     """A Conv that keeps the specification, but for what is changed."""
     constants = {
         "w": _kept(8, 3, 3, 3),
-        "b": weights(8, dtype=np.int16).astype(np.int32),
+        "b": random_integers(8, dtype=np.int16).astype(np.int32),
         "b_scale": X * W,
         "b_zero": np.int32(0),
         **SIGNED,
         **changed,
     }
     nodes = constants.pop("nodes", BIASED)
-    return foreign(INPUT + nodes + OUTPUT, **constants)
+    return foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, **constants)
 
 
 def _rules(graph: Graph) -> list[str]:
-    return [finding.rule for finding in lint(graph) if finding.severity == "error"]
+    return [finding.rule for finding in lint_graph(graph) if finding.severity == "error"]
 
 
 def test_a_conv_of_the_specification_has_no_finding():
-    assert lint(_conv()) == ()
+    assert lint_graph(_conv()) == ()
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_a_conv_of_the_specification_has_no_finding():
             "weight-zero-point",
             "CONV_2D: Input 1 (Weight), restriction: zero_point = 0",
         ),
-        ({"w": weights(8, 3, 3, 3)}, "weight-range", "CONV_2D: Input 1 (Weight), range"),
+        ({"w": random_integers(8, 3, 3, 3)}, "weight-range", "CONV_2D: Input 1 (Weight), range"),
         (
-            {"w": weights(8, 3, 3, 3, dtype=np.uint8), "w_zero": np.uint8(0)},
+            {"w": random_integers(8, 3, 3, 3, dtype=np.uint8), "w_zero": np.uint8(0)},
             "weight-type",
             "CONV_2D: Input 1 (Weight), data_type",
         ),
@@ -72,19 +72,19 @@ def test_a_conv_of_the_specification_has_no_finding():
             "(input0_scale * input1_scale[...], 0)",
         ),
         (
-            {"nodes": BIASED.replace("xd, wd, bd", "xd, wd, b"), "b": reals(8)},
+            {"nodes": BIASED.replace("xd, wd, bd", "xd, wd, b"), "b": random_floats(8)},
             "bias-type",
             "CONV_2D: Input 2 (Bias), data_type",
         ),
     ],
 )
 def test_each_breach_of_a_conv_is_found_with_its_clause(changed, rule, clause):
-    findings = [finding for finding in lint(_conv(**changed)) if finding.severity == "error"]
+    findings = [finding for finding in lint_graph(_conv(**changed)) if finding.severity == "error"]
     assert [(finding.rule, finding.clause) for finding in findings] == [(rule, clause)]
 
 
 def test_a_bias_scale_one_unit_in_the_last_place_off_is_the_product_rounded_otherwise():
-    assert lint(_conv(b_scale=np.nextafter(X * W, np.float32(1)))) == ()
+    assert lint_graph(_conv(b_scale=np.nextafter(X * W, np.float32(1)))) == ()
 
 
 def test_one_wrong_scale_among_the_channels_is_named():
@@ -99,7 +99,7 @@ def test_one_wrong_scale_among_the_channels_is_named():
         b_scale=wrong,
         b_zero=np.zeros(8, np.int32),
     )
-    (finding,) = lint(graph)
+    (finding,) = lint_graph(graph)
     assert finding.rule == "bias-scale"
     assert "in channel 5" in finding.text
 
@@ -107,7 +107,7 @@ def test_one_wrong_scale_among_the_channels_is_named():
 def test_a_depthwise_conv_is_cited_under_its_own_heading():
     nodes = "wd = DequantizeLinear(w, w_scale, w_zero)\nr = Conv<group = 3>(xd, wd)"
     lowest = np.full((6, 1, 3, 3), -128, np.int8)
-    (finding,) = lint(foreign(INPUT + nodes + OUTPUT, w=lowest, **SIGNED))
+    (finding,) = lint_graph(foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, w=lowest, **SIGNED))
     assert finding.clause == "DEPTHWISE_CONV_2D: Input 1 (Weight), range"
 
 
@@ -115,15 +115,15 @@ def test_a_pad_with_a_value_is_cited_under_its_own_heading():
     pads = np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64)
     for value, heading in ((0.5, "PADV2"), (0.0, "PAD")):
         nodes = "r = Pad(xd, p, v)"
-        graph = foreign(INPUT + nodes + OUTPUT, p=pads, v=np.float32(value), **SIGNED)
-        (finding,) = lint(graph)
+        graph = foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, p=pads, v=np.float32(value), **SIGNED)
+        (finding,) = lint_graph(graph)
         assert finding.clause.startswith(f"{heading}: restriction: Input and outputs")
 
 
 def test_scales_along_the_wrong_axis_of_a_weight_are_found():
     nodes = "wd = DequantizeLinear<axis = 0>(w, w_scale, w_zero)\nr = Gemm(xd, wd)"
-    graph = foreign(
-        INPUT + nodes + OUTPUT,
+    graph = foreign_graph(
+        INPUT_QDQ + nodes + OUTPUT_QDQ,
         ROWS,
         w=_kept(16, 8),
         w_scale=np.linspace(0.01, 0.02, 16, dtype=np.float32),
@@ -136,9 +136,9 @@ def test_scales_along_the_wrong_axis_of_a_weight_are_found():
 def test_an_activation_with_a_scale_a_channel_is_found():
     nodes = (
         "xq = QuantizeLinear<axis = 1>(x, x_scale, x_zero)\n"
-        "xd = DequantizeLinear<axis = 1>(xq, x_scale, x_zero)\nr = Sub(xd, xd)\n" + OUTPUT
+        "xd = DequantizeLinear<axis = 1>(xq, x_scale, x_zero)\nr = Sub(xd, xd)\n" + OUTPUT_QDQ
     )
-    graph = foreign(
+    graph = foreign_graph(
         nodes,
         x_scale=np.linspace(0.01, 0.02, 3, dtype=np.float32),
         x_zero=np.zeros(3, np.int8),
@@ -157,12 +157,12 @@ def test_an_activation_with_a_scale_a_channel_is_found():
     ],
 )
 def test_operators_that_keep_their_scale_must_keep_it(nodes):
-    (finding,) = lint(foreign(INPUT + nodes + OUTPUT, **SIGNED))
+    (finding,) = lint_graph(foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, **SIGNED))
     assert finding.rule == "same-scale"
     assert finding.tensor == "yq"
     assert finding.clause.endswith("Input and outputs must all have same scale/zero_point")
     same = {**SIGNED, "y_zero": np.int8(-8), "y_scale": X}
-    assert lint(foreign(INPUT + nodes + OUTPUT, **same)) == ()
+    assert lint_graph(foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, **same)) == ()
 
 
 @pytest.mark.parametrize(
@@ -177,40 +177,43 @@ def test_operators_that_keep_their_scale_must_keep_it(nodes):
     ],
 )  # fmt: skip
 def test_prescribed_ranges_are_held_against_the_model(nodes, clause, scale, zero_point):
-    (finding,) = lint(foreign(INPUT + nodes + OUTPUT, **SIGNED))
+    (finding,) = lint_graph(foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, **SIGNED))
     assert (finding.rule, finding.clause) == ("fixed-output", clause)
     obeyed = {**SIGNED, "y_scale": np.float32(scale), "y_zero": np.int8(zero_point)}
-    assert lint(foreign(INPUT + nodes + OUTPUT, **obeyed)) == ()
+    assert lint_graph(foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, **obeyed)) == ()
 
 
 def test_what_the_specification_does_not_know_is_noted_not_blamed():
-    (finding,) = lint(foreign(INPUT + "r = Erf(xd)" + OUTPUT, **SIGNED))
+    (finding,) = lint_graph(foreign_graph(INPUT_QDQ + "r = Erf(xd)" + OUTPUT_QDQ, **SIGNED))
     assert (finding.rule, finding.severity, finding.node) == ("unspecified", "note", "Erf_r")
     assert finding.text.endswith("ptq computes it on integers, LiteRT in float")
 
 
 def test_what_is_not_requantized_runs_in_float():
-    (finding,) = lint(foreign(INPUT + "y = Erf(xd)", **SIGNED))
+    (finding,) = lint_graph(foreign_graph(INPUT_QDQ + "y = Erf(xd)", **SIGNED))
     assert finding.text.endswith("it runs in float")
 
 
 def test_what_ptq_quantizes_without_a_clause_is_not_said_to_run_in_float():
     nodes = "h = LayerNormalization(x, g)\ny = Gemm(h, w)"
-    done = quantized(network(nodes, {"x": (4, 8)}, g=normal(8), w=normal(8, 4)), target="litert")
-    assert [f.text.rpartition("; ")[2] for f in lint(done.qdq)] == [
+    done = quantize_network(
+        build_network(nodes, {"x": (4, 8)}, g=gaussian_array(8), w=gaussian_array(8, 4)),
+        target="litert",
+    )
+    assert [f.text.rpartition("; ")[2] for f in lint_graph(done.qdq)] == [
         "ptq computes it on integers, LiteRT in float"
     ]
 
 
 def test_dynamic_quantization_is_outside_the_specification():
     nodes = "q, s, z = DynamicQuantizeLinear(x)\ni = MatMulInteger(q, w, z)\nf = Cast<to = 1>(i)\n"
-    graph = foreign(nodes + "y = Mul(f, s)", ROWS, w=_kept(16, 8))
+    graph = foreign_graph(nodes + "y = Mul(f, s)", ROWS, w=_kept(16, 8))
     assert _rules(graph) == ["dynamic", "dynamic"]
 
 
 def test_both_forms_have_the_same_findings():
-    graph = _conv(w=weights(8, 3, 3, 3), y_zero=np.uint8(100))
-    qoperator = lint(convert(_conv(w=weights(8, 3, 3, 3)), "qoperator"))
+    graph = _conv(w=random_integers(8, 3, 3, 3), y_zero=np.uint8(100))
+    qoperator = lint_graph(convert_graph(_conv(w=random_integers(8, 3, 3, 3)), "qoperator"))
     assert [finding.rule for finding in qoperator] == ["weight-range"]
     assert set(_rules(graph)) == {"weight-range", "activation-type"}
 
@@ -223,11 +226,11 @@ def test_what_ptq_quantizes_for_litert_passes_its_own_lint():
         q = Concat<axis = 1>(p, p)
         y = Sigmoid(q)
     """
-    model = network(nodes, w=normal(4, 3, 3, 3), b=normal(4))
-    findings = lint(quantized(model, target="litert").qdq)
+    model = build_network(nodes, w=gaussian_array(4, 3, 3, 3), b=gaussian_array(4))
+    findings = lint_graph(quantize_network(model, target="litert").qdq)
     assert [f for f in findings if f.severity == "error"] == []
 
 
 def test_a_target_without_a_specification_cannot_be_linted():
     with pytest.raises(UsageError, match="has no specification"):
-        lint(_conv(), "ort")
+        lint_graph(_conv(), "ort")

@@ -6,8 +6,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from foreign_models import INPUT, OUTPUT, foreign, reals, samples, weights
-from foreign_patterns import CONV, CONV_W, GEMM_W, PATTERNS, ROWS, UNSIGNED_RELU, W_CONV
+from foreign_models import (
+    INPUT_QDQ,
+    OUTPUT_QDQ,
+    foreign_graph,
+    random_floats,
+    random_integers,
+    random_samples,
+)
+from foreign_patterns import (
+    CONV_WEIGHT,
+    GEMM_WEIGHT,
+    IMAGE_SHAPE,
+    MATRIX_SHAPE,
+    PATTERNS,
+    UNSIGNED_RELU,
+    WEIGHT_DEQUANTIZER,
+)
 from onnx import TensorProto, helper
 
 from ptq.core.errors import DataError, ModelError
@@ -16,45 +31,48 @@ from ptq.evaluation.evaluate import integer_engine
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
 from ptq.model.session import Session
-from ptq.rewrite.imported.normalize_qdq import adopt
-from ptq.verification.lint import lint
-from ptq.verification.node_status import fates
+from ptq.rewrite.imported.normalize_qdq import normalize_qdq
+from ptq.verification.lint import lint_graph
+from ptq.verification.node_status import node_statuses
 from ptq.verification.ort_fusions import float_tensors
-from ptq.verification.ort_like_executor import like_onnx_runtime
-from ptq.verification.portability import portability
-from ptq.verification.verify import verify
+from ptq.verification.ort_like_executor import executor_matching_ort
+from ptq.verification.portability import measure_portability
+from ptq.verification.verify import verify_graph
 
 
 @pytest.mark.parametrize("name", PATTERNS)
 def test_a_pattern_of_other_tools_gives_onnx_runtimes_integers(name):
     pattern = PATTERNS[name]
-    graph = foreign(
-        INPUT + pattern.nodes + OUTPUT, pattern.shape, opset=pattern.opset, **pattern.constants
+    graph = foreign_graph(
+        INPUT_QDQ + pattern.nodes + OUTPUT_QDQ,
+        pattern.shape,
+        opset=pattern.opset,
+        **pattern.constants,
     )
-    found = verify(graph, samples(pattern.shape), threads=1)
+    found = verify_graph(graph, random_samples(pattern.shape), threads=1)
     assert found.equal, found.first
     assert {tensor.op for tensor in found.tensors} == pattern.integers
 
 
 def test_quantizers_without_zero_points_count_in_unsigned_bytes():
-    graph = foreign(
+    graph = foreign_graph(
         "xq = QuantizeLinear(x, x_scale)\nxd = DequantizeLinear(xq, x_scale)\n"
         "wd = DequantizeLinear(w, w_scale)\nr = Conv(xd, wd)\n"
         "yq = QuantizeLinear(r, y_scale)\ny = DequantizeLinear(yq, y_scale)",
-        **CONV_W,
+        **CONV_WEIGHT,
     )
-    found = verify(graph, samples(CONV), threads=1)
+    found = verify_graph(graph, random_samples(IMAGE_SHAPE), threads=1)
     assert found.equal
     assert {tensor.op for tensor in found.tensors} == {"QuantizeLinear", "Conv"}
 
 
 def test_an_output_type_names_the_integers_of_a_quantizer_without_zero_point():
-    graph = foreign(
+    graph = foreign_graph(
         "xq = QuantizeLinear<output_dtype = 3>(x, x_scale)\nxd = DequantizeLinear(xq, x_scale)\n"
         "y = MaxPool<kernel_shape = [2, 2]>(xd)",
         opset=21,
     )
-    found = verify(graph, samples(CONV), threads=1)
+    found = verify_graph(graph, random_samples(IMAGE_SHAPE), threads=1)
     assert found.equal
     assert found.tensors[0].elements == 4 * 3 * 64
 
@@ -63,11 +81,15 @@ def test_an_output_type_names_the_integers_of_a_quantizer_without_zero_point():
 def test_a_scale_that_is_not_positive_is_refused_by_the_tensor(scale):
     scales = np.full(8, 0.01, np.float32)
     scales[3] = scale
-    graph = foreign(
-        INPUT + "wd = DequantizeLinear<axis = 0>(w, w_scale, w_zero)\nr = Conv(xd, wd)" + OUTPUT,
-        **CONV_W, w_scale=scales, w_zero=np.zeros(8, np.int8),
+    graph = foreign_graph(
+        INPUT_QDQ + "wd = DequantizeLinear<axis = 0>(w, w_scale, w_zero)\nr = Conv(xd, wd)" + OUTPUT_QDQ,
+        **CONV_WEIGHT, w_scale=scales, w_zero=np.zeros(8, np.int8),
     )  # fmt: skip
-    for verb in (lint, fates, lambda given: verify(given, samples(CONV), threads=1)):
+    for verb in (
+        lint_graph,
+        node_statuses,
+        lambda given: verify_graph(given, random_samples(IMAGE_SHAPE), threads=1),
+    ):
         with pytest.raises(ModelError, match=r"^tensor w has scale \S+, which is not positive and"):
             verb(graph)
 
@@ -76,64 +98,73 @@ GATHERED = "wd = DequantizeLinear(w, w_scale, w_zero)\ny = Gather(wd, x)"
 
 
 def test_a_sample_that_onnx_runtime_refuses_is_a_fault_of_the_sample():
-    graph = foreign(GATHERED, ("N",), input_type=TensorProto.INT64, w=weights(5, 4))
-    ours = integer_engine(like_onnx_runtime(graph, "ort"), graph)
+    graph = foreign_graph(GATHERED, ("N",), input_type=TensorProto.INT64, w=random_integers(5, 4))
+    ours = integer_engine(executor_matching_ort(graph, "ort"), graph)
     assert ours({"x": np.array([4])})[0].shape == (1, 4)
     with pytest.raises(DataError, match="indices element out of data bounds"):
         ours({"x": np.array([5])})
     with pytest.raises(DataError, match=r"^row: ONNX Runtime cannot run the sample"):
-        portability(graph, [Sample("row", {"x": np.array([5])}, ())])
+        measure_portability(graph, [Sample("row", {"x": np.array([5])}, ())])
 
 
 def test_integers_may_enter_and_leave_a_model():
-    graph = foreign(
+    graph = foreign_graph(
         "xd = DequantizeLinear(x, x_scale, x_zero)\n"
-        + W_CONV
+        + WEIGHT_DEQUANTIZER
         + "r = Conv(xd, wd, b)\ny = QuantizeLinear(r, y_scale, y_zero)",
         input_type=TensorProto.UINT8,
         outputs={"y": TensorProto.UINT8},
-        b=reals(8),
-        **CONV_W,
+        b=random_floats(8),
+        **CONV_WEIGHT,
     )
-    found = verify(graph, samples(CONV, dtype=np.uint8), threads=1)
+    found = verify_graph(graph, random_samples(IMAGE_SHAPE, dtype=np.uint8), threads=1)
     assert found.equal
     assert [tensor.op for tensor in found.tensors] == ["Conv"]
 
 
 def test_int8_activations_are_read_without_changing_what_onnx_runtime_fuses():
     signed = {"x_zero": np.int8(-8), "y_zero": np.int8(-20)}
-    graph = foreign(INPUT + W_CONV + "r = Conv(xd, wd, b)" + OUTPUT, **CONV_W, b=reals(8), **signed)
-    found = verify(graph, samples(CONV), threads=1)
+    graph = foreign_graph(
+        INPUT_QDQ + WEIGHT_DEQUANTIZER + "r = Conv(xd, wd, b)" + OUTPUT_QDQ,
+        **CONV_WEIGHT,
+        b=random_floats(8),
+        **signed,
+    )
+    found = verify_graph(graph, random_samples(IMAGE_SHAPE), threads=1)
     assert found.equal
     assert {tensor.op for tensor in found.tensors} == {"QuantizeLinear", "Conv"}
     assert not found.islands
 
 
 def test_what_onnx_runtime_leaves_float_around_an_int8_residual_is_not_compared():
-    signed = {"x_zero": np.int8(-8), "y_zero": np.int8(-20), "w": weights(3, 3, 3, 3)}
+    signed = {"x_zero": np.int8(-8), "y_zero": np.int8(-20), "w": random_integers(3, 3, 3, 3)}
     nodes = PATTERNS["several dequantizers after one quantizer"].nodes
-    found = verify(foreign(INPUT + nodes + OUTPUT, **signed), samples(CONV), threads=1)
+    found = verify_graph(
+        foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, **signed),
+        random_samples(IMAGE_SHAPE),
+        threads=1,
+    )
     assert found.equal
     assert "Add" in {op for ops in found.islands.values() for op in ops}
 
 
 def test_integers_follow_onnx_runtime_around_an_int8_residual():
     """Oracle: ONNX Runtime's own output; QLinearAdd and a float sum round ties otherwise."""
-    signed = {"x_zero": np.int8(-8), "y_zero": np.int8(-20), "w": weights(3, 3, 3, 3)}
+    signed = {"x_zero": np.int8(-8), "y_zero": np.int8(-20), "w": random_integers(3, 3, 3, 3)}
     nodes = PATTERNS["several dequantizers after one quantizer"].nodes
-    graph = foreign(INPUT + nodes + OUTPUT, **signed)
-    following = like_onnx_runtime(graph)
+    graph = foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, **signed)
+    following = executor_matching_ort(graph)
     assert "Add" in {op for ops in following.islands.values() for op in ops}
-    assert not like_onnx_runtime(graph, "litert").islands
+    assert not executor_matching_ort(graph, "litert").islands
     session = Session(graph, threads=1)
-    for sample in samples(CONV):
+    for sample in random_samples(IMAGE_SHAPE):
         np.testing.assert_array_equal(following.run(sample.feed)["y"], session.run(sample.feed)[0])
 
 
 def test_a_conv_bias_of_a_far_scale_keeps_its_real_value_in_integers():
     pattern = PATTERNS["a Conv with an int32 bias of another scale than input times weight"]
-    graph = foreign(INPUT + pattern.nodes + OUTPUT, **pattern.constants)
-    feed = samples(CONV)[0].feed
+    graph = foreign_graph(INPUT_QDQ + pattern.nodes + OUTPUT_QDQ, **pattern.constants)
+    feed = random_samples(IMAGE_SHAPE)[0].feed
     real = Session(graph, threads=1, optimize="none").run(feed)[0]
     steps = (Executor(graph).run(feed)["y"] - real) / np.float32(0.11)
     assert np.abs(steps).max() < 1.01
@@ -157,7 +188,7 @@ BEYOND = {
     ),
     "weights in blocks": (
         "wd = DequantizeLinear<axis = 0, block_size = 4>(w, w_scale)\nr = MatMul(xd, wd)",
-        {**GEMM_W, "w_scale": np.full((4, 8), 0.01, np.float32)},
+        {**GEMM_WEIGHT, "w_scale": np.full((4, 8), 0.01, np.float32)},
         "must stay float: weight wd is quantized in blocks",
     ),
     "weights in float8": (
@@ -166,19 +197,19 @@ BEYOND = {
         "must stay float: weight wd is quantized as float8e4m3fn",
     ),
     "activations in int16": (
-        W_CONV + "xr = DequantizeLinear(xs, y_scale, z16)\nr = MatMul(xr, wd)",
-        GEMM_W | {"z16": np.int16(0)},
+        WEIGHT_DEQUANTIZER + "xr = DequantizeLinear(xs, y_scale, z16)\nr = MatMul(xr, wd)",
+        GEMM_WEIGHT | {"z16": np.int16(0)},
         "must stay float: activation xr is int16",
     ),
     "an output in uint16": (
-        W_CONV + "m = MatMul(xd, wd)\nmq = QuantizeLinear(m, y_scale, z16)\n"
+        WEIGHT_DEQUANTIZER + "m = MatMul(xd, wd)\nmq = QuantizeLinear(m, y_scale, z16)\n"
         "r = DequantizeLinear(mq, y_scale, z16)",
-        GEMM_W | {"z16": np.uint16(3000)},
+        GEMM_WEIGHT | {"z16": np.uint16(3000)},
         "must stay float: output m is uint16",
     ),
     "a float weight": (
         "r = MatMul(xd, w)",
-        {"w": reals(16, 8)},
+        {"w": random_floats(16, 8)},
         "must stay float: weight w is a float constant",
     ),
     "a weight that is computed": (
@@ -190,18 +221,18 @@ BEYOND = {
         "must stay float: weight xq is not constant",
     ),
     "a C that beta scales": (
-        W_CONV + "bd = DequantizeLinear(b, b_scale)\nr = Gemm<beta = 0.5>(xd, wd, bd)",
-        GEMM_W | {"b": np.arange(8, dtype=np.int32), "b_scale": np.float32(0.0003)},
+        WEIGHT_DEQUANTIZER + "bd = DequantizeLinear(b, b_scale)\nr = Gemm<beta = 0.5>(xd, wd, bd)",
+        GEMM_WEIGHT | {"b": np.arange(8, dtype=np.int32), "b_scale": np.float32(0.0003)},
         "must stay float: beta scales bias b",
     ),
     "a C that is a matrix": (
-        W_CONV + "bd = DequantizeLinear(b, b_scale)\nr = Gemm(xd, wd, bd)",
-        GEMM_W | {"b": np.ones((5, 8), np.int32), "b_scale": np.float32(0.0003)},
+        WEIGHT_DEQUANTIZER + "bd = DequantizeLinear(b, b_scale)\nr = Gemm(xd, wd, bd)",
+        GEMM_WEIGHT | {"b": np.ones((5, 8), np.int32), "b_scale": np.float32(0.0003)},
         "must stay float: bias b is not one value a column",
     ),
     "weight scales along the rows": (
         "wd = DequantizeLinear<axis = 0>(w, w_scale, w_zero)\nr = Gemm(xd, wd)",
-        GEMM_W
+        GEMM_WEIGHT
         | {
             "w_scale": np.linspace(0.01, 0.02, 16, dtype=np.float32),
             "w_zero": np.zeros(16, np.int8),
@@ -209,9 +240,10 @@ BEYOND = {
         "must stay float: weight w has its scales along axis 0, not along the output channels",
     ),
     "two readers of a result": (
-        W_CONV + "m = MatMul(xd, wd)\nn = Erf(m)\nmq = QuantizeLinear(m, y_scale, y_zero)\n"
+        WEIGHT_DEQUANTIZER
+        + "m = MatMul(xd, wd)\nn = Erf(m)\nmq = QuantizeLinear(m, y_scale, y_zero)\n"
         "md = DequantizeLinear(mq, y_scale, y_zero)\nr = Add(n, md)",
-        GEMM_W,
+        GEMM_WEIGHT,
         "must stay float: output m has 2 readers, not one QuantizeLinear alone",
     ),
 }
@@ -222,8 +254,8 @@ def test_what_is_beyond_eight_bits_is_named_node_by_node(name):
     nodes, constants, reason = BEYOND[name]
     if "xs" in nodes:
         nodes = "xs = QuantizeLinear(xd, y_scale, z16)\n" + nodes
-    graph = foreign(INPUT + nodes + OUTPUT, ROWS, opset=21, **constants)
-    product = next(fate for fate in fates(graph) if fate.op in ("MatMul", "Gemm"))
+    graph = foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, MATRIX_SHAPE, opset=21, **constants)
+    product = next(fate for fate in node_statuses(graph) if fate.op in ("MatMul", "Gemm"))
     assert (product.runs, product.why) == ("float", reason)
 
 
@@ -233,14 +265,17 @@ def test_what_is_beyond_eight_bits_leaves_the_integers_around_it_comparable(name
     nodes, constants, _ = BEYOND[name]
     if "xs" in nodes:
         nodes = "xs = QuantizeLinear(xd, y_scale, z16)\n" + nodes
-    graph = foreign(INPUT + nodes + OUTPUT, ROWS, opset=21, **constants)
-    assert verify(graph, samples(ROWS), threads=1).equal
+    graph = foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, MATRIX_SHAPE, opset=21, **constants)
+    assert verify_graph(graph, random_samples(MATRIX_SHAPE), threads=1).equal
 
 
 def test_a_node_whose_work_a_neighbour_does_is_said_to_be_folded():
     pattern = PATTERNS["a MatMul and a float bias that is added"]
-    graph = foreign(INPUT + pattern.nodes + OUTPUT, ROWS, **pattern.constants)
-    assert {fate.op: fate.runs for fate in fates(graph)} == {"MatMul": "folded", "Add": "folded"}
+    graph = foreign_graph(INPUT_QDQ + pattern.nodes + OUTPUT_QDQ, MATRIX_SHAPE, **pattern.constants)
+    assert {fate.op: fate.runs for fate in node_statuses(graph)} == {
+        "MatMul": "folded",
+        "Add": "folded",
+    }
 
 
 def test_an_idle_clamp_is_taken_away_exactly_where_onnx_runtime_does():
@@ -251,27 +286,27 @@ def test_an_idle_clamp_is_taken_away_exactly_where_onnx_runtime_does():
             "low": np.float32(0),
             "y_scale": np.float32(scale),
             **UNSIGNED_RELU,
-            **CONV_W,
+            **CONV_WEIGHT,
         }
-        nodes = W_CONV + "c = Conv(xd, wd)\nr = Clip(c, low, high)"
-        graph = foreign(INPUT + nodes + OUTPUT, **constants)
-        ours = all(node.op_type != "Clip" for node in adopt(graph).nodes)
+        nodes = WEIGHT_DEQUANTIZER + "c = Conv(xd, wd)\nr = Clip(c, low, high)"
+        graph = foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, **constants)
+        ours = all(node.op_type != "Clip" for node in normalize_qdq(graph).nodes)
         assert ours == _fuses(graph), (high, scale)
 
 
 def _fuses(graph: Graph) -> bool:
     """Whether ONNX Runtime's own optimized graph has an integer kernel write yq."""
     exposed = graph.copy()
-    exposed.expose(["yq"])
+    exposed.add_outputs(["yq"])
     return "yq" not in float_tensors(exposed)
 
 
 def _tied_sum() -> Graph:
     """An Add whose sums fall on ties: scales are powers of two and the zero point is odd."""
-    return foreign(
+    return foreign_graph(
         "xq = QuantizeLinear(x, x_scale, x_zero)\nxd = DequantizeLinear(xq, x_scale, x_zero)\n"
-        "wd = DequantizeLinear(w, w_scale, w_zero)\nr = Add(xd, wd)\n" + OUTPUT,
-        w=weights(1, 3, 8, 8, dtype=np.uint8),
+        "wd = DequantizeLinear(w, w_scale, w_zero)\nr = Add(xd, wd)\n" + OUTPUT_QDQ,
+        w=random_integers(1, 3, 8, 8, dtype=np.uint8),
         x_scale=np.float32(1 / 64),
         w_scale=np.float32(1 / 64),
         w_zero=np.uint8(128),
@@ -281,7 +316,7 @@ def _tied_sum() -> Graph:
 
 
 def test_without_optimizations_differences_are_explained_and_are_no_failure():
-    found = verify(_tied_sum(), samples(CONV), optimize=False, threads=1)
+    found = verify_graph(_tied_sum(), random_samples(IMAGE_SHAPE), optimize=False, threads=1)
     assert found.first is not None
     assert (found.first.op, found.first.largest) == ("Add", 1)
     assert found.passed
@@ -289,13 +324,13 @@ def test_without_optimizations_differences_are_explained_and_are_no_failure():
 
 
 def test_with_optimizations_the_same_sums_are_equal_and_nothing_is_to_explain():
-    found = verify(_tied_sum(), samples(CONV), threads=1)
+    found = verify_graph(_tied_sum(), random_samples(IMAGE_SHAPE), threads=1)
     assert found.equal
     assert found.explanations == {}
 
 
 def test_with_optimizations_another_arithmetic_does_not_pass():
-    found = verify(_tied_sum(), samples(CONV), arithmetic="litert", threads=1)
+    found = verify_graph(_tied_sum(), random_samples(IMAGE_SHAPE), arithmetic="litert", threads=1)
     assert not found.passed
 
 
@@ -307,8 +342,10 @@ OLD_SOFTMAX = {"y_scale": np.float32(1 / 256), "y_zero": np.uint8(0)}
     [("", 11), ("<axis = 1>", 11), ("<axis = -2>", 12), ("<axis = 3>", 11), ("<axis = 1>", 13)],
 )
 def test_before_opset_13_softmax_runs_along_all_axes_from_one_on(attribute, opset):
-    graph = foreign(INPUT + f"r = Softmax{attribute}(xd)" + OUTPUT, opset=opset, **OLD_SOFTMAX)
-    found = verify(graph, samples(CONV), threads=1)
+    graph = foreign_graph(
+        INPUT_QDQ + f"r = Softmax{attribute}(xd)" + OUTPUT_QDQ, opset=opset, **OLD_SOFTMAX
+    )
+    found = verify_graph(graph, random_samples(IMAGE_SHAPE), threads=1)
     assert found.equal
     assert "Softmax" in {tensor.op for tensor in found.tensors}
 
@@ -321,13 +358,13 @@ def test_before_opset_13_softmax_runs_along_all_axes_from_one_on(attribute, opse
     ],
 )
 def test_integer_operators_of_another_layout_are_left_to_onnx_runtime(node):
-    graph = foreign(
+    graph = foreign_graph(
         "xq = QuantizeLinear(x, x_scale, x_zero)\n"
         f"yq = com.microsoft.{node}(xq, x_scale, x_zero, y_scale, y_zero)\n"
         "y = DequantizeLinear(yq, y_scale, y_zero)",
         **OLD_SOFTMAX,
     )
-    found = verify(graph, samples(CONV), threads=1)
+    found = verify_graph(graph, random_samples(IMAGE_SHAPE), threads=1)
     assert found.equal
     assert {tensor.op for tensor in found.tensors} == {"QuantizeLinear"}
 
@@ -335,12 +372,12 @@ def test_integer_operators_of_another_layout_are_left_to_onnx_runtime(node):
 def test_float_averages_are_taken_in_blocks_of_channels_as_onnx_runtime_takes_them():
     shape = (1, 16, 12, 12)
     pool = "e = Elu(xd)\nr = AveragePool<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(e)\n"
-    graph = foreign(
-        INPUT + pool + "y = Mul(r, r)", shape, x_scale=np.float32(0.03), x_zero=np.uint8(7)
+    graph = foreign_graph(
+        INPUT_QDQ + pool + "y = Mul(r, r)", shape, x_scale=np.float32(0.03), x_zero=np.uint8(7)
     )
-    ours, theirs = like_onnx_runtime(graph), Session(graph, threads=1)
+    ours, theirs = executor_matching_ort(graph), Session(graph, threads=1)
     assert ours.islands
-    for sample in samples(shape, 4):
+    for sample in random_samples(shape, 4):
         (expected,) = theirs.run(sample.feed)
         np.testing.assert_array_equal(ours.run(sample.feed)["y"], expected)
 
@@ -349,9 +386,11 @@ def test_what_stays_float_runs_as_onnx_runtime_runs_it_in_the_whole_graph():
     """Its basic optimizations make int32 of the float bias of a ConvTranspose, which has no integer kernel."""
     layer = "wd = DequantizeLinear(w, w_scale, w_zero)\nr = ConvTranspose(xd, wd, b)\n"
     small = {"y_scale": np.float32(0.02), "y_zero": np.uint8(128)}
-    graph = foreign(INPUT + layer + OUTPUT, w=weights(3, 8, 3, 3), b=reals(8), **small)
-    ours, theirs = like_onnx_runtime(graph), Session(graph, threads=1)
+    graph = foreign_graph(
+        INPUT_QDQ + layer + OUTPUT_QDQ, w=random_integers(3, 8, 3, 3), b=random_floats(8), **small
+    )
+    ours, theirs = executor_matching_ort(graph), Session(graph, threads=1)
     assert ours.islands
-    for sample in samples(CONV, 16, scale=0.3):
+    for sample in random_samples(IMAGE_SHAPE, 16, scale=0.3):
         (expected,) = theirs.run(sample.feed)
         np.testing.assert_array_equal(ours.run(sample.feed)["y"], expected)

@@ -4,44 +4,58 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from foreign_models import INPUT, OUTPUT, foreign, reals, samples, weights
+from foreign_models import (
+    INPUT_QDQ,
+    OUTPUT_QDQ,
+    foreign_graph,
+    random_floats,
+    random_integers,
+    random_samples,
+)
 
 from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
 from ptq.verification.ort_fusions import float_tensors, integer_products
-from ptq.verification.ort_like_executor import like_onnx_runtime
-from ptq.verification.verify import verify
+from ptq.verification.ort_like_executor import executor_matching_ort
+from ptq.verification.verify import verify_graph
 
 WD = "wd = DequantizeLinear(w, w_scale, w_zero)\n"
 SIGNED = {"x_zero": np.int8(-8), "y_zero": np.int8(-20)}
 
 
 def _exposed(graph: Graph) -> Graph:
-    graph.expose(["xq", "yq"])
+    graph.add_outputs(["xq", "yq"])
     return graph
 
 
 def test_a_fused_conv_is_not_among_them():
-    graph = foreign(INPUT + WD + "r = Conv(xd, wd)" + OUTPUT, w=weights(8, 3, 3, 3))
+    graph = foreign_graph(
+        INPUT_QDQ + WD + "r = Conv(xd, wd)" + OUTPUT_QDQ, w=random_integers(8, 3, 3, 3)
+    )
     assert float_tensors(_exposed(graph)) == frozenset()
 
 
 def test_an_operator_without_a_kernel_is():
-    graph = foreign(INPUT + "r = HardSigmoid(xd)" + OUTPUT)
+    graph = foreign_graph(INPUT_QDQ + "r = HardSigmoid(xd)" + OUTPUT_QDQ)
     assert float_tensors(_exposed(graph)) == {"yq"}
 
 
 def test_an_int8_conv_between_tensors_that_are_also_outputs_is():
-    graph = foreign(INPUT + WD + "r = Conv(xd, wd)" + OUTPUT, w=weights(8, 3, 3, 3), **SIGNED)
+    graph = foreign_graph(
+        INPUT_QDQ + WD + "r = Conv(xd, wd)" + OUTPUT_QDQ, w=random_integers(8, 3, 3, 3), **SIGNED
+    )
     assert float_tensors(_exposed(graph)) == {"yq"}
 
 
 def test_a_change_of_scale_is_not():
-    assert float_tensors(_exposed(foreign(INPUT + "r = Identity(xd)" + OUTPUT))) == frozenset()
+    assert (
+        float_tensors(_exposed(foreign_graph(INPUT_QDQ + "r = Identity(xd)" + OUTPUT_QDQ)))
+        == frozenset()
+    )
 
 
 def test_a_model_that_onnx_runtime_does_not_take_is_an_error():
-    proto = foreign(INPUT + "r = Relu(xd)" + OUTPUT).to_proto()
+    proto = foreign_graph(INPUT_QDQ + "r = Relu(xd)" + OUTPUT_QDQ).to_proto()
     proto.graph.node[2].domain = "com.example"
     proto.opset_import.add(domain="com.example", version=1)
     with pytest.raises(ModelError, match="cannot load"):
@@ -63,11 +77,11 @@ p = MatMul(xd, wd)
     ],
 )
 def test_a_product_that_hands_out_reals_is_compared_where_onnx_runtime_has_it(reader, integer):
-    signed = {"x_zero": np.int8(-8), "w": weights(8, 8), "b": reals(3, 8)}
-    graph = foreign(INPUT + PRODUCTS + reader + "\ny = Relu(r)", (3, 8), **signed)
+    signed = {"x_zero": np.int8(-8), "w": random_integers(8, 8), "b": random_floats(3, 8)}
+    graph = foreign_graph(INPUT_QDQ + PRODUCTS + reader + "\ny = Relu(r)", (3, 8), **signed)
     assert ("p" in integer_products(graph)) == integer
-    found = verify(graph, samples((3, 8)), threads=1)
+    found = verify_graph(graph, random_samples((3, 8)), threads=1)
     assert found.equal, found.first
     assert ("p" in {tensor.tensor for tensor in found.tensors}) == integer
-    following = like_onnx_runtime(graph)
+    following = executor_matching_ort(graph)
     assert ("MatMul" in {op for ops in following.islands.values() for op in ops}) != integer

@@ -7,58 +7,65 @@ from typing import Any
 
 import numpy as np
 import pytest
-from foreign_models import INPUT, OUTPUT, foreign, reals, samples, weights
+from foreign_models import (
+    INPUT_QDQ,
+    OUTPUT_QDQ,
+    foreign_graph,
+    random_floats,
+    random_integers,
+    random_samples,
+)
 
 from ptq.core.errors import DataError
 from ptq.data import Sample
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
 from ptq.model.session import Session
-from ptq.rewrite.emit.uint8_weights import unsigned_weights
-from ptq.verification.conversion import convert
-from ptq.verification.portability import NodeRisk, portability
+from ptq.rewrite.emit.uint8_weights import weights_to_uint8
+from ptq.verification.conversion import convert_graph
+from ptq.verification.portability import NodeRisk, measure_portability
 
 ROWS = (5, 16)
 WD = "wd = DequantizeLinear(w, w_scale, w_zero)\n"
 
 
 def _matmul(w: Any, **changed: Any) -> Graph:
-    return foreign(INPUT + WD + "r = MatMul(xd, wd)" + OUTPUT, ROWS, w=w, **changed)
+    return foreign_graph(INPUT_QDQ + WD + "r = MatMul(xd, wd)" + OUTPUT_QDQ, ROWS, w=w, **changed)
 
 
 def _risk(graph: Graph, these: list[Sample]) -> NodeRisk:
-    (risk,) = portability(graph, these).nodes
+    (risk,) = measure_portability(graph, these).nodes
     return risk
 
 
 def test_headroom_is_what_the_worst_input_leaves_of_int32():
     w = np.full((16, 8), 127, np.int8)
-    risk = _risk(_matmul(w, x_zero=np.uint8(0)), samples(ROWS))
+    risk = _risk(_matmul(w, x_zero=np.uint8(0)), random_samples(ROWS))
     assert risk.bits_left == pytest.approx(31 - math.log2(16 * 255 * 127))
 
 
 def test_the_bias_counts_in_the_headroom():
     bias = np.full(8, -(2**30), np.int32)
-    graph = foreign(
-        INPUT + WD + "bd = DequantizeLinear(b, b_scale)\nr = Gemm(xd, wd, bd)" + OUTPUT,
+    graph = foreign_graph(
+        INPUT_QDQ + WD + "bd = DequantizeLinear(b, b_scale)\nr = Gemm(xd, wd, bd)" + OUTPUT_QDQ,
         ROWS,
         w=np.full((16, 8), -127, np.int8),
         b=bias,
         b_scale=np.float32(0.03) * np.float32(0.01),
         x_zero=np.uint8(0),
     )
-    risk = _risk(graph, samples(ROWS))
+    risk = _risk(graph, random_samples(ROWS))
     assert risk.bits_left == pytest.approx(31 - math.log2(2**30 + 16 * 255 * 127))
 
 
 def test_the_data_leave_no_less_headroom_than_the_bound():
     for seed in range(5):
-        risk = _risk(_matmul(weights(16, 8, seed=seed)), samples(ROWS))
+        risk = _risk(_matmul(random_integers(16, 8, seed=seed)), random_samples(ROWS))
         assert risk.bits_left <= risk.bits_left_met < 31
 
 
 def test_the_largest_accumulator_met_is_the_one_of_big_integers():
-    w, these = weights(16, 8), samples(ROWS)
+    w, these = random_integers(16, 8), random_samples(ROWS)
     graph = _matmul(w)
     peak = 0
     for sample in these:
@@ -76,7 +83,7 @@ def test_pairs_saturate_only_where_two_weights_of_one_sign_reach_129():
     w[6:8, 4] = -65, -65
     w[8:10, 5] = 127, 127
     full = Sample("full", {"x": np.full(ROWS, 1e3, np.float32)}, ())
-    found = portability(_matmul(w, x_zero=np.uint8(0), y_scale=np.float32(2)), [full])
+    found = measure_portability(_matmul(w, x_zero=np.uint8(0), y_scale=np.float32(2)), [full])
     (risk,) = found.nodes
     assert (risk.channels, risk.saturable) == (8, 3)
     # in steps of 2 / (0.03 · 0.01): 64770 gives 10 and 32767 gives 5, in 5 rows; the others change by less than one
@@ -90,7 +97,7 @@ def test_pairs_saturate_only_where_two_weights_of_one_sign_reach_129():
 
 def test_weights_that_allow_saturation_may_never_meet_it():
     small = Sample("small", {"x": np.full(ROWS, -3.5, np.float32)}, ())
-    found = portability(_matmul(weights(16, 8)), [small])
+    found = measure_portability(_matmul(random_integers(16, 8)), [small])
     assert found.saturable
     assert found.saturated == ()
 
@@ -98,28 +105,30 @@ def test_weights_that_allow_saturation_may_never_meet_it():
 @pytest.mark.parametrize(
     "changed",
     [
-        {"w": weights(16, 8, dtype=np.uint8), "w_zero": np.uint8(128)},
-        {"w": np.clip(weights(16, 8), -64, 64)},
+        {"w": random_integers(16, 8, dtype=np.uint8), "w_zero": np.uint8(128)},
+        {"w": np.clip(random_integers(16, 8), -64, 64)},
     ],
     ids=["unsigned weights", "seven-bit weights"],
 )
 def test_saturation_is_excluded(changed):
-    found = portability(_matmul(**changed), samples(ROWS))
+    found = measure_portability(_matmul(**changed), random_samples(ROWS))
     assert found.saturable == ()
     assert found.remedies == ()
 
 
 def test_signed_activations_saturate_only_where_quantizers_let_them_be_moved():
     # measured on an emulated Haswell: 7 of these 40 integers differ from those with VNNI
-    qdq = _matmul(weights(16, 8), x_zero=np.int8(-8), y_zero=np.int8(0))
-    assert portability(qdq, samples(ROWS)).saturable
-    assert portability(convert(qdq, "qoperator"), samples(ROWS)).saturable == ()
+    qdq = _matmul(random_integers(16, 8), x_zero=np.int8(-8), y_zero=np.int8(0))
+    assert measure_portability(qdq, random_samples(ROWS)).saturable
+    assert (
+        measure_portability(convert_graph(qdq, "qoperator"), random_samples(ROWS)).saturable == ()
+    )
 
 
 def test_depthwise_convolutions_do_not_saturate():
-    nodes = INPUT + WD + "r = Conv<group = 3>(xd, wd)" + OUTPUT
-    graph = foreign(nodes, w=np.full((3, 1, 3, 3), 127, np.int8))
-    assert portability(graph, samples((1, 3, 8, 8))).saturable == ()
+    nodes = INPUT_QDQ + WD + "r = Conv<group = 3>(xd, wd)" + OUTPUT_QDQ
+    graph = foreign_graph(nodes, w=np.full((3, 1, 3, 3), 127, np.int8))
+    assert measure_portability(graph, random_samples((1, 3, 8, 8))).saturable == ()
 
 
 def test_exact_ties_are_counted():
@@ -136,19 +145,19 @@ def test_exact_ties_are_counted():
     # acc · 0.25 / 0.5 = acc / 2: a tie for every odd integer
     x = np.zeros(ROWS, np.float32)
     x[:, 0] = 0.5 * np.array([1, 2, 3, 4, 5])
-    found = portability(graph, [Sample("odd", {"x": x}, ())])
+    found = measure_portability(graph, [Sample("odd", {"x": x}, ())])
     assert found.ties == 3 * 8
 
 
 def test_no_sample_is_an_error():
     with pytest.raises(DataError, match="no sample"):
-        portability(_matmul(weights(16, 8)), [])
+        measure_portability(_matmul(random_integers(16, 8)), [])
 
 
 LAYERS = {
-    "Conv": (WD + "r = Conv(xd, wd, b)", (1, 3, 8, 8), weights(8, 3, 3, 3)),
-    "Gemm": (WD + "r = Gemm(xd, wd, b)", ROWS, weights(16, 8)),
-    "MatMul": (WD + "r = MatMul(xd, wd)", (2, 5, 16), weights(16, 8)),
+    "Conv": (WD + "r = Conv(xd, wd, b)", (1, 3, 8, 8), random_integers(8, 3, 3, 3)),
+    "Gemm": (WD + "r = Gemm(xd, wd, b)", ROWS, random_integers(16, 8)),
+    "MatMul": (WD + "r = MatMul(xd, wd)", (2, 5, 16), random_integers(16, 8)),
 }
 
 
@@ -156,30 +165,32 @@ LAYERS = {
 @pytest.mark.parametrize("name", LAYERS)
 def test_unsigned_weights_are_the_same_integers_in_onnx_runtime_and_here(name, form):
     nodes, shape, w = LAYERS[name]
-    graph = foreign(INPUT + nodes + OUTPUT, shape, w=w, b=reals(8))
+    graph = foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, shape, w=w, b=random_floats(8))
     if form == "qoperator":
-        graph = convert(graph, "qoperator")
-    unsigned = unsigned_weights(graph)
-    assert portability(graph, samples(shape)).saturable
-    assert portability(unsigned, samples(shape)).saturable == ()
+        graph = convert_graph(graph, "qoperator")
+    unsigned = weights_to_uint8(graph)
+    assert measure_portability(graph, random_samples(shape)).saturable
+    assert measure_portability(unsigned, random_samples(shape)).saturable == ()
     sessions = [Session(g, threads=1) for g in (graph, unsigned)]
-    for sample in samples(shape):
+    for sample in random_samples(shape):
         before, after = (session.run(sample.feed)[0] for session in sessions)
         assert np.array_equal(before, after)
         assert np.array_equal(Executor(unsigned).run(sample.feed)["y"], before)
 
 
 def test_weights_beside_activations_that_are_moved_to_uint8_are_stored_so_too():
-    graph = _matmul(weights(16, 8), x_zero=np.int8(-8), y_zero=np.int8(0))
-    unsigned = unsigned_weights(graph)
-    assert portability(unsigned, samples(ROWS)).saturable == ()
+    graph = _matmul(random_integers(16, 8), x_zero=np.int8(-8), y_zero=np.int8(0))
+    unsigned = weights_to_uint8(graph)
+    assert measure_portability(unsigned, random_samples(ROWS)).saturable == ()
     sessions = [Session(g, threads=1) for g in (graph, unsigned)]
-    for sample in samples(ROWS):
+    for sample in random_samples(ROWS):
         before, after = (session.run(sample.feed)[0] for session in sessions)
         assert np.array_equal(before, after)
 
 
 def test_weights_beside_signed_activations_stay_signed():
-    graph = convert(_matmul(weights(16, 8), x_zero=np.int8(-8), y_zero=np.int8(0)), "qoperator")
-    read = [value.name for node in unsigned_weights(graph).nodes for value in node.inputs if value]
+    graph = convert_graph(
+        _matmul(random_integers(16, 8), x_zero=np.int8(-8), y_zero=np.int8(0)), "qoperator"
+    )
+    read = [value.name for node in weights_to_uint8(graph).nodes for value in node.inputs if value]
     assert "w" in read

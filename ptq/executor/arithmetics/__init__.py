@@ -18,8 +18,14 @@ from ptq.executor.arithmetics import (
     tflite_micro,
     tpu_mlir,
 )
-from ptq.executor.arithmetics.node_site import Kernel, Maker, Site, activation, weight
-from ptq.kernels.requantizer import Finish
+from ptq.executor.arithmetics.node_site import (
+    Kernel,
+    KernelMaker,
+    Site,
+    activation_qparams,
+    weight_qparams,
+)
+from ptq.kernels.requantizer import Requantizer
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,22 +42,24 @@ class Arithmetic:
     """
 
     name: str
-    kernels: Mapping[str, Maker]
-    equals: str
+    kernels: Mapping[str, KernelMaker]
+    reference: str
     source: str
-    unsigned_pairs: bool = False
+    computes_int8_as_uint8: bool = False
 
 
-def _handing_out_reals(kernels: Mapping[str, Maker]) -> Mapping[str, Maker]:
+def _with_float_outputs(kernels: Mapping[str, KernelMaker]) -> Mapping[str, KernelMaker]:
     """The kernels with products whose output stays real, which only ONNX Runtime has: the exact sum, scaled."""
 
-    def either(op: str, core: Callable[[Site, Finish], Kernel]) -> Maker:
+    def either(op: str, core: Callable[[Site, Requantizer], Kernel]) -> KernelMaker:
         def make(site: Site) -> Kernel:
             if site.outputs[0] is not None:
                 return kernels[op](site)
             alpha = np.float32(site.attrs.get("alpha", 1.0))
-            scale = np.asarray((alpha * activation(site).scale) * weight(site).scale)
-            return core(site, linear.real(scale))
+            scale = np.asarray(
+                (alpha * activation_qparams(site).scale) * weight_qparams(site).scale
+            )
+            return core(site, linear.float_rescaler(scale))
 
         return make
 
@@ -62,65 +70,67 @@ def _handing_out_reals(kernels: Mapping[str, Maker]) -> Mapping[str, Maker]:
     }
 
 
-ROWS: tuple[Arithmetic, ...] = (
+ALL_ARITHMETICS: tuple[Arithmetic, ...] = (
     Arithmetic(
         "ort",
         ort.KERNELS,
         "ONNX Runtime 1.31.1 on x86-64 with VNNI, bit for bit",
         "experiments with its QLinear kernels",
-        unsigned_pairs=True,
+        computes_int8_as_uint8=True,
     ),
     Arithmetic(
         "ort-avx2",
         ort_avx2.KERNELS,
         "ONNX Runtime 1.31.1 on x86-64 with AVX2 and no VNNI, bit for bit",
         "experiments with its QLinear kernels on an emulated Haswell and on an AMD EPYC without VNNI",
-        unsigned_pairs=True,
+        computes_int8_as_uint8=True,
     ),
     Arithmetic(
         "litert",
-        _handing_out_reals(litert.KERNELS),
+        _with_float_outputs(litert.KERNELS),
         "LiteRT 2.3.0's reference kernels, bit for bit",
         "LiteRT 8-bit quantization specification; experiments",
     ),
     Arithmetic(
         "tflite-micro",
-        _handing_out_reals(tflite_micro.KERNELS),
+        _with_float_outputs(tflite_micro.KERNELS),
         "tflite-micro 0.dev20261023182759, bit for bit",
         "experiments, where it differs from LiteRT",
     ),
     Arithmetic(
         "gemmlowp",
-        _handing_out_reals(gemmlowp.KERNELS),
+        _with_float_outputs(gemmlowp.KERNELS),
         "the uint8 paradigm as published",
         "Jacob et al. 2018, sections 2.2-2.4; gemmlowp, doc/quantization.md",
     ),
     Arithmetic(
         "tpu-mlir",
-        _handing_out_reals(tpu_mlir.KERNELS),
+        _with_float_outputs(tpu_mlir.KERNELS),
         "the published derivations, 32-bit multipliers",
         "TPU-MLIR developer manual, chapter Quantization",
     ),
     Arithmetic(
         "tpu-mlir-8",
-        _handing_out_reals(tpu_mlir.KERNELS_8),
+        _with_float_outputs(tpu_mlir.KERNELS_8),
         "the published derivations, 8-bit multipliers",
         "TPU-MLIR developer manual, chapter Quantization",
     ),
     Arithmetic(
         "fixed-point",
-        _handing_out_reals(fixed_point.KERNELS),
+        _with_float_outputs(fixed_point.KERNELS),
         "scale alignment as published",
         "D. Corvoysier, Aligning quantization scales, 2023",
     ),
 )
 
-UNSIGNED_PAIRS = frozenset(row.name for row in ROWS if row.unsigned_pairs)
-ARITHMETICS: Mapping[str, Mapping[str, Maker]] = {row.name: row.kernels for row in ROWS}
+INT8_AS_UINT8 = frozenset(row.name for row in ALL_ARITHMETICS if row.computes_int8_as_uint8)
+ARITHMETICS: Mapping[str, Mapping[str, KernelMaker]] = {
+    row.name: row.kernels for row in ALL_ARITHMETICS
+}
 """Kernels by operator, by arithmetic; a pair that is missing cannot be run."""
 
 
-def arithmetic(name: str) -> Mapping[str, Maker]:
+def kernels_of_arithmetic(name: str) -> Mapping[str, KernelMaker]:
     """The kernels of the arithmetic of that name.
 
     Raises:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptq.executor.arithmetics.litert_elementwise import activation_bounds
-from ptq.executor.arithmetics.node_site import Site, bounds, result
+from ptq.executor.arithmetics.node_site import Site, output_bounds, output_qparams
 
 
 def with_clamp(site: Site) -> Site:
@@ -16,6 +16,6 @@ def with_clamp(site: Site) -> Site:
     relu = site.op == "Relu"
     least = 0.0 if relu else site.attrs.get("min")
     most = None if relu else site.attrs.get("max")
-    low, high = activation_bounds(result(site), least, most)
-    lo, hi = bounds(site)
+    low, high = activation_bounds(output_qparams(site), least, most)
+    lo, hi = output_bounds(site)
     return replace(site, clamp=(max(low, lo), min(high, hi)))

@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.executor.arithmetics import min_max
-from ptq.executor.arithmetics.node_site import Inputs, Kernel, Maker, Site, operand, required
+from ptq.executor.arithmetics.node_site import (
+    Inputs,
+    Kernel,
+    KernelMaker,
+    Site,
+    find_input,
+    require_input,
+)
 from ptq.executor.arithmetics.resize import resize_nearest
 from ptq.kernels import shape as move
 from ptq.kernels.pool import max_pool
@@ -22,7 +29,7 @@ from ptq.kernels.pool import max_pool
 Integers = tuple[int, ...]
 
 
-def _integers(site: Site, name: str, position: int) -> Callable[[Inputs], Integers | None]:
+def _integer_operand(site: Site, name: str, position: int) -> Callable[[Inputs], Integers | None]:
     """An operand of whole numbers by its attribute, or by its input; None where it is absent."""
     given = site.attrs.get(name)
     if given is not None:
@@ -30,14 +37,14 @@ def _integers(site: Site, name: str, position: int) -> Callable[[Inputs], Intege
         return lambda inputs: fixed
 
     def arriving(inputs: Inputs) -> Integers | None:
-        value = operand(site, inputs, position)
+        value = find_input(site, inputs, position)
         return None if value is None else tuple(int(v) for v in np.ravel(value))
 
     return arriving
 
 
-def _needed(site: Site, name: str, position: int) -> Callable[[Inputs], Integers]:
-    read = _integers(site, name, position)
+def _required_integers(site: Site, name: str, position: int) -> Callable[[Inputs], Integers]:
+    read = _integer_operand(site, name, position)
 
     def arriving(inputs: Inputs) -> Integers:
         value = read(inputs)
@@ -49,74 +56,76 @@ def _needed(site: Site, name: str, position: int) -> Callable[[Inputs], Integers
 
 
 def _reshape(site: Site) -> Kernel:
-    shape, allow_zero = _needed(site, "shape", 1), bool(site.attrs.get("allowzero", 0))
-    return lambda inputs: move.reshape(required(site, inputs, 0), shape(inputs), allow_zero)
+    shape, allow_zero = _required_integers(site, "shape", 1), bool(site.attrs.get("allowzero", 0))
+    return lambda inputs: move.reshape(require_input(site, inputs, 0), shape(inputs), allow_zero)
 
 
 def _flatten(site: Site) -> Kernel:
     axis = int(site.attrs.get("axis", 1))
-    return lambda inputs: move.flatten(required(site, inputs, 0), axis)
+    return lambda inputs: move.flatten(require_input(site, inputs, 0), axis)
 
 
 def _squeeze(site: Site) -> Kernel:
-    axes = _integers(site, "axes", 1)
-    return lambda inputs: np.squeeze(required(site, inputs, 0), axes(inputs))
+    axes = _integer_operand(site, "axes", 1)
+    return lambda inputs: np.squeeze(require_input(site, inputs, 0), axes(inputs))
 
 
 def _unsqueeze(site: Site) -> Kernel:
-    axes = _needed(site, "axes", 1)
-    return lambda inputs: np.expand_dims(required(site, inputs, 0), axes(inputs))
+    axes = _required_integers(site, "axes", 1)
+    return lambda inputs: np.expand_dims(require_input(site, inputs, 0), axes(inputs))
 
 
 def _transpose(site: Site) -> Kernel:
     perm = site.attrs.get("perm")
-    return lambda inputs: np.ascontiguousarray(np.transpose(required(site, inputs, 0), perm))
+    return lambda inputs: np.ascontiguousarray(np.transpose(require_input(site, inputs, 0), perm))
 
 
 def _concat(site: Site) -> Kernel:
     axis, count = int(site.attrs["axis"]), len(site.inputs)
-    return lambda inputs: np.concatenate([required(site, inputs, i) for i in range(count)], axis)
+    return lambda inputs: np.concatenate(
+        [require_input(site, inputs, i) for i in range(count)], axis
+    )
 
 
 def _gather(site: Site) -> Kernel:
     axis = int(site.attrs.get("axis", 0))
     return lambda inputs: np.take(
-        required(site, inputs, 0), required(site, inputs, 1).astype(np.intp), axis
+        require_input(site, inputs, 0), require_input(site, inputs, 1).astype(np.intp), axis
     )
 
 
 def _slice(site: Site) -> Kernel:
-    starts, ends = _needed(site, "starts", 1), _needed(site, "ends", 2)
-    axes, steps = _integers(site, "axes", 3), _integers(site, "steps", 4)
+    starts, ends = _required_integers(site, "starts", 1), _required_integers(site, "ends", 2)
+    axes, steps = _integer_operand(site, "axes", 3), _integer_operand(site, "steps", 4)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        x = required(site, inputs, 0)
-        return move.sliced(x, starts(inputs), ends(inputs), axes(inputs), steps(inputs))
+        x = require_input(site, inputs, 0)
+        return move.slice_axes(x, starts(inputs), ends(inputs), axes(inputs), steps(inputs))
 
     return kernel
 
 
 def _pad(site: Site) -> Kernel:
     """Pads with real zero, unless ``value`` (real) or a third input (integers) names another."""
-    pads, axes = _needed(site, "pads", 1), _integers(site, "axes", 3)
+    pads, axes = _required_integers(site, "pads", 1), _integer_operand(site, "axes", 3)
     mode = str(site.attrs.get("mode", "constant"))
     params = site.inputs[0]
     real = float(site.attrs.get("value", 0.0))
     filling = int(real) if params is None else int(params.quantize(np.float32(real)))
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        given = operand(site, inputs, 2)
+        given = find_input(site, inputs, 2)
         value = filling if given is None or "value" in site.attrs else int(given.reshape(()))
-        return move.pad(required(site, inputs, 0), pads(inputs), axes(inputs), mode, value)
+        return move.pad(require_input(site, inputs, 0), pads(inputs), axes(inputs), mode, value)
 
     return kernel
 
 
 def _expand(site: Site) -> Kernel:
-    shape = _needed(site, "shape", 1)
+    shape = _required_integers(site, "shape", 1)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        x = required(site, inputs, 0)
+        x = require_input(site, inputs, 0)
         return np.broadcast_to(x, np.broadcast_shapes(x.shape, shape(inputs))).copy()
 
     return kernel
@@ -124,42 +133,44 @@ def _expand(site: Site) -> Kernel:
 
 def _shape(site: Site) -> Kernel:
     start, end = int(site.attrs.get("start", 0)), site.attrs.get("end")
-    return lambda inputs: np.array(required(site, inputs, 0).shape[start:end], np.int64)
+    return lambda inputs: np.array(require_input(site, inputs, 0).shape[start:end], np.int64)
 
 
 def _tile(site: Site) -> Kernel:
-    repeats = _needed(site, "repeats", 1)
-    return lambda inputs: np.tile(required(site, inputs, 0), repeats(inputs))
+    repeats = _required_integers(site, "repeats", 1)
+    return lambda inputs: np.tile(require_input(site, inputs, 0), repeats(inputs))
 
 
 def _split(site: Site) -> Kernel:
     """One part: sizes as given, else equal ones of which the last may be smaller."""
-    axis, sizes = int(site.attrs.get("axis", 0)), _integers(site, "split", 1)
+    axis, sizes = int(site.attrs.get("axis", 0)), _integer_operand(site, "split", 1)
     count = int(site.attrs["num_outputs"])
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        return move.part(required(site, inputs, 0), axis, sizes(inputs), count, site.output)
+        return move.split_part(
+            require_input(site, inputs, 0), axis, sizes(inputs), count, site.output_index
+        )
 
     return kernel
 
 
 def _identity(site: Site) -> Kernel:
-    return lambda inputs: required(site, inputs, 0)
+    return lambda inputs: require_input(site, inputs, 0)
 
 
 def _depth_to_space(site: Site) -> Kernel:
     block, mode = int(site.attrs["blocksize"]), str(site.attrs.get("mode", "DCR"))
-    return lambda inputs: move.depth_to_space(required(site, inputs, 0), block, mode)
+    return lambda inputs: move.depth_to_space(require_input(site, inputs, 0), block, mode)
 
 
 def _space_to_depth(site: Site) -> Kernel:
     block = int(site.attrs["blocksize"])
-    return lambda inputs: move.space_to_depth(required(site, inputs, 0), block)
+    return lambda inputs: move.space_to_depth(require_input(site, inputs, 0), block)
 
 
 def _max_pool(site: Site) -> Kernel:
     window = pool_window(site)
-    return lambda inputs: max_pool(required(site, inputs, 0), **window)
+    return lambda inputs: max_pool(require_input(site, inputs, 0), **window)
 
 
 def pool_window(site: Site) -> dict[str, Any]:
@@ -176,8 +187,8 @@ def pool_window(site: Site) -> dict[str, Any]:
     }
 
 
-MOVES: Mapping[str, Maker] = {
-    **min_max.MOVES,
+DATA_MOVEMENT_OPS: Mapping[str, KernelMaker] = {
+    **min_max.REDUCTION_OPS,
     "DepthToSpace": _depth_to_space,
     "Expand": _expand,
     "Flatten": _flatten,
@@ -197,8 +208,8 @@ MOVES: Mapping[str, Maker] = {
 }
 """Movements whose output holds integers of input 0; the value's scale must be the same on both sides."""
 
-INDICES: Mapping[str, Maker] = {**min_max.POSITIONS, "Shape": _shape}
+INDEX_OPS: Mapping[str, KernelMaker] = {**min_max.ARG_REDUCTION_OPS, "Shape": _shape}
 """Operators whose output is not quantized at all."""
 
-JOINS: Mapping[str, Maker] = {**min_max.JOINS, "Concat": _concat}
+MULTI_INPUT_OPS: Mapping[str, KernelMaker] = {**min_max.SELECTION_OPS, "Concat": _concat}
 """Operators whose output holds integers of several inputs, brought to the output's scale and zero point before."""

@@ -34,22 +34,27 @@ from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
 from ptq.executor.arithmetics import data_movement, linear_raw, litert, unary_functions
 from ptq.executor.arithmetics.activation_clamp import with_clamp
-from ptq.executor.arithmetics.fixed_point_align import Aligned, align, along, rescaled
-from ptq.executor.arithmetics.min_max import COMPARISONS, Choice
+from ptq.executor.arithmetics.fixed_point_align import (
+    ScaleAlignment,
+    align_scales,
+    output_requantizer,
+    reshape_per_channel,
+)
+from ptq.executor.arithmetics.min_max import COMPARISONS, BinaryFunction
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
-    Maker,
+    KernelMaker,
     Site,
-    constant,
-    required,
-    result,
-    weight,
+    constant_input,
+    output_qparams,
+    require_input,
+    weight_qparams,
 )
-from ptq.kernels.im2col import whole_product
+from ptq.kernels.im2col import exact_matmul
 
 
-def _input(site: Site, index: int) -> QuantParams:
+def _input_qparams(site: Site, index: int) -> QuantParams:
     """Parameters of an 8-bit input, per tensor or per channel."""
     params = site.inputs[index] if index < len(site.inputs) else None
     if params is None or params.qtype.bits != 8:
@@ -57,33 +62,37 @@ def _input(site: Site, index: int) -> QuantParams:
     return params
 
 
-def _to_output(site: Site, maxfracbits: NDArray[np.int64]) -> NDArray[np.float64]:
+def _rescale_factor(site: Site, maxfracbits: NDArray[np.int64]) -> NDArray[np.float64]:
     unit = np.ldexp(1.0, -maxfracbits.astype(np.int32))
-    return np.asarray(unit / float(result(site).scale))
+    return np.asarray(unit / float(output_qparams(site).scale))
 
 
 def _sum(site: Site, *, sign: int) -> Kernel:
-    (a, b), maxfracbits = align([_input(site, 0), _input(site, 1)])
-    real = _to_output(site, maxfracbits)
+    (a, b), maxfracbits = align_scales([_input_qparams(site, 0), _input_qparams(site, 1)])
+    real = _rescale_factor(site, maxfracbits)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        left, right = a(required(site, inputs, 0)), b(required(site, inputs, 1))
+        left, right = a(require_input(site, inputs, 0)), b(require_input(site, inputs, 1))
         total = left + sign * right
         axis = a.axis if a.axis is not None else b.axis
-        finish = rescaled(site, along(real, axis, total.ndim), a.reach + b.reach)
+        finish = output_requantizer(
+            site, reshape_per_channel(real, axis, total.ndim), a.max_magnitude + b.max_magnitude
+        )
         return finish(total)
 
     return kernel
 
 
-def _joined(site: Site, *, join: Maker) -> Kernel:
+def _with_requantized_inputs(site: Site, *, join: KernelMaker) -> Kernel:
     quantized = [i for i, params in enumerate(site.inputs) if params is not None]
-    ways, maxfracbits = align([_input(site, i) for i in quantized], one_scale=True)
-    finish = rescaled(site, _to_output(site, maxfracbits), max(way.reach for way in ways))
+    ways, maxfracbits = align_scales([_input_qparams(site, i) for i in quantized], one_scale=True)
+    finish = output_requantizer(
+        site, _rescale_factor(site, maxfracbits), max(way.max_magnitude for way in ways)
+    )
     joined = join(site)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        parts = [required(site, inputs, i) for i in range(len(site.inputs))]
+        parts = [require_input(site, inputs, i) for i in range(len(site.inputs))]
         for i, way in zip(quantized, ways, strict=True):
             parts[i] = way(parts[i])
         return finish(joined(parts))
@@ -91,19 +100,23 @@ def _joined(site: Site, *, join: Maker) -> Kernel:
     return kernel
 
 
-def _compared(site: Site, *, comparison: Choice) -> Kernel:
+def _comparison_kernel(site: Site, *, comparison: BinaryFunction) -> Kernel:
     """Aligned tensors count in one unit: their integers compare as they are."""
-    (a, b), _ = align([_input(site, 0), _input(site, 1)], one_scale=True)
-    return lambda inputs: comparison(a(required(site, inputs, 0)), b(required(site, inputs, 1)))
+    (a, b), _ = align_scales([_input_qparams(site, 0), _input_qparams(site, 1)], one_scale=True)
+    return lambda inputs: comparison(
+        a(require_input(site, inputs, 0)), b(require_input(site, inputs, 1))
+    )
 
 
 def _requantize(site: Site) -> Kernel:
-    (way,), maxfracbits = align([_input(site, 0)])
-    real = _to_output(site, maxfracbits)
+    (way,), maxfracbits = align_scales([_input_qparams(site, 0)])
+    real = _rescale_factor(site, maxfracbits)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        x = way(required(site, inputs, 0))
-        return rescaled(site, along(real, way.axis, x.ndim), way.reach)(x)
+        x = way(require_input(site, inputs, 0))
+        return output_requantizer(
+            site, reshape_per_channel(real, way.axis, x.ndim), way.max_magnitude
+        )(x)
 
     return kernel
 
@@ -112,7 +125,7 @@ def _clip(site: Site) -> Kernel:
     return _requantize(with_clamp(site))
 
 
-def _moved(site: Site, *, move: Maker) -> Kernel:
+def _data_movement_kernel(site: Site, *, move: KernelMaker) -> Kernel:
     """A movement; where the scales differ the input is rescaled first."""
     x, y = site.inputs[0], site.outputs[0]
     if x is None or (x == y and site.clamp is None):
@@ -122,70 +135,81 @@ def _moved(site: Site, *, move: Maker) -> Kernel:
     return lambda inputs: kernel([requantize(inputs), *inputs[1:]])
 
 
-def _product(
+def _prepare_product(
     site: Site,
-) -> tuple[linear_raw.Prepare, linear_raw.Whole, NDArray[Any] | None, Aligned]:
+) -> tuple[
+    linear_raw.ProductPreparer,
+    linear_raw.AllChannelsRequantizer,
+    NDArray[Any] | None,
+    ScaleAlignment,
+]:
     """What a product of aligned rows is made of: the operand, the rescale, the bias, and the alignment."""
-    (way,), maxfracbits = align([_input(site, 0)], one_scale=True)
-    w_scale = weight(site).scale.astype(np.float64)
+    (way,), maxfracbits = align_scales([_input_qparams(site, 0)], one_scale=True)
+    w_scale = weight_qparams(site).scale.astype(np.float64)
     unit = w_scale * np.ldexp(1.0, -int(maxfracbits))
-    addend = linear_raw.bias(site)
+    addend = linear_raw.constant_bias(site)
     of_bias = 0
     if addend is not None:
         addend = np.rint(addend * (_bias_scale(site) / unit)).astype(np.int64)
         of_bias = int(np.abs(addend).max(initial=0))
-    real = unit / float(result(site).scale)
+    real = unit / float(output_qparams(site).scale)
 
-    def prepare(b: NDArray[Any], zeros: linear_raw.Int64) -> linear_raw.Multiply:
+    def prepare(b: NDArray[Any], zeros: linear_raw.Int64) -> linear_raw.PreparedProduct:
         centred = b.astype(np.int64) - zeros
         weights = int(np.abs(centred).sum(0).max(initial=0))
-        rescaled(site, real, way.reach * weights + of_bias)
-        return lambda rows: whole_product(rows, centred)
+        output_requantizer(site, real, way.max_magnitude * weights + of_bias)
+        return lambda rows: exact_matmul(rows, centred)
 
-    return prepare, rescaled(site, real, of_bias), addend, way
+    return prepare, output_requantizer(site, real, of_bias), addend, way
 
 
 def _bias_scale(site: Site) -> NDArray[np.float64]:
     given = site.inputs[2] if len(site.inputs) > 2 else None
     if given is not None:
         return given.scale.astype(np.float64)
-    x = _input(site, 0)
+    x = _input_qparams(site, 0)
     if x.axis is not None:
         raise UnsupportedError(
             f"the bias of {site.op} has no scale of its own, and its input has several; give it one"
         )
-    return np.asarray(x.scale.astype(np.float64) * weight(site).scale)
+    return np.asarray(x.scale.astype(np.float64) * weight_qparams(site).scale)
 
 
-def _aligned(way: Aligned, kernel: Kernel) -> Kernel:
+def _align_input(way: ScaleAlignment, kernel: Kernel) -> Kernel:
     return lambda inputs: kernel([None if inputs[0] is None else way(inputs[0]), *inputs[1:]])
 
 
 def _conv(site: Site) -> Kernel:
-    prepare, finish, addend, way = _product(site)
-    return _aligned(way, linear_raw.conv(site, prepare, finish, addend, fill=0))
+    prepare, finish, addend, way = _prepare_product(site)
+    return _align_input(way, linear_raw.conv(site, prepare, finish, addend, fill=0))
 
 
 def _gemm(site: Site) -> Kernel:
     if site.attrs.get("alpha", 1.0) != 1.0 or site.attrs.get("transA", 0):
         raise UnsupportedError("fixed-point Gemm has no alpha and no transA; fold them")
-    prepare, finish, addend, way = _product(site)
-    return _aligned(way, linear_raw.gemm(site, prepare, finish, addend))
+    prepare, finish, addend, way = _prepare_product(site)
+    return _align_input(way, linear_raw.gemm(site, prepare, finish, addend))
 
 
 def _matmul(site: Site) -> Kernel:
-    if constant(site, 1) is None and weight(site).axis is not None:
+    if constant_input(site, 1) is None and weight_qparams(site).axis is not None:
         raise UnsupportedError("the right operand of MatMul has several scales; give it one")
-    prepare, finish, _, way = _product(site)
-    return _aligned(way, linear_raw.matmul(site, prepare, finish))
+    prepare, finish, _, way = _prepare_product(site)
+    return _align_input(way, linear_raw.matmul(site, prepare, finish))
 
 
-KERNELS: Mapping[str, Maker] = {
+KERNELS: Mapping[str, KernelMaker] = {
     **unary_functions.LITERT,
-    **{op: partial(_moved, move=move) for op, move in data_movement.MOVES.items()},
-    **data_movement.INDICES,
-    **{op: partial(_joined, join=join) for op, join in data_movement.JOINS.items()},
-    **{op: partial(_compared, comparison=how) for op, how in COMPARISONS.items()},
+    **{
+        op: partial(_data_movement_kernel, move=move)
+        for op, move in data_movement.DATA_MOVEMENT_OPS.items()
+    },
+    **data_movement.INDEX_OPS,
+    **{
+        op: partial(_with_requantized_inputs, join=join)
+        for op, join in data_movement.MULTI_INPUT_OPS.items()
+    },
+    **{op: partial(_comparison_kernel, comparison=how) for op, how in COMPARISONS.items()},
     **{op: litert.KERNELS[op] for op in ("QuantizeLinear", "DequantizeLinear")},
     "Add": partial(_sum, sign=1),
     "Clip": _clip,

@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import IntArray, QuantParams
-from ptq.executor.arithmetics.node_site import Site, bounds, result
-from ptq.kernels.multiplier_shift import Int64, mantissa, shift_right
+from ptq.executor.arithmetics.node_site import Site, output_bounds, output_qparams
+from ptq.kernels.multiplier_shift import Int64, mantissa_and_shift, shift_right
 
 SCALE_BITS = 8
 RESCALE_BITS = 16
 _SUM_BITS = 62 - RESCALE_BITS
 
 
-def along(value: NDArray[Any], axis: int | None, rank: int) -> NDArray[Any]:
+def reshape_per_channel(value: NDArray[Any], axis: int | None, rank: int) -> NDArray[Any]:
     """One value a channel, shaped to broadcast against a tensor of that rank; a scalar as it is."""
     if axis is None or value.ndim == 0:
         return value
@@ -37,7 +37,7 @@ def along(value: NDArray[Any], axis: int | None, rank: int) -> NDArray[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Aligned:
+class ScaleAlignment:
     """One tensor's way to the common scale 2^-maxfracbits.
 
     Attributes:
@@ -52,21 +52,21 @@ class Aligned:
     mantissa: Int64
     shift: Int64
     axis: int | None
-    reach: int
+    max_magnitude: int
 
     def __call__(self, n: NDArray[Any]) -> Int64:
         """The fixed-point tensor x_i."""
         zero_point, m, shift = (
-            along(value, self.axis, n.ndim)
+            reshape_per_channel(value, self.axis, n.ndim)
             for value in (self.zero_point, self.mantissa, self.shift)
         )
         fixed: Int64 = ((n.astype(np.int64) - zero_point) * m) << shift
         return fixed
 
 
-def align(
+def align_scales(
     tensors: Sequence[QuantParams], *, one_scale: bool = False
-) -> tuple[tuple[Aligned, ...], Int64]:
+) -> tuple[tuple[ScaleAlignment, ...], Int64]:
     """Bring tensors to a common number of fraction bits.
 
     Args:
@@ -79,7 +79,7 @@ def align(
     Raises:
         UnsupportedError: The scales lie too far apart.
     """
-    written = [mantissa(t.scale, SCALE_BITS) for t in tensors]
+    written = [mantissa_and_shift(t.scale, SCALE_BITS) for t in tensors]
     most = np.asarray(np.max(np.broadcast_arrays(*(bits for _, bits in written)), axis=0))
     if one_scale:
         most = np.asarray(most.max())
@@ -97,11 +97,11 @@ def align(
                 f"scales that differ by 2^{furthest} cannot be aligned; leave the node float"
             )
         reach = int(np.max((widest * m) << shift))
-        ways.append(Aligned(params.zero_point, m, shift, axis, reach))
+        ways.append(ScaleAlignment(params.zero_point, m, shift, axis, reach))
     return tuple(ways), most
 
 
-def rescaled(site: Site, real: NDArray[Any], reach: int) -> Callable[[Int64], IntArray]:
+def output_requantizer(site: Site, real: NDArray[Any], reach: int) -> Callable[[Int64], IntArray]:
     """Zy + (x_i · m >> r), clamped, with m · 2^-r ≈ real, broadcast against x_i.
 
     Raises:
@@ -112,8 +112,8 @@ def rescaled(site: Site, real: NDArray[Any], reach: int) -> Callable[[Int64], In
             f"sums of {site.op} may need {reach.bit_length()} of {_SUM_BITS} bits: its scales differ "
             "too much; leave the node float"
         )
-    y, (lo, hi) = result(site), bounds(site)
-    m, r = mantissa(real, RESCALE_BITS)
+    y, (lo, hi) = output_qparams(site), output_bounds(site)
+    m, r = mantissa_and_shift(real, RESCALE_BITS)
 
     def finish(x: Int64) -> IntArray:
         q: IntArray = np.clip(shift_right(x * m, r) + int(y.zero_point), lo, hi)

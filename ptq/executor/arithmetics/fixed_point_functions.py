@@ -17,8 +17,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ptq.core.errors import UnsupportedError
-from ptq.executor.arithmetics.litert_elementwise import mapped, require_output
-from ptq.executor.arithmetics.node_site import Kernel, Site, activation, result
+from ptq.executor.arithmetics.litert_elementwise import require_output, unary_table_kernel
+from ptq.executor.arithmetics.node_site import Kernel, Site, activation_qparams, output_qparams
 from ptq.kernels.fixed_point import (
     Int64,
     divide_by_power_of_two,
@@ -35,23 +35,23 @@ _RADIUS = (1 << _INTEGER_BITS) - 1
 
 def sigmoid(site: Site) -> Kernel:
     """LOGISTIC."""
-    lo = result(site).qtype.lo
+    lo = output_qparams(site).qtype.lo
     require_output(site, 1 / 256, lo)
-    return _function(site, logistic, 8, (0, 256))
+    return _fixed_point_table(site, logistic, 8, (0, 256))
 
 
 def hyperbolic_tangent(site: Site) -> Kernel:
     """TANH."""
-    y = result(site)
+    y = output_qparams(site)
     require_output(site, 1 / 128, (y.qtype.lo + y.qtype.hi + 1) // 2)
-    return _function(site, tanh, 7, (-128, 128))
+    return _fixed_point_table(site, tanh, 7, (-128, 128))
 
 
-def _function(
+def _fixed_point_table(
     site: Site, of: Callable[[Int64, int], Int64], bits: int, ends: tuple[int, int]
 ) -> Kernel:
     """``of`` in steps of 2^-bits, at the ends of its range where the input leaves Q4.27."""
-    multiplier, shift = quantize_multiplier(float(activation(site).scale) * 2.0**_FRACTION)
+    multiplier, shift = quantize_multiplier(float(activation_qparams(site).scale) * 2.0**_FRACTION)
     if shift < 0:
         raise UnsupportedError(f"the fixed-point {site.op} cannot tell steps below 2^-27 apart")
     radius = (_RADIUS << _FRACTION) >> int(shift)
@@ -62,4 +62,4 @@ def _function(
         steps = divide_by_power_of_two(value, 31 - bits)
         return np.where(q <= -radius, ends[0], np.where(q >= radius, ends[1], steps))
 
-    return mapped(site, function)
+    return unary_table_kernel(site, function)

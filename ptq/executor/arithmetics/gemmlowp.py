@@ -30,12 +30,19 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.executor.arithmetics import fixed_point_functions, linear_raw, litert
-from ptq.executor.arithmetics.litert_finish import gemmlowp_finish
-from ptq.executor.arithmetics.node_site import Kernel, Maker, Site, activation, result, weight
-from ptq.kernels.im2col import whole_product
+from ptq.executor.arithmetics.litert_finish import gemmlowp_requantizer
+from ptq.executor.arithmetics.node_site import (
+    Kernel,
+    KernelMaker,
+    Site,
+    activation_qparams,
+    output_qparams,
+    weight_qparams,
+)
+from ptq.kernels.im2col import exact_matmul
 
 
-def factored(
+def factored_product(
     q1: NDArray[Any], z1: int, q2: NDArray[Any], z2: NDArray[np.int64] | int
 ) -> NDArray[np.int64]:
     """Σ_j (q1 − z1)(q2 − z2) by eqs. 7–9 of Jacob et al. 2018.
@@ -46,18 +53,20 @@ def factored(
         q2: Shape (N, P), raw integers.
         z2: Its zero point, one or one a column.
     """
-    return prepared(z1)(q2, np.broadcast_to(np.asarray(z2, np.int64), q2.shape[1:]))(q1)
+    return factored_product_preparer(z1)(
+        q2, np.broadcast_to(np.asarray(z2, np.int64), q2.shape[1:])
+    )(q1)
 
 
-def prepared(z1: int) -> linear_raw.Prepare:
+def factored_product_preparer(z1: int) -> linear_raw.ProductPreparer:
     """The factored product with all that depends on q2 alone computed beforehand."""
 
-    def prepare(q2: NDArray[Any], z2: linear_raw.Int64) -> linear_raw.Multiply:
+    def prepare(q2: NDArray[Any], z2: linear_raw.Int64) -> linear_raw.PreparedProduct:
         a2 = q2.sum(0, dtype=np.int64)
         constant_terms = len(q2) * z1 * z2 - z1 * a2
 
         def multiply(q1: NDArray[Any]) -> linear_raw.Int64:
-            acc: linear_raw.Int64 = constant_terms + whole_product(q1, q2)
+            acc: linear_raw.Int64 = constant_terms + exact_matmul(q1, q2)
             if np.any(z2):
                 acc = acc - z2 * q1.sum(1, dtype=np.int64)[:, None]
             return acc
@@ -67,28 +76,42 @@ def prepared(z1: int) -> linear_raw.Prepare:
     return prepare
 
 
-def _pipeline(site: Site) -> linear_raw.Whole:
-    product = activation(site).scale.astype(np.float64) * weight(site).scale
-    return linear_raw.in_int32(gemmlowp_finish(site, product / float(result(site).scale)))
+def _output_pipeline(site: Site) -> linear_raw.AllChannelsRequantizer:
+    product = activation_qparams(site).scale.astype(np.float64) * weight_qparams(site).scale
+    return linear_raw.with_int32_wraparound(
+        gemmlowp_requantizer(site, product / float(output_qparams(site).scale))
+    )
 
 
 def _conv(site: Site) -> Kernel:
-    z1 = int(activation(site).zero_point)
-    return linear_raw.conv(site, prepared(z1), _pipeline(site), linear_raw.bias(site), fill=z1)
+    z1 = int(activation_qparams(site).zero_point)
+    return linear_raw.conv(
+        site,
+        factored_product_preparer(z1),
+        _output_pipeline(site),
+        linear_raw.constant_bias(site),
+        fill=z1,
+    )
 
 
 def _gemm(site: Site) -> Kernel:
     if site.attrs.get("alpha", 1.0) != 1.0:
         raise UnsupportedError("gemmlowp has no alpha; fold Gemm's into B and C")
-    z1 = int(activation(site).zero_point)
-    return linear_raw.gemm(site, prepared(z1), _pipeline(site), linear_raw.bias(site))
+    z1 = int(activation_qparams(site).zero_point)
+    return linear_raw.gemm(
+        site, factored_product_preparer(z1), _output_pipeline(site), linear_raw.constant_bias(site)
+    )
 
 
 def _matmul(site: Site) -> Kernel:
-    return linear_raw.matmul(site, prepared(int(activation(site).zero_point)), _pipeline(site))
+    return linear_raw.matmul(
+        site,
+        factored_product_preparer(int(activation_qparams(site).zero_point)),
+        _output_pipeline(site),
+    )
 
 
-KERNELS: Mapping[str, Maker] = {
+KERNELS: Mapping[str, KernelMaker] = {
     **litert.KERNELS,
     "Conv": _conv,
     "Gemm": _gemm,

@@ -8,10 +8,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ptq.executor.arithmetics.node_site import Inputs, Kernel, Maker, Site, required
+from ptq.executor.arithmetics.node_site import Inputs, Kernel, KernelMaker, Site, require_input
 
 
-def together(maker: Maker) -> Maker:
+def softmax_over_trailing_axes(maker: KernelMaker) -> KernelMaker:
     """The maker, for sites too that run along all axes from one on (attribute ``together``)."""
 
     def make(site: Site) -> Kernel:
@@ -21,7 +21,7 @@ def together(maker: Maker) -> Maker:
         kernel = maker(replace(site, attrs={**site.attrs, "axis": -1}))
 
         def flattened(inputs: Inputs) -> NDArray[Any]:
-            q = required(site, inputs, 0)
+            q = require_input(site, inputs, 0)
             matrix = q.reshape(prod(q.shape[:axis]), prod(q.shape[axis:]))
             return kernel([matrix, *inputs[1:]]).reshape(q.shape)
 

@@ -17,17 +17,17 @@ from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
     Site,
-    activation,
-    constant,
-    required,
-    weight,
+    activation_qparams,
+    constant_input,
+    require_input,
+    weight_qparams,
 )
 from ptq.kernels.conv import convolution, transposed_convolution
-from ptq.kernels.matmul import product, products
-from ptq.kernels.requantizer import Accumulator, Channels, Finish
+from ptq.kernels.matmul import matmul_by_constant, matmul_of_activations
+from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
 
 
-def real(scale: FloatArray) -> Finish:
+def float_rescaler(scale: FloatArray) -> Requantizer:
     """The finish of an output that stays real: float32 products with a scale, per tensor or per channel."""
     if scale.size == 1:
         scale = scale.reshape(())
@@ -40,14 +40,14 @@ def real(scale: FloatArray) -> Finish:
 
 
 def _constant_weight(site: Site) -> NDArray[Any]:
-    w = constant(site, 1)
+    w = constant_input(site, 1)
     if w is None:
         raise UnsupportedError(f"{site.op} needs a constant weight; leave the node float")
     return w
 
 
 def _constant_bias(site: Site) -> NDArray[Any] | None:
-    bias = constant(site, 2)
+    bias = constant_input(site, 2)
     if bias is None and len(site.inputs) > 2 and site.inputs[2] is not None:
         raise UnsupportedError(f"{site.op} needs a constant bias; leave the node float")
     return bias
@@ -63,7 +63,7 @@ def _channel_bias(site: Site, channels: int) -> NDArray[Any] | None:
     return bias
 
 
-def _spatial(site: Site, rank: int) -> dict[str, Any]:
+def _spatial_attributes(site: Site, rank: int) -> dict[str, Any]:
     """Attributes that Conv and ConvTranspose share, with ONNX's defaults."""
     return {
         "strides": tuple(site.attrs.get("strides", (1,) * rank)),
@@ -75,32 +75,32 @@ def _spatial(site: Site, rank: int) -> dict[str, Any]:
 
 
 def _check_channels(site: Site, channels: int) -> None:
-    if weight(site).scale.size not in (1, channels):
+    if weight_qparams(site).scale.size not in (1, channels):
         raise UnsupportedError(
-            f"the weight of {site.op} has {weight(site).scale.size} scales for {channels} output "
+            f"the weight of {site.op} has {weight_qparams(site).scale.size} scales for {channels} output "
             "channels; give it one, or one a channel"
         )
 
 
-def conv(site: Site, finish: Finish) -> Kernel:
+def conv(site: Site, finish: Requantizer) -> Kernel:
     """A convolution of channels-last x with constant weights O·spatial·I."""
-    w, x = _constant_weight(site), activation(site)
+    w, x = _constant_weight(site), activation_qparams(site)
     _check_channels(site, len(w))
     core = convolution(
         w,
         _channel_bias(site, len(w)),
         x_qtype=x.qtype,
         x_zero_point=int(x.zero_point),
-        w_zero_point=weight(site).zero_point,
-        **_spatial(site, w.ndim - 2),
+        w_zero_point=weight_qparams(site).zero_point,
+        **_spatial_attributes(site, w.ndim - 2),
     )
-    return lambda inputs: core(required(site, inputs, 0), finish)
+    return lambda inputs: core(require_input(site, inputs, 0), finish)
 
 
-def conv_transpose(site: Site, finish: Finish) -> Kernel:
+def conv_transpose(site: Site, finish: Requantizer) -> Kernel:
     """A transposed convolution of channels-last x with constant weights O·spatial·I."""
-    w, x = _constant_weight(site), activation(site)
-    rank, params = w.ndim - 2, weight(site)
+    w, x = _constant_weight(site), activation_qparams(site)
+    rank, params = w.ndim - 2, weight_qparams(site)
     _check_channels(site, len(w))
     shape = site.attrs.get("output_shape")
     core = transposed_convolution(
@@ -111,12 +111,12 @@ def conv_transpose(site: Site, finish: Finish) -> Kernel:
         w_zero_point=params.zero_point,
         output_padding=tuple(site.attrs.get("output_padding", (0,) * rank)),
         output_shape=None if shape is None else tuple(shape),
-        **_spatial(site, rank),
+        **_spatial_attributes(site, rank),
     )
-    return lambda inputs: core(required(site, inputs, 0), finish)
+    return lambda inputs: core(require_input(site, inputs, 0), finish)
 
 
-def _row_bias(site: Site, columns: int) -> NDArray[Any] | None:
+def _column_bias(site: Site, columns: int) -> NDArray[Any] | None:
     """Gemm's C as one value a column."""
     bias = _constant_bias(site)
     if bias is None:
@@ -128,7 +128,7 @@ def _row_bias(site: Site, columns: int) -> NDArray[Any] | None:
     return np.broadcast_to(bias.reshape(-1), (columns,))
 
 
-def gemm(site: Site, finish: Finish) -> Kernel:
+def gemm(site: Site, finish: Requantizer) -> Kernel:
     """The matrix product of Gemm plus C; alpha is left to the finish.
 
     Raises:
@@ -137,36 +137,42 @@ def gemm(site: Site, finish: Finish) -> Kernel:
     b = _constant_weight(site)
     if site.attrs.get("transB", 0):
         b = np.ascontiguousarray(b.T)
-    bias = _row_bias(site, b.shape[-1])
+    bias = _column_bias(site, b.shape[-1])
     if bias is not None and site.attrs.get("beta", 1.0) != 1.0:
         raise UnsupportedError("Gemm's beta has no integer form; fold it into C")
-    return _by_constant(site, b, bias, finish)
+    return _constant_matmul(site, b, bias, finish)
 
 
-def matmul(site: Site, finish: Finish) -> Kernel:
+def matmul(site: Site, finish: Requantizer) -> Kernel:
     """The product of two activations, or of an activation and a constant."""
-    b = constant(site, 1)
+    b = constant_input(site, 1)
     if b is not None:
-        return _by_constant(site, b, None, finish)
-    if weight(site).axis is not None:
+        return _constant_matmul(site, b, None, finish)
+    if weight_qparams(site).axis is not None:
         # a scale a column of what arrives at run time: prepared anew for every feed
-        return lambda inputs: _by_constant(site, required(site, inputs, 1), None, finish)(inputs)
-    left, right = activation(site), activation(site, 1)
-    core = products(
+        return lambda inputs: _constant_matmul(site, require_input(site, inputs, 1), None, finish)(
+            inputs
+        )
+    left, right = activation_qparams(site), activation_qparams(site, 1)
+    core = matmul_of_activations(
         a_qtype=left.qtype,
         a_zero_point=int(left.zero_point),
         b_qtype=right.qtype,
         b_zero_point=int(right.zero_point),
     )
-    return lambda inputs: core(required(site, inputs, 0), required(site, inputs, 1), finish)
+    return lambda inputs: core(
+        require_input(site, inputs, 0), require_input(site, inputs, 1), finish
+    )
 
 
-def _by_constant(site: Site, b: NDArray[Any], bias: NDArray[Any] | None, finish: Finish) -> Kernel:
-    left, right = activation(site), weight(site)
+def _constant_matmul(
+    site: Site, b: NDArray[Any], bias: NDArray[Any] | None, finish: Requantizer
+) -> Kernel:
+    left, right = activation_qparams(site), weight_qparams(site)
     columns = 0 if site.attrs.get("transB", 0) else b.ndim - 1
     if right.axis is not None and right.axis % b.ndim != columns:
         raise UnsupportedError(f"the weight of {site.op} has a scale a row; give it one a column")
-    core = product(
+    core = matmul_by_constant(
         b,
         bias,
         a_qtype=left.qtype,
@@ -177,7 +183,7 @@ def _by_constant(site: Site, b: NDArray[Any], bias: NDArray[Any] | None, finish:
     transposed = bool(site.attrs.get("transA", 0))
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        a = required(site, inputs, 0)
+        a = require_input(site, inputs, 0)
         return core(np.ascontiguousarray(a.T) if transposed else a, finish)
 
     return kernel

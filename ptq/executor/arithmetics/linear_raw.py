@@ -14,20 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
-from ptq.executor.arithmetics.node_site import Inputs, Kernel, Site, constant, required
+from ptq.executor.arithmetics.node_site import Inputs, Kernel, Site, constant_input, require_input
 from ptq.kernels.im2col import im2col
-from ptq.kernels.requantizer import Finish
+from ptq.kernels.requantizer import Requantizer
 
 Int64 = NDArray[np.int64]
-Multiply = Callable[[NDArray[Any]], Int64]
+PreparedProduct = Callable[[NDArray[Any]], Int64]
 """Rows (M, K) to accumulators (M, N)."""
-Prepare = Callable[[NDArray[Any], Int64], Multiply]
+ProductPreparer = Callable[[NDArray[Any], Int64], PreparedProduct]
 """A right operand (K, N) and its zero points, one a column."""
-Whole = Callable[[Int64], NDArray[Any]]
+AllChannelsRequantizer = Callable[[Int64], NDArray[Any]]
 """Accumulators (…, N), bias included, to output integers."""
 
 
-def in_int32(finish: Finish) -> Whole:
+def with_int32_wraparound(finish: Requantizer) -> AllChannelsRequantizer:
     """A finish that takes all channels of an accumulator of int32, as hardware wraps it."""
     return lambda acc: finish(acc.astype(np.int32), slice(0, acc.shape[-1]))
 
@@ -38,26 +38,31 @@ def constant_weight(site: Site) -> NDArray[Any]:
     Raises:
         UnsupportedError: They arrive at run time.
     """
-    w = constant(site, 1)
+    w = constant_input(site, 1)
     if w is None:
         raise UnsupportedError(f"{site.op} needs a constant weight; leave the node float")
     return w
 
 
-def bias(site: Site) -> NDArray[Any] | None:
+def constant_bias(site: Site) -> NDArray[Any] | None:
     """The integers of input 2, None where the node has none.
 
     Raises:
         UnsupportedError: They arrive at run time.
     """
-    c = constant(site, 2)
+    c = constant_input(site, 2)
     if c is None and len(site.inputs) > 2 and site.inputs[2] is not None:
         raise UnsupportedError(f"{site.op} needs a constant bias; leave the node float")
     return c
 
 
 def conv(
-    site: Site, prepare: Prepare, finish: Whole, addend: NDArray[Any] | None, *, fill: int
+    site: Site,
+    prepare: ProductPreparer,
+    finish: AllChannelsRequantizer,
+    addend: NDArray[Any] | None,
+    *,
+    fill: int,
 ) -> Kernel:
     """A convolution of channels-last x with constant weights O·spatial·I, padded with ``fill``."""
     w, attrs = constant_weight(site), site.attrs
@@ -76,15 +81,20 @@ def conv(
     auto_pad = attrs.get("auto_pad", "NOTSET")
 
     def kernel_of(inputs: Inputs) -> NDArray[Any]:
-        x = required(site, inputs, 0)
+        x = require_input(site, inputs, 0)
         rows, sizes = im2col(x, kernel, group, fill, auto_pad=auto_pad, **geometry)
         acc = np.concatenate([p(r) for p, r in zip(products, rows, strict=True)], axis=1)
-        return _finished(acc, addend, finish).reshape(len(x), *sizes, outputs)
+        return _requantize(acc, addend, finish).reshape(len(x), *sizes, outputs)
 
     return kernel_of
 
 
-def gemm(site: Site, prepare: Prepare, finish: Whole, addend: NDArray[Any] | None) -> Kernel:
+def gemm(
+    site: Site,
+    prepare: ProductPreparer,
+    finish: AllChannelsRequantizer,
+    addend: NDArray[Any] | None,
+) -> Kernel:
     """Gemm with a constant B; alpha is left to the finish.
 
     Raises:
@@ -101,13 +111,13 @@ def gemm(site: Site, prepare: Prepare, finish: Whole, addend: NDArray[Any] | Non
     turned = bool(site.attrs.get("transA", 0))
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        a = required(site, inputs, 0)
-        return _finished(product(a.T if turned else a), addend, finish)
+        a = require_input(site, inputs, 0)
+        return _requantize(product(a.T if turned else a), addend, finish)
 
     return kernel
 
 
-def matmul(site: Site, prepare: Prepare, finish: Whole) -> Kernel:
+def matmul(site: Site, prepare: ProductPreparer, finish: AllChannelsRequantizer) -> Kernel:
     """MatMul of two activations or by a constant, batches broadcast.
 
     Raises:
@@ -115,20 +125,20 @@ def matmul(site: Site, prepare: Prepare, finish: Whole) -> Kernel:
     """
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        a, b = required(site, inputs, 0), required(site, inputs, 1)
+        a, b = require_input(site, inputs, 0), require_input(site, inputs, 1)
         if a.ndim < 2 or b.ndim < 2:
             raise UnsupportedError("MatMul by a vector; reshape it to a matrix")
         zeros = _zero_points(site, b.shape[-1])
         if b.ndim == 2:
             rows = a.reshape(-1, a.shape[-1])
-            return _finished(prepare(b, zeros)(rows), None, finish).reshape(
+            return _requantize(prepare(b, zeros)(rows), None, finish).reshape(
                 *a.shape[:-1], b.shape[1]
             )
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         left = np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(-1, *a.shape[-2:])
         right = np.broadcast_to(b, (*batch, *b.shape[-2:])).reshape(-1, *b.shape[-2:])
         acc = [prepare(r, zeros)(m) for m, r in zip(left, right, strict=True)]
-        return _finished(np.stack(acc), None, finish).reshape(*batch, a.shape[-2], b.shape[-1])
+        return _requantize(np.stack(acc), None, finish).reshape(*batch, a.shape[-2], b.shape[-1])
 
     return kernel
 
@@ -140,5 +150,7 @@ def _zero_points(site: Site, columns: int) -> Int64:
     return np.broadcast_to(params.zero_point.reshape(-1), (columns,))
 
 
-def _finished(acc: Int64, addend: NDArray[Any] | None, finish: Whole) -> NDArray[Any]:
+def _requantize(
+    acc: Int64, addend: NDArray[Any] | None, finish: AllChannelsRequantizer
+) -> NDArray[Any]:
     return finish(acc if addend is None else acc + addend.reshape(-1))

@@ -30,23 +30,23 @@ from ptq.executor.arithmetics import (
     normalization,
     unary_functions,
 )
-from ptq.executor.arithmetics.litert_elementwise import same_scale
-from ptq.executor.arithmetics.litert_finish import gemmlowp_finish, real_finish
+from ptq.executor.arithmetics.litert_elementwise import require_same_scale
+from ptq.executor.arithmetics.litert_finish import float64_requantizer, gemmlowp_requantizer
 from ptq.executor.arithmetics.node_site import (
     Kernel,
-    Maker,
+    KernelMaker,
     Site,
-    activation,
-    constant,
-    result,
-    weight,
+    activation_qparams,
+    constant_input,
+    output_qparams,
+    weight_qparams,
 )
-from ptq.kernels.requantizer import Finish
+from ptq.kernels.requantizer import Requantizer
 
 
 def _multiplier(site: Site) -> NDArray[np.float64]:
-    product = activation(site).scale.astype(np.float64) * weight(site).scale
-    return np.asarray(product / float(result(site).scale))
+    product = activation_qparams(site).scale.astype(np.float64) * weight_qparams(site).scale
+    return np.asarray(product / float(output_qparams(site).scale))
 
 
 def _gemm_multiplier(site: Site) -> NDArray[np.float64]:
@@ -56,39 +56,44 @@ def _gemm_multiplier(site: Site) -> NDArray[np.float64]:
 
 
 def _conv(site: Site) -> Kernel:
-    return linear.conv(site, gemmlowp_finish(site, _multiplier(site)))
+    return linear.conv(site, gemmlowp_requantizer(site, _multiplier(site)))
 
 
 def _conv_transpose(site: Site) -> Kernel:
-    return linear.conv_transpose(site, gemmlowp_finish(site, _multiplier(site)))
+    return linear.conv_transpose(site, gemmlowp_requantizer(site, _multiplier(site)))
 
 
 def _gemm(site: Site) -> Kernel:
-    return linear.gemm(site, real_finish(site, _gemm_multiplier(site)))
+    return linear.gemm(site, float64_requantizer(site, _gemm_multiplier(site)))
 
 
 def gemmlowp_gemm(site: Site) -> Kernel:
     """FULLY_CONNECTED as tflite-micro and LiteRT up to 2.14 compute it, in two integer roundings."""
-    return linear.gemm(site, gemmlowp_finish(site, _gemm_multiplier(site)))
+    return linear.gemm(site, gemmlowp_requantizer(site, _gemm_multiplier(site)))
 
 
 def _matmul(site: Site) -> Kernel:
     """BATCH_MATMUL, or FULLY_CONNECTED where the right operand is a constant matrix."""
-    right = constant(site, 1)
-    finish: Finish
+    right = constant_input(site, 1)
+    finish: Requantizer
     if right is not None and right.ndim == 2:
-        finish = real_finish(site, _multiplier(site))
+        finish = float64_requantizer(site, _multiplier(site))
     else:
-        in_float32 = activation(site).scale * activation(site, 1).scale
-        finish = gemmlowp_finish(site, np.float64(in_float32) / float(result(site).scale))
+        in_float32 = activation_qparams(site).scale * activation_qparams(site, 1).scale
+        finish = gemmlowp_requantizer(
+            site, np.float64(in_float32) / float(output_qparams(site).scale)
+        )
     return linear.matmul(site, finish)
 
 
-KERNELS: Mapping[str, Maker] = {
+KERNELS: Mapping[str, KernelMaker] = {
     **unary_functions.LITERT,
-    **{op: same_scale(make) for op, make in data_movement.MOVES.items()},
-    **{op: same_scale(make, joined=True) for op, make in data_movement.JOINS.items()},
-    **data_movement.INDICES,
+    **{op: require_same_scale(make) for op, make in data_movement.DATA_MOVEMENT_OPS.items()},
+    **{
+        op: require_same_scale(make, joined=True)
+        for op, make in data_movement.MULTI_INPUT_OPS.items()
+    },
+    **data_movement.INDEX_OPS,
     **litert_elementwise.KERNELS,
     **litert_functions.KERNELS,
     **litert_image.KERNELS,

@@ -27,12 +27,12 @@ from ptq.core.errors import UnsupportedError
 from ptq.core.types import FloatArray, IntArray, QuantParams
 from ptq.executor.arithmetics.node_site import (
     Kernel,
-    Maker,
+    KernelMaker,
     Site,
-    activation,
-    bounds,
-    required,
-    result,
+    activation_qparams,
+    output_bounds,
+    output_qparams,
+    require_input,
 )
 from ptq.kernels.fixed_point import Int64, rescale
 from ptq.kernels.float32 import round_half_away
@@ -41,14 +41,14 @@ from ptq.kernels.lookup import Function, PairFunction, PairTable, lookup, tabula
 _HEADROOM = 20
 
 
-def describe(params: QuantParams | None) -> str:
+def describe_qparams(params: QuantParams | None) -> str:
     """Scale and zero point in words, for a message."""
     if params is None:
         return "none"
     return f"scale {params.scale}, zero point {params.zero_point}"
 
 
-def same_scale(make: Maker, *, joined: bool = False) -> Maker:
+def require_same_scale(make: KernelMaker, *, joined: bool = False) -> KernelMaker:
     """An operator whose input, or inputs if they are joined, must have the output's parameters (LiteRT's Prepare)."""
 
     def checked(site: Site) -> Kernel:
@@ -56,119 +56,123 @@ def same_scale(make: Maker, *, joined: bool = False) -> Maker:
             if params != site.outputs[0] and not (joined and params is None):
                 raise UnsupportedError(
                     f"{site.op} in LiteRT needs input and output with one scale and zero point; "
-                    f"the input has {describe(params)}, the output {describe(site.outputs[0])}"
+                    f"the input has {describe_qparams(params)}, the output {describe_qparams(site.outputs[0])}"
                 )
         kernel = make(site)
         if site.clamp is None:
             return kernel
-        lo, hi = bounds(site)
+        lo, hi = output_bounds(site)
         return lambda inputs: np.clip(kernel(inputs), lo, hi)
 
     return checked
 
 
-def saturated(site: Site, value: NDArray[Any]) -> IntArray:
+def saturate_to_output(site: Site, value: NDArray[Any]) -> IntArray:
     """The zero point added, clamped to the output's bounds."""
-    y = result(site)
-    lo, hi = bounds(site)
+    y = output_qparams(site)
+    lo, hi = output_bounds(site)
     q: IntArray = np.clip(value + int(y.zero_point), lo, hi).astype(y.qtype.dtype)
     return q
 
 
-def mapped(site: Site, function: Function) -> Kernel:
+def unary_table_kernel(site: Site, function: Function) -> Kernel:
     """A function of x − zx, before the output's zero point, as a table."""
-    x = activation(site)
-    table = tabulate(lambda q: saturated(site, function(q - int(x.zero_point))), x.qtype)
-    return lambda inputs: lookup(table, required(site, inputs, 0))
+    x = activation_qparams(site)
+    table = tabulate(lambda q: saturate_to_output(site, function(q - int(x.zero_point))), x.qtype)
+    return lambda inputs: lookup(table, require_input(site, inputs, 0))
 
 
-def paired(site: Site, function: PairFunction) -> Kernel:
+def binary_table_kernel(site: Site, function: PairFunction) -> Kernel:
     """A function of a − za and b − zb, before the output's zero point, as a table."""
-    a, b = activation(site, 0), activation(site, 1)
+    a, b = activation_qparams(site, 0), activation_qparams(site, 1)
 
     def centred(qa: Int64, qb: Int64) -> IntArray:
-        return saturated(site, function(qa - int(a.zero_point), qb - int(b.zero_point)))
+        return saturate_to_output(site, function(qa - int(a.zero_point), qb - int(b.zero_point)))
 
     table = PairTable(centred, a.qtype, b.qtype)
-    return lambda inputs: table(required(site, inputs, 0), required(site, inputs, 1))
+    return lambda inputs: table(require_input(site, inputs, 0), require_input(site, inputs, 1))
 
 
-def _sum(sign: int) -> Maker:
+def _sum(sign: int) -> KernelMaker:
     def make(site: Site) -> Kernel:
-        a, b = float(activation(site, 0).scale), float(activation(site, 1).scale)
+        a, b = float(activation_qparams(site, 0).scale), float(activation_qparams(site, 1).scale)
         twice = 2.0 * max(a, b)
-        whole = twice / (2.0**_HEADROOM * float(result(site).scale))
+        whole = twice / (2.0**_HEADROOM * float(output_qparams(site).scale))
 
         def total(qa: Int64, qb: Int64) -> Int64:
             left = rescale(qa << _HEADROOM, a / twice)
             right = rescale(qb << _HEADROOM, b / twice)
             return rescale(left + sign * right, whole)
 
-        return paired(site, total)
+        return binary_table_kernel(site, total)
 
     return make
 
 
 def _mul(site: Site) -> Kernel:
-    a, b = activation(site, 0), activation(site, 1)
-    multiplier = (a.scale * b.scale) / result(site).scale
-    return paired(site, lambda qa, qb: rescale(qa * qb, multiplier))
+    a, b = activation_qparams(site, 0), activation_qparams(site, 1)
+    multiplier = (a.scale * b.scale) / output_qparams(site).scale
+    return binary_table_kernel(site, lambda qa, qb: rescale(qa * qb, multiplier))
 
 
 def _requantize(site: Site) -> Kernel:
-    ratio = float(activation(site).scale) / float(result(site).scale)
-    return mapped(site, lambda q: rescale(q, ratio))
+    ratio = float(activation_qparams(site).scale) / float(output_qparams(site).scale)
+    return unary_table_kernel(site, lambda q: rescale(q, ratio))
 
 
-def clamped(site: Site, ratio: float | FloatArray, lo: float | None, hi: float | None) -> Kernel:
+def relu_kernel(
+    site: Site, ratio: float | FloatArray, lo: float | None, hi: float | None
+) -> Kernel:
     """RELU and its kind: rescaled by the ratio sx / so, real bounds rounded to integers of the output."""
-    y = result(site)
+    y = output_qparams(site)
     low, high = activation_bounds(y, lo, hi)
     offset = int(y.zero_point)
-    return mapped(site, lambda q: np.clip(rescale(q, ratio), low - offset, high - offset))
+    return unary_table_kernel(
+        site, lambda q: np.clip(rescale(q, ratio), low - offset, high - offset)
+    )
 
 
 def activation_bounds(y: QuantParams, lo: float | None, hi: float | None) -> tuple[int, int]:
     """Real bounds of a fused activation as integers: zo + round(bound / so), within the type."""
     low, high = y.qtype.lo, y.qtype.hi
     if lo is not None:
-        low = max(low, _bound(y, lo))
+        low = max(low, _quantize_bound(y, lo))
     if hi is not None:
-        high = min(high, _bound(y, hi))
+        high = min(high, _quantize_bound(y, hi))
     return low, high
 
 
-def _bound(y: QuantParams, real: float) -> int:
+def _quantize_bound(y: QuantParams, real: float) -> int:
     return int(y.zero_point) + int(round_half_away(np.asarray(np.float32(real) / y.scale)))
 
 
 def _ratio(site: Site) -> FloatArray:
-    ratio: FloatArray = activation(site).scale / result(site).scale
+    ratio: FloatArray = activation_qparams(site).scale / output_qparams(site).scale
     return ratio
 
 
 def _relu(site: Site) -> Kernel:
-    return clamped(site, _ratio(site), 0.0, None)
+    return relu_kernel(site, _ratio(site), 0.0, None)
 
 
 def _clip(site: Site) -> Kernel:
-    return clamped(site, _ratio(site), site.attrs.get("min"), site.attrs.get("max"))
+    return relu_kernel(site, _ratio(site), site.attrs.get("min"), site.attrs.get("max"))
 
 
 def _leaky_relu(site: Site) -> Kernel:
-    return leaky(site, _ratio(site))
+    return leaky_relu_kernel(site, _ratio(site))
 
 
-def leaky(site: Site, identity: float | FloatArray) -> Kernel:
+def leaky_relu_kernel(site: Site, identity: float | FloatArray) -> Kernel:
     """LEAKY_RELU, rescaled by that ratio sx / so above zero."""
     alpha = np.float32(site.attrs.get("alpha", 0.01))
-    below = (activation(site).scale * alpha) / result(site).scale
+    below = (activation_qparams(site).scale * alpha) / output_qparams(site).scale
 
     def function(q: Int64) -> Int64:
         negative = np.int64(np.sign(below)) * rescale(q, np.abs(below))
         return np.where(q >= 0, rescale(q, identity), negative)
 
-    return mapped(site, function)
+    return unary_table_kernel(site, function)
 
 
 @cache
@@ -194,18 +198,20 @@ def _logistic(x: FloatArray) -> FloatArray:
     return value
 
 
-def _by_function(function: Callable[[FloatArray], FloatArray], scale: float, lowest: bool) -> Maker:
+def _fixed_scale_table_maker(
+    function: Callable[[FloatArray], FloatArray], scale: float, lowest: bool
+) -> KernelMaker:
     """A table of a real function whose output scale LiteRT's specification fixes."""
 
     def make(site: Site) -> Kernel:
-        x, y = activation(site), result(site)
+        x, y = activation_qparams(site), output_qparams(site)
         require_output(site, scale, y.qtype.lo if lowest else (y.qtype.lo + y.qtype.hi + 1) // 2)
         inverse = np.float32(1) / y.scale
 
         def rounded(q: Int64) -> NDArray[Any]:
             return round_half_away(function(x.scale * q.astype(np.float32)) * inverse)
 
-        return mapped(site, rounded)
+        return unary_table_kernel(site, rounded)
 
     return make
 
@@ -216,30 +222,30 @@ def require_output(site: Site, scale: float, zero_point: int) -> None:
     Raises:
         UnsupportedError: It has others.
     """
-    y = result(site)
+    y = output_qparams(site)
     if float(y.scale) != scale or int(y.zero_point) != zero_point:
         raise UnsupportedError(
             f"{site.op} in LiteRT needs an output of scale {scale} and zero point {zero_point}; "
-            f"it has {describe(y)}"
+            f"it has {describe_qparams(y)}"
         )
 
 
 def _quantize(site: Site) -> Kernel:
-    y = result(site)
+    y = output_qparams(site)
 
     def kernel(inputs: Any) -> NDArray[Any]:
-        ratio = np.asarray(required(site, inputs, 0), np.float32) / y.scale
-        return saturated(site, round_half_away(ratio))
+        ratio = np.asarray(require_input(site, inputs, 0), np.float32) / y.scale
+        return saturate_to_output(site, round_half_away(ratio))
 
     return kernel
 
 
 def _dequantize(site: Site) -> Kernel:
-    params = site.inputs[0] or activation(site)
-    return lambda inputs: params.dequantize(required(site, inputs, 0))
+    params = site.inputs[0] or activation_qparams(site)
+    return lambda inputs: params.dequantize(require_input(site, inputs, 0))
 
 
-KERNELS: Mapping[str, Maker] = {
+KERNELS: Mapping[str, KernelMaker] = {
     "Add": _sum(1),
     "Clip": _clip,
     "DequantizeLinear": _dequantize,
@@ -248,7 +254,7 @@ KERNELS: Mapping[str, Maker] = {
     "QuantizeLinear": _quantize,
     "Relu": _relu,
     "Requantize": _requantize,
-    "Sigmoid": _by_function(_logistic, 1 / 256, lowest=True),
+    "Sigmoid": _fixed_scale_table_maker(_logistic, 1 / 256, lowest=True),
     "Sub": _sum(-1),
-    "Tanh": _by_function(lambda x: tanhf()(x), 1 / 128, lowest=False),
+    "Tanh": _fixed_scale_table_maker(lambda x: tanhf()(x), 1 / 128, lowest=False),
 }

@@ -19,21 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray, IntArray
-from ptq.executor.arithmetics.node_site import Site, bounds, result
-from ptq.kernels.channel_broadcast import apply, repeated
+from ptq.executor.arithmetics.node_site import Site, output_bounds, output_qparams
+from ptq.kernels.channel_broadcast import apply_per_channel, repeat_channels
 from ptq.kernels.fixed_point import multiply, quantize_multiplier
 from ptq.kernels.float32 import round_half_away
-from ptq.kernels.requantizer import Accumulator, Channels, Finish
-from ptq.kernels.thread_pool import buffer
+from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
+from ptq.kernels.thread_pool import scratch_buffer
 
 _FLOAT32_ERROR = 2.0**-12
-_WIDEST = 0.25
+_MAX_WINDOW = 0.25
 
-Exact = Callable[[NDArray[np.int64], NDArray[np.intp]], NDArray[Any]]
+ExactRounding = Callable[[NDArray[np.int64], NDArray[np.intp]], NDArray[Any]]
 """acc · M, rounded, for accumulators and the channel of each."""
 
 
-def gemmlowp_finish(site: Site, real: float | NDArray[np.float64]) -> Finish:
+def gemmlowp_requantizer(site: Site, real: float | NDArray[np.float64]) -> Requantizer:
     """Zo + MBQM(acc, real[c]), clamped; ``real`` per tensor or per channel."""
     multiplier, shift = quantize_multiplier(_per_tensor_or_channel(real))
     effective = np.ldexp(multiplier.astype(np.float64), (shift - 31).astype(np.int32))
@@ -44,17 +44,17 @@ def gemmlowp_finish(site: Site, real: float | NDArray[np.float64]) -> Finish:
             return multiply(acc, multiplier, shift)
         return multiply(acc, multiplier[channel], shift[channel])
 
-    return _finish(site, np.asarray(effective), np.asarray(window), exact)
+    return _make_requantizer(site, np.asarray(effective), np.asarray(window), exact)
 
 
-def real_finish(site: Site, real: float | NDArray[np.float64]) -> Finish:
+def float64_requantizer(site: Site, real: float | NDArray[np.float64]) -> Requantizer:
     """Zo + round_half_away(acc · real[c]) in float64, clamped; ``real`` per tensor or per channel."""
     effective = _per_tensor_or_channel(real)
 
     def exact(acc: NDArray[np.int64], channel: NDArray[np.intp]) -> NDArray[Any]:
         return round_half_away(acc * (effective[channel] if effective.ndim else effective))
 
-    return _finish(site, effective, np.zeros_like(effective), exact)
+    return _make_requantizer(site, effective, np.zeros_like(effective), exact)
 
 
 def _per_tensor_or_channel(real: float | NDArray[np.float64]) -> NDArray[np.float64]:
@@ -63,22 +63,22 @@ def _per_tensor_or_channel(real: float | NDArray[np.float64]) -> NDArray[np.floa
     return each.reshape(()) if each.size == 1 else each
 
 
-def _finish(
-    site: Site, effective: NDArray[np.float64], window: NDArray[np.float64], exact: Exact
-) -> Finish:
-    y = result(site)
+def _make_requantizer(
+    site: Site, effective: NDArray[np.float64], window: NDArray[np.float64], exact: ExactRounding
+) -> Requantizer:
+    y = output_qparams(site)
     zero_point, dtype = int(y.zero_point), y.qtype.dtype
-    lo, hi = bounds(site)
+    lo, hi = output_bounds(site)
     low, high = np.float32(lo - zero_point), np.float32(hi - zero_point)
     scale = effective.astype(np.float32)
-    positive = lo >= zero_point and bool(np.all(window <= _WIDEST))
+    positive = lo >= zero_point and bool(np.all(window <= _MAX_WINDOW))
     added = zero_point + (window if positive else np.zeros_like(window))
     near = 0.5 - _FLOAT32_ERROR - (np.zeros_like(window) if positive else window)
-    by, plus, limit = (_spread(a.astype(np.float32)) for a in (scale, added, near))
+    by, plus, limit = (_channelwise_operation(a.astype(np.float32)) for a in (scale, added, near))
 
     def finish(acc: Accumulator, channels: Channels) -> IntArray:
-        value, rounded = buffer("value", acc.shape), buffer("rounded", acc.shape)
-        close = buffer("close", acc.shape, np.bool_)
+        value, rounded = scratch_buffer("value", acc.shape), scratch_buffer("rounded", acc.shape)
+        close = scratch_buffer("close", acc.shape, np.bool_)
         by(np.multiply, acc.astype(np.float32, copy=False), channels, value)
         value.clip(low, high, out=value)
         if positive:
@@ -102,19 +102,19 @@ def _finish(
     return finish
 
 
-def _spread(
+def _channelwise_operation(
     values: NDArray[np.float32],
 ) -> Callable[[np.ufunc, FloatArray, Channels, NDArray[Any]], None]:
     """What writes ``operation(rows, value of the channel)``; all channels alike take one number."""
     if values.size and np.all(values == values.flat[0]):
         one = values.flat[0]
         return lambda operation, rows, channels, out: operation(rows, one, out=out)
-    every = repeated(values)
+    every = repeat_channels(values)
 
     def write(operation: np.ufunc, rows: FloatArray, channels: Channels, out: NDArray[Any]) -> None:
         whole = rows.ndim == 2 and rows.shape[1] == values.size and isinstance(channels, slice)
         if whole and rows.flags.c_contiguous:
-            apply(operation, rows, every, out)
+            apply_per_channel(operation, rows, every, out)
         else:
             operation(rows, values[channels], out=out)
 

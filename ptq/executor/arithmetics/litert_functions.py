@@ -29,8 +29,18 @@ import scipy
 from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray
-from ptq.executor.arithmetics.litert_elementwise import mapped, paired, tanhf
-from ptq.executor.arithmetics.node_site import Kernel, Maker, Site, activation, result
+from ptq.executor.arithmetics.litert_elementwise import (
+    binary_table_kernel,
+    tanhf,
+    unary_table_kernel,
+)
+from ptq.executor.arithmetics.node_site import (
+    Kernel,
+    KernelMaker,
+    Site,
+    activation_qparams,
+    output_qparams,
+)
 from ptq.kernels.fixed_point import (
     Int64,
     doubling_high_mul,
@@ -41,38 +51,38 @@ from ptq.kernels.fixed_point import (
 )
 from ptq.kernels.float32 import round_half_away
 
-_FARTHEST = 2**20
+_SATURATING_LSB = 2**20
 """Steps beyond every output."""
 
 
 def _abs(site: Site) -> Kernel:
-    return absolute(site, activation(site).scale / result(site).scale)
+    return abs_kernel(site, activation_qparams(site).scale / output_qparams(site).scale)
 
 
-def absolute(site: Site, ratio: float | FloatArray) -> Kernel:
+def abs_kernel(site: Site, ratio: float | FloatArray) -> Kernel:
     """ABS with the ratio sx / so."""
-    return mapped(site, lambda q: rescale(np.abs(q), ratio))
+    return unary_table_kernel(site, lambda q: rescale(np.abs(q), ratio))
 
 
 def _sqrt(site: Site) -> Kernel:
-    x, y = activation(site), result(site)
+    x, y = activation_qparams(site), output_qparams(site)
 
     def function(q: Int64) -> NDArray[Any]:
         root = np.sqrt(np.maximum(x.scale * q.astype(np.float32), np.float32(0)))
-        return np.where(q >= 0, np.trunc(root / y.scale), -_FARTHEST)
+        return np.where(q >= 0, np.trunc(root / y.scale), -_SATURATING_LSB)
 
-    return mapped(site, function)
+    return unary_table_kernel(site, function)
 
 
 def _gelu(site: Site) -> Kernel:
-    x, y = activation(site), result(site)
+    x, y = activation_qparams(site), output_qparams(site)
     share = _by_tanh if site.attrs.get("approximate", "none") in ("tanh", b"tanh") else _by_erfc
 
     def function(q: Int64) -> NDArray[Any]:
         d = x.scale * q.astype(np.float32)
         return round_half_away(np.float32(0.5) * d * share(d) * (np.float32(1) / y.scale))
 
-    return mapped(site, function)
+    return unary_table_kernel(site, function)
 
 
 def _by_erfc(d: FloatArray) -> FloatArray:
@@ -85,7 +95,7 @@ def _by_tanh(d: FloatArray) -> FloatArray:
     return np.float32(1) + tanhf()(np.float32(np.sqrt(2 / np.pi)) * bent)
 
 
-def _divided_by_power_of_two(x: Int64, exponent: Int64) -> Int64:
+def _divide_with_masked_shift(x: Int64, exponent: Int64) -> Int64:
     """``divide_by_power_of_two`` as gemmlowp writes it for int32, with the shifts of x86-64 and of AArch64.
 
     They take an exponent modulo 64 and 32. Below 0 and above 31, where C++ leaves it open what comes, the mask is −1.
@@ -97,11 +107,11 @@ def _divided_by_power_of_two(x: Int64, exponent: Int64) -> Int64:
 
 
 def _div(site: Site) -> Kernel:
-    product = activation(site, 1).scale * result(site).scale
-    return divided(site, activation(site, 0).scale / product)
+    product = activation_qparams(site, 1).scale * output_qparams(site).scale
+    return div_kernel(site, activation_qparams(site, 0).scale / product)
 
 
-def divided(site: Site, ratio: float | FloatArray) -> Kernel:
+def div_kernel(site: Site, ratio: float | FloatArray) -> Kernel:
     """DIV with the ratio sa / (sb · so)."""
     multiplier, shift = quantize_multiplier(ratio)
 
@@ -111,10 +121,10 @@ def divided(site: Site, ratio: float | FloatArray) -> Kernel:
         headroom = leading_zeros(np.where(a < 0, ~a, a)) - 1
         unscaled = doubling_high_mul(a << headroom, inverse)
         right = over_one + headroom - shift
-        steps = _divided_by_power_of_two(doubling_high_mul(unscaled, multiplier), right)
-        return np.where(b == 0, np.sign(a) * _FARTHEST, steps)
+        steps = _divide_with_masked_shift(doubling_high_mul(unscaled, multiplier), right)
+        return np.where(b == 0, np.sign(a) * _SATURATING_LSB, steps)
 
-    return paired(site, quotient)
+    return binary_table_kernel(site, quotient)
 
 
-KERNELS: Mapping[str, Maker] = {"Abs": _abs, "Div": _div, "Gelu": _gelu, "Sqrt": _sqrt}
+KERNELS: Mapping[str, KernelMaker] = {"Abs": _abs, "Div": _div, "Gelu": _gelu, "Sqrt": _sqrt}

@@ -12,21 +12,41 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
-from ptq.executor.arithmetics.litert_elementwise import same_scale
-from ptq.executor.arithmetics.node_site import Inputs, Kernel, Maker, Site, activation, required
-from ptq.executor.arithmetics.resize import axes, sampling
+from ptq.executor.arithmetics.litert_elementwise import require_same_scale
+from ptq.executor.arithmetics.node_site import (
+    Inputs,
+    Kernel,
+    KernelMaker,
+    Site,
+    activation_qparams,
+    require_input,
+)
+from ptq.executor.arithmetics.resize import read_sampling, resize_axes
 from ptq.kernels import shape as move
-from ptq.kernels.resize import Axis, Corners, corners_of, litert_bilinear, litert_nearest
+from ptq.kernels.resize import (
+    LitertSampling,
+    ResizeAxis,
+    litert_bilinear,
+    litert_nearest_positions,
+    matching_litert_sampling,
+)
 
 
-def _image(site: Site, inputs: Inputs) -> tuple[NDArray[Any], Axis, Axis, Corners]:
+def _read_image(
+    site: Site, inputs: Inputs
+) -> tuple[NDArray[Any], ResizeAxis, ResizeAxis, LitertSampling]:
     """The array with a height, of 1 where it has none; what becomes of height and width."""
-    q, (batch, *image, depth) = required(site, inputs, 0), axes(site, inputs)
+    q, (batch, *image, depth) = require_input(site, inputs, 0), resize_axes(site, inputs)
     if len(image) == 1:
-        q, image = q[:, None], [Axis(1, 1, 1.0), *image]
+        q, image = q[:, None], [ResizeAxis(1, 1, 1.0), *image]
     # of a LiteRT model they are known; ONNX's factors can take float32 to the other side of a position
-    corners = site.attrs.get("corners") or corners_of(sampling(site), image)
-    if len(image) != 2 or batch.size != batch.out or depth.size != depth.out or corners is None:
+    corners = site.attrs.get("corners") or matching_litert_sampling(read_sampling(site), image)
+    if (
+        len(image) != 2
+        or batch.size != batch.output_size
+        or depth.size != depth.output_size
+        or corners is None
+    ):
         raise UnsupportedError(f"{site.op} of these axes and coordinates is not among LiteRT's")
     height, width = image
     return q, height, width, corners
@@ -34,42 +54,45 @@ def _image(site: Site, inputs: Inputs) -> tuple[NDArray[Any], Axis, Axis, Corner
 
 def _bilinear(site: Site) -> Kernel:
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        q, height, width, corners = _image(site, inputs)
+        q, height, width, corners = _read_image(site, inputs)
         resized = litert_bilinear(q, height, width, corners)
-        return resized.reshape(_shape(site, inputs))
+        return resized.reshape(_output_shape(site, inputs))
 
     return kernel
 
 
 def _nearest(site: Site) -> Kernel:
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        q, height, width, corners = _image(site, inputs)
-        rows, columns = litert_nearest(height, corners), litert_nearest(width, corners)
-        return q[:, rows[:, None], columns].reshape(_shape(site, inputs))
+        q, height, width, corners = _read_image(site, inputs)
+        rows, columns = (
+            litert_nearest_positions(height, corners),
+            litert_nearest_positions(width, corners),
+        )
+        return q[:, rows[:, None], columns].reshape(_output_shape(site, inputs))
 
     return kernel
 
 
-def _shape(site: Site, inputs: Inputs) -> tuple[int, ...]:
-    return tuple(axis.out for axis in axes(site, inputs))
+def _output_shape(site: Site, inputs: Inputs) -> tuple[int, ...]:
+    return tuple(axis.output_size for axis in resize_axes(site, inputs))
 
 
 def _space_to_batch(site: Site) -> Kernel:
     block, paddings = tuple(site.attrs["block"]), site.attrs["paddings"]
-    zero_point = int(activation(site).zero_point)
+    zero_point = int(activation_qparams(site).zero_point)
     return lambda inputs: move.space_to_batch(
-        required(site, inputs, 0), block, paddings, zero_point
+        require_input(site, inputs, 0), block, paddings, zero_point
     )
 
 
 def _batch_to_space(site: Site) -> Kernel:
     block, crops = tuple(site.attrs["block"]), site.attrs["crops"]
-    return lambda inputs: move.batch_to_space(required(site, inputs, 0), block, crops)
+    return lambda inputs: move.batch_to_space(require_input(site, inputs, 0), block, crops)
 
 
-KERNELS: Mapping[str, Maker] = {
-    "BatchToSpaceND": same_scale(_batch_to_space),
-    "Resize linear": same_scale(_bilinear),
-    "Resize nearest": same_scale(_nearest),
-    "SpaceToBatchND": same_scale(_space_to_batch),
+KERNELS: Mapping[str, KernelMaker] = {
+    "BatchToSpaceND": require_same_scale(_batch_to_space),
+    "Resize linear": require_same_scale(_bilinear),
+    "Resize nearest": require_same_scale(_nearest),
+    "SpaceToBatchND": require_same_scale(_space_to_batch),
 }

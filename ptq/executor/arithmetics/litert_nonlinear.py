@@ -19,15 +19,20 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import FloatArray
-from ptq.executor.arithmetics.litert_elementwise import mapped, paired, require_output, saturated
+from ptq.executor.arithmetics.litert_elementwise import (
+    binary_table_kernel,
+    require_output,
+    saturate_to_output,
+    unary_table_kernel,
+)
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
-    Maker,
+    KernelMaker,
     Site,
-    activation,
-    required,
-    result,
+    activation_qparams,
+    output_qparams,
+    require_input,
 )
 from ptq.kernels.fixed_point import (
     Int64,
@@ -42,16 +47,18 @@ _INT16_MAX = 2**15 - 1
 
 
 def _prelu(site: Site) -> Kernel:
-    x, slope, y = activation(site, 0), activation(site, 1), result(site)
-    return parametric(site, x.scale / y.scale, (x.scale * slope.scale) / y.scale)
+    x, slope, y = activation_qparams(site, 0), activation_qparams(site, 1), output_qparams(site)
+    return prelu_kernel(site, x.scale / y.scale, (x.scale * slope.scale) / y.scale)
 
 
-def parametric(site: Site, identity: float | FloatArray, below: float | FloatArray) -> Kernel:
+def prelu_kernel(site: Site, identity: float | FloatArray, below: float | FloatArray) -> Kernel:
     """PRELU with the ratios sx / so and sx · sa / so."""
-    return paired(site, lambda q, a: np.where(q >= 0, rescale(q, identity), rescale(q * a, below)))
+    return binary_table_kernel(
+        site, lambda q, a: np.where(q >= 0, rescale(q, identity), rescale(q * a, below))
+    )
 
 
-def _int16(x: Int64) -> Int64:
+def _saturate_int16(x: Int64) -> Int64:
     return np.clip(x, -(2**15), _INT16_MAX)
 
 
@@ -66,7 +73,7 @@ def _high_mul_16(a: Int64, b: int) -> Int64:
     return (a * b + (1 << 14)) >> 15
 
 
-def _shifted_16(x: Int64, exponent: int) -> Int64:
+def _shift_right_16(x: Int64, exponent: int) -> Int64:
     """X / 2^exponent as ``divide_by_power_of_two``, the mask of the remainder an int16.
 
     From 2^16 on that mask is −1, and what is left is the sign of x, with +1 at zero.
@@ -75,7 +82,7 @@ def _shifted_16(x: Int64, exponent: int) -> Int64:
 
 
 def _hard_swish(site: Site) -> Kernel:
-    x, y = activation(site), result(site)
+    x, y = activation_qparams(site), output_qparams(site)
     fine = x.scale / np.float32(128)
     out, exponent = _int16_multiplier(fine / y.scale)
     relu, shift = _int16_multiplier(fine / np.float32(3 / 32768))
@@ -86,33 +93,33 @@ def _hard_swish(site: Site) -> Kernel:
 
     def function(q: Int64) -> Int64:
         value = q << 7
-        relued = _int16(value << (shift - 1)) if shift > 0 else value
+        relued = _saturate_int16(value << (shift - 1)) if shift > 0 else value
         relued = _high_mul_16(relued, relu)
-        relued = _int16(relued << 1) if shift > 0 else _shifted_16(relued, -shift)
+        relued = _saturate_int16(relued << 1) if shift > 0 else _shift_right_16(relued, -shift)
         relued = (relued + (1 << 15)) >> 1
         product = relued * _high_mul_16(value, out)
         truncated = np.sign(product) * (np.abs(product) >> 15)
-        return _shifted_16(truncated, -exponent)
+        return _shift_right_16(truncated, -exponent)
 
-    return mapped(site, function)
+    return unary_table_kernel(site, function)
 
 
 def _lp_normalization(site: Site) -> Kernel:
     if site.attrs.get("p", 2) != 2:
         raise UnsupportedError("LpNormalization in LiteRT has p = 2; leave the node float")
     axis = int(site.attrs.get("axis", -1))
-    zero_point, y = int(activation(site).zero_point), result(site)
+    zero_point, y = int(activation_qparams(site).zero_point), output_qparams(site)
     require_output(site, 1 / 128, (y.qtype.lo + y.qtype.hi + 1) // 2)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        centred = required(site, inputs, 0).astype(np.int64) - zero_point
+        centred = require_input(site, inputs, 0).astype(np.int64) - zero_point
         multiplier, shift = inverse_sqrt((centred * centred).sum(axis=axis, keepdims=True))
-        return saturated(site, multiply(centred, multiplier, shift + 7))
+        return saturate_to_output(site, multiply(centred, multiplier, shift + 7))
 
     return kernel
 
 
-KERNELS: Mapping[str, Maker] = {
+KERNELS: Mapping[str, KernelMaker] = {
     "HardSwish": _hard_swish,
     "LpNormalization": _lp_normalization,
     "PRelu": _prelu,

@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.executor.arithmetics.data_movement import pool_window
-from ptq.executor.arithmetics.litert_elementwise import same_scale, saturated
+from ptq.executor.arithmetics.litert_elementwise import require_same_scale, saturate_to_output
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
-    Maker,
+    KernelMaker,
     Site,
-    activation,
-    bounds,
+    activation_qparams,
+    output_bounds,
+    output_qparams,
     reduced_axes,
-    required,
-    result,
+    require_input,
 )
 from ptq.kernels.axis_sums import axis_sums
 from ptq.kernels.fixed_point import multiply, quantize_multiplier, rescale
@@ -37,12 +37,12 @@ from ptq.kernels.pool import window_sums
 
 
 def _average_pool(site: Site) -> Kernel:
-    window, lo_hi = pool_window(site), bounds(site)
+    window, lo_hi = pool_window(site), output_bounds(site)
     if site.attrs.get("count_include_pad", 0) and any(window["pads"]):
         raise UnsupportedError("AVERAGE_POOL_2D counts no padding; pad with a Pad node before it")
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        q = required(site, inputs, 0)
+        q = require_input(site, inputs, 0)
         sums, counts = window_sums(q, count_include_pad=False, **window)
         n = np.asarray(counts, np.int64)
         half = n // 2
@@ -54,54 +54,58 @@ def _average_pool(site: Site) -> Kernel:
     return kernel
 
 
-def _mean_over(site: Site, total: NDArray[np.int64], count: int) -> NDArray[Any]:
+def _mean_of_sums(site: Site, total: NDArray[np.int64], count: int) -> NDArray[Any]:
     """The mean of sums of x − zx."""
     multiplier, shift = quantize_multiplier(
-        float(activation(site).scale) / float(result(site).scale)
+        float(activation_qparams(site).scale) / float(output_qparams(site).scale)
     )
     extra = min(max(count.bit_length() - 1, 0), 32, 31 + int(shift))
     divided = (int(multiplier) << extra) // count if count else 0
-    return saturated(site, multiply(total, divided, int(shift) - extra))
+    return saturate_to_output(site, multiply(total, divided, int(shift) - extra))
 
 
 def _reduce_mean(site: Site) -> Kernel:
-    zero_point = int(activation(site).zero_point)
-    result(site)
+    zero_point = int(activation_qparams(site).zero_point)
+    output_qparams(site)
     keepdims = bool(site.attrs.get("keepdims", 1))
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        total, count = axis_sums(required(site, inputs, 0), reduced_axes(site, inputs), keepdims)
-        return _mean_over(site, total - count * zero_point, count)
+        total, count = axis_sums(
+            require_input(site, inputs, 0), reduced_axes(site, inputs), keepdims
+        )
+        return _mean_of_sums(site, total - count * zero_point, count)
 
     return kernel
 
 
 def _global_average_pool(site: Site) -> Kernel:
-    zero_point = int(activation(site).zero_point)
-    result(site)
+    zero_point = int(activation_qparams(site).zero_point)
+    output_qparams(site)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        q = required(site, inputs, 0)
+        q = require_input(site, inputs, 0)
         total, count = axis_sums(q, range(1, q.ndim - 1), keepdims=True)
-        return _mean_over(site, total - count * zero_point, count)
+        return _mean_of_sums(site, total - count * zero_point, count)
 
     return kernel
 
 
 def _reduce_sum(site: Site) -> Kernel:
-    x = activation(site)
-    ratio = float(x.scale) / float(result(site).scale)
+    x = activation_qparams(site)
+    ratio = float(x.scale) / float(output_qparams(site).scale)
     keepdims = bool(site.attrs.get("keepdims", 1))
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        total, count = axis_sums(required(site, inputs, 0), reduced_axes(site, inputs), keepdims)
-        return saturated(site, rescale(total - count * int(x.zero_point), ratio))
+        total, count = axis_sums(
+            require_input(site, inputs, 0), reduced_axes(site, inputs), keepdims
+        )
+        return saturate_to_output(site, rescale(total - count * int(x.zero_point), ratio))
 
     return kernel
 
 
-KERNELS: Mapping[str, Maker] = {
-    "AveragePool": same_scale(_average_pool),
+KERNELS: Mapping[str, KernelMaker] = {
+    "AveragePool": require_same_scale(_average_pool),
     "GlobalAveragePool": _global_average_pool,
     "ReduceMean": _reduce_mean,
     "ReduceSum": _reduce_sum,

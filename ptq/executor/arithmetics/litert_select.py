@@ -20,32 +20,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import QuantParams
-from ptq.executor.arithmetics.min_max import COMPARISONS, Choice
-from ptq.executor.arithmetics.node_site import Kernel, Maker, Site, activation, required
+from ptq.executor.arithmetics.min_max import COMPARISONS, BinaryFunction
+from ptq.executor.arithmetics.node_site import (
+    Kernel,
+    KernelMaker,
+    Site,
+    activation_qparams,
+    require_input,
+)
 from ptq.kernels.fixed_point import Int64, rescale
 from ptq.kernels.lookup import PairTable
 
 _UNIT_BITS = 8
 
 
-def _common(q: Int64, params: QuantParams) -> Int64:
+def _to_common_unit(q: Int64, params: QuantParams) -> Int64:
     steps = (q - int(params.zero_point)) << _UNIT_BITS
     if params.scale > 1:
         return np.where(steps < 0, -1, 1)
     return rescale(steps, float(params.scale))
 
 
-def _compared(comparison: Choice) -> Maker:
+def _comparison_maker(comparison: BinaryFunction) -> KernelMaker:
     def make(site: Site) -> Kernel:
-        a, b = activation(site, 0), activation(site, 1)
+        a, b = activation_qparams(site, 0), activation_qparams(site, 1)
 
         def compare(qa: Int64, qb: Int64) -> NDArray[Any]:
-            return comparison(_common(qa, a), _common(qb, b))
+            return comparison(_to_common_unit(qa, a), _to_common_unit(qb, b))
 
         table = PairTable(compare, a.qtype, b.qtype)
-        return lambda inputs: table(required(site, inputs, 0), required(site, inputs, 1))
+        return lambda inputs: table(require_input(site, inputs, 0), require_input(site, inputs, 1))
 
     return make
 
 
-KERNELS: Mapping[str, Maker] = {op: _compared(how) for op, how in COMPARISONS.items()}
+KERNELS: Mapping[str, KernelMaker] = {op: _comparison_maker(how) for op, how in COMPARISONS.items()}

@@ -18,17 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
-from ptq.executor.arithmetics.legacy_softmax import together
+from ptq.executor.arithmetics.legacy_softmax import softmax_over_trailing_axes
 from ptq.executor.arithmetics.litert_elementwise import require_output
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
-    Maker,
+    KernelMaker,
     Site,
-    activation,
-    bounds,
-    required,
-    result,
+    activation_qparams,
+    output_bounds,
+    output_qparams,
+    require_input,
 )
 from ptq.kernels.fixed_point import (
     INT32_MAX,
@@ -47,7 +47,7 @@ _SUM_BITS = 12
 _INPUT_BITS = 5
 
 
-class Scaling:
+class DifferenceScaling:
     """Differences of the input's integers as Q5.26, and the least of them that Q5.26 holds."""
 
     def __init__(self, scale: float, beta: float) -> None:
@@ -57,31 +57,31 @@ class Scaling:
         if self.shift < 0:
             raise UnsupportedError(f"Softmax in LiteRT cannot tell steps of {scale} apart")
         radius = ((1 << _INPUT_BITS) - 1) << (31 - _INPUT_BITS)
-        self.least = -(radius >> self.shift)
+        self.min_difference = -(radius >> self.shift)
 
     def __call__(self, difference: Int64) -> Int64:
         """Differences from ``least`` to 0 in Q5.26."""
         return doubling_high_mul(difference << self.shift, self.multiplier)
 
 
-def exponentials(scaling: Scaling, difference: Int64) -> Int64:
+def exp_of_differences(scaling: DifferenceScaling, difference: Int64) -> Int64:
     """Exp of each difference in Q0.31, 0 below the least."""
-    inside = np.maximum(difference, scaling.least)
-    return np.where(difference >= scaling.least, exp_of_negative(scaling(inside)), 0)
+    inside = np.maximum(difference, scaling.min_difference)
+    return np.where(difference >= scaling.min_difference, exp_of_negative(scaling(inside)), 0)
 
 
 def _softmax(site: Site) -> Kernel:
-    x, y = activation(site), result(site)
+    x, y = activation_qparams(site), output_qparams(site)
     require_output(site, 1 / 256, y.qtype.lo)
-    lo, hi = bounds(site)
+    lo, hi = output_bounds(site)
     axis = int(site.attrs.get("axis", -1))
-    scaling = Scaling(float(x.scale), float(site.attrs.get("beta", 1.0)))
+    scaling = DifferenceScaling(float(x.scale), float(site.attrs.get("beta", 1.0)))
     # A difference of 8-bit integers has 256 values: index −difference.
-    table = exponentials(scaling, -np.arange(256, dtype=np.int64))
+    table = exp_of_differences(scaling, -np.arange(256, dtype=np.int64))
     parts = divide_by_power_of_two(table, _SUM_BITS)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        q = required(site, inputs, 0).astype(np.int16)
+        q = require_input(site, inputs, 0).astype(np.int16)
         below = q.max(axis=axis, keepdims=True, initial=np.iinfo(q.dtype).min) - q
         # From 4096 on the sum can leave int32; every share is below half a step long before.
         total = np.minimum(parts[below].sum(axis=axis, keepdims=True), INT32_MAX)
@@ -94,23 +94,23 @@ def _softmax(site: Site) -> Kernel:
 
 
 def _log_softmax(site: Site) -> Kernel:
-    x, y = activation(site), result(site)
+    x, y = activation_qparams(site), output_qparams(site)
     require_output(site, 16 / 256, y.qtype.hi)
-    lo, hi = bounds(site)
+    lo, hi = output_bounds(site)
     axis = int(site.attrs.get("axis", -1))
-    scaling = Scaling(float(x.scale), 1.0)
+    scaling = DifferenceScaling(float(x.scale), 1.0)
     differences = -np.arange(256, dtype=np.int64)
-    parts = divide_by_power_of_two(exponentials(scaling, differences), _SUM_BITS)
-    scaled = scaling(np.maximum(differences, scaling.least))
+    parts = divide_by_power_of_two(exp_of_differences(scaling, differences), _SUM_BITS)
+    scaled = scaling(np.maximum(differences, scaling.min_difference))
     back = quantize_multiplier(2.0 ** (31 - scaling.shift) / scaling.multiplier)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        q = required(site, inputs, 0).astype(np.int16)
+        q = require_input(site, inputs, 0).astype(np.int16)
         below = q.max(axis=axis, keepdims=True, initial=np.iinfo(q.dtype).min) - q
         total = np.minimum(parts[below].sum(axis=axis, keepdims=True), INT32_MAX)
         logarithm = log_of_one_and_more(total)
         # Differences down to here keep the logarithm of the share within Q5.26.
-        least = np.maximum(scaling.least - 1, multiply(logarithm + INT32_MIN, *back))
+        least = np.maximum(scaling.min_difference - 1, multiply(logarithm + INT32_MIN, *back))
         share = divide_by_power_of_two(scaled[below] - logarithm, 31 - _INPUT_BITS - 4)
         held = np.where(-below > least, np.clip(share + y.qtype.hi, lo, hi), lo)
         return held.astype(y.qtype.dtype)
@@ -118,7 +118,7 @@ def _log_softmax(site: Site) -> Kernel:
     return kernel
 
 
-KERNELS: Mapping[str, Maker] = {
-    "LogSoftmax": together(_log_softmax),
-    "Softmax": together(_softmax),
+KERNELS: Mapping[str, KernelMaker] = {
+    "LogSoftmax": softmax_over_trailing_axes(_log_softmax),
+    "Softmax": softmax_over_trailing_axes(_softmax),
 }

@@ -13,20 +13,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.executor.arithmetics.node_site import Inputs, Kernel, Maker, Site, reduced_axes, required
+from ptq.executor.arithmetics.node_site import (
+    Inputs,
+    Kernel,
+    KernelMaker,
+    Site,
+    reduced_axes,
+    require_input,
+)
 
 Reduction = Callable[..., NDArray[Any]]
-Choice = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
+BinaryFunction = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 
 
-def _extreme(reduction: Reduction, of_none: str) -> Maker:
+def _reduction_maker(reduction: Reduction, of_none: str) -> KernelMaker:
     """Along no values at all it is the last integer in the other direction, what an infinity saturates to."""
 
     def make(site: Site) -> Kernel:
         keepdims = bool(site.attrs.get("keepdims", 1))
 
         def kernel(inputs: Inputs) -> NDArray[Any]:
-            q, axes = required(site, inputs, 0), reduced_axes(site, inputs)
+            q, axes = require_input(site, inputs, 0), reduced_axes(site, inputs)
             initial = getattr(np.iinfo(q.dtype), of_none)
             return np.asarray(reduction(q, axis=axes, keepdims=keepdims, initial=initial))
 
@@ -37,14 +44,14 @@ def _extreme(reduction: Reduction, of_none: str) -> Maker:
 
 def _global_max_pool(site: Site) -> Kernel:
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        q = required(site, inputs, 0)
+        q = require_input(site, inputs, 0)
         axes = tuple(range(1, q.ndim - 1))
         return np.asarray(q.max(axis=axes, keepdims=True, initial=np.iinfo(q.dtype).min))
 
     return kernel
 
 
-def _position(first: Reduction) -> Maker:
+def _arg_reduction_maker(first: Reduction) -> KernelMaker:
     """Where an axis has its extreme value: the first such place, or the last if asked."""
 
     def make(site: Site) -> Kernel:
@@ -53,7 +60,7 @@ def _position(first: Reduction) -> Maker:
         last = bool(site.attrs.get("select_last_index", 0))
 
         def kernel(inputs: Inputs) -> NDArray[Any]:
-            q = required(site, inputs, 0)
+            q = require_input(site, inputs, 0)
             if not last:
                 return np.asarray(first(q, axis=axis, keepdims=keepdims), np.int64)
             from_end = first(np.flip(q, axis), axis=axis, keepdims=keepdims)
@@ -64,19 +71,19 @@ def _position(first: Reduction) -> Maker:
     return make
 
 
-def _chosen(choice: Choice) -> Maker:
+def _selection_maker(choice: BinaryFunction) -> KernelMaker:
     def make(site: Site) -> Kernel:
         count = len(site.inputs)
-        return lambda inputs: reduce(choice, [required(site, inputs, i) for i in range(count)])
+        return lambda inputs: reduce(choice, [require_input(site, inputs, i) for i in range(count)])
 
     return make
 
 
 def _where(site: Site) -> Kernel:
-    return lambda inputs: np.where(*(required(site, inputs, i) for i in range(3)))
+    return lambda inputs: np.where(*(require_input(site, inputs, i) for i in range(3)))
 
 
-COMPARISONS: Mapping[str, Choice] = {
+COMPARISONS: Mapping[str, BinaryFunction] = {
     "Equal": np.equal,
     "Greater": np.greater,
     "GreaterOrEqual": np.greater_equal,
@@ -86,19 +93,22 @@ COMPARISONS: Mapping[str, Choice] = {
 }
 """Comparisons of real values; ONNX says NotEqual as Equal and Not."""
 
-MOVES: Mapping[str, Maker] = {
+REDUCTION_OPS: Mapping[str, KernelMaker] = {
     "GlobalMaxPool": _global_max_pool,
-    "ReduceMax": _extreme(np.max, "min"),
-    "ReduceMin": _extreme(np.min, "max"),
+    "ReduceMax": _reduction_maker(np.max, "min"),
+    "ReduceMin": _reduction_maker(np.min, "max"),
 }
 """Extremes along axes: integers of input 0."""
 
-POSITIONS: Mapping[str, Maker] = {"ArgMax": _position(np.argmax), "ArgMin": _position(np.argmin)}
+ARG_REDUCTION_OPS: Mapping[str, KernelMaker] = {
+    "ArgMax": _arg_reduction_maker(np.argmax),
+    "ArgMin": _arg_reduction_maker(np.argmin),
+}
 """Positions of extremes: int64."""
 
-JOINS: Mapping[str, Maker] = {
-    "Max": _chosen(np.maximum),
-    "Min": _chosen(np.minimum),
+SELECTION_OPS: Mapping[str, KernelMaker] = {
+    "Max": _selection_maker(np.maximum),
+    "Min": _selection_maker(np.minimum),
     "Where": _where,
 }
 """Choices among several tensors."""

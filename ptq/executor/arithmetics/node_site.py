@@ -44,16 +44,16 @@ class Site:
     constants: tuple[NDArray[Any] | None, ...] = field(default=())
     clamp: tuple[int, int] | None = None
     name: str = ""
-    output: int = 0
+    output_index: int = 0
 
 
-Maker = Callable[[Site], Kernel]
+KernelMaker = Callable[[Site], Kernel]
 """Prepares the kernel of one node; raises UnsupportedError where the arithmetic cannot express it."""
 
 Inputs = Sequence[NDArray[Any] | None]
 
 
-def _eight_bit(site: Site, params: QuantParams | None, what: str) -> QuantParams:
+def _require_8bit(site: Site, params: QuantParams | None, what: str) -> QuantParams:
     if params is None:
         raise UnsupportedError(f"{what} of {site.op} is not quantized; leave the node float")
     if params.qtype.bits != 8:
@@ -63,7 +63,7 @@ def _eight_bit(site: Site, params: QuantParams | None, what: str) -> QuantParams
     return params
 
 
-def _whole_tensor(site: Site, params: QuantParams, what: str) -> QuantParams:
+def _require_per_tensor(site: Site, params: QuantParams, what: str) -> QuantParams:
     if params.axis is not None:
         raise UnsupportedError(
             f"{what} of {site.op} is quantized per channel; give it one scale and zero point"
@@ -71,7 +71,7 @@ def _whole_tensor(site: Site, params: QuantParams, what: str) -> QuantParams:
     return params
 
 
-def activation(site: Site, index: int = 0) -> QuantParams:
+def activation_qparams(site: Site, index: int = 0) -> QuantParams:
     """Parameters of an 8-bit input with one scale.
 
     Raises:
@@ -79,53 +79,53 @@ def activation(site: Site, index: int = 0) -> QuantParams:
     """
     what = f"input {index}"
     params = site.inputs[index] if index < len(site.inputs) else None
-    return _whole_tensor(site, _eight_bit(site, params, what), what)
+    return _require_per_tensor(site, _require_8bit(site, params, what), what)
 
 
-def weight(site: Site) -> QuantParams:
+def weight_qparams(site: Site) -> QuantParams:
     """Parameters of input 1, an 8-bit weight, per tensor or per channel.
 
     Raises:
         UnsupportedError: It is not quantized, or of another width.
     """
-    return _eight_bit(site, site.inputs[1] if len(site.inputs) > 1 else None, "weight")
+    return _require_8bit(site, site.inputs[1] if len(site.inputs) > 1 else None, "weight")
 
 
-def result(site: Site) -> QuantParams:
+def output_qparams(site: Site) -> QuantParams:
     """Parameters of the first output, 8-bit with one scale.
 
     Raises:
         UnsupportedError: The output is not quantized, per channel, or of another width.
     """
-    return _whole_tensor(site, _eight_bit(site, site.outputs[0], "output"), "output")
+    return _require_per_tensor(site, _require_8bit(site, site.outputs[0], "output"), "output")
 
 
-def bounds(site: Site) -> tuple[int, int]:
+def output_bounds(site: Site) -> tuple[int, int]:
     """Lowest and highest integer of the output: its type's, narrowed by a fused activation."""
-    qtype = result(site).qtype
+    qtype = output_qparams(site).qtype
     if site.clamp is None:
         return qtype.lo, qtype.hi
     return max(qtype.lo, site.clamp[0]), min(qtype.hi, site.clamp[1])
 
 
-def constant(site: Site, index: int) -> NDArray[Any] | None:
+def constant_input(site: Site, index: int) -> NDArray[Any] | None:
     """The integers of a constant input, None where it is absent or arrives at run time."""
     return site.constants[index] if index < len(site.constants) else None
 
 
-def operand(site: Site, inputs: Inputs, index: int) -> NDArray[Any] | None:
+def find_input(site: Site, inputs: Inputs, index: int) -> NDArray[Any] | None:
     """An input at run time, whether it arrives or is constant; None where the node has none."""
     value = inputs[index] if index < len(inputs) else None
-    return constant(site, index) if value is None else value
+    return constant_input(site, index) if value is None else value
 
 
-def required(site: Site, inputs: Inputs, index: int) -> NDArray[Any]:
+def require_input(site: Site, inputs: Inputs, index: int) -> NDArray[Any]:
     """An input at run time that the node cannot do without.
 
     Raises:
         UnsupportedError: It is absent.
     """
-    value = operand(site, inputs, index)
+    value = find_input(site, inputs, index)
     if value is None:
         raise UnsupportedError(f"{site.op} has no input {index}; the node is incomplete")
     return value
@@ -138,8 +138,8 @@ def reduced_axes(site: Site, inputs: Inputs) -> tuple[int, ...] | None:
     """
     given = site.attrs.get("axes")
     if given is None:
-        given = operand(site, inputs, 1)
+        given = find_input(site, inputs, 1)
     if given is None or np.size(given) == 0:
         return () if site.attrs.get("noop_with_empty_axes", 0) else None
-    rank = required(site, inputs, 0).ndim
+    rank = require_input(site, inputs, 0).ndim
     return tuple(sorted({int(axis) % rank if rank else int(axis) for axis in np.atleast_1d(given)}))

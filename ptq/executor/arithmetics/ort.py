@@ -22,39 +22,39 @@ from ptq.core.types import FloatArray, IntArray
 from ptq.executor.arithmetics import data_movement, linear, ort_elementwise, ort_pool, ort_softmax
 from ptq.executor.arithmetics.node_site import (
     Kernel,
-    Maker,
+    KernelMaker,
     Site,
-    activation,
-    bounds,
-    result,
-    weight,
+    activation_qparams,
+    output_bounds,
+    output_qparams,
+    weight_qparams,
 )
-from ptq.kernels.channel_broadcast import apply, repeated
-from ptq.kernels.requantizer import Accumulator, Channels, Finish
+from ptq.kernels.channel_broadcast import apply_per_channel, repeat_channels
+from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
 
 # 3 · 2^22: from here to 2^24 float32 holds the integers alone, so that adding it rounds half to even, and its last
 # byte is zero: the last byte of the sum is the rounded number, modulo 256.
-_TO_INTEGER = np.float32(3 * 2**22)
+_ROUNDING_ADDEND = np.float32(3 * 2**22)
 
 
-def scaled(site: Site, scale: FloatArray) -> Finish:
+def float32_requantizer(site: Site, scale: FloatArray) -> Requantizer:
     """The finish of QLinearConv, QLinearMatMul and QGemm: float32 scale, per tensor or per channel."""
-    y = result(site)
+    y = output_qparams(site)
     zero_point, dtype = int(y.zero_point), y.qtype.dtype
     if scale.size == 1:
         scale = scale.reshape(())
-    every = repeated(scale) if scale.ndim else None
-    lo, hi = (np.float32(bound - zero_point) for bound in bounds(site))
+    every = repeat_channels(scale) if scale.ndim else None
+    lo, hi = (np.float32(bound - zero_point) for bound in output_bounds(site))
     offset = dtype.type(zero_point)
 
     def finish(acc: Accumulator, channels: Channels) -> IntArray:
         value = acc.astype(np.float32, order="C", copy=False)
         if every is not None and value.ndim == 2 and isinstance(channels, slice):
-            apply(np.multiply, value, every, value)
+            apply_per_channel(np.multiply, value, every, value)
         else:
             np.multiply(value, scale[channels] if scale.ndim else scale, out=value)
         value.clip(lo, hi, out=value)
-        np.add(value, _TO_INTEGER, out=value)
+        np.add(value, _ROUNDING_ADDEND, out=value)
         q: IntArray = value.view(np.int32).astype(dtype)
         if zero_point:
             np.add(q, offset, out=q)
@@ -63,29 +63,29 @@ def scaled(site: Site, scale: FloatArray) -> Finish:
     return finish
 
 
-def product_finish(site: Site, x_scale: FloatArray) -> Finish:
+def product_requantizer(site: Site, x_scale: FloatArray) -> Requantizer:
     """By sx · sw / sy to integers, or by sx · sw to real numbers where the output has no scale."""
-    product: FloatArray = np.asarray(x_scale * weight(site).scale)
+    product: FloatArray = np.asarray(x_scale * weight_qparams(site).scale)
     if site.outputs[0] is None:
-        return linear.real(product)
-    return scaled(site, np.asarray(product / result(site).scale))
+        return linear.float_rescaler(product)
+    return float32_requantizer(site, np.asarray(product / output_qparams(site).scale))
 
 
 def _conv(site: Site) -> Kernel:
-    return linear.conv(site, product_finish(site, activation(site).scale))
+    return linear.conv(site, product_requantizer(site, activation_qparams(site).scale))
 
 
 def _gemm(site: Site) -> Kernel:
     """QGemm: alpha multiplies the scale, and so C too."""
-    x_scale = np.float32(site.attrs.get("alpha", 1.0)) * activation(site).scale
-    return linear.gemm(site, product_finish(site, x_scale))
+    x_scale = np.float32(site.attrs.get("alpha", 1.0)) * activation_qparams(site).scale
+    return linear.gemm(site, product_requantizer(site, x_scale))
 
 
 def _matmul(site: Site) -> Kernel:
-    return linear.matmul(site, product_finish(site, activation(site).scale))
+    return linear.matmul(site, product_requantizer(site, activation_qparams(site).scale))
 
 
-def _moved(move: Maker) -> Maker:
+def _data_movement_maker(move: KernelMaker) -> KernelMaker:
     """A movement; where the scales differ it is DequantizeLinear, movement, QuantizeLinear."""
 
     def make(site: Site) -> Kernel:
@@ -101,9 +101,9 @@ def _moved(move: Maker) -> Maker:
     return make
 
 
-KERNELS: Mapping[str, Maker] = {
-    **{op: _moved(move) for op, move in data_movement.MOVES.items()},
-    **data_movement.INDICES,
+KERNELS: Mapping[str, KernelMaker] = {
+    **{op: _data_movement_maker(move) for op, move in data_movement.DATA_MOVEMENT_OPS.items()},
+    **data_movement.INDEX_OPS,
     **ort_elementwise.KERNELS,
     **ort_pool.KERNELS,
     **ort_softmax.KERNELS,

@@ -23,32 +23,39 @@ from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray
 from ptq.executor.arithmetics import linear_raw, ort
-from ptq.executor.arithmetics.node_site import Kernel, Maker, Site, activation, constant, weight
-from ptq.kernels.im2col import whole_product
-from ptq.kernels.int16_saturation import excess, saturable
+from ptq.executor.arithmetics.node_site import (
+    Kernel,
+    KernelMaker,
+    Site,
+    activation_qparams,
+    constant_input,
+    weight_qparams,
+)
+from ptq.kernels.im2col import exact_matmul
+from ptq.kernels.int16_saturation import saturable_pairs, saturation_loss
 
 
-def _saturates(site: Site) -> bool:
+def _can_saturate(site: Site) -> bool:
     """Whether the products of the site are of uint8 by int8, and large enough for some input."""
-    if activation(site).qtype.signed or not weight(site).qtype.signed:
+    if activation_qparams(site).qtype.signed or not weight_qparams(site).qtype.signed:
         return False
-    w = constant(site, 1)
+    w = constant_input(site, 1)
     if w is None or site.op != "Conv":
         return True
     group = int(site.attrs.get("group", 1))
     # one input and one output channel a group, even where there is but one group
     depthwise = w.shape[-1] == 1 and len(w) == group
-    return not depthwise and bool(saturable(w.reshape(len(w), -1).T).any())
+    return not depthwise and bool(saturable_pairs(w.reshape(len(w), -1).T).any())
 
 
-def _product(site: Site) -> linear_raw.Prepare:
-    a_zero = int(activation(site).zero_point)
+def _saturating_product(site: Site) -> linear_raw.ProductPreparer:
+    a_zero = int(activation_qparams(site).zero_point)
 
-    def prepare(b: NDArray[Any], zeros: linear_raw.Int64) -> linear_raw.Multiply:
+    def prepare(b: NDArray[Any], zeros: linear_raw.Int64) -> linear_raw.PreparedProduct:
         of_b = b.astype(np.int64).sum(0) - len(b) * zeros
 
         def multiply(rows: NDArray[Any]) -> linear_raw.Int64:
-            raw: linear_raw.Int64 = whole_product(rows, b) - excess(rows, b) - a_zero * of_b
+            raw: linear_raw.Int64 = exact_matmul(rows, b) - saturation_loss(rows, b) - a_zero * of_b
             if zeros.any():
                 raw = raw - rows.sum(1, dtype=np.int64)[:, None] * zeros
             return raw
@@ -58,34 +65,43 @@ def _product(site: Site) -> linear_raw.Prepare:
     return prepare
 
 
-def _finish(site: Site, x_scale: FloatArray) -> linear_raw.Whole:
-    return linear_raw.in_int32(ort.product_finish(site, x_scale))
+def _requantizer(site: Site, x_scale: FloatArray) -> linear_raw.AllChannelsRequantizer:
+    return linear_raw.with_int32_wraparound(ort.product_requantizer(site, x_scale))
 
 
 def _conv(site: Site) -> Kernel:
-    if not _saturates(site):
+    if not _can_saturate(site):
         return ort.KERNELS["Conv"](site)
-    x = activation(site)
+    x = activation_qparams(site)
     return linear_raw.conv(
         site,
-        _product(site),
-        _finish(site, x.scale),
-        linear_raw.bias(site),
+        _saturating_product(site),
+        _requantizer(site, x.scale),
+        linear_raw.constant_bias(site),
         fill=int(x.zero_point),
     )
 
 
 def _gemm(site: Site) -> Kernel:
-    if not _saturates(site):
+    if not _can_saturate(site):
         return ort.KERNELS["Gemm"](site)
-    scale = np.float32(site.attrs.get("alpha", 1.0)) * activation(site).scale
-    return linear_raw.gemm(site, _product(site), _finish(site, scale), linear_raw.bias(site))
+    scale = np.float32(site.attrs.get("alpha", 1.0)) * activation_qparams(site).scale
+    return linear_raw.gemm(
+        site, _saturating_product(site), _requantizer(site, scale), linear_raw.constant_bias(site)
+    )
 
 
 def _matmul(site: Site) -> Kernel:
-    if not _saturates(site):
+    if not _can_saturate(site):
         return ort.KERNELS["MatMul"](site)
-    return linear_raw.matmul(site, _product(site), _finish(site, activation(site).scale))
+    return linear_raw.matmul(
+        site, _saturating_product(site), _requantizer(site, activation_qparams(site).scale)
+    )
 
 
-KERNELS: Mapping[str, Maker] = {**ort.KERNELS, "Conv": _conv, "Gemm": _gemm, "MatMul": _matmul}
+KERNELS: Mapping[str, KernelMaker] = {
+    **ort.KERNELS,
+    "Conv": _conv,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+}

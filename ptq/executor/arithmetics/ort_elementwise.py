@@ -19,21 +19,21 @@ from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray, IntArray, QuantParams
 from ptq.executor.arithmetics import data_movement
-from ptq.executor.arithmetics.min_max import COMPARISONS, Choice
+from ptq.executor.arithmetics.min_max import COMPARISONS, BinaryFunction
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
-    Maker,
+    KernelMaker,
     Site,
-    activation,
-    bounds,
-    required,
-    result,
+    activation_qparams,
+    output_bounds,
+    output_qparams,
+    require_input,
 )
 from ptq.kernels.float32 import fma
 from ptq.kernels.lookup import PairTable, lookup, tabulate
 
-Real = Callable[[FloatArray], FloatArray]
+RealFunction = Callable[[FloatArray], FloatArray]
 
 # Coefficients of Eigen's rational approximation of the logistic function, as MLAS has them: the odd numerator from
 # the 9th power down to the 1st, the even denominator from the 10th down to the constant.
@@ -70,52 +70,52 @@ def _horner(x: FloatArray, coefficients: tuple[float, ...]) -> FloatArray:
     return value
 
 
-def _saturated(site: Site, value: NDArray[Any]) -> IntArray:
+def _round_and_clamp(site: Site, value: NDArray[Any]) -> IntArray:
     """Half to even of what already holds the zero point."""
-    lo, hi = bounds(site)
-    q: IntArray = np.rint(np.clip(value, lo, hi)).astype(result(site).qtype.dtype)
+    lo, hi = output_bounds(site)
+    q: IntArray = np.rint(np.clip(value, lo, hi)).astype(output_qparams(site).qtype.dtype)
     return q
 
 
-def real_table(site: Site, function: Real, index: int = 0) -> IntArray:
+def quantized_function_table(site: Site, function: RealFunction, index: int = 0) -> IntArray:
     """Dequantize, apply, quantize: the 256 values of an input."""
-    x, y = activation(site, index), result(site)
-    lo, hi = bounds(site)
+    x, y = activation_qparams(site, index), output_qparams(site)
+    lo, hi = output_bounds(site)
     table = y.quantize(tabulate(lambda q: function(x.dequantize(q)), x.qtype))
     return np.clip(table, lo, hi)
 
 
-def _mapped(site: Site, function: Real) -> Kernel:
-    table = real_table(site, function)
-    return lambda inputs: lookup(table, required(site, inputs, 0))
+def _unary_table_kernel(site: Site, function: RealFunction) -> Kernel:
+    table = quantized_function_table(site, function)
+    return lambda inputs: lookup(table, require_input(site, inputs, 0))
 
 
 def requantize(site: Site) -> Kernel:
     """DequantizeLinear, then QuantizeLinear with the output's parameters."""
-    return _mapped(site, lambda real: real)
+    return _unary_table_kernel(site, lambda real: real)
 
 
 def _relu(site: Site) -> Kernel:
-    return _mapped(site, lambda real: np.maximum(real, np.float32(0)))
+    return _unary_table_kernel(site, lambda real: np.maximum(real, np.float32(0)))
 
 
 def _clip(site: Site) -> Kernel:
     lo, hi = site.attrs.get("min"), site.attrs.get("max")
     low = np.float32(-np.inf if lo is None else lo)
     high = np.float32(np.inf if hi is None else hi)
-    return _mapped(site, lambda real: np.minimum(np.maximum(real, low), high))
+    return _unary_table_kernel(site, lambda real: np.minimum(np.maximum(real, low), high))
 
 
 def _leaky_relu(site: Site) -> Kernel:
     alpha = np.float32(site.attrs.get("alpha", 0.01))
-    return _mapped(site, lambda real: np.where(real >= 0, real, alpha * real))
+    return _unary_table_kernel(site, lambda real: np.where(real >= 0, real, alpha * real))
 
 
 def _sigmoid(site: Site) -> Kernel:
-    return _mapped(site, logistic)
+    return _unary_table_kernel(site, logistic)
 
 
-def _scalar_first(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+def _is_first_scalar(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
     """Whether ONNX Runtime walks the two shapes with the first as the scalar of every span.
 
     It begins at the innermost axis that is not 1 in both, or at the outermost that both have: there the first has
@@ -129,16 +129,16 @@ def _scalar_first(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
 
 def _add(site: Site) -> Kernel:
     """QLinearAdd, which exchanges its operands where the first is the scalar of a broadcast."""
-    a, b = activation(site, 0), activation(site, 1)
-    result(site)
+    a, b = activation_qparams(site, 0), activation_qparams(site, 1)
+    output_qparams(site)
 
     @cache
     def table(exchanged: bool) -> PairTable:
         return _sum_table(site, b, a) if exchanged else _sum_table(site, a, b)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        qa, qb = required(site, inputs, 0), required(site, inputs, 1)
-        exchanged = _scalar_first(qa.shape, qb.shape)
+        qa, qb = require_input(site, inputs, 0), require_input(site, inputs, 1)
+        exchanged = _is_first_scalar(qa.shape, qb.shape)
         pair = (qb, qa) if exchanged else (qa, qb)
         return table(exchanged)(*pair)
 
@@ -146,42 +146,44 @@ def _add(site: Site) -> Kernel:
 
 
 def _sum_table(site: Site, a: QuantParams, b: QuantParams) -> PairTable:
-    y = result(site)
+    y = output_qparams(site)
     ratio_a, ratio_b = a.scale / y.scale, b.scale / y.scale
     both = fma(ratio_a, a.zero_point, ratio_b * b.zero_point.astype(np.float32))
     fixed = y.zero_point.astype(np.float32) - both
 
     def total(qa: NDArray[np.int64], qb: NDArray[np.int64]) -> IntArray:
-        return _saturated(site, fma(qa, ratio_a, fma(qb, ratio_b, fixed)))
+        return _round_and_clamp(site, fma(qa, ratio_a, fma(qb, ratio_b, fixed)))
 
     return PairTable(total, a.qtype, b.qtype)
 
 
 def _mul(site: Site) -> Kernel:
-    a, b, y = activation(site, 0), activation(site, 1), result(site)
+    a, b, y = activation_qparams(site, 0), activation_qparams(site, 1), output_qparams(site)
     ratio = (a.scale * b.scale) / y.scale
     offset = y.zero_point.astype(np.float32)
 
     def scaled(qa: NDArray[np.int64], qb: NDArray[np.int64]) -> IntArray:
         exact = ((qa - a.zero_point) * (qb - b.zero_point)).astype(np.float32)
-        return _saturated(site, exact * ratio + offset)
+        return _round_and_clamp(site, exact * ratio + offset)
 
     table = PairTable(scaled, a.qtype, b.qtype)
-    return lambda inputs: table(required(site, inputs, 0), required(site, inputs, 1))
+    return lambda inputs: table(require_input(site, inputs, 0), require_input(site, inputs, 1))
 
 
-def _joined(site: Site, *, join: Maker) -> Kernel:
+def _with_requantized_inputs(site: Site, *, join: KernelMaker) -> Kernel:
     """Inputs whose parameters are not the output's pass through DequantizeLinear and QuantizeLinear, in order."""
     kernel = join(site)
     if site.outputs[0] is None:
         return kernel
     tables = [
-        None if x in (None, site.outputs[0]) else real_table(site, lambda real: real, index)
+        None
+        if x in (None, site.outputs[0])
+        else quantized_function_table(site, lambda real: real, index)
         for index, x in enumerate(site.inputs)
     ]
 
     def converted(inputs: Inputs) -> NDArray[Any]:
-        parts = [required(site, inputs, index) for index in range(len(tables))]
+        parts = [require_input(site, inputs, index) for index in range(len(tables))]
         return kernel(
             [
                 part if table is None else lookup(table, part)
@@ -192,30 +194,33 @@ def _joined(site: Site, *, join: Maker) -> Kernel:
     return converted
 
 
-def _compared(site: Site, *, comparison: Choice) -> Kernel:
+def _comparison_kernel(site: Site, *, comparison: BinaryFunction) -> Kernel:
     """A comparison of dequantized values, which ONNX Runtime has no integer kernel for."""
-    a, b = activation(site, 0), activation(site, 1)
+    a, b = activation_qparams(site, 0), activation_qparams(site, 1)
 
     def compare(qa: NDArray[np.int64], qb: NDArray[np.int64]) -> NDArray[Any]:
         return comparison(a.dequantize(qa), b.dequantize(qb))
 
     table = PairTable(compare, a.qtype, b.qtype)
-    return lambda inputs: table(required(site, inputs, 0), required(site, inputs, 1))
+    return lambda inputs: table(require_input(site, inputs, 0), require_input(site, inputs, 1))
 
 
 def _quantize(site: Site) -> Kernel:
-    params = site.outputs[0] or result(site)
-    return lambda inputs: params.quantize(required(site, inputs, 0))
+    params = site.outputs[0] or output_qparams(site)
+    return lambda inputs: params.quantize(require_input(site, inputs, 0))
 
 
 def _dequantize(site: Site) -> Kernel:
-    params = site.inputs[0] or activation(site)
-    return lambda inputs: params.dequantize(required(site, inputs, 0))
+    params = site.inputs[0] or activation_qparams(site)
+    return lambda inputs: params.dequantize(require_input(site, inputs, 0))
 
 
-KERNELS: Mapping[str, Maker] = {
-    **{op: partial(_joined, join=join) for op, join in data_movement.JOINS.items()},
-    **{op: partial(_compared, comparison=how) for op, how in COMPARISONS.items()},
+KERNELS: Mapping[str, KernelMaker] = {
+    **{
+        op: partial(_with_requantized_inputs, join=join)
+        for op, join in data_movement.MULTI_INPUT_OPS.items()
+    },
+    **{op: partial(_comparison_kernel, comparison=how) for op, how in COMPARISONS.items()},
     "Add": _add,
     "Clip": _clip,
     "DequantizeLinear": _dequantize,

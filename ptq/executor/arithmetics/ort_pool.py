@@ -22,22 +22,22 @@ from ptq.executor.arithmetics.data_movement import pool_window
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
-    Maker,
+    KernelMaker,
     Site,
-    activation,
-    bounds,
-    required,
-    result,
+    activation_qparams,
+    output_bounds,
+    output_qparams,
+    require_input,
 )
 from ptq.kernels.axis_sums import axis_sums
 from ptq.kernels.lookup import lookup, tabulate
 from ptq.kernels.pool import sequential_window_sum
-from ptq.kernels.window import axes
+from ptq.kernels.window import window_axes
 
 
 def _average_pool(site: Site) -> Kernel:
-    x, y = activation(site), result(site)
-    lo, hi = bounds(site)
+    x, y = activation_qparams(site), output_qparams(site)
+    lo, hi = output_bounds(site)
     window = pool_window(site)
     counted = bool(site.attrs.get("count_include_pad", 0))
     taps = prod(window["kernel_shape"])
@@ -46,10 +46,10 @@ def _average_pool(site: Site) -> Kernel:
     of_all = _global_average_pool(site)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        x_q = required(site, inputs, 0)
-        if _sees_all(x_q.shape[1:-1], window):
+        x_q = require_input(site, inputs, 0)
+        if _covers_image(x_q.shape[1:-1], window):
             return of_all(inputs)
-        values = lookup(reals, _without_head(x_q, window))
+        values = lookup(reals, _drop_skipped_positions(x_q, window))
         sums, inside = sequential_window_sum(values, **window)
         count = np.float32(taps) if counted else inside.astype(np.float32)
         q = sums / count / y.scale + offset
@@ -59,18 +59,20 @@ def _average_pool(site: Site) -> Kernel:
     return kernel
 
 
-def _sees_all(sizes: tuple[int, ...], window: Mapping[str, Any]) -> bool:
+def _covers_image(sizes: tuple[int, ...], window: Mapping[str, Any]) -> bool:
     """Whether the only window is the image itself."""
     if sizes != window["kernel_shape"]:
         return False
-    return not any(axis.begin or axis.end for axis in axes(sizes, **_named(window)))
+    return not any(
+        axis.begin or axis.end for axis in window_axes(sizes, **_window_arguments(window))
+    )
 
 
-def _named(window: Mapping[str, Any]) -> dict[str, Any]:
+def _window_arguments(window: Mapping[str, Any]) -> dict[str, Any]:
     return {"kernel" if name == "kernel_shape" else name: v for name, v in window.items()}
 
 
-def _without_head(q: IntArray, window: Mapping[str, Any]) -> IntArray:
+def _drop_skipped_positions(q: IntArray, window: Mapping[str, Any]) -> IntArray:
     """The integers from the first that a window sees: SAME halves what strides skip as it halves padding."""
     if not window["auto_pad"].startswith("SAME"):
         return q
@@ -85,11 +87,11 @@ def _without_head(q: IntArray, window: Mapping[str, Any]) -> IntArray:
 
 
 def _global_average_pool(site: Site) -> Kernel:
-    x, y = activation(site), result(site)
-    lo, hi = (bound - int(y.zero_point) for bound in bounds(site))
+    x, y = activation_qparams(site), output_qparams(site)
+    lo, hi = (bound - int(y.zero_point) for bound in output_bounds(site))
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        q = required(site, inputs, 0)
+        q = require_input(site, inputs, 0)
         total, count = axis_sums(q, range(1, q.ndim - 1), keepdims=True)
         scale = x.scale / (y.scale * np.float32(count))
         value = (total - count * int(x.zero_point)).astype(np.float32) * scale
@@ -99,7 +101,7 @@ def _global_average_pool(site: Site) -> Kernel:
     return kernel
 
 
-KERNELS: Mapping[str, Maker] = {
+KERNELS: Mapping[str, KernelMaker] = {
     "AveragePool": _average_pool,
     "GlobalAveragePool": _global_average_pool,
 }

@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray, IntArray
-from ptq.executor.arithmetics.legacy_softmax import together
+from ptq.executor.arithmetics.legacy_softmax import softmax_over_trailing_axes
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
-    Maker,
+    KernelMaker,
     Site,
-    activation,
-    bounds,
-    required,
-    result,
+    activation_qparams,
+    output_bounds,
+    output_qparams,
+    require_input,
 )
 
 _FLOAT_MAX = np.finfo(np.float32).max
@@ -39,8 +39,8 @@ def _exponentials(scale: float, length: int) -> FloatArray:
 
 
 def _softmax(site: Site) -> Kernel:
-    x, y = activation(site), result(site)
-    lo, hi = bounds(site)
+    x, y = activation_qparams(site), output_qparams(site)
+    lo, hi = output_bounds(site)
     axis = int(site.attrs.get("axis", -1))
     steps = np.floor(np.float32(1) / y.scale)
     scale = float(x.scale)
@@ -50,7 +50,7 @@ def _softmax(site: Site) -> Kernel:
     overflowed = (hi if zero_point < 0 else lo) if y.qtype.signed else zero_point
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        q = required(site, inputs, 0).astype(np.int16)
+        q = require_input(site, inputs, 0).astype(np.int16)
         if not q.size:
             return q.astype(y.qtype.dtype)
         table = _exponentials(scale, q.shape[axis])
@@ -67,4 +67,4 @@ def _softmax(site: Site) -> Kernel:
     return kernel
 
 
-KERNELS: Mapping[str, Maker] = {"Softmax": together(_softmax)}
+KERNELS: Mapping[str, KernelMaker] = {"Softmax": softmax_over_trailing_axes(_softmax)}

@@ -8,49 +8,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
-from ptq.executor.arithmetics.node_site import Inputs, Kernel, Site, operand, required
-from ptq.kernels.resize import Axis, Sampling, nearest
+from ptq.executor.arithmetics.node_site import Inputs, Kernel, Site, find_input, require_input
+from ptq.kernels.resize import OnnxSampling, ResizeAxis, resample_nearest
 
 
-def sampling(site: Site) -> Sampling:
+def read_sampling(site: Site) -> OnnxSampling:
     """ONNX's attributes, its defaults filled in."""
     coordinates = str(site.attrs.get("coordinate_transformation_mode", "half_pixel"))
     rounding = str(site.attrs.get("nearest_mode", "round_prefer_floor"))
-    return Sampling(coordinates, rounding if site.op.endswith("nearest") else None)
+    return OnnxSampling(coordinates, rounding if site.op.endswith("nearest") else None)
 
 
-def _given(site: Site, inputs: Inputs, name: str, position: int) -> NDArray[Any] | None:
+def _read_operand(site: Site, inputs: Inputs, name: str, position: int) -> NDArray[Any] | None:
     value = site.attrs.get(name)
-    found = operand(site, inputs, position) if value is None else np.asarray(value)
+    found = find_input(site, inputs, position) if value is None else np.asarray(value)
     return None if found is None or found.size == 0 else found.reshape(-1)
 
 
-def axes(site: Site, inputs: Inputs) -> list[Axis]:
+def resize_axes(site: Site, inputs: Inputs) -> list[ResizeAxis]:
     """What becomes of each axis of the array, whose channels stand last.
 
     Raises:
         UnsupportedError: Neither sizes nor scales are given.
     """
-    shape = required(site, inputs, 0).shape
+    shape = require_input(site, inputs, 0).shape
     rank = len(shape)
     order = [0, *range(2, rank), 1] if rank > 2 else list(range(rank))
     named = [int(a) % rank for a in site.attrs.get("axes", range(rank))]
-    sizes, scales = _given(site, inputs, "sizes", 3), _given(site, inputs, "scales", 2)
+    sizes, scales = (
+        _read_operand(site, inputs, "sizes", 3),
+        _read_operand(site, inputs, "scales", 2),
+    )
     found = {}
     for index, onnx_axis in enumerate(named):
         length = shape[order.index(onnx_axis)]
         if sizes is not None:
             out = int(sizes[index])
-            found[onnx_axis] = Axis(length, out, float(np.float32(out) / np.float32(length)))
+            found[onnx_axis] = ResizeAxis(length, out, float(np.float32(out) / np.float32(length)))
         elif scales is not None:
             factor = np.float32(scales[index])
-            found[onnx_axis] = Axis(length, int(factor * np.float32(length)), float(factor))
+            found[onnx_axis] = ResizeAxis(length, int(factor * np.float32(length)), float(factor))
         else:
             raise UnsupportedError("Resize has neither sizes nor scales; the node is incomplete")
-    return [found.get(a, Axis(shape[p], shape[p], 1.0)) for p, a in enumerate(order)]
+    return [found.get(a, ResizeAxis(shape[p], shape[p], 1.0)) for p, a in enumerate(order)]
 
 
 def resize_nearest(site: Site) -> Kernel:
     """Nearest neighbours where ONNX Runtime finds them."""
-    how = sampling(site)
-    return lambda inputs: nearest(required(site, inputs, 0), axes(site, inputs), how)
+    how = read_sampling(site)
+    return lambda inputs: resample_nearest(
+        require_input(site, inputs, 0), resize_axes(site, inputs), how
+    )

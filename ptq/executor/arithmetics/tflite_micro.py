@@ -25,24 +25,24 @@ from numpy.typing import NDArray
 from ptq.executor.arithmetics import fixed_point_functions, linear, litert
 from ptq.executor.arithmetics.litert_elementwise import (
     activation_bounds,
-    clamped,
-    leaky,
-    paired,
-    same_scale,
+    binary_table_kernel,
+    leaky_relu_kernel,
+    relu_kernel,
+    require_same_scale,
 )
-from ptq.executor.arithmetics.litert_finish import gemmlowp_finish
-from ptq.executor.arithmetics.litert_functions import absolute, divided
-from ptq.executor.arithmetics.litert_nonlinear import parametric
+from ptq.executor.arithmetics.litert_finish import gemmlowp_requantizer
+from ptq.executor.arithmetics.litert_functions import abs_kernel, div_kernel
+from ptq.executor.arithmetics.litert_nonlinear import prelu_kernel
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
-    Maker,
+    KernelMaker,
     Site,
-    activation,
-    constant,
-    required,
-    result,
-    weight,
+    activation_qparams,
+    constant_input,
+    output_qparams,
+    require_input,
+    weight_qparams,
 )
 from ptq.kernels import shape as move
 from ptq.kernels.fixed_point import rescale
@@ -51,62 +51,66 @@ _RELU6 = (0.0, 6.0)
 
 
 def _matmul(site: Site) -> Kernel:
-    right = weight(site) if constant(site, 1) is not None else activation(site, 1)
-    product = activation(site).scale.astype(np.float64) * right.scale
-    return linear.matmul(site, gemmlowp_finish(site, product / float(result(site).scale)))
+    right = (
+        weight_qparams(site) if constant_input(site, 1) is not None else activation_qparams(site, 1)
+    )
+    product = activation_qparams(site).scale.astype(np.float64) * right.scale
+    return linear.matmul(
+        site, gemmlowp_requantizer(site, product / float(output_qparams(site).scale))
+    )
 
 
 def _mul(site: Site) -> Kernel:
-    product = float(activation(site, 0).scale) * float(activation(site, 1).scale)
-    multiplier = product / float(result(site).scale)
-    return paired(site, lambda qa, qb: rescale(qa * qb, multiplier))
+    product = float(activation_qparams(site, 0).scale) * float(activation_qparams(site, 1).scale)
+    multiplier = product / float(output_qparams(site).scale)
+    return binary_table_kernel(site, lambda qa, qb: rescale(qa * qb, multiplier))
 
 
 def _ratio(site: Site) -> float:
-    return float(activation(site).scale) / float(result(site).scale)
+    return float(activation_qparams(site).scale) / float(output_qparams(site).scale)
 
 
 def _abs(site: Site) -> Kernel:
-    return absolute(site, _ratio(site))
+    return abs_kernel(site, _ratio(site))
 
 
 def _relu(site: Site) -> Kernel:
-    return clamped(site, _ratio(site), 0.0, None)
+    return relu_kernel(site, _ratio(site), 0.0, None)
 
 
 def _leaky_relu(site: Site) -> Kernel:
-    return leaky(site, _ratio(site))
+    return leaky_relu_kernel(site, _ratio(site))
 
 
 def _prelu(site: Site) -> Kernel:
-    product = float(activation(site, 0).scale) * float(activation(site, 1).scale)
-    return parametric(site, _ratio(site), product / float(result(site).scale))
+    product = float(activation_qparams(site, 0).scale) * float(activation_qparams(site, 1).scale)
+    return prelu_kernel(site, _ratio(site), product / float(output_qparams(site).scale))
 
 
 def _div(site: Site) -> Kernel:
-    product = float(activation(site, 1).scale) * float(result(site).scale)
-    return divided(site, float(activation(site, 0).scale) / product)
+    product = float(activation_qparams(site, 1).scale) * float(output_qparams(site).scale)
+    return div_kernel(site, float(activation_qparams(site, 0).scale) / product)
 
 
 def _clip(site: Site) -> Kernel:
     lowest, highest = site.attrs.get("min"), site.attrs.get("max")
     if lowest is None or highest is None or (float(lowest), float(highest)) != _RELU6:
         return litert.KERNELS["Clip"](site)
-    lo, hi = activation_bounds(activation(site), *_RELU6)
-    result(site)
-    return lambda inputs: np.clip(required(site, inputs, 0), lo, hi)
+    lo, hi = activation_bounds(activation_qparams(site), *_RELU6)
+    output_qparams(site)
+    return lambda inputs: np.clip(require_input(site, inputs, 0), lo, hi)
 
 
 def _space_to_batch(site: Site) -> Kernel:
     block, paddings = tuple(site.attrs["block"]), site.attrs["paddings"]
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        return move.space_to_batch(required(site, inputs, 0), block, paddings, 0)
+        return move.space_to_batch(require_input(site, inputs, 0), block, paddings, 0)
 
     return kernel
 
 
-KERNELS: Mapping[str, Maker] = {
+KERNELS: Mapping[str, KernelMaker] = {
     **litert.KERNELS,
     "Abs": _abs,
     "Clip": _clip,
@@ -118,6 +122,6 @@ KERNELS: Mapping[str, Maker] = {
     "PRelu": _prelu,
     "Relu": _relu,
     "Sigmoid": fixed_point_functions.sigmoid,
-    "SpaceToBatchND": same_scale(_space_to_batch),
+    "SpaceToBatchND": require_same_scale(_space_to_batch),
     "Tanh": fixed_point_functions.hyperbolic_tangent,
 }

@@ -29,25 +29,25 @@ from ptq.core.types import IntArray
 from ptq.executor.arithmetics import data_movement, linear, litert
 from ptq.executor.arithmetics.node_site import (
     Kernel,
-    Maker,
+    KernelMaker,
     Site,
-    activation,
-    bounds,
-    result,
-    weight,
+    activation_qparams,
+    output_bounds,
+    output_qparams,
+    weight_qparams,
 )
-from ptq.executor.arithmetics.tpu_mlir_elementwise import elementwise
-from ptq.executor.arithmetics.tpu_mlir_moves import moved
-from ptq.kernels.multiplier_shift import mantissa, shift_right
-from ptq.kernels.requantizer import Accumulator, Channels, Finish
+from ptq.executor.arithmetics.tpu_mlir_elementwise import elementwise_makers
+from ptq.executor.arithmetics.tpu_mlir_moves import data_movement_makers
+from ptq.kernels.multiplier_shift import mantissa_and_shift, shift_right
+from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
 
 
-def finish(site: Site, real: NDArray[np.float64], bits: int) -> Finish:
+def multiplier_shift_requantizer(site: Site, real: NDArray[np.float64], bits: int) -> Requantizer:
     """Zy + (acc · M >> rshift), clamped; ``real`` per tensor or per output channel."""
-    y = result(site)
+    y = output_qparams(site)
     zero_point, dtype = int(y.zero_point), y.qtype.dtype
-    lo, hi = bounds(site)
-    multiplier, rshift = mantissa(real, bits)
+    lo, hi = output_bounds(site)
+    multiplier, rshift = mantissa_and_shift(real, bits)
 
     def finished(acc: Accumulator, channels: Channels) -> IntArray:
         by, right = multiplier, rshift
@@ -60,30 +60,32 @@ def finish(site: Site, real: NDArray[np.float64], bits: int) -> Finish:
     return finished
 
 
-def _real(site: Site) -> NDArray[np.float64]:
-    product = activation(site).scale.astype(np.float64) * weight(site).scale
-    return np.asarray(product / float(result(site).scale))
+def _requantize_factor(site: Site) -> NDArray[np.float64]:
+    product = activation_qparams(site).scale.astype(np.float64) * weight_qparams(site).scale
+    return np.asarray(product / float(output_qparams(site).scale))
 
 
 def _conv(site: Site, *, bits: int) -> Kernel:
-    return linear.conv(site, finish(site, _real(site), bits))
+    return linear.conv(site, multiplier_shift_requantizer(site, _requantize_factor(site), bits))
 
 
 def _conv_transpose(site: Site, *, bits: int) -> Kernel:
-    return linear.conv_transpose(site, finish(site, _real(site), bits))
+    return linear.conv_transpose(
+        site, multiplier_shift_requantizer(site, _requantize_factor(site), bits)
+    )
 
 
 def _gemm(site: Site, *, bits: int) -> Kernel:
     if site.attrs.get("alpha", 1.0) != 1.0:
         raise UnsupportedError("InnerProduct has no alpha; fold Gemm's into B and C")
-    return linear.gemm(site, finish(site, _real(site), bits))
+    return linear.gemm(site, multiplier_shift_requantizer(site, _requantize_factor(site), bits))
 
 
 def _matmul(site: Site, *, bits: int) -> Kernel:
-    return linear.matmul(site, finish(site, _real(site), bits))
+    return linear.matmul(site, multiplier_shift_requantizer(site, _requantize_factor(site), bits))
 
 
-def kernels(bits: int) -> Mapping[str, Maker]:
+def make_kernels(bits: int) -> Mapping[str, KernelMaker]:
     """The arithmetic with multipliers of so many bits beside their sign."""
     makers: dict[str, Any] = {
         "Conv": _conv,
@@ -92,13 +94,13 @@ def kernels(bits: int) -> Mapping[str, Maker]:
         "MatMul": _matmul,
     }
     return {
-        **data_movement.INDICES,
-        **moved(bits),
-        **elementwise(bits),
+        **data_movement.INDEX_OPS,
+        **data_movement_makers(bits),
+        **elementwise_makers(bits),
         **{op: partial(maker, bits=bits) for op, maker in makers.items()},
         **{op: litert.KERNELS[op] for op in ("QuantizeLinear", "DequantizeLinear")},
     }
 
 
-KERNELS: Mapping[str, Maker] = kernels(31)
-KERNELS_8: Mapping[str, Maker] = kernels(7)
+KERNELS: Mapping[str, KernelMaker] = make_kernels(31)
+KERNELS_8: Mapping[str, KernelMaker] = make_kernels(7)

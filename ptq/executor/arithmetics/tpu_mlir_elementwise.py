@@ -33,70 +33,72 @@ from ptq.core.types import QuantParams
 from ptq.executor.arithmetics import unary_functions
 from ptq.executor.arithmetics.activation_clamp import with_clamp
 from ptq.executor.arithmetics.data_movement import pool_window
-from ptq.executor.arithmetics.litert_elementwise import mapped, paired
+from ptq.executor.arithmetics.litert_elementwise import binary_table_kernel, unary_table_kernel
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
-    Maker,
+    KernelMaker,
     Site,
-    activation,
-    bounds,
-    required,
-    result,
+    activation_qparams,
+    output_bounds,
+    output_qparams,
+    require_input,
 )
 from ptq.kernels.float32 import round_half_away
-from ptq.kernels.multiplier_shift import Int64, mantissa, shift_right
+from ptq.kernels.multiplier_shift import Int64, mantissa_and_shift, shift_right
 from ptq.kernels.pool import window_sums
 
-_EIGHT_BIT = 7
+_MULTIPLIER_BITS = 7
 """Bits of an 8-bit multiplier beside its sign."""
 
 
-def scaled(real: float, bits: int) -> Callable[[Int64], Int64]:
+def multiply_shift_function(real: float, bits: int) -> Callable[[Int64], Int64]:
     """X · M >> rshift with M / 2^rshift ≈ real, of either sign; a factor of 1 is exact."""
-    m, rshift = mantissa(abs(real), bits)
+    m, rshift = mantissa_and_shift(abs(real), bits)
     signed = int(np.sign(real)) * m
     return lambda x: shift_right(x * signed, rshift)
 
 
-def common_shift(reals: tuple[float, float]) -> tuple[tuple[int, int], int]:
+def common_shift_multipliers(reals: tuple[float, float]) -> tuple[tuple[int, int], int]:
     """8-bit multipliers of two factors with one right shift, set by the larger factor."""
-    rshift = int(mantissa(max(reals), _EIGHT_BIT)[1])
+    rshift = int(mantissa_and_shift(max(reals), _MULTIPLIER_BITS)[1])
     first, second = (int(np.floor(np.ldexp(real, rshift) + 0.5)) for real in reals)
     return (first, second), rshift
 
 
 def _ratio(site: Site) -> float:
-    return float(activation(site).scale) / float(result(site).scale)
+    return float(activation_qparams(site).scale) / float(output_qparams(site).scale)
 
 
-def _symmetric(params: QuantParams) -> bool:
+def _is_symmetric(params: QuantParams) -> bool:
     return params.qtype.signed and int(params.zero_point) == 0
 
 
 def _sum(site: Site, *, sign: int) -> Kernel:
-    a, b, y = activation(site, 0), activation(site, 1), result(site)
-    if all(map(_symmetric, (a, b, y))):
+    a, b, y = activation_qparams(site, 0), activation_qparams(site, 1), output_qparams(site)
+    if all(map(_is_symmetric, (a, b, y))):
         ratios = (float(a.scale) / float(y.scale), float(b.scale) / float(y.scale))
-        (of_a, of_b), rshift = common_shift(ratios)
-        return paired(site, lambda qa, qb: shift_right(qa * of_a + sign * qb * of_b, rshift))
+        (of_a, of_b), rshift = common_shift_multipliers(ratios)
+        return binary_table_kernel(
+            site, lambda qa, qb: shift_right(qa * of_a + sign * qb * of_b, rshift)
+        )
     inverse, zero_point = np.float32(1) / y.scale, np.float32(y.zero_point)
 
     def dequantized(qa: Int64, qb: Int64) -> NDArray[Any]:
         total = qa.astype(np.float32) * a.scale + np.float32(sign) * qb.astype(np.float32) * b.scale
         return (round_half_away(total * inverse + zero_point) - zero_point).astype(np.int64)
 
-    return paired(site, dequantized)
+    return binary_table_kernel(site, dequantized)
 
 
 def _mul(site: Site, *, bits: int) -> Kernel:
-    product = float(activation(site, 0).scale) * float(activation(site, 1).scale)
-    by = scaled(product / float(result(site).scale), bits)
-    return paired(site, lambda qa, qb: by(qa * qb))
+    product = float(activation_qparams(site, 0).scale) * float(activation_qparams(site, 1).scale)
+    by = multiply_shift_function(product / float(output_qparams(site).scale), bits)
+    return binary_table_kernel(site, lambda qa, qb: by(qa * qb))
 
 
 def _requantize(site: Site, *, bits: int) -> Kernel:
-    return mapped(site, scaled(_ratio(site), bits))
+    return unary_table_kernel(site, multiply_shift_function(_ratio(site), bits))
 
 
 def _clip(site: Site, *, bits: int) -> Kernel:
@@ -105,14 +107,19 @@ def _clip(site: Site, *, bits: int) -> Kernel:
 
 def _leaky_relu(site: Site, *, bits: int) -> Kernel:
     alpha = float(np.float32(site.attrs.get("alpha", 0.01)))
-    above, below = scaled(_ratio(site), bits), scaled(alpha * _ratio(site), _EIGHT_BIT)
-    return mapped(site, lambda q: np.where(q >= 0, above(q), below(q)))
+    above, below = (
+        multiply_shift_function(_ratio(site), bits),
+        multiply_shift_function(alpha * _ratio(site), _MULTIPLIER_BITS),
+    )
+    return unary_table_kernel(site, lambda q: np.where(q >= 0, above(q), below(q)))
 
 
 def _prelu(site: Site, *, bits: int) -> Kernel:
-    above = scaled(_ratio(site), bits)
-    below = scaled(float(activation(site, 1).scale) * _ratio(site), _EIGHT_BIT)
-    return paired(site, lambda q, slope: np.where(q >= 0, above(q), below(q * slope)))
+    above = multiply_shift_function(_ratio(site), bits)
+    below = multiply_shift_function(
+        float(activation_qparams(site, 1).scale) * _ratio(site), _MULTIPLIER_BITS
+    )
+    return binary_table_kernel(site, lambda q, slope: np.where(q >= 0, above(q), below(q * slope)))
 
 
 def average_factors(x: QuantParams, y: QuantParams, k: Any) -> tuple[NDArray[Any], np.float32]:
@@ -122,40 +129,40 @@ def average_factors(x: QuantParams, y: QuantParams, k: Any) -> tuple[NDArray[Any
     return scale, np.float32(float(y.zero_point) - ratio * float(x.zero_point))
 
 
-def _averaged(site: Site, sums: NDArray[Any], k: Any) -> NDArray[Any]:
-    y, (lo, hi) = result(site), bounds(site)
-    scale, offset = average_factors(activation(site), y, k)
+def _requantize_average(site: Site, sums: NDArray[Any], k: Any) -> NDArray[Any]:
+    y, (lo, hi) = output_qparams(site), output_bounds(site)
+    scale, offset = average_factors(activation_qparams(site), y, k)
     real = scale * sums.astype(np.float32) + offset
     averaged: NDArray[Any] = np.clip(round_half_away(real), lo, hi).astype(y.qtype.dtype)
     return averaged
 
 
 def _average_pool(site: Site) -> Kernel:
-    window, zero_point = pool_window(site), int(activation(site).zero_point)
+    window, zero_point = pool_window(site), int(activation_qparams(site).zero_point)
     counted = bool(site.attrs.get("count_include_pad", 0))
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        q = required(site, inputs, 0)
+        q = require_input(site, inputs, 0)
         sums, k = window_sums(q, count_include_pad=counted, **window)
         if counted:
             inside = window_sums(q[:1, ..., :1], count_include_pad=False, **window)[1]
             sums = sums + zero_point * (k - inside)
-        return _averaged(site, sums, k)
+        return _requantize_average(site, sums, k)
 
     return kernel
 
 
 def _global_average_pool(site: Site) -> Kernel:
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        q = required(site, inputs, 0)
+        q = require_input(site, inputs, 0)
         axes = tuple(range(1, q.ndim - 1))
         k = int(np.prod(q.shape[1:-1]))
-        return _averaged(site, q.sum(axis=axes, keepdims=True, dtype=np.int64), k)
+        return _requantize_average(site, q.sum(axis=axes, keepdims=True, dtype=np.int64), k)
 
     return kernel
 
 
-def elementwise(bits: int) -> Mapping[str, Maker]:
+def elementwise_makers(bits: int) -> Mapping[str, KernelMaker]:
     """The makers of these operators, with multipliers of so many bits where the manual leaves them open."""
     return {
         **unary_functions.TPU_MLIR,

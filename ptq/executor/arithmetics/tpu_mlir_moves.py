@@ -17,45 +17,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.executor.arithmetics import data_movement
-from ptq.executor.arithmetics.litert_elementwise import mapped
+from ptq.executor.arithmetics.litert_elementwise import unary_table_kernel
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
-    Maker,
+    KernelMaker,
     Site,
-    activation,
-    bounds,
-    required,
-    result,
+    activation_qparams,
+    output_bounds,
+    output_qparams,
+    require_input,
 )
 from ptq.kernels.float32 import round_half_away
-from ptq.kernels.multiplier_shift import mantissa, shift_right
+from ptq.kernels.multiplier_shift import mantissa_and_shift, shift_right
 
 
-def _rescaled(site: Site, index: int, bits: int) -> Kernel:
+def _rescale_input(site: Site, index: int, bits: int) -> Kernel:
     """Input ``index`` in the output's parameters; it is the only input of the kernel."""
-    x, y = activation(site, index), result(site)
+    x, y = activation_qparams(site, index), output_qparams(site)
     if x == y and site.clamp is None:
-        return lambda inputs: required(site, inputs, 0)
-    m, rshift = mantissa(float(x.scale) / float(y.scale), bits)
+        return lambda inputs: require_input(site, inputs, 0)
+    m, rshift = mantissa_and_shift(float(x.scale) / float(y.scale), bits)
     alone = replace(site, inputs=(x,), constants=())
-    return mapped(alone, lambda q: shift_right(q * m, rshift))
+    return unary_table_kernel(alone, lambda q: shift_right(q * m, rshift))
 
 
-def _moved(site: Site, *, move: Maker, bits: int) -> Kernel:
+def _data_movement_kernel(site: Site, *, move: KernelMaker, bits: int) -> Kernel:
     kernel = move(site)
     if site.inputs[0] is None:
         return kernel
-    rescale = _rescaled(site, 0, bits)
+    rescale = _rescale_input(site, 0, bits)
     return lambda inputs: rescale([kernel(inputs)])
 
 
-def _joined(site: Site, *, join: Maker, bits: int) -> Kernel:
-    ways = [None if x is None else _rescaled(site, i, bits) for i, x in enumerate(site.inputs)]
+def _with_requantized_inputs(site: Site, *, join: KernelMaker, bits: int) -> Kernel:
+    ways = [None if x is None else _rescale_input(site, i, bits) for i, x in enumerate(site.inputs)]
     kernel = join(site)
 
     def converted(inputs: Inputs) -> NDArray[Any]:
-        parts = [required(site, inputs, i) for i in range(len(ways))]
+        parts = [require_input(site, inputs, i) for i in range(len(ways))]
         return kernel([p if way is None else way([p]) for way, p in zip(ways, parts, strict=True)])
 
     return converted
@@ -63,32 +63,38 @@ def _joined(site: Site, *, join: Maker, bits: int) -> Kernel:
 
 def pad_value(site: Site) -> int:
     """The integer in a Pad's padding: round(value / Sy + Zy), saturated."""
-    y, (lo, hi) = result(site), bounds(site)
+    y, (lo, hi) = output_qparams(site), output_bounds(site)
     real = float(site.attrs.get("value", 0.0)) / float(y.scale) + float(y.zero_point)
     return int(np.clip(round_half_away(np.asarray(real)), lo, hi))
 
 
 def _pad(site: Site, *, bits: int) -> Kernel:
     """Pad after the rescaling, so that the value is one of the output's integers."""
-    rescale = _rescaled(site, 0, bits)
+    rescale = _rescale_input(site, 0, bits)
     attrs = {key: v for key, v in site.attrs.items() if key != "value"}
-    pad = data_movement.MOVES["Pad"](replace(site, attrs=attrs))
+    pad = data_movement.DATA_MOVEMENT_OPS["Pad"](replace(site, attrs=attrs))
     given = "value" in site.attrs or len(site.inputs) < 3 or site.inputs[2] is None
-    filling = np.asarray(pad_value(site), result(site).qtype.dtype)
+    filling = np.asarray(pad_value(site), output_qparams(site).qtype.dtype)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         rest = list(inputs[1:]) + [None] * max(0, 3 - len(inputs))
         if given:
             rest[1] = filling
-        return pad([rescale([required(site, inputs, 0)]), *rest])
+        return pad([rescale([require_input(site, inputs, 0)]), *rest])
 
     return kernel
 
 
-def moved(bits: int) -> Mapping[str, Maker]:
+def data_movement_makers(bits: int) -> Mapping[str, KernelMaker]:
     """The makers of all movements."""
     return {
-        **{op: partial(_moved, move=move, bits=bits) for op, move in data_movement.MOVES.items()},
-        **{op: partial(_joined, join=join, bits=bits) for op, join in data_movement.JOINS.items()},
+        **{
+            op: partial(_data_movement_kernel, move=move, bits=bits)
+            for op, move in data_movement.DATA_MOVEMENT_OPS.items()
+        },
+        **{
+            op: partial(_with_requantized_inputs, join=join, bits=bits)
+            for op, join in data_movement.MULTI_INPUT_OPS.items()
+        },
         "Pad": partial(_pad, bits=bits),
     }

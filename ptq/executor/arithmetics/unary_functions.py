@@ -25,56 +25,60 @@ from numpy.typing import NDArray
 from ptq.core.errors import UnsupportedError
 from ptq.executor.arithmetics.node_site import (
     Kernel,
-    Maker,
+    KernelMaker,
     Site,
-    activation,
-    bounds,
-    required,
-    result,
+    activation_qparams,
+    output_bounds,
+    output_qparams,
+    require_input,
 )
 from ptq.kernels.float32 import round_half_away
 from ptq.kernels.lookup import lookup, tabulate
 from ptq.kernels.real_functions import FUNCTIONS, real_function
 
-Rounded = Callable[[Site, NDArray[np.int64]], NDArray[np.float64]]
+OutputFunction = Callable[[Site, NDArray[np.int64]], NDArray[np.float64]]
 """f in steps of the output, zero point added, of x − zx."""
 
-_FARTHEST = 2.0**20
+_SATURATING_LSB = 2.0**20
 """Steps beyond every output."""
 
 
 def _in_float32(site: Site, q: NDArray[np.int64]) -> NDArray[np.float64]:
-    d = activation(site).scale * q.astype(np.float32)
+    d = activation_qparams(site).scale * q.astype(np.float32)
     with np.errstate(over="ignore"):
         value = real_function(site.op, site.attrs)(d.astype(np.float64)).astype(np.float32)
-        steps = value * (np.float32(1) / result(site).scale)
-    return _rounded(steps.astype(np.float64)) + int(result(site).zero_point)
+        steps = value * (np.float32(1) / output_qparams(site).scale)
+    return _round_saturating(steps.astype(np.float64)) + int(output_qparams(site).zero_point)
 
 
 def _in_float64(site: Site, q: NDArray[np.int64]) -> NDArray[np.float64]:
-    x, y = activation(site), result(site)
+    x, y = activation_qparams(site), output_qparams(site)
     d = float(x.scale) * q.astype(np.float64)
     steps = real_function(site.op, site.attrs)(d) / float(y.scale)
-    return _rounded(steps + int(y.zero_point))
+    return _round_saturating(steps + int(y.zero_point))
 
 
-def _rounded(steps: NDArray[np.float64]) -> NDArray[np.float64]:
-    return round_half_away(np.clip(steps, -_FARTHEST, _FARTHEST))
+def _round_saturating(steps: NDArray[np.float64]) -> NDArray[np.float64]:
+    return round_half_away(np.clip(steps, -_SATURATING_LSB, _SATURATING_LSB))
 
 
-def _table(site: Site, rounded: Rounded) -> Kernel:
+def _table_kernel(site: Site, rounded: OutputFunction) -> Kernel:
     if site.op == "Pow" and np.size(site.attrs.get("exponent", ())) != 1:
         raise UnsupportedError("the exponent of Pow is not one constant; leave the node float")
-    x, y = activation(site), result(site)
-    lo, hi = bounds(site)
+    x, y = activation_qparams(site), output_qparams(site)
+    lo, hi = output_bounds(site)
 
     def function(q: NDArray[np.int64]) -> NDArray[np.int64]:
         value = rounded(site, q - int(x.zero_point))
         return np.clip(np.where(np.isnan(value), lo, value), lo, hi).astype(y.qtype.dtype)
 
     table = tabulate(function, x.qtype)
-    return lambda inputs: lookup(table, required(site, inputs, 0))
+    return lambda inputs: lookup(table, require_input(site, inputs, 0))
 
 
-LITERT: Mapping[str, Maker] = {op: lambda site: _table(site, _in_float32) for op in FUNCTIONS}
-TPU_MLIR: Mapping[str, Maker] = {op: lambda site: _table(site, _in_float64) for op in FUNCTIONS}
+LITERT: Mapping[str, KernelMaker] = {
+    op: lambda site: _table_kernel(site, _in_float32) for op in FUNCTIONS
+}
+TPU_MLIR: Mapping[str, KernelMaker] = {
+    op: lambda site: _table_kernel(site, _in_float64) for op in FUNCTIONS
+}

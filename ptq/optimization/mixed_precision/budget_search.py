@@ -18,20 +18,28 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UsageError
 from ptq.data import Sample
-from ptq.data.progress import Progress, begun, told
-from ptq.data.splits import Parts, takes_any_batch
-from ptq.evaluation.drop import Drop, Search
-from ptq.evaluation.evaluate import Engine, evaluate, session_engine
-from ptq.evaluation.session_cache import float_session
+from ptq.data.progress import Progress, start_progress, with_progress
+from ptq.data.splits import SampleSplit, takes_any_batch
+from ptq.evaluation.drop import BudgetSearch, Drop
+from ptq.evaluation.evaluate import Engine, evaluate_engines, session_engine
+from ptq.evaluation.session_cache import open_float_session
 from ptq.evaluation.user_metric import Metric
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.model.session import Session
-from ptq.optimization.mixed_precision.error_attribution import SAMPLES, weighed
-from ptq.optimization.mixed_precision.float_candidates import Move, counted, greedily
-from ptq.optimization.mixed_precision.float_cost import apart, passes, toll
-from ptq.rewrite.instrument.logits import scores
-from ptq.solver.quantizer import Ground, Quantization, planned, written
+from ptq.optimization.mixed_precision.error_attribution import SAMPLES, attribute_error
+from ptq.optimization.mixed_precision.float_candidates import (
+    FloatCandidate,
+    count_fused_as_one,
+    greedy_candidates,
+)
+from ptq.optimization.mixed_precision.float_cost import (
+    error_sources_of,
+    float_time_model,
+    time_cost,
+)
+from ptq.rewrite.instrument.logits import logits_graph
+from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan, solve_plan
 from ptq.solver.recipe import Recipe
 
 MOST = 512  # samples, held in memory
@@ -40,17 +48,17 @@ FEWER = 6  # nodes that are tried without, at the end
 REASON = "for the accuracy budget: "
 
 
-def search_in(
-    ground: Ground,
+def search_for_budget(
+    ground: CalibratedModel,
     recipe: Recipe,
-    parts: Parts,
+    parts: SampleSplit,
     points: float,
     *,
     metric: Metric | None = None,
     batch: int = 1,
     threads: int = 0,
     progress: Progress | None = None,
-) -> Search:
+) -> BudgetSearch:
     """Find the fewest nodes to leave float on the samples that the user's data have for that.
 
     Args:
@@ -72,10 +80,12 @@ def search_in(
         raise UsageError(f"a budget of {points} points; give 0 or more")
     if parts.search is None:
         raise UsageError("a budget is held against samples; give data, or samples to evaluate on")
-    samples = list(told(parts.search.spread(MOST), "reading samples to search on", progress))
+    samples = list(
+        with_progress(parts.search.spread(MOST), "reading samples to search on", progress)
+    )
     trials = Trials(ground, recipe, samples, metric=metric, batch=batch, threads=threads)
-    advance = begun("searching", None, progress)
-    found = search(trials, points, threads=threads, advance=advance)
+    advance = start_progress("searching", None, progress)
+    found = fewest_float_nodes(trials, points, threads=threads, advance=advance)
     return replace(found, apart=parts.search is not parts.evaluation)
 
 
@@ -84,7 +94,7 @@ class Trials:
 
     def __init__(
         self,
-        ground: Ground,
+        ground: CalibratedModel,
         recipe: Recipe,
         samples: Sequence[Sample],
         *,
@@ -98,18 +108,18 @@ class Trials:
         self._metric, self._threads = metric, threads
         self._batch = batch if takes_any_batch(ground.source) else 1
         self._outputs = [name_of(v) for v in ground.source.outputs]
-        self._reference = _Remembered(session_engine(float_session(ground, threads)))
+        self._reference = _CachedReference(session_engine(open_float_session(ground, threads)))
 
-    def quantized(self, floats: Mapping[str, str]) -> Quantization:
+    def quantized(self, floats: Mapping[str, str]) -> QuantizedModel:
         """The model with these nodes left float."""
-        recipe = self.recipe.leaving(floats)
-        return written(self.ground, recipe, planned(self.ground, recipe))
+        recipe = self.recipe.with_float_nodes(floats)
+        return apply_plan(self.ground, recipe, solve_plan(self.ground, recipe))
 
     def measured(self, graph: Graph) -> tuple[Drop, float]:
         """What a quantized model loses, and its signal over error in decibels."""
         self.count += 1
         engine = session_engine(Session(graph, threads=self._threads))
-        result = evaluate(
+        result = evaluate_engines(
             self._reference.again(), {"int8": engine}, self.samples, self._outputs,
             batch=self._batch, metric=self._metric,
         )  # fmt: skip
@@ -118,7 +128,7 @@ class Trials:
         return form.drop, form.outputs[result.head].sqnr_db
 
 
-class _Remembered:
+class _CachedReference:
     """An engine that runs each feed of a fixed sequence once."""
 
     def __init__(self, engine: Engine) -> None:
@@ -138,19 +148,19 @@ class _Remembered:
         return run
 
 
-def some(samples: Sequence[Sample]) -> list[Sample]:
+def evenly_spread(samples: Sequence[Sample]) -> list[Sample]:
     """As many samples as errors are weighed on, evenly spread."""
     count = min(SAMPLES, len(samples))
     return [samples[k * len(samples) // count] for k in range(count)]
 
 
-def search(
+def fewest_float_nodes(
     trials: Trials,
     points: float,
     *,
     threads: int = 0,
     advance: Callable[[], None] = lambda: None,
-) -> Search:
+) -> BudgetSearch:
     """Find the fewest nodes to leave float.
 
     Args:
@@ -168,21 +178,26 @@ def search(
     advance()
     samples = len(trials.samples)
     if without.points <= points:
-        return Search(points, True, without, without, samples, True, {}, trials.count)
-    parts = apart(plain, scores(trials.ground.prepared.graph))
+        return BudgetSearch(points, True, without, without, samples, True, {}, trials.count)
+    parts = error_sources_of(plain, logits_graph(trials.ground.prepared.graph))
     if not parts.sources:
-        return Search(points, False, without, without, samples, True, {}, trials.count)
-    found = weighed(parts, some(trials.samples), threads=threads, advance=advance)
-    rounding = {parts.fused.get(n, frozenset([n])) for s in parts.sources for n in s.touching}
-    most, cost = int(LARGEST_SHARE * len(rounding)), toll(passes(plain))
+        return BudgetSearch(points, False, without, without, samples, True, {}, trials.count)
+    found = attribute_error(parts, evenly_spread(trials.samples), threads=threads, advance=advance)
+    rounding = {
+        parts.fused.get(n, frozenset([n])) for s in parts.sources for n in s.float_nodes_needed
+    }
+    most, cost = int(LARGEST_SHARE * len(rounding)), time_cost(float_time_model(plain))
     attempts = _Attempts(trials, max(float(found.mean.sum()), math.ulp(0.0)), advance)
 
     def number(more: frozenset[str], floats: frozenset[str]) -> float:
         return float(len(more))
 
     for price in (cost, number):
-        moves = greedily(
-            found.sources, found.mean, price, lambda nodes: counted(nodes, parts.fused) <= most
+        moves = greedy_candidates(
+            found.sources,
+            found.mean,
+            price,
+            lambda nodes: count_fused_as_one(nodes, parts.fused) <= most,
         )
         chosen = _first_within(attempts, moves, points)
         if chosen is not None:
@@ -196,7 +211,7 @@ def search(
             fewer = tuple(move for move in chosen if move is not one)
             if fewer and attempts.drop(fewer).points <= points:
                 chosen = fewer
-    return Search(
+    return BudgetSearch(
         points=points,
         reached=reached,
         drop=attempts.known.get(chosen, without),
@@ -210,7 +225,7 @@ def search(
     )
 
 
-_Moves = tuple[Move, ...]
+_Moves = tuple[FloatCandidate, ...]
 
 
 class _Attempts:
@@ -241,9 +256,11 @@ class _Attempts:
         return said
 
 
-def _first_within(attempts: _Attempts, moves: Iterator[Move], points: float) -> _Moves | None:
+def _first_within(
+    attempts: _Attempts, moves: Iterator[FloatCandidate], points: float
+) -> _Moves | None:
     """The shortest beginning of the moves that is within the budget, found by doubling and halving."""
-    made, below, size = list[Move](), 0, 1
+    made, below, size = list[FloatCandidate](), 0, 1
     while True:
         made += itertools.islice(moves, size - len(made))
         size = min(size, len(made))

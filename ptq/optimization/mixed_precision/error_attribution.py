@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
 from ptq.data import Sample
-from ptq.optimization.mixed_precision.error_injection import Switched
-from ptq.rewrite.instrument.error_sources import Probe, Source
+from ptq.optimization.mixed_precision.error_injection import ErrorInjector
+from ptq.rewrite.instrument.error_sources import ErrorProbe, ErrorSource
 
 GROUPS = 16  # at first
 PARTED, PARTS = 8, 4  # groups at once, each into so many
@@ -31,7 +31,7 @@ Energies = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Weighed:
+class ErrorAttribution:
     """What every source makes.
 
     Attributes:
@@ -43,7 +43,7 @@ class Weighed:
         runs: How often the float model was run on each.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[ErrorSource, ...]
     shares: Energies
     together: Energies
     alone: NDArray[np.bool_]
@@ -56,14 +56,14 @@ class Weighed:
         return self.shares.mean(axis=0) if len(self.shares) else np.zeros(len(self.sources))
 
 
-def weighed(
-    probe: Probe,
+def attribute_error(
+    probe: ErrorProbe,
     samples: Sequence[Sample],
     enough: Energies | None = None,
     *,
     threads: int = 0,
     advance: Callable[[], None] = lambda: None,
-) -> Weighed:
+) -> ErrorAttribution:
     """Weigh all sources of error.
 
     Args:
@@ -80,7 +80,7 @@ def weighed(
     """
     if not samples:
         raise DataError("there is no sample to weigh errors on; give at least one")
-    runs, count = _Runs(Switched(probe, threads), samples, advance), len(probe.sources)
+    runs, count = _Runs(ErrorInjector(probe, threads), samples, advance), len(probe.sources)
     everything = np.arange(count)
     groups = np.array_split(_in_order(probe), min(GROUPS, count))
     shares, runs_left = runs.shares([everything, *groups]), RUNS - len(groups)
@@ -105,12 +105,12 @@ def weighed(
     for group, weight in zip(groups, weights, strict=True):
         each[:, group] = weight[:, None] / len(group)
         alone[group] = len(group) == 1
-    return Weighed(probe.sources, each, together, alone, len(samples), runs.count)
+    return ErrorAttribution(probe.sources, each, together, alone, len(samples), runs.count)
 
 
-def _in_order(probe: Probe) -> NDArray[np.intp]:
+def _in_order(probe: ErrorProbe) -> NDArray[np.intp]:
     """The sources in the order in which a sample meets them."""
-    place = {node.name: index for index, node in enumerate(probe.given.nodes)}
+    place = {node.name: index for index, node in enumerate(probe.injected.nodes)}
     return np.argsort([place.get(source.node, -1) for source in probe.sources], kind="stable")
 
 
@@ -118,7 +118,7 @@ class _Runs:
     """Runs groups of sources on all samples, and counts how often each was run."""
 
     def __init__(
-        self, switched: Switched, samples: Sequence[Sample], advance: Callable[[], None]
+        self, switched: ErrorInjector, samples: Sequence[Sample], advance: Callable[[], None]
     ) -> None:
         self.count = 0
         self._switched, self._samples, self._advance = switched, samples, advance
@@ -130,7 +130,7 @@ class _Runs:
             row[group] = 1
         found = []
         for sample in self._samples:
-            found.append(self._switched.energies(sample, factors))
+            found.append(self._switched.output_error_energy(sample, factors))
             self._advance()
         self.count += len(groups) + 2  # without errors, and for what they are
         noise: Energies = np.sum([energies for energies, _ in found], axis=0)

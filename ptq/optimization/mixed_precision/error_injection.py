@@ -11,23 +11,23 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError
 from ptq.data import Sample
 from ptq.model.session import Session
-from ptq.rewrite.instrument.error_sources import Probe
+from ptq.rewrite.instrument.error_sources import ErrorProbe
 
 
-class Switched:
+class ErrorInjector:
     """A model taken apart, ready to run."""
 
-    def __init__(self, probe: Probe, threads: int = 0) -> None:
+    def __init__(self, probe: ErrorProbe, threads: int = 0) -> None:
         """Load both graphs of the probe.
 
         Raises:
             ModelError: ONNX Runtime does not take one of them.
         """
         self.probe = probe
-        self._errors = Session(probe.errors, threads=threads)
-        self._given = Session(probe.given, threads=threads)
+        self._errors = Session(probe.error_graph, threads=threads)
+        self._given = Session(probe.injected, threads=threads)
 
-    def energies(
+    def output_error_energy(
         self, sample: Sample, factors: NDArray[np.float32]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """What the errors, each times its factor, make in each output of one sample.
@@ -43,7 +43,7 @@ class Switched:
         Raises:
             DataError: The model fails on the sample; the text names it.
         """
-        runs = self.noises(sample, factors)
+        runs = self.output_errors(sample, factors)
         clean = next(runs)
         sums = [[_energy(noise) if noise.size else -1.0 for noise in noises] for noises in runs]
         energies = np.array(sums, np.float64).reshape(len(factors), len(clean)).T
@@ -51,14 +51,16 @@ class Switched:
         own = np.array([_energy(y) if y.dtype.kind == "f" else 0.0 for y in clean])
         return np.where(void, 0.0, energies), np.where(void[:, 0], 0.0, own)
 
-    def noises(self, sample: Sample, factors: NDArray[np.float32]) -> Iterator[list[NDArray[Any]]]:
+    def output_errors(
+        self, sample: Sample, factors: NDArray[np.float32]
+    ) -> Iterator[list[NDArray[Any]]]:
         """The outputs without errors, then what each row of factors adds to them: nothing where that is no number.
 
         Raises:
             DataError: The model fails on the sample; the text names it.
         """
         try:
-            added = self._errors.run(sample.feed, self.probe.added)
+            added = self._errors.run(sample.feed, self.probe.error_outputs)
             sums = _Sums(self.probe, added)
             clean = self._given.run({**sample.feed, **sums.feed(np.zeros(len(added), np.float32))})
             yield clean
@@ -83,7 +85,7 @@ def _noise(output: NDArray[Any], clean: NDArray[Any]) -> NDArray[np.float32]:
 class _Sums:
     """What to add to each tensor, in the same memory run after run."""
 
-    def __init__(self, probe: Probe, added: Sequence[NDArray[Any]]) -> None:
+    def __init__(self, probe: ErrorProbe, added: Sequence[NDArray[Any]]) -> None:
         self._parts: dict[str, list[int]] = {}
         for index, source in enumerate(probe.sources):
             self._parts.setdefault(probe.inputs[source.tensor], []).append(index)

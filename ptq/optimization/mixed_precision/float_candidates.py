@@ -10,16 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.rewrite.instrument.error_sources import Source
+from ptq.rewrite.instrument.error_sources import ErrorSource
 
-Toll = Callable[[frozenset[str], frozenset[str]], float]
+CostFunction = Callable[[frozenset[str], frozenset[str]], float]
 """What it costs to leave the first nodes float where the second are already; above 0."""
 Allowed = Callable[[frozenset[str]], bool]
 """Whether these nodes may be float together."""
 
 
 @dataclass(frozen=True)
-class Move:
+class FloatCandidate:
     """Nodes that are left float together.
 
     Attributes:
@@ -30,7 +30,7 @@ class Move:
 
     nodes: frozenset[str]
     share: float
-    source: Source
+    source: ErrorSource
 
     @property
     def leader(self) -> str:
@@ -38,47 +38,58 @@ class Move:
         return self.source.node or min(self.nodes)
 
 
-class Vanishing:
+class RemovableSources:
     """Which sources vanish where some nodes are float."""
 
-    def __init__(self, sources: Sequence[Source], shares: NDArray[np.float64]) -> None:
+    def __init__(self, sources: Sequence[ErrorSource], shares: NDArray[np.float64]) -> None:
         self._shares = shares
         self._sources = sources
-        self.candidates = list(dict.fromkeys(source.touching for source in sources))
+        self.candidates = list(dict.fromkeys(source.float_nodes_needed for source in sources))
         self._touched: dict[str, list[int]] = {}
         for index, source in enumerate(sources):
-            for node in source.touching:
+            for node in source.float_nodes_needed:
                 self._touched.setdefault(node, []).append(index)
 
-    def gone(self, nodes: frozenset[str], floats: frozenset[str] = frozenset()) -> list[int]:
+    def removed_by(self, nodes: frozenset[str], floats: frozenset[str] = frozenset()) -> list[int]:
         """The sources that vanish more where ``nodes`` join ``floats``."""
         together, new = floats | nodes, nodes - floats
         touched = {index for node in new for index in self._touched.get(node, ())}
-        return [index for index in sorted(touched) if self._sources[index].touching <= together]
+        return [
+            index
+            for index in sorted(touched)
+            if self._sources[index].float_nodes_needed <= together
+        ]
 
-    def beside(self, nodes: frozenset[str], floats: frozenset[str]) -> tuple[float, int | None]:
+    def gain_of(self, nodes: frozenset[str], floats: frozenset[str]) -> tuple[float, int | None]:
         """How much vanishes more where ``nodes`` join ``floats``, and the greatest of its sources."""
-        gone = self.gone(nodes, floats)
+        gone = self.removed_by(nodes, floats)
         if not gone:
             return 0.0, None
         greatest = max(gone, key=lambda index: (self._shares[index], -index))
         return float(sum(self._shares[index] for index in gone)), greatest
 
 
-def ranked(sources: Sequence[Source], shares: NDArray[np.float64]) -> list[Move]:
+def rank_candidates(
+    sources: Sequence[ErrorSource], shares: NDArray[np.float64]
+) -> list[FloatCandidate]:
     """What leaving each of the sources' nodes float would win by itself, most first, no set of nodes twice."""
-    vanishing, none = Vanishing(sources, shares), frozenset[str]()
-    found: dict[frozenset[str], Move] = {}
+    vanishing, none = RemovableSources(sources, shares), frozenset[str]()
+    found: dict[frozenset[str], FloatCandidate] = {}
     for source in sources:
-        share, greatest = vanishing.beside(source.touching, none)
+        share, greatest = vanishing.gain_of(source.float_nodes_needed, none)
         if greatest is not None:
-            found[source.touching] = Move(source.touching, share, sources[greatest])
+            found[source.float_nodes_needed] = FloatCandidate(
+                source.float_nodes_needed, share, sources[greatest]
+            )
     return sorted(found.values(), key=lambda move: (-move.share, sorted(move.nodes)))
 
 
-def greedily(
-    sources: Sequence[Source], shares: NDArray[np.float64], toll: Toll, allowed: Allowed
-) -> Iterator[Move]:
+def greedy_candidates(
+    sources: Sequence[ErrorSource],
+    shares: NDArray[np.float64],
+    toll: CostFunction,
+    allowed: Allowed,
+) -> Iterator[FloatCandidate]:
     """Moves one after another, each the one that wins most for what it costs, while there are any allowed.
 
     Args:
@@ -87,7 +98,7 @@ def greedily(
         toll: What it costs.
         allowed: Whether so many nodes may be float.
     """
-    vanishing, floats = Vanishing(sources, shares), frozenset[str]()
+    vanishing, floats = RemovableSources(sources, shares), frozenset[str]()
 
     def cost(more: frozenset[str], floats: frozenset[str]) -> float:
         return toll(more, floats) if allowed(floats | more) else math.inf
@@ -98,17 +109,20 @@ def greedily(
     while (
         best := _best(vanishing, shares[None], floats, wins, cost, sys.float_info.max)
     ) is not None:
-        share, greatest = vanishing.beside(best[0], floats)
+        share, greatest = vanishing.gain_of(best[0], floats)
         assert greatest is not None
         floats |= best[0]
-        yield Move(best[0], share, sources[greatest])
+        yield FloatCandidate(best[0], share, sources[greatest])
 
 
 _NOTHING = 1e-9  # what is left of sums when all has been subtracted
 
 
-def covering(
-    sources: Sequence[Source], shares: NDArray[np.float64], needs: NDArray[np.float64], toll: Toll
+def cheapest_cover(
+    sources: Sequence[ErrorSource],
+    shares: NDArray[np.float64],
+    needs: NDArray[np.float64],
+    toll: CostFunction,
 ) -> list[frozenset[str]]:
     """Nodes to leave float so that enough of each output's error vanishes, for as little time as may be.
 
@@ -124,7 +138,7 @@ def covering(
     Returns:
         The steps; fewer than are needed where all of them together win too little.
     """
-    vanishing, left = Vanishing(sources, shares[0]), needs
+    vanishing, left = RemovableSources(sources, shares[0]), needs
     steps, floats = list[frozenset[str]](), frozenset[str]()
 
     def wins(won: NDArray[np.float64]) -> float:
@@ -139,16 +153,16 @@ def covering(
         left[left < _NOTHING * needs] = 0
     for step in reversed(steps[:-1]):
         rest = frozenset[str]().union(*(other for other in steps if other is not step))
-        if (shares[:, vanishing.gone(rest)].sum(axis=1) >= (1 - _NOTHING) * needs).all():
+        if (shares[:, vanishing.removed_by(rest)].sum(axis=1) >= (1 - _NOTHING) * needs).all():
             steps = [other for other in steps if other is not step]
     return steps
 
 
-def beyond(
-    sources: Sequence[Source],
+def cheap_extras(
+    sources: Sequence[ErrorSource],
     shares: NDArray[np.float64],
     floats: frozenset[str],
-    toll: Toll,
+    toll: CostFunction,
     *,
     least: float,
     most: float,
@@ -163,8 +177,8 @@ def beyond(
         least: What each step has to win, of the error of some output that is left.
         most: What all may cost.
     """
-    vanishing, before = Vanishing(sources, shares[0]), floats
-    kept = [k for k, source in enumerate(sources) if not source.touching <= floats]
+    vanishing, before = RemovableSources(sources, shares[0]), floats
+    kept = [k for k, source in enumerate(sources) if not source.float_nodes_needed <= floats]
     left: NDArray[np.float64] = shares[:, kept].sum(axis=1)
 
     def wins(won: NDArray[np.float64]) -> float:
@@ -179,17 +193,17 @@ def beyond(
 
 
 def _best(
-    vanishing: Vanishing,
+    vanishing: RemovableSources,
     shares: NDArray[np.float64],
     floats: frozenset[str],
     wins: Callable[[NDArray[np.float64]], float],
-    toll: Toll,
+    toll: CostFunction,
     most: float,
 ) -> tuple[frozenset[str], NDArray[np.float64]] | None:
     """The nodes that win most for what they cost, and by output the energy that vanishes with them."""
     best: tuple[float, frozenset[str], NDArray[np.float64]] | None = None
     for nodes in vanishing.candidates:
-        new, won = nodes - floats, shares[:, vanishing.gone(nodes, floats)].sum(axis=1)
+        new, won = nodes - floats, shares[:, vanishing.removed_by(nodes, floats)].sum(axis=1)
         if (win := wins(won)) <= 0:
             continue
         cost = toll(new, floats)
@@ -198,6 +212,6 @@ def _best(
     return None if best is None else best[1:]
 
 
-def counted(nodes: frozenset[str], fused: Mapping[str, frozenset[str]]) -> int:
+def count_fused_as_one(nodes: frozenset[str], fused: Mapping[str, frozenset[str]]) -> int:
     """How many nodes, an activation and what it is fused into being one."""
     return len({fused.get(node, frozenset([node])) for node in nodes})

@@ -10,28 +10,28 @@ import math
 from collections.abc import Collection
 from dataclasses import replace
 
-from ptq.calibration.calibration import gathered_in_folds
-from ptq.calibration.input_covariance import with_inputs
+from ptq.calibration.calibration import collect_in_folds
+from ptq.calibration.input_covariance import collect_input_covariance
 from ptq.core.errors import UsageError
 from ptq.core.targets import target as target_named
 from ptq.data import DataSource, Preprocess
-from ptq.data.progress import Progress, begun, told
-from ptq.data.splits import Choice, parts
+from ptq.data.progress import Progress, start_progress, with_progress
+from ptq.data.splits import SampleOptions, split_samples
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.ranking import NodeCost, Ranking
 from ptq.evaluation.user_metric import Metric
-from ptq.model.node import operator
-from ptq.model.open import Model, called
-from ptq.optimization.before_calibration import rewritten
-from ptq.optimization.mixed_precision.budget_search import MOST, Trials, some
-from ptq.optimization.mixed_precision.error_attribution import Weighed, weighed
-from ptq.optimization.mixed_precision.float_candidates import Move, ranked
-from ptq.optimization.mixed_precision.float_cost import apart
-from ptq.optimization.range_search import with_ranges
-from ptq.rewrite.instrument.logits import scores
-from ptq.rewrite.prepare.prepare import made_ready
-from ptq.solver.quantizer import Ground, planned
-from ptq.solver.recipe import DEFAULT_METHOD, Recipe, weights_for
+from ptq.model.node import operator_of
+from ptq.model.open import Model, display_name
+from ptq.optimization.before_calibration import optimize_before_calibration
+from ptq.optimization.mixed_precision.budget_search import MOST, Trials, evenly_spread
+from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution, attribute_error
+from ptq.optimization.mixed_precision.float_candidates import FloatCandidate, rank_candidates
+from ptq.optimization.mixed_precision.float_cost import error_sources_of
+from ptq.optimization.range_search import choose_ranges
+from ptq.rewrite.instrument.logits import logits_graph
+from ptq.rewrite.prepare.prepare import open_and_prepare
+from ptq.solver.quantizer import CalibratedModel, solve_plan
+from ptq.solver.recipe import DEFAULT_METHOD, Recipe, resolve_weight_format
 from ptq.solver.solve import SKIPPED
 
 MEASURED = 5
@@ -83,40 +83,42 @@ def sensitivity(
         UsageError: An option makes no sense, or nothing of the model is quantized.
     """
     row = target_named(target)
-    graph, prepared = made_ready(model)
-    choice = Choice(preprocess, samples, skip_bad_samples)
+    graph, prepared = open_and_prepare(model)
+    choice = SampleOptions(preprocess, samples, skip_bad_samples)
     labels = metric is None
-    divided = parts(prepared.graph, data, eval_data, choice, search=True, labels=labels)
+    divided = split_samples(prepared.graph, data, eval_data, choice, search=True, labels=labels)
     assert divided.calibration is not None
     assert divided.search is not None
     recipe = Recipe(
         row.name, method, per_tensor=per_tensor, floats=dict.fromkeys(skip, SKIPPED),
-        weights=weights_for("auto", row),
+        weights=resolve_weight_format("auto", row),
     )  # fmt: skip
-    prepared, recipe = rewritten(
-        called(model), prepared, divided.calibration, recipe,
+    prepared, recipe = optimize_before_calibration(
+        display_name(model), prepared, divided.calibration, recipe,
         equalize=equalize, threads=threads, progress=progress,
     )  # fmt: skip
-    calibration, folds = gathered_in_folds(
+    calibration, folds = collect_in_folds(
         prepared.graph, divided.calibration, threads=threads, progress=progress
     )
-    ground = Ground(called(model), graph, prepared, calibration)
-    recipe = with_ranges(ground, recipe, folds, threads=threads, progress=progress)
-    plan = planned(ground, recipe)
-    ground = with_inputs(ground, plan, divided.calibration, threads, progress)
-    held = list(told(divided.search.spread(MOST), "reading samples to measure on", progress))
+    ground = CalibratedModel(display_name(model), graph, prepared, calibration)
+    recipe = choose_ranges(ground, recipe, folds, threads=threads, progress=progress)
+    plan = solve_plan(ground, recipe)
+    ground = collect_input_covariance(ground, plan, divided.calibration, threads, progress)
+    held = list(
+        with_progress(divided.search.spread(MOST), "reading samples to measure on", progress)
+    )
     trials = Trials(ground, recipe, held, metric=metric, batch=batch, threads=threads)
     made = trials.quantized({})
     drop, sqnr_db = trials.measured(made.quantized)
-    probe = apart(made, scores(prepared.graph))
+    probe = error_sources_of(made, logits_graph(prepared.graph))
     if not probe.sources:
         raise UsageError("nothing of the model is quantized; `ptq inspect` says why")
-    advance = begun("weighing", None, progress)
-    found = weighed(probe, some(held), threads=threads, advance=advance)
-    ops = {node.name or "": operator(node) for node in prepared.graph.nodes}
+    advance = start_progress("weighing", None, progress)
+    found = attribute_error(probe, evenly_spread(held), threads=threads, advance=advance)
+    ops = {node.name or "": operator_of(node) for node in prepared.graph.nodes}
     rows, before = [], frozenset[str]()
-    moves = ranked(found.sources, found.mean)
-    advance = begun("measuring", min(measure, len(moves)), progress)
+    moves = rank_candidates(found.sources, found.mean)
+    advance = start_progress("measuring", min(measure, len(moves)), progress)
     for index, move in enumerate(moves):
         cost = _cost(move, found, ops)
         if index < measure:
@@ -128,7 +130,7 @@ def sensitivity(
             advance()
         rows.append(cost)
     return Ranking(
-        model=called(model),
+        model=display_name(model),
         target=row.name,
         samples=len(held),
         sqnr_db=sqnr_db,
@@ -141,7 +143,7 @@ def sensitivity(
     )
 
 
-def _cost(move: Move, found: Weighed, ops: dict[str, str]) -> NodeCost:
+def _cost(move: FloatCandidate, found: ErrorAttribution, ops: dict[str, str]) -> NodeCost:
     total = float(found.mean.sum())
     share = move.share / total if total else 0.0
     return NodeCost(

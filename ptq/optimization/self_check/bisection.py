@@ -8,29 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptq.optimization.self_check.checks import Truth, attempt, fault, integers
-from ptq.solver.quantizer import Quantization
+from ptq.optimization.self_check.checks import ReferenceOutputs, check, integer_nodes, quantize_with
+from ptq.solver.quantizer import QuantizedModel
 
 
-def culprit(made: Quantization, truth: Truth) -> str:
+def first_failing_node(made: QuantizedModel, truth: ReferenceOutputs) -> str:
     """The node with which, the nodes before it being in integers, the fault appears."""
-    names = integers(made)
+    names = integer_nodes(made)
     return names[_most_sound(made, truth, names)]
 
 
-def ends(made: Quantization, truth: Truth) -> list[list[str]]:
+def failing_ends(made: QuantizedModel, truth: ReferenceOutputs) -> list[list[str]]:
     """The shortest end of the network, and the shortest beginning, without whose integers the fault is not there."""
-    names = integers(made)
+    names = integer_nodes(made)
     return [order[_most_sound(made, truth, order) :] for order in (names, names[::-1])]
 
 
-def _most_sound(made: Quantization, truth: Truth, names: Sequence[str]) -> int:
+def _most_sound(made: QuantizedModel, truth: ReferenceOutputs, names: Sequence[str]) -> int:
     """How many of the first nodes may be in integers, the others being float; less than all."""
     sound, faulty = 0, len(names)
     while faulty - sound > 1:
         middle = (sound + faulty) // 2
         rest = dict.fromkeys(names[middle:], "")
-        if fault(attempt(made.ground, made.recipe, floats=rest), truth) is None:
+        if check(quantize_with(made.ground, made.recipe, floats=rest), truth) is None:
             sound = middle
         else:
             faulty = middle

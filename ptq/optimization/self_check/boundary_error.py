@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ptq.data import Sample
-from ptq.evaluation.metrics import numbers
+from ptq.evaluation.metrics import numeric_output
 from ptq.model.graph import Graph
-from ptq.model.node import dtype_of, name_of, reads
+from ptq.model.node import dtype_of, name_of, values_read_by
 from ptq.model.session import Session
-from ptq.optimization.self_check.output_distance import Fault, difference
-from ptq.solver.quantizer import Quantization
+from ptq.optimization.self_check.output_distance import CheckFailure, compare_outputs
+from ptq.solver.quantizer import QuantizedModel
 
 
-def edges(made: Quantization) -> dict[str, str]:
+def integer_to_float_tensors(made: QuantizedModel) -> dict[str, str]:
     """The real tensors that integer nodes write and float ones read, sub-graphs' too: their names in both models."""
     graph, floats = made.ground.prepared.graph, made.plan.floats
     twins = {node.name: node for node in made.quantized.nodes}
@@ -26,7 +26,7 @@ def edges(made: Quantization) -> dict[str, str]:
     for node in graph.nodes:
         if node.name not in floats or node.name not in twins:
             continue
-        before, after = reads(node), reads(twins[node.name])
+        before, after = values_read_by(node), values_read_by(twins[node.name])
         if len(before) != len(after):
             continue
         for real, rounded in zip(before, after, strict=True):
@@ -38,13 +38,13 @@ def edges(made: Quantization) -> dict[str, str]:
     return found
 
 
-def too_far(
-    made: Quantization,
+def check_boundary_tensors(
+    made: QuantizedModel,
     between: Mapping[str, str],
     samples: Sequence[Sample],
     floor: float,
     threads: int,
-) -> Fault | None:
+) -> CheckFailure | None:
     """Which of them are too far from float, if any are.
 
     Raises:
@@ -52,24 +52,24 @@ def too_far(
         DataError: It fails on a sample.
     """
     truth, outputs = (
-        [[numbers(y) for y in session.run(sample.feed, names)] for sample in samples]
+        [[numeric_output(y) for y in session.run(sample.feed, names)] for sample in samples]
         for session, names in (
-            (Session(putting_out(graph, names), threads=threads), names)
+            (Session(with_extra_outputs(graph, names), threads=threads), names)
             for graph, names in (
                 (made.ground.prepared.graph, list(between)),
                 (made.quantized, list(between.values())),
             )
         )
     )
-    problem = difference(list(between), truth, outputs, floor)
+    problem = compare_outputs(list(between), truth, outputs, floor)
     if problem is None or problem.shares is None:
         return problem
     said = str(problem).replace("output ", "where integers end, ", 1)
-    return Fault(said, problem.shares, problem.most, by_values=True, edges=tuple(between))
+    return CheckFailure(said, problem.shares, problem.most, by_values=True, edges=tuple(between))
 
 
-def putting_out(graph: Graph, names: Sequence[str]) -> Graph:
+def with_extra_outputs(graph: Graph, names: Sequence[str]) -> Graph:
     """A copy of the graph that puts out these real tensors too."""
     copy = graph.copy()
-    copy.expose(names)
+    copy.add_outputs(names)
     return copy

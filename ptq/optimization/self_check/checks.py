@@ -14,16 +14,19 @@ from typing import Any
 from ptq.core.errors import DataError, ModelError
 from ptq.core.plan import Plan
 from ptq.data import Sample
-from ptq.evaluation.metrics import numbers
-from ptq.evaluation.session_cache import Loaded
+from ptq.evaluation.metrics import numeric_output
+from ptq.evaluation.session_cache import SessionCache
 from ptq.model import external_data
 from ptq.model.graph import Graph
 from ptq.model.load import check_valid
 from ptq.model.node import Value, name_of
 from ptq.model.session import Session
-from ptq.optimization.self_check.boundary_error import edges, too_far
-from ptq.optimization.self_check.output_distance import Fault, Outputs, difference
-from ptq.solver.quantizer import Ground, Quantization, planned, written
+from ptq.optimization.self_check.boundary_error import (
+    check_boundary_tensors,
+    integer_to_float_tensors,
+)
+from ptq.optimization.self_check.output_distance import CheckFailure, Outputs, compare_outputs
+from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan, solve_plan
 from ptq.solver.recipe import Recipe
 
 FLOOR_DB = 20.0
@@ -40,7 +43,7 @@ LEVELS = ("all", "none")
 
 
 @dataclass(frozen=True, eq=False)
-class Truth:
+class ReferenceOutputs:
     """The float model's outputs on a few samples.
 
     Attributes:
@@ -54,71 +57,73 @@ class Truth:
     source: Graph
     samples: Sequence[Sample]
     outputs: Sequence[Outputs]
-    loaded: Loaded
+    loaded: SessionCache
     advance: Callable[[], None]
 
 
-def truth_of(
-    ground: Ground,
+def run_reference(
+    ground: CalibratedModel,
     samples: Iterable[Sample],
-    loaded: Loaded,
+    loaded: SessionCache,
     count: int = SAMPLES,
     advance: Callable[[], None] = lambda: None,
-) -> Truth:
+) -> ReferenceOutputs:
     """Run the float model on the first samples.
 
     Raises:
         ModelError: ONNX Runtime does not take the float model.
         DataError: It fails on a sample, or a sample is bad.
     """
-    session, some = loaded.float(ground), list(islice(samples, count))
+    session, some = loaded.open_float(ground), list(islice(samples, count))
     outputs = []
     for sample in some:
         try:
             outputs.append(_run(session, sample))
         except DataError as error:
             raise DataError(f"{sample.name}: {error}") from error
-    return Truth(ground.source, some, outputs, loaded, advance)
+    return ReferenceOutputs(ground.source, some, outputs, loaded, advance)
 
 
-def confirming(
-    made: Quantization,
+def run_reference_on_more_samples(
+    made: QuantizedModel,
     samples: Iterable[Sample],
-    loaded: Loaded,
+    loaded: SessionCache,
     advance: Callable[[], None] = lambda: None,
-) -> Truth:
+) -> ReferenceOutputs:
     """The truth on more samples; without outputs to compare with where the float model gives others each time.
 
     Raises:
         DataError: The model fails on a sample.
     """
     count = CONFIRMING_SHALLOW if _is_shallow(made) else CONFIRMING
-    truth = truth_of(made.ground, samples, loaded, count, advance)
-    session = truth.loaded.float(made.ground)
+    truth = run_reference(made.ground, samples, loaded, count, advance)
+    session = truth.loaded.open_float(made.ground)
     again = [_run(session, sample) for sample in truth.samples]
     same = _compared(truth, again, 2 * FLOOR_DB) is None
     return truth if same else replace(truth, outputs=())
 
 
-def fault(made: Quantization, truth: Truth) -> Fault | None:
+def check(made: QuantizedModel, truth: ReferenceOutputs) -> CheckFailure | None:
     """What is wrong with a quantized model; None where it may be handed over."""
-    return measured(made, truth, floor(made))
+    return check_with_floor(made, truth, required_sqnr_db(made))
 
 
-def measured(made: Quantization, truth: Truth, floor: float) -> Fault | None:
+def check_with_floor(
+    made: QuantizedModel, truth: ReferenceOutputs, floor: float
+) -> CheckFailure | None:
     """The same, for so many decibels of signal over error.
 
     Where values decide how long an output is, what integers hand to float nodes is held to them in its place.
     """
-    problem = fault_of(made.quantized, truth, floor)
+    problem = check_graph(made.quantized, truth, floor)
     truth.advance()
     if problem is None or not problem.lengths:
         return problem
-    between = edges(made)
+    between = integer_to_float_tensors(made)
     if not between:
         return problem
     try:
-        return too_far(made, between, truth.samples, floor, truth.loaded.threads)
+        return check_boundary_tensors(made, between, truth.samples, floor, truth.loaded.threads)
     except (
         ModelError,
         DataError,
@@ -126,46 +131,46 @@ def measured(made: Quantization, truth: Truth, floor: float) -> Fault | None:
         return problem
 
 
-def floor(made: Quantization) -> float:
+def required_sqnr_db(made: QuantizedModel) -> float:
     """How many decibels of signal over error the outputs must have."""
     return FLOOR_DB if _is_shallow(made) else DEEP_FLOOR_DB
 
 
-def _is_shallow(made: Quantization) -> bool:
-    return len(integers(made)) <= FEW
+def _is_shallow(made: QuantizedModel) -> bool:
+    return len(integer_nodes(made)) <= FEW
 
 
-def integers(made: Quantization) -> list[str]:
+def integer_nodes(made: QuantizedModel) -> list[str]:
     """The nodes that are not float, in order."""
     nodes = (str(node.name) for node in made.ground.prepared.graph.nodes)
     return [name for name in nodes if name not in made.plan.floats]
 
 
-def attempt(
-    ground: Ground,
+def quantize_with(
+    ground: CalibratedModel,
     recipe: Recipe,
     plan: Plan | None = None,
     floats: Mapping[str, str] | None = None,
-) -> Quantization:
+) -> QuantizedModel:
     """Quantize with more nodes left float; by a plan, if it is known."""
-    recipe = recipe.leaving(floats or {})
-    return written(ground, recipe, plan or planned(ground, recipe))
+    recipe = recipe.with_float_nodes(floats or {})
+    return apply_plan(ground, recipe, plan or solve_plan(ground, recipe))
 
 
-def fault_of(graph: Graph, truth: Truth, floor: float) -> Fault | None:
+def check_graph(graph: Graph, truth: ReferenceOutputs, floor: float) -> CheckFailure | None:
     """What is wrong with a model whose outputs must have so many decibels of signal over error."""
     try:
-        check_valid(external_data.outline(graph.model)[0], "the quantized model")
+        check_valid(external_data.proto_without_weights(graph.model)[0], "the quantized model")
         for before, after in (
             (truth.source.inputs, graph.inputs),
             (truth.source.outputs, graph.outputs),
         ):
             if [_face(v) for v in before] != [_face(v) for v in after]:
-                return Fault("other inputs or outputs than the float model's")
-        lengths: Fault | None = None
+                return CheckFailure("other inputs or outputs than the float model's")
+        lengths: CheckFailure | None = None
         for level in LEVELS:
             session = (
-                truth.loaded.quantized(graph)
+                truth.loaded.open_quantized(graph)
                 if level == "all"
                 else Session(graph, threads=truth.loaded.threads, optimize=level, arena=False)
             )
@@ -175,13 +180,15 @@ def fault_of(graph: Graph, truth: Truth, floor: float) -> Fault | None:
                 return problem
             lengths = lengths or problem
     except (ModelError, DataError) as error:
-        return Fault(str(error))
+        return CheckFailure(str(error))
     return lengths
 
 
-def _compared(truth: Truth, outputs: Sequence[Outputs], floor: float) -> Fault | None:
+def _compared(
+    truth: ReferenceOutputs, outputs: Sequence[Outputs], floor: float
+) -> CheckFailure | None:
     names = [name_of(value) for value in truth.source.outputs]
-    return difference(names, truth.outputs, outputs, floor)
+    return compare_outputs(names, truth.outputs, outputs, floor)
 
 
 def _face(value: Value) -> tuple[str, Any]:
@@ -189,4 +196,4 @@ def _face(value: Value) -> tuple[str, Any]:
 
 
 def _run(session: Session, sample: Sample) -> Outputs:
-    return [numbers(output) for output in session.run(sample.feed)]
+    return [numeric_output(output) for output in session.run(sample.feed)]

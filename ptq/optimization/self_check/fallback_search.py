@@ -14,13 +14,17 @@ import numpy as np
 
 from ptq.core.errors import DataError, ModelError
 from ptq.model.node import name_of
-from ptq.optimization.mixed_precision.error_attribution import SAMPLES, weighed
-from ptq.optimization.mixed_precision.float_candidates import beyond, covering
-from ptq.optimization.mixed_precision.float_cost import apart, passes, toll
-from ptq.optimization.self_check.boundary_error import putting_out
-from ptq.optimization.self_check.checks import Truth, attempt, fault
-from ptq.optimization.self_check.output_distance import Fault
-from ptq.solver.quantizer import Quantization
+from ptq.optimization.mixed_precision.error_attribution import SAMPLES, attribute_error
+from ptq.optimization.mixed_precision.float_candidates import cheap_extras, cheapest_cover
+from ptq.optimization.mixed_precision.float_cost import (
+    error_sources_of,
+    float_time_model,
+    time_cost,
+)
+from ptq.optimization.self_check.boundary_error import with_extra_outputs
+from ptq.optimization.self_check.checks import ReferenceOutputs, check, quantize_with
+from ptq.optimization.self_check.output_distance import CheckFailure
+from ptq.solver.quantizer import QuantizedModel
 
 ROUNDS = 4
 FEWER = 3  # steps that are tried without, at the end
@@ -36,7 +40,9 @@ _EXPLAINED = 1 / 4
 """Of the error measured, what weighing must find for its answer to be taken."""
 
 
-def nearer(made: Quantization, truth: Truth, problem: Fault, why: str) -> Quantization | None:
+def find_float_fallback(
+    made: QuantizedModel, truth: ReferenceOutputs, problem: CheckFailure, why: str
+) -> QuantizedModel | None:
     """The quantization with so few nodes left float that it is near enough; None where none are found.
 
     Args:
@@ -52,7 +58,7 @@ def nearer(made: Quantization, truth: Truth, problem: Fault, why: str) -> Quanti
             return None
         steps += found
         made = search.leaving(steps)
-        still = fault(made, truth)
+        still = check(made, truth)
         if still is None:
             return search.finished(made, steps, more)
         now = still
@@ -61,17 +67,17 @@ def nearer(made: Quantization, truth: Truth, problem: Fault, why: str) -> Quanti
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    first: Quantization
-    truth: Truth
+    first: QuantizedModel
+    truth: ReferenceOutputs
     why: str
 
-    def leaving(self, steps: Iterable[frozenset[str]]) -> Quantization:
+    def leaving(self, steps: Iterable[frozenset[str]]) -> QuantizedModel:
         """The first quantization with the nodes of all steps left float."""
         floats = dict.fromkeys(sorted(frozenset[str]().union(*steps)), self.why)
-        return attempt(self.first.ground, self.first.recipe, floats=floats)
+        return quantize_with(self.first.ground, self.first.recipe, floats=floats)
 
     def steps(
-        self, made: Quantization, problem: Fault
+        self, made: QuantizedModel, problem: CheckFailure
     ) -> tuple[list[frozenset[str]], frozenset[str]]:
         """Nodes to leave float as well, and such as win much for nothing.
 
@@ -82,16 +88,20 @@ class _Search:
             return nothing
         far, every = problem.shares > problem.most, max(1, len(self.truth.samples) // SAMPLES)
         try:
-            probe = apart(made, putting_out(made.ground.prepared.graph, problem.edges))
+            probe = error_sources_of(
+                made, with_extra_outputs(made.ground.prepared.graph, problem.edges)
+            )
             if not probe.sources:
                 return nothing
-            outputs = [name_of(value) for value in probe.given.outputs]
+            outputs = [name_of(value) for value in probe.injected.outputs]
             names = problem.edges or outputs
             enough = np.full(len(outputs), np.inf)
             rows = [outputs.index(name) for name in names]
             enough[rows] = np.where(far, _KNOWN * problem.most, np.inf)
             some, threads = self.truth.samples[::every], self.truth.loaded.threads
-            found = weighed(probe, some, enough, threads=threads, advance=self.truth.advance)
+            found = attribute_error(
+                probe, some, enough, threads=threads, advance=self.truth.advance
+            )
             shares, together = found.shares[rows], found.together[rows]
         except (ModelError, DataError):  # taken apart the model may be too large, or not run
             return nothing
@@ -99,24 +109,26 @@ class _Search:
         if (together[far] < _EXPLAINED * problem.shares[far]).any() or not total.all():
             return nothing
         shares = shares * (problem.shares[far] / total)[:, None]
-        slower = passes(made)
-        cost, most = toll(slower), NEXT_TO_NOTHING * slower.real
-        steps = covering(probe.sources, shares, problem.shares[far] - MARGIN * problem.most, cost)
+        slower = float_time_model(made)
+        cost, most = time_cost(slower), NEXT_TO_NOTHING * slower.real
+        steps = cheapest_cover(
+            probe.sources, shares, problem.shares[far] - MARGIN * problem.most, cost
+        )
         floats = frozenset[str]().union(*steps)
-        return steps, beyond(probe.sources, shares, floats, cost, least=MUCH, most=most)
+        return steps, cheap_extras(probe.sources, shares, floats, cost, least=MUCH, most=most)
 
     def finished(
-        self, made: Quantization, steps: Sequence[frozenset[str]], more: frozenset[str]
-    ) -> Quantization:
+        self, made: QuantizedModel, steps: Sequence[frozenset[str]], more: frozenset[str]
+    ) -> QuantizedModel:
         """The quantization without the steps that are not needed, and with what wins much for nothing.
 
         The first few steps that cost most are tried.
         """
-        slower = passes(self.first)
+        slower = float_time_model(self.first)
         for step in sorted(steps, key=slower, reverse=True)[: FEWER if len(steps) > 1 else 0]:
             fewer = [other for other in steps if other is not step]
             without = self.leaving(fewer)
-            if fault(without, self.truth) is None:
+            if check(without, self.truth) is None:
                 made, steps = without, fewer
         better = self.leaving([*steps, more])
-        return better if more and fault(better, self.truth) is None else made
+        return better if more and check(better, self.truth) is None else made

@@ -14,7 +14,7 @@ Outputs = list[NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Fault:
+class CheckFailure:
     """What is wrong with a quantized model.
 
     Attributes:
@@ -38,9 +38,9 @@ class Fault:
         return self.said
 
 
-def difference(
+def compare_outputs(
     names: Sequence[str], truth: Sequence[Outputs], outputs: Sequence[Outputs], floor: float
-) -> Fault | None:
+) -> CheckFailure | None:
     """How far all samples' outputs are from the truth, if that is too far, or NaN.
 
     An output that is of another length in some sample is compared in none: if values decide how long it is, they
@@ -52,7 +52,7 @@ def difference(
         pairs = [(t[position], o[position]) for t, o in zip(truth, outputs, strict=False)]
         for t, o in pairs:
             if t.ndim != o.ndim:
-                return Fault(f"output {name} has shape {list(o.shape)}, not {list(t.shape)}")
+                return CheckFailure(f"output {name} has shape {list(o.shape)}, not {list(t.shape)}")
             if t.shape != o.shape:
                 other = other or f"output {name} has shape {list(o.shape)}, not {list(t.shape)}"
         if any(t.shape != o.shape for t, o in pairs):
@@ -62,19 +62,21 @@ def difference(
                 continue
             finite = np.isfinite(t)
             if not np.isfinite(o[finite]).all():
-                return Fault(f"output {name} brings NaN or Inf")
+                return CheckFailure(f"output {name} brings NaN or Inf")
             real = t[finite].astype(np.float64)
             signal[position] += float((real**2).sum())
             noise[position] += float(((o[finite] - real) ** 2).sum())
         if noise[position] and not signal[position]:
-            return Fault(f"output {name} is too far from float (its signal is 0)", by_values=True)
+            return CheckFailure(
+                f"output {name} is too far from float (its signal is 0)", by_values=True
+            )
     shares = noise / np.where(signal > 0, signal, 1.0)
     if (noise > signal * most).any():
         worst = int(shares.argmax())
         ratio = f"{decibels(float(shares[worst])):.1f} dB"
         said = f"output {names[worst]} is too far from float ({ratio})"
-        return Fault(said, shares, most, by_values=True)
-    return Fault(other, by_values=True, lengths=True) if other else None
+        return CheckFailure(said, shares, most, by_values=True)
+    return CheckFailure(other, by_values=True, lengths=True) if other else None
 
 
 def decibels(share: float) -> float:

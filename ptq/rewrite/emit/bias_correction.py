@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from ptq.core.plan import Plan
 from ptq.model.graph import Graph
-from ptq.model.node import Node, attributes, constant, name_of, operator, shape_of
+from ptq.model.node import Node, attributes_of, constant_of, name_of, operator_of, shape_of
 from ptq.observers.input_means import InputMean
 
-CORRECTED = ("Conv", "Gemm")
+CORRECTABLE_OPS = ("Conv", "Gemm")
 
 
 def channel_axes(graph: Graph) -> dict[str, int]:
@@ -30,15 +30,17 @@ def channel_axes(graph: Graph) -> dict[str, int]:
     return {
         name_of(value): 1
         for node in graph.nodes
-        if operator(node) in CORRECTED and (value := node.inputs[0]) and constant(value) is None
+        if operator_of(node) in CORRECTABLE_OPS
+        and (value := node.inputs[0])
+        and constant_of(value) is None
     }
 
 
-def correctable(node: Node) -> bool:
+def is_correctable(node: Node) -> bool:
     """Whether the node's bias can be corrected, once the means of its input are known."""
-    weight, bias = (constant(node.inputs[i]) if len(node.inputs) > i else None for i in (1, 2))
-    correct = operator(node) in CORRECTED and weight is not None and bias is not None
-    return correct and weight is not None and _inside(node, weight.shape) is not None
+    weight, bias = (constant_of(node.inputs[i]) if len(node.inputs) > i else None for i in (1, 2))
+    correct = operator_of(node) in CORRECTABLE_OPS and weight is not None and bias is not None
+    return correct and weight is not None and _tap_coverage(node, weight.shape) is not None
 
 
 def correct_biases(
@@ -61,42 +63,44 @@ def correct_biases(
     corrected, count = graph.copy(), 0
     for node in corrected.nodes:
         first = node.inputs[0] if node.inputs else None
-        if operator(node) in CORRECTED and first is not None and name_of(first) in means:
+        if operator_of(node) in CORRECTABLE_OPS and first is not None and name_of(first) in means:
             weight = (rounded or {}).get(node.name or "")
             mean = means[name_of(first)]
             of_channels = (added or {}).get(node.name or "")
             mean = mean if of_channels is None else replace(mean, added=of_channels)
-            count += _correct(corrected, node, plan, mean, weight)
+            count += _correct_bias(corrected, node, plan, mean, weight)
     return corrected, count
 
 
-def _correct(
+def _correct_bias(
     graph: Graph, node: Node, plan: Plan, mean: InputMean, rounded: NDArray[Any] | None
 ) -> bool:
     assert node.name
     weight, bias = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
-    array, values = constant(weight), constant(bias)
+    array, values = constant_of(weight), constant_of(bias)
     params = plan.operands.get((node.name, 1))
     if array is None or values is None or bias is None or params is None:
         return False
-    inside = _inside(node, array.shape)
+    inside = _tap_coverage(node, array.shape)
     if inside is None:
         return False
     if rounded is None:
         rounded = params.dequantize(params.quantize(array))
-    shift = _sums(node, rounded.astype(np.float64) * inside, mean.real + mean.added)
-    shift = shift - _sums(node, array * inside, mean.real)
+    shift = _output_means(node, rounded.astype(np.float64) * inside, mean.real + mean.added)
+    shift = shift - _output_means(node, array * inside, mean.real)
     new = (values.astype(np.float64).reshape(-1) - shift).reshape(values.shape)
     hint = f"{bias.name}_corrected"
     node.replace_input_with(2, graph.add_constant(new.astype(values.dtype), hint))
     return True
 
 
-def _inside(node: Node, weight: tuple[int, ...]) -> NDArray[np.float64] | None:
+def _tap_coverage(node: Node, weight: tuple[int, ...]) -> NDArray[np.float64] | None:
     """The share of output positions at which each tap falls inside the input; None where it is not known."""
-    attrs, kernel = attributes(node), weight[2:]
+    attrs, kernel = attributes_of(node), weight[2:]
     pads = tuple(attrs.get("pads", (0,) * 2 * len(kernel)))
-    if operator(node) == "Gemm" or (not any(pads) and attrs.get("auto_pad", "NOTSET") == "NOTSET"):
+    if operator_of(node) == "Gemm" or (
+        not any(pads) and attrs.get("auto_pad", "NOTSET") == "NOTSET"
+    ):
         return np.ones(())
     shape = shape_of(node.inputs[0]) if node.inputs[0] is not None else None
     if shape is None or attrs.get("auto_pad", "NOTSET") != "NOTSET":
@@ -114,10 +118,12 @@ def _inside(node: Node, weight: tuple[int, ...]) -> NDArray[np.float64] | None:
     return share
 
 
-def _sums(node: Node, weight: NDArray[Any], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+def _output_means(
+    node: Node, weight: NDArray[Any], mean: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """The mean of each output channel that the weight makes of the means of its inputs."""
-    attrs, weight = attributes(node), weight.astype(np.float64)
-    if operator(node) == "Gemm":
+    attrs, weight = attributes_of(node), weight.astype(np.float64)
+    if operator_of(node) == "Gemm":
         columns: NDArray[np.float64] = (weight if attrs.get("transB") else weight.T) @ mean
         return columns
     groups = int(attrs.get("group", 1))

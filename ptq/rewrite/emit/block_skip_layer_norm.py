@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ptq.model.graph import Graph
-from ptq.model.node import consumers, operator
+from ptq.model.node import consumers_of, operator_of
 
 
-def part_sums(graph: Graph, floats: Collection[str]) -> None:
+def block_skip_layer_norm_fusion(graph: Graph, floats: Collection[str]) -> None:
     """Write Sum for an Add that stays float before a LayerNormalization, in place."""
     for node in graph.nodes:
-        readers = map(operator, consumers(node.outputs[0]))
-        if operator(node) == "Add" and node.name in floats and "LayerNormalization" in readers:
+        readers = map(operator_of, consumers_of(node.outputs[0]))
+        if operator_of(node) == "Add" and node.name in floats and "LayerNormalization" in readers:
             node.op_type = "Sum"

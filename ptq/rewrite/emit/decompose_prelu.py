@@ -12,18 +12,18 @@ import math
 from collections.abc import Collection
 
 from ptq.model.graph import Graph
-from ptq.model.node import FLOAT_TYPES, Value, dtype_of, name_of, operator, shape_of
-from ptq.rewrite.edit import replace
+from ptq.model.node import FLOAT_TYPES, Value, dtype_of, name_of, operator_of, shape_of
+from ptq.rewrite.edit import replace_node
 
-_SMALL = 2**13
+_MIN_ELEMENTS = 2**13
 """Elements of one sample; measured, four nodes break even there."""
 
 
-def part_prelus(graph: Graph, floats: Collection[str]) -> None:
+def decompose_float_prelu(graph: Graph, floats: Collection[str]) -> None:
     """Write the pieces of each PRelu that stays float, in place."""
     for node in graph.nodes:
         x, y = node.inputs[0] if node.inputs else None, node.outputs[0]
-        if operator(node) != "PRelu" or node.name not in floats or x is None:
+        if operator_of(node) != "PRelu" or node.name not in floats or x is None:
             continue
         if dtype_of(y) not in FLOAT_TYPES or _is_small(shape_of(y)):
             continue
@@ -36,9 +36,9 @@ def part_prelus(graph: Graph, floats: Collection[str]) -> None:
         above = piece("Relu", [x], "above")
         below = piece("Sub", [x, above], "below")
         bent = piece("Mul", [below, node.inputs[1]], "bent")
-        replace(graph, node, piece("Add", [above, bent], "joined"))
+        replace_node(graph, node, piece("Add", [above, bent], "joined"))
 
 
 def _is_small(shape: tuple[int | None, ...] | None) -> bool:
     sizes = None if shape is None else shape[1:]
-    return sizes is not None and math.prod(d or _SMALL for d in sizes) < _SMALL
+    return sizes is not None and math.prod(d or _MIN_ELEMENTS for d in sizes) < _MIN_ELEMENTS

@@ -15,67 +15,69 @@ import numpy as np
 
 from ptq.core.types import QType, QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, attributes, name_of, operator, shape_of
-from ptq.model.qdq_units import Quantized, between_quantizers
-from ptq.rewrite.emit.q_dq_nodes import Quantizers
+from ptq.model.node import Node, Value, attributes_of, name_of, operator_of, shape_of
+from ptq.model.qdq_units import QuantizedTensor, match_qdq_op
+from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
 
 _FLOAT32 = np.dtype(np.float32)
-_STEPS = 255
+_GATE_LEVELS = 255
 
 
-def by_saturation(graph: Graph, floats: Collection[str]) -> None:
+def hard_sigmoid_as_saturating_sum(graph: Graph, floats: Collection[str]) -> None:
     """Write HardSigmoid and HardSwish between quantizers as integer sums and products, in place.
 
     Args:
         graph: A graph with its quantizers, of uint8 activations.
         floats: Names of the nodes that shall stay float.
     """
-    quantizers = Quantizers(graph)
+    quantizers = QuantizerBuilder(graph)
     for node in graph.nodes:
-        if operator(node) not in ("HardSigmoid", "HardSwish") or node.name in floats:
+        if operator_of(node) not in ("HardSigmoid", "HardSwish") or node.name in floats:
             continue
-        found = between_quantizers(node)
+        found = match_qdq_op(node)
         if found is None:
             continue
         (x,), (y,) = found.inputs, found.outputs
-        if not isinstance(x, Quantized) or y is None or x.params.qtype.lo != 0:
+        if not isinstance(x, QuantizedTensor) or y is None or x.params.qtype.lo != 0:
             continue
         result = node.outputs[0]
-        if operator(node) == "HardSwish":
-            gate = _params(1 / _STEPS, 0, x.params.qtype)
-            real = _sum(graph, quantizers, node, x, 1 / 6, 0.5, f"{name_of(result)}_gate")
+        if operator_of(node) == "HardSwish":
+            gate = _scalar_qparams(1 / _GATE_LEVELS, 0, x.params.qtype)
+            real = _insert_affine(graph, quantizers, node, x, 1 / 6, 0.5, f"{name_of(result)}_gate")
             integers = quantizers.quantize(real, gate, before=node, after=None)
-            pair = quantizers.parameters(gate, name_of(real))
+            pair = quantizers.qparam_initializers(gate, name_of(real))
             factor = quantizers.dequantize(integers, *pair, gate, hint=name_of(real), before=node)
-            new = _product(graph, node, factor)
-        elif _clamps(y.params):
-            attrs = attributes(node)
+            new = _insert_product(graph, node, factor)
+        elif _is_within_unit_range(y.params):
+            attrs = attributes_of(node)
             slope, shift = float(attrs.get("alpha", 0.2)), float(attrs.get("beta", 0.5))
             if not slope > 0 or not shift > 0:
                 continue
-            new = _sum(graph, quantizers, node, x, slope, shift, f"{name_of(result)}_shifted")
+            new = _insert_affine(
+                graph, quantizers, node, x, slope, shift, f"{name_of(result)}_shifted"
+            )
         else:
             continue
         graph.redirect(result, new)
         graph.remove(node)
 
 
-def _params(scale: float, zero_point: int, qtype: QType) -> QuantParams:
+def _scalar_qparams(scale: float, zero_point: int, qtype: QType) -> QuantParams:
     return QuantParams(np.array(scale, np.float32), np.array(zero_point, np.int64), qtype)
 
 
-def _clamps(params: QuantParams) -> bool:
+def _is_within_unit_range(params: QuantParams) -> bool:
     """Whether the integers begin at 0 and end at 1 or before."""
     span = float(params.scale) * (params.qtype.hi - params.qtype.lo)
     return int(params.zero_point) == params.qtype.lo and span <= 1 + 1e-6
 
 
-def _sum(
-    graph: Graph, quantizers: Quantizers, node: Node, x: Quantized, slope: float, shift: float, hint: str
+def _insert_affine(
+    graph: Graph, quantizers: QuantizerBuilder, node: Node, x: QuantizedTensor, slope: float, shift: float, hint: str
 ) -> Value:  # fmt: skip
     """Slope · x + shift, of integers that are read as slope · x."""
     before = x.params
-    params = _params(float(before.scale) * slope, int(before.zero_point), before.qtype)
+    params = _scalar_qparams(float(before.scale) * slope, int(before.zero_point), before.qtype)
     again = graph.insert(
         "Identity",  # integers of another meaning have a name of their own
         [x.integers],
@@ -84,20 +86,20 @@ def _sum(
         dtype=before.qtype.dtype,
         shape_like=x.integers,
     )
-    pair = quantizers.parameters(params, hint)
+    pair = quantizers.qparam_initializers(params, hint)
     scaled = quantizers.dequantize(again, *pair, params, hint=hint, before=node)
-    one = _params(shift, 0, before.qtype)
+    one = _scalar_qparams(shift, 0, before.qtype)
     # of x's rank: beside a scalar QLinearAdd's order of operands, and so a tie, depends on the layout it runs in
     shape = (1,) * len(shape_of(x.integers) or ())
     code = graph.add_constant(np.ones(shape, before.qtype.dtype), f"{hint}_one")
-    pair = quantizers.parameters(one, f"{hint}_shift")
+    pair = quantizers.qparam_initializers(one, f"{hint}_shift")
     constant = quantizers.dequantize(code, *pair, one, hint=f"{hint}_shift", before=node)
     return graph.insert(
         "Add", [scaled, constant], before=node, output=hint, dtype=_FLOAT32, shape_like=x.integers
     )
 
 
-def _product(graph: Graph, node: Node, factor: Value) -> Value:
+def _insert_product(graph: Graph, node: Node, factor: Value) -> Value:
     x, result = node.inputs[0], node.outputs[0]
     return graph.insert(
         "Mul",

@@ -15,10 +15,12 @@ import numpy as np
 from ptq.core.ops import OPS
 from ptq.core.opspec import PASSES
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, name_of, operator, row_name
+from ptq.model.node import Node, Value, name_of, operator_of, spec_name
 
 
-def shield_floats(graph: Graph, floats: Collection[str], reals: Collection[str] = ()) -> None:
+def prevent_ort_quantization(
+    graph: Graph, floats: Collection[str], reals: Collection[str] = ()
+) -> None:
     """Part nodes that stay float from the quantizers behind them, in place.
 
     Args:
@@ -28,22 +30,22 @@ def shield_floats(graph: Graph, floats: Collection[str], reals: Collection[str] 
     """
     shields: dict[Value, Value] = {}
     for node in graph.nodes:
-        if operator(node) in ("MatMul", "Gemm") and node.name in floats:
-            _shield_product(graph, node)
-        if operator(node) != "QuantizeLinear":
+        if operator_of(node) in ("MatMul", "Gemm") and node.name in floats:
+            _protect_float_product(graph, node)
+        if operator_of(node) != "QuantizeLinear":
             continue
         value = node.inputs[0]
-        origin = _origin(value, past_activations=True)
-        if value is None or origin is None or not _tempting(origin):
+        origin = _computing_node(value, past_activations=True)
+        if value is None or origin is None or not _is_quantizable_by_ort(origin):
             continue
         if origin.name not in floats and origin.name not in reals:
             continue
         if value not in shields:
-            shields[value] = _shield(graph, value)
+            shields[value] = _insert_identity_sum(graph, value)
         node.replace_input_with(0, shields[value])
 
 
-def _shield(graph: Graph, value: Value) -> Value:
+def _insert_identity_sum(graph: Graph, value: Value) -> Value:
     return graph.insert(
         "Sum",
         [value],
@@ -54,32 +56,32 @@ def _shield(graph: Graph, value: Value) -> Value:
     )
 
 
-def _shield_product(graph: Graph, node: Node) -> None:
+def _protect_float_product(graph: Graph, node: Node) -> None:
     """Shield a product of two dequantized tensors, which would be summed in integers whoever reads it."""
-    origins = [_origin(value, past_activations=False) for value in node.inputs[:2]]
+    origins = [_computing_node(value, past_activations=False) for value in node.inputs[:2]]
     first = node.inputs[0]
     if first is not None and all(
-        o is not None and operator(o) == "DequantizeLinear" for o in origins
+        o is not None and operator_of(o) == "DequantizeLinear" for o in origins
     ):
-        node.replace_input_with(0, _shield(graph, first))
+        node.replace_input_with(0, _insert_identity_sum(graph, first))
 
 
-def _tempting(node: Node) -> bool:
+def _is_quantizable_by_ort(node: Node) -> bool:
     """Whether ONNX Runtime has integers for the operator and finds dequantized ones before it."""
-    spec = OPS.get(row_name(node))
+    spec = OPS.get(spec_name(node))
     if spec is None or not (
-        operator(node) == "ConvTranspose" or (spec.qlinear and spec.qlinear.op)
+        operator_of(node) == "ConvTranspose" or (spec.qlinear and spec.qlinear.op)
     ):
         return False
-    origins = [_origin(value, past_activations=False) for value in node.inputs]
-    return any(o is not None and operator(o) == "DequantizeLinear" for o in origins)
+    origins = [_computing_node(value, past_activations=False) for value in node.inputs]
+    return any(o is not None and operator_of(o) == "DequantizeLinear" for o in origins)
 
 
-def _origin(value: Value | None, *, past_activations: bool) -> Node | None:
+def _computing_node(value: Value | None, *, past_activations: bool) -> Node | None:
     """The node that computes a value, not counting those that move it."""
     node = value.producer() if value is not None else None
     while node is not None:
-        spec = OPS.get(row_name(node))
+        spec = OPS.get(spec_name(node))
         moves = spec is not None and (
             spec.qlinear is PASSES or (past_activations and spec.activation)
         )

@@ -12,26 +12,26 @@ from ptq.model.graph import Graph
 from ptq.model.node import Node, Value
 
 
-class Quantizers:
+class QuantizerBuilder:
     """Makes scales, zero points and quantized constants in one graph, each once."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._made: dict[tuple[str, QuantParams], tuple[Value, Value]] = {}
+        self._qparams: dict[tuple[str, QuantParams], tuple[Value, Value]] = {}
         self._constants: dict[tuple[int, QuantParams], tuple[Value, Value, Value]] = {}
 
-    def parameters(self, params: QuantParams, hint: str) -> tuple[Value, Value]:
+    def qparam_initializers(self, params: QuantParams, hint: str) -> tuple[Value, Value]:
         """Scale and zero point as initializers."""
         key = (hint, params)
-        if key not in self._made:
+        if key not in self._qparams:
             zero_point = params.zero_point.astype(params.qtype.dtype)
-            self._made[key] = (
+            self._qparams[key] = (
                 self._graph.add_constant(params.scale, f"{hint}_scale"),
                 self._graph.add_constant(zero_point, f"{hint}_zero_point"),
             )
-        return self._made[key]
+        return self._qparams[key]
 
-    def constant(
+    def quantize_constant(
         self, value: Value, array: NDArray[Any], params: QuantParams
     ) -> tuple[Value, Value, Value]:
         """A constant's integers, scale and zero point as initializers."""
@@ -39,7 +39,10 @@ class Quantizers:
         if key not in self._constants:
             hint = value.name or "constant"
             integers = self._graph.add_constant(params.quantize(array), f"{hint}_quantized")
-            self._constants[key] = (integers, *self.parameters(params, integers.name or hint))
+            self._constants[key] = (
+                integers,
+                *self.qparam_initializers(params, integers.name or hint),
+            )
         return self._constants[key]
 
     def quantize(
@@ -49,7 +52,7 @@ class Quantizers:
         name = value.name or "tensor"
         return self._graph.insert(
             "QuantizeLinear",
-            [value, *self.parameters(params, name)],
+            [value, *self.qparam_initializers(params, name)],
             before=before,
             after=after,
             output=f"{name}_quantized",

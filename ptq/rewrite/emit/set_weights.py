@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ptq.model.graph import Graph
 
 
-def with_weights(graph: Graph, weights: Mapping[str, NDArray[Any]]) -> Graph:
+def replace_weights(graph: Graph, weights: Mapping[str, NDArray[Any]]) -> Graph:
     """The graph with other weights, by the node whose second input they are."""
     changed = graph.copy()
     for node in changed.nodes:

@@ -8,14 +8,14 @@ from ptq.core.errors import PlanError
 from ptq.core.plan import Plan
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, constant, name_of, operator, reads
-from ptq.rewrite.emit.block_skip_layer_norm import part_sums
-from ptq.rewrite.emit.decompose_prelu import part_prelus
+from ptq.model.node import Node, Value, constant_of, name_of, operator_of, values_read_by
+from ptq.rewrite.emit.block_skip_layer_norm import block_skip_layer_norm_fusion
+from ptq.rewrite.emit.decompose_prelu import decompose_float_prelu
 from ptq.rewrite.emit.fold_activations import fold_activations
-from ptq.rewrite.emit.hard_sigmoid_by_saturation import by_saturation
-from ptq.rewrite.emit.keep_float import shield_floats
-from ptq.rewrite.emit.q_dq_nodes import Quantizers
-from ptq.rewrite.equalize.boundary_scales import at_shores, fold_shores
+from ptq.rewrite.emit.hard_sigmoid_by_saturation import hard_sigmoid_as_saturating_sum
+from ptq.rewrite.emit.keep_float import prevent_ort_quantization
+from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
+from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes, fold_boundary_scales
 
 
 def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
@@ -32,10 +32,10 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
     Raises:
         PlanError: The plan names what the graph does not have, or has a wrong number of scales.
     """
-    _check(graph, plan)
+    _check_plan(graph, plan)
     quantized = fold_activations(graph, plan)
-    between = at_shores(quantized, plan.shores)
-    quantizers = Quantizers(quantized)
+    between = boundary_scale_nodes(quantized, plan.shores)
+    quantizers = QuantizerBuilder(quantized)
     for node in quantized.nodes:
         if node.name not in plan.floats:
             _quantize_constants(node, plan, quantizers)
@@ -51,32 +51,34 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
             )
     for node in quantized.nodes:
         _requantize_edges(node, plan, quantizers)
-    fold_shores(quantized, between)
-    shield_floats(quantized, plan.floats, reals)
+    fold_boundary_scales(quantized, between)
+    prevent_ort_quantization(quantized, plan.floats, reals)
     if plan.target == "ort":
-        part_sums(quantized, plan.floats)
-        part_prelus(quantized, plan.floats)
+        block_skip_layer_norm_fusion(quantized, plan.floats)
+        decompose_float_prelu(quantized, plan.floats)
         if fixed_scales:
-            by_saturation(quantized, plan.floats)
+            hard_sigmoid_as_saturating_sum(quantized, plan.floats)
     for node in quantized.nodes:
-        _take_shape_of_integers(node)
+        _read_shape_from_integers(node)
     quantized.sort()
-    quantized.sweep()
+    quantized.remove_unused()
     return quantized
 
 
-def _take_shape_of_integers(node: Node) -> None:
+def _read_shape_from_integers(node: Node) -> None:
     """Let a Shape read integers themselves: for their shape alone nothing need be dequantized."""
-    maker = node.inputs[0].producer() if operator(node) == "Shape" and node.inputs[0] else None
-    if maker is not None and operator(maker) == "DequantizeLinear":
+    maker = node.inputs[0].producer() if operator_of(node) == "Shape" and node.inputs[0] else None
+    if maker is not None and operator_of(maker) == "DequantizeLinear":
         node.replace_input_with(0, maker.inputs[0])
 
 
-def _check(graph: Graph, plan: Plan) -> None:
+def _check_plan(graph: Graph, plan: Plan) -> None:
     """Make sure that an edited plan speaks of this graph."""
     nodes = {node.name or "": node for node in graph.nodes}
     tensors = {name_of(v) for v in graph.inputs}
-    tensors.update(name_of(v) for node in graph.nodes for v in (*reads(node), *node.outputs))
+    tensors.update(
+        name_of(v) for node in graph.nodes for v in (*values_read_by(node), *node.outputs)
+    )
     for name, params in plan.tensors.items():
         if name not in tensors:
             raise PlanError(f"the plan has a scale for {name}, which is no tensor of the graph")
@@ -96,7 +98,7 @@ def _check(graph: Graph, plan: Plan) -> None:
             )
     for (name, position), params in plan.operands.items():
         inputs = nodes[name].inputs
-        array = constant(inputs[position]) if 0 <= position < len(inputs) else None
+        array = constant_of(inputs[position]) if 0 <= position < len(inputs) else None
         if array is None:
             raise PlanError(f"the plan has a scale for {name}[{position}], which is no constant")
         channels = array.size if params.qtype.bits == 32 else array.shape[params.axis or 0]
@@ -106,10 +108,10 @@ def _check(graph: Graph, plan: Plan) -> None:
             )
 
 
-def _quantize_constants(node: Node, plan: Plan, quantizers: Quantizers) -> None:
+def _quantize_constants(node: Node, plan: Plan, quantizers: QuantizerBuilder) -> None:
     assert node.name
     for position, value in enumerate(node.inputs):
-        array = constant(value)
+        array = constant_of(value)
         if value is None or array is None:
             continue
         key = (node.name, position)
@@ -118,14 +120,14 @@ def _quantize_constants(node: Node, plan: Plan, quantizers: Quantizers) -> None:
             continue
         if (node.name, position) in plan.operands and params.qtype.bits == 32:
             array = array.reshape(-1)  # a bias of any rank is one value a channel
-        integers, scale, zero_point = quantizers.constant(value, array, params)
+        integers, scale, zero_point = quantizers.quantize_constant(value, array, params)
         real = quantizers.dequantize(
             integers, scale, zero_point, params, hint=name_of(value), before=node
         )
         node.replace_input_with(position, real)
 
 
-def _requantize_edges(node: Node, plan: Plan, quantizers: Quantizers) -> None:
+def _requantize_edges(node: Node, plan: Plan, quantizers: QuantizerBuilder) -> None:
     """A Q/DQ pair of its own before a node that takes a tensor in other parameters."""
     for position, value in enumerate(node.inputs):
         params = plan.edges.get((node.name or "", position))
@@ -134,11 +136,11 @@ def _requantize_edges(node: Node, plan: Plan, quantizers: Quantizers) -> None:
             params is None
             or value is None
             or maker is None
-            or constant(maker.inputs[0]) is not None
+            or constant_of(maker.inputs[0]) is not None
         ):
             continue
         integers = quantizers.quantize(value, params, before=node, after=None)
-        pair = quantizers.parameters(params, name_of(value))
+        pair = quantizers.qparam_initializers(params, name_of(value))
         real = quantizers.dequantize(integers, *pair, params, hint=name_of(integers), before=node)
         node.replace_input_with(position, real)
 
@@ -149,7 +151,7 @@ def _quantize_tensor(
     writer: Node | None,
     integers: Collection[Node],
     params: QuantParams,
-    quantizers: Quantizers,
+    quantizers: QuantizerBuilder,
 ) -> None:
     name = name_of(value)
     by_integers = writer in integers
@@ -159,10 +161,10 @@ def _quantize_tensor(
         return
     first = None if writer is not None else graph.nodes[0]
     quantized = quantizers.quantize(value, params, before=first, after=writer)
-    pair = quantizers.parameters(params, name)
+    pair = quantizers.qparam_initializers(params, name)
     after = quantized.producer()
     real = quantizers.dequantize(quantized, *pair, params, hint=name, after=after)
     for use in readers:
         use.node.replace_input_with(use.idx, real)
     if by_integers and value.is_graph_output():
-        graph.hand_over_output(value, real)
+        graph.replace_output(value, real)

@@ -14,11 +14,11 @@ import numpy as np
 from ptq.core.opspec import PASSES, TABLE, Output, QLinear, Role
 from ptq.model.axes import softmax_axes
 from ptq.model.graph import Graph
-from ptq.model.node import Value, attributes, constant, name_of
-from ptq.model.qdq_units import Quantized, Unit, unit
-from ptq.rewrite.imported.split_reinterpretation import part_meanings
+from ptq.model.node import Value, attributes_of, constant_of, name_of
+from ptq.model.qdq_units import QuantizedOp, QuantizedTensor, quantized_op
+from ptq.rewrite.imported.split_reinterpretation import split_reinterpreted_tensors
 
-INTEGERS_SINCE: Mapping[str, int] = {
+INT8_SINCE_OPSET: Mapping[str, int] = {
     "ArgMax": 13,
     "MaxPool": 12,
     "ReduceMax": 12,
@@ -36,97 +36,97 @@ def to_qlinear(qdq: Graph, floats: Collection[str] = ()) -> Graph:
         floats: Tensors, integer or real results of products, whose operators keep their quantizers all the same.
     """
     graph = qdq.copy()
-    part_meanings(graph, axes=True)
+    split_reinterpreted_tensors(graph, axes=True)
     for node in graph.nodes:
-        found = unit(node)
+        found = quantized_op(node)
         if found is None:
             continue
         if found.spec.qlinear is PASSES:
-            _pass(graph, found)
+            _run_on_integers(graph, found)
             continue
-        form = found.spec.real if found.real else found.spec.qlinear
+        form = found.spec.real if found.has_float_output else found.spec.qlinear
         output = found.outputs[0]
         written = output.integers if output else node.outputs[0]
         if form is None or name_of(written) in floats:
             continue
-        integers = _write(graph, found, form)
+        integers = _insert_integer_form(graph, found, form)
         if integers is not None:
-            _stand_in(graph, written, integers)
-    graph.sweep()
+            _replace_value(graph, written, integers)
+    graph.remove_unused()
     return graph
 
 
-def _stand_in(graph: Graph, old: Value, new: Value) -> None:
+def _replace_value(graph: Graph, old: Value, new: Value) -> None:
     name = old.name
     graph.substitute(old, new)
     if not new.is_graph_output():
         old.name, new.name = f"{name}_replaced", name
 
 
-def _write(graph: Graph, unit: Unit, form: QLinear) -> Value | None:
+def _insert_integer_form(graph: Graph, unit: QuantizedOp, form: QLinear) -> Value | None:
     if form is TABLE:
-        return _clamp(graph, unit)
-    return _linear(graph, unit, form) if has_kernel(unit) else None
+        return _insert_integer_clip(graph, unit)
+    return _insert_qlinear(graph, unit, form) if has_ort_kernel(unit) else None
 
 
-def has_kernel(unit: Unit) -> bool:
+def has_ort_kernel(unit: QuantizedOp) -> bool:
     """Whether ONNX Runtime has the form in these types: all activations alike, no int8 with unsigned weights."""
     kinds = {
         operand.params.qtype.signed
         for position, operand in enumerate(unit.inputs)
-        if isinstance(operand, Quantized) and unit.spec.role(position) is Role.ACTIVATION
+        if isinstance(operand, QuantizedTensor) and unit.spec.role(position) is Role.ACTIVATION
     }
     kinds |= {output.params.qtype.signed for output in unit.outputs if output is not None}
     weight = unit.inputs[1] if unit.spec.role(1) is Role.WEIGHT else None
-    signed_weight = not isinstance(weight, Quantized) or weight.params.qtype.signed
+    signed_weight = not isinstance(weight, QuantizedTensor) or weight.params.qtype.signed
     return kinds == {False} or (kinds == {True} and signed_weight)
 
 
-def _pass(graph: Graph, unit: Unit) -> None:
+def _run_on_integers(graph: Graph, unit: QuantizedOp) -> None:
     """Let the operator itself run on integers, which needs input and outputs with the same meaning."""
     first, node = unit.inputs[0], unit.node
-    assert isinstance(first, Quantized)
+    assert isinstance(first, QuantizedTensor)
     if any(output is not None and output.params != first.params for output in unit.outputs):
         return
-    if graph.opset < INTEGERS_SINCE.get(node.op_type, 0):
+    if graph.opset < INT8_SINCE_OPSET.get(node.op_type, 0):
         return
     if unit.spec.op == "Pad" and (len(node.inputs) < 3 or node.inputs[2] is None):
         node.resize_inputs(max(3, len(node.inputs)))
-        node.replace_input_with(2, _in_units_of(graph, None, first))
+        node.replace_input_with(2, _quantize_constant(graph, None, first))
     for position, operand in enumerate(unit.inputs):
-        if isinstance(operand, Quantized):
+        if isinstance(operand, QuantizedTensor):
             node.replace_input_with(position, operand.integers)
         elif operand is not None and unit.spec.role(position) is Role.VALUE:
-            node.replace_input_with(position, _in_units_of(graph, operand, first))
+            node.replace_input_with(position, _quantize_constant(graph, operand, first))
     for value, output in zip(node.outputs, unit.outputs, strict=True):
         if output is not None:
             value.type = output.integers.type
-            _stand_in(graph, output.integers, value)
+            _replace_value(graph, output.integers, value)
         elif unit.spec.output is not Output.NONE:
             value.type = first.integers.type
 
 
-def _in_units_of(graph: Graph, value: Value | None, tensor: Quantized) -> Value:
+def _quantize_constant(graph: Graph, value: Value | None, tensor: QuantizedTensor) -> Value:
     """A constant in the integers of a tensor; 0 where there is none."""
-    real = constant(value) if value is not None else np.zeros((), np.float32)
+    real = constant_of(value) if value is not None else np.zeros((), np.float32)
     assert real is not None
     quantized = tensor.params.quantize(real.reshape(()))
     return graph.add_constant(quantized, f"{value.name if value else 'zero'}_quantized")
 
 
-def _clamp(graph: Graph, unit: Unit) -> Value | None:
+def _insert_integer_clip(graph: Graph, unit: QuantizedOp) -> Value | None:
     """A Relu or Clip whose input and output mean the same is a Clip of integers; others stay."""
     first, output = unit.inputs[0], unit.outputs[0]
-    assert isinstance(first, Quantized) and output is not None
+    assert isinstance(first, QuantizedTensor) and output is not None
     if first.params != output.params or graph.opset < 12:
         return None  # Clip takes 8-bit integers from opset 12 on
     bounds: list[Value | None] = [None, None]
     if unit.spec.op == "Relu":
-        bounds[0] = _in_units_of(graph, None, first)
+        bounds[0] = _quantize_constant(graph, None, first)
     else:
         for position, operand in enumerate(unit.inputs[1:3]):
             if isinstance(operand, Value):
-                bounds[position] = _in_units_of(graph, operand, first)
+                bounds[position] = _quantize_constant(graph, operand, first)
     return graph.insert(
         "Clip",
         [first.integers, *bounds],
@@ -137,7 +137,7 @@ def _clamp(graph: Graph, unit: Unit) -> Value | None:
     )
 
 
-def _linear(graph: Graph, unit: Unit, form: QLinear) -> Value:
+def _insert_qlinear(graph: Graph, unit: QuantizedOp, form: QLinear) -> Value:
     output = unit.outputs[0]
     inputs: list[Value | None] = []
     for token in form.order.split():
@@ -146,18 +146,18 @@ def _linear(graph: Graph, unit: Unit, form: QLinear) -> Value:
             inputs += [output.scale, output.zero_point]
         elif token == "*":
             for operand in unit.inputs:
-                inputs += _triple(operand)
+                inputs += _operand_values(operand)
         elif token.endswith("="):
             position = int(token[:-1])
             operand = unit.inputs[position] if position < len(unit.inputs) else None
-            inputs.append(operand.integers if isinstance(operand, Quantized) else operand)
+            inputs.append(operand.integers if isinstance(operand, QuantizedTensor) else operand)
         elif token[-1] in "qsz":
-            inputs.append(_triple(unit.inputs[int(token[:-1])])["qsz".index(token[-1])])
+            inputs.append(_operand_values(unit.inputs[int(token[:-1])])["qsz".index(token[-1])])
         else:
-            inputs += _triple(unit.inputs[int(token)])
+            inputs += _operand_values(unit.inputs[int(token)])
     while inputs and inputs[-1] is None:
         inputs.pop()
-    attrs = {**attributes(unit.node), **(form.attrs or {})}
+    attrs = {**attributes_of(unit.node), **(form.attrs or {})}
     if unit.spec.op == "Gemm":
         attrs.pop("beta", None)  # QGemm adds its integer C as it is
     if unit.spec.op == "Softmax":
@@ -173,6 +173,6 @@ def _linear(graph: Graph, unit: Unit, form: QLinear) -> Value:
     )
 
 
-def _triple(operand: Quantized | Value | None) -> list[Value | None]:
-    assert isinstance(operand, Quantized)
+def _operand_values(operand: QuantizedTensor | Value | None) -> list[Value | None]:
+    assert isinstance(operand, QuantizedTensor)
     return [operand.integers, operand.scale, operand.zero_point]

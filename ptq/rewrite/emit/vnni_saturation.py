@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ptq.kernels.int16_saturation import MOST, largest, summed
+from ptq.kernels.int16_saturation import MAX_PAIR_SUM, largest_pair_sum, weight_matrix
 from ptq.model.graph import Graph
-from ptq.model.node import Node, attributes, constant, operator
-from ptq.rewrite.emit.uint8_weights import signed_weight
+from ptq.model.node import Node, attributes_of, constant_of, operator_of
+from ptq.rewrite.emit.uint8_weights import find_int8_weight
 
 REMEDIES = (
     "quantize with --weights reduced: int8 weights no two neighbours of which saturate, as fast; costs 0 to 1.3 dB",
@@ -18,14 +18,14 @@ REMEDIES = (
 
 def saturable_nodes(graph: Graph) -> tuple[str, ...]:
     """The nodes with an output channel whose weights let 255·w1 + 255·w2 leave int16, in the graph's order."""
-    return tuple(node.name or "" for node in graph.nodes if _reaches(node))
+    return tuple(node.name or "" for node in graph.nodes if _can_saturate(node))
 
 
-def _reaches(node: Node) -> bool:
-    place = signed_weight(node)
-    w = constant(place[0].inputs[place[1]]) if place is not None else None
+def _can_saturate(node: Node) -> bool:
+    place = find_int8_weight(node)
+    w = constant_of(place[0].inputs[place[1]]) if place is not None else None
     if w is None:
         return False
-    kind = operator(node).removeprefix("com.microsoft::").removeprefix("QLinear")
-    columns = summed(kind, w, attributes(node))
-    return columns is not None and bool((largest(columns) > MOST).any())
+    kind = operator_of(node).removeprefix("com.microsoft::").removeprefix("QLinear")
+    columns = weight_matrix(kind, w, attributes_of(node))
+    return columns is not None and bool((largest_pair_sum(columns) > MAX_PAIR_SUM).any())

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, constant, consumers, name_of, operator, shape_of
-from ptq.rewrite.edit import replace, set_attributes
+from ptq.model.node import Node, Value, constant_of, consumers_of, name_of, operator_of, shape_of
+from ptq.rewrite.edit import replace_node, set_attributes
 
 _FLOAT32 = np.dtype(np.float32)
 
 
-def part_shore(
+def insert_boundary_scale(
     graph: Graph, value: Value, factors: NDArray[np.float64], seeing: Collection[str]
 ) -> None:
     """Let the nodes that see a tensor's factors read its channels multiplied by them, the others without, in place.
@@ -42,23 +42,23 @@ def part_shore(
     for use in uses:
         use.node.replace_input_with(use.idx, product)
     if has and value.is_graph_output():
-        scaled = graph.fresh(f"{name_of(value)}_scaled")
-        graph.hand_over_output(value, product)
+        scaled = graph.unique_name(f"{name_of(value)}_scaled")
+        graph.replace_output(value, product)
         value.name = scaled
 
 
-def is_factor(node: Node) -> bool:
+def is_channel_scaling(node: Node) -> bool:
     """Whether a node multiplies each channel by a positive constant."""
-    by = _by_channel(node)
+    by = _channel_factors(node)
     return by is not None and bool((by > 0).all())
 
 
-def at_shores(graph: Graph, shores: Mapping[str, Collection[str]]) -> list[Node]:
+def boundary_scale_nodes(graph: Graph, shores: Mapping[str, Collection[str]]) -> list[Node]:
     """The Muls that `part_shore` has put into a graph that is not quantized yet."""
     return [
         node
         for node in graph.nodes
-        if _by_channel(node) is not None
+        if _channel_factors(node) is not None
         and (
             (node.inputs[0] is not None and node.inputs[0].name in shores)
             or (node.outputs[0].is_graph_output() and node.outputs[0].name in shores)
@@ -66,15 +66,15 @@ def at_shores(graph: Graph, shores: Mapping[str, Collection[str]]) -> list[Node]
     ]
 
 
-def fold_shores(graph: Graph, nodes: Iterable[Node]) -> None:
+def fold_boundary_scales(graph: Graph, nodes: Iterable[Node]) -> None:
     """Let quantizers do with scales a channel what Muls do beside them, in place."""
     for node in nodes:
-        by, value = _by_channel(node), node.inputs[0]
+        by, value = _channel_factors(node), node.inputs[0]
         maker = None if value is None else value.producer()
         if by is None or value is None:
             continue
-        readers = consumers(node.outputs[0])
-        if maker is not None and operator(maker) == "DequantizeLinear" and _is_plain(maker):
+        readers = consumers_of(node.outputs[0])
+        if maker is not None and operator_of(maker) == "DequantizeLinear" and _is_per_tensor(maker):
             real = graph.insert(
                 "DequantizeLinear",
                 maker.inputs,
@@ -83,18 +83,20 @@ def fold_shores(graph: Graph, nodes: Iterable[Node]) -> None:
                 dtype=_FLOAT32,
                 shape_like=value,
             )
-            _scale(graph, real.producer(), by)
-            replace(graph, node, real)
-        elif readers and all(operator(n) == "QuantizeLinear" and _is_plain(n) for n in readers):
+            _scale_quantizer(graph, real.producer(), by)
+            replace_node(graph, node, real)
+        elif readers and all(
+            operator_of(n) == "QuantizeLinear" and _is_per_tensor(n) for n in readers
+        ):
             graph.redirect(node.outputs[0], value)
             for reader in readers:
-                _scale(graph, reader, 1 / by)
+                _scale_quantizer(graph, reader, 1 / by)
 
 
-def _scale(graph: Graph, quantizer: Node | None, by: NDArray[np.float64]) -> None:
+def _scale_quantizer(graph: Graph, quantizer: Node | None, by: NDArray[np.float64]) -> None:
     """Multiply a quantizer's scale by a factor a channel, in place."""
     assert quantizer is not None
-    scale, zero_point = (constant(value) for value in quantizer.inputs[1:])
+    scale, zero_point = (constant_of(value) for value in quantizer.inputs[1:])
     assert scale is not None and zero_point is not None
     for position, array, hint in (
         (1, (scale * by).astype(np.float32), "scales"),
@@ -105,16 +107,16 @@ def _scale(graph: Graph, quantizer: Node | None, by: NDArray[np.float64]) -> Non
     set_attributes(quantizer, axis=1)
 
 
-def _is_plain(quantizer: Node) -> bool:
+def _is_per_tensor(quantizer: Node) -> bool:
     """Whether it has one scale and zero point, both constant."""
-    given = [constant(value) for value in quantizer.inputs[1:]]
+    given = [constant_of(value) for value in quantizer.inputs[1:]]
     return len(given) == 2 and all(array is not None and array.ndim == 0 for array in given)
 
 
-def _by_channel(node: Node) -> NDArray[np.float64] | None:
+def _channel_factors(node: Node) -> NDArray[np.float64] | None:
     """The factors of a Mul with one a channel, along axis 1; None for other nodes."""
     shape = shape_of(node.outputs[0])
-    by = constant(node.inputs[1]) if operator(node) == "Mul" else None
+    by = constant_of(node.inputs[1]) if operator_of(node) == "Mul" else None
     if by is None or shape is None or len(shape) < 2:
         return None
     if by.shape != (shape[1], *(1,) * (len(shape) - 2)):

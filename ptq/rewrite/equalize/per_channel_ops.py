@@ -16,28 +16,30 @@ from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, name_of, shape_of
-from ptq.rewrite.edit import replace
+from ptq.rewrite.edit import replace_node
 
-FEWEST = 64
+MIN_CHANNELS = 64
 """Channels, below which such a convolution is slow."""
-_RANK = 4
+_IMAGE_RANK = 4
 """That of images, of which the times above are."""
 _FLOAT32 = np.dtype(np.float32)
 
 
-def is_convolved(value: Value) -> bool:
+def is_cheap_as_depthwise(value: Value) -> bool:
     """Whether a depthwise convolution of one tap costs a tensor little."""
     shape = shape_of(value)
-    if shape is None or len(shape) != _RANK:
+    if shape is None or len(shape) != _IMAGE_RANK:
         return False
-    return shape[1] is not None and shape[1] >= FEWEST
+    return shape[1] is not None and shape[1] >= MIN_CHANNELS
 
 
-def open_gate(graph: Graph, node: Node, factors: NDArray[np.float64]) -> None:
+def scale_hard_swish(graph: Graph, node: Node, factors: NDArray[np.float64]) -> None:
     """Let a HardSwish read its input multiplied by factors, and multiply its output by them, in place."""
     x, name = node.inputs[0], name_of(node.outputs[0])
     assert x is not None
-    line = _line(graph, node, x, 1 / (6 * factors), np.full(len(factors), 0.5), f"{name}_line")
+    line = _insert_affine_conv(
+        graph, node, x, 1 / (6 * factors), np.full(len(factors), 0.5), f"{name}_line"
+    )
     bounds = [graph.add_constant(np.array(b, np.float32), f"{name}_bound") for b in (0, 1)]
     gate, product = f"{name}_gate", f"{name}_product"
     clipped = graph.insert(
@@ -46,18 +48,20 @@ def open_gate(graph: Graph, node: Node, factors: NDArray[np.float64]) -> None:
     opened = graph.insert(
         "Mul", [x, clipped], before=node, output=product, dtype=_FLOAT32, shape_like=x
     )
-    replace(graph, node, opened)
+    replace_node(graph, node, opened)
 
 
-def add_by_channel(graph: Graph, node: Node, position: int, summand: NDArray[np.float64]) -> None:
+def add_per_channel(graph: Graph, node: Node, position: int, summand: NDArray[np.float64]) -> None:
     """Let an Add of a constant, its input at a position, add these values to the channels, in place."""
     x = node.inputs[1 - position]
     assert x is not None
     name = f"{name_of(node.outputs[0])}_summed"
-    replace(graph, node, _line(graph, node, x, np.ones(len(summand)), summand, name))
+    replace_node(
+        graph, node, _insert_affine_conv(graph, node, x, np.ones(len(summand)), summand, name)
+    )
 
 
-def _line(
+def _insert_affine_conv(
     graph: Graph,
     node: Node,
     x: Value,

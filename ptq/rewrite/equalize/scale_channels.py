@@ -9,41 +9,45 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import PlanError
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import columns, rows
-from ptq.model.node import Node, Value, constant, name_of, shape_of
+from ptq.model.layer_weights import input_channel_view, output_channel_view
+from ptq.model.node import Node, Value, constant_of, name_of, shape_of
 from ptq.rewrite.edit import set_constant
-from ptq.rewrite.equalize.boundary_scales import part_shore
-from ptq.rewrite.equalize.channel_groups import FIXED, Channels, channels
+from ptq.rewrite.equalize.boundary_scales import insert_boundary_scale
+from ptq.rewrite.equalize.channel_groups import FIXED, ChannelGroups, group_channels
 from ptq.rewrite.equalize.per_channel_ops import (
-    add_by_channel,
-    is_convolved,
-    open_gate,
+    add_per_channel,
+    is_cheap_as_depthwise,
+    scale_hard_swish,
 )
 
 
-def by_tensor(found: Channels, factors: NDArray[np.float64]) -> dict[str, tuple[float, ...]]:
+def factors_by_tensor(
+    found: ChannelGroups, factors: NDArray[np.float64]
+) -> dict[str, tuple[float, ...]]:
     """What layers' outputs are multiplied by, channel by channel; those that stay as they are, are left out."""
-    outputs = [*(name_of(node.outputs[0]) for node in found.writers), *found.landed]
-    by = {name: factors[found.numbers[name]] for name in outputs}
+    outputs = [*(name_of(node.outputs[0]) for node in found.writers), *found.float_written]
+    by = {name: factors[found.groups[name]] for name in outputs}
     return {name: tuple(map(float, of)) for name, of in by.items() if (of != 1).any()}
 
 
-def by_number(found: Channels, factors: Mapping[str, Sequence[float]]) -> NDArray[np.float64]:
+def factors_by_group(
+    found: ChannelGroups, factors: Mapping[str, Sequence[float]]
+) -> NDArray[np.float64]:
     """The factor of each number, of those of layers' outputs.
 
     Raises:
         PlanError: They are of other tensors, not positive, or contradict each other.
     """
-    by = np.ones(found.count)
+    by = np.ones(found.group_count)
     for name, of in factors.items():
-        numbers, given = found.numbers.get(name), np.asarray(of, np.float64)
+        numbers, given = found.groups.get(name), np.asarray(of, np.float64)
         if numbers is None or given.shape != numbers.shape:
             raise PlanError(
                 f"the plan's factors name {name} with {given.size} channels, which the model has not; make it anew"
             )
         by[numbers] = given
     for name, of in factors.items():
-        wrong = by[found.numbers[name]] != of
+        wrong = by[found.groups[name]] != of
         if by[FIXED] != 1 or wrong.any() or not (np.isfinite(of).all() and np.min(of) > 0):
             raise PlanError(
                 f"the plan's factors of {name} are not positive, or channels that share one have two; make it anew"
@@ -51,7 +55,7 @@ def by_number(found: Channels, factors: Mapping[str, Sequence[float]]) -> NDArra
     return by
 
 
-def multiplied(
+def scale_channels(
     graph: Graph,
     factors: NDArray[np.float64],
     shores: Mapping[str, Collection[str]] | None = None,
@@ -61,10 +65,10 @@ def multiplied(
     At shores, as `channels` takes them, a Mul gives the factors or takes them back.
     """
     changed = graph.copy()
-    found = channels(changed, shores=shores)
+    found = group_channels(changed, shores=shores)
 
     def by(value: Value | None) -> NDArray[np.float64] | None:
-        numbers = None if value is None else found.numbers.get(name_of(value))
+        numbers = None if value is None else found.groups.get(name_of(value))
         some = None if numbers is None else factors[numbers]
         return None if some is None or (some == 1).all() else some
 
@@ -72,39 +76,41 @@ def multiplied(
         set_constant(changed, node, position, array.astype(np.float32), hint)
 
     for node in dict.fromkeys((*found.writers, *found.readers)):
-        weight = np.array(constant(node.inputs[1]), np.float64)
+        weight = np.array(constant_of(node.inputs[1]), np.float64)
         above, below = by(node.outputs[0]), by(node.inputs[0])
         if above is not None:
-            rows(node, weight)[...] *= above[:, None]
-            bias = constant(node.inputs[2]) if len(node.inputs) > 2 else None
+            output_channel_view(node, weight)[...] *= above[:, None]
+            bias = constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
             if bias is not None:
                 give(node, 2, bias * above, "bias")
         if below is not None:
-            table = columns(node, weight, 1)
+            table = input_channel_view(node, weight, 1)
             table /= below.reshape(table.shape[0], 1, table.shape[2], 1)
         if above is not None or below is not None:
             give(node, 1, weight, "weight")
-    opened = {node: factor for node in found.gated if (factor := by(node.inputs[0])) is not None}
-    carried = {n for node in opened for n in found.read(node).tolist()} - {FIXED}
+    opened = {
+        node: factor for node in found.gated_nodes if (factor := by(node.inputs[0])) is not None
+    }
+    carried = {n for node in opened for n in found.input_groups(node).tolist()} - {FIXED}
     for node, position in found.summands:
-        factor, summand = by(node.outputs[0]), constant(node.inputs[position])
+        factor, summand = by(node.outputs[0]), constant_of(node.inputs[position])
         if factor is None or summand is None:
             continue
-        numbers = found.numbers[name_of(node.outputs[0])]
+        numbers = found.groups[name_of(node.outputs[0])]
         if (
             carried.intersection(numbers.tolist())
             and summand.size == 1
-            and is_convolved(node.outputs[0])
+            and is_cheap_as_depthwise(node.outputs[0])
         ):
-            add_by_channel(changed, node, position, factor * summand.item())
+            add_per_channel(changed, node, position, factor * summand.item())
         else:
             spatial = len(shape_of(node.outputs[0]) or ()) - 2
             give(node, position, summand * factor.reshape(-1, *(1,) * spatial), "summand")
     for value in [value for node in changed.nodes for value in node.outputs]:
         factor = by(value)
-        if name_of(value) in found.shores and factor is not None:
-            part_shore(changed, value, factor, found.shores[name_of(value)])
+        if name_of(value) in found.boundaries and factor is not None:
+            insert_boundary_scale(changed, value, factor, found.boundaries[name_of(value)])
     for node, factor in opened.items():
-        open_gate(changed, node, factor)
-    changed.sweep()
+        scale_hard_swish(changed, node, factor)
+    changed.remove_unused()
     return changed.with_shapes()

@@ -17,13 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, attributes, constant, consumers, name_of, operator, shape_of
+from ptq.model.node import (
+    Node,
+    Value,
+    attributes_of,
+    constant_of,
+    consumers_of,
+    name_of,
+    operator_of,
+    shape_of,
+)
 
 _Insert = Callable[[str, list[Value | None], Node | None, str], Value]
 
 
 @dataclass(frozen=True, eq=False)
-class Site:
+class SplitSite:
     """A tensor that products read, channels along its last axis.
 
     Attributes:
@@ -34,25 +43,25 @@ class Site:
     tensor: str
     products: tuple[Node, ...]
 
-    def size(self) -> tuple[int, int]:
+    def channel_counts(self) -> tuple[int, int]:
         """Channels in, and those out of all products."""
-        matrices = [by_channel(node) for node in self.products]
+        matrices = [weight_by_input_channel(node) for node in self.products]
         return matrices[0].shape[0], sum(matrix.shape[1] for matrix in matrices)
 
 
-def sites(graph: Graph, integers: Collection[str]) -> list[Site]:
+def split_sites(graph: Graph, integers: Collection[str]) -> list[SplitSite]:
     """The tensors that products among the named nodes read, in graph order."""
     found = []
     for value in (*graph.inputs, *(v for node in graph.nodes for v in node.outputs)):
-        readers = [node for node in consumers(value) if node.name in integers]
-        products = tuple(node for node in readers if _multiplies(node, value))
+        readers = [node for node in consumers_of(value) if node.name in integers]
+        products = tuple(node for node in readers if _is_product_of(node, value))
         if products:
-            found.append(Site(name_of(value), products))
+            found.append(SplitSite(name_of(value), products))
     return found
 
 
-def split(
-    graph: Graph, found: Sequence[Site], factors: Mapping[str, NDArray[np.float32]]
+def split_channels(
+    graph: Graph, found: Sequence[SplitSite], factors: Mapping[str, NDArray[np.float32]]
 ) -> tuple[Graph, list[str]]:
     """A graph that computes the same with channels taken out, and the names of the nodes that do not round.
 
@@ -89,25 +98,27 @@ def split(
         apart = insert("Gather", [value, chosen], where, f"{name}_apart")
         rest = insert("Mul", [value, masked], where, f"{name}_rest")
         for node in products:
-            rows = by_channel(node)
+            rows = weight_by_input_channel(node)
             weight = changed.add_constant(rows[few], f"{node.name}_apart")
             if (by[by != 0] != 1).any():
                 divided = rows / np.where(by == 0, 1, by)[:, None]
                 divided[few] = 0
-                laid = divided.T if attributes(node).get("transB") else divided
+                laid = divided.T if attributes_of(node).get("transB") else divided
                 node.replace_input_with(1, changed.add_constant(laid, f"{node.name}_divided"))
             node.replace_input_with(0, rest)
-            _add_to(changed, node, apart, weight, insert)
+            _add_float_product(changed, node, apart, weight, insert)
     changed.sort()
-    changed.sweep()
+    changed.remove_unused()
     return changed.with_shapes(), added
 
 
-def _add_to(graph: Graph, node: Node, apart: Value, weight: Value, insert: _Insert) -> None:
+def _add_float_product(
+    graph: Graph, node: Node, apart: Value, weight: Value, insert: _Insert
+) -> None:
     """Add a float product to what a product puts out, under the name that this had."""
     old = node.outputs[0]
     name = name_of(old)
-    if operator(node) == "Gemm":
+    if operator_of(node) == "Gemm":
         whole = insert("Gemm", [apart, weight, old], node, f"{name}_whole")
     else:
         part = insert("MatMul", [apart, weight], node, f"{name}_part")
@@ -115,24 +126,24 @@ def _add_to(graph: Graph, node: Node, apart: Value, weight: Value, insert: _Inse
     maker = whole.producer()
     assert maker is not None
     if old.is_graph_output():
-        graph.hand_over_output(old, whole)
+        graph.replace_output(old, whole)
     else:
-        old.name = graph.fresh(f"{name}_rest")
+        old.name = graph.unique_name(f"{name}_rest")
         whole.name, whole.type, whole.shape = name, old.type, old.shape
     graph.redirect(old, whole, keep=[maker])
 
 
-def _multiplies(node: Node, value: Value) -> bool:
+def _is_product_of(node: Node, value: Value) -> bool:
     """Whether the node multiplies the value, channels along its last axis, by a constant matrix."""
-    if operator(node) not in ("MatMul", "Gemm") or node.inputs[0] is not value:
+    if operator_of(node) not in ("MatMul", "Gemm") or node.inputs[0] is not value:
         return False
-    attrs, weight = attributes(node), constant(node.inputs[1])
+    attrs, weight = attributes_of(node), constant_of(node.inputs[1])
     plain = not attrs.get("transA") and attrs.get("alpha", 1.0) == 1.0
     matrix = weight is not None and weight.ndim == 2 and weight.dtype == np.float32
     return plain and matrix and len(shape_of(value) or ()) > 1
 
 
-def by_channel(node: Node) -> NDArray[np.float32]:
+def weight_by_input_channel(node: Node) -> NDArray[np.float32]:
     """The weight of a product, (channels of what it reads, sums)."""
-    weight = np.asarray(constant(node.inputs[1]))
-    return weight.T if attributes(node).get("transB") else weight
+    weight = np.asarray(constant_of(node.inputs[1]))
+    return weight.T if attributes_of(node).get("transB") else weight

@@ -5,34 +5,34 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Numbers = NDArray[np.int64]
+GroupNumbers = NDArray[np.int64]
 
 
-class Ties:
+class UnionFind:
     """Numbers from 0 on, 0 being there from the start."""
 
     def __init__(self) -> None:
         self._parent = [0]
 
-    def new(self, count: int) -> Numbers:
+    def add_elements(self, count: int) -> GroupNumbers:
         """So many further numbers, tied to none."""
         start = len(self._parent)
         self._parent.extend(range(start, start + count))
         return np.arange(start, start + count)
 
-    def unite(self, first: Numbers, second: Numbers) -> None:
+    def union(self, first: GroupNumbers, second: GroupNumbers) -> None:
         """Tie numbers pair by pair."""
         for a, b in zip(first.tolist(), second.tolist(), strict=True):
-            low, high = sorted((self._root(a), self._root(b)))
+            low, high = sorted((self._find_root(a), self._find_root(b)))
             self._parent[high] = low
 
-    def numbers(self) -> tuple[int, Numbers]:
+    def group_numbers(self) -> tuple[int, GroupNumbers]:
         """How many things there are, and by number which one it stands for, without gaps; 0 for 0."""
-        roots = np.array([self._root(n) for n in range(len(self._parent))])
+        roots = np.array([self._find_root(n) for n in range(len(self._parent))])
         kept, numbers = np.unique(roots, return_inverse=True)
         return len(kept), numbers
 
-    def _root(self, number: int) -> int:
+    def _find_root(self, number: int) -> int:
         root = number
         while self._parent[root] != root:
             root = self._parent[root]

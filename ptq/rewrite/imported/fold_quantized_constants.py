@@ -12,46 +12,46 @@ import numpy as np
 from ptq.core.ops import OPS
 from ptq.core.opspec import OpSpec, Role
 from ptq.model.graph import Graph
-from ptq.model.node import Node, attributes, constant, name_of, operator, row_name
-from ptq.model.qdq_units import dequantized, quantizer
+from ptq.model.node import Node, attributes_of, constant_of, name_of, operator_of, spec_name
+from ptq.model.qdq_units import quantized_source, read_quantizer
 
 
-def adopt_constants(graph: Graph) -> None:
+def fold_quantized_constants(graph: Graph) -> None:
     """Make initializers of quantized constants, so that weights are seen to be weights."""
     for node in graph.nodes:
         if node.outputs[0].is_graph_output():
             continue
-        if operator(node) == "QuantizeLinear":
-            _quantize(graph, node)
-        elif operator(node) == "Transpose":
-            _transpose(graph, node)
-        elif (spec := OPS.get(row_name(node))) is not None:
-            _values(graph, node, spec)
+        if operator_of(node) == "QuantizeLinear":
+            _fold_quantize(graph, node)
+        elif operator_of(node) == "Transpose":
+            _fold_transpose(graph, node)
+        elif (spec := OPS.get(spec_name(node))) is not None:
+            _fold_dequantized_values(graph, node, spec)
 
 
-def _quantize(graph: Graph, node: Node) -> None:
-    array, found = constant(node.inputs[0]), quantizer(node, node.outputs[0])
+def _fold_quantize(graph: Graph, node: Node) -> None:
+    array, found = constant_of(node.inputs[0]), read_quantizer(node, node.outputs[0])
     if array is None or array.dtype != np.float32 or found is None:
         return
     integers = graph.add_constant(found.params.quantize(array), f"{name_of(found.integers)}_folded")
     graph.redirect(node.outputs[0], integers)
 
 
-def _values(graph: Graph, node: Node, spec: OpSpec) -> None:
+def _fold_dequantized_values(graph: Graph, node: Node, spec: OpSpec) -> None:
     for position, value in enumerate(node.inputs):
-        found = dequantized(value) if spec.role(position) is Role.VALUE else None
-        array = constant(found.integers) if found is not None else None
+        found = quantized_source(value) if spec.role(position) is Role.VALUE else None
+        array = constant_of(found.integers) if found is not None else None
         if found is not None and array is not None and value is not None:
             real = graph.add_constant(found.params.dequantize(array), f"{name_of(value)}_folded")
             node.replace_input_with(position, real)
 
 
-def _transpose(graph: Graph, node: Node) -> None:
-    source = dequantized(node.inputs[0])
-    array = constant(source.integers) if source is not None else None
+def _fold_transpose(graph: Graph, node: Node) -> None:
+    source = quantized_source(node.inputs[0])
+    array = constant_of(source.integers) if source is not None else None
     if source is None or array is None:
         return
-    perm = [int(a) for a in attributes(node).get("perm", range(array.ndim)[::-1])]
+    perm = [int(a) for a in attributes_of(node).get("perm", range(array.ndim)[::-1])]
     name = name_of(source.integers)
     turned = graph.add_constant(np.ascontiguousarray(array.transpose(perm)), f"{name}_transposed")
     axis = source.params.axis

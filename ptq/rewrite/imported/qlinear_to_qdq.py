@@ -19,14 +19,28 @@ from ptq.core.opspec import PASSES, OpSpec, Output, QLinear, Role
 from ptq.core.types import QuantParams
 from ptq.model.axes import softmax_axes
 from ptq.model.graph import Graph
-from ptq.model.inferred_qparams import meant
-from ptq.model.node import Node, Value, attributes, constant, declare, name_of, operator, row_name
-from ptq.model.qlinear_inputs import Triple, operands_of
+from ptq.model.inferred_qparams import infer_qparams
+from ptq.model.node import (
+    Node,
+    Value,
+    attributes_of,
+    constant_of,
+    declare_dtype,
+    name_of,
+    operator_of,
+    spec_name,
+)
+from ptq.model.qlinear_inputs import QuantizedOperand, read_operands
 from ptq.rewrite.edit import set_attributes
-from ptq.rewrite.imported.default_zero_points import complete, completed, params_at, weight_axis
+from ptq.rewrite.imported.default_zero_points import (
+    operand_qparams,
+    output_with_default_zero_point,
+    weight_axis,
+    with_default_zero_point,
+)
 
 
-def to_qdq_form(graph: Graph, *, partly: bool = False) -> Graph:
+def qlinear_to_qdq(graph: Graph, *, partly: bool = False) -> Graph:
     """The same integer function between quantizers.
 
     Args:
@@ -39,85 +53,89 @@ def to_qdq_form(graph: Graph, *, partly: bool = False) -> Graph:
     rewritten = graph.copy()
     if graph.opset < 10:
         raise UnsupportedError(f"opset {graph.opset} has no quantizers; raise it to 13 or more")
-    writer = _Writer(rewritten)
+    writer = _QdqWriter(rewritten)
     for node in rewritten.nodes:
-        op = operator(node)
+        op = operator_of(node)
         if op in ("QuantizeLinear", "DequantizeLinear"):
-            writer.remember(node)
+            writer.record_quantizer(node)
         elif op in QLINEAR_FORMS:
             try:
-                writer.linear(node, *QLINEAR_FORMS[op])
+                writer.convert_qlinear(node, *QLINEAR_FORMS[op])
             except UnsupportedError:
                 if not partly:
                     raise
-        elif (spec := OPS.get(row_name(node))) and (spec.qlinear is PASSES or spec.activation):
-            writer.on_integers(node, spec)
-    rewritten.sweep()
+        elif (spec := OPS.get(spec_name(node))) and (spec.qlinear is PASSES or spec.activation):
+            writer.convert_integer_op(node, spec)
+    rewritten.remove_unused()
     return rewritten
 
 
 @dataclass
-class _Writer:
+class _QdqWriter:
     graph: Graph
-    meaning: dict[str, Triple] = field(default_factory=dict)
-    read: dict[tuple[str, str, str, int | None], Value] = field(default_factory=dict)
+    known_operands: dict[str, QuantizedOperand] = field(default_factory=dict)
+    dequantized_values: dict[tuple[str, str, str, int | None], Value] = field(default_factory=dict)
 
-    def remember(self, node: Node) -> None:
+    def record_quantizer(self, node: Node) -> None:
         """Know the tensor that a quantizer writes or reads."""
-        reads = operator(node) == "DequantizeLinear"
+        reads = operator_of(node) == "DequantizeLinear"
         integers = node.inputs[0] if reads else node.outputs[0]
         scale, zero_point = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
         if integers is not None and scale is not None:
-            self.meaning.setdefault(name_of(integers), (integers, scale, zero_point))
+            self.known_operands.setdefault(name_of(integers), (integers, scale, zero_point))
 
-    def linear(self, node: Node, spec: OpSpec, form: QLinear) -> None:
+    def convert_qlinear(self, node: Node, spec: OpSpec, form: QLinear) -> None:
         """One QLinear operator."""
-        operands = operands_of(node, form)
-        if operands is None or operands.rest:
-            raise UnsupportedError(f"{operator(node)} {node.name} has inputs that QDQ has not")
+        operands = read_operands(node, form)
+        if operands is None or operands.unknown_inputs:
+            raise UnsupportedError(f"{operator_of(node)} {node.name} has inputs that QDQ has not")
         inputs: dict[int, Value | None] = {}
-        triples = {i: complete(self.graph, t) for i, t in operands.triples.items()}
+        triples = {i: with_default_zero_point(self.graph, t) for i, t in operands.triples.items()}
         for index, triple in triples.items():
-            inputs[index] = self._real(triple, weight_axis(spec, index, triple, node), node)
+            inputs[index] = self._dequantized_operand(
+                triple, weight_axis(spec, index, triple, node), node
+            )
         for index, integers in operands.biases.items():
             if spec.role(index) is Role.KEEP:
                 inputs[index] = integers
                 continue
             if integers is not None:
-                inputs[index] = self._bias(integers, list(triples.values()), node)
-        attrs = self._attributes(node, spec)
+                inputs[index] = self._dequantized_bias(integers, list(triples.values()), node)
+        attrs = self._float_attributes(node, spec)
         reals = [inputs.get(i) for i in range(max(inputs) + 1)]
-        if operands.output is not None:
-            parameters = completed(self.graph, operands.output, next(iter(triples.values())))
-            self._quantized(node, spec.op, reals, attrs, parameters)
+        if operands.output_qparams is not None:
+            parameters = output_with_default_zero_point(
+                self.graph, operands.output_qparams, next(iter(triples.values()))
+            )
+            self._replace_with_qdq(node, spec.op, reals, attrs, parameters)
         else:
-            self.graph.redirect(node.outputs[0], self._float(node, spec.op, reals, attrs))
+            self.graph.redirect(node.outputs[0], self._insert_float_op(node, spec.op, reals, attrs))
 
-    def on_integers(self, node: Node, spec: OpSpec) -> None:
+    def convert_integer_op(self, node: Node, spec: OpSpec) -> None:
         """An operator on integers whose meaning is known."""
         first = node.inputs[0]
-        if first is None or name_of(first) not in self.meaning or spec.output is Output.NONE:
+        if first is None or name_of(first) not in self.known_operands or spec.output is Output.NONE:
             return
-        integers, scale, zero_point = self.meaning[name_of(first)]
-        params = params_at(integers, scale, zero_point, node)
-        if spec.op == "Identity" and meant(node.outputs[0]) not in (None, params):
+        integers, scale, zero_point = self.known_operands[name_of(first)]
+        params = operand_qparams(integers, scale, zero_point, node)
+        if spec.op == "Identity" and infer_qparams(node.outputs[0]) not in (None, params):
             return  # it gives the same integers another meaning, under another name
         for position, value in enumerate(node.inputs):
             role = spec.role(position)
             if value is not None and role is Role.ACTIVATION:
-                real = self._real((value, scale, zero_point), None, node)
+                real = self._dequantized_operand((value, scale, zero_point), None, node)
                 node.replace_input_with(position, real)
             elif value is not None and role is Role.VALUE:
-                node.replace_input_with(position, self._value(value, params, node))
-        given = attributes(node)
+                node.replace_input_with(position, self._float_constant(value, params, node))
+        given = attributes_of(node)
         for name in MOVED_TO_INPUTS.get(spec.op, {}).values():
             if name in SCALARS and name in given:
                 bound = float(params.dequantize(np.asarray(given[name])))
                 set_attributes(node, **{name: bound})
         for value in node.outputs:
-            self._requantized(value, (scale, zero_point))
+            self._append_quantizer(value, (scale, zero_point))
 
-    def _requantized(self, old: Value, parameters: tuple[Value, Value | None]) -> None:
+    def _append_quantizer(self, old: Value, parameters: tuple[Value, Value | None]) -> None:
         """Put a QuantizeLinear behind a value that was integers, for all its readers and under its name."""
         name, kind = name_of(old), old.type
         integers = self.graph.insert(
@@ -130,28 +148,28 @@ class _Writer:
         quantizer = integers.producer()
         assert quantizer is not None
         if old.is_graph_output():
-            self.graph.hand_over_output(old, integers)
+            self.graph.replace_output(old, integers)
         else:
             old.name, integers.name = f"{name}_real", name
         self.graph.redirect(old, integers, keep=[quantizer])
         old.type, integers.type = None, kind
-        declare(old, np.dtype(np.float32))
-        self.meaning[name] = (integers, *parameters)
+        declare_dtype(old, np.dtype(np.float32))
+        self.known_operands[name] = (integers, *parameters)
 
-    def _attributes(self, node: Node, spec: OpSpec) -> dict[str, Any]:
+    def _float_attributes(self, node: Node, spec: OpSpec) -> dict[str, Any]:
         """The float operator's attributes; what only the integer form has is seen to or refused."""
-        attrs = attributes(node)
+        attrs = attributes_of(node)
         if spec.op == "Softmax":
             attrs["axis"] = _softmax_axis(self.graph, node)
             attrs.pop("opset", None)
         if spec.op in ("AveragePool", "GlobalAveragePool") and attrs.pop("channels_last", 0):
             raise UnsupportedError(
-                f"{operator(node)} {node.name} has its channels last, which no ONNX pool has; "
+                f"{operator_of(node)} {node.name} has its channels last, which no ONNX pool has; "
                 "convert the model from before ONNX Runtime optimized it"
             )
         return attrs
 
-    def _quantized(
+    def _replace_with_qdq(
         self,
         node: Node,
         op: str,
@@ -162,7 +180,7 @@ class _Writer:
         """Put the float operator and a QuantizeLinear in the place of an integer one."""
         old = node.outputs[0]
         name = name_of(old)
-        real = self._float(node, op, inputs, attrs)
+        real = self._insert_float_op(node, op, inputs, attrs)
         scale, zero_point = parameters
         integers = self.graph.insert(
             "QuantizeLinear",
@@ -175,9 +193,9 @@ class _Writer:
         self.graph.substitute(old, integers)
         if not integers.is_graph_output():
             old.name, integers.name = f"{name}_replaced", name
-        self.meaning[name] = (integers, scale, zero_point)
+        self.known_operands[name] = (integers, scale, zero_point)
 
-    def _float(
+    def _insert_float_op(
         self, node: Node, op: str, inputs: list[Value | None], attrs: dict[str, Any]
     ) -> Value:
         """Put the float operator before an integer one, under its name."""
@@ -195,46 +213,50 @@ class _Writer:
         maker.name, node.name = node.name, maker.name
         return real
 
-    def _real(self, triple: Triple, axis: int | None, node: Node) -> Value:
+    def _dequantized_operand(self, triple: QuantizedOperand, axis: int | None, node: Node) -> Value:
         """The real reading of an operand, one for all its readers."""
         integers, scale, zero_point = triple
         key = (name_of(integers), name_of(scale), name_of(zero_point) if zero_point else "", axis)
-        if key not in self.read:
-            self.read[key] = self._dequantize(integers, scale, zero_point, axis, node)
+        if key not in self.dequantized_values:
+            self.dequantized_values[key] = self._insert_dequantizer(
+                integers, scale, zero_point, axis, node
+            )
         if not integers.is_initializer():
-            self.meaning.setdefault(name_of(integers), triple)
-        return self.read[key]
+            self.known_operands.setdefault(name_of(integers), triple)
+        return self.dequantized_values[key]
 
-    def _bias(self, integers: Value, triples: list[Triple], node: Node) -> Value:
-        x, w = (params_at(*triple, node) for triple in triples[:2])
-        alpha = np.float32(attributes(node).get("alpha", 1.0))
+    def _dequantized_bias(
+        self, integers: Value, triples: list[QuantizedOperand], node: Node
+    ) -> Value:
+        x, w = (operand_qparams(*triple, node) for triple in triples[:2])
+        alpha = np.float32(attributes_of(node).get("alpha", 1.0))
         scale = np.asarray((alpha * x.scale) * w.scale)
         if alpha <= 0:
             raise UnsupportedError(
-                f"{operator(node)} {node.name} multiplies its bias by {alpha:g}; no scale is so"
+                f"{operator_of(node)} {node.name} multiplies its bias by {alpha:g}; no scale is so"
             )
-        axis, array = None, constant(integers)
+        axis, array = None, constant_of(integers)
         if scale.ndim:
             if array is None:
                 raise UnsupportedError(
-                    f"{operator(node)} {node.name} computes its bias; it must be constant"
+                    f"{operator_of(node)} {node.name} computes its bias; it must be constant"
                 )
             if not array.ndim or array.shape[-1] != scale.size:
                 array = np.broadcast_to(array, (*array.shape[:-1], scale.size)).copy()
                 integers = self.graph.add_constant(array, f"{name_of(integers)}_repeated")
             axis = array.ndim - 1
         scales = self.graph.add_constant(scale, f"{name_of(integers)}_scale")
-        return self._dequantize(integers, scales, None, axis, node)
+        return self._insert_dequantizer(integers, scales, None, axis, node)
 
-    def _value(self, value: Value, params: QuantParams, node: Node) -> Value:
-        array = constant(value)
+    def _float_constant(self, value: Value, params: QuantParams, node: Node) -> Value:
+        array = constant_of(value)
         if array is None:
             raise UnsupportedError(
-                f"{operator(node)} {node.name} computes {name_of(value)}; it must be constant"
+                f"{operator_of(node)} {node.name} computes {name_of(value)}; it must be constant"
             )
         return self.graph.add_constant(params.dequantize(array), f"{name_of(value)}_real")
 
-    def _dequantize(
+    def _insert_dequantizer(
         self, integers: Value, scale: Value, zero_point: Value | None, axis: int | None, node: Node
     ) -> Value:
         # before opset 13 only Microsoft's has an axis
@@ -258,10 +280,10 @@ def _softmax_axis(graph: Graph, node: Node) -> int:
     axis, together = softmax_axes(node)
     if axis != -1 and together != (graph.opset < 13):
         raise UnsupportedError(
-            f"{operator(node)} {node.name} runs over several axes as Softmax did before opset 13; "
+            f"{operator_of(node)} {node.name} runs over several axes as Softmax did before opset 13; "
             f"the model has opset {graph.opset}"
             if together
-            else f"{operator(node)} {node.name} runs over one axis as Softmax does from opset 13 on; "
+            else f"{operator_of(node)} {node.name} runs over one axis as Softmax does from opset 13 on; "
             f"the model has opset {graph.opset}"
         )
     return axis

@@ -13,55 +13,59 @@ from __future__ import annotations
 import numpy as np
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, consumers, operator
-from ptq.model.qdq_units import Quantized, dequantized, quantizer, requantized
+from ptq.model.node import Node, Value, consumers_of, operator_of
+from ptq.model.qdq_units import QuantizedTensor, quantized_result, quantized_source, read_quantizer
 
-CARRIED = frozenset(
+PROPAGATED_OPS = frozenset(
     ["Identity", "MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"]
 )
 
 
-def adopt_moves(graph: Graph) -> None:
+def quantize_data_movement(graph: Graph) -> None:
     """Surround movements of quantized tensors with quantizers."""
     for node in graph.nodes:
-        if _carries(graph, node):
-            _forward(graph, node)
+        if _can_propagate(graph, node):
+            _propagate_forward(graph, node)
     for node in reversed(graph.nodes):
-        if operator(node) == "QuantizeLinear":
-            _backward(graph, node)
+        if operator_of(node) == "QuantizeLinear":
+            _propagate_backward(graph, node)
 
 
-def _carries(graph: Graph, node: Node) -> bool:
-    if operator(node) == "MaxPool" and graph.opset < 12:
+def _can_propagate(graph: Graph, node: Node) -> bool:
+    if operator_of(node) == "MaxPool" and graph.opset < 12:
         return False  # there it takes no 8-bit integers
-    return operator(node) in CARRIED and len(node.outputs) == 1
+    return operator_of(node) in PROPAGATED_OPS and len(node.outputs) == 1
 
 
-def _forward(graph: Graph, node: Node) -> None:
-    source, moved = dequantized(node.inputs[0]), node.outputs[0]
-    readers = [n for n in consumers(moved) if operator(n) != "QuantizeLinear"]
-    if source is None or not _plain(source) or not readers or moved.is_graph_output():
+def _propagate_forward(graph: Graph, node: Node) -> None:
+    source, moved = quantized_source(node.inputs[0]), node.outputs[0]
+    readers = [n for n in consumers_of(moved) if operator_of(n) != "QuantizeLinear"]
+    if source is None or not _is_per_tensor_8_bit(source) or not readers or moved.is_graph_output():
         return
-    real = _pair(graph, moved, source, node)
+    real = _insert_q_dq(graph, moved, source, node)
     for use in list(moved.uses()):
         if use.node in readers:
             use.node.replace_input_with(use.idx, real)
 
 
-def _backward(graph: Graph, node: Node) -> None:
-    found = quantizer(node, node.outputs[0])
-    while found is not None and _plain(found):
+def _propagate_backward(graph: Graph, node: Node) -> None:
+    found = read_quantizer(node, node.outputs[0])
+    while found is not None and _is_per_tensor_8_bit(found):
         value = node.inputs[0]
         move = value.producer() if value is not None else None
-        if move is None or not _carries(graph, move) or requantized(move.outputs[0]) is None:
+        if (
+            move is None
+            or not _can_propagate(graph, move)
+            or quantized_result(move.outputs[0]) is None
+        ):
             return
         before = move.inputs[0]
         maker = before.producer() if before is not None else None
-        if before is None or maker is None or operator(maker) == "DequantizeLinear":
+        if before is None or maker is None or operator_of(maker) == "DequantizeLinear":
             return
-        if consumers(before) != [move] or before.is_graph_output():
+        if consumers_of(before) != [move] or before.is_graph_output():
             return
-        real = _pair(graph, before, found, maker)
+        real = _insert_q_dq(graph, before, found, maker)
         move.replace_input_with(0, real)
         dequantizer = real.producer()
         assert dequantizer is not None
@@ -71,11 +75,11 @@ def _backward(graph: Graph, node: Node) -> None:
         node = quantize
 
 
-def _plain(tensor: Quantized) -> bool:
+def _is_per_tensor_8_bit(tensor: QuantizedTensor) -> bool:
     return tensor.params.axis is None and tensor.params.qtype.bits == 8
 
 
-def _pair(graph: Graph, value: Value, tensor: Quantized, after: Node) -> Value:
+def _insert_q_dq(graph: Graph, value: Value, tensor: QuantizedTensor, after: Node) -> Value:
     """A QuantizeLinear and a DequantizeLinear of the value; the real reading of its integers."""
     parameters = [tensor.scale, tensor.zero_point]
     integers = graph.insert(

@@ -10,47 +10,47 @@ import numpy as np
 
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, attributes, constant, consumers, operator
-from ptq.model.qdq_units import dequantized, quantizer
+from ptq.model.node import Node, Value, attributes_of, constant_of, consumers_of, operator_of
+from ptq.model.qdq_units import quantized_source, read_quantizer
 
 
-def adopt_clamps(graph: Graph) -> None:
+def remove_redundant_clamps(graph: Graph) -> None:
     """Let quantizers read what stands before a clamp of no effect."""
     for node in graph.nodes:
-        if operator(node) != "QuantizeLinear" or node.inputs[0] is None:
+        if operator_of(node) != "QuantizeLinear" or node.inputs[0] is None:
             continue
-        clamp, found = node.inputs[0].producer(), quantizer(node, node.outputs[0])
+        clamp, found = node.inputs[0].producer(), read_quantizer(node, node.outputs[0])
         if clamp is None or found is None or found.params.axis is not None:
             continue
         before = clamp.inputs[0] if clamp.inputs else None
         if (
             before is None
-            or dequantized(before) is not None  # then it is an integer operator of its own
-            or consumers(clamp.outputs[0]) != [node]
+            or quantized_source(before) is not None  # then it is an integer operator of its own
+            or consumers_of(clamp.outputs[0]) != [node]
             or clamp.outputs[0].is_graph_output()
         ):
             continue
-        if _idle(clamp, found.params):
+        if _is_redundant(clamp, found.params):
             node.replace_input_with(0, before)
 
 
-def _idle(clamp: Node, params: QuantParams) -> bool:
+def _is_redundant(clamp: Node, params: QuantParams) -> bool:
     lowest, highest = params.qtype.lo, params.qtype.hi
-    if operator(clamp) == "Relu":
+    if operator_of(clamp) == "Relu":
         return int(params.zero_point) == lowest
-    if operator(clamp) != "Clip":
+    if operator_of(clamp) != "Clip":
         return False
-    low = _bound(clamp, 1, "min", -np.inf)
-    high = _bound(clamp, 2, "max", np.inf)
+    low = _constant_bound(clamp, 1, "min", -np.inf)
+    high = _constant_bound(clamp, 2, "max", np.inf)
     if low is None or high is None:
         return False
     return int(params.quantize(low)) == lowest and int(params.quantize(high)) == highest
 
 
-def _bound(clamp: Node, position: int, attribute: str, open_end: float) -> float | None:
+def _constant_bound(clamp: Node, position: int, attribute: str, open_end: float) -> float | None:
     """A constant bound; None where it is computed."""
     value: Value | None = clamp.inputs[position] if position < len(clamp.inputs) else None
     if value is None:
-        return float(attributes(clamp).get(attribute, open_end))
-    array = constant(value)
+        return float(attributes_of(clamp).get(attribute, open_end))
+    array = constant_of(value)
     return None if array is None else float(array.reshape(()))

@@ -9,12 +9,12 @@ from ptq.core.ops import OPS, QLINEAR_FORMS
 from ptq.core.opspec import PASSES, Output
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, operator, row_name
-from ptq.model.qdq_units import params_of, quantizer
-from ptq.model.qlinear_inputs import operands_of
+from ptq.model.node import Node, Value, operator_of, spec_name
+from ptq.model.qdq_units import qparams_of, read_quantizer
+from ptq.model.qlinear_inputs import read_operands
 
 
-def part_meanings(graph: Graph, *, axes: bool = False) -> None:
+def split_reinterpreted_tensors(graph: Graph, *, axes: bool = False) -> None:
     """Give integers that are written with one scale and read with another a second name, in place.
 
     Args:
@@ -22,11 +22,11 @@ def part_meanings(graph: Graph, *, axes: bool = False) -> None:
         axes: Only where one of them has a scale a channel.
     """
     for node in graph.nodes:
-        integers = node.inputs[0] if operator(node) == "DequantizeLinear" else None
-        written = None if integers is None else _written(integers)
+        integers = node.inputs[0] if operator_of(node) == "DequantizeLinear" else None
+        written = None if integers is None else _written_qparams(integers)
         if integers is None or written is None:
             continue
-        read = quantizer(node, integers)
+        read = read_quantizer(node, integers)
         if read is None or written == read.params:
             continue
         if not axes or written.axis != read.params.axis:
@@ -41,24 +41,28 @@ def part_meanings(graph: Graph, *, axes: bool = False) -> None:
             node.replace_input_with(0, again)
 
 
-def _written(integers: Value) -> QuantParams | None:
+def _written_qparams(integers: Value) -> QuantParams | None:
     """What integers mean by what writes them, past operators that only move them; None where it does not say."""
     writer = integers.producer()
     if writer is None:
         return None
-    op = operator(writer)
+    op = operator_of(writer)
     if op == "QuantizeLinear":
-        found = quantizer(writer, integers)
+        found = read_quantizer(writer, integers)
         return None if found is None else found.params
     if op in QLINEAR_FORMS:
-        operands = operands_of(writer, QLINEAR_FORMS[op][1])
-        if operands is None or operands.output is None or operands.output[1] is None:
+        operands = read_operands(writer, QLINEAR_FORMS[op][1])
+        if (
+            operands is None
+            or operands.output_qparams is None
+            or operands.output_qparams[1] is None
+        ):
             return None
-        return params_of(*operands.output, integers)
-    before = writer.inputs[0] if op != "Identity" and _moves(writer) else None
-    return None if before is None else _written(before)
+        return qparams_of(*operands.output_qparams, integers)
+    before = writer.inputs[0] if op != "Identity" and _is_data_movement(writer) else None
+    return None if before is None else _written_qparams(before)
 
 
-def _moves(node: Node) -> bool:
-    spec = OPS.get(row_name(node))
+def _is_data_movement(node: Node) -> bool:
+    spec = OPS.get(spec_name(node))
     return spec is not None and spec.qlinear is PASSES and spec.output is not Output.NONE

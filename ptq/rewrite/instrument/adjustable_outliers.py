@@ -10,12 +10,12 @@ from numpy.typing import DTypeLike
 
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
-from ptq.rewrite.edit import as_inputs
-from ptq.rewrite.equalize.split_outliers import Site
+from ptq.rewrite.edit import initializers_to_inputs
+from ptq.rewrite.equalize.split_outliers import SplitSite
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class AdjustableOutliers:
     """The float model with what products read rounded, the parameters of that being inputs.
 
     Attributes:
@@ -27,7 +27,7 @@ class Trial:
     inputs: Mapping[str, tuple[str, str, str, str]]
 
 
-def trial(graph: Graph, found: Sequence[Site]) -> Trial:
+def make_outlier_factors_inputs(graph: Graph, found: Sequence[SplitSite]) -> AdjustableOutliers:
     """Round each site's channels, multiplied by factors, but for those whose factor is 0."""
     changed = graph.copy()
     nodes = {node.name: node for node in changed.nodes}
@@ -53,4 +53,4 @@ def trial(graph: Graph, found: Sequence[Site]) -> Trial:
         kinds = [(np.float32, 1), (np.float32, 1), (np.float32, 0), (np.uint8, 0)]
         types |= dict(zip(names, kinds, strict=True))
     changed.sort()
-    return Trial(as_inputs(changed, types), inputs)
+    return AdjustableOutliers(initializers_to_inputs(changed, types), inputs)

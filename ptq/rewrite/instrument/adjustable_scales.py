@@ -12,14 +12,14 @@ from numpy.typing import DTypeLike, NDArray
 from ptq.core.plan import Plan
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import Value, constant, name_of, operator
-from ptq.rewrite.edit import as_inputs
-from ptq.rewrite.emit.bias_correction import correctable
+from ptq.model.node import Value, constant_of, name_of, operator_of
+from ptq.rewrite.edit import initializers_to_inputs
+from ptq.rewrite.emit.bias_correction import is_correctable
 from ptq.rewrite.emit.to_qdq import to_qdq
 
 
 @dataclass(frozen=True, eq=False)
-class Knobs:
+class AdjustableScales:
     """A model to turn scales of.
 
     Attributes:
@@ -31,7 +31,7 @@ class Knobs:
 
     graph: Graph
     inputs: Mapping[str, tuple[str, str]]
-    shifts: Mapping[str, str]
+    mean_shifts: Mapping[str, str]
 
     def feed(self, params: Mapping[str, QuantParams]) -> dict[str, NDArray[Any]]:
         """What to give the inputs of scales and zero points."""
@@ -42,9 +42,9 @@ class Knobs:
         return feed
 
 
-def knobs(
+def make_scales_inputs(
     graph: Graph, plan: Plan, tensors: Collection[str], summed: Collection[str] = ()
-) -> Knobs:
+) -> AdjustableScales:
     """Round activations where a plan does.
 
     Args:
@@ -58,13 +58,13 @@ def knobs(
     inputs: dict[str, tuple[str, str]] = {}
     types: dict[str, tuple[DTypeLike, int]] = {}
     for node in rounded.nodes:
-        if operator(node) != "QuantizeLinear":
+        if operator_of(node) != "QuantizeLinear":
             continue
         real, scale, zero_point = (*node.inputs, None)[:3]
-        if real is None or constant(real) is not None:
+        if real is None or constant_of(real) is not None:
             continue
         maker = real.producer()
-        if maker is not None and operator(maker) == "Sum" and len(maker.inputs) == 1:
+        if maker is not None and operator_of(maker) == "Sum" and len(maker.inputs) == 1:
             real = maker.inputs[0]  # behind a shield, see `ptq.rewrite.emit.keep_float`
             assert real is not None
         name = name_of(real)
@@ -72,12 +72,14 @@ def knobs(
             inputs[name] = name_of(scale), name_of(zero_point)
             types[name_of(scale)] = np.float32, 0
             types[name_of(zero_point)] = plan.tensors[name].qtype.dtype, 0
-    shifts = _shifted(graph, rounded, plan, [name for name in inputs if name in summed])
+    shifts = _insert_mean_shifts(graph, rounded, plan, [name for name in inputs if name in summed])
     types.update(dict.fromkeys(shifts.values(), (np.float32, 0)))
-    return Knobs(as_inputs(rounded, types), inputs, shifts)
+    return AdjustableScales(initializers_to_inputs(rounded, types), inputs, shifts)
 
 
-def _shifted(graph: Graph, rounded: Graph, plan: Plan, tensors: Collection[str]) -> dict[str, str]:
+def _insert_mean_shifts(
+    graph: Graph, rounded: Graph, plan: Plan, tensors: Collection[str]
+) -> dict[str, str]:
     """Subtract a number from each of the tensors on its way to nodes whose biases can be corrected."""
     twins = {node.name: node for node in rounded.nodes}
     numbers: dict[str, Value] = {}
@@ -86,7 +88,7 @@ def _shifted(graph: Graph, rounded: Graph, plan: Plan, tensors: Collection[str])
         twin, planned = twins.get(node.name), (node.name or "", 1) in plan.operands
         if first is None or first.name not in tensors or twin is None or not planned:
             continue
-        if not correctable(node):
+        if not is_correctable(node):
             continue
         name = name_of(first)
         if name not in numbers:

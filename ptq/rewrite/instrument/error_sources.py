@@ -20,12 +20,12 @@ from ptq.core.ops import OPS
 from ptq.core.opspec import PASSES, Output
 from ptq.core.plan import Plan
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, attributes, constant, name_of, operator, shape_of
-from ptq.rewrite.emit.q_dq_nodes import Quantizers
+from ptq.model.node import Node, Value, attributes_of, constant_of, name_of, operator_of, shape_of
+from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
 
 
 @dataclass(frozen=True)
-class Source:
+class ErrorSource:
     """One place where something is rounded.
 
     Attributes:
@@ -38,11 +38,11 @@ class Source:
     kind: str
     tensor: str
     node: str
-    touching: frozenset[str]
+    float_nodes_needed: frozenset[str]
 
 
 @dataclass(frozen=True, eq=False)
-class Probe:
+class ErrorProbe:
     """The two graphs.
 
     Attributes:
@@ -54,15 +54,15 @@ class Probe:
         fused: Nodes that stay float only together, by name.
     """
 
-    sources: tuple[Source, ...]
-    errors: Graph
-    added: tuple[str, ...]
-    given: Graph
+    sources: tuple[ErrorSource, ...]
+    error_graph: Graph
+    error_outputs: tuple[str, ...]
+    injected: Graph
     inputs: Mapping[str, str]
     fused: Mapping[str, frozenset[str]]
 
 
-def probe(graph: Graph, plan: Plan, quantized: Graph) -> Probe:
+def build_error_probe(graph: Graph, plan: Plan, quantized: Graph) -> ErrorProbe:
     """Take a quantized model apart.
 
     Args:
@@ -70,8 +70,8 @@ def probe(graph: Graph, plan: Plan, quantized: Graph) -> Probe:
         plan: Its plan.
         quantized: What was made of both, with quantizers (form ``qdq``).
     """
-    fused = _fused(plan)
-    sources: list[Source] = []
+    fused = _fused_groups(plan)
+    sources: list[ErrorSource] = []
     errors, given = graph.copy(), graph.copy()
     added = []
     made = {node.name: node for node in quantized.nodes}
@@ -81,22 +81,26 @@ def probe(graph: Graph, plan: Plan, quantized: Graph) -> Probe:
         if rounded and shape_of(node.outputs[0]) is not None:
             added.append(_error_of_constants(errors, node, rounded))
             alone = fused.get(name, frozenset([name]))
-            sources.append(Source("weights", name_of(node.outputs[0]), name, alone))
+            sources.append(ErrorSource("weights", name_of(node.outputs[0]), name, alone))
     for name in _rounded_tensors(graph, plan):
-        if shape_of(_value(graph, name)[0]) is not None:  # what is fed must say its number of axes
+        if (
+            shape_of(_find_value(graph, name)[0]) is not None
+        ):  # what is fed must say its number of axes
             added.append(_error_of_tensor(errors, name, plan))
             sources.append(_tensor_source(graph, name, plan, fused))
     inputs, ranks = {}, {}
     for tensor in dict.fromkeys(source.tensor for source in sources):
-        inputs[tensor], rank = _add(given, tensor, plan)
+        inputs[tensor], rank = _insert_error_input(given, tensor, plan)
         ranks[inputs[tensor]] = rank
     errors.sort()
-    errors.expose(added)
+    errors.add_outputs(added)
     given.sort()
-    return Probe(tuple(sources), errors, tuple(added), _with_inputs(given, ranks), inputs, fused)
+    return ErrorProbe(
+        tuple(sources), errors, tuple(added), _initializers_to_inputs(given, ranks), inputs, fused
+    )
 
 
-def _fused(plan: Plan) -> dict[str, frozenset[str]]:
+def _fused_groups(plan: Plan) -> dict[str, frozenset[str]]:
     together: dict[str, frozenset[str]] = {}
     pairs = [*plan.folded.items(), *((name, clamp.producer) for name, clamp in plan.clamps.items())]
     for activation, producer in pairs:
@@ -111,13 +115,13 @@ def _rounded_constants(node: Node, twin: Node | None, plan: Plan) -> dict[int, N
     if twin is None or node.name in plan.floats:
         return rounded
     for position, value in enumerate(node.inputs):
-        array = constant(value)
+        array = constant_of(value)
         if value is None or array is None:
             continue
         params = plan.operands.get((node.name or "", position)) or plan.tensors.get(name_of(value))
         after = twin.inputs[position] if position < len(twin.inputs) else None
         producer = after.producer() if after is not None else None
-        integers = constant(producer.inputs[0]) if producer is not None else None
+        integers = constant_of(producer.inputs[0]) if producer is not None else None
         if params is None or integers is None:
             continue
         real = params.dequantize(integers).reshape(array.shape)
@@ -135,13 +139,13 @@ def _rounded_tensors(graph: Graph, plan: Plan) -> Iterator[str]:
     for name in plan.tensors:
         if name not in fed or not (name in read or name in written):
             continue
-        if name not in written or not _keeps(written[name], plan):
+        if name not in written or not _is_integer_preserving(written[name], plan):
             yield name
 
 
-def _keeps(node: Node, plan: Plan) -> bool:
+def _is_integer_preserving(node: Node, plan: Plan) -> bool:
     """Whether all that the node puts out are integers that it has read."""
-    spec = OPS.get(operator(node))
+    spec = OPS.get(operator_of(node))
     if spec is None:
         return False
     if not (spec.qlinear is PASSES or spec.activation or spec.output is Output.ONE_GROUP):
@@ -154,7 +158,7 @@ def _keeps(node: Node, plan: Plan) -> bool:
 
 def _tensor_source(
     graph: Graph, name: str, plan: Plan, fused: Mapping[str, frozenset[str]]
-) -> Source:
+) -> ErrorSource:
     writers = {name_of(v): node for node in graph.nodes for v in node.outputs}
     readers: dict[str, list[Node]] = {}
     for node in graph.nodes:
@@ -168,11 +172,11 @@ def _tensor_source(
     frontier = [name]
     while frontier:
         for reader in readers.get(frontier.pop(), ()):
-            if reader.name not in touching and _keeps(reader, plan):
+            if reader.name not in touching and _is_integer_preserving(reader, plan):
                 frontier += [name_of(v) for v in reader.outputs]
             touching.add(reader.name or "")
     whole = touching.union(*(fused.get(n, frozenset()) for n in touching))
-    return Source(
+    return ErrorSource(
         "tensor", name, (writer.name or "") if writer is not None else "", frozenset(whole)
     )
 
@@ -184,23 +188,27 @@ def _error_of_constants(graph: Graph, node: Node, rounded: Mapping[int, NDArray[
         inputs[position] = graph.add_constant(array, f"{node.name}_{position}_rounded")
     output = node.outputs[0]
     other = graph.insert(
-        operator(node), inputs, after=node, attrs=attributes(node), output=f"{output.name}_rounded"
+        operator_of(node),
+        inputs,
+        after=node,
+        attrs=attributes_of(node),
+        output=f"{output.name}_rounded",
     )
-    return _difference(graph, other, output)
+    return _insert_difference(graph, other, output)
 
 
 def _error_of_tensor(graph: Graph, name: str, plan: Plan) -> str:
     """Quantize and dequantize a tensor beside its readers; the name of the difference."""
-    value, writer = _value(graph, name)
+    value, writer = _find_value(graph, name)
     first = None if writer is not None else graph.nodes[0]
-    quantizers, params = Quantizers(graph), plan.tensors[name]
+    quantizers, params = QuantizerBuilder(graph), plan.tensors[name]
     integers = quantizers.quantize(value, params, before=first, after=writer)
-    pair = quantizers.parameters(params, name)
+    pair = quantizers.qparam_initializers(params, name)
     real = quantizers.dequantize(integers, *pair, params, hint=name, after=integers.producer())
-    return _difference(graph, real, value)
+    return _insert_difference(graph, real, value)
 
 
-def _difference(graph: Graph, rounded: Value, real: Value) -> str:
+def _insert_difference(graph: Graph, rounded: Value, real: Value) -> str:
     made = graph.insert(
         "Sub", [rounded, real], after=rounded.producer(), output=f"{real.name}_error"
     )
@@ -208,9 +216,9 @@ def _difference(graph: Graph, rounded: Value, real: Value) -> str:
     return name_of(made)
 
 
-def _add(graph: Graph, name: str, plan: Plan) -> tuple[str, int]:
+def _insert_error_input(graph: Graph, name: str, plan: Plan) -> tuple[str, int]:
     """Add a constant to a tensor, for readers that would read it rounded; its name and number of axes."""
-    value, writer = _value(graph, name)
+    value, writer = _find_value(graph, name)
     by_integers = writer is not None and writer.name not in plan.floats
     readers = [use for use in value.uses() if by_integers or use.node.name not in plan.floats]
     added = graph.add_constant(np.zeros((), np.float32), f"{name}_error")
@@ -222,18 +230,18 @@ def _add(graph: Graph, name: str, plan: Plan) -> tuple[str, int]:
     shape = shape_of(value)
     assert shape is not None
     if by_integers and value.is_graph_output():
-        graph.hand_over_output(value, total)
+        graph.replace_output(value, total)
     return name_of(added), len(shape)
 
 
-def _value(graph: Graph, name: str) -> tuple[Value, Node | None]:
+def _find_value(graph: Graph, name: str) -> tuple[Value, Node | None]:
     for value in graph.inputs:
         if name_of(value) == name:
             return value, None
     return next((v, node) for node in graph.nodes for v in node.outputs if v.name == name)
 
 
-def _with_inputs(graph: Graph, ranks: Mapping[str, int]) -> Graph:
+def _initializers_to_inputs(graph: Graph, ranks: Mapping[str, int]) -> Graph:
     """The graph with some initializers for inputs, float32 with so many axes of any length."""
 
     def change(proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -249,4 +257,4 @@ def _with_inputs(graph: Graph, ranks: Mapping[str, int]) -> Graph:
             )
         return proto
 
-    return graph.rebuilt(change, ranks)
+    return graph.transform_proto(change, ranks)

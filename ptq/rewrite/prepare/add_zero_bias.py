@@ -8,17 +8,17 @@ from __future__ import annotations
 import numpy as np
 
 from ptq.model.graph import Graph
-from ptq.model.node import attributes, constant, operator
+from ptq.model.node import attributes_of, constant_of, operator_of
 
 
-def give_biases(graph: Graph) -> list[str]:
+def add_zero_bias(graph: Graph) -> list[str]:
     """Add the biases, in place; nothing to report."""
     for node in graph.nodes:
-        weight = constant(node.inputs[1]) if len(node.inputs) > 1 else None
+        weight = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
         absent = len(node.inputs) < 3 or node.inputs[2] is None
-        if operator(node) not in ("Conv", "Gemm") or weight is None or not absent:
+        if operator_of(node) not in ("Conv", "Gemm") or weight is None or not absent:
             continue
-        columns = operator(node) == "Gemm" and not attributes(node).get("transB")
+        columns = operator_of(node) == "Gemm" and not attributes_of(node).get("transB")
         zeros = np.zeros(weight.shape[1 if columns else 0], weight.dtype)
         node.resize_inputs(3)
         node.replace_input_with(2, graph.add_constant(zeros, f"{node.outputs[0].name}_bias"))

@@ -9,12 +9,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from ptq.core.wording import counted
+from ptq.core.wording import plural
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, attributes, constant, consumers, name_of, operator, shape_of
+from ptq.model.node import (
+    Node,
+    Value,
+    attributes_of,
+    constant_of,
+    consumers_of,
+    name_of,
+    operator_of,
+    shape_of,
+)
 
 
-def past_concats(graph: Graph) -> list[str]:
+def bypass_concat(graph: Graph) -> list[str]:
     """Let what a Split or Slice takes out of a Concat be read from its inputs; in place.
 
     Where that is several inputs, a Concat of those alone stands for it. Graph outputs stay as they are.
@@ -24,32 +33,32 @@ def past_concats(graph: Graph) -> list[str]:
     """
     count = 0
     for node in graph.nodes:
-        if operator(node) in ("Split", "Slice"):
-            count += sum(_read_past(graph, node, place) for place in range(len(node.outputs)))
+        if operator_of(node) in ("Split", "Slice"):
+            count += sum(_bypass_output(graph, node, place) for place in range(len(node.outputs)))
             if not any(v.uses() or v.is_graph_output() for v in node.outputs):
                 graph.remove(node)
-    return [f"read {counted(count, 'part')} of a Concat from its inputs"] if count else []
+    return [f"read {plural(count, 'part')} of a Concat from its inputs"] if count else []
 
 
-def _read_past(graph: Graph, node: Node, place: int) -> bool:
+def _bypass_output(graph: Graph, node: Node, place: int) -> bool:
     """Let the readers of an output read whole inputs of the Concat before the node, if they are such."""
     old, joined = node.outputs[place], node.inputs[0]
     concat = None if joined is None else joined.producer()
     if (
         joined is None
         or concat is None
-        or operator(concat) != "Concat"
+        or operator_of(concat) != "Concat"
         or concat.graph is not node.graph
         or old.is_graph_output()
-        or not consumers(old)
+        or not consumers_of(old)
     ):
         return False
     shape = shape_of(joined)
     if shape is None:
         return False
-    axis = int(attributes(concat)["axis"]) % len(shape)
-    sizes = [_size(value, axis) for value in concat.inputs]
-    start, size = _start(node, place, axis, shape[axis]), _size(old, axis)
+    axis = int(attributes_of(concat)["axis"]) % len(shape)
+    sizes = [_axis_size(value, axis) for value in concat.inputs]
+    start, size = _start_offset(node, place, axis, shape[axis]), _axis_size(old, axis)
     if start is None or size is None or None in sizes:
         return False
     edges = list(itertools.accumulate((n or 0 for n in sizes), initial=0))
@@ -58,15 +67,15 @@ def _read_past(graph: Graph, node: Node, place: int) -> bool:
     parts = concat.inputs[edges.index(start) : edges.index(start + size)]
     if len(parts) == len(concat.inputs):
         return False
-    graph.redirect(old, _joined(graph, node, parts, axis, old))
+    graph.redirect(old, _concat_inputs(graph, node, parts, axis, old))
     return True
 
 
-def _joined(
+def _concat_inputs(
     graph: Graph, node: Node, parts: Sequence[Value | None], axis: int, old: Value
 ) -> Value:
     """The one part, or the parts joined."""
-    whole = [value for value in parts if _size(value, axis)]
+    whole = [value for value in parts if _axis_size(value, axis)]
     if len(whole) == 1 and whole[0] is not None:
         return whole[0]
     dtype = None if old.dtype is None else old.dtype.numpy()
@@ -76,19 +85,19 @@ def _joined(
     )  # fmt: skip
 
 
-def _size(value: Value | None, axis: int) -> int | None:
+def _axis_size(value: Value | None, axis: int) -> int | None:
     shape = None if value is None else shape_of(value)
     return None if shape is None else shape[axis]
 
 
-def _start(node: Node, place: int, axis: int, length: int | None) -> int | None:
+def _start_offset(node: Node, place: int, axis: int, length: int | None) -> int | None:
     """Where an output begins along the axis, if it is cut along that axis alone, element by element."""
-    if operator(node) == "Split":
-        if (int(attributes(node).get("axis", 0)) - axis) % len(shape_of(node.outputs[0]) or [1]):
+    if operator_of(node) == "Split":
+        if (int(attributes_of(node).get("axis", 0)) - axis) % len(shape_of(node.outputs[0]) or [1]):
             return None
-        before = [_size(value, axis) for value in node.outputs[:place]]
+        before = [_axis_size(value, axis) for value in node.outputs[:place]]
         return None if None in before else sum(n or 0 for n in before)
-    given = [constant(value) for value in node.inputs[1:]]
+    given = [constant_of(value) for value in node.inputs[1:]]
     if len(given) < 3 or length is None or any(array is None for array in given):
         return None
     starts, _, axes, *steps = ([int(n) for n in array] for array in given if array is not None)

@@ -8,20 +8,20 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ptq.core.wording import counted
+from ptq.core.wording import plural
 from ptq.model.graph import Graph
-from ptq.model.node import ONNX_DOMAINS, Node, Value, name_of, operator
+from ptq.model.node import ONNX_DOMAINS, Node, Value, name_of, operator_of
 
-OTHERS = {
+OTHER_FLOAT_TYPES = {
     ir.DataType.FLOAT16: "float16",
     ir.DataType.BFLOAT16: "bfloat16",
     ir.DataType.DOUBLE: "float64",
 }
-PRODUCTS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
-SUBGRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+LINEAR_OPS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
+SUBGRAPH_TYPES = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
-def in_float32(graph: Graph) -> list[str]:
+def cast_to_float32(graph: Graph) -> list[str]:
     """Let a model whose products are float16, bfloat16 or float64 compute in float32; in place.
 
     A model with sub-graphs or operators of other domains stays as it is: their types are their own.
@@ -29,36 +29,40 @@ def in_float32(graph: Graph) -> list[str]:
     Returns:
         One sentence if something changed.
     """
-    products = [n for n in graph.nodes if operator(n) in PRODUCTS and n.outputs[0].dtype in OTHERS]
-    if not products or not all(_is_plain(node) for node in graph.nodes):
+    products = [
+        n
+        for n in graph.nodes
+        if operator_of(n) in LINEAR_OPS and n.outputs[0].dtype in OTHER_FLOAT_TYPES
+    ]
+    if not products or not all(_is_convertible(node) for node in graph.nodes):
         return []
-    kind = next(OTHERS[v.dtype] for v in products[0].outputs if v.dtype is not None)
+    kind = next(OTHER_FLOAT_TYPES[v.dtype] for v in products[0].outputs if v.dtype is not None)
     first = graph.nodes[0]
     for value in [
         *graph.inputs,
         *{v: None for n in graph.nodes for v in n.inputs if v is not None},
     ]:
-        if value.dtype in OTHERS and value.is_initializer():
+        if value.dtype in OTHER_FLOAT_TYPES and value.is_initializer():
             _convert_constant(value)
-        elif value.dtype in OTHERS and value.is_graph_input() and value.uses():
-            cast = _cast(graph, value, ir.DataType.FLOAT, before=first)
+        elif value.dtype in OTHER_FLOAT_TYPES and value.is_graph_input() and value.uses():
+            cast = _insert_cast(graph, value, ir.DataType.FLOAT, before=first)
             graph.redirect(value, cast, keep=[n for n in [cast.producer()] if n is not None])
-    outputs = [(v, ir.DataType(v.dtype)) for v in graph.outputs if v.dtype in OTHERS]
+    outputs = [(v, ir.DataType(v.dtype)) for v in graph.outputs if v.dtype in OTHER_FLOAT_TYPES]
     for node in graph.nodes:
         _convert_node(node)
     for value, dtype in outputs:
         if value.producer() is not None and value.dtype is ir.DataType.FLOAT:
             shape, name = value.shape, name_of(value)
-            cast = _cast(graph, value, dtype)
-            graph.hand_over_output(value, cast)
+            cast = _insert_cast(graph, value, dtype)
+            graph.replace_output(value, cast)
             cast.type, cast.shape = ir.TensorType(dtype), shape
             assert cast.name == name
-    return [f"{counted(len(products), f'product in {kind}')} computed in float32"]
+    return [f"{plural(len(products), f'product in {kind}')} computed in float32"]
 
 
-def _is_plain(node: Node) -> bool:
+def _is_convertible(node: Node) -> bool:
     return node.domain in ONNX_DOMAINS and not any(
-        a.type in SUBGRAPHS for a in node.attributes.values()
+        a.type in SUBGRAPH_TYPES for a in node.attributes.values()
     )
 
 
@@ -72,19 +76,23 @@ def _convert_constant(value: Value) -> None:
 def _convert_node(node: Node) -> None:
     """Let a node put out float32 where it put out another floating-point type."""
     for name, attribute in list(node.attributes.items()):
-        if name in ("to", "dtype", "output_dtype") and attribute.value in OTHERS:
+        if name in ("to", "dtype", "output_dtype") and attribute.value in OTHER_FLOAT_TYPES:
             node.attributes[name] = ir.AttrInt64(name, int(ir.DataType.FLOAT))
-        elif attribute.type is ir.AttributeType.TENSOR and attribute.value.dtype in OTHERS:
+        elif (
+            attribute.type is ir.AttributeType.TENSOR and attribute.value.dtype in OTHER_FLOAT_TYPES
+        ):
             array = attribute.value.numpy().astype(np.float32)
             node.attributes[name] = ir.AttrTensor(name, ir.tensor(array))
     for output in node.outputs:
-        if output.dtype in OTHERS and not (
-            operator(node) == "Cast" and node.attributes["to"].value == output.dtype
+        if output.dtype in OTHER_FLOAT_TYPES and not (
+            operator_of(node) == "Cast" and node.attributes["to"].value == output.dtype
         ):
             output.type = ir.TensorType(ir.DataType.FLOAT)
 
 
-def _cast(graph: Graph, value: Value, dtype: ir.DataType, before: Node | None = None) -> Value:
+def _insert_cast(
+    graph: Graph, value: Value, dtype: ir.DataType, before: Node | None = None
+) -> Value:
     cast = graph.insert(
         "Cast",
         [value],

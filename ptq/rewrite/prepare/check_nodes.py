@@ -12,63 +12,63 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError
-from ptq.model.node import ONNX_DOMAINS, Node, attributes, constant, operator, shape_of
+from ptq.model.node import ONNX_DOMAINS, Node, attributes_of, constant_of, operator_of, shape_of
 
-_AXES = 2**31
+_AXIS_LIMIT = 2**31
 """ONNX Runtime takes an axis modulo twice as many."""
 _PADDINGS = ("NOTSET", "SAME_LOWER", "SAME_UPPER", "VALID")
-_COUNTED = ("dilations", "kernel_shape", "strides")
+_POSITIVE_ATTRIBUTES = ("dilations", "kernel_shape", "strides")
 
 
-def require_wellformed(node: Node) -> None:
+def check_node(node: Node) -> None:
     """Refuse a node whose constants cannot mean anything to it.
 
     Raises:
         ModelError: It is one; the text names it.
     """
-    op = operator(node)
+    op = operator_of(node)
     rule = _RULES.get("Reduce" if op.startswith("Reduce") else op)
-    fault = _attribute(node) or (None if rule is None else rule(node))
+    fault = _check_attributes(node) or (None if rule is None else rule(node))
     if fault is not None:
         raise ModelError(f"{op} {node.name} {fault}; export the model again")
 
 
-def _constants(node: Node) -> list[NDArray[Any] | None]:
+def _constant_operands(node: Node) -> list[NDArray[Any] | None]:
     """The operands, None for those that are absent or no constants; five or more."""
-    return [*map(constant, node.inputs), *[None] * 5]
+    return [*map(constant_of, node.inputs), *[None] * 5]
 
 
-def _attribute(node: Node) -> str | None:
-    attrs = attributes(node)
+def _check_attributes(node: Node) -> str | None:
+    attrs = attributes_of(node)
     axis, padding = attrs.get("axis", 0), attrs.get("auto_pad", "NOTSET")
-    if isinstance(axis, int) and abs(axis) >= _AXES:
+    if isinstance(axis, int) and abs(axis) >= _AXIS_LIMIT:
         return f"has axis {axis}"
     if padding not in _PADDINGS:
         return f"has auto_pad {padding}"
-    for name in _COUNTED if node.domain in ONNX_DOMAINS else ():
+    for name in _POSITIVE_ATTRIBUTES if node.domain in ONNX_DOMAINS else ():
         numbers = attrs.get(name, ())
         if not isinstance(numbers, Sequence) or any(number < 1 for number in numbers):
             return f"has {name} {[*numbers] if isinstance(numbers, Sequence) else numbers}"
     return None
 
 
-def _batch_normalization(node: Node) -> str | None:
-    shapes = [array.shape for array in _constants(node)[1:] if array is not None]
+def _check_batch_normalization(node: Node) -> str | None:
+    shapes = [array.shape for array in _constant_operands(node)[1:] if array is not None]
     if len({*shapes}) < 2 and all(len(shape) == 1 and shape[0] for shape in shapes):
         return None
-    return f"has parameters of shapes {_listed(shapes)}"
+    return f"has parameters of shapes {_format_shapes(shapes)}"
 
 
-def _clip(node: Node) -> str | None:
-    bounds = [array for array in _constants(node)[1:3] if array is not None]
+def _check_clip(node: Node) -> str | None:
+    bounds = [array for array in _constant_operands(node)[1:3] if array is not None]
     return "has a bound of NaN" if any(np.isnan(array).any() for array in bounds) else None
 
 
-def _convolution(node: Node) -> str | None:
-    _, weight, bias, *_ = _constants(node)
+def _check_conv(node: Node) -> str | None:
+    _, weight, bias, *_ = _constant_operands(node)
     if weight is not None and weight.ndim < 3:
         return f"has weights of shape {[*weight.shape]}, without a kernel"
-    attrs = attributes(node)
+    attrs = attributes_of(node)
     groups, kernel = attrs.get("group", 1), attrs.get("kernel_shape")
     if weight is not None and weight.shape[0] % groups:
         return f"has weights of shape {[*weight.shape]} for {groups} groups"
@@ -76,41 +76,41 @@ def _convolution(node: Node) -> str | None:
         return f"has kernel_shape {[*kernel]} and weights of shape {[*weight.shape]}"
     if weight is None or bias is None:
         return None
-    transposed = operator(node) == "ConvTranspose"
+    transposed = operator_of(node) == "ConvTranspose"
     channels = weight.shape[1] * groups if transposed else weight.shape[0]
     if bias.shape != (channels,):
         return f"has a bias of shape {[*bias.shape]} for {channels} channels"
     return None
 
 
-def _transposed(node: Node) -> str | None:
+def _check_conv_transpose(node: Node) -> str | None:
     """ONNX's shape inference gives an output that is smaller than the input two axes, and runtimes believe it."""
-    wanted = attributes(node).get("output_shape", ())
+    wanted = attributes_of(node).get("output_shape", ())
     shape = None if node.inputs[0] is None else shape_of(node.inputs[0])
     if shape is not None and any(
         d is not None and n < d for n, d in zip(wanted, shape[2:], strict=False)
     ):
         return (
-            f"has output_shape {[*wanted]}, smaller than its input of shape {_sizes(shape)}; "
+            f"has output_shape {[*wanted]}, smaller than its input of shape {_format_shape(shape)}; "
             "say it by pads"
         )
-    return _convolution(node)
+    return _check_conv(node)
 
 
-def _gemm(node: Node) -> str | None:
-    _, weight, summand, *_ = _constants(node)
+def _check_gemm(node: Node) -> str | None:
+    _, weight, summand, *_ = _constant_operands(node)
     if weight is None:
         return None
     if weight.ndim != 2:
         return f"has weights of shape {[*weight.shape]}, which are no matrix"
-    columns = weight.shape[0 if attributes(node).get("transB") else 1]
+    columns = weight.shape[0 if attributes_of(node).get("transB") else 1]
     if summand is None or (summand.ndim < 3 and summand.shape[-1:] in ((), (1,), (columns,))):
         return None
     return f"adds a C of shape {[*summand.shape]} to {columns} columns"
 
 
-def _pad(node: Node) -> str | None:
-    _, pads, _, axes, *_ = _constants(node)
+def _check_pad(node: Node) -> str | None:
+    _, pads, _, axes, *_ = _constant_operands(node)
     if pads is None or (axes is None and pads.size % 2 == 0):
         return None
     if axes is None:
@@ -120,13 +120,13 @@ def _pad(node: Node) -> str | None:
     return f"has pads of shape {[*pads.shape]} for axes of shape {[*axes.shape]}"
 
 
-def _reduction(node: Node) -> str | None:
-    axes = _constants(node)[1]
+def _check_reduction(node: Node) -> str | None:
+    axes = _constant_operands(node)[1]
     return f"has axes of shape {[*axes.shape]}" if axes is not None and axes.ndim != 1 else None
 
 
-def _reshape(node: Node) -> str | None:
-    target = _constants(node)[1]
+def _check_reshape(node: Node) -> str | None:
+    target = _constant_operands(node)[1]
     return (
         f"has a target of shape {[*target.shape]}"
         if target is not None and target.ndim != 1
@@ -134,8 +134,8 @@ def _reshape(node: Node) -> str | None:
     )
 
 
-def _resize(node: Node) -> str | None:
-    _, _, scales, sizes, *_ = _constants(node)
+def _check_resize(node: Node) -> str | None:
+    _, _, scales, sizes, *_ = _constant_operands(node)
     if scales is not None and not (np.isfinite(scales) & (scales > 0)).all():
         return f"scales by {[*map(float, scales.reshape(-1))]}"
     if sizes is not None and (sizes < 0).any():
@@ -143,37 +143,37 @@ def _resize(node: Node) -> str | None:
     return None
 
 
-def _slice(node: Node) -> str | None:
-    shapes = [array.shape for array in _constants(node)[1:] if array is not None]
+def _check_slice(node: Node) -> str | None:
+    shapes = [array.shape for array in _constant_operands(node)[1:] if array is not None]
     if len({*shapes}) < 2 and all(len(shape) == 1 for shape in shapes):
         return None
-    return f"cuts by operands of shapes {_listed(shapes)}"
+    return f"cuts by operands of shapes {_format_shapes(shapes)}"
 
 
-def _sizes(shape: tuple[int | None, ...]) -> str:
+def _format_shape(shape: tuple[int | None, ...]) -> str:
     return "×".join("?" if d is None else str(d) for d in shape)
 
 
-def _squeeze(node: Node) -> str | None:
+def _check_squeeze(node: Node) -> str | None:
     """ONNX removes no axis then, ONNX Runtime all of length 1."""
-    axes = _constants(node)[1]
+    axes = _constant_operands(node)[1]
     return "has an empty list of axes" if axes is not None and not axes.size else None
 
 
-def _listed(shapes: list[tuple[int, ...]]) -> str:
+def _format_shapes(shapes: list[tuple[int, ...]]) -> str:
     return ", ".join(str([*shape]) for shape in shapes)
 
 
 _RULES: Mapping[str, Callable[[Node], str | None]] = {
-    "BatchNormalization": _batch_normalization,
-    "Clip": _clip,
-    "Conv": _convolution,
-    "ConvTranspose": _transposed,
-    "Gemm": _gemm,
-    "Pad": _pad,
-    "Reduce": _reduction,
-    "Reshape": _reshape,
-    "Resize": _resize,
-    "Slice": _slice,
-    "Squeeze": _squeeze,
+    "BatchNormalization": _check_batch_normalization,
+    "Clip": _check_clip,
+    "Conv": _check_conv,
+    "ConvTranspose": _check_conv_transpose,
+    "Gemm": _check_gemm,
+    "Pad": _check_pad,
+    "Reduce": _check_reduction,
+    "Reshape": _check_reshape,
+    "Resize": _check_resize,
+    "Slice": _check_slice,
+    "Squeeze": _check_squeeze,
 }

@@ -14,10 +14,10 @@ import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from ptq.model.node import Node, constant, dtype_of, operator, shape_of
+from ptq.model.node import Node, constant_of, dtype_of, operator_of, shape_of
 
 MAX_BYTES = 64 * 2**20
-KEPT = frozenset(
+NEVER_FOLDED = frozenset(
     {
         "Bernoulli",
         "DequantizeLinear",
@@ -34,19 +34,19 @@ KEPT = frozenset(
 """Random, or the quantization itself: constants before them stay what they are."""
 
 
-def evaluated(node: Node, opset: int) -> list[NDArray[Any]] | None:
+def evaluate_node(node: Node, opset: int) -> list[NDArray[Any]] | None:
     """The values of the node's outputs; None where they are not constant, too large or unknown.
 
     Too large is more than 64 MB and more than all the inputs together.
     """
     inputs = [v for v in node.inputs if v is not None]
-    if not inputs or not all(v.is_initializer() for v in inputs) or not _may_fold(node):
+    if not inputs or not all(v.is_initializer() for v in inputs) or not _can_fold(node):
         return None
-    known = [a for a in map(constant, inputs) if a is not None]
+    known = [a for a in map(constant_of, inputs) if a is not None]
     if len(known) < len(inputs):
         return None
     limit = max(MAX_BYTES, sum(a.nbytes for a in known))
-    if _announced_bytes(node, known) > limit:
+    if _expected_bytes(node, known) > limit:
         return None
     feeds = {str(v.name): a for v, a in zip(inputs, known, strict=True)}
     results = _run(node, feeds, opset)
@@ -55,17 +55,17 @@ def evaluated(node: Node, opset: int) -> list[NDArray[Any]] | None:
     return results
 
 
-def _may_fold(node: Node) -> bool:
+def _can_fold(node: Node) -> bool:
     graphs = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
     return (
-        "::" not in operator(node)
-        and node.op_type not in KEPT
+        "::" not in operator_of(node)
+        and node.op_type not in NEVER_FOLDED
         and not any(a.type in graphs for a in node.attributes.values())
         and not any(v.is_graph_output() for v in node.outputs)
     )
 
 
-def _announced_bytes(node: Node, inputs: Sequence[NDArray[Any]]) -> int:
+def _expected_bytes(node: Node, inputs: Sequence[NDArray[Any]]) -> int:
     """The size of the result as far as it can be told beforehand; 0 otherwise."""
     shape = shape_of(node.outputs[0])
     dtype = dtype_of(node.outputs[0])
@@ -73,13 +73,13 @@ def _announced_bytes(node: Node, inputs: Sequence[NDArray[Any]]) -> int:
         return prod(d for d in shape if d is not None) * (4 if dtype is None else dtype.itemsize)
     match node.op_type:
         case "ConstantOfShape":
-            return 4 * _product(inputs[0])
+            return 4 * _element_count(inputs[0])
         case "Expand" | "Tile":
-            return inputs[0].nbytes * _product(inputs[1])
+            return inputs[0].nbytes * _element_count(inputs[1])
     return 0
 
 
-def _product(sizes: NDArray[Any]) -> int:
+def _element_count(sizes: NDArray[Any]) -> int:
     return prod(int(size) for size in sizes.reshape(-1))
 
 

@@ -11,19 +11,19 @@ from collections import Counter
 
 import numpy as np
 
-from ptq.core.wording import counted
+from ptq.core.wording import plural
 from ptq.model.graph import Graph
-from ptq.model.node import Node, dtype_of, operator
-from ptq.rewrite.edit import freeze
-from ptq.rewrite.prepare.check_nodes import require_wellformed
-from ptq.rewrite.prepare.evaluate_node import evaluated
+from ptq.model.node import Node, dtype_of, operator_of
+from ptq.rewrite.edit import replace_with_constant
+from ptq.rewrite.prepare.check_nodes import check_node
+from ptq.rewrite.prepare.evaluate_node import evaluate_node
 from ptq.rewrite.prepare.fold_shape_arithmetic import (
-    describe_expand,
-    expands_to_itself,
     fold_reshape,
+    infer_expand_shape,
+    is_identity_expand,
 )
-from ptq.rewrite.prepare.node_shapes import refine_shape, refine_shapes
-from ptq.rewrite.prepare.remove_no_ops import changes_nothing
+from ptq.rewrite.prepare.node_shapes import refine_node_shapes, refine_shape
+from ptq.rewrite.prepare.remove_no_ops import is_no_op
 from ptq.rewrite.prepare.shape_inference import ShapeValues
 
 
@@ -38,20 +38,20 @@ def fold_constants(graph: Graph) -> list[str]:
     """
     values, folded = ShapeValues(), Counter[str]()
     for node in graph.nodes:
-        require_wellformed(node)
-        results = evaluated(node, graph.opset)
+        check_node(node)
+        results = evaluate_node(node, graph.opset)
         if results is not None:
             named = [v for v in node.outputs if v.name]
             for value, array in zip(named, results, strict=True):
-                freeze(graph, value, array)
+                replace_with_constant(graph, value, array)
             folded["constant"] += 1
             continue
         x = node.inputs[0] if node.inputs else None
-        if x is not None and changes_nothing(node, x):
+        if x is not None and is_no_op(node, x):
             refine_shape(node.outputs[0], x.shape)  # inference forgets symbols in a Slice
-        refine_shapes(node, graph.opset)
+        refine_node_shapes(node, graph.opset)
         folded[_fold_shape(graph, node, values)] += 1
-    graph.sweep()
+    graph.remove_unused()
     sentences = {
         "constant": ("evaluated", "constant node", ""),
         "shape": ("evaluated", "node", " that static shapes fix"),
@@ -59,7 +59,7 @@ def fold_constants(graph: Graph) -> list[str]:
         "expand": ("removed", "Expand node", " without effect"),
     }
     return [
-        f"{verb} {counted(folded[kind], what)}{rest}"
+        f"{verb} {plural(folded[kind], what)}{rest}"
         for kind, (verb, what, rest) in sentences.items()
         if folded[kind]
     ]
@@ -72,20 +72,22 @@ def _fold_shape(graph: Graph, node: Node, values: ShapeValues) -> str:
     if elements is not None and all(isinstance(e, int) for e in elements.reshape(-1)):
         dtype = dtype_of(output)
         if dtype is not None and not output.is_graph_output():
-            freeze(graph, output, np.array(elements.tolist(), dtype).reshape(elements.shape))
+            replace_with_constant(
+                graph, output, np.array(elements.tolist(), dtype).reshape(elements.shape)
+            )
             return "shape"
     if elements is not None and not output.is_graph_output():
         for x in node.inputs:
-            if x is not None and x.dtype == output.dtype and values.equal(x, output):
+            if x is not None and x.dtype == output.dtype and values.is_equal(x, output):
                 graph.substitute(output, x)
                 return "shape"
-    match operator(node):
+    match operator_of(node):
         case "Reshape" if fold_reshape(graph, node, values):
             return "reshape"
-        case "Expand" if expands_to_itself(node, values) and not output.is_graph_output():
+        case "Expand" if is_identity_expand(node, values) and not output.is_graph_output():
             assert node.inputs[0] is not None
             graph.substitute(output, node.inputs[0])
             return "expand"
         case "Expand":
-            describe_expand(node, values)
+            infer_expand_shape(node, values)
     return ""

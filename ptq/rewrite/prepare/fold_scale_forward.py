@@ -14,56 +14,64 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.wording import counted
+from ptq.core.wording import plural
 from ptq.model.graph import Graph
-from ptq.model.node import FLOAT_TYPES, Node, Value, constant, consumers, dtype_of, operator
+from ptq.model.node import (
+    FLOAT_TYPES,
+    Node,
+    Value,
+    constant_of,
+    consumers_of,
+    dtype_of,
+    operator_of,
+)
 from ptq.rewrite.edit import set_constant
-from ptq.rewrite.match import scalar
+from ptq.rewrite.match import scalar_constant
 
-_WEIGHTED = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
-_HOMOGENEOUS = frozenset(
+_LINEAR_OPS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
+_HOMOGENEOUS_OPS = frozenset(
     [
         *("AveragePool", "DepthToSpace", "Flatten", "GlobalAveragePool", "GlobalMaxPool", "Identity", "LeakyRelu"),
         *("MaxPool", "ReduceMean", "Relu", "Reshape", "Slice", "SpaceToDepth", "Split", "Squeeze", "Transpose"),
         "Unsqueeze",
     ]
 )  # fmt: skip
-_LARGEST = 2.0**20
+_MAX_FACTOR = 2.0**20
 """Beyond it, or below its inverse, weights would leave the range where floats of any width are exact alike."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Ways:
+class _FactorPaths:
     """Where the factor goes: weights to multiply and summands to divide, by node and position of the input."""
 
     weights: dict[tuple[Node, int], NDArray[Any]] = field(default_factory=dict)
     summands: dict[tuple[Node, int], NDArray[Any]] = field(default_factory=dict)
 
-    def lead(self, value: Value) -> bool:
+    def trace(self, value: Value) -> bool:
         """Whether every way from the value ends at weights; they are noted."""
         if value.is_graph_output() or not value.uses():
             return False
-        return all(self._absorbs(node, value) for node in consumers(value))
+        return all(self._can_absorb(node, value) for node in consumers_of(value))
 
-    def _absorbs(self, node: Node, value: Value) -> bool:
-        op = operator(node)
+    def _can_absorb(self, node: Node, value: Value) -> bool:
+        op = operator_of(node)
         if [v for v in node.inputs if v is value] != [value] or node.graph is not _graph_of(value):
             return False
-        if op in _WEIGHTED:
-            weight = constant(node.inputs[1])
+        if op in _LINEAR_OPS:
+            weight = constant_of(node.inputs[1])
             if node.inputs[0] is not value or weight is None or weight.dtype not in FLOAT_TYPES:
                 return False
             self.weights[node, 1] = weight
             return True
-        if op in _HOMOGENEOUS:
-            return node.inputs[0] is value and all(map(self.lead, node.outputs))
+        if op in _HOMOGENEOUS_OPS:
+            return node.inputs[0] is value and all(map(self.trace, node.outputs))
         if op == "Add":
             position = 1 if node.inputs[0] is value else 0
-            summand = constant(node.inputs[position])
+            summand = constant_of(node.inputs[position])
             if summand is None or summand.dtype not in FLOAT_TYPES:
                 return False
             self.summands[node, position] = summand
-            return self.lead(node.outputs[0])
+            return self.trace(node.outputs[0])
         return False
 
 
@@ -73,7 +81,7 @@ def _graph_of(value: Value) -> Any:
     return None if node is None else node.graph
 
 
-def fold_forward(graph: Graph) -> list[str]:
+def fold_scale_forward(graph: Graph) -> list[str]:
     """Fold positive scalar factors into the weights behind them; in place.
 
     Returns:
@@ -81,35 +89,37 @@ def fold_forward(graph: Graph) -> list[str]:
     """
     count = 0
     for node in reversed(graph.nodes):
-        found = _factor(node)
+        found = _match_factor(node)
         if found is None:
             continue
         x, factor = found
-        ways, y = _Ways(), node.outputs[0]
-        if not ways.lead(y):
+        ways, y = _FactorPaths(), node.outputs[0]
+        if not ways.trace(y):
             continue
         for times, places in ((factor, ways.weights), (1 / factor, ways.summands)):
-            _multiply(graph, places, times)
+            _scale_constants(graph, places, times)
         graph.redirect(y, x)
         graph.remove(node)
         count += 1
-    return [f"folded {counted(count, 'factor')} into the weights behind them"] if count else []
+    return [f"folded {plural(count, 'factor')} into the weights behind them"] if count else []
 
 
-def _multiply(graph: Graph, places: Mapping[tuple[Node, int], NDArray[Any]], times: float) -> None:
+def _scale_constants(
+    graph: Graph, places: Mapping[tuple[Node, int], NDArray[Any]], times: float
+) -> None:
     for (node, position), array in places.items():
         scaled = (array.astype(np.float64) * times).astype(array.dtype)
         set_constant(graph, node, position, scaled, "scaled")
 
 
-def _factor(node: Node) -> tuple[Value, float] | None:
+def _match_factor(node: Node) -> tuple[Value, float] | None:
     """The tensor that a node multiplies by a positive constant, and the constant."""
-    if operator(node) != "Mul" or dtype_of(node.outputs[0]) not in FLOAT_TYPES:
+    if operator_of(node) != "Mul" or dtype_of(node.outputs[0]) not in FLOAT_TYPES:
         return None
     for x, other in (node.inputs, reversed(node.inputs)):
-        c, array = scalar(other), constant(other)
+        c, array = scalar_constant(other), constant_of(other)
         if x is None or x.producer() is None or c is None or array is None:
             continue
-        if 1 / _LARGEST < c < _LARGEST and x.shape is not None and array.ndim <= len(x.shape):
+        if 1 / _MAX_FACTOR < c < _MAX_FACTOR and x.shape is not None and array.ndim <= len(x.shape):
             return x, c
     return None

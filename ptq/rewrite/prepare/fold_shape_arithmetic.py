@@ -13,33 +13,33 @@ from math import prod
 import numpy as np
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant, name_of
+from ptq.model.node import Node, constant_of, name_of
 from ptq.rewrite.edit import set_attributes, set_constant
 from ptq.rewrite.prepare.node_shapes import refine_shape
 from ptq.rewrite.prepare.shape_inference import (
     Element,
     Elements,
     ShapeValues,
-    dimensions,
-    shape_of_symbols,
+    shape_from_symbols,
+    symbolic_shape,
 )
 
 
 def fold_reshape(graph: Graph, node: Node, values: ShapeValues) -> bool:
     """Give a Reshape a constant target if one exists that is right for every size."""
-    data, target = node.inputs[0], values.of(node.inputs[1])
+    data, target = node.inputs[0], values.elements_of(node.inputs[1])
     if data is None or target is None:
         return False
-    if constant(node.inputs[1]) is not None:
-        _describe_reshape(node, target)
+    if constant_of(node.inputs[1]) is not None:
+        _infer_reshape_shape(node, target)
         return False
     allow_zero = "allowzero" in node.attributes and node.attributes["allowzero"].value == 1
-    plain = _constant_target(target, dimensions(data), allow_zero)
+    plain = _constant_target(target, symbolic_shape(data), allow_zero)
     if plain is None:
         return False
     set_constant(graph, node, 1, np.array(plain, np.int64), f"{name_of(node.outputs[0])}_shape")
     set_attributes(node, allowzero=None)
-    _describe_reshape(node, np.array(plain, dtype=object))
+    _infer_reshape_shape(node, np.array(plain, dtype=object))
     return True
 
 
@@ -59,9 +59,9 @@ def _constant_target(
     return plain if plain.count(-1) <= 1 else None
 
 
-def _describe_reshape(node: Node, target: Elements) -> None:
+def _infer_reshape_shape(node: Node, target: Elements) -> None:
     """Give the output the shape that follows from the data's, dimension by dimension."""
-    sizes = None if node.inputs[0] is None else dimensions(node.inputs[0])
+    sizes = None if node.inputs[0] is None else symbolic_shape(node.inputs[0])
     plain = target.reshape(-1).tolist()
     zero_beyond = sizes is None or 0 in plain[len(sizes) :]
     if sizes is None or zero_beyond or "allowzero" in node.attributes:
@@ -69,11 +69,11 @@ def _describe_reshape(node: Node, target: Elements) -> None:
     shape: list[Element] = [sizes[axis] if e == 0 else e for axis, e in enumerate(plain)]
     if -1 in shape:
         hole = shape.index(-1)
-        shape[hole] = _quotient(sizes, shape[:hole] + shape[hole + 1 :])
-    refine_shape(node.outputs[0], shape_of_symbols(shape))
+        shape[hole] = _remaining_dimension(sizes, shape[:hole] + shape[hole + 1 :])
+    refine_shape(node.outputs[0], shape_from_symbols(shape))
 
 
-def _quotient(sizes: Sequence[Element], others: Sequence[Element]) -> Element:
+def _remaining_dimension(sizes: Sequence[Element], others: Sequence[Element]) -> Element:
     """The product of all sizes over that of the others, where it is a number or one symbol."""
     total, fixed = (prod(e for e in part if isinstance(e, int)) for part in (sizes, others))
     left = Counter(e for e in sizes if isinstance(e, str))
@@ -86,10 +86,10 @@ def _quotient(sizes: Sequence[Element], others: Sequence[Element]) -> Element:
     return None
 
 
-def expands_to_itself(node: Node, values: ShapeValues) -> bool:
+def is_identity_expand(node: Node, values: ShapeValues) -> bool:
     """Whether an Expand gives its data back: their shape is the target, or already covers it."""
-    data, target = node.inputs[0], values.of(node.inputs[1])
-    sizes = None if data is None else dimensions(data)
+    data, target = node.inputs[0], values.elements_of(node.inputs[1])
+    sizes = None if data is None else symbolic_shape(data)
     if sizes is None or target is None or target.ndim != 1 or target.size > len(sizes):
         return False
     tail = sizes[len(sizes) - target.size :]
@@ -98,10 +98,10 @@ def expands_to_itself(node: Node, values: ShapeValues) -> bool:
     )
 
 
-def describe_expand(node: Node, values: ShapeValues) -> None:
+def infer_expand_shape(node: Node, values: ShapeValues) -> None:
     """Give an Expand's output the shape that its target and its data fix."""
-    data, target = node.inputs[0], values.of(node.inputs[1])
-    sizes = None if data is None else dimensions(data)
+    data, target = node.inputs[0], values.elements_of(node.inputs[1])
+    sizes = None if data is None else symbolic_shape(data)
     if sizes is None or target is None or target.ndim != 1:
         return
     rank = max(len(sizes), target.size)
@@ -111,4 +111,4 @@ def describe_expand(node: Node, values: ShapeValues) -> None:
         wanted if size in (1, wanted) else size if wanted == 1 else None
         for size, wanted in zip(old, new, strict=True)
     ]
-    refine_shape(node.outputs[0], shape_of_symbols(shape))
+    refine_shape(node.outputs[0], shape_from_symbols(shape))

@@ -15,16 +15,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ptq.core.wording import counted
+from ptq.core.wording import plural
 from ptq.model.graph import Graph
-from ptq.model.node import FLOAT_TYPES, Node, Value, dtype_of, name_of, operator, shape_of
-from ptq.rewrite.edit import replace
-from ptq.rewrite.match import inputs_of, less_constant, maker, near, raised, scalar
+from ptq.model.node import FLOAT_TYPES, Node, Value, dtype_of, name_of, operator_of, shape_of
+from ptq.rewrite.edit import replace_node
+from ptq.rewrite.match import (
+    is_close,
+    match_add_constant,
+    producer_inputs,
+    producer_op,
+    scalar_constant,
+    try_upgrade_opset,
+)
 
-SINCE = {"HardSwish": 14, "Mish": 18, "Gelu": 20}
+MIN_OPSETS = {"HardSwish": 14, "Mish": 18, "Gelu": 20}
 
 
-_MOST_FACTORS = 5
+_MAX_FACTORS = 5
 """0.044715 · x · x · x is the longest product here."""
 
 
@@ -35,14 +42,14 @@ class Product:
     factor: float
     values: tuple[Value, ...]
 
-    def is_of(self, factor: float, *values: Value) -> bool:
+    def is_equal(self, factor: float, *values: Value) -> bool:
         """Whether it is that constant times those values, in any order."""
         same = Counter(self.values) == Counter(values)
-        return same and near(self.factor, factor)
+        return same and is_close(self.factor, factor)
 
 
 @dataclass(frozen=True, eq=False)
-class Named:
+class ActivationPattern:
     """A node that puts out a function of x, all its factors but x and ``gate`` being a constant."""
 
     op: str
@@ -52,18 +59,18 @@ class Named:
     attrs: Mapping[str, Any]
 
 
-def name_functions(graph: Graph) -> tuple[Graph, list[str]]:
+def fuse_activations(graph: Graph) -> tuple[Graph, list[str]]:
     """Put functions in the place of their pieces, raising the opset to that of Mish or Gelu where they occur.
 
     Returns:
         The graph, and one sentence for each kind of change. Where ONNX's converter cannot raise the opset
         the pieces stay.
     """
-    needed = max((SINCE[found.op] for _, found in _named(graph)), default=0)
-    graph, changes = raised(graph, needed)
+    needed = max((MIN_OPSETS[found.op] for _, found in _find_activations(graph)), default=0)
+    graph, changes = try_upgrade_opset(graph, needed)
     counts: Counter[str] = Counter()
-    for node, found in _named(graph):
-        if SINCE[found.op] > graph.opset:
+    for node, found in _find_activations(graph):
+        if MIN_OPSETS[found.op] > graph.opset:
             continue
         y = node.outputs[0]
         result = graph.insert(
@@ -75,111 +82,118 @@ def name_functions(graph: Graph) -> tuple[Graph, list[str]]:
             dtype=dtype_of(y),
             shape_like=y,
         )
-        replace(graph, node, result)
+        replace_node(graph, node, result)
         counts[found.op] += 1
-    graph.sweep()
-    return graph, changes + [f"named {counted(n, f'{op} node')}" for op, n in counts.items()]
+    graph.remove_unused()
+    return graph, changes + [f"named {plural(n, f'{op} node')}" for op, n in counts.items()]
 
 
-def _named(graph: Graph) -> list[tuple[Node, Named]]:
+def _find_activations(graph: Graph) -> list[tuple[Node, ActivationPattern]]:
     """The nodes that put out a function with a name."""
     found = []
     for node in graph.nodes:
         y = node.outputs[0]
-        if operator(node) not in ("Mul", "Div") or dtype_of(y) not in FLOAT_TYPES:
+        if operator_of(node) not in ("Mul", "Div") or dtype_of(y) not in FLOAT_TYPES:
             continue
-        for gate in _product(y).values:
-            named = _gate(gate)
+        for gate in _factorize(y).values:
+            named = _match_gate(gate)
             if (
                 named is not None
                 and shape_of(y) is not None
                 and shape_of(named.x) == shape_of(y)
-                and _product(y, named.x).is_of(named.factor, named.x, gate)
+                and _factorize(y, named.x).is_equal(named.factor, named.x, gate)
             ):
                 found.append((node, named))
                 break
     return found
 
 
-def _gate(gate: Value) -> Named | None:
+def _match_gate(gate: Value) -> ActivationPattern | None:
     """The function that a factor belongs to, and the x that the other factor must be."""
-    op, attrs = maker(gate)
+    op, attrs = producer_op(gate)
     if op == "HardSigmoid":
-        known = near(attrs.get("alpha", 0.2), 1 / 6) and near(attrs.get("beta", 0.5), 0.5)
-        return Named("HardSwish", _first(gate), gate, 1.0, {}) if known else None
+        known = is_close(attrs.get("alpha", 0.2), 1 / 6) and is_close(attrs.get("beta", 0.5), 0.5)
+        return ActivationPattern("HardSwish", _first_input(gate), gate, 1.0, {}) if known else None
     if op == "Clip":
-        x, bounds = less_constant(_first(gate), 3.0), [scalar(v) for v in inputs_of(gate)[1:]]
-        return (
-            Named("HardSwish", x, gate, 1 / 6, {}) if x is not None and bounds == [0, 6] else None
+        x, bounds = (
+            match_add_constant(_first_input(gate), 3.0),
+            [scalar_constant(v) for v in producer_inputs(gate)[1:]],
         )
-    if op == "Tanh" and maker(_first(gate))[0] == "Softplus":
-        return Named("Mish", _first(_first(gate)), gate, 1.0, {})
-    inner = less_constant(gate, 1.0)
+        return (
+            ActivationPattern("HardSwish", x, gate, 1 / 6, {})
+            if x is not None and bounds == [0, 6]
+            else None
+        )
+    if op == "Tanh" and producer_op(_first_input(gate))[0] == "Softplus":
+        return ActivationPattern("Mish", _first_input(_first_input(gate)), gate, 1.0, {})
+    inner = match_add_constant(gate, 1.0)
     if inner is None:
         return None
-    op, _ = maker(inner)
+    op, _ = producer_op(inner)
     if op == "Erf":
-        x = _unscaled(_first(inner), math.sqrt(0.5))
-        return None if x is None else Named("Gelu", x, gate, 0.5, {})
+        x = _match_scaled(_first_input(inner), math.sqrt(0.5))
+        return None if x is None else ActivationPattern("Gelu", x, gate, 0.5, {})
     if op == "Tanh":
-        x = _cubic(_unscaled(_first(inner), math.sqrt(2 / math.pi)))
-        return None if x is None else Named("Gelu", x, gate, 0.5, {"approximate": "tanh"})
+        x = _match_cubic(_match_scaled(_first_input(inner), math.sqrt(2 / math.pi)))
+        return (
+            None if x is None else ActivationPattern("Gelu", x, gate, 0.5, {"approximate": "tanh"})
+        )
     return None
 
 
-def _cubic(value: Value | None) -> Value | None:
+def _match_cubic(value: Value | None) -> Value | None:
     """The x of x + 0.044715 · x³; None where the value is something else."""
-    if value is None or maker(value)[0] != "Add":
+    if value is None or producer_op(value)[0] != "Add":
         return None
-    first, second = inputs_of(value)
+    first, second = producer_inputs(value)
     for x, cube in ((first, second), (second, first)):
-        product = _product(cube, x)
+        product = _factorize(cube, x)
         power = product.values[0]
-        if maker(power)[0] == "Pow" and scalar(inputs_of(power)[1]) == 3:
-            product = Product(product.factor, (inputs_of(power)[0],) * 3)
-        if product.is_of(0.044715, x, x, x):
+        if producer_op(power)[0] == "Pow" and scalar_constant(producer_inputs(power)[1]) == 3:
+            product = Product(product.factor, (producer_inputs(power)[0],) * 3)
+        if product.is_equal(0.044715, x, x, x):
             return x
     return None
 
 
-def _product(value: Value, whole: Value | None = None) -> Product:
+def _factorize(value: Value, whole: Value | None = None) -> Product:
     """The value taken apart into factors; ``whole`` is not taken apart."""
     alone = Product(1.0, (value,))
-    op, _ = maker(value)
+    op, _ = producer_op(value)
     if value is whole or op not in ("Mul", "Div"):
         return alone
-    a, b = inputs_of(value)
-    by = scalar(b)
+    a, b = producer_inputs(value)
+    by = scalar_constant(b)
     if op == "Div":
         if not by:
             return alone
-        product = _product(a, whole)
+        product = _factorize(a, whole)
         return Product(product.factor / by, product.values)
     if by is None:
-        a, b, by = b, a, scalar(a)
+        a, b, by = b, a, scalar_constant(a)
     if by is not None:
-        product = _product(a, whole)
+        product = _factorize(a, whole)
         return Product(product.factor * by, product.values)
-    left, right = _product(a, whole), _product(b, whole)
+    left, right = _factorize(a, whole), _factorize(b, whole)
     values = left.values + right.values
-    return Product(left.factor * right.factor, values) if len(values) <= _MOST_FACTORS else alone
+    return Product(left.factor * right.factor, values) if len(values) <= _MAX_FACTORS else alone
 
 
-def _unscaled(value: Value, factor: float) -> Value | None:
+def _match_scaled(value: Value, factor: float) -> Value | None:
     """The x of factor · x."""
-    product = _product(value)
+    product = _factorize(value)
     if len(product.values) == 1:
-        return product.values[0] if product.is_of(factor, *product.values) else None
+        return product.values[0] if product.is_equal(factor, *product.values) else None
     # x is a product itself
-    op, _ = maker(value)
+    op, _ = producer_op(value)
     if op not in ("Mul", "Div"):
         return None
-    a, b = inputs_of(value)
-    x, by = (a, scalar(b)) if scalar(b) is not None else (b, scalar(a))
+    a, b = producer_inputs(value)
+    x, by = (a, scalar_constant(b)) if scalar_constant(b) is not None else (b, scalar_constant(a))
     if not by or (op == "Div" and x is b):
         return None
-    return x if near(1 / by if op == "Div" else by, factor) else None
+    return x if is_close(1 / by if op == "Div" else by, factor) else None
 
 
-def _first(value: Value) -> Value:
-    return inputs_of(value)[0]
+def _first_input(value: Value) -> Value:
+    return producer_inputs(value)[0]

@@ -11,29 +11,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.wording import counted
-from ptq.model.channel_affine import Affine, arithmetic, batch_norm
+from ptq.core.wording import plural
+from ptq.model.channel_affine import ChannelAffine, arithmetic_affine, batch_norm_affine
 from ptq.model.graph import Graph
 from ptq.model.node import (
     FLOAT_TYPES,
     Node,
     Value,
-    attributes,
-    constant,
-    consumers,
+    attributes_of,
+    constant_of,
+    consumers_of,
     dtype_of,
     name_of,
-    operator,
+    operator_of,
     shape_of,
 )
-from ptq.rewrite.edit import replace, set_attributes, set_constant
+from ptq.rewrite.edit import replace_node, set_attributes, set_constant
 
-_CONVOLVED = (3, 4)
+_DEPTHWISE_RANKS = (3, 4)
 """Ranks of which every runtime has depthwise convolutions."""
-INTO = {"Conv": "convolutions", "ConvTranspose": "transposed convolutions", "Gemm": "Gemm nodes"}
+LINEAR_OP_PLURALS = {
+    "Conv": "convolutions",
+    "ConvTranspose": "transposed convolutions",
+    "Gemm": "Gemm nodes",
+}
 
 
-def fold_affine(graph: Graph) -> list[str]:
+def fuse_batchnorm(graph: Graph) -> list[str]:
     """Fold BatchNormalization and arithmetic with constants into the Conv or Gemm before it; in place.
 
     Only where the linear node has no other reader; a BatchNormalization that stands elsewhere
@@ -45,67 +49,70 @@ def fold_affine(graph: Graph) -> list[str]:
     folded: Counter[tuple[str, str]] = Counter()
     split = Counter[str]()
     for node in graph.nodes:
-        found = _before(node)
-        if found is not None and _fold(graph, node, *found):
+        found = _linear_before(node)
+        if found is not None and _fold_into(graph, node, *found):
             folded[node.op_type, found[0].op_type] += 1
-        elif operator(node) == "BatchNormalization":
-            split[_stand_in(graph, node)] += 1
+        elif operator_of(node) == "BatchNormalization":
+            split[_replace_batchnorm(graph, node)] += 1
     notes = [
-        f"folded {counted(n, f'{op} node')} into {INTO[into]}" for (op, into), n in folded.items()
+        f"folded {plural(n, f'{op} node')} into {LINEAR_OP_PLURALS[into]}"
+        for (op, into), n in folded.items()
     ]
     return notes + [
-        f"turned {counted(n, 'BatchNormalization node')} into {into}"
+        f"turned {plural(n, 'BatchNormalization node')} into {into}"
         for into, n in split.items()
         if into
     ]
 
 
-def _before(node: Node) -> tuple[Node, Value] | None:
+def _linear_before(node: Node) -> tuple[Node, Value] | None:
     """The linear node that alone feeds this one, squeezed at most, and the value that this one reads."""
     for value in node.inputs[:2]:
         maker = None if value is None else value.producer()
-        linear = _squeezed(maker) if maker is not None else None
+        linear = _linear_behind_squeeze(maker) if maker is not None else None
         if linear is None or linear.graph is not node.graph:
             continue
         path = dict.fromkeys([linear.outputs[0], value])
-        alone = all(not v.is_graph_output() and len(consumers(v)) == 1 for v in path if v)
+        alone = all(not v.is_graph_output() and len(consumers_of(v)) == 1 for v in path if v)
         return (linear, value) if value is not None and alone else None
     return None
 
 
-def _squeezed(node: Node) -> Node | None:
+def _linear_behind_squeeze(node: Node) -> Node | None:
     """The linear node that this one is, or whose output it squeezes behind the channels (Conv of one axis)."""
-    if operator(node) in INTO:
+    if operator_of(node) in LINEAR_OP_PLURALS:
         return node
-    linear = node.inputs[0].producer() if operator(node) == "Squeeze" and node.inputs[0] else None
-    if linear is None or operator(linear) not in INTO:
+    linear = (
+        node.inputs[0].producer() if operator_of(node) == "Squeeze" and node.inputs[0] else None
+    )
+    if linear is None or operator_of(linear) not in LINEAR_OP_PLURALS:
         return None
-    rank, axes = len(shape_of(linear.outputs[0]) or ()), _axes(node)
+    rank, axes = len(shape_of(linear.outputs[0]) or ()), _squeeze_axes(node)
     behind = axes is not None and rank > 0 and all(axis % rank > 1 for axis in axes)
     return linear if behind else None
 
 
-def _axes(node: Node) -> list[int] | None:
+def _squeeze_axes(node: Node) -> list[int] | None:
     """The axes that a Squeeze names by constants; None where it does not."""
-    given = constant(node.inputs[1]) if len(node.inputs) > 1 else attributes(node).get("axes")
+    given = constant_of(node.inputs[1]) if len(node.inputs) > 1 else attributes_of(node).get("axes")
     return None if given is None else [int(axis) for axis in np.asarray(given).reshape(-1)]
 
 
-def _fold(graph: Graph, node: Node, linear: Node, read: Value) -> bool:
-    weight = constant(linear.inputs[1])
+def _fold_into(graph: Graph, node: Node, linear: Node, read: Value) -> bool:
+    weight = constant_of(linear.inputs[1])
     bias_value = linear.inputs[2] if len(linear.inputs) > 2 else None
-    bias = constant(bias_value)
+    bias = constant_of(bias_value)
     if (
         weight is None
         or weight.dtype not in FLOAT_TYPES
         or (bias_value is not None and bias is None)
     ):
         return False
-    attrs = attributes(linear)
-    channels = _channels(linear.op_type, weight, attrs)
+    attrs = attributes_of(linear)
+    channels = _output_channels(linear.op_type, weight, attrs)
     rank = max(weight.ndim, 2) if read is linear.outputs[0] else len(shape_of(read) or ())
-    affine = batch_norm(node) or arithmetic(node, rank, channels)
-    if affine is None or affine.x is not read or _opens_a_pattern(node, affine):
+    affine = batch_norm_affine(node) or arithmetic_affine(node, rank, channels)
+    if affine is None or affine.x is not read or _is_hard_sigmoid_shift(node, affine):
         return False
     if affine.a.size not in (1, channels) or affine.b.size not in (1, channels):
         return False
@@ -116,7 +123,7 @@ def _fold(graph: Graph, node: Node, linear: Node, read: Value) -> bool:
         c = c.reshape(-1) * attrs.get("beta", 1.0)
     with np.errstate(over="ignore"):  # float16; what overflows is not folded
         new_bias = np.broadcast_to(affine.a * c + affine.b, (channels,)).astype(weight.dtype)
-        new_weight = _scaled(linear.op_type, weight, attrs, affine.a).astype(weight.dtype)
+        new_weight = _scale_weight(linear.op_type, weight, attrs, affine.a).astype(weight.dtype)
     if not np.all(np.isfinite(new_weight)) or not np.all(np.isfinite(new_bias)):
         return False
     if np.any(affine.a != 1):
@@ -124,18 +131,18 @@ def _fold(graph: Graph, node: Node, linear: Node, read: Value) -> bool:
     set_constant(graph, linear, 2, new_bias, f"{name_of(linear.outputs[0])}_bias")
     if linear.op_type == "Gemm":
         set_attributes(linear, beta=1.0)
-    replace(graph, node, read)
+    replace_node(graph, node, read)
     return True
 
 
-def _opens_a_pattern(node: Node, affine: Affine) -> bool:
+def _is_hard_sigmoid_shift(node: Node, affine: ChannelAffine) -> bool:
     """Whether a scalar is added before a Clip: a hard sigmoid in pieces, which is one function."""
-    after = consumers(node.outputs[0])
+    after = consumers_of(node.outputs[0])
     shifts = affine.a.ndim == 0 and affine.b.ndim == 0 and bool(affine.b != 0)
     return shifts and any(n.op_type == "Clip" for n in after)
 
 
-def _channels(op: str, weight: NDArray[Any], attrs: dict[str, Any]) -> int:
+def _output_channels(op: str, weight: NDArray[Any], attrs: dict[str, Any]) -> int:
     """How many output channels a linear node has."""
     if op == "Gemm":
         return int(weight.shape[0 if attrs.get("transB", 0) else 1])
@@ -144,7 +151,7 @@ def _channels(op: str, weight: NDArray[Any], attrs: dict[str, Any]) -> int:
     return int(weight.shape[0])
 
 
-def _scaled(
+def _scale_weight(
     op: str, weight: NDArray[Any], attrs: dict[str, Any], a: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The weight times a, along its output channels."""
@@ -160,13 +167,13 @@ def _scaled(
     return weight * a.reshape(-1, *(1,) * (weight.ndim - 1))
 
 
-def _stand_in(graph: Graph, node: Node) -> str:
+def _replace_batchnorm(graph: Graph, node: Node) -> str:
     """Replace a BatchNormalization that stays; by what, nothing where it is not constant.
 
     A depthwise Conv of one tap rounds once and has a scale a channel, where Mul and Add round twice with one each;
     ONNX Runtime computes it in a quarter to the whole of their time.
     """
-    affine = batch_norm(node)
+    affine = batch_norm_affine(node)
     shape = None if affine is None else shape_of(affine.x)
     dtype = None if affine is None else dtype_of(affine.x)
     if affine is None or shape is None or dtype not in FLOAT_TYPES:
@@ -174,7 +181,7 @@ def _stand_in(graph: Graph, node: Node) -> str:
     name, column = name_of(node.outputs[0]), (-1, *(1,) * (len(shape) - 2))
     a, b = (v.astype(dtype) for v in (affine.a, affine.b))
     x, offset = affine.x, f"{name}_offset"
-    if dtype == np.float32 and len(shape) in _CONVOLVED:
+    if dtype == np.float32 and len(shape) in _DEPTHWISE_RANKS:
         weight = graph.add_constant(a.reshape(-1, *(1,) * (len(shape) - 1)), f"{name}_scale")
         inputs = [x, weight, graph.add_constant(b, offset)]
         attrs = {"group": a.size, "kernel_shape": [1] * (len(shape) - 2)}
@@ -187,14 +194,14 @@ def _stand_in(graph: Graph, node: Node) -> str:
             dtype=dtype,
             shape_like=x,
         )
-        replace(graph, node, result)
+        replace_node(graph, node, result)
         return "a depthwise Conv"
     factor = graph.add_constant(a.reshape(column), f"{name}_scale")
     product = graph.insert(
         "Mul", [x, factor], before=node, output=f"{name}_scaled", dtype=dtype, shape_like=x
     )
     summand = graph.add_constant(b.reshape(column), offset)
-    replace(
+    replace_node(
         graph, node, graph.insert("Add", [product, summand], before=node, output=f"{name}_shifted")
     )
     return "Mul and Add"

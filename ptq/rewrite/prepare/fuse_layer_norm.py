@@ -11,27 +11,34 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptq.core.wording import counted
+from ptq.core.wording import plural
 from ptq.model.graph import Graph
 from ptq.model.node import (
     FLOAT_TYPES,
     Node,
     Value,
-    constant,
-    consumers,
+    constant_of,
+    consumers_of,
     dtype_of,
     name_of,
-    operator,
+    operator_of,
     shape_of,
 )
-from ptq.rewrite.edit import replace
-from ptq.rewrite.match import inputs_of, maker, near, occurrences, reduced, scalar
+from ptq.rewrite.edit import replace_node
+from ptq.rewrite.match import (
+    find_occurrences,
+    is_close,
+    match_reduction,
+    producer_inputs,
+    producer_op,
+    scalar_constant,
+)
 
-SINCE = 17
+MIN_OPSET = 17
 
 
 @dataclass(frozen=True, eq=False)
-class Standardized:
+class LayerNormPattern:
     """A node that puts out c / sqrt(mean(c²) + eps)."""
 
     node: Node
@@ -40,26 +47,26 @@ class Standardized:
     epsilon: float
 
 
-def name_normalizations(graph: Graph) -> tuple[Graph, list[str]]:
+def fuse_layer_norm(graph: Graph) -> tuple[Graph, list[str]]:
     """Put LayerNormalization in the place of its pieces, raising the opset to 17 where there are some.
 
     Returns:
         The graph, and one sentence for each kind of change. Where ONNX's converter cannot raise the opset
         the pieces stay.
     """
-    graph, found, changes = occurrences(graph, SINCE, _found)
+    graph, found, changes = find_occurrences(graph, MIN_OPSET, _find_layer_norms)
     for pieces in found:
-        _name(graph, pieces)
-    graph.sweep()
+        _insert_layer_norm(graph, pieces)
+    graph.remove_unused()
     if found:
-        changes.append(f"named {counted(len(found), 'LayerNormalization node')}")
+        changes.append(f"named {plural(len(found), 'LayerNormalization node')}")
     return graph, changes
 
 
-def _name(graph: Graph, pieces: Standardized) -> None:
+def _insert_layer_norm(graph: Graph, pieces: LayerNormPattern) -> None:
     last, dtype = pieces.node, dtype_of(pieces.x)
-    gamma, last = _along(last, "Mul", pieces.size)
-    beta, last = _along(last, "Add", pieces.size) if gamma is not None else (None, last)
+    gamma, last = _trailing_constant(last, "Mul", pieces.size)
+    beta, last = _trailing_constant(last, "Add", pieces.size) if gamma is not None else (None, last)
     y = last.outputs[0]
     name = name_of(y)
     if gamma is None:
@@ -73,66 +80,66 @@ def _name(graph: Graph, pieces: Standardized) -> None:
         dtype=dtype,
         shape_like=y,
     )
-    replace(graph, last, result)
+    replace_node(graph, last, result)
 
 
-def _along(node: Node, op: str, size: int) -> tuple[Value | None, Node]:
+def _trailing_constant(node: Node, op: str, size: int) -> tuple[Value | None, Node]:
     """The constant along the last axis that the only reader combines the node's output with, and that reader."""
     y = node.outputs[0]
-    readers = [] if y.is_graph_output() else consumers(y)
-    if len(readers) == 1 and operator(readers[0]) == op and readers[0].graph is node.graph:
+    readers = [] if y.is_graph_output() else consumers_of(y)
+    if len(readers) == 1 and operator_of(readers[0]) == op and readers[0].graph is node.graph:
         for value in readers[0].inputs:
-            array = constant(value)
+            array = constant_of(value)
             if array is not None and array.shape == (size,):
                 return value, readers[0]
     return None, node
 
 
-def _found(graph: Graph) -> list[Standardized]:
-    return [s for s in map(_standardized, graph.nodes) if s is not None]
+def _find_layer_norms(graph: Graph) -> list[LayerNormPattern]:
+    return [s for s in map(_match_layer_norm, graph.nodes) if s is not None]
 
 
-def _standardized(node: Node) -> Standardized | None:
+def _match_layer_norm(node: Node) -> LayerNormPattern | None:
     y = node.outputs[0]
-    if operator(node) != "Div" or dtype_of(y) not in FLOAT_TYPES or len(node.inputs) != 2:
+    if operator_of(node) != "Div" or dtype_of(y) not in FLOAT_TYPES or len(node.inputs) != 2:
         return None
-    centred, root = inputs_of(y) if len(inputs_of(y)) == 2 else (y, y)
-    x = _centred(centred)
-    if x is None or maker(root)[0] != "Sqrt":
+    centred, root = producer_inputs(y) if len(producer_inputs(y)) == 2 else (y, y)
+    x = _match_centred(centred)
+    if x is None or producer_op(root)[0] != "Sqrt":
         return None
     shape = shape_of(x)
-    total = inputs_of(root)[0]
-    if maker(total)[0] != "Add" or shape is None or shape[-1] is None:
+    total = producer_inputs(root)[0]
+    if producer_op(total)[0] != "Add" or shape is None or shape[-1] is None:
         return None
-    for variance, added in (inputs_of(total), inputs_of(total)[::-1]):
-        epsilon = scalar(added)
+    for variance, added in (producer_inputs(total), producer_inputs(total)[::-1]):
+        epsilon = scalar_constant(added)
         if epsilon is not None and epsilon > 0 and _is_variance(variance, x):
-            return Standardized(node, x, shape[-1], epsilon)
+            return LayerNormPattern(node, x, shape[-1], epsilon)
     return None
 
 
-def _centred(value: Value) -> Value | None:
+def _match_centred(value: Value) -> Value | None:
     """The x of x − mean(x)."""
-    if maker(value)[0] != "Sub":
+    if producer_op(value)[0] != "Sub":
         return None
-    x, mean = inputs_of(value)
-    return x if _mean(mean) is x else None
+    x, mean = producer_inputs(value)
+    return x if _match_mean(mean) is x else None
 
 
 def _is_variance(value: Value, x: Value) -> bool:
     """Whether it is mean((x − mean(x))²); exporters write the difference once or twice."""
-    square = _mean(value)
+    square = _match_mean(value)
     if square is None:
         return False
-    op, operands = maker(square)[0], inputs_of(square)
+    op, operands = producer_op(square)[0], producer_inputs(square)
     if op == "Pow":
-        return near(scalar(operands[1]), 2.0) and _centred(operands[0]) is x
-    return op == "Mul" and operands[0] is operands[1] and _centred(operands[0]) is x
+        return is_close(scalar_constant(operands[1]), 2.0) and _match_centred(operands[0]) is x
+    return op == "Mul" and operands[0] is operands[1] and _match_centred(operands[0]) is x
 
 
-def _mean(value: Value) -> Value | None:
+def _match_mean(value: Value) -> Value | None:
     """What the value is the mean of over the last axis, that axis being kept."""
-    found = reduced(value, "ReduceMean")
+    found = match_reduction(value, "ReduceMean")
     if found is None:
         return None
     x, axis = found

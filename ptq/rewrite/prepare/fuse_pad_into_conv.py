@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptq.core.wording import counted
+from ptq.core.wording import plural
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, attributes, constant, consumers, operator, shape_of
+from ptq.model.node import (
+    Node,
+    Value,
+    attributes_of,
+    constant_of,
+    consumers_of,
+    operator_of,
+    shape_of,
+)
 from ptq.rewrite.edit import set_attributes
 
 
-def fold_pads(graph: Graph) -> list[str]:
+def fuse_pad_into_conv(graph: Graph) -> list[str]:
     """Merge zero padding of spatial axes into its readers, if all of them can take it; in place.
 
     Returns:
@@ -22,36 +30,38 @@ def fold_pads(graph: Graph) -> list[str]:
         y = node.outputs[0]
         if pads is None or y.is_graph_output():
             continue
-        readers = consumers(y)
-        if not readers or not all(n.graph is node.graph and _takes(n, y, pads) for n in readers):
+        readers = consumers_of(y)
+        if not readers or not all(
+            n.graph is node.graph and _can_absorb(n, y, pads) for n in readers
+        ):
             continue
         for reader in readers:
-            _give(reader, pads)
+            _add_pads(reader, pads)
         assert node.inputs[0] is not None
         graph.substitute(y, node.inputs[0])
         graph.remove(node)
         folded += 1
-    return [f"merged {counted(folded, 'Pad node')} into what follows"] if folded else []
+    return [f"merged {plural(folded, 'Pad node')} into what follows"] if folded else []
 
 
 def _zero_pads(node: Node) -> list[int] | None:
     """The spatial pads, begins and then ends, of a Pad by zeros; None for any other node."""
-    x = node.inputs[0] if operator(node) == "Pad" else None
+    x = node.inputs[0] if operator_of(node) == "Pad" else None
     shape = None if x is None else shape_of(x)
-    pads = constant(node.inputs[1]) if x is not None else None
+    pads = constant_of(node.inputs[1]) if x is not None else None
     if (
         pads is None
         or pads.size == 0
-        or attributes(node).get("mode", "constant") != "constant"
+        or attributes_of(node).get("mode", "constant") != "constant"
         or pads.min() < 0
     ):
         return None
     value = node.inputs[2] if len(node.inputs) > 2 else None
-    fill = None if value is None else constant(value)
+    fill = None if value is None else constant_of(value)
     if value is not None and (fill is None or np.any(fill != 0)):
         return None
     axes_value = node.inputs[3] if len(node.inputs) > 3 else None
-    axes = None if axes_value is None else constant(axes_value)
+    axes = None if axes_value is None else constant_of(axes_value)
     if axes_value is None:
         full = pads
     elif axes is None or shape is None:
@@ -65,17 +75,17 @@ def _zero_pads(node: Node) -> list[int] | None:
     return [int(p) for p in (*begins[2:], *ends[2:])]
 
 
-def _takes(node: Node, y: Value, pads: list[int]) -> bool:
-    attrs = attributes(node)
+def _can_absorb(node: Node, y: Value, pads: list[int]) -> bool:
+    attrs = attributes_of(node)
     if list(node.inputs).count(y) != 1 or node.inputs[0] is not y:
         return False
     if attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
         return False
-    if operator(node) == "Conv":
+    if operator_of(node) == "Conv":
         return True
     own = attrs.get("pads", ())
     return (
-        operator(node) == "AveragePool"
+        operator_of(node) == "AveragePool"
         and not attrs.get("ceil_mode", 0)
         and (bool(attrs.get("count_include_pad", 0)) or not any(own))
         and all(
@@ -87,8 +97,8 @@ def _takes(node: Node, y: Value, pads: list[int]) -> bool:
     )
 
 
-def _give(node: Node, pads: list[int]) -> None:
-    own = attributes(node).get("pads") or [0] * len(pads)
+def _add_pads(node: Node, pads: list[int]) -> None:
+    own = attributes_of(node).get("pads") or [0] * len(pads)
     total = [p + q for p, q in zip(own, pads, strict=True)]
     set_attributes(node, pads=total, auto_pad=None)
     if node.op_type == "AveragePool":

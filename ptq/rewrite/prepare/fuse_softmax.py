@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptq.core.wording import counted
+from ptq.core.wording import plural
 from ptq.model.graph import Graph
-from ptq.model.node import FLOAT_TYPES, Node, Value, dtype_of, name_of, operator
-from ptq.rewrite.edit import replace
-from ptq.rewrite.match import inputs_of, maker, occurrences, reduced
+from ptq.model.node import FLOAT_TYPES, Node, Value, dtype_of, name_of, operator_of
+from ptq.rewrite.edit import replace_node
+from ptq.rewrite.match import find_occurrences, match_reduction, producer_inputs, producer_op
 
-SINCE = 13
+MIN_OPSET = 13
 
 
 @dataclass(frozen=True, eq=False)
-class Pressed:
+class SoftmaxPattern:
     """A node that puts out a Softmax or LogSoftmax of x."""
 
     node: Node
@@ -28,14 +28,14 @@ class Pressed:
     axis: int
 
 
-def name_softmaxes(graph: Graph) -> tuple[Graph, list[str]]:
+def fuse_softmax(graph: Graph) -> tuple[Graph, list[str]]:
     """Put Softmax and LogSoftmax in the place of their pieces, raising the opset to 13 where there are some.
 
     Returns:
         The graph, and one sentence for each kind of change. Where ONNX's converter cannot raise the opset
         the pieces stay.
     """
-    graph, found, changes = occurrences(graph, SINCE, _found)
+    graph, found, changes = find_occurrences(graph, MIN_OPSET, _find_softmaxes)
     for pieces in found:
         y = pieces.node.outputs[0]
         result = graph.insert(
@@ -47,45 +47,45 @@ def name_softmaxes(graph: Graph) -> tuple[Graph, list[str]]:
             dtype=dtype_of(y),
             shape_like=y,
         )
-        replace(graph, pieces.node, result)
-    graph.sweep()
+        replace_node(graph, pieces.node, result)
+    graph.remove_unused()
     for op in ("Softmax", "LogSoftmax"):
         if count := sum(pieces.op == op for pieces in found):
-            changes.append(f"named {counted(count, f'{op} node')}")
+            changes.append(f"named {plural(count, f'{op} node')}")
     return graph, changes
 
 
-def _found(graph: Graph) -> list[Pressed]:
-    return [p for p in map(_pressed, graph.nodes) if p is not None]
+def _find_softmaxes(graph: Graph) -> list[SoftmaxPattern]:
+    return [p for p in map(_match_softmax, graph.nodes) if p is not None]
 
 
-def _pressed(node: Node) -> Pressed | None:
+def _match_softmax(node: Node) -> SoftmaxPattern | None:
     y = node.outputs[0]
-    if operator(node) not in ("Div", "Sub") or dtype_of(y) not in FLOAT_TYPES:
+    if operator_of(node) not in ("Div", "Sub") or dtype_of(y) not in FLOAT_TYPES:
         return None
-    parts = inputs_of(y)
+    parts = producer_inputs(y)
     if len(parts) != 2:
         return None
     first, total = parts
-    if operator(node) == "Sub":
-        if maker(total)[0] != "Log":
+    if operator_of(node) == "Sub":
+        if producer_op(total)[0] != "Log":
             return None
-        total = inputs_of(total)[0]
-    summed = reduced(total, "ReduceSum")
-    if summed is None or maker(summed[0])[0] != "Exp":
+        total = producer_inputs(total)[0]
+    summed = match_reduction(total, "ReduceSum")
+    if summed is None or producer_op(summed[0])[0] != "Exp":
         return None
     powers, axis = summed
-    exponent = inputs_of(powers)[0]
-    if first is not (powers if operator(node) == "Div" else exponent):
+    exponent = producer_inputs(powers)[0]
+    if first is not (powers if operator_of(node) == "Div" else exponent):
         return None
-    op = "Softmax" if operator(node) == "Div" else "LogSoftmax"
-    return Pressed(node, op, _scores(exponent, axis), axis)
+    op = "Softmax" if operator_of(node) == "Div" else "LogSoftmax"
+    return SoftmaxPattern(node, op, _softmax_input(exponent, axis), axis)
 
 
-def _scores(value: Value, axis: int) -> Value:
+def _softmax_input(value: Value, axis: int) -> Value:
     """The x of x − max(x) over the axis; else the value itself."""
-    if maker(value)[0] == "Sub":
-        x, most = inputs_of(value)
-        if reduced(most, "ReduceMax") == (x, axis):
+    if producer_op(value)[0] == "Sub":
+        x, most = producer_inputs(value)
+        if match_reduction(most, "ReduceMax") == (x, axis):
             return x
     return value

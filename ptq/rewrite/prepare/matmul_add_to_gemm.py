@@ -9,23 +9,23 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.wording import counted
+from ptq.core.wording import plural
 from ptq.model.graph import Graph
 from ptq.model.node import (
     FLOAT_TYPES,
     Node,
     Value,
-    constant,
-    consumers,
+    constant_of,
+    consumers_of,
     dtype_of,
     name_of,
-    operator,
+    operator_of,
     shape_of,
 )
-from ptq.rewrite.edit import replace
+from ptq.rewrite.edit import replace_node
 
 
-def matmul_to_gemm(graph: Graph) -> list[str]:
+def matmul_add_to_gemm(graph: Graph) -> list[str]:
     """Turn MatMul of a tensor and a constant matrix, and the Add of a bias, into Gemm; in place.
 
     Before a BatchNormalization a MatMul of two axes alone becomes a Gemm, which can take its offset. Where several
@@ -36,24 +36,26 @@ def matmul_to_gemm(graph: Graph) -> list[str]:
     """
     turned, flat, leading = 0, dict[Value, Value](), dict[Value, Value]()
     for node in graph.nodes:
-        shape = _dense(node)
+        shape = _match_dense(node)
         if shape is None:
             continue
         y = node.outputs[0]
-        readers = [] if y.is_graph_output() else consumers(y)
+        readers = [] if y.is_graph_output() else consumers_of(y)
         if len(readers) != 1 or readers[0].graph is not node.graph:
             continue
-        after, weight = readers[0], constant(node.inputs[1])
+        after, weight = readers[0], constant_of(node.inputs[1])
         assert weight is not None
         bias = next((v for v in after.inputs if v is not y), None)
-        if operator(after) == "Add" and _one_a_column(constant(bias), weight.shape[1], len(shape)):
-            last, inputs = after, [*node.inputs, _flat_bias(graph, bias)]
-        elif operator(after) == "BatchNormalization" and len(shape) == 2:
+        if operator_of(after) == "Add" and _is_per_column(
+            constant_of(bias), weight.shape[1], len(shape)
+        ):
+            last, inputs = after, [*node.inputs, _flatten_bias(graph, bias)]
+        elif operator_of(after) == "BatchNormalization" and len(shape) == 2:
             last, inputs = node, [*node.inputs]
         else:
             continue
         if len(shape) > 2:
-            inputs[0] = _rows(graph, node, flat)
+            inputs[0] = _flatten_to_matrix(graph, node, flat)
         gemm = graph.insert(
             "Gemm",
             inputs,
@@ -65,20 +67,22 @@ def matmul_to_gemm(graph: Graph) -> list[str]:
             sizes = [*(-1 if d is None else d for d in shape[:-1]), weight.shape[1]]
             fixed = sizes.count(-1) < 2
             name = name_of(gemm)
-            target = _constant(graph, name, sizes) if fixed else _target(graph, node, leading)
-            gemm = _reshaped(graph, gemm, target, node)
-        replace(graph, last, gemm)
+            target = (
+                _add_sizes(graph, name, sizes) if fixed else _output_shape(graph, node, leading)
+            )
+            gemm = _insert_reshape(graph, gemm, target, node)
+        replace_node(graph, last, gemm)
         if last is not node:
             graph.remove(node)
         turned += 1
-    return [f"turned {counted(turned, 'MatMul node')} into Gemm"] if turned else []
+    return [f"turned {plural(turned, 'MatMul node')} into Gemm"] if turned else []
 
 
-def _dense(node: Node) -> tuple[int | None, ...] | None:
+def _match_dense(node: Node) -> tuple[int | None, ...] | None:
     """The left operand's shape, where the right one is a constant matrix and a Gemm can take its place."""
-    if operator(node) != "MatMul" or node.inputs[0] is None:
+    if operator_of(node) != "MatMul" or node.inputs[0] is None:
         return None
-    shape, weight = shape_of(node.inputs[0]), constant(node.inputs[1])
+    shape, weight = shape_of(node.inputs[0]), constant_of(node.inputs[1])
     if shape is None or weight is None or weight.ndim != 2 or weight.dtype not in FLOAT_TYPES:
         return None
     if len(shape) < 2 or (len(shape) > 2 and 0 in shape[:-1]):
@@ -86,55 +90,55 @@ def _dense(node: Node) -> tuple[int | None, ...] | None:
     return shape
 
 
-def _one_a_column(bias: NDArray[np.generic] | None, columns: int, rank: int) -> bool:
+def _is_per_column(bias: NDArray[np.generic] | None, columns: int, rank: int) -> bool:
     return bias is not None and bias.ndim <= rank and bias.shape[-1:] == (columns,) == (bias.size,)
 
 
-def _flat_bias(graph: Graph, bias: Value | None) -> Value | None:
-    array = constant(bias)
+def _flatten_bias(graph: Graph, bias: Value | None) -> Value | None:
+    array = constant_of(bias)
     if bias is None or array is None or array.ndim < 3:
         return bias
     return graph.add_constant(array.reshape(-1), name_of(bias))
 
 
-def _rows(graph: Graph, node: Node, flat: dict[Value, Value]) -> Value:
+def _flatten_to_matrix(graph: Graph, node: Node, flat: dict[Value, Value]) -> Value:
     """The left operand as rows, once for all its readers."""
-    value, weight = node.inputs[0], constant(node.inputs[1])
+    value, weight = node.inputs[0], constant_of(node.inputs[1])
     assert value is not None
     assert weight is not None
     if value not in flat:
-        sizes = _constant(graph, name_of(value), [-1, weight.shape[0]])
-        flat[value] = _reshaped(graph, value, sizes, node)
+        sizes = _add_sizes(graph, name_of(value), [-1, weight.shape[0]])
+        flat[value] = _insert_reshape(graph, value, sizes, node)
     return flat[value]
 
 
-def _target(graph: Graph, node: Node, leading: dict[Value, Value]) -> Value:
+def _output_shape(graph: Graph, node: Node, leading: dict[Value, Value]) -> Value:
     """The shape of the product: the left operand's, read once for all its readers, but for the last axis."""
-    value, weight = node.inputs[0], constant(node.inputs[1])
+    value, weight = node.inputs[0], constant_of(node.inputs[1])
     assert value is not None
     assert weight is not None
     name = name_of(value)
     if value not in leading:
-        shape = _of_sizes(graph, "Shape", [value], node, f"{name}_shape")
-        ends = [_constant(graph, f"{name}_{end}", [at]) for end, at in (("start", 0), ("end", -1))]
-        leading[value] = _of_sizes(graph, "Slice", [shape, *ends], node, f"{name}_leading")
-    columns = _constant(graph, f"{name_of(node.outputs[0])}_columns", [weight.shape[1]])
+        shape = _insert_int64(graph, "Shape", [value], node, f"{name}_shape")
+        ends = [_add_sizes(graph, f"{name}_{end}", [at]) for end, at in (("start", 0), ("end", -1))]
+        leading[value] = _insert_int64(graph, "Slice", [shape, *ends], node, f"{name}_leading")
+    columns = _add_sizes(graph, f"{name_of(node.outputs[0])}_columns", [weight.shape[1]])
     sizes = [leading[value], columns]
-    return _of_sizes(graph, "Concat", sizes, node, f"{name_of(node.outputs[0])}_shape", axis=0)
+    return _insert_int64(graph, "Concat", sizes, node, f"{name_of(node.outputs[0])}_shape", axis=0)
 
 
-def _of_sizes(
+def _insert_int64(
     graph: Graph, op: str, inputs: list[Value], before: Node, output: str, **attrs: int
 ) -> Value:
     dtype = np.dtype(np.int64)
     return graph.insert(op, inputs, before=before, attrs=attrs, output=output, dtype=dtype)
 
 
-def _constant(graph: Graph, name: str, sizes: list[int]) -> Value:
+def _add_sizes(graph: Graph, name: str, sizes: list[int]) -> Value:
     return graph.add_constant(np.array(sizes, np.int64), f"{name}_sizes")
 
 
-def _reshaped(graph: Graph, value: Value, sizes: Value, before: Node) -> Value:
+def _insert_reshape(graph: Graph, value: Value, sizes: Value, before: Node) -> Value:
     return graph.insert(
         "Reshape",
         [value, sizes],

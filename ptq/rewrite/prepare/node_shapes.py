@@ -10,15 +10,19 @@ import onnx.defs
 import onnx.shape_inference
 import onnx_ir as ir
 
-from ptq.model.node import ONNX_DOMAINS, Node, Value, constant, name_of, shape_of
+from ptq.model.node import ONNX_DOMAINS, Node, Value, constant_of, name_of, shape_of
 
-SMALL = 1024
+MAX_CONSTANT_ELEMENTS = 1024
 """Constants of at most so many elements are shown to the inference; larger ones are weights."""
 
 
-def refine_shapes(node: Node, opset: int) -> None:
+def refine_node_shapes(node: Node, opset: int) -> None:
     """Fill in what ONNX's inference can say of one node's outputs; what is known already stays."""
-    if node.domain not in ONNX_DOMAINS or _complete(node) or not onnx.defs.has(node.op_type, opset):
+    if (
+        node.domain not in ONNX_DOMAINS
+        or _is_fully_known(node)
+        or not onnx.defs.has(node.op_type, opset)
+    ):
         return
     graphs = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
     inputs = {name_of(v): v for v in node.inputs if v is not None}
@@ -26,13 +30,13 @@ def refine_shapes(node: Node, opset: int) -> None:
         return
     if not all(isinstance(v.type, ir.TensorType) for v in inputs.values()):
         return
-    for value, message in zip(node.outputs, _inferred(node, inputs, opset), strict=True):
+    for value, message in zip(node.outputs, _infer_types(node, inputs, opset), strict=True):
         if message is not None:
             value.type = value.type or ir.serde.deserialize_type_proto_for_type(message)
             refine_shape(value, ir.serde.deserialize_type_proto_for_shape(message))
 
 
-def _complete(node: Node) -> bool:
+def _is_fully_known(node: Node) -> bool:
     shapes = [shape_of(v) for v in node.outputs]
     return all(
         v.type is not None and s is not None and None not in s
@@ -40,7 +44,9 @@ def _complete(node: Node) -> bool:
     )
 
 
-def _inferred(node: Node, inputs: Mapping[str, Value], opset: int) -> list[onnx.TypeProto | None]:
+def _infer_types(
+    node: Node, inputs: Mapping[str, Value], opset: int
+) -> list[onnx.TypeProto | None]:
     types, data = {}, {}
     for name, value in inputs.items():
         message = onnx.TypeProto()
@@ -49,8 +55,8 @@ def _inferred(node: Node, inputs: Mapping[str, Value], opset: int) -> list[onnx.
         if value.shape is not None:
             ir.serde.serialize_shape_into(message, value.shape)
         types[name] = message
-        if value.const_value is not None and value.const_value.size <= SMALL:
-            array = constant(value)
+        if value.const_value is not None and value.const_value.size <= MAX_CONSTANT_ELEMENTS:
+            array = constant_of(value)
             if array is not None:
                 data[name] = ir.to_proto(value.const_value)
     try:
@@ -78,10 +84,12 @@ def refine_shape(value: Value, new: ir.Shape | None) -> None:
         value.shape = new
         return
     pairs = zip(old, new, strict=True)
-    value.shape = ir.Shape([b if _worth(b) > _worth(a) else a for a, b in pairs])
+    value.shape = ir.Shape(
+        [b if _specificity_rank(b) > _specificity_rank(a) else a for a, b in pairs]
+    )
 
 
-def _worth(size: int | ir.SymbolicDim) -> int:
+def _specificity_rank(size: int | ir.SymbolicDim) -> int:
     if isinstance(size, int):
         return 3 if size >= 0 else 0
     if size.value is None:

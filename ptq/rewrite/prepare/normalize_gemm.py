@@ -10,15 +10,15 @@ import math
 
 import numpy as np
 
-from ptq.core.wording import counted
+from ptq.core.wording import plural
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, attributes, constant, dtype_of, name_of, operator
-from ptq.rewrite.edit import replace, set_attributes, set_constant
+from ptq.model.node import Node, Value, attributes_of, constant_of, dtype_of, name_of, operator_of
+from ptq.rewrite.edit import replace_node, set_attributes, set_constant
 
 FLOAT32 = np.dtype(np.float32)
 
 
-def plain_gemm(graph: Graph) -> list[str]:
+def normalize_gemm(graph: Graph) -> list[str]:
     """Leave each Gemm its product and a bias; in place.
 
     Returns:
@@ -26,33 +26,33 @@ def plain_gemm(graph: Graph) -> list[str]:
     """
     changed = 0
     for node in graph.nodes:
-        if operator(node) != "Gemm" or any(
+        if operator_of(node) != "Gemm" or any(
             value is not None and dtype_of(value) != FLOAT32 for value in node.inputs
         ):
             continue
-        weight = constant(node.inputs[1])
-        if weight is None and _is_filled(node.inputs[1]):
+        weight = constant_of(node.inputs[1])
+        if weight is None and _is_large_constant(node.inputs[1]):
             continue
         if weight is None:
-            _into_matmul(graph, node)
-        elif _is_plain(node, weight.shape):
+            _to_matmul(graph, node)
+        elif _is_normalized(node, weight.shape):
             continue
         else:
-            _plain(graph, node)
+            _normalize(graph, node)
         changed += 1
-    return [f"took {counted(changed, 'Gemm node')} apart into product and sum"] if changed else []
+    return [f"took {plural(changed, 'Gemm node')} apart into product and sum"] if changed else []
 
 
-def _is_filled(value: Value | None) -> bool:
+def _is_large_constant(value: Value | None) -> bool:
     """Whether constants alone give a value, which is then too large to be kept: to quantize it costs more."""
     producer = value.producer() if value is not None else None
-    return producer is not None and all(constant(v) is not None for v in producer.inputs)
+    return producer is not None and all(constant_of(v) is not None for v in producer.inputs)
 
 
-def _is_plain(node: Node, shape: tuple[int, ...]) -> bool:
-    attrs = attributes(node)
+def _is_normalized(node: Node, shape: tuple[int, ...]) -> bool:
+    attrs = attributes_of(node)
     c = node.inputs[2] if len(node.inputs) > 2 else None
-    bias = constant(c)
+    bias = constant_of(c)
     columns = shape[0 if attrs.get("transB") else 1]
     return (
         not attrs.get("transA")
@@ -61,20 +61,20 @@ def _is_plain(node: Node, shape: tuple[int, ...]) -> bool:
     )
 
 
-def _plain(graph: Graph, node: Node) -> None:
+def _normalize(graph: Graph, node: Node) -> None:
     """Fold what is constant into the constants, in place; what is left of C is added behind."""
-    attrs = attributes(node)
+    attrs = attributes_of(node)
     alpha, beta = attrs.get("alpha", 1.0), attrs.get("beta", 1.0)
-    weight = constant(node.inputs[1])
+    weight = constant_of(node.inputs[1])
     assert weight is not None
     if alpha != 1:
         set_constant(graph, node, 1, (weight * np.float32(alpha)), "weight")
     if attrs.get("transA"):
         assert node.inputs[0] is not None
-        node.replace_input_with(0, _transposed(graph, node, node.inputs[0]))
+        node.replace_input_with(0, _insert_transpose(graph, node, node.inputs[0]))
     set_attributes(node, alpha=None, beta=None, transA=None)
     c = node.inputs[2] if len(node.inputs) > 2 else None
-    bias, columns = constant(c), weight.shape[0 if attrs.get("transB") else 1]
+    bias, columns = constant_of(c), weight.shape[0 if attrs.get("transB") else 1]
     if bias is not None and math.prod(bias.shape[:-1]) == 1:
         flat = np.broadcast_to(bias.reshape(-1) * np.float32(beta), (columns,))
         set_constant(graph, node, 2, flat.copy(), "bias")
@@ -84,22 +84,22 @@ def _plain(graph: Graph, node: Node) -> None:
         product = graph.insert(
             "Gemm",
             list(node.inputs),
-            attrs=attributes(node),
+            attrs=attributes_of(node),
             before=node,
             output=f"{name_of(y)}_product",
             dtype=FLOAT32,
             shape_like=y,
         )
-        replace(graph, node, _sum(graph, node, product, c, beta))
+        replace_node(graph, node, _insert_sum(graph, node, product, c, beta))
 
 
-def _into_matmul(graph: Graph, node: Node) -> None:
+def _to_matmul(graph: Graph, node: Node) -> None:
     """A·B with both computed, scaled, and C added."""
-    attrs = attributes(node)
+    attrs = attributes_of(node)
     sides = []
     for value, flag in zip(node.inputs[:2], ("transA", "transB"), strict=True):
         assert value is not None
-        sides.append(_transposed(graph, node, value) if attrs.get(flag) else value)
+        sides.append(_insert_transpose(graph, node, value) if attrs.get(flag) else value)
     y = node.outputs[0]
     result = _insert(graph, node, "MatMul", sides, "product", y)
     alpha = attrs.get("alpha", 1.0)
@@ -108,12 +108,12 @@ def _into_matmul(graph: Graph, node: Node) -> None:
         result = _insert(graph, node, "Mul", [result, factor], "scaled", y)
     c = node.inputs[2] if len(node.inputs) > 2 else None
     if c is not None:
-        result = _sum(graph, node, result, c, attrs.get("beta", 1.0))
-    replace(graph, node, result)
+        result = _insert_sum(graph, node, result, c, attrs.get("beta", 1.0))
+    replace_node(graph, node, result)
 
 
-def _sum(graph: Graph, node: Node, product: Value, c: Value, beta: float) -> Value:
-    y, array = node.outputs[0], constant(c)
+def _insert_sum(graph: Graph, node: Node, product: Value, c: Value, beta: float) -> Value:
+    y, array = node.outputs[0], constant_of(c)
     if array is not None:
         c = graph.add_constant(array * np.float32(beta), f"{name_of(c)}_added") if beta != 1 else c
     elif beta != 1:
@@ -122,7 +122,7 @@ def _sum(graph: Graph, node: Node, product: Value, c: Value, beta: float) -> Val
     return _insert(graph, node, "Add", [product, c], "sum", y)
 
 
-def _transposed(graph: Graph, node: Node, value: Value) -> Value:
+def _insert_transpose(graph: Graph, node: Node, value: Value) -> Value:
     return graph.insert(
         "Transpose",
         [value],

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from ptq.core.wording import counted
+from ptq.core.wording import plural
 from ptq.model.graph import Graph
 from ptq.model.node import (
     FLOAT_TYPES,
     Node,
-    attributes,
-    constant,
+    attributes_of,
+    constant_of,
     dtype_of,
     name_of,
-    operator,
+    operator_of,
     shape_of,
 )
-from ptq.rewrite.edit import replace
+from ptq.rewrite.edit import replace_node
 
 
-def pool_means(graph: Graph) -> list[str]:
+def reduce_mean_to_pool(graph: Graph) -> list[str]:
     """Turn ReduceMean over the spatial axes into GlobalAveragePool, and Flatten if need be; in place.
 
     Returns:
@@ -28,7 +28,7 @@ def pool_means(graph: Graph) -> list[str]:
         x = node.inputs[0] if node.inputs else None
         if x is None or not _is_spatial_mean(node):
             continue
-        kept = attributes(node).get("keepdims", 1)
+        kept = attributes_of(node).get("keepdims", 1)
         name, dtype = name_of(node.outputs[0]), dtype_of(x)
         result = graph.insert(
             "GlobalAveragePool", [x], before=node, output=f"{name}_pool", dtype=dtype
@@ -37,20 +37,20 @@ def pool_means(graph: Graph) -> list[str]:
             result = graph.insert(
                 "Flatten", [result], before=node, attrs={"axis": 1}, output=f"{name}_flat"
             )
-        replace(graph, node, result)
+        replace_node(graph, node, result)
         turned += 1
-    return [f"turned {counted(turned, 'ReduceMean node')} into GlobalAveragePool"] if turned else []
+    return [f"turned {plural(turned, 'ReduceMean node')} into GlobalAveragePool"] if turned else []
 
 
 def _is_spatial_mean(node: Node) -> bool:
     """Whether it averages N·C·H·W over H and W, or D too; N·C·L may as well be a sequence."""
     x = node.inputs[0]
     shape = None if x is None else shape_of(x)
-    if operator(node) != "ReduceMean" or x is None or shape is None or len(shape) not in (4, 5):
+    if operator_of(node) != "ReduceMean" or x is None or shape is None or len(shape) not in (4, 5):
         return False
-    axes = attributes(node).get("axes")  # an input from opset 18 on
+    axes = attributes_of(node).get("axes")  # an input from opset 18 on
     if axes is None and len(node.inputs) > 1:
-        axes = constant(node.inputs[1])
+        axes = constant_of(node.inputs[1])
     if axes is None or dtype_of(x) not in FLOAT_TYPES:
         return False
     return sorted(int(a) % len(shape) for a in axes) == list(range(2, len(shape)))

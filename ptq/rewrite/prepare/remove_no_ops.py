@@ -6,16 +6,16 @@ from collections import Counter
 
 import numpy as np
 
-from ptq.core.wording import counted
+from ptq.core.wording import plural
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, attributes, constant, operator, shape_of
-from ptq.rewrite.prepare.shape_inference import dimensions
+from ptq.model.node import Node, Value, attributes_of, constant_of, operator_of, shape_of
+from ptq.rewrite.prepare.shape_inference import symbolic_shape
 
-FAR = 10**9
+SLICE_TO_END = 10**9
 """Exporters write such ends for 'to the end'; no axis has as many entries."""
 
 
-def remove_noops(graph: Graph) -> list[str]:
+def remove_no_ops(graph: Graph) -> list[str]:
     """Remove Identity, Dropout, and other nodes that provably give their input back; in place.
 
     A node between a graph input (or constant) and a graph output stays: both names are the user's.
@@ -25,9 +25,9 @@ def remove_noops(graph: Graph) -> list[str]:
     """
     removed = Counter[str]()
     for node in graph.nodes:
-        _drop_neutral(node)
+        _drop_neutral_bounds(node)
         x, y = node.inputs[0] if node.inputs else None, node.outputs[0]
-        if x is None or not changes_nothing(node, x):
+        if x is None or not is_no_op(node, x):
             continue
         fixed = x.is_graph_input() or x.is_graph_output() or x.is_initializer()
         if y.is_graph_output() and fixed:
@@ -35,15 +35,15 @@ def remove_noops(graph: Graph) -> list[str]:
         graph.substitute(y, x)
         graph.remove(node)
         removed[node.op_type] += 1
-    return [f"removed {counted(n, f'{op} node')} without effect" for op, n in removed.items()]
+    return [f"removed {plural(n, f'{op} node')} without effect" for op, n in removed.items()]
 
 
-def _drop_neutral(node: Node) -> None:
+def _drop_neutral_bounds(node: Node) -> None:
     """Leave out scalar infinities that bound nothing: reductions of some exporters start from them."""
-    neutral = {"Max": -np.inf, "Min": np.inf}.get(operator(node))
+    neutral = {"Max": -np.inf, "Min": np.inf}.get(operator_of(node))
     if neutral is None:
         return
-    arrays = [constant(value) for value in node.inputs]
+    arrays = [constant_of(value) for value in node.inputs]
     kept = [
         value
         for value, array in zip(node.inputs, arrays, strict=True)
@@ -56,11 +56,11 @@ def _drop_neutral(node: Node) -> None:
     node.resize_inputs(len(kept))
 
 
-def changes_nothing(node: Node, x: Value) -> bool:
+def is_no_op(node: Node, x: Value) -> bool:
     """Whether the node's first output always equals x, its first input."""
-    attrs = attributes(node)
-    rest = [constant(v) for v in node.inputs[1:]]
-    match operator(node):
+    attrs = attributes_of(node)
+    rest = [constant_of(v) for v in node.inputs[1:]]
+    match operator_of(node):
         case "Identity":
             return True
         case "Dropout":
@@ -82,14 +82,14 @@ def changes_nothing(node: Node, x: Value) -> bool:
         case "Pad":
             return bool(rest) and rest[0] is not None and not rest[0].any()
         case "Slice":
-            return _takes_all(node, x)
+            return _is_full_slice(node, x)
         case "Reshape":
-            return _same_shape(node, x)
+            return _is_same_shape(node, x)
     return False
 
 
-def _takes_all(node: Node, x: Value) -> bool:
-    given = [constant(v) for v in node.inputs[1:]]
+def _is_full_slice(node: Node, x: Value) -> bool:
+    given = [constant_of(v) for v in node.inputs[1:]]
     shape = shape_of(x)
     if len(given) < 2 or any(
         g is None and v is not None for g, v in zip(given, node.inputs[1:], strict=True)
@@ -103,18 +103,18 @@ def _takes_all(node: Node, x: Value) -> bool:
     axes = np.arange(len(ends)) if axes is None else axes
     for axis, end in zip(axes, ends, strict=True):
         size = None if shape is None or axis >= len(shape) else shape[axis]
-        if end < (FAR if size is None else size):
+        if end < (SLICE_TO_END if size is None else size):
             return False
     return True
 
 
-def _same_shape(node: Node, x: Value) -> bool:
+def _is_same_shape(node: Node, x: Value) -> bool:
     """Whether a Reshape's output has its input's shape in every dimension, or in all but one."""
-    before, after = dimensions(x), dimensions(node.outputs[0])
-    target = constant(node.inputs[1])
+    before, after = symbolic_shape(x), symbolic_shape(node.outputs[0])
+    target = constant_of(node.inputs[1])
     if before is None or target is None or len(target) != len(before):
         return False
-    if node.attributes.get("allowzero") is not None and attributes(node)["allowzero"]:
+    if node.attributes.get("allowzero") is not None and attributes_of(node)["allowzero"]:
         return before == after
     fits = [t == 0 or t == b for t, b in zip(target.tolist(), before, strict=True)]
     # −1 is what the other dimensions leave; it needs them to be different from 0.

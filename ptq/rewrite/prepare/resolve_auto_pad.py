@@ -7,16 +7,16 @@ specification and ONNX Runtime disagree; such nodes stay as they are.
 
 from __future__ import annotations
 
-from ptq.core.wording import counted
+from ptq.core.wording import plural
 from ptq.model.graph import Graph
-from ptq.model.node import Node, attributes, operator, shape_of
+from ptq.model.node import Node, attributes_of, operator_of, shape_of
 from ptq.rewrite.edit import set_attributes
 
 CONVOLUTIONS = ("Conv", "ConvTranspose")
-PADDED = (*CONVOLUTIONS, "AveragePool", "MaxPool", "LpPool")
+PADDED_OPS = (*CONVOLUTIONS, "AveragePool", "MaxPool", "LpPool")
 
 
-def explicit_pads(graph: Graph) -> list[str]:
+def resolve_auto_pad(graph: Graph) -> list[str]:
     """Write out auto_pad where sizes are static, and a convolution's kernel_shape; in place.
 
     Returns:
@@ -24,7 +24,7 @@ def explicit_pads(graph: Graph) -> list[str]:
     """
     resolved = 0
     for node in graph.nodes:
-        if operator(node) not in PADDED:
+        if operator_of(node) not in PADDED_OPS:
             continue
         weight = (
             shape_of(node.inputs[1]) if node.op_type in CONVOLUTIONS and node.inputs[1] else None
@@ -32,11 +32,11 @@ def explicit_pads(graph: Graph) -> list[str]:
         if "kernel_shape" not in node.attributes and weight is not None and None not in weight:
             set_attributes(node, kernel_shape=[d for d in weight[2:] if d is not None])
         resolved += _resolve(node)
-    return [f"wrote out the padding of {counted(resolved, 'node')}"] if resolved else []
+    return [f"wrote out the padding of {plural(resolved, 'node')}"] if resolved else []
 
 
 def _resolve(node: Node) -> bool:
-    attrs = attributes(node)
+    attrs = attributes_of(node)
     kernel, mode = attrs.get("kernel_shape"), attrs.get("auto_pad", "NOTSET")
     if mode == "NOTSET" or kernel is None:
         return False

@@ -13,15 +13,15 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from ptq.model.node import Node, Value, attributes, constant, dtype_of, operator
+from ptq.model.node import Node, Value, attributes_of, constant_of, dtype_of, operator_of
 
 Element = int | str | None
 Elements = NDArray[np.object_]
 MAX_ELEMENTS = 64  # shapes and pads are far shorter
-NAMED = "dim "
+NAMED_PREFIX = "dim "
 
 
-def dimensions(value: Value) -> tuple[int | str, ...] | None:
+def symbolic_shape(value: Value) -> tuple[int | str, ...] | None:
     """The shape with a symbol for each dimension that varies; None where the rank is unknown."""
     if value.shape is None:
         return None
@@ -33,18 +33,18 @@ def dimensions(value: Value) -> tuple[int | str, ...] | None:
         name = None if isinstance(size, int) else size.value
         # '?' and 'None' are written for dimensions that have nothing to do with each other.
         named = name is not None and name != "None" and any(c.isalnum() for c in name)
-        symbols.append(f"{NAMED}{name}" if named else f"axis {axis} of {value.name}")
+        symbols.append(f"{NAMED_PREFIX}{name}" if named else f"axis {axis} of {value.name}")
     return tuple(symbols)
 
 
-def shape_of_symbols(symbols: Iterable[Element]) -> ir.Shape:
+def shape_from_symbols(symbols: Iterable[Element]) -> ir.Shape:
     """The shape that symbols stand for: the model's own names stay, the others are left open."""
-    return ir.Shape([_plain(e) for e in symbols])
+    return ir.Shape([_model_symbol(e) for e in symbols])
 
 
-def _plain(symbol: Element) -> int | str | None:
+def _model_symbol(symbol: Element) -> int | str | None:
     if isinstance(symbol, str):
-        return symbol.removeprefix(NAMED) if symbol.startswith(NAMED) else None
+        return symbol.removeprefix(NAMED_PREFIX) if symbol.startswith(NAMED_PREFIX) else None
     return symbol
 
 
@@ -54,7 +54,7 @@ class ShapeValues:
     def __init__(self) -> None:
         self._known: dict[Value, Elements] = {}
 
-    def of(self, value: Value | None) -> Elements | None:
+    def elements_of(self, value: Value | None) -> Elements | None:
         """The elements of a value; None where nothing is known of it."""
         if value is None:
             return None
@@ -62,12 +62,12 @@ class ShapeValues:
             return self._known[value]
         if value.const_value is None or value.const_value.size > MAX_ELEMENTS:
             return None
-        array = constant(value)
+        array = constant_of(value)
         return None if array is None or array.dtype.kind not in "iub" else array.astype(object)
 
-    def equal(self, a: Value, b: Value) -> bool:
+    def is_equal(self, a: Value, b: Value) -> bool:
         """Whether two values are known to be the same in every element."""
-        first, second = self.of(a), self.of(b)
+        first, second = self.elements_of(a), self.elements_of(b)
         if first is None or second is None or first.shape != second.shape:
             return False
         pairs = zip(first.reshape(-1), second.reshape(-1), strict=True)
@@ -75,7 +75,7 @@ class ShapeValues:
 
     def visit(self, node: Node) -> Elements | None:
         """Learn what one node computes; None if it is none of the operators on shapes."""
-        rule = RULES.get(operator(node))
+        rule = RULES.get(operator_of(node))
         dtype = dtype_of(node.outputs[0])
         if (
             rule is None
@@ -85,16 +85,16 @@ class ShapeValues:
             return None
         if node.op_type == "Shape":
             x = node.inputs[0]
-            sizes = None if x is None else dimensions(x)
+            sizes = None if x is None else symbolic_shape(x)
             if sizes is None:
                 return None
             inputs = [np.array(sizes, dtype=object)]
         else:
-            found = [self.of(v) for v in node.inputs]
+            found = [self.elements_of(v) for v in node.inputs]
             if any(f is None for f in found):
                 return None
             inputs = [f for f in found if f is not None]
-        result = _apply(rule, inputs, attributes(node))
+        result = _apply(rule, inputs, attributes_of(node))
         if result is not None and result.size <= MAX_ELEMENTS:
             self._known[node.outputs[0]] = result
             return result
@@ -111,7 +111,7 @@ def _apply(rule: Rule, inputs: list[Elements], attrs: Mapping[str, Any]) -> Elem
         return None  # an index that is itself unknown, or a form that no exporter writes
 
 
-def _integers(elements: Elements) -> list[int]:
+def _require_integers(elements: Elements) -> list[int]:
     plain = [int(e) for e in elements.reshape(-1) if isinstance(e, int | np.integer)]
     if len(plain) < elements.size:
         raise TypeError("not all known")
@@ -119,9 +119,9 @@ def _integers(elements: Elements) -> list[int]:
 
 
 def _slice(inputs: list[Elements], attrs: Mapping[str, Any]) -> Elements:
-    data, starts, ends = inputs[0], _integers(inputs[1]), _integers(inputs[2])
-    axes = _integers(inputs[3]) if len(inputs) > 3 else list(range(len(starts)))
-    steps = _integers(inputs[4]) if len(inputs) > 4 else [1] * len(starts)
+    data, starts, ends = inputs[0], _require_integers(inputs[1]), _require_integers(inputs[2])
+    axes = _require_integers(inputs[3]) if len(inputs) > 3 else list(range(len(starts)))
+    steps = _require_integers(inputs[4]) if len(inputs) > 4 else [1] * len(starts)
     index = [slice(None)] * data.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         low_end = end < -data.shape[axis] and step < 0
@@ -129,11 +129,11 @@ def _slice(inputs: list[Elements], attrs: Mapping[str, Any]) -> Elements:
     return data[tuple(index)]
 
 
-def _axes(inputs: list[Elements]) -> tuple[int, ...] | None:
-    return tuple(_integers(inputs[1])) if len(inputs) > 1 else None
+def _constant_axes(inputs: list[Elements]) -> tuple[int, ...] | None:
+    return tuple(_require_integers(inputs[1])) if len(inputs) > 1 else None
 
 
-def _pairwise(rule: Callable[[Element, Element], Element]) -> Rule:
+def _elementwise(rule: Callable[[Element, Element], Element]) -> Rule:
     ufunc = np.frompyfunc(rule, 2, 1)
 
     def apply(inputs: list[Elements], attrs: Mapping[str, Any]) -> Any:
@@ -145,7 +145,7 @@ def _pairwise(rule: Callable[[Element, Element], Element]) -> Rule:
     return apply
 
 
-def _both(a: Element, b: Element) -> bool:
+def _are_integers(a: Element, b: Element) -> bool:
     return isinstance(a, int) and isinstance(b, int)
 
 
@@ -173,13 +173,13 @@ def _divide(a: Element, b: Element) -> Element:
     return a if b == 1 else None
 
 
-def _least(a: Element, b: Element) -> Element:
+def _minimum(a: Element, b: Element) -> Element:
     if isinstance(a, int) and isinstance(b, int):
         return min(a, b)
     return a if a == b else None
 
 
-def _greatest(a: Element, b: Element) -> Element:
+def _maximum(a: Element, b: Element) -> Element:
     if isinstance(a, int) and isinstance(b, int):
         return max(a, b)
     return a if a == b else None
@@ -190,11 +190,11 @@ def _equal(a: Element, b: Element) -> Element:
         return None
     if a == b:
         return True
-    differ = _both(a, b) or any(isinstance(e, int) and e < 0 for e in (a, b))
+    differ = _are_integers(a, b) or any(isinstance(e, int) and e < 0 for e in (a, b))
     return False if differ else None
 
 
-def _choose(condition: Element, a: Element, b: Element) -> Element:
+def _where(condition: Element, a: Element, b: Element) -> Element:
     return (a if a == b else None) if condition is None else a if condition else b
 
 
@@ -203,21 +203,21 @@ RULES: Mapping[str, Rule] = {
     "Identity": lambda i, at: i[0],
     "Cast": lambda i, at: i[0],
     "Gather": lambda i, at: np.take(
-        i[0], np.array(_integers(i[1]), np.int64).reshape(i[1].shape), at.get("axis", 0)
+        i[0], np.array(_require_integers(i[1]), np.int64).reshape(i[1].shape), at.get("axis", 0)
     ),
     "Slice": _slice,
     "Concat": lambda i, at: np.concatenate(i, axis=at["axis"]),
-    "Unsqueeze": lambda i, at: np.expand_dims(i[0], _axes(i) or ()),
-    "Squeeze": lambda i, at: np.squeeze(i[0], _axes(i)),
-    "Reshape": lambda i, at: i[0].reshape(_integers(i[1])),
+    "Unsqueeze": lambda i, at: np.expand_dims(i[0], _constant_axes(i) or ()),
+    "Squeeze": lambda i, at: np.squeeze(i[0], _constant_axes(i)),
+    "Reshape": lambda i, at: i[0].reshape(_require_integers(i[1])),
     "Transpose": lambda i, at: np.transpose(i[0], at.get("perm")),
-    "Add": _pairwise(_add),
-    "Sub": _pairwise(_subtract),
-    "Mul": _pairwise(_multiply),
-    "Div": _pairwise(_divide),
-    "Min": _pairwise(_least),
-    "Max": _pairwise(_greatest),
-    "Equal": _pairwise(_equal),
-    "Where": lambda i, at: np.frompyfunc(_choose, 3, 1)(*i),
+    "Add": _elementwise(_add),
+    "Sub": _elementwise(_subtract),
+    "Mul": _elementwise(_multiply),
+    "Div": _elementwise(_divide),
+    "Min": _elementwise(_minimum),
+    "Max": _elementwise(_maximum),
+    "Equal": _elementwise(_equal),
+    "Where": lambda i, at: np.frompyfunc(_where, 3, 1)(*i),
 }
 """How each operator acts on elements; Reshape's 0 cannot occur, since its arrays would be empty."""

@@ -9,20 +9,20 @@ import onnx
 
 from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
-from ptq.model.node import Node, attributes, dtype_of, name_of, operator, shape_of
-from ptq.rewrite.edit import replace, set_attributes
+from ptq.model.node import Node, attributes_of, dtype_of, name_of, operator_of, shape_of
+from ptq.rewrite.edit import replace_node, set_attributes
 
-NEEDED = 13
+MIN_QDQ_OPSET = 13
 """QuantizeLinear and DequantizeLinear take an axis from here on."""
-WANTED = 17
+TARGET_OPSET = 17
 """LayerNormalization is one node from here on, and every runtime of the last years reads it."""
-NEEDED_IR = 8
+TARGET_IR_VERSION = 8
 """The format that came with opset 17."""
-SOFTMAX = ("Softmax", "LogSoftmax", "Hardmax")
-ASIDE = "ptq.aside"
+SOFTMAX_OPS = ("Softmax", "LogSoftmax", "Hardmax")
+EXEMPT_DOMAIN = "ptq.aside"
 
 
-def raise_opset(graph: Graph) -> tuple[Graph, list[str]]:
+def upgrade_opset(graph: Graph) -> tuple[Graph, list[str]]:
     """The same model in opset 17 if it is older than 13; as it is otherwise.
 
     Softmax, LogSoftmax and Hardmax changed their meaning in opset 13, but not along the last axis:
@@ -34,47 +34,47 @@ def raise_opset(graph: Graph) -> tuple[Graph, list[str]]:
     Raises:
         ModelError: ONNX's converter has no rule for one of the operators, or a wrong one.
     """
-    if graph.opset >= NEEDED:
+    if graph.opset >= MIN_QDQ_OPSET:
         return graph, []
     batched = [
-        n for n in graph.model.graph.all_nodes() if graph.opset < 9 and operator(n) == "Scan"
+        n for n in graph.model.graph.all_nodes() if graph.opset < 9 and operator_of(n) == "Scan"
     ]
     if batched:
         raise ModelError(
             f"Scan {batched[0].name} of opset {graph.opset} has a batch, which later ones lack; "
             "export opset 9 or newer"
         )
-    kept = {str(node.name) for node in graph.with_shapes().nodes if _same_in_both(node)}
+    kept = {str(node.name) for node in graph.with_shapes().nodes if _is_unchanged_softmax(node)}
     # the converter takes Softmax and LogSoftmax apart, and leaves Hardmax with its new meaning
     parted = {
-        node.name: attributes(node).get("axis", 1)
+        node.name: attributes_of(node).get("axis", 1)
         for node in graph.nodes
-        if operator(node) == "Hardmax" and node.name not in kept
+        if operator_of(node) == "Hardmax" and node.name not in kept
     }
-    aside = graph.rebuilt(lambda proto: _set_aside(proto, kept))
+    aside = graph.transform_proto(lambda proto: _exempt_nodes(proto, kept))
     try:
-        raised = aside.with_opset(WANTED)
+        raised = aside.with_opset(TARGET_OPSET)
     except ModelError:
-        raised = aside.with_opset(NEEDED)
+        raised = aside.with_opset(MIN_QDQ_OPSET)
     for node in raised.nodes:
-        if node.domain == ASIDE:
+        if node.domain == EXEMPT_DOMAIN:
             node.domain = ""
             set_attributes(node, axis=-1)
-        elif operator(node) == "Hardmax" and node.name in parted:
-            _take_apart(raised, node, parted[node.name])
-    raised.sweep()
+        elif operator_of(node) == "Hardmax" and node.name in parted:
+            _flatten_hardmax(raised, node, parted[node.name])
+    raised.remove_unused()
     return raised, [f"raised the opset from {graph.opset} to {raised.opset}"]
 
 
-def _same_in_both(node: Node) -> bool:
+def _is_unchanged_softmax(node: Node) -> bool:
     """Whether it is a Softmax over the last axis, where old and new semantics coincide."""
-    if operator(node) not in SOFTMAX or node.inputs[0] is None:
+    if operator_of(node) not in SOFTMAX_OPS or node.inputs[0] is None:
         return False
     shape = shape_of(node.inputs[0])
-    return shape is not None and attributes(node).get("axis", 1) in (-1, len(shape) - 1)
+    return shape is not None and attributes_of(node).get("axis", 1) in (-1, len(shape) - 1)
 
 
-def _take_apart(graph: Graph, node: Node, axis: int) -> None:
+def _flatten_hardmax(graph: Graph, node: Node, axis: int) -> None:
     """A Hardmax over all axes from one on, as one over the last axis of a matrix."""
     x, y = node.inputs[0], node.outputs[0]
     name, dtype = name_of(y), dtype_of(y)
@@ -88,19 +88,19 @@ def _take_apart(graph: Graph, node: Node, axis: int) -> None:
     rows = graph.insert(
         "Hardmax", [matrix], before=node, attrs={"axis": -1}, output=f"{name}_rows", dtype=dtype
     )
-    replace(
+    replace_node(
         graph,
         node,
         graph.insert("Reshape", [rows, shape], before=node, output=f"{name}_whole", dtype=dtype),
     )
 
 
-def _set_aside(proto: onnx.ModelProto, names: Set[str]) -> onnx.ModelProto:
+def _exempt_nodes(proto: onnx.ModelProto, names: Set[str]) -> onnx.ModelProto:
     """Put nodes into a domain that the converter does not touch, and raise the format's version."""
-    proto.ir_version = max(proto.ir_version, NEEDED_IR)
+    proto.ir_version = max(proto.ir_version, TARGET_IR_VERSION)
     chosen = [node for node in proto.graph.node if node.name in names]
     for node in chosen:
-        node.domain = ASIDE
+        node.domain = EXEMPT_DOMAIN
     if chosen:
-        proto.opset_import.append(onnx.helper.make_opsetid(ASIDE, 1))
+        proto.opset_import.append(onnx.helper.make_opsetid(EXEMPT_DOMAIN, 1))
     return proto

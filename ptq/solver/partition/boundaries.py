@@ -14,9 +14,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import numpy as np
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, consumers, dtype_of, name_of, operator, reads, shape_of
+from ptq.model.node import (
+    Node,
+    Value,
+    consumers_of,
+    dtype_of,
+    name_of,
+    operator_of,
+    shape_of,
+    values_read_by,
+)
 
-Shores = Mapping[str, tuple[str, ...]]
+Boundaries = Mapping[str, tuple[str, ...]]
 """By tensor, the nodes that write or read it on integers: they alone see its channels multiplied by factors."""
 
 _CHANNELS_FIRST = frozenset(
@@ -27,7 +36,7 @@ _RUN = 16
 """Values of a channel, below which a run's own time is more than that of its values."""
 
 
-def shores(graph: Graph, floats: Collection[str]) -> dict[str, tuple[str, ...]]:
+def per_channel_boundaries(graph: Graph, floats: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Those tensors of a prepared graph, shapes inferred, that ONNX Runtime has channels first.
 
     Args:
@@ -39,7 +48,7 @@ def shores(graph: Graph, floats: Collection[str]) -> dict[str, tuple[str, ...]]:
         if len(writer.outputs) != 1:
             continue
         value = writer.outputs[0]
-        readers = consumers(value)
+        readers = consumers_of(value)
         if any(reader.graph is not writer.graph for reader in readers) or not _has_runs(value):
             continue
         real = [node for node in readers if node.name in floats]
@@ -75,7 +84,7 @@ def _meets_integers(
         node = left.pop()
         if node.name not in floats:
             return True
-        if operator(node) not in _CHANNELS_FIRST:
+        if operator_of(node) not in _CHANNELS_FIRST:
             new = [other for other in beside(node) if other not in seen]
             seen.update(new)
             left += new
@@ -83,11 +92,11 @@ def _meets_integers(
 
 
 def _readers(node: Node) -> list[Node]:
-    return [reader for value in node.outputs if _is_real(value) for reader in consumers(value)]
+    return [reader for value in node.outputs if _is_real(value) for reader in consumers_of(value)]
 
 
 def _writers(node: Node) -> list[Node]:
-    makers = [value.producer() for value in reads(node) if _is_real(value)]
+    makers = [value.producer() for value in values_read_by(node) if _is_real(value)]
     return [maker for maker in makers if maker is not None]
 
 

@@ -18,7 +18,16 @@ from dataclasses import dataclass
 
 from ptq.core.opspec import PASSES, TABLE, OpSpec
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, attributes, constant, consumers, name_of, operator, shape_of
+from ptq.model.node import (
+    Node,
+    Value,
+    attributes_of,
+    constant_of,
+    consumers_of,
+    name_of,
+    operator_of,
+    shape_of,
+)
 
 VIEWS = frozenset(["Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"])
 _SIDE = 64
@@ -70,40 +79,40 @@ def sizes(graph: Graph) -> Sizes:
     rows: dict[str, float] = {}
     size = Sizes(parts, rows)
     for node in graph.nodes:
-        before = [name_of(v) for v in node.inputs if v is not None and constant(v) is None]
+        before = [name_of(v) for v in node.inputs if v is not None and constant_of(v) is None]
         part = max((parts.get(name, 1.0) for name in before), default=1.0)
-        if operator(node) in _PIXELS:
-            part /= math.prod(attributes(node).get("strides", (1,)))
-        elif operator(node) == "ConvTranspose":
-            part *= math.prod(attributes(node).get("strides", (1,)))
-        elif operator(node) == "Resize" and len(node.inputs) > 2:
-            scales = constant(node.inputs[2])
+        if operator_of(node) in _PIXELS:
+            part /= math.prod(attributes_of(node).get("strides", (1,)))
+        elif operator_of(node) == "ConvTranspose":
+            part *= math.prod(attributes_of(node).get("strides", (1,)))
+        elif operator_of(node) == "Resize" and len(node.inputs) > 2:
+            scales = constant_of(node.inputs[2])
             part *= 1.0 if scales is None or not scales.size else float(scales.prod())
         parts.update((name_of(v), part) for v in node.outputs)
         row = max((rows.get(name, 1.0) for name in before), default=1.0)
         for value in node.outputs:
             if (shape_of(value) or (1,))[0] is None:
-                views = operator(node) in VIEWS
+                views = operator_of(node) in VIEWS
                 rows[name_of(value)] = size(node.inputs[0]) / size(value) if views else row
     return size
 
 
 def cost(node: Node, spec: OpSpec, size: Sizes, call: float = CALL) -> Cost:
     """What the node costs, where running a kernel takes ``call`` passes, an integer product twice as many."""
-    weight = constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    weight = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
     x, y = size(node.inputs[0]), size(node.outputs[0])
     if spec.op == "Conv" and weight is not None and weight.shape[0]:
-        groups = int(attributes(node).get("group", 1))
+        groups = int(attributes_of(node).get("group", 1))
         own = _of_convolution(weight.shape, groups, x, y)
         return Cost(own.real + call, own.integer + 2 * call)
     if spec.op in ("Gemm", "MatMul") and weight is not None and weight.ndim > 1:
-        summed = weight.shape[-1 if attributes(node).get("transB", 0) else -2]
+        summed = weight.shape[-1 if attributes_of(node).get("transB", 0) else -2]
         own = _of_products(x * weight.size / max(summed, 1), weight.size)
         return Cost(own.real + call, own.integer + 2 * call)
     largest = max(map(size, (*node.inputs, *node.outputs)))
     if spec.op in VIEWS:
         return Cost(0.0, 0.0)
-    if spec.op == "MaxPool" and all(operator(n) in VIEWS for n in consumers(node.outputs[0])):
+    if spec.op == "MaxPool" and all(operator_of(n) in VIEWS for n in consumers_of(node.outputs[0])):
         return Cost(largest * 1.5 + call, y * CHANNELS_FIRST + call)
     return Cost(largest * 1.5 + call, largest * _each(node, spec) + call)
 

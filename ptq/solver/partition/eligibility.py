@@ -15,20 +15,20 @@ from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
     Value,
-    attributes,
-    constant,
-    consumers,
+    attributes_of,
+    constant_of,
+    consumers_of,
     dtype_of,
     infinite_attribute,
     name_of,
-    operator,
-    row_name,
+    operator_of,
     shape_of,
+    spec_name,
 )
-from ptq.model.qdq_units import hands_out_reals
-from ptq.solver.partition.kernel_limits import limit
-from ptq.solver.partition.normalization_pattern import normalizing
-from ptq.solver.partition.partition import not_worth
+from ptq.model.qdq_units import returns_float
+from ptq.solver.partition.kernel_limits import unsupported_reason
+from ptq.solver.partition.normalization_pattern import normalization_nodes
+from ptq.solver.partition.partition import nodes_faster_in_float
 
 FLOAT32 = np.dtype(np.float32)
 _BESIDE_FLOATS = "its neighbours compute in float: integers would cost more than they save"
@@ -44,7 +44,7 @@ class Operand:
 
 
 @dataclass(frozen=True, eq=False)
-class Integer:
+class QuantizedNode:
     """A node that will be quantized."""
 
     node: Node
@@ -57,7 +57,7 @@ class Integer:
 
 
 @dataclass(frozen=True, eq=False)
-class Eligible:
+class PrecisionAssignment:
     """The fate of every node of the main graph.
 
     Attributes:
@@ -68,18 +68,18 @@ class Eligible:
             reads them.
     """
 
-    integers: Mapping[str, Integer]
+    integers: Mapping[str, QuantizedNode]
     floats: Mapping[str, str]
     fused: Mapping[str, str]
     real: frozenset[str] = frozenset()
 
 
-def eligible(
+def assign_precision(
     graph: Graph,
     target: Target,
     skip: Mapping[str, str] | None = None,
     refused: Mapping[str, str] | None = None,
-) -> Eligible:
+) -> PrecisionAssignment:
     """Decide for every node.
 
     Args:
@@ -88,7 +88,7 @@ def eligible(
         skip: Names of nodes, or operators, that shall stay float, with the reason.
         refused: Tensors that cannot be quantized, with the reason.
     """
-    integers: dict[str, Integer] = {}
+    integers: dict[str, QuantizedNode] = {}
     floats: dict[str, str] = {}
     for node in graph.nodes:
         assert node.name
@@ -102,30 +102,30 @@ def eligible(
             del integers[name]
             floats[name] = f"follows {before}, which stays float"
     if not target.specified:
-        pieces = normalizing(graph)
+        pieces = normalization_nodes(graph)
         for name in [name for name in integers if name in pieces]:
             del integers[name]
             floats[name] = "part of a normalization, whose moments 8 bits do not hold"
         specs = {name: integer.spec for name, integer in integers.items()}
-        for name in not_worth(graph, specs, dict(_fusions(integers)), target):
+        for name in nodes_faster_in_float(graph, specs, dict(_fusions(integers)), target):
             alone = Role.WEIGHT in integers.pop(name).spec.inputs
             floats[name] = (
                 f"{target.source} computes it faster in float" if alone else _BESIDE_FLOATS
             )
     real = frozenset(_real(integers)) if target.real_outputs else frozenset[str]()
-    return Eligible(integers, floats, dict(_fusions(integers)), real)
+    return PrecisionAssignment(integers, floats, dict(_fusions(integers)), real)
 
 
 def _judge(
     node: Node, target: Target, skip: Mapping[str, str], refused: Mapping[str, str]
-) -> Integer | str:
-    op = operator(node)
+) -> QuantizedNode | str:
+    op = operator_of(node)
     for key in (node.name or "", op):
         if key in skip:
             return skip[key]
-    spec = OPS.get(row_name(node))
+    spec = OPS.get(spec_name(node))
     if spec is None:
-        return f"ptq has no row for {row_name(node)}"
+        return f"ptq has no row for {spec_name(node)}"
     if spec.op in target.slower:
         return f"{target.source} computes {spec.op} faster in float"
     if not target.quantizes(spec):
@@ -141,17 +141,17 @@ def _judge(
         if problem:
             return problem
         operands.append(Operand(position, value, role))
-    if not any(o.role is Role.ACTIVATION and constant(o.value) is None for o in operands):
+    if not any(o.role is Role.ACTIVATION and constant_of(o.value) is None for o in operands):
         return "reads no activation"
     for name in map(name_of, node.outputs if spec.output is not Output.NONE else ()):
         if name in refused:
             return refused[name]
-    return limit(node, spec, target) or Integer(node, spec, tuple(operands))
+    return unsupported_reason(node, spec, target) or QuantizedNode(node, spec, tuple(operands))
 
 
 def _role(spec: OpSpec, position: int, value: Value) -> Role:
     role = spec.role(position)
-    if role is Role.WEIGHT and spec.two_activations and constant(value) is None:
+    if role is Role.WEIGHT and spec.two_activations and constant_of(value) is None:
         return Role.ACTIVATION
     return role
 
@@ -164,7 +164,7 @@ def _problem(node: Node, value: Value, role: Role, refused: Mapping[str, str]) -
         return refused[name]
     if dtype_of(value) != FLOAT32:
         return f"{name} is {dtype_of(value)}, not float32"
-    array = constant(value)
+    array = constant_of(value)
     if role is Role.ACTIVATION and array is None:
         return f"{role.value} {name} is empty" if _empty(node, value) else None
     if array is None:
@@ -189,10 +189,10 @@ def _one_a_channel(shape: tuple[int, ...], channels: int) -> bool:
 
 
 def _channels(node: Node) -> int:
-    weight = constant(node.inputs[1])
+    weight = constant_of(node.inputs[1])
     if weight is None:
         return -1
-    attrs = attributes(node)
+    attrs = attributes_of(node)
     if node.op_type == "ConvTranspose":
         return int(weight.shape[1]) * int(attrs.get("group", 1))
     if node.op_type == "Gemm":
@@ -201,7 +201,7 @@ def _channels(node: Node) -> int:
 
 
 def _left_behind(
-    integers: Mapping[str, Integer], floats: Mapping[str, str]
+    integers: Mapping[str, QuantizedNode], floats: Mapping[str, str]
 ) -> list[tuple[str, str]]:
     """Activations whose producer stays float: to quantize what is between would cost and gain nothing."""
     left = []
@@ -210,22 +210,22 @@ def _left_behind(
         producer = before.producer()
         if producer is None or not integer.spec.activation or producer.name not in floats:
             continue
-        spec = OPS.get(row_name(producer))
-        if spec is not None and spec.absorbs and consumers(before) == [integer.node]:
+        spec = OPS.get(spec_name(producer))
+        if spec is not None and spec.absorbs and consumers_of(before) == [integer.node]:
             left.append((name, producer.name or ""))
     return left
 
 
-def _real(integers: Mapping[str, Integer]) -> Iterator[str]:
+def _real(integers: Mapping[str, QuantizedNode]) -> Iterator[str]:
     """Outputs of kernels that hand out real numbers, read by no node that will be quantized."""
     for integer in integers.values():
-        if hands_out_reals(integer.node, integer.spec):
+        if returns_float(integer.node, integer.spec):
             value = integer.node.outputs[0]
-            if not any(reader.name in integers for reader in consumers(value)):
+            if not any(reader.name in integers for reader in consumers_of(value)):
                 yield name_of(value)
 
 
-def _fusions(integers: Mapping[str, Integer]) -> Iterator[tuple[str, str]]:
+def _fusions(integers: Mapping[str, QuantizedNode]) -> Iterator[tuple[str, str]]:
     for name, integer in integers.items():
         if not integer.spec.activation:
             continue
@@ -236,7 +236,7 @@ def _fusions(integers: Mapping[str, Integer]) -> Iterator[tuple[str, str]]:
         if (
             writer is not None
             and writer.spec.absorbs
-            and consumers(before) == [integer.node]
+            and consumers_of(before) == [integer.node]
             and not before.is_graph_output()
         ):
             yield name, writer.node.name or ""

@@ -18,7 +18,7 @@ _TOTAL = 2**28  # of all capacities: their sums stay in int32, as scipy counts f
 
 
 @dataclass
-class Division:
+class MinCut:
     """A flow network; what stays on the source's side is worth integers."""
 
     edges: dict[tuple[int, int], float] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Division:
         if ends[0] != ends[1] and cost:
             self.edges[ends[0], ends[1]] = self.edges.get((ends[0], ends[1]), 0.0) + cost
 
-    def integers(self) -> set[str | int]:
+    def source_side(self) -> set[str | int]:
         """The largest source side of the cheapest cuts."""
         finite = sum(cost for cost in self.edges.values() if cost < math.inf)
         # a power of two, in which quarters are whole numbers and so equal costs equal

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptq.model.graph import Graph
-from ptq.model.node import Node, constant, consumers, operator
+from ptq.model.node import Node, constant_of, consumers_of, operator_of
 
 _REDUCTIONS = frozenset(["ReduceL2", "ReduceMean", "ReduceSum", "ReduceSumSquare"])
 _ARITHMETIC = frozenset(["Add", "Div", "Mul", "Sub"])
@@ -24,7 +24,7 @@ _OF_STATISTICS = _ARITHMETIC | {
 }
 
 
-def normalizing(graph: Graph) -> frozenset[str]:
+def normalization_nodes(graph: Graph) -> frozenset[str]:
     """The names of the nodes that are pieces of a normalization; those with operators of their own are none."""
     found: dict[Node, None] = {}
     for node in graph.nodes:
@@ -33,14 +33,16 @@ def normalizing(graph: Graph) -> frozenset[str]:
     statistics = set(found)
     for node in graph.nodes:  # in order: what reads a statistic comes after it
         made = [maker for maker in _makers(node) if maker in found]
-        if not made or node in found or operator(node) not in _OF_STATISTICS:
+        if not made or node in found or operator_of(node) not in _OF_STATISTICS:
             continue
         if any(maker in statistics for maker in made):
             found[node] = None
-            reals = [value for value in node.inputs if constant(value) is None]
+            reals = [value for value in node.inputs if constant_of(value) is None]
             if all(value is None or value.producer() in statistics for value in reals):
                 statistics.add(node)
-        elif operator(node) in _ARITHMETIC and any(constant(v) is not None for v in node.inputs):
+        elif operator_of(node) in _ARITHMETIC and any(
+            constant_of(v) is not None for v in node.inputs
+        ):
             found[node] = None
     for node in reversed(graph.nodes):
         if node not in found and _prepares(node) and _read_by(node, found):
@@ -50,10 +52,10 @@ def normalizing(graph: Graph) -> frozenset[str]:
 
 def _is_root(node: Node) -> bool:
     """Whether it is a square root, or a norm that holds one."""
-    if operator(node) == "Pow":
-        exponent = constant(node.inputs[1])
+    if operator_of(node) == "Pow":
+        exponent = constant_of(node.inputs[1])
         return exponent is not None and exponent.size == 1 and abs(float(exponent.item())) == 0.5
-    return operator(node) in ("ReduceL2", "Sqrt")
+    return operator_of(node) in ("ReduceL2", "Sqrt")
 
 
 def _statistics(root: Node) -> list[Node]:
@@ -62,8 +64,8 @@ def _statistics(root: Node) -> list[Node]:
 
     def leads(node: Node) -> bool:
         if node not in way:
-            way[node] = operator(node) in _REDUCTIONS
-            if not way[node] and operator(node) in _OF_STATISTICS:
+            way[node] = operator_of(node) in _REDUCTIONS
+            if not way[node] and operator_of(node) in _OF_STATISTICS:
                 makers = [leads(maker) for maker in _makers(node)]  # all of them, for the way
                 way[node] = any(makers)
         return way[node]
@@ -74,15 +76,15 @@ def _statistics(root: Node) -> list[Node]:
 
 def _prepares(node: Node) -> bool:
     """Whether it is a reduction, a difference or a square."""
-    if operator(node) == "Mul":
+    if operator_of(node) == "Mul":
         return node.inputs[0] is node.inputs[1]
-    return operator(node) in _REDUCTIONS | {"Abs", "Pow", "Sub"}
+    return operator_of(node) in _REDUCTIONS | {"Abs", "Pow", "Sub"}
 
 
 def _read_by(node: Node, readers: dict[Node, None]) -> bool:
     """Whether all that reads its outputs is among them."""
     return not any(value.is_graph_output() for value in node.outputs) and all(
-        reader in readers for value in node.outputs for reader in consumers(value)
+        reader in readers for value in node.outputs for reader in consumers_of(value)
     )
 
 

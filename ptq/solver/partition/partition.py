@@ -24,9 +24,9 @@ from dataclasses import replace
 from ptq.core.opspec import PASSES, TABLE, OpSpec
 from ptq.core.targets import Target
 from ptq.model.graph import Graph
-from ptq.model.node import Node, consumers, operator, shape_of
+from ptq.model.node import Node, consumers_of, operator_of, shape_of
 from ptq.solver.partition.cost_model import CALL, VIEWS, Cost, Sizes, cost, sizes
-from ptq.solver.partition.partition_cost import Problem, is_product, tensors
+from ptq.solver.partition.partition_cost import PartitionProblem, is_product, tensors
 
 _REAL_COST = 1.5
 _CALLS = 250_000
@@ -41,7 +41,7 @@ _CACHED = 2**19
 """Elements of a float tensor, 2 MB."""
 
 
-def not_worth(
+def nodes_faster_in_float(
     graph: Graph, specs: Mapping[str, OpSpec], fused: Mapping[str, str], target: Target
 ) -> list[str]:
     """The nodes that could be quantized and had better stay float.
@@ -63,34 +63,36 @@ def not_worth(
         n: Cost(_real_cost(node, size), _integer_cost(specs[n]) * _largest(node, size))
         for n, node in nodes.items()
     }
-    problem = Problem(nodes, specs, fused, size, target)
-    kept = replace(problem, call=0.0).kept(nodes.keys() - products, plain)
-    real, mixed = (problem.passes(division, rules) for division in ((), kept))
+    problem = PartitionProblem(nodes, specs, fused, size, target)
+    kept = replace(problem, call=0.0).integer_nodes(nodes.keys() - products, plain)
+    real, mixed = (problem.cost_of(division, rules) for division in ((), kept))
     rest = sum(_REAL_COST * _largest(n, size) + CALL for n in graph.nodes if n.name not in nodes)
     less = 1.0 if mixed >= real else _LESS if _stay_cached(nodes.values()) else _MUCH_LESS
     most = (mixed + rest) * less - rest
     least = sum(min(own.real, own.integer) for name, own in rules.items() if name not in fused)
     if target.real_outputs and real > _CALLS and least < most:
         freed = _with_some(products, problem, rules)
-        if problem.passes(freed, rules) < most:
+        if problem.cost_of(freed, rules) < most:
             kept = freed
     return [name for name in nodes if name not in kept]
 
 
-def _with_some(products: Collection[str], problem: Problem, costs: Mapping[str, Cost]) -> set[str]:
+def _with_some(
+    products: Collection[str], problem: PartitionProblem, costs: Mapping[str, Cost]
+) -> set[str]:
     """The cheapest division that leaves some products in integers, as who quantizes wants."""
     for dearer in _DEARER:
         favoured = {
             name: Cost(own.real * dearer, own.integer) if name in products else own
             for name, own in costs.items()
         }
-        found = problem.kept(problem.nodes.keys(), favoured)
+        found = problem.integer_nodes(problem.nodes.keys(), favoured)
         if not found.isdisjoint(products):
             return found
     return set(problem.nodes)
 
 
-class Passes:
+class FloatTimeModel:
     """What leaving nodes float costs that could be integers.
 
     Attributes:
@@ -115,13 +117,13 @@ class Passes:
         if target.tables:
             costs = {name: Cost(own.real, 0.0) for name, own in costs.items()}
         self._costs = costs
-        self._problem = Problem(nodes, specs, fused, size, target, 0.0)
+        self._problem = PartitionProblem(nodes, specs, fused, size, target, 0.0)
         self._all = frozenset(nodes)
-        self.real = self._problem.passes((), self._costs)
+        self.real = self._problem.cost_of((), self._costs)
 
     def __call__(self, more: Collection[str], floats: Collection[str] = ()) -> float:
         """Passes that ``more`` cost where ``floats`` are float already; below 0 where it is faster so."""
-        now, costs = self._problem.passes, self._costs
+        now, costs = self._problem.cost_of, self._costs
         before = self._all.difference(floats)
         of = before.intersection(more)
         after = before - of
@@ -135,7 +137,7 @@ class Passes:
         """The neighbours that are no products."""
         values = tensors(self._problem.nodes[name] for name in sorted(names))
         near = {
-            n.name or "" for v in values for n in (*consumers(v), v.producer()) if n is not None
+            n.name or "" for v in values for n in (*consumers_of(v), v.producer()) if n is not None
         }
         specs = self._problem.specs
         return sorted(name for name in near if name in specs and not is_product(specs[name]))
@@ -158,7 +160,7 @@ def _largest(node: Node, size: Sizes) -> float:
 
 
 def _real_cost(node: Node, size: Sizes) -> float:
-    return 0.0 if operator(node) in VIEWS else _REAL_COST * _largest(node, size)
+    return 0.0 if operator_of(node) in VIEWS else _REAL_COST * _largest(node, size)
 
 
 def _integer_cost(spec: OpSpec) -> float:

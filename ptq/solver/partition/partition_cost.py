@@ -14,9 +14,9 @@ import numpy as np
 
 from ptq.core.opspec import OpSpec, Role
 from ptq.core.targets import Target
-from ptq.model.node import Node, Value, constant, consumers, dtype_of, operator
+from ptq.model.node import Node, Value, constant_of, consumers_of, dtype_of, operator_of
 from ptq.solver.partition.cost_model import CALL, CHANNELS_FIRST, VIEWS, Cost, Sizes
-from ptq.solver.partition.min_cut import INTEGERS, REALS, Division
+from ptq.solver.partition.min_cut import INTEGERS, REALS, MinCut
 
 _REORDERED = 0.55
 """Passes that it takes for an element where a float convolution's blocks of channels end or begin."""
@@ -25,7 +25,7 @@ _LAID_OUT = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class PartitionProblem:
     """What is to be divided.
 
     Attributes:
@@ -39,11 +39,11 @@ class Problem:
     target: Target
     call: float = CALL
 
-    def kept(self, free: Collection[str], costs: Mapping[str, Cost]) -> set[str]:
+    def integer_nodes(self, free: Collection[str], costs: Mapping[str, Cost]) -> set[str]:
         """The integers of the cheapest division; what is not free is among them."""
         places: dict[str, str | int] = dict.fromkeys(self.nodes, INTEGERS)
         places.update((name, name) for name in free)
-        division = Division()
+        division = MinCut()
         for name in sorted(free):
             if self.specs[name].op in VIEWS and not costs[name].real:
                 continue
@@ -58,7 +58,7 @@ class Problem:
                     division.edge(name, other, math.inf)
         for value in tensors(self.nodes.values()):
             _cross(division, value, places, self)
-        integers = division.integers()
+        integers = division.source_side()
         return {name for name in self.nodes if name not in free or name in integers}
 
     def _ties(self, name: str) -> list[str]:
@@ -67,7 +67,7 @@ class Problem:
             return [self.fused[name]]
         if self.specs[name].op != "MaxPool":
             return []
-        readers = (reader.name or "" for reader in consumers(self.nodes[name].outputs[0]))
+        readers = (reader.name or "" for reader in consumers_of(self.nodes[name].outputs[0]))
         return [
             *(n for n in readers if n in self.nodes and is_product(self.specs[n])),
             *sorted(self._up_to_products(name)),
@@ -87,9 +87,9 @@ class Problem:
 
     def _makes_a_layout(self, node: Node) -> bool:
         spec = self.specs.get(node.name or "")
-        return operator(node) in _LAID_OUT if spec is None else is_product(spec)
+        return operator_of(node) in _LAID_OUT if spec is None else is_product(spec)
 
-    def passes(
+    def cost_of(
         self, kept: Collection[str], costs: Mapping[str, Cost], of: Collection[str] | None = None
     ) -> float:
         """What a division costs, or that part of it which depends on some nodes."""
@@ -105,7 +105,7 @@ class Problem:
         for value in tensors(self.nodes[name] for name in some):
             maker = value.producer()
             made = maker is not None and maker.name in kept
-            read = {reader.name in kept for reader in consumers(value)}
+            read = {reader.name in kept for reader in consumers_of(value)}
             read |= {False} if value.is_graph_output() else set()
             if not made and True in read:
                 total += self.quantizing(value)
@@ -116,33 +116,37 @@ class Problem:
     def quantizing(self, value: Value) -> float:
         """What it costs where a float tensor is read as integers."""
         maker = value.producer()
-        if maker is not None and operator(maker) == "MaxPool":  # the quantizer is moved before it
+        if (
+            maker is not None and operator_of(maker) == "MaxPool"
+        ):  # the quantizer is moved before it
             pooled = maker.inputs[0] or value
             return self._crossing(pooled, [maker]) + self.size(value) * CHANNELS_FIRST
         return self._crossing(value, [maker])
 
     def dequantizing(self, value: Value) -> float:
         """What it costs where integers are read as a float tensor."""
-        return self._crossing(value, consumers(value))
+        return self._crossing(value, consumers_of(value))
 
     def _crossing(self, value: Value, beyond: Iterable[Node | None]) -> float:
         floats = (self.nodes.get(self.fused.get(n.name or "", n.name or "")) for n in beyond if n)
-        in_blocks = any(operator(node) == "Conv" for node in floats if node is not None)
+        in_blocks = any(operator_of(node) == "Conv" for node in floats if node is not None)
         return self.size(value) * (1 + _REORDERED * in_blocks) + self.call * (2 + in_blocks)
 
 
 def tensors(nodes: Iterable[Node]) -> list[Value]:
     """The real tensors that the nodes read or write."""
     values = [value for node in nodes for value in (*node.inputs, *node.outputs) if value]
-    return [v for v in dict.fromkeys(values) if constant(v) is None and dtype_of(v) == np.float32]
+    return [
+        v for v in dict.fromkeys(values) if constant_of(v) is None and dtype_of(v) == np.float32
+    ]
 
 
 def _cross(
-    division: Division, value: Value, places: Mapping[str, str | int], problem: Problem
+    division: MinCut, value: Value, places: Mapping[str, str | int], problem: PartitionProblem
 ) -> None:
     """What it costs where a tensor is read as what it is not written as."""
     readers: set[str | int] = {REALS} if value.is_graph_output() else set()
-    readers |= {places.get(reader.name or "", REALS) for reader in consumers(value)}
+    readers |= {places.get(reader.name or "", REALS) for reader in consumers_of(value)}
     any_integer, any_real = f"{value.name} as integers", f"{value.name} as reals"
     for reader in readers:
         division.edge(reader, any_integer, math.inf)

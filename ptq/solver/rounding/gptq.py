@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.memory import give_back
+from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
 from ptq.core.types import QuantParams
-from ptq.kernels.thread_pool import threads as cores
+from ptq.kernels.thread_pool import thread_count as cores
 from ptq.model.graph import Graph
 from ptq.model.node import Node, name_of
-from ptq.observers.input_statistics import Part, Seen
-from ptq.rewrite.emit.bias_correction import correctable
-from ptq.solver.rounding.gptq_rounding import Factor, energy
-from ptq.solver.rounding.weighted_sums import Sums
+from ptq.observers.input_statistics import CovarianceBlock, InputStatistics
+from ptq.rewrite.emit.bias_correction import is_correctable
+from ptq.solver.rounding.gptq_rounding import DampedCholesky, output_error
+from ptq.solver.rounding.weighted_sums import LinearOp
 
 DAMPINGS = (0.02, 0.1, 0.4, 1.5)
 """What is tried: shares of the mean variance."""
@@ -47,7 +47,7 @@ _Kept = Callable[[NDArray[Any]], NDArray[Any]]
 class _Integers:
     """A node's weight in multiples of its scale, in as few bytes as these take."""
 
-    sums: Sums
+    sums: LinearOp
     integers: NDArray[np.integer[Any]]
     scale: NDArray[np.float64]
 
@@ -56,7 +56,7 @@ class _Integers:
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class WeightRounding:
     """A weight's rounding.
 
     Attributes:
@@ -114,23 +114,23 @@ class _Steps:
         return _Steps(*(np.tile(array, (count, 1, 1)) for array in all_of_it))
 
 
-class SecondOrder:
+class GptqRounder:
     """The roundings of a graph's weights; each is computed when first asked for."""
 
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: InputStatistics) -> None:
         """What `ptq.calibration.input_covariance` has seen."""
         self._parts, self._added, self._wanted = seen.parts, seen.added, seen.wanted
-        self._known: dict[_Key, Choice] = {}
+        self._known: dict[_Key, WeightRounding] = {}
 
     @property
     def nodes(self) -> Collection[str]:
         """Those of which it is known how their inputs vary."""
         return self._parts.keys()
 
-    def better(self, seen: Seen) -> SecondOrder:
+    def updated_with(self, seen: InputStatistics) -> GptqRounder:
         """The same but for some nodes, of which better is known."""
-        after = SecondOrder(
-            Seen(
+        after = GptqRounder(
+            InputStatistics(
                 {**self._parts, **seen.parts},
                 {**self._added, **seen.added},
                 {**self._wanted, **seen.wanted},
@@ -140,13 +140,13 @@ class SecondOrder:
         after._known.update((key, choice) for key, choice in known if key[0] not in seen.parts)
         return after
 
-    def forget(self) -> None:
+    def release(self) -> None:
         """Give the memory back; no further rounding is chosen."""
         self._parts, self._added, self._wanted = {}, {}, {}
         self._known = {}
-        give_back()
+        release_memory()
 
-    def added(self, graph: Graph, plan: Plan) -> dict[str, NDArray[np.float64]]:
+    def mean_shift(self, graph: Graph, plan: Plan) -> dict[str, NDArray[np.float64]]:
         """What rounding adds to the mean of each channel of what nodes read, by node, where that is known."""
         read = {node.name or "": node.inputs[0] for node in graph.nodes if node.name in self._added}
         return {
@@ -155,7 +155,7 @@ class SecondOrder:
             if value is not None and plan.tensors.get(name_of(value)) == self._added[name].params
         }
 
-    def choices(self, graph: Graph, plan: Plan, *, corrected: bool) -> dict[str, Choice]:
+    def choices(self, graph: Graph, plan: Plan, *, corrected: bool) -> dict[str, WeightRounding]:
         """How to round the weights that the plan quantizes and does not want rounded to the nearest, by node.
 
         Args:
@@ -169,33 +169,33 @@ class SecondOrder:
             params = plan.operands.get((name, 1))
             wanted = plan.rounding is None or name in plan.rounding
             if params is not None and wanted and name in self._parts:
-                asked[name] = node, (name, params, corrected and correctable(node))
+                asked[name] = node, (name, params, corrected and is_correctable(node))
         missing = [(node, key) for node, key in asked.values() if key not in self._known]
         with ThreadPoolExecutor(cores()) as pool:
             found = list(pool.map(lambda item: self._choose(item[0], *item[1]), missing))
         self._known.update((key, choice) for (_, key), choice in zip(missing, found, strict=True))
         return {name: self._known[key] for name, (_, key) in asked.items()}
 
-    def _choose(self, node: Node, name: str, params: QuantParams, centred: bool) -> Choice:
-        sums, parts = Sums(node), self._parts[name]
+    def _choose(self, node: Node, name: str, params: QuantParams, centred: bool) -> WeightRounding:
+        sums, parts = LinearOp(node), self._parts[name]
         steps = _steps(sums, params, self._wanted.get(name))
         kept = _kept(sums, params)
         damping, signal, before, after = _judged(steps, parts, centred, kept)
         figures = damping, _decibels(signal, before), _decibels(signal, after)
         if after >= before and name not in self._wanted:
-            return Choice(None, *figures)
+            return WeightRounding(None, *figures)
         integers = np.empty(steps.weights.shape, _narrow(steps))
         for part in parts if after < before else ():
-            factor = Factor(part.whole.moment(centred=centred), damping)
+            factor = DampedCholesky(part.whole.moment(centred=centred), damping)
             for some in steps.slices():
                 integers[:, part.inputs, some] = _rounded(factor, steps.some(some, part.inputs))
         for some in steps.slices():
             found = integers[:, :, some] if after < before else _nearest(steps.some(some))
             integers[:, :, some] = kept(found)
-        return Choice(_Integers(sums, integers, steps.scale), *figures)
+        return WeightRounding(_Integers(sums, integers, steps.scale), *figures)
 
 
-def _kept(sums: Sums, params: QuantParams) -> _Kept:
+def _kept(sums: LinearOp, params: QuantParams) -> _Kept:
     """What keeps int16 sums of two products from saturating, where to the nearest they do not; else nothing."""
     steps = _steps(sums, params)
     nearest = (_nearest(steps.some(some)) for some in steps.slices())
@@ -204,7 +204,7 @@ def _kept(sums: Sums, params: QuantParams) -> _Kept:
 
 
 def _judged(
-    steps: _Steps, parts: Sequence[Part], centred: bool, kept: _Kept
+    steps: _Steps, parts: Sequence[CovarianceBlock], centred: bool, kept: _Kept
 ) -> tuple[float, float, float, float]:
     """The damping that leaves the least error, with the energy of the sums, the nearest's error and that least."""
     every = -(-steps.weights.shape[2] // _JUDGED)
@@ -218,7 +218,9 @@ def _judged(
         roundings = [np.zeros_like(few.weights), _nearest(few)]
         roundings += _tried(moments[0], dampings, few)
         for place, integers in enumerate(roundings):
-            squares = energy(moments[1], few.weights - kept(integers)) * np.square(few.scale[:, 0])
+            squares = output_error(moments[1], few.weights - kept(integers)) * np.square(
+                few.scale[:, 0]
+            )
             energies[place] += squares.sum()
     best = int(np.argmin(energies[2:]))
     signal, before, after = energies[[0, 1, 2 + best]].tolist()
@@ -230,13 +232,13 @@ def _tried(
 ) -> list[NDArray[np.float64]]:
     """The integers by each damping: by all at once where calls would take longer than what they compute."""
     if moment.size > _SMALL:
-        return [_rounded(Factor(moment, damping), few) for damping in dampings]
+        return [_rounded(DampedCholesky(moment, damping), few) for damping in dampings]
     each = np.repeat(dampings, len(moment))
-    factor = Factor(np.tile(moment, (len(dampings), 1, 1)), each)
+    factor = DampedCholesky(np.tile(moment, (len(dampings), 1, 1)), each)
     return np.split(_rounded(factor, few.repeated(len(dampings))), len(dampings))
 
 
-def _rounded(factor: Factor, steps: _Steps) -> NDArray[np.float64]:
+def _rounded(factor: DampedCholesky, steps: _Steps) -> NDArray[np.float64]:
     """Integers by second order, of a sum for which these are no better the nearest."""
     chosen = factor.round(steps.weights, steps.lo, steps.hi)
     plain = factor.nearest(steps.weights, steps.lo, steps.hi)
@@ -248,7 +250,9 @@ def _nearest(steps: _Steps) -> NDArray[np.float64]:
     return np.clip(np.rint(steps.weights), steps.lo, steps.hi)
 
 
-def _steps(sums: Sums, params: QuantParams, wanted: NDArray[np.float64] | None = None) -> _Steps:
+def _steps(
+    sums: LinearOp, params: QuantParams, wanted: NDArray[np.float64] | None = None
+) -> _Steps:
     """The node's weights, or those wanted, in steps with their bounds; scales are one for all or one a channel."""
     weights = sums.columns() if wanted is None else wanted
     shape = sums.groups, 1, sums.count

@@ -38,7 +38,7 @@ class Rounded:
     error: Matrix
 
 
-class Factor:
+class DampedCholesky:
     """A covariance (groups, K, K), damped and factored; the same bits on any number of threads."""
 
     def __init__(self, covariance: Matrix, damping: float | NDArray[np.float64]) -> None:
@@ -89,7 +89,7 @@ class Factor:
         return Rounded(integers, squares.sum(axis=1))
 
 
-def energy(covariance: Matrix, errors: Matrix) -> Matrix:
+def output_error(covariance: Matrix, errors: Matrix) -> Matrix:
     """The mean square that weights' errors (groups, K, sums) make in each sum, shape (groups, sums)."""
     squares: Matrix = (errors * multiply(covariance, errors)).sum(axis=1)
     return squares

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import QuantParams
-from ptq.kernels.int16_saturation import within
-from ptq.kernels.window import Axis, axes
-from ptq.model.node import Node, attributes, constant, operator
+from ptq.kernels.int16_saturation import clip_pair_sums
+from ptq.kernels.window import WindowAxis, window_axes
+from ptq.model.node import Node, attributes_of, constant_of, operator_of
 
 
-class Sums:
+class LinearOp:
     """The weighted sums of a Conv, Gemm or MatMul whose weight is constant.
 
     Attributes:
@@ -33,13 +33,13 @@ class Sums:
 
     def __init__(self, node: Node) -> None:
         """Read off the node, once: a graph is slow to ask."""
-        weight = constant(node.inputs[1])
+        weight = constant_of(node.inputs[1])
         assert weight is not None
         self.node = node
-        self._attributes = attributes(node)
+        self._attributes = attributes_of(node)
         self._shape = weight.shape
-        self._convolves = operator(node) == "Conv"
-        self._transposed = operator(node) == "Gemm" and bool(self._attributes.get("transB"))
+        self._convolves = operator_of(node) == "Conv"
+        self._transposed = operator_of(node) == "Gemm" and bool(self._attributes.get("transB"))
         self.groups = int(self._attributes.get("group", 1)) if self._convolves else 1
         if self._convolves:
             self.length, self.taps = math.prod(weight.shape[1:]), math.prod(weight.shape[2:])
@@ -51,7 +51,7 @@ class Sums:
 
     def columns(self) -> NDArray[Any]:
         """The weight with the inputs of each sum in a column, shape (groups, K, sums)."""
-        weight = constant(self.node.inputs[1])
+        weight = constant_of(self.node.inputs[1])
         assert weight is not None
         if self._convolves:
             apart: NDArray[Any] = weight.reshape(self.groups, self.count, self.length)
@@ -74,7 +74,7 @@ class Sums:
         if self._convolves and self.length == self.taps and self.count == 1:
             return integers  # added one by one
         apart = integers.reshape(len(integers), -1, self.taps, integers.shape[2]).swapaxes(1, 2)
-        kept = within(apart.reshape(integers.shape)).reshape(apart.shape)
+        kept = clip_pair_sums(apart.reshape(integers.shape)).reshape(apart.shape)
         return kept.swapaxes(1, 2).reshape(integers.shape)
 
     def rows(
@@ -123,7 +123,7 @@ class Sums:
         self, samples: NDArray[Any], params: QuantParams, first: int, quota: int
     ) -> NDArray[np.int16]:
         attrs, images, channels = self._attributes, samples.shape[1], samples.shape[2]
-        found = axes(
+        found = window_axes(
             samples.shape[3:],
             self._shape[2:],
             strides=attrs.get("strides"),
@@ -144,7 +144,7 @@ class Sums:
 
 
 def _places(
-    found: Sequence[Axis], starts: Sequence[NDArray[np.int64]]
+    found: Sequence[WindowAxis], starts: Sequence[NDArray[np.int64]]
 ) -> tuple[NDArray[np.bool_], list[NDArray[np.int64]]]:
     """Where the taps of some windows lie, shape (windows, taps) by axis, and whether inside the input."""
     taps = np.meshgrid(*(np.arange(a.kernel) * a.dilation for a in found), indexing="ij")

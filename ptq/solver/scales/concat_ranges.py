@@ -11,18 +11,18 @@ from collections.abc import Mapping
 from ptq.core.ops import OPS
 from ptq.core.opspec import PASSES
 from ptq.model.graph import Graph
-from ptq.model.node import Value, constant, consumers, name_of, operator, row_name
+from ptq.model.node import Value, constant_of, consumers_of, name_of, operator_of, spec_name
 from ptq.observers import TensorStats
 
 _RATIO = 16
 """A part of a sixteenth of the range keeps four bits of eight."""
 
 
-def unlike_parts(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str, str]:
+def concats_with_unlike_ranges(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str, str]:
     """The Concats that lead to nothing but outputs and join ranges too unlike, with the reason."""
     found = {}
     for node in graph.nodes:
-        if operator(node) != "Concat" or not _ends(node.outputs[0]):
+        if operator_of(node) != "Concat" or not _ends(node.outputs[0]):
             continue
         spans = {name_of(value): _span(value, stats) for value in node.inputs if value is not None}
         known = {name: span for name, span in spans.items() if span}
@@ -38,8 +38,8 @@ def unlike_parts(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str, st
 
 def _ends(value: Value) -> bool:
     """Whether the value goes nowhere but, moved at most, to outputs of the model."""
-    for node in consumers(value):
-        spec = OPS.get(row_name(node))
+    for node in consumers_of(value):
+        spec = OPS.get(spec_name(node))
         if spec is None or spec.qlinear is not PASSES or not all(map(_ends, node.outputs)):
             return False
     return value.is_graph_output() or bool(value.uses())
@@ -47,9 +47,9 @@ def _ends(value: Value) -> bool:
 
 def _span(value: Value, stats: Mapping[str, TensorStats]) -> float | None:
     """The length of the range with 0 in it; None where nothing is known of it."""
-    seen, array, maker = stats.get(name_of(value)), constant(value), value.producer()
+    seen, array, maker = stats.get(name_of(value)), constant_of(value), value.producer()
     if array is not None and array.size:
         return float(max(array.max(), 0) - min(array.min(), 0))
     if seen is not None and seen.count:
         return max(seen.max, 0.0) - min(seen.min, 0.0)
-    return 1.0 if maker is not None and operator(maker) in ("Sigmoid", "Softmax") else None
+    return 1.0 if maker is not None and operator_of(maker) in ("Sigmoid", "Softmax") else None

@@ -9,32 +9,32 @@ from ptq.core.ops import OPS
 from ptq.core.opspec import Output, Role
 from ptq.core.targets import Target
 from ptq.core.types import QuantParams, Range
-from ptq.model.node import Value, constant, name_of, row_name
+from ptq.model.node import Value, constant_of, name_of, spec_name
 from ptq.observers import Observer, TensorStats
-from ptq.observers.qparams import asymmetric, symmetric
+from ptq.observers.qparams import asymmetric_qparams, symmetric_qparams
 from ptq.solver.scales.scale_groups import Group, Groups
 
 
-def seen_in(value: Value, observed: Container[str]) -> list[Value] | None:
+def tensors_holding_values(value: Value, observed: Container[str]) -> list[Value] | None:
     """The observed or constant tensors that hold all of its values; None where there are none such."""
-    if constant(value) is not None or name_of(value) in observed:
+    if constant_of(value) is not None or name_of(value) in observed:
         return [value]
     node = value.producer()
-    spec = OPS.get(row_name(node)) if node is not None else None
+    spec = OPS.get(spec_name(node)) if node is not None else None
     if node is None or spec is None or spec.output not in (Output.SAME_AS_INPUT, Output.ONE_GROUP):
         return None
     found: list[Value] = []
     for position, source in enumerate(node.inputs):
         if source is None or spec.role(position) not in (Role.ACTIVATION, Role.VALUE):
             continue
-        sources = seen_in(source, observed)
+        sources = tensors_holding_values(source, observed)
         if sources is None:
             return None
         found += sources
     return found
 
 
-def group_params(
+def group_qparams(
     group: Group,
     groups: Groups,
     stats: Mapping[str, TensorStats],
@@ -59,8 +59,8 @@ def _range(
     """The smallest range that contains that of each observed member."""
     span = Range(0.0, 0.0)
     for name in group.observed:
-        for source in seen_in(groups.values[name], stats) or ():
-            array = constant(source)
+        for source in tensors_holding_values(groups.values[name], stats) or ():
+            array = constant_of(source)
             if array is not None:
                 span = span.union(Range(float(array.min()), float(array.max())))
             elif stats[name_of(source)].count:
@@ -73,6 +73,6 @@ def _range(
 def _spread(span: Range, target: Target) -> QuantParams:
     """The parameters that cover the range: with a zero point, or S = threshold / n around 0."""
     if target.symmetric is None:
-        return asymmetric(span, target.activation)
-    params = symmetric(span, replace(target.activation, hi=target.symmetric))
+        return asymmetric_qparams(span, target.activation)
+    params = symmetric_qparams(span, replace(target.activation, hi=target.symmetric))
     return replace(params, qtype=target.activation)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from ptq.core.opspec import Fixed, Output, Role
 from ptq.core.targets import Target
-from ptq.model.node import Node, Value, constant, consumers, name_of
-from ptq.solver.partition.eligibility import Eligible, Integer
+from ptq.model.node import Node, Value, constant_of, consumers_of, name_of
+from ptq.solver.partition.eligibility import PrecisionAssignment, QuantizedNode
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Groups:
     """
 
     values: dict[str, Value] = field(default_factory=dict)
-    edges: list[tuple[str, int]] = field(default_factory=list)
+    requantized_inputs: list[tuple[str, int]] = field(default_factory=list)
     _parent: dict[str, str] = field(default_factory=dict)
     _together: dict[str, list[str]] = field(default_factory=dict)
     _observed: set[str] = field(default_factory=set)
@@ -69,7 +69,7 @@ class Groups:
             self._parent[lost] = kept
             self._together[kept] += self._together.pop(lost)
 
-    def together(self, name: str) -> list[str]:
+    def members_of(self, name: str) -> list[str]:
         """The tensors of the tensor's group."""
         return self._together[self.root(name)]
 
@@ -100,7 +100,7 @@ class Groups:
             )
 
 
-def scale_groups(fate: Eligible, target: Target) -> Groups:
+def scale_groups(fate: PrecisionAssignment, target: Target) -> Groups:
     """Group the activations of all nodes that will be quantized."""
     groups = Groups()
     for integer in fate.integers.values():
@@ -114,7 +114,9 @@ def scale_groups(fate: Eligible, target: Target) -> Groups:
     return groups
 
 
-def _add_outputs(groups: Groups, integer: Integer, target: Target, fate: Eligible) -> None:
+def _add_outputs(
+    groups: Groups, integer: QuantizedNode, target: Target, fate: PrecisionAssignment
+) -> None:
     rule = target.output(integer.spec)
     node = integer.node
     assert node.name
@@ -138,18 +140,20 @@ def _add_outputs(groups: Groups, integer: Integer, target: Target, fate: Eligibl
             groups._observed.add(name)
 
 
-def _calibrated_backward(integer: Integer, target: Target) -> bool:
+def _calibrated_backward(integer: QuantizedNode, target: Target) -> bool:
     """Whether the input takes the output's range: the target says so, and nobody else reads the input."""
     first = integer.values(Role.ACTIVATION)[0]
     return (
         integer.spec.op in target.backward
-        and consumers(first) == [integer.node]
+        and consumers_of(first) == [integer.node]
         and not first.is_graph_output()
         and not first.is_graph_input()
     )
 
 
-def _join_inputs(groups: Groups, integer: Integer, target: Target, fate: Eligible) -> None:
+def _join_inputs(
+    groups: Groups, integer: QuantizedNode, target: Target, fate: PrecisionAssignment
+) -> None:
     """A Concat and its like: all inputs where the target demands it, else those that nobody else reads.
 
     Sharing costs an input with other readers its own resolution; one that only the node reads is spared a
@@ -162,7 +166,7 @@ def _join_inputs(groups: Groups, integer: Integer, target: Target, fate: Eligibl
     if target.specified:
         sharing = _able_to_share(groups, integer)
         activations = [o for o in integer.operands if o.role is Role.ACTIVATION]
-        groups.edges += [
+        groups.requantized_inputs += [
             (node.name, o.position) for o in activations if name_of(o.value) not in sharing
         ]
     else:
@@ -176,7 +180,7 @@ def _join_inputs(groups: Groups, integer: Integer, target: Target, fate: Eligibl
         groups.join(output, name, node.name)
 
 
-def _able_to_share(groups: Groups, integer: Integer) -> list[str]:
+def _able_to_share(groups: Groups, integer: QuantizedNode) -> list[str]:
     """The inputs that can take the output's parameters.
 
     Prescribed ones cannot, unless all are prescribed alike; nor can a constant that others read, which would
@@ -188,23 +192,24 @@ def _able_to_share(groups: Groups, integer: Integer) -> list[str]:
         name_of(value)
         for value in values
         if (len(prescribed) == 1 or groups.fixed(name_of(value)) is None)
-        and (constant(value) is None or consumers(value) == [integer.node])
+        and (constant_of(value) is None or consumers_of(value) == [integer.node])
     ]
 
 
-def _read_by_nobody_else(groups: Groups, name: str, node: Node, fate: Eligible) -> bool:
+def _read_by_nobody_else(groups: Groups, name: str, node: Node, fate: PrecisionAssignment) -> bool:
     """Whether all that reads the tensor, or another of its group, is the node or within the group."""
-    values = [groups.values[member] for member in groups.together(name)]
+    values = [groups.values[member] for member in groups.members_of(name)]
     return all(
         not value.is_graph_output()
         and all(
-            reader is node or _passes_on(groups, name, reader, fate) for reader in consumers(value)
+            reader is node or _passes_on(groups, name, reader, fate)
+            for reader in consumers_of(value)
         )
         for value in values
     )
 
 
-def _passes_on(groups: Groups, name: str, reader: Node, fate: Eligible) -> bool:
+def _passes_on(groups: Groups, name: str, reader: Node, fate: PrecisionAssignment) -> bool:
     """Whether the reader is a folded activation or a movement that stays within the tensor's group."""
     integer = fate.integers.get(reader.name or "")
     if integer is None or not (
@@ -214,12 +219,12 @@ def _passes_on(groups: Groups, name: str, reader: Node, fate: Eligible) -> bool:
     return groups.root(name_of(reader.outputs[0])) == groups.root(name)
 
 
-def _activations(groups: Groups, name: str, fate: Eligible) -> frozenset[str]:
+def _activations(groups: Groups, name: str, fate: PrecisionAssignment) -> frozenset[str]:
     """How the fused activations that put out the tensor's group are bounded."""
     bounds = set()
-    for member in groups.together(name):
+    for member in groups.members_of(name):
         producer = groups.values[member].producer()
         if producer is not None and producer.name in fate.fused:
-            limits = [constant(value) for value in producer.inputs[1:]]
+            limits = [constant_of(value) for value in producer.inputs[1:]]
             bounds.add(f"{producer.op_type}{[None if b is None else b.item() for b in limits]}")
     return frozenset(bounds)

@@ -18,19 +18,19 @@ from ptq.core.opspec import Role
 from ptq.core.plan import Plan, Why
 from ptq.core.targets import Target
 from ptq.core.types import INT32, QuantParams, Range
-from ptq.kernels.int16_saturation import largest, summed
+from ptq.kernels.int16_saturation import largest_pair_sum, weight_matrix
 from ptq.model.graph import Graph
-from ptq.model.node import Value, attributes, constant, name_of
-from ptq.observers.qparams import SCALE_FLOOR, asymmetric, symmetric
-from ptq.solver.partition.eligibility import Integer
+from ptq.model.node import Value, attributes_of, constant_of, name_of
+from ptq.observers.qparams import SCALE_FLOOR, asymmetric_qparams, symmetric_qparams
+from ptq.solver.partition.eligibility import QuantizedNode
 
 Scaled = tuple[QuantParams, Why]
 
 BIAS_BITS = 24  # what float32, in which runtimes rescale, resolves
 
 
-def operands(
-    integer: Integer,
+def weight_and_bias_qparams(
+    integer: QuantizedNode,
     activations: list[QuantParams],
     target: Target,
     *,
@@ -95,12 +95,12 @@ def with_derived_biases(graph: Graph, plan: Plan) -> Plan:
 
 
 def _array(value: Value) -> NDArray[Any]:
-    array = constant(value)
+    array = constant_of(value)
     assert array is not None  # eligible nodes have constant weights and biases
     return array
 
 
-def _channel_axis(integer: Integer, weight: Value) -> int | None:
+def _channel_axis(integer: QuantizedNode, weight: Value) -> int | None:
     """The axis of a weight along which each output channel may have its own scale."""
     match integer.spec.op:
         case "Conv":
@@ -108,19 +108,19 @@ def _channel_axis(integer: Integer, weight: Value) -> int | None:
         case "ConvTranspose":
             return 1
         case "Gemm":
-            return 0 if attributes(integer.node).get("transB") else 1
+            return 0 if attributes_of(integer.node).get("transB") else 1
         case "MatMul":
             # QLinearMatMul takes one scale a column only where all batches share the columns
             return 1 if _array(weight).ndim == 2 else None
     return None
 
 
-def _paired(integer: Integer, array: NDArray[Any]) -> NDArray[Any] | None:
+def _paired(integer: QuantizedNode, array: NDArray[Any]) -> NDArray[Any] | None:
     """The largest that two neighbours of one sign add up to, by output channel, where products are added in pairs."""
     if integer.spec.op not in ("Conv", "Gemm", "MatMul"):
         return None
-    columns = summed(integer.spec.op, array, attributes(integer.node))
-    return None if columns is None else largest(columns)
+    columns = weight_matrix(integer.spec.op, array, attributes_of(integer.node))
+    return None if columns is None else largest_pair_sum(columns)
 
 
 def _weight(
@@ -131,14 +131,14 @@ def _weight(
         span = Range(
             np.min(array, axis=others, initial=0.0), np.max(array, axis=others, initial=0.0)
         )
-        return asymmetric(span, target.weight, axis), Why("observed", "its own extremes")
+        return asymmetric_qparams(span, target.weight, axis), Why("observed", "its own extremes")
     ends = np.stack([array.min(axis=others), array.max(axis=others)]).astype(np.float64)
     threshold = np.abs(ends).max(axis=0)
     detail = "largest magnitude" + ("" if axis is None else " a channel")
     if paired is not None:
         threshold = paired.astype(np.float64).max(axis=None if axis is None else ())
         detail = detail.replace("magnitude", "sum of two neighbours")
-    return symmetric(threshold, target.weight, axis), Why("observed", detail)
+    return symmetric_qparams(threshold, target.weight, axis), Why("observed", detail)
 
 
 def _for_bias_alone(weight: QuantParams, first: QuantParams, bias: NDArray[Any]) -> Scaled:

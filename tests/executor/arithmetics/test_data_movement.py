@@ -11,7 +11,7 @@ import pytest
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import INT8, QuantParams
 from ptq.executor.arithmetics import litert, ort
-from ptq.executor.arithmetics.node_site import Maker, Site
+from ptq.executor.arithmetics.node_site import KernelMaker, Site
 
 ARITHMETICS = pytest.mark.parametrize(
     "kernels", [ort.KERNELS, litert.KERNELS], ids=["ort", "litert"]
@@ -22,7 +22,7 @@ X = np.random.default_rng(0).integers(-128, 128, (2, 3, 4, 6)).astype(np.int8)
 WHOLE = np.array([0, 1, 2, 3], np.int64)
 
 
-def run(kernels: Mapping[str, Maker], op: str, *operands: Any, **attrs: Any) -> Any:
+def run(kernels: Mapping[str, KernelMaker], op: str, *operands: Any, **attrs: Any) -> Any:
     inputs = (P, *(None for _ in operands))
     site = Site(op, attrs, inputs, (P,), (None,) * len(inputs))
     return kernels[op](site)([X, *operands])
@@ -46,13 +46,13 @@ def run(kernels: Mapping[str, Maker], op: str, *operands: Any, **attrs: Any) -> 
     ],
 )  # fmt: skip
 def test_a_movement_moves_as_numpy_does(
-    kernels: Mapping[str, Maker], op: str, attrs: dict[str, Any], expected: Any
+    kernels: Mapping[str, KernelMaker], op: str, attrs: dict[str, Any], expected: Any
 ) -> None:
     np.testing.assert_array_equal(run(kernels, op, **attrs), expected)
 
 
 @ARITHMETICS
-def test_operands_may_arrive_at_run_time(kernels: Mapping[str, Maker]) -> None:
+def test_operands_may_arrive_at_run_time(kernels: Mapping[str, KernelMaker]) -> None:
     shape = run(kernels, "Reshape", np.array([6, -1], np.int64))
     np.testing.assert_array_equal(shape, X.reshape(6, 24))
     gathered = run(kernels, "Gather", np.array([[1, 0], [-1, 2]]), axis=1)
@@ -64,7 +64,7 @@ def test_operands_may_arrive_at_run_time(kernels: Mapping[str, Maker]) -> None:
 
 
 @ARITHMETICS
-def test_pads_may_arrive_as_a_matrix_of_one_row(kernels: Mapping[str, Maker]) -> None:
+def test_pads_may_arrive_as_a_matrix_of_one_row(kernels: Mapping[str, KernelMaker]) -> None:
     """As in opsets 2 to 13, and in ONNX Runtime to this day."""
     padded = run(kernels, "Pad", np.array([[0, 0, 0, 0, 1, 0, 0, 2]]))
     expected = np.pad(X, [(0, 1), (0, 0), (0, 0), (0, 2)], constant_values=3)
@@ -72,7 +72,7 @@ def test_pads_may_arrive_as_a_matrix_of_one_row(kernels: Mapping[str, Maker]) ->
 
 
 @ARITHMETICS
-def test_shapes_are_computed_without_scales(kernels: Mapping[str, Maker]) -> None:
+def test_shapes_are_computed_without_scales(kernels: Mapping[str, KernelMaker]) -> None:
     shape = kernels["Shape"](Site("Shape", {}, (P,), (None,), (None,)))([X])
     assert shape.tolist() == [2, 3, 4, 6]
     first = Site("Gather", {"axis": 0}, (None, None), (None,), (None, np.array([0])))
@@ -82,7 +82,7 @@ def test_shapes_are_computed_without_scales(kernels: Mapping[str, Maker]) -> Non
 
 
 @ARITHMETICS
-def test_a_movement_without_its_operand_is_refused(kernels: Mapping[str, Maker]) -> None:
+def test_a_movement_without_its_operand_is_refused(kernels: Mapping[str, KernelMaker]) -> None:
     with pytest.raises(UnsupportedError, match="Reshape has no shape"):
         run(kernels, "Reshape")
 

@@ -11,7 +11,7 @@ import pytest
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import INT8, INT32, QuantParams
 from ptq.executor.arithmetics import litert, ort
-from ptq.executor.arithmetics.node_site import Maker, Site
+from ptq.executor.arithmetics.node_site import KernelMaker, Site
 
 X, Y = QuantParams(np.float32(0.1), 3, INT8), QuantParams(np.float32(0.4), -2, INT8)
 BIAS = QuantParams(np.float32(0.01), 0, INT32)
@@ -33,7 +33,9 @@ def site(op: str, w: Any, wp: QuantParams, c: Any = None, **attrs: Any) -> Site:
 
 @ARITHMETICS
 @pytest.mark.parametrize("turned", [0, 1])
-def test_a_weight_with_a_scale_a_row_is_refused(kernels: Mapping[str, Maker], turned: int) -> None:
+def test_a_weight_with_a_scale_a_row_is_refused(
+    kernels: Mapping[str, KernelMaker], turned: int
+) -> None:
     w = np.ones((4, 4), np.int8)
     kernels["Gemm"](site("Gemm", w, scales(4, 1 - turned), transB=turned))
     with pytest.raises(UnsupportedError, match="scale a row"):
@@ -41,7 +43,7 @@ def test_a_weight_with_a_scale_a_row_is_refused(kernels: Mapping[str, Maker], tu
 
 
 @ARITHMETICS
-def test_a_convolution_with_too_few_scales_is_refused(kernels: Mapping[str, Maker]) -> None:
+def test_a_convolution_with_too_few_scales_is_refused(kernels: Mapping[str, KernelMaker]) -> None:
     with pytest.raises(UnsupportedError, match="3 scales for 4 output channels"):
         kernels["Conv"](site("Conv", np.ones((4, 1, 1, 2), np.int8), scales(3, 0)))
 
@@ -50,7 +52,7 @@ def test_a_convolution_with_too_few_scales_is_refused(kernels: Mapping[str, Make
 @pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
 @pytest.mark.parametrize("shape", [(3,), (0,), (1, 4)])
 def test_a_bias_of_other_channels_is_refused(
-    kernels: Mapping[str, Maker], op: str, shape: tuple[int, ...]
+    kernels: Mapping[str, KernelMaker], op: str, shape: tuple[int, ...]
 ) -> None:
     if op in kernels:
         w, c = np.ones((4, 1, 1, 2), np.int8), np.zeros(shape, np.int32)
@@ -60,14 +62,18 @@ def test_a_bias_of_other_channels_is_refused(
 
 @ARITHMETICS
 @pytest.mark.parametrize("op", ["Conv", "Gemm"])
-def test_a_bias_that_arrives_at_run_time_is_refused(kernels: Mapping[str, Maker], op: str) -> None:
+def test_a_bias_that_arrives_at_run_time_is_refused(
+    kernels: Mapping[str, KernelMaker], op: str
+) -> None:
     w = np.ones((4, 1, 1, 2) if op == "Conv" else (2, 4), np.int8)
     with pytest.raises(UnsupportedError, match="constant bias"):
         kernels[op](Site(op, {}, (X, X, BIAS), (Y,), (None, w, None)))
 
 
 @ARITHMETICS
-def test_gemm_adds_a_c_of_one_row_and_refuses_one_of_a_column(kernels: Mapping[str, Maker]) -> None:
+def test_gemm_adds_a_c_of_one_row_and_refuses_one_of_a_column(
+    kernels: Mapping[str, KernelMaker],
+) -> None:
     w, c = np.ones((2, 3), np.int8), np.array([10, -700, 2000], np.int32)
     x = np.array([[3, 3], [40, -9], [0, 1]], np.int8)
     outputs = [kernels["Gemm"](site("Gemm", w, X, shaped))([x]) for shaped in (c, c[None])]
@@ -79,7 +85,7 @@ def test_gemm_adds_a_c_of_one_row_and_refuses_one_of_a_column(kernels: Mapping[s
 
 @ARITHMETICS
 def test_a_single_scale_along_an_axis_is_a_scale_of_the_tensor(
-    kernels: Mapping[str, Maker],
+    kernels: Mapping[str, KernelMaker],
 ) -> None:
     w = np.random.default_rng(0).integers(-64, 64, (5, 3, 3, 2)).astype(np.int8)
     x = np.random.default_rng(1).integers(-128, 128, (1, 6, 6, 2)).astype(np.int8)

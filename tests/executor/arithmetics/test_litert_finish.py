@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from ptq.core.types import INT8, UINT8, QType, QuantParams
-from ptq.executor.arithmetics.litert_finish import gemmlowp_finish, real_finish
+from ptq.executor.arithmetics.litert_finish import float64_requantizer, gemmlowp_requantizer
 from ptq.executor.arithmetics.node_site import Site
 from ptq.kernels.fixed_point import rescale
-from ptq.kernels.requantizer import Finish
+from ptq.kernels.requantizer import Requantizer
 
 
 def site(zero_point: int, qtype: QType, clamp: tuple[int, int] | None = None) -> Site:
@@ -19,7 +19,7 @@ def site(zero_point: int, qtype: QType, clamp: tuple[int, int] | None = None) ->
     return Site("Conv", {}, (), (y,), (), clamp)
 
 
-def finished(finish: Finish, acc: np.ndarray, width: int, dtype: type) -> np.ndarray:
+def finished(finish: Requantizer, acc: np.ndarray, width: int, dtype: type) -> np.ndarray:
     """Finish tiles of up to 3 of the channels, as float32 or int32."""
     tiles = [
         finish(acc[:, c : c + 3].astype(dtype), slice(c, min(c + 3, width)))
@@ -40,7 +40,7 @@ def test_gemmlowp_finish_is_two_roundings_of_every_accumulator(
     reals[:2] = scale
     reach = min(int(300 / scale), 2**24 - 1)
     acc = rng.integers(-reach, reach, (4000, channels))
-    finish = gemmlowp_finish(site(zero_point, INT8), reals)
+    finish = gemmlowp_requantizer(site(zero_point, INT8), reals)
     exact = np.clip(rescale(acc, reals) + zero_point, -128, 127)
     np.testing.assert_array_equal(finished(finish, acc, channels, dtype), exact)
     np.testing.assert_array_equal(finish(acc.astype(dtype), slice(0, channels)), exact)
@@ -55,14 +55,14 @@ def test_gemmlowp_finish_rounds_what_lies_at_and_near_every_tie(
     real = numerator / 512
     reach = int(300 / real)
     acc = np.arange(-reach, reach).reshape(-1, 1)
-    got = gemmlowp_finish(site(zero_point, INT8), real)(acc.astype(np.float32), slice(0, 1))
+    got = gemmlowp_requantizer(site(zero_point, INT8), real)(acc.astype(np.float32), slice(0, 1))
     exact = np.clip(rescale(acc, real) + zero_point, -128, 127)
     np.testing.assert_array_equal(got, exact)
 
 
 def test_gemmlowp_finish_of_large_accumulators_saturates() -> None:
     acc = np.array([[2**31 - 1], [-(2**31)]], np.int32)
-    finish = gemmlowp_finish(site(3, UINT8), 0.001)
+    finish = gemmlowp_requantizer(site(3, UINT8), 0.001)
     assert finish(acc, slice(0, 1)).tolist() == [[255], [0]]
 
 
@@ -70,20 +70,20 @@ def test_gemmlowp_finish_of_large_accumulators_saturates() -> None:
 def test_real_finish_rounds_every_tie_away_from_zero(numerator: int) -> None:
     real = Fraction(numerator, 128)
     acc = np.arange(-6000, 6000).reshape(-1, 1)
-    got = real_finish(site(0, INT8), float(real))(acc.astype(np.float32), slice(0, 1))
+    got = float64_requantizer(site(0, INT8), float(real))(acc.astype(np.float32), slice(0, 1))
     exact = [int(abs(real * int(a)) + Fraction(1, 2)) * (1 if a > 0 else -1) for a in acc[:, 0]]
     np.testing.assert_array_equal(got[:, 0], np.clip(exact, -128, 127))
 
 
 def test_a_clamp_narrows_what_is_finished() -> None:
     acc = np.arange(-300, 300, dtype=np.float32).reshape(-1, 2)
-    got = gemmlowp_finish(site(4, INT8, clamp=(4, 40)), 0.5)(acc, slice(0, 2))
+    got = gemmlowp_requantizer(site(4, INT8, clamp=(4, 40)), 0.5)(acc, slice(0, 2))
     assert (got.min(), got.max()) == (4, 40)
 
 
 def test_an_accumulator_that_is_not_contiguous_is_finished_in_its_own_order() -> None:
     acc = np.arange(-500, 500).reshape(20, 50).T
-    finish = gemmlowp_finish(site(0, INT8), np.linspace(0.1, 0.4, 20))
+    finish = gemmlowp_requantizer(site(0, INT8), np.linspace(0.1, 0.4, 20))
     expected = finish(np.ascontiguousarray(acc).astype(np.int32), slice(0, 20))
     np.testing.assert_array_equal(finish(acc.astype(np.int32), slice(0, 20)), expected)
 
@@ -91,7 +91,7 @@ def test_an_accumulator_that_is_not_contiguous_is_finished_in_its_own_order() ->
 def test_single_channels_are_finished_as_among_the_others() -> None:
     scales = np.array([0.5, 0.25, 0.125, 1.5])
     acc = np.arange(-600, 600).reshape(-1, 4).astype(np.int32)
-    for make in (gemmlowp_finish, real_finish):
+    for make in (gemmlowp_requantizer, float64_requantizer):
         finish = make(site(2, INT8), scales)
         among = finish(acc.copy(), slice(0, 4))
         np.testing.assert_array_equal(finish(acc[:, [1, 3]], np.array([1, 3])), among[:, [1, 3]])

@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from sites import int8, run
+from sites import int8_params, run_node
 
 from ptq.executor.arithmetics import ARITHMETICS
 from ptq.executor.arithmetics.min_max import COMPARISONS
@@ -17,35 +17,35 @@ from ptq.executor.arithmetics.node_site import Site
 RNG = np.random.default_rng(0)
 X = RNG.integers(-128, 128, (3, 4, 5)).astype(np.int8)
 Y = RNG.integers(-128, 128, (3, 4, 5)).astype(np.int8)
-P = int8(0.05, -7)
+P = int8_params(0.05, -7)
 EVERY = pytest.mark.parametrize("name", ARITHMETICS)
 
 
 @EVERY
 @pytest.mark.parametrize(("op", "choose"), [("Max", np.maximum), ("Min", np.minimum)])
 def test_extremes_of_one_scale_are_those_of_the_integers(name: str, op: str, choose: Any) -> None:
-    ours = run(name, op, [(X, P), (Y, P), (X[:1], P)], P)
+    ours = run_node(name, op, [(X, P), (Y, P), (X[:1], P)], P)
     np.testing.assert_array_equal(ours, choose(choose(X, Y), X[:1]))
 
 
 @EVERY
 def test_where_of_one_scale_takes_integers_as_they_are(name: str) -> None:
     condition = X[:, :1] > 0
-    ours = run(name, "Where", [(condition, None), (X, P), (Y, P)], P)
+    ours = run_node(name, "Where", [(condition, None), (X, P), (Y, P)], P)
     np.testing.assert_array_equal(ours, np.where(condition, X, Y))
 
 
 @EVERY
 @pytest.mark.parametrize(("op", "reduce"), [("ReduceMax", np.max), ("ReduceMin", np.min)])
 def test_extremes_along_axes_are_those_of_the_integers(name: str, op: str, reduce: Any) -> None:
-    ours = run(name, op, [(X, P)], P, axes=[0, -1], keepdims=0)
+    ours = run_node(name, op, [(X, P)], P, axes=[0, -1], keepdims=0)
     np.testing.assert_array_equal(ours, reduce(X, (0, 2)))
-    twice = run(name, op, [(X, P)], P, axes=[0, -1, 2], keepdims=0)
+    twice = run_node(name, op, [(X, P)], P, axes=[0, -1, 2], keepdims=0)
     np.testing.assert_array_equal(twice, ours)
-    np.testing.assert_array_equal(run(name, op, [(X, P)], P), reduce(X, keepdims=True))
-    np.testing.assert_array_equal(run(name, op, [(X, P)], P, noop_with_empty_axes=1), X)
+    np.testing.assert_array_equal(run_node(name, op, [(X, P)], P), reduce(X, keepdims=True))
+    np.testing.assert_array_equal(run_node(name, op, [(X, P)], P, noop_with_empty_axes=1), X)
     none = (np.zeros(0, np.int64), None)
-    np.testing.assert_array_equal(run(name, op, [(X, P), none], P, noop_with_empty_axes=1), X)
+    np.testing.assert_array_equal(run_node(name, op, [(X, P), none], P, noop_with_empty_axes=1), X)
 
 
 @EVERY
@@ -63,7 +63,7 @@ def test_the_extreme_of_nothing_is_onnx_runtime_s(name: str, op: str) -> None:
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), providers=["CPUExecutionProvider"]
     )
-    ours = run(name, op, [(nothing, P)], P, axes=[1])
+    ours = run_node(name, op, [(nothing, P)], P, axes=[1])
     np.testing.assert_array_equal(ours, session.run(None, {"x": nothing})[0])
 
 
@@ -74,7 +74,7 @@ def test_the_position_of_an_extreme_is_the_first_or_the_last(
     name: str, op: str, best: Any, last: int
 ) -> None:
     tied = X // 64  # four values: many ties
-    ours = run(name, op, [(tied, P)], None, axis=2, keepdims=0, select_last_index=last)  # type: ignore[arg-type]
+    ours = run_node(name, op, [(tied, P)], None, axis=2, keepdims=0, select_last_index=last)  # type: ignore[arg-type]
     assert ours.dtype == np.int64
     for row, position in zip(tied.reshape(-1, 5), ours.reshape(-1), strict=True):
         places = np.flatnonzero(row == best(row))
@@ -86,22 +86,27 @@ def test_the_position_of_an_extreme_is_the_first_or_the_last(
 def test_the_parts_of_a_split_are_the_whole(name: str, split: list[int] | None) -> None:
     attrs = {"axis": 1, "num_outputs": 3, **({} if split is None else {"split": split})}
     maker = ARITHMETICS[name]["Split"]
-    parts = [maker(Site("Split", attrs, (P,), (P,), (None,), output=i))([X]) for i in range(3)]
+    parts = [
+        maker(Site("Split", attrs, (P,), (P,), (None,), output_index=i))([X]) for i in range(3)
+    ]
     assert [p.shape[1] for p in parts] == (split or [2, 2, 0])
     np.testing.assert_array_equal(np.concatenate(parts, 1), X)
 
 
 @EVERY
 def test_requantization_is_the_real_one_to_the_nearest(name: str) -> None:
-    x, y = int8(0.05, -7), int8(0.08, 11)
+    x, y = int8_params(0.05, -7), int8_params(0.08, 11)
     real = np.clip((X.astype(int) + 7) * 0.05 / 0.08 + 11, -128, 127)
-    ours = run(name, "Requantize", [(X, x)], y)
+    ours = run_node(name, "Requantize", [(X, x)], y)
     assert np.abs(ours - real).max() <= (2.5 if name == "tpu-mlir-8" else 1.01)
 
 
 @pytest.mark.parametrize("op", ["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"])
 def test_comparisons_are_those_of_onnx_runtime_s_dequantized_values(op: str) -> None:
-    a, b = int8(0.05, -7), int8(0.025, 4)  # scales of which one is twice the other meet
+    a, b = (
+        int8_params(0.05, -7),
+        int8_params(0.025, 4),
+    )  # scales of which one is twice the other meet
     graph = helper.make_graph(
         [helper.make_node(op, ["a", "b"], ["y"])],
         "g",
@@ -115,25 +120,26 @@ def test_comparisons_are_those_of_onnx_runtime_s_dequantized_values(op: str) -> 
     every = np.arange(-128, 128, dtype=np.int8)
     left, right = every[:, None], every[None]
     (expected,) = session.run(None, {"a": a.dequantize(left), "b": b.dequantize(right)})
-    ours = run("ort", op, [(left, a), (right, b)], None)  # type: ignore[arg-type]
+    ours = run_node("ort", op, [(left, a), (right, b)], None)  # type: ignore[arg-type]
     np.testing.assert_array_equal(ours, expected)
     assert 0 < np.count_nonzero(ours) < ours.size
 
 
 @pytest.mark.parametrize("op", COMPARISONS)
 def test_aligned_tensors_compare_as_their_real_values_where_scales_are_exact(op: str) -> None:
-    a, b = int8(0.5, -7), int8(0.25, 4)
+    a, b = int8_params(0.5, -7), int8_params(0.25, 4)
     left, right = X, Y
-    ours = run("fixed-point", op, [(left, a), (right, b)], None)  # type: ignore[arg-type]
+    ours = run_node("fixed-point", op, [(left, a), (right, b)], None)  # type: ignore[arg-type]
     expected = COMPARISONS[op](a.dequantize(left), b.dequantize(right))
     np.testing.assert_array_equal(ours, expected)
 
 
 @EVERY
 @pytest.mark.parametrize(
-    ("op", "made"), [("Softmax", int8(1 / 256, -128)), ("LogSoftmax", int8(1 / 16, 127))]
+    ("op", "made"),
+    [("Softmax", int8_params(1 / 256, -128)), ("LogSoftmax", int8_params(1 / 16, 127))],
 )
 def test_a_softmax_of_nothing_is_nothing(name: str, op: str, made: Any) -> None:
     nothing = np.zeros((2, 0), np.int8)
     if op in ARITHMETICS[name]:
-        assert run(name, op, [(nothing, P)], made, axis=1).shape == nothing.shape
+        assert run_node(name, op, [(nothing, P)], made, axis=1).shape == nothing.shape

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from qlinear import Array, Cases, assert_same_integers, onnxruntime_output, parameters, quantized
+from qlinear import (
+    Array,
+    RandomOperands,
+    assert_same_integers,
+    onnxruntime_output,
+    qparam_inputs,
+    quantized_inputs,
+)
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import INT8, UINT8, QType, QuantParams
 from ptq.executor.arithmetics.node_site import Site
-from ptq.executor.arithmetics.ort import KERNELS, scaled
+from ptq.executor.arithmetics.ort import KERNELS, float32_requantizer
 
 
 @pytest.fixture(params=range(24))
-def cases(request: pytest.FixtureRequest) -> Cases:
-    return Cases(request.param)
+def cases(request: pytest.FixtureRequest) -> RandomOperands:
+    return RandomOperands(request.param)
 
 
-def accumulated_scale(cases: Cases, x: QuantParams, w: QuantParams, depth: int) -> Array:
+def accumulated_scale(cases: RandomOperands, x: QuantParams, w: QuantParams, depth: int) -> Array:
     """An output scale that spreads the accumulators over some 200 integers."""
     if cases.ties:
         return np.float32(
@@ -26,7 +33,7 @@ def accumulated_scale(cases: Cases, x: QuantParams, w: QuantParams, depth: int) 
     return np.float32(float(x.scale) * w.scale.max() * 40 * depth**0.5)
 
 
-def test_conv_is_qlinear_conv(cases: Cases) -> None:
+def test_conv_is_qlinear_conv(cases: RandomOperands) -> None:
     group = cases.rng.choice([1, 1, 2, 3])
     inner, each = cases.size(4), cases.size(4)
     taps = (cases.size(4), cases.size(4))
@@ -40,7 +47,12 @@ def test_conv_is_qlinear_conv(cases: Cases) -> None:
         "dilations": [cases.size(3), 1],
         "group": int(group),
     }
-    arrays = {**quantized("x", x, xp), **quantized("w", w, wp), **parameters("y", yp), "b": bias}
+    arrays = {
+        **quantized_inputs("x", x, xp),
+        **quantized_inputs("w", w, wp),
+        **qparam_inputs("y", yp),
+        "b": bias,
+    }
     theirs = onnxruntime_output("QLinearConv", "", list(arrays), arrays, ["x"], **attrs)
     last = np.ascontiguousarray(np.moveaxis(w, 1, -1))
     kernel = KERNELS["Conv"](Site("Conv", attrs, (xp, wp, None), (yp,), (None, last, bias)))
@@ -48,7 +60,7 @@ def test_conv_is_qlinear_conv(cases: Cases) -> None:
     assert_same_integers(np.moveaxis(ours, -1, 1), theirs)
 
 
-def test_conv_of_any_rank_and_type_is_qlinear_conv(cases: Cases) -> None:
+def test_conv_of_any_rank_and_type_is_qlinear_conv(cases: RandomOperands) -> None:
     rank, group = int(cases.rng.integers(1, 4)), int(cases.rng.choice([1, 2, 5]))
     inner, each = int(cases.rng.choice([1, 3])), int(cases.rng.choice([1, 2]))
     taps = [cases.size(4) for _ in range(rank)]
@@ -67,7 +79,11 @@ def test_conv_of_any_rank_and_type_is_qlinear_conv(cases: Cases) -> None:
     if cases.rng.integers(3) == 0:
         attrs |= {"auto_pad": str(cases.rng.choice(["SAME_UPPER", "SAME_LOWER"]))}
         del attrs["pads"], attrs["dilations"]
-    arrays = {**quantized("x", x, xp), **quantized("w", w, wp), **parameters("y", yp)}
+    arrays = {
+        **quantized_inputs("x", x, xp),
+        **quantized_inputs("w", w, wp),
+        **qparam_inputs("y", yp),
+    }
     theirs = onnxruntime_output("QLinearConv", "", list(arrays), arrays, ["x"], **attrs)
     last = np.ascontiguousarray(np.moveaxis(w, 1, -1))
     kernel = KERNELS["Conv"](Site("Conv", attrs, (xp, wp), (yp,), (None, last)))
@@ -83,51 +99,67 @@ BATCHES = [((4, 9), (2, 9, 5)), ((2, 1, 4, 9), (1, 3, 9, 5)), ((2, 3, 4, 9), (3,
 def test_batches_of_matmul_broadcast_as_in_qlinear_matmul(
     left: tuple[int, ...], right: tuple[int, ...], seed: int
 ) -> None:
-    cases = Cases(seed)
+    cases = RandomOperands(seed)
     a, b = cases.values(*left), cases.weights(*right)
     ap, bp = cases.params(), QuantParams(cases.scale(), cases.rng.integers(-9, 9), INT8)
     yp = cases.params(accumulated_scale(cases, ap, bp, 9))
-    arrays = {**quantized("a", a, ap), **quantized("b", b, bp), **parameters("y", yp)}
+    arrays = {
+        **quantized_inputs("a", a, ap),
+        **quantized_inputs("b", b, bp),
+        **qparam_inputs("y", yp),
+    }
     theirs = onnxruntime_output("QLinearMatMul", "", list(arrays), arrays, ["a"])
     kernel = KERNELS["MatMul"](Site("MatMul", {}, (ap, bp), (yp,), (None, b)))
     assert_same_integers(kernel([a, b]), theirs)
 
 
-def test_matmul_is_qlinear_matmul(cases: Cases) -> None:
+def test_matmul_is_qlinear_matmul(cases: RandomOperands) -> None:
     m, k, n = cases.size(9), cases.size(90), cases.size(9)
     a, b = cases.values(2, m, k), cases.weights(k, n)
     ap, bp = cases.params(), cases.weight_params(n, 1)
     yp = cases.params(accumulated_scale(cases, ap, bp, k))
-    arrays = {**quantized("a", a, ap), **quantized("b", b, bp), **parameters("y", yp)}
+    arrays = {
+        **quantized_inputs("a", a, ap),
+        **quantized_inputs("b", b, bp),
+        **qparam_inputs("y", yp),
+    }
     theirs = onnxruntime_output("QLinearMatMul", "", list(arrays), arrays, ["a"])
     kernel = KERNELS["MatMul"](Site("MatMul", {}, (ap, bp), (yp,), (None, b)))
     assert_same_integers(kernel([a, b]), theirs)
 
 
-def test_matmul_of_two_activations_is_qlinear_matmul(cases: Cases) -> None:
+def test_matmul_of_two_activations_is_qlinear_matmul(cases: RandomOperands) -> None:
     k = cases.size(90)
     a, b = cases.values(2, 3, 5, k), cases.values(3, k, 4)
     if cases.qtype == UINT8:
         b >>= 2  # with int8 it would be a u8 × s8 product, here u8 × u8, which never saturates
     ap, bp = cases.params(), cases.params()
     yp = cases.params(accumulated_scale(cases, ap, bp, 4 * k))
-    arrays = {**quantized("a", a, ap), **quantized("b", b, bp), **parameters("y", yp)}
+    arrays = {
+        **quantized_inputs("a", a, ap),
+        **quantized_inputs("b", b, bp),
+        **qparam_inputs("y", yp),
+    }
     theirs = onnxruntime_output("QLinearMatMul", "", list(arrays), arrays, ["a", "b"])
     kernel = KERNELS["MatMul"](Site("MatMul", {}, (ap, bp), (yp,), (None, None)))
     assert_same_integers(kernel([a, b]), theirs)
 
 
-def test_matmul_takes_a_scale_a_column_of_what_arrives_too(cases: Cases) -> None:
+def test_matmul_takes_a_scale_a_column_of_what_arrives_too(cases: RandomOperands) -> None:
     a, b = cases.values(3, 7), cases.weights(7, 4)
     ap, bp = cases.params(), cases.weight_params(4, 1)
     yp = cases.params(accumulated_scale(cases, ap, bp, 7))
-    arrays = {**quantized("a", a, ap), **quantized("b", b, bp), **parameters("y", yp)}
+    arrays = {
+        **quantized_inputs("a", a, ap),
+        **quantized_inputs("b", b, bp),
+        **qparam_inputs("y", yp),
+    }
     theirs = onnxruntime_output("QLinearMatMul", "", list(arrays), arrays, ["a", "b"])
     kernel = KERNELS["MatMul"](Site("MatMul", {}, (ap, bp), (yp,), (None, None)))
     assert_same_integers(kernel([a, b]), theirs)
 
 
-def test_gemm_is_qgemm(cases: Cases) -> None:
+def test_gemm_is_qgemm(cases: RandomOperands) -> None:
     m, k, n = cases.size(9), cases.size(90), cases.size(9)
     turned = bool(cases.rng.integers(2))
     b = cases.weights(n, k) if turned else cases.weights(k, n)
@@ -135,18 +167,27 @@ def test_gemm_is_qgemm(cases: Cases) -> None:
     ap, bp = cases.params(), QuantParams(cases.scale(), 0, INT8)
     alpha = float(np.float32(cases.rng.choice([1.0, 0.37, 1.5486597])))
     yp = cases.params(np.float32(alpha * accumulated_scale(cases, ap, bp, k)))
-    arrays = {**quantized("a", a, ap), **quantized("b", b, bp), "c": c, **parameters("y", yp)}
+    arrays = {
+        **quantized_inputs("a", a, ap),
+        **quantized_inputs("b", b, bp),
+        "c": c,
+        **qparam_inputs("y", yp),
+    }
     attrs = {"alpha": alpha, "transB": int(turned)}
     theirs = onnxruntime_output("QGemm", "com.microsoft", list(arrays), arrays, ["a"], **attrs)
     kernel = KERNELS["Gemm"](Site("Gemm", attrs, (ap, bp, None), (yp,), (None, b, c)))
     assert_same_integers(kernel([a, b, c]), theirs)
 
 
-def test_gemm_without_c_and_with_transposed_a_is_qgemm(cases: Cases) -> None:
+def test_gemm_without_c_and_with_transposed_a_is_qgemm(cases: RandomOperands) -> None:
     a, b = cases.values(20, 5), cases.weights(20, 6)
     ap, bp = cases.params(), cases.weight_params(6, 1)
     yp = cases.params(accumulated_scale(cases, ap, bp, 20))
-    arrays = {**quantized("a", a, ap), **quantized("b", b, bp), **parameters("y", yp)}
+    arrays = {
+        **quantized_inputs("a", a, ap),
+        **quantized_inputs("b", b, bp),
+        **qparam_inputs("y", yp),
+    }
     names = [*list(arrays)[:6], "", *list(arrays)[6:]]
     theirs = onnxruntime_output("QGemm", "com.microsoft", names, arrays, ["a"], transA=1)
     kernel = KERNELS["Gemm"](Site("Gemm", {"transA": 1}, (ap, bp), (yp,), (None, b)))
@@ -178,7 +219,12 @@ def test_the_scale_of_conv_is_rounded_in_onnxruntimes_order(seed: int) -> None:
     wp = QuantParams(scales, np.zeros(acc.size, np.int64), INT8, 0)
     # Inputs at their zero point leave the bias alone in the accumulator.
     x, w = np.full((1, 1, 1, 1), 9, np.uint8), np.ones((acc.size, 1, 1, 1), np.int8)
-    arrays = {**quantized("x", x, xp), **quantized("w", w, wp), **parameters("y", yp), "b": acc}
+    arrays = {
+        **quantized_inputs("x", x, xp),
+        **quantized_inputs("w", w, wp),
+        **qparam_inputs("y", yp),
+        "b": acc,
+    }
     theirs = onnxruntime_output("QLinearConv", "", list(arrays), arrays, ["x"])
     kernel = KERNELS["Conv"](Site("Conv", {}, (xp, wp, None), (yp,), (None, w, acc)))
     assert_same_integers(kernel([x, w, acc]).reshape(-1), theirs.reshape(-1))
@@ -196,13 +242,18 @@ def test_the_scale_of_gemm_is_rounded_in_onnxruntimes_order(seed: int) -> None:
         np.ones((1, acc.size), np.int8),
         {"alpha": float(alpha)},
     )
-    arrays = {**quantized("x", x, xp), **quantized("w", w, wp), "c": acc, **parameters("y", yp)}
+    arrays = {
+        **quantized_inputs("x", x, xp),
+        **quantized_inputs("w", w, wp),
+        "c": acc,
+        **qparam_inputs("y", yp),
+    }
     theirs = onnxruntime_output("QGemm", "com.microsoft", list(arrays), arrays, ["x"], **attrs)
     kernel = KERNELS["Gemm"](Site("Gemm", attrs, (xp, wp, None), (yp,), (None, w, acc)))
     assert_same_integers(kernel([x, w, acc]), theirs)
 
 
-def test_a_movement_between_two_scales_requantizes_what_it_moves(cases: Cases) -> None:
+def test_a_movement_between_two_scales_requantizes_what_it_moves(cases: RandomOperands) -> None:
     x, xp, yp = cases.values(2, 5, 6, 3), cases.params(), cases.params()
     window = {"kernel_shape": [2, 3], "strides": [1, 2]}
     moved = KERNELS["MaxPool"](Site("MaxPool", window, (xp,), (yp,), (None,)))([x])
@@ -230,7 +281,7 @@ def test_an_output_without_parameters_is_refused_by_name() -> None:
 def test_ties_fall_to_the_even_step_whatever_the_zero_point(qtype: QType, zero_point: int) -> None:
     """Against numpy's rint of the same float32 product."""
     y = QuantParams.whole(1.0, zero_point, qtype)
-    finish = scaled(Site("Conv", {}, (), (y,)), np.array([0.5], np.float32))
+    finish = float32_requantizer(Site("Conv", {}, (), (y,)), np.array([0.5], np.float32))
     acc = np.arange(-1200, 1200, dtype=np.float32).reshape(-1, 2)
     steps = np.clip(np.rint(acc / 2), qtype.lo - zero_point, qtype.hi - zero_point)
     np.testing.assert_array_equal(finish(acc, slice(0, 2)), steps + zero_point)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sites import int8, run, uint8
+from sites import int8_params, run_node, uint8_params
 
 Array = Any
 
@@ -21,7 +21,7 @@ def ramp(shape: tuple[int, ...], step: int, start: int, low: int, count: int, dt
     return ramped.astype(dtype).reshape(shape)
 
 
-X, W = uint8(0.02, 3), int8(0.003)
+X, W = uint8_params(0.02, 3), int8_params(0.003)
 A = ramp((3, 5), 61, 200, 128, 128, np.uint8)
 B = ramp((5, 4), 45, 29, -128, 64, np.int8)
 
@@ -29,7 +29,7 @@ B = ramp((5, 4), 45, 29, -128, 64, np.int8)
 def conv(name: str, x: Array, w: Array, group: int = 1) -> Array:
     last = [np.ascontiguousarray(np.moveaxis(v, 1, -1)) for v in (x, w)]
     operands = [(last[0], X), (last[1], W)]
-    out = run(name, "Conv", operands, uint8(0.08, 20), constants=[1], group=group)
+    out = run_node(name, "Conv", operands, uint8_params(0.08, 20), constants=[1], group=group)
     return np.moveaxis(out, -1, 1)
 
 
@@ -60,15 +60,17 @@ def test_a_convolution_of_one_channel_a_group_sums_exactly(channels: int, record
     ],
 )
 def test_pairs_saturate_in_matmul_before_any_zero_point(zero_point: int, recorded: Array) -> None:
-    operands = [(A, X), (B, int8(0.003, zero_point))]
-    out = run("ort-avx2", "MatMul", operands, uint8(0.05, 250), constants=[1])
+    operands = [(A, X), (B, int8_params(0.003, zero_point))]
+    out = run_node("ort-avx2", "MatMul", operands, uint8_params(0.05, 250), constants=[1])
     assert out.tolist() == recorded
 
 
 def test_pairs_saturate_in_gemm() -> None:
     c = np.array([100, -200, 300, -400], np.int32)
     operands = [(A, X), (B, W), (c, None)]
-    out = run("ort-avx2", "Gemm", operands, uint8(0.05, 250), constants=[1, 2], alpha=0.5)
+    out = run_node(
+        "ort-avx2", "Gemm", operands, uint8_params(0.05, 250), constants=[1, 2], alpha=0.5
+    )
     recorded = [[202, 200, 202, 203], [200, 197, 195, 201], [204, 202, 201, 204]]
     assert out.tolist() == recorded
 
@@ -76,15 +78,17 @@ def test_pairs_saturate_in_gemm() -> None:
 def test_a_batch_of_activations_is_a_batch_of_products() -> None:
     batch = np.stack([B, -1 - B])
     operands = [(np.stack([A, A]), X), (batch, W)]
-    out = run("ort-avx2", "MatMul", operands, uint8(0.3, 130))
+    out = run_node("ort-avx2", "MatMul", operands, uint8_params(0.3, 130))
     for one, b in zip(out, batch, strict=True):
-        alone = run("ort-avx2", "MatMul", [(A, X), (b, W)], uint8(0.3, 130), constants=[1])
+        alone = run_node(
+            "ort-avx2", "MatMul", [(A, X), (b, W)], uint8_params(0.3, 130), constants=[1]
+        )
         np.testing.assert_array_equal(one, alone)
 
 
 @pytest.mark.parametrize(
     ("x", "w"),
-    [(int8(0.02, 3), W), (X, uint8(0.003, 5)), (X, int8(0.003))],
+    [(int8_params(0.02, 3), W), (X, uint8_params(0.003, 5)), (X, int8_params(0.003))],
     ids=["s8s8", "u8u8", "small"],
 )
 def test_without_saturation_it_is_the_ort_arithmetic(x: Any, w: Any) -> None:
@@ -93,7 +97,13 @@ def test_without_saturation_it_is_the_ort_arithmetic(x: Any, w: Any) -> None:
     wide = w.qtype.lo // 2, w.qtype.hi // 2 + 1  # int8 within ±64 cannot saturate
     b = rng.integers(*wide, (90, 6)).astype(w.qtype.dtype)
     outputs = [
-        run(name, "MatMul", [(a, x), (b, w)], x if x.qtype.signed else uint8(0.5, 9), constants=[1])
+        run_node(
+            name,
+            "MatMul",
+            [(a, x), (b, w)],
+            x if x.qtype.signed else uint8_params(0.5, 9),
+            constants=[1],
+        )
         for name in ("ort", "ort-avx2")
     ]
     np.testing.assert_array_equal(*outputs)

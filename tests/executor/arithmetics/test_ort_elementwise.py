@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from qlinear import Array, Cases, assert_same_integers, onnxruntime_output, parameters, quantized
+from qlinear import (
+    Array,
+    RandomOperands,
+    assert_same_integers,
+    onnxruntime_output,
+    qparam_inputs,
+    quantized_inputs,
+)
 
 from ptq.core.types import INT8, UINT8, QuantParams
 from ptq.executor.arithmetics.node_site import Site
@@ -12,8 +19,8 @@ from ptq.executor.arithmetics.ort_elementwise import KERNELS
 
 
 @pytest.fixture(params=range(24))
-def cases(request: pytest.FixtureRequest) -> Cases:
-    return Cases(request.param)
+def cases(request: pytest.FixtureRequest) -> RandomOperands:
+    return RandomOperands(request.param)
 
 
 BROADCASTS = [
@@ -37,12 +44,16 @@ BROADCASTS = [
 def test_add_and_mul_are_their_qlinear_kernels(
     op: str, left: tuple[int, ...], right: tuple[int, ...], seed: int
 ) -> None:
-    cases = Cases(seed)
+    cases = RandomOperands(seed)
     a, b = cases.values(*left), cases.values(*right)
     ap, bp = cases.params(), cases.params()
     spread = float(ap.scale * bp.scale) * 100 if op == "Mul" else float(ap.scale + bp.scale)
     yp = cases.params(np.float32(2.0 ** np.ceil(np.log2(spread)) if cases.ties else spread))
-    arrays = {**quantized("a", a, ap), **quantized("b", b, bp), **parameters("y", yp)}
+    arrays = {
+        **quantized_inputs("a", a, ap),
+        **quantized_inputs("b", b, bp),
+        **qparam_inputs("y", yp),
+    }
     theirs = onnxruntime_output(f"QLinear{op}", "com.microsoft", list(arrays), arrays, ["a", "b"])
     kernel = KERNELS[op](Site(op, {}, (ap, bp), (yp,), (None, None)))
     assert_same_integers(kernel([a, b]), theirs)
@@ -71,7 +82,11 @@ def test_add_exchanges_its_operands_where_onnxruntime_does(
         QuantParams(np.float32(v * 0.01), int(rng.integers(qtype.lo, qtype.hi)), qtype)
         for v in (ka, kb, ka + kb + k % 3)
     )
-    arrays = {**quantized("a", a, ap), **quantized("b", b, bp), **parameters("y", yp)}
+    arrays = {
+        **quantized_inputs("a", a, ap),
+        **quantized_inputs("b", b, bp),
+        **qparam_inputs("y", yp),
+    }
     theirs = onnxruntime_output("QLinearAdd", "com.microsoft", list(arrays), arrays, ["a", "b"])
     kernel = KERNELS["Add"](Site("Add", {}, (ap, bp), (yp,), (None, None)))
     assert_same_integers(kernel([a, b]), theirs)
@@ -91,13 +106,17 @@ def test_add_of_one_value_begins_at_the_axes_that_both_have(
             QuantParams(np.float32(v), int(rng.integers(256)), UINT8)
             for v in rng.integers(1, 40, 3) * 0.01
         )
-        arrays = {**quantized("a", a, ap), **quantized("b", b, bp), **parameters("y", yp)}
+        arrays = {
+            **quantized_inputs("a", a, ap),
+            **quantized_inputs("b", b, bp),
+            **qparam_inputs("y", yp),
+        }
         theirs = onnxruntime_output("QLinearAdd", "com.microsoft", list(arrays), arrays, ["a", "b"])
         kernel = KERNELS["Add"](Site("Add", {}, (ap, bp), (yp,), (None, None)))
         assert_same_integers(kernel([a, b]), theirs)
 
 
-def every_integer(cases: Cases) -> Array:
+def every_integer(cases: RandomOperands) -> Array:
     return np.arange(256, dtype=np.uint8).view(cases.qtype.dtype).reshape(4, 64)
 
 
@@ -105,10 +124,10 @@ def every_integer(cases: Cases) -> Array:
     ("op", "attrs"), [("Sigmoid", {}), ("LeakyRelu", {"alpha": 0.1}), ("LeakyRelu", {"alpha": 0.5})]
 )
 def test_sigmoid_and_leaky_relu_are_their_qlinear_kernels(
-    cases: Cases, op: str, attrs: dict[str, float]
+    cases: RandomOperands, op: str, attrs: dict[str, float]
 ) -> None:
     x, xp, yp = every_integer(cases), cases.params(), cases.params()
-    arrays = {**quantized("x", x, xp), **parameters("y", yp)}
+    arrays = {**quantized_inputs("x", x, xp), **qparam_inputs("y", yp)}
     theirs = onnxruntime_output(
         f"QLinear{op}", "com.microsoft", list(arrays), arrays, ["x"], **attrs
     )
@@ -116,33 +135,33 @@ def test_sigmoid_and_leaky_relu_are_their_qlinear_kernels(
     assert_same_integers(kernel([x]), theirs)
 
 
-def test_concat_is_qlinear_concat(cases: Cases) -> None:
+def test_concat_is_qlinear_concat(cases: RandomOperands) -> None:
     parts = [cases.values(2, cases.size(), 3) for _ in range(3)]
     yp = cases.params()
     params = [cases.params(), yp, cases.params()]
-    arrays = parameters("y", yp)
+    arrays = qparam_inputs("y", yp)
     for i, (part, p) in enumerate(zip(parts, params, strict=True)):
-        arrays |= quantized(f"x{i}", part, p)
+        arrays |= quantized_inputs(f"x{i}", part, p)
     fed = ["x0", "x1", "x2"]
     theirs = onnxruntime_output("QLinearConcat", "com.microsoft", list(arrays), arrays, fed, axis=1)
     kernel = KERNELS["Concat"](Site("Concat", {"axis": 1}, tuple(params), (yp,), (None,) * 3))
     assert_same_integers(kernel(parts), theirs)
 
 
-def test_quantize_linear_is_onnxruntimes(cases: Cases) -> None:
+def test_quantize_linear_is_onnxruntimes(cases: RandomOperands) -> None:
     yp = cases.params()
     x = (cases.rng.integers(-600, 600, 500) / 2 * yp.scale).astype(np.float32)
-    arrays = {"x": x, **parameters("y", yp)}
+    arrays = {"x": x, **qparam_inputs("y", yp)}
     theirs = onnxruntime_output("QuantizeLinear", "", list(arrays), arrays, ["x"])
     kernel = KERNELS["QuantizeLinear"](Site("QuantizeLinear", {}, (None,), (yp,), (None,)))
     assert_same_integers(kernel([x]), theirs)
 
 
 @pytest.mark.parametrize("op", ["Requantize", "Relu", "Clip"])
-def test_tables_are_dequantize_then_float_then_quantize(cases: Cases, op: str) -> None:
+def test_tables_are_dequantize_then_float_then_quantize(cases: RandomOperands, op: str) -> None:
     x, xp, yp = every_integer(cases), cases.params(), cases.params()
     real = onnxruntime_output(
-        "DequantizeLinear", "", ["x", "x_scale", "x_zero"], quantized("x", x, xp), ["x"]
+        "DequantizeLinear", "", ["x", "x_scale", "x_zero"], quantized_inputs("x", x, xp), ["x"]
     )
     if op == "Relu":
         real = onnxruntime_output("Relu", "", ["x"], {"x": real}, ["x"])
@@ -151,7 +170,7 @@ def test_tables_are_dequantize_then_float_then_quantize(cases: Cases, op: str) -
         real = onnxruntime_output(
             "Clip", "", ["x", "l", "h"], {"x": real, "l": low, "h": high}, ["x"]
         )
-    arrays = {"x": real, **parameters("y", yp)}
+    arrays = {"x": real, **qparam_inputs("y", yp)}
     theirs = onnxruntime_output("QuantizeLinear", "", list(arrays), arrays, ["x"])
     attrs = {"min": -0.5, "max": 1.5} if op == "Clip" else {}
     kernel = KERNELS[op](Site(op, attrs, (xp,), (yp,), (None,)))

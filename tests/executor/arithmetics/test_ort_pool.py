@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from qlinear import Cases, assert_same_integers, onnxruntime_output, parameters, quantized
+from qlinear import (
+    RandomOperands,
+    assert_same_integers,
+    onnxruntime_output,
+    qparam_inputs,
+    quantized_inputs,
+)
 
 from ptq.executor.arithmetics.node_site import Site
 from ptq.executor.arithmetics.ort_pool import KERNELS
 
 
 @pytest.fixture(params=range(24))
-def cases(request: pytest.FixtureRequest) -> Cases:
-    return Cases(request.param)
+def cases(request: pytest.FixtureRequest) -> RandomOperands:
+    return RandomOperands(request.param)
 
 
-def test_average_pool_is_qlinear_average_pool(cases: Cases) -> None:
+def test_average_pool_is_qlinear_average_pool(cases: RandomOperands) -> None:
     x, xp = cases.values(2, 3, 9, 8), cases.params()
     yp = cases.params(
         np.float32(float(xp.scale) * (1 if cases.ties else cases.rng.uniform(0.6, 1.3)))
@@ -27,7 +33,7 @@ def test_average_pool_is_qlinear_average_pool(cases: Cases) -> None:
         "count_include_pad": int(cases.rng.integers(2)),
         "ceil_mode": int(cases.rng.integers(2)),
     }
-    arrays = {**quantized("x", x, xp), **parameters("y", yp)}
+    arrays = {**quantized_inputs("x", x, xp), **qparam_inputs("y", yp)}
     theirs = onnxruntime_output(
         "QLinearAveragePool", "com.microsoft", list(arrays), arrays, ["x"], **attrs
     )
@@ -38,12 +44,12 @@ def test_average_pool_is_qlinear_average_pool(cases: Cases) -> None:
 @pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1]])
 @pytest.mark.parametrize("sizes", [(4, 2), (4, 3), (5, 2)])
 def test_a_window_of_the_whole_image_is_a_global_average(
-    cases: Cases, sizes: tuple[int, int], pads: list[int]
+    cases: RandomOperands, sizes: tuple[int, int], pads: list[int]
 ) -> None:
     x, xp = cases.values(1, 40, *sizes), cases.params()
     yp = cases.params(np.float32(0.5) * xp.scale)  # half of the averages of eight are near a tie
     attrs = {"kernel_shape": [4, 2], "pads": pads}
-    arrays = {**quantized("x", x, xp), **parameters("y", yp)}
+    arrays = {**quantized_inputs("x", x, xp), **qparam_inputs("y", yp)}
     theirs = onnxruntime_output(
         "QLinearAveragePool", "com.microsoft", list(arrays), arrays, ["x"], **attrs
     )
@@ -54,10 +60,10 @@ def test_a_window_of_the_whole_image_is_a_global_average(
 @pytest.mark.parametrize("size", range(6, 13))
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "VALID"])
 def test_average_pool_pads_as_onnxruntime_does_where_strides_skip(size: int, auto_pad: str) -> None:
-    cases = Cases(size)
+    cases = RandomOperands(size)
     x, xp, yp = cases.values(1, 2, size, 7), cases.params(), cases.params()
     attrs = {"kernel_shape": [1, 2], "strides": [4, 3], "auto_pad": auto_pad}
-    arrays = {**quantized("x", x, xp), **parameters("y", yp)}
+    arrays = {**quantized_inputs("x", x, xp), **qparam_inputs("y", yp)}
     theirs = onnxruntime_output(
         "QLinearAveragePool", "com.microsoft", list(arrays), arrays, ["x"], **attrs
     )
@@ -65,12 +71,12 @@ def test_average_pool_pads_as_onnxruntime_does_where_strides_skip(size: int, aut
     assert_same_integers(np.moveaxis(kernel([np.moveaxis(x, 1, -1)]), -1, 1), theirs)
 
 
-def test_global_average_pool_is_its_qlinear_kernel(cases: Cases) -> None:
+def test_global_average_pool_is_its_qlinear_kernel(cases: RandomOperands) -> None:
     x, xp = cases.values(2, 5, cases.size(12), cases.size(12)), cases.params()
     yp = cases.params(
         np.float32(float(xp.scale) * (1 if cases.ties else cases.rng.uniform(0.6, 1.3)))
     )
-    arrays = {**quantized("x", x, xp), **parameters("y", yp)}
+    arrays = {**quantized_inputs("x", x, xp), **qparam_inputs("y", yp)}
     theirs = onnxruntime_output(
         "QLinearGlobalAveragePool", "com.microsoft", list(arrays), arrays, ["x"]
     )

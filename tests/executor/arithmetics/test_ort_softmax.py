@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from qlinear import Cases, assert_same_integers, onnxruntime_output, parameters, quantized
+from qlinear import (
+    RandomOperands,
+    assert_same_integers,
+    onnxruntime_output,
+    qparam_inputs,
+    quantized_inputs,
+)
 
 from ptq.core.types import INT8, UINT8, QuantParams
 from ptq.executor.arithmetics.node_site import Site
@@ -12,16 +18,16 @@ from ptq.executor.arithmetics.ort_softmax import KERNELS
 
 
 @pytest.fixture(params=range(24))
-def cases(request: pytest.FixtureRequest) -> Cases:
-    return Cases(request.param)
+def cases(request: pytest.FixtureRequest) -> RandomOperands:
+    return RandomOperands(request.param)
 
 
 @pytest.mark.parametrize("length", [2, 3, 10, 37, 1000])
-def test_softmax_is_qlinear_softmax(cases: Cases, length: int) -> None:
+def test_softmax_is_qlinear_softmax(cases: RandomOperands, length: int) -> None:
     x, xp = cases.values(6, length), cases.params()
     scale = np.float32(1 / 256) if cases.rng.integers(2) else cases.scale(0.002, 0.02)
     yp = cases.params(scale)
-    arrays = {**quantized("x", x, xp), **parameters("y", yp)}
+    arrays = {**quantized_inputs("x", x, xp), **qparam_inputs("y", yp)}
     attrs = {"axis": -1, "opset": 13}
     theirs = onnxruntime_output(
         "QLinearSoftmax", "com.microsoft", list(arrays), arrays, ["x"], **attrs
@@ -31,7 +37,7 @@ def test_softmax_is_qlinear_softmax(cases: Cases, length: int) -> None:
 
 
 def softmax_of_both(x: np.ndarray, xp: QuantParams, yp: QuantParams, axis: int = -1) -> None:
-    arrays = {**quantized("x", x, xp), **parameters("y", yp)}
+    arrays = {**quantized_inputs("x", x, xp), **qparam_inputs("y", yp)}
     attrs = {"axis": axis, "opset": 13}
     theirs = onnxruntime_output(
         "QLinearSoftmax", "com.microsoft", list(arrays), arrays, ["x"], **attrs

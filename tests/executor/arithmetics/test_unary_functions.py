@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sites import int8, run
+from sites import int8_params, run_node
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.ops import OPS, UNARY
@@ -72,8 +72,8 @@ def steps(name: str, op: str, step: float, zero: int, y: Any, attrs: dict[str, A
 def test_every_value_is_within_the_stated_steps_of_the_function(name: str, op: str) -> None:
     attrs = ATTRIBUTES.get(op, {})
     for step, zero, out_step, out_zero in settings(name, op):
-        x, y = int8(step, zero), int8(out_step, out_zero)
-        got = run(name, op, [(Q, x)], y, **attrs)
+        x, y = int8_params(step, zero), int8_params(out_step, out_zero)
+        got = run_node(name, op, [(Q, x)], y, **attrs)
         error = np.abs(got - steps(name, op, step, zero, y, attrs)).max()
         assert error <= BOUNDS.get((name, op), TABLE), (step, zero, error)
 
@@ -95,8 +95,8 @@ def test_the_functions_of_tflite_micro_and_gemmlowp_are_litert_s(op: str) -> Non
 @pytest.mark.parametrize("step", [0.0001, 0.004, 0.03, 0.0625, 0.2, 1.0])
 @pytest.mark.parametrize("zero", [-128, -3, 127])
 def test_gemmlowps_logistic_is_within_the_stated_steps(step: float, zero: int) -> None:
-    y = int8(1 / 256, -128)
-    got = run("gemmlowp", "Sigmoid", [(Q, int8(step, zero))], y)
+    y = int8_params(1 / 256, -128)
+    got = run_node("gemmlowp", "Sigmoid", [(Q, int8_params(step, zero))], y)
     error = np.abs(got - steps("gemmlowp", "Sigmoid", step, zero, y, {})).max()
     assert error <= 0.5 + 2.0**-10
 
@@ -111,19 +111,30 @@ def test_every_row_of_a_function_has_its_function_and_its_kernels() -> None:
 def test_a_function_that_is_not_defined_gives_the_lowest_integer() -> None:
     for name in ("litert", "tpu-mlir"):
         for op in ("Log", "Sqrt"):
-            assert (run(name, op, [(Q[:128], int8(0.1))], int8(0.1)) == -128).all()
-        assert run(name, "Reciprocal", [(Q[128:129], int8(0.1))], int8(0.1)).item() == 127
+            assert (
+                run_node(name, op, [(Q[:128], int8_params(0.1))], int8_params(0.1)) == -128
+            ).all()
+        assert (
+            run_node(name, "Reciprocal", [(Q[128:129], int8_params(0.1))], int8_params(0.1)).item()
+            == 127
+        )
 
 
 def test_a_power_of_several_exponents_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="exponent of Pow"):
-        run("litert", "Pow", [(Q, int8(0.1))], int8(0.1), exponent=np.array([1.0, 2.0]))
+        run_node(
+            "litert",
+            "Pow",
+            [(Q, int8_params(0.1))],
+            int8_params(0.1),
+            exponent=np.array([1.0, 2.0]),
+        )
 
 
 @pytest.mark.parametrize("scales", [(0.03, 0.05, 0.02), (0.25, 0.125, 0.5), (0.01, 0.01, 0.031)])
 def test_a_quotient_is_within_the_stated_steps_at_every_pair(scales: Any) -> None:
-    a, b, y = int8(scales[0], -3), int8(scales[1], 20), int8(scales[2], 7)
-    got = run("litert", "Div", [(Q[:, None], a), (Q[None], b)], y).astype(np.float64)
+    a, b, y = int8_params(scales[0], -3), int8_params(scales[1], 20), int8_params(scales[2], 7)
+    got = run_node("litert", "Div", [(Q[:, None], a), (Q[None], b)], y).astype(np.float64)
     dividend, divisor = Q[:, None].astype(np.float64) + 3, Q[None].astype(np.float64) - 20
     ratio = float(a.scale) / (float(b.scale) * float(y.scale))
     with np.errstate(all="ignore"):
@@ -137,25 +148,29 @@ def test_a_quotient_of_no_step_comes_out_as_litert_s_shift_has_it() -> None:
     """Recorded from LiteRT on x86-64: shifts by 32 bits and more, and to the left."""
     a = np.array([0, 0, 1, -1, 1, -1, 2, -2, 2, 60], np.int8)
     b = np.array([100, -100, 100, 100, -100, -100, 100, 100, -100, 100], np.int8)
-    got = run("litert", "Div", [(a, int8(1 / 16)), (b, int8(1 / 8))], int8(1 / 32))
+    got = run_node(
+        "litert", "Div", [(a, int8_params(1 / 16)), (b, int8_params(1 / 8))], int8_params(1 / 32)
+    )
     assert got.tolist() == [1, 1, 0, -128, -128, 0, 0, 0, 0, 10]
     a, b = np.array([[1, -1, 1, 0, 0, 100, -100], [1, 1, -1, 1, 100, 3, 3]], np.int8)
-    got = run("litert", "Div", [(a, int8(1.0)), (b, int8(1.0))], int8(2.0**-40))
+    got = run_node(
+        "litert", "Div", [(a, int8_params(1.0)), (b, int8_params(1.0))], int8_params(2.0**-40)
+    )
     assert got.tolist() == [127, -128, -128, 1, 1, 127, -128]
 
 
 def test_a_gelu_by_tanh_is_computed_in_float32() -> None:
     """Recorded from LiteRT: 55.4999… steps, which float64 rounded once would make 55.5."""
-    x, y = int8(0.045, -86), int8(0.09, -74)
+    x, y = int8_params(0.045, -86), int8_params(0.09, -74)
     q = np.array([25], np.int8)
-    assert run("litert", "Gelu", [(q, x)], y, approximate="tanh").tolist() == [-19]
+    assert run_node("litert", "Gelu", [(q, x)], y, approximate="tanh").tolist() == [-19]
 
 
 @pytest.mark.parametrize("name", ["litert", "tpu-mlir"])
 def test_a_parametric_relu_is_within_the_stated_steps(name: str) -> None:
-    x, slope, y = int8(0.05), int8(0.004), int8(0.05)
+    x, slope, y = int8_params(0.05), int8_params(0.004), int8_params(0.05)
     a = np.array([-128, -30, 0, 60, 127], np.int8)[:, None]
-    got = run(name, "PRelu", [(Q, x), (a, slope)], y)
+    got = run_node(name, "PRelu", [(Q, x), (a, slope)], y)
     real = float(x.scale) * Q.astype(np.float64)
     exact = np.where(Q >= 0, real, real * a * float(slope.scale)) / float(y.scale)
     bound = 0.75 if name == "litert" else 0.5 + 128 * 2.0**-7

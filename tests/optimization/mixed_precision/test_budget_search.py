@@ -5,52 +5,54 @@ from __future__ import annotations
 import pytest
 from hard import READERS, SAMPLE_DATA, WRITERS, hard_model
 
-from ptq.calibration.calibration import gathered
+from ptq.calibration.calibration import collect_statistics
 from ptq.core.errors import UsageError
 from ptq.data import Preprocess, Sample
-from ptq.data.splits import Choice, Parts, parts
-from ptq.evaluation.drop import Search
+from ptq.data.splits import SampleOptions, SampleSplit, split_samples
+from ptq.evaluation.drop import BudgetSearch
 from ptq.model.graph import Graph
 from ptq.optimization.mixed_precision.budget_search import (
     LARGEST_SHARE,
     REASON,
     Trials,
-    search,
-    search_in,
+    fewest_float_nodes,
+    search_for_budget,
 )
 from ptq.optimization.mixed_precision.error_attribution import SAMPLES
 from ptq.rewrite.prepare.prepare import prepare
-from ptq.solver.quantizer import Ground
+from ptq.solver.quantizer import CalibratedModel
 from ptq.solver.recipe import Recipe
 
 IMAGES = Preprocess(mean=(0.286,), std=(0.353,))
 
 
 @pytest.fixture(scope="module")
-def ground() -> Ground:
+def ground() -> CalibratedModel:
     return _ground(hard_model())
 
 
-def _ground(model: Graph) -> Ground:
+def _ground(model: Graph) -> CalibratedModel:
     prepared = prepare(model)
-    samples = Choice(IMAGES, 48).open(SAMPLE_DATA / "images" / "calibration", prepared.graph)
-    calibration = gathered(prepared.graph, samples, threads=1, checkpoint=None, progress=None)
-    return Ground("hard", model, prepared, calibration)
+    samples = SampleOptions(IMAGES, 48).open(SAMPLE_DATA / "images" / "calibration", prepared.graph)
+    calibration = collect_statistics(
+        prepared.graph, samples, threads=1, checkpoint=None, progress=None
+    )
+    return CalibratedModel("hard", model, prepared, calibration)
 
 
 @pytest.fixture(scope="module")
-def held_out(ground: Ground) -> list[Sample]:
+def held_out(ground: CalibratedModel) -> list[Sample]:
     folder = SAMPLE_DATA / "images" / "evaluation"
-    labelled = Choice(IMAGES, 150).open(folder, ground.source)
+    labelled = SampleOptions(IMAGES, 150).open(folder, ground.source)
     return [Sample(s.name, s.feed) for s in labelled]  # agreement with float: less is chance in it
 
 
-def _trials(ground: Ground, samples: list[Sample], recipe: Recipe) -> Trials:
+def _trials(ground: CalibratedModel, samples: list[Sample], recipe: Recipe) -> Trials:
     return Trials(ground, recipe, samples, batch=8, threads=1)
 
 
 @pytest.fixture(scope="module")
-def trials(ground: Ground, held_out: list[Sample]) -> Trials:
+def trials(ground: CalibratedModel, held_out: list[Sample]) -> Trials:
     return _trials(ground, held_out, Recipe(method="minmax"))
 
 
@@ -60,12 +62,12 @@ def steps() -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def found(trials: Trials, steps: list[int]) -> Search:
-    return search(trials, 2.0, threads=1, advance=lambda: steps.append(1))
+def found(trials: Trials, steps: list[int]) -> BudgetSearch:
+    return fewest_float_nodes(trials, 2.0, threads=1, advance=lambda: steps.append(1))
 
 
 def test_every_measurement_and_every_round_of_weighing_is_told(
-    found: Search, steps: list[int]
+    found: BudgetSearch, steps: list[int]
 ) -> None:
     weighing = len(steps) - found.measurements
     assert weighing > 0
@@ -73,7 +75,7 @@ def test_every_measurement_and_every_round_of_weighing_is_told(
 
 
 def test_the_nodes_around_the_large_channel_are_found_and_the_budget_is_kept(
-    found: Search, trials: Trials
+    found: BudgetSearch, trials: Trials
 ) -> None:
     assert found.without.points > 2.0
     assert found.reached
@@ -85,7 +87,9 @@ def test_the_nodes_around_the_large_channel_are_found_and_the_budget_is_kept(
     assert again == found.drop
 
 
-def test_with_one_group_of_them_less_it_would_not_be_kept(found: Search, trials: Trials) -> None:
+def test_with_one_group_of_them_less_it_would_not_be_kept(
+    found: BudgetSearch, trials: Trials
+) -> None:
     for why in set(found.floats.values()):
         fewer = {name: reason for name, reason in found.floats.items() if reason != why}
         drop, _ = trials.measured(trials.quantized(fewer).quantized)
@@ -94,16 +98,16 @@ def test_with_one_group_of_them_less_it_would_not_be_kept(found: Search, trials:
 
 def test_a_budget_that_holds_anyway_costs_one_measurement(held_out: list[Sample]) -> None:
     plain = _ground(Graph.load(SAMPLE_DATA / "fashion_mobilenet.onnx"))
-    found = search(_trials(plain, held_out[:60], Recipe()), 5.0, threads=1)
+    found = fewest_float_nodes(_trials(plain, held_out[:60], Recipe()), 5.0, threads=1)
     assert (found.reached, dict(found.floats)) == (True, {})
     assert (found.measurements, found.estimates) == (1, 0)
 
 
 def test_a_budget_out_of_reach_leaves_half_in_integers(
-    ground: Ground, held_out: list[Sample]
+    ground: CalibratedModel, held_out: list[Sample]
 ) -> None:
     trials = Trials(ground, Recipe(), held_out[:3], batch=8, threads=1, metric=_worse())
-    found = search(trials, 0.5, threads=1)
+    found = fewest_float_nodes(trials, 0.5, threads=1)
     assert not found.reached
     nodes = len(ground.prepared.graph.nodes)
     assert len(found.floats) <= LARGEST_SHARE * nodes
@@ -119,24 +123,26 @@ def _worse():  # type: ignore[no-untyped-def] # a metric by which the second for
     return worse
 
 
-def test_a_budget_without_samples_or_below_nothing_is_a_usage_error(ground: Ground) -> None:
+def test_a_budget_without_samples_or_below_nothing_is_a_usage_error(
+    ground: CalibratedModel,
+) -> None:
     with pytest.raises(UsageError, match="give data"):
-        search_in(ground, Recipe(), Parts(None, None, ""), 1.0)
+        search_for_budget(ground, Recipe(), SampleSplit(None, None, ""), 1.0)
     with pytest.raises(UsageError, match="give 0 or more"):
-        search_in(ground, Recipe(), Parts(None, None, ""), float("nan"))
+        search_for_budget(ground, Recipe(), SampleSplit(None, None, ""), float("nan"))
 
 
-def test_samples_to_search_on_are_none_that_a_range_is_chosen_on(ground: Ground) -> None:
+def test_samples_to_search_on_are_none_that_a_range_is_chosen_on(ground: CalibratedModel) -> None:
     graph, folder = ground.prepared.graph, SAMPLE_DATA / "images"
     many, few = folder / "evaluation", folder / "calibration"
-    both = parts(graph, many, few, Choice(IMAGES), search=True)
+    both = split_samples(graph, many, few, SampleOptions(IMAGES), search=True)
     assert both.search is not None
     assert both.calibration is not None
     assert not set(both.search.names) & set(both.calibration.names)
     assert len(both.search) == 100
     # a fifth of 128 would say too little
     assert (
-        shared := parts(graph, few, many, Choice(IMAGES), search=True)
+        shared := split_samples(graph, few, many, SampleOptions(IMAGES), search=True)
     ).search is shared.evaluation
     assert len(shared.calibration or ()) == 128
-    assert parts(graph, many, few, Choice(IMAGES)).search is None
+    assert split_samples(graph, many, few, SampleOptions(IMAGES)).search is None

@@ -4,35 +4,39 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from networks import feeds, network, normal, quantized, samples
+from networks import build_network, gaussian_array, quantize_network, random_feeds, to_samples
 
 from ptq.core.errors import DataError
 from ptq.optimization.mixed_precision import error_attribution
-from ptq.optimization.mixed_precision.error_attribution import weighed
-from ptq.optimization.mixed_precision.error_injection import Switched
-from ptq.rewrite.instrument.error_sources import Probe, probe
+from ptq.optimization.mixed_precision.error_attribution import attribute_error
+from ptq.optimization.mixed_precision.error_injection import ErrorInjector
+from ptq.rewrite.instrument.error_sources import ErrorProbe, build_error_probe
 
 DEPTH = 12
 CHAIN = "\n".join(
     f"c{k} = Gemm({f'r{k - 1}' if k else 'x'}, w{k})\nr{k} = Relu(c{k})" for k in range(DEPTH)
 )
-THESE = samples(feeds(network("y = Relu(x)", {"x": (8, 16)}), 3))
+THESE = to_samples(random_feeds(build_network("y = Relu(x)", {"x": (8, 16)}), 3))
 
 
-def apart(coarse: int | None = None) -> Probe:
+def apart(coarse: int | None = None) -> ErrorProbe:
     """A chain of layers; the weights of one may be spread so far that most of them round to 0."""
-    weights = {f"w{k}": normal(16, 16, seed=k, scale=0.4) for k in range(DEPTH)}
+    weights = {f"w{k}": gaussian_array(16, 16, seed=k, scale=0.4) for k in range(DEPTH)}
     if coarse is not None:
         weights[f"w{coarse}"][:2] *= 40
     nodes = f"{CHAIN}\nu = Gemm(r{DEPTH - 1}, v)\ny = Softmax(u)\nz = Relu(u)"
-    model = network(nodes, {"x": (8, 16)}, ("y", "z"), v=normal(16, 4, seed=99), **weights)
-    done = quantized(model, [dict(s.feed) for s in THESE], per_tensor=True)
-    return probe(done.prepared, done.plan, done.qdq)
+    model = build_network(
+        nodes, {"x": (8, 16)}, ("y", "z"), v=gaussian_array(16, 4, seed=99), **weights
+    )
+    done = quantize_network(model, [dict(s.feed) for s in THESE], per_tensor=True)
+    return build_error_probe(done.prepared, done.plan, done.qdq)
 
 
-def alone(parts: Probe) -> np.ndarray:
-    runs = Switched(parts, 1)
-    found = [runs.energies(s, np.eye(len(parts.sources), dtype=np.float32)) for s in THESE]
+def alone(parts: ErrorProbe) -> np.ndarray:
+    runs = ErrorInjector(parts, 1)
+    found = [
+        runs.output_error_energy(s, np.eye(len(parts.sources), dtype=np.float32)) for s in THESE
+    ]
     noise, signal = (np.sum([pair[k] for pair in found], axis=0) for k in (0, 1))
     return noise / signal[:, None]
 
@@ -43,7 +47,7 @@ def test_few_that_make_most_are_each_found_in_few_runs(monkeypatch: pytest.Monke
     monkeypatch.setattr(error_attribution, "GROUPS", 4)
     enough = np.full(2, truth[0].max() / 4)
     told: list[int] = []
-    found = weighed(
+    found = attribute_error(
         parts, THESE, np.array([enough[0], np.inf]), threads=1, advance=lambda: told.append(1)
     )
     worst = int(truth[0].argmax())
@@ -56,7 +60,7 @@ def test_few_that_make_most_are_each_found_in_few_runs(monkeypatch: pytest.Monke
 
 def test_what_makes_much_of_an_output_is_weighed_alone_without_being_asked_for() -> None:
     parts = apart(coarse=5)
-    truth, found = alone(parts), weighed(parts, THESE, threads=1)
+    truth, found = alone(parts), attribute_error(parts, THESE, threads=1)
     for share, own, together in zip(found.shares, truth, found.together, strict=True):
         worst = int(own.argmax())
         assert own[worst] > together / 5
@@ -67,7 +71,9 @@ def test_what_makes_much_of_an_output_is_weighed_alone_without_being_asked_for()
 
 def test_runs_are_counted_and_every_sample_of_a_round_is_told() -> None:
     parts, told = apart(coarse=5), []
-    found = weighed(parts, THESE, np.full(2, np.inf), threads=1, advance=lambda: told.append(1))
+    found = attribute_error(
+        parts, THESE, np.full(2, np.inf), threads=1, advance=lambda: told.append(1)
+    )
     assert found.samples == len(told) == len(THESE)
     assert found.runs == 1 + error_attribution.GROUPS + 2
     assert found.sources == parts.sources
@@ -76,17 +82,17 @@ def test_runs_are_counted_and_every_sample_of_a_round_is_told() -> None:
 
 def test_no_sample_is_an_error() -> None:
     with pytest.raises(DataError, match="no sample"):
-        weighed(apart(), [], threads=1)
+        attribute_error(apart(), [], threads=1)
 
 
 def test_all_of_them_are_weighed_alone_where_each_counts() -> None:
     parts = apart()
-    found = weighed(parts, THESE, np.zeros(2) + 1e-12, threads=1)
+    found = attribute_error(parts, THESE, np.zeros(2) + 1e-12, threads=1)
     assert found.alone.all()
     assert found.shares == pytest.approx(alone(parts), rel=1e-5, abs=1e-9)
-    every = Switched(parts, 1)
+    every = ErrorInjector(parts, 1)
     ones = np.ones((1, len(parts.sources)), np.float32)
-    pairs = [every.energies(sample, ones) for sample in THESE]
+    pairs = [every.output_error_energy(sample, ones) for sample in THESE]
     noise, signal = (np.sum([pair[k] for pair in pairs], axis=0) for k in (0, 1))
     assert found.together == pytest.approx(noise[:, 0] / signal)
 
@@ -96,7 +102,7 @@ def test_runs_are_bounded_and_groups_that_are_not_parted_share_what_they_make(
 ) -> None:
     parts = apart()
     monkeypatch.setattr(error_attribution, "RUNS", error_attribution.GROUPS)
-    found = weighed(parts, THESE, np.zeros(2) + 1e-12, threads=1)
+    found = attribute_error(parts, THESE, np.zeros(2) + 1e-12, threads=1)
     assert len({float(share) for share in found.shares[0]}) <= error_attribution.GROUPS
     assert (found.shares >= 0).all()
     assert found.runs == 1 + error_attribution.GROUPS + 2

@@ -6,73 +6,80 @@ import dataclasses
 
 import numpy as np
 import pytest
-from networks import decibels, feeds, ground_of, network, normal, samples
+from networks import (
+    build_network,
+    gaussian_array,
+    prepare_and_calibrate,
+    random_feeds,
+    sqnr_db,
+    to_samples,
+)
 
 from ptq.api import quantize
 from ptq.core.plan import Plan
-from ptq.evaluation.session_cache import Loaded
+from ptq.evaluation.session_cache import SessionCache
 from ptq.model.session import Session
 from ptq.optimization.self_check import checks
-from ptq.optimization.self_check.boundary_error import edges, putting_out
-from ptq.optimization.self_check.self_check import fit_to_hand_over
-from ptq.solver.quantizer import Ground, Quantization, written
+from ptq.optimization.self_check.boundary_error import integer_to_float_tensors, with_extra_outputs
+from ptq.optimization.self_check.self_check import quantize_with_self_check
+from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan
 from ptq.solver.recipe import Recipe
 
 DEPTH = 6
 CHAIN = "\n".join(f"c{k} = Gemm({f'c{k - 1}' if k else 'x'}, w{k})" for k in range(DEPTH))
-MODEL = network(
+MODEL = build_network(
     CHAIN
     + "\nf = Flatten<axis = 0>(c5)\nq = Squeeze(f, first)\nm = Greater(q, half)\ny = Compress(q, m)",
     {"x": (64, 16)},
     half=np.float32(0.5),
     first=[0],
-    **{f"w{k}": np.linalg.qr(normal(16, 16, seed=k))[0] for k in range(DEPTH)},
+    **{f"w{k}": np.linalg.qr(gaussian_array(16, 16, seed=k))[0] for k in range(DEPTH)},
 )
-FEEDS = feeds(MODEL, 8)
+FEEDS = random_feeds(MODEL, 8)
 
 
 @pytest.fixture(scope="module")
-def ground() -> Ground:
-    return ground_of(MODEL, FEEDS)
+def ground() -> CalibratedModel:
+    return prepare_and_calibrate(MODEL, FEEDS)
 
 
-def handed(ground: Ground) -> Quantization:
-    return fit_to_hand_over(ground, Recipe(), samples(FEEDS), loaded=Loaded(1))
+def handed(ground: CalibratedModel) -> QuantizedModel:
+    return quantize_with_self_check(ground, Recipe(), to_samples(FEEDS), loaded=SessionCache(1))
 
 
-def lengths(made: Quantization) -> list[tuple[int, int]]:
+def lengths(made: QuantizedModel) -> list[tuple[int, int]]:
     sessions = [Session(g, threads=1) for g in (made.ground.source, made.quantized)]
     return [tuple(len(s.run(feed)[0]) for s in sessions) for feed in FEEDS]
 
 
-def test_a_length_that_rounding_changes_leaves_nothing_float(ground: Ground) -> None:
+def test_a_length_that_rounding_changes_leaves_nothing_float(ground: CalibratedModel) -> None:
     made = handed(ground)
     assert any(one != other for one, other in lengths(made))
     assert not {f"Gemm_c{k}" for k in range(DEPTH)} & set(made.plan.floats)
 
 
-def test_the_edges_are_what_integers_hand_to_floats(ground: Ground) -> None:
+def test_the_edges_are_what_integers_hand_to_floats(ground: CalibratedModel) -> None:
     made = handed(ground)
-    between = edges(made)
+    between = integer_to_float_tensors(made)
     assert list(between) == ["c5"]
-    before = Session(putting_out(ground.prepared.graph, list(between)), threads=1)
-    after = Session(putting_out(made.quantized, list(between.values())), threads=1)
+    before = Session(with_extra_outputs(ground.prepared.graph, list(between)), threads=1)
+    after = Session(with_extra_outputs(made.quantized, list(between.values())), threads=1)
     for feed in FEEDS:
         (real,), (rounded,) = before.run(feed, ["c5"]), after.run(feed, list(between.values()))
-        assert 20 < decibels(real, rounded) < 60
+        assert 20 < sqnr_db(real, rounded) < 60
 
 
 def test_what_makes_the_edges_too_far_is_found(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
+    ground: CalibratedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def coarse(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
+    def coarse(ground: CalibratedModel, recipe: Recipe, plan: Plan) -> QuantizedModel:
         tensors = {
             name: dataclasses.replace(p, scale=p.scale * np.float32(64)) if name == "c2" else p
             for name, p in plan.tensors.items()
         }
-        return written(ground, recipe, dataclasses.replace(plan, tensors=tensors))
+        return apply_plan(ground, recipe, dataclasses.replace(plan, tensors=tensors))
 
-    monkeypatch.setattr(checks, "written", coarse)
+    monkeypatch.setattr(checks, "apply_plan", coarse)
     made = handed(ground)
     found = {name: why for name, why in made.plan.floats.items() if "self-check" in why}
     assert set(found) == {"Gemm_c2", "Gemm_c3"}

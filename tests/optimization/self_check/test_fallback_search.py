@@ -8,38 +8,45 @@ from collections.abc import Callable, Collection
 import numpy as np
 import onnx
 import pytest
-from networks import decibels, feeds, ground_of, network, normal, samples
+from networks import (
+    build_network,
+    gaussian_array,
+    prepare_and_calibrate,
+    random_feeds,
+    sqnr_db,
+    to_samples,
+)
 
 from ptq.core.errors import ModelError
 from ptq.core.plan import Plan
-from ptq.evaluation.session_cache import Loaded
+from ptq.evaluation.session_cache import SessionCache
 from ptq.model.session import Session
 from ptq.optimization.mixed_precision.error_attribution import SAMPLES
 from ptq.optimization.self_check import checks, fallback_search, self_check
-from ptq.optimization.self_check.self_check import fit_to_hand_over
-from ptq.solver.quantizer import Ground, Quantization, written
+from ptq.optimization.self_check.self_check import quantize_with_self_check
+from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan
 from ptq.solver.recipe import Recipe
 
 DEPTH = 12
 LAYERS = [f"Gemm_c{k}" for k in range(DEPTH)]
-Written = Callable[[Ground, Recipe, Plan], Quantization]
+Written = Callable[[CalibratedModel, Recipe, Plan], QuantizedModel]
 
 
 def deep() -> onnx.ModelProto:
     """A chain of layers, each a turn of the space and no more."""
     nodes = "\n".join(f"c{k} = Gemm({f'c{k - 1}' if k else 'x'}, w{k})" for k in range(DEPTH))
-    weights = {f"w{k}": np.linalg.qr(normal(16, 16, seed=k))[0] for k in range(DEPTH)}
-    return network(nodes, {"x": (32, 16)}, (f"c{DEPTH - 1}", "c5"), **weights)
+    weights = {f"w{k}": np.linalg.qr(gaussian_array(16, 16, seed=k))[0] for k in range(DEPTH)}
+    return build_network(nodes, {"x": (32, 16)}, (f"c{DEPTH - 1}", "c5"), **weights)
 
 
 MODEL = deep()
-FEEDS = feeds(MODEL, 8)
+FEEDS = random_feeds(MODEL, 8)
 PLAIN = Recipe()
 
 
 @pytest.fixture(scope="module")
-def ground() -> Ground:
-    return ground_of(MODEL, FEEDS)
+def ground() -> CalibratedModel:
+    return prepare_and_calibrate(MODEL, FEEDS)
 
 
 class Counting:
@@ -48,7 +55,7 @@ class Counting:
     def __init__(self, spoil: Written) -> None:
         self.count, self.spoil = 0, spoil
 
-    def __call__(self, ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
+    def __call__(self, ground: CalibratedModel, recipe: Recipe, plan: Plan) -> QuantizedModel:
         self.count += 1
         return self.spoil(ground, recipe, plan)
 
@@ -56,14 +63,14 @@ class Counting:
 def coarse(**by: float) -> Written:
     """Tensors in steps so many times as wide; all others where "rest" says so."""
 
-    def spoilt(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
+    def spoilt(ground: CalibratedModel, recipe: Recipe, plan: Plan) -> QuantizedModel:
         wider = {
             name: dataclasses.replace(
                 params, scale=params.scale * np.float32(by.get(name, by.get("rest", 1.0)))
             )
             for name, params in plan.tensors.items()
         }
-        return written(ground, recipe, dataclasses.replace(plan, tensors=wider))
+        return apply_plan(ground, recipe, dataclasses.replace(plan, tensors=wider))
 
     return spoilt
 
@@ -71,8 +78,8 @@ def coarse(**by: float) -> Written:
 def wrong(nodes: Collection[str], *, hard: bool) -> Written:
     """An output of another name, or twice what it should be, while any of the nodes is in integers."""
 
-    def spoilt(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
-        made = written(ground, recipe, plan)
+    def spoilt(ground: CalibratedModel, recipe: Recipe, plan: Plan) -> QuantizedModel:
+        made = apply_plan(ground, recipe, plan)
         if set(nodes) <= set(plan.floats):
             return made
         graph = made.quantized.copy()
@@ -85,51 +92,51 @@ def wrong(nodes: Collection[str], *, hard: bool) -> Written:
             assert last is not None
             twice = graph.insert("Mul", [output, two], after=last, output="twice")
             twice.type, twice.shape = output.type, output.shape
-            graph.hand_over_output(output, twice)
+            graph.replace_output(output, twice)
         return dataclasses.replace(made, quantized=graph)
 
     return spoilt
 
 
-Handed = Callable[..., tuple[Quantization, int]]
+Handed = Callable[..., tuple[QuantizedModel, int]]
 
 
 @pytest.fixture
-def handed(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Handed:
+def handed(ground: CalibratedModel, monkeypatch: pytest.MonkeyPatch) -> Handed:
     monkeypatch.setattr(checks, "FEW", 0)
 
-    def hand(spoil: Written, recipe: Recipe = PLAIN) -> tuple[Quantization, int]:
+    def hand(spoil: Written, recipe: Recipe = PLAIN) -> tuple[QuantizedModel, int]:
         counting = Counting(spoil)
-        monkeypatch.setattr(checks, "written", counting)
-        made = fit_to_hand_over(ground, recipe, samples(FEEDS), loaded=Loaded(1))
+        monkeypatch.setattr(checks, "apply_plan", counting)
+        made = quantize_with_self_check(ground, recipe, to_samples(FEEDS), loaded=SessionCache(1))
         return made, counting.count
 
     return hand
 
 
 def test_every_model_that_is_checked_and_every_round_of_weighing_is_told(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
+    ground: CalibratedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checks, "FEW", 0)
     counting, told, steps = Counting(coarse(c3=64.0)), [], []
-    monkeypatch.setattr(checks, "written", counting)
+    monkeypatch.setattr(checks, "apply_plan", counting)
 
     def progress(stage: str, total: int | None) -> Callable[[], None]:
         told.append((stage, total))
         return lambda: steps.append(stage)
 
-    fit_to_hand_over(ground, PLAIN, samples(FEEDS), loaded=Loaded(1), progress=progress)
+    quantize_with_self_check(
+        ground, PLAIN, to_samples(FEEDS), loaded=SessionCache(1), progress=progress
+    )
     assert told == [("checking", None)]
     assert len(steps) >= counting.count + SAMPLES
 
 
-def reached(made: Quantization) -> list[float]:
+def reached(made: QuantizedModel) -> list[float]:
     """Decibels of both outputs over all samples."""
     before, after = Session(made.ground.source, threads=1), Session(made.quantized, threads=1)
     truth, got = ([s.run(feed) for feed in FEEDS] for s in (before, after))
-    return [
-        decibels(np.stack([t[k] for t in truth]), np.stack([g[k] for g in got])) for k in (0, 1)
-    ]
+    return [sqnr_db(np.stack([t[k] for t in truth]), np.stack([g[k] for g in got])) for k in (0, 1)]
 
 
 def test_of_errors_that_add_up_so_many_go_as_bring_all_outputs_near_enough(
@@ -200,7 +207,7 @@ def test_a_model_that_cannot_be_taken_apart_is_searched_by_halves(
     def refused(*_: object, **__: object) -> None:
         raise ModelError("too large")
 
-    monkeypatch.setattr(fallback_search, "weighed", refused)
+    monkeypatch.setattr(fallback_search, "attribute_error", refused)
     made, _ = handed(coarse(c3=64.0))
     assert {"Gemm_c3", "Gemm_c4"} & set(made.plan.floats)
     assert min(reached(made)) > 10
@@ -209,7 +216,7 @@ def test_a_model_that_cannot_be_taken_apart_is_searched_by_halves(
 def test_weighing_that_finds_too_little_is_not_heeded_for_ever(
     handed: Handed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fallback_search, "covering", lambda *_: [frozenset(["Gemm_c10"])])
+    monkeypatch.setattr(fallback_search, "cheapest_cover", lambda *_: [frozenset(["Gemm_c10"])])
     made, _ = handed(coarse(c3=64.0))
     assert "Gemm_c10" not in made.plan.floats
     assert min(reached(made)) > 10

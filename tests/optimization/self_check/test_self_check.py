@@ -7,18 +7,25 @@ import dataclasses
 import numpy as np
 import onnx
 import pytest
-from networks import decibels, feeds, ground_of, network, normal, samples
+from networks import (
+    build_network,
+    gaussian_array,
+    prepare_and_calibrate,
+    random_feeds,
+    sqnr_db,
+    to_samples,
+)
 
 from ptq.api import quantize
 from ptq.core.errors import DataError, ModelError, PlanError
 from ptq.core.plan import Plan
-from ptq.evaluation.session_cache import Loaded
+from ptq.evaluation.session_cache import SessionCache
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.optimization.self_check import checks
-from ptq.optimization.self_check.self_check import fit_to_hand_over
+from ptq.optimization.self_check.self_check import quantize_with_self_check
 from ptq.rewrite.prepare.prepare import prepare
-from ptq.solver.quantizer import Ground, Quantization, written
+from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan
 from ptq.solver.recipe import Recipe
 
 CHAIN = """
@@ -27,38 +34,42 @@ CHAIN = """
     y = Conv<kernel_shape = [1, 1]>(b, u)
 """
 WEIGHTS = {
-    "w": normal(4, 3, 3, 3, seed=1),
-    "v": normal(4, 4, 3, 3, seed=2),
-    "u": normal(2, 4, 1, 1, seed=3),
+    "w": gaussian_array(4, 3, 3, 3, seed=1),
+    "v": gaussian_array(4, 4, 3, 3, seed=2),
+    "u": gaussian_array(2, 4, 1, 1, seed=3),
 }
 
 
-def ground(model: onnx.ModelProto, these: list[dict[str, np.ndarray]] | None = None) -> Ground:
-    return ground_of(model, these or feeds(model))
+def ground(
+    model: onnx.ModelProto, these: list[dict[str, np.ndarray]] | None = None
+) -> CalibratedModel:
+    return prepare_and_calibrate(model, these or random_feeds(model))
 
 
-def handed(model: onnx.ModelProto, these: list[dict[str, np.ndarray]]) -> Quantization:
-    return fit_to_hand_over(ground(model, these), Recipe(), samples(these), loaded=Loaded(1))
+def handed(model: onnx.ModelProto, these: list[dict[str, np.ndarray]]) -> QuantizedModel:
+    return quantize_with_self_check(
+        ground(model, these), Recipe(), to_samples(these), loaded=SessionCache(1)
+    )
 
 
 def test_a_sound_model_keeps_all_its_integers() -> None:
-    model = network(CHAIN, **WEIGHTS)
-    assert handed(model, feeds(model)).plan.floats == {}
+    model = build_network(CHAIN, **WEIGHTS)
+    assert handed(model, random_feeds(model)).plan.floats == {}
 
 
 def test_a_node_that_does_not_suit_8_bits_goes_back_to_float_and_says_why() -> None:
-    model = network("y = Sigmoid(x)", {"x": (3, 4)})
+    model = build_network("y = Sigmoid(x)", {"x": (3, 4)})
     x = np.arange(-10, -6, dtype=np.float32) - np.array([[0], [5000], [10000]], np.float32)
     made = handed(model, [{"x": x}] * 2)
     why = made.plan.floats["Sigmoid_y"]
     assert why.startswith("the self-check found: output y is too far from float")
     truth = Session(made.ground.source).run({"x": x})[0]
-    assert decibels(truth, Session(made.quantized).run({"x": x})[0]) > 100
+    assert sqnr_db(truth, Session(made.quantized).run({"x": x})[0]) > 100
 
 
 def test_what_two_samples_suspect_is_judged_by_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = network(CHAIN, **WEIGHTS)
-    these = [*feeds(model), *feeds(model), *feeds(model)]
+    model = build_network(CHAIN, **WEIGHTS)
+    these = [*random_feeds(model), *random_feeds(model), *random_feeds(model)]
     faint = [{"x": feed["x"] * np.float32(0.01)} for feed in these[:2]]
     assert handed(model, faint + these).plan.floats == {}
     monkeypatch.setattr(checks, "CONFIRMING_SHALLOW", 2)
@@ -69,46 +80,48 @@ def test_what_two_samples_suspect_is_judged_by_more(monkeypatch: pytest.MonkeyPa
 def test_the_node_at_fault_is_found_and_the_others_stay_integers(
     culprit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def spoiled(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
+    def spoiled(ground: CalibratedModel, recipe: Recipe, plan: Plan) -> QuantizedModel:
         coarse = {
             key: dataclasses.replace(params, scale=params.scale * 64)
             if key == (culprit, 1)
             else params
             for key, params in plan.operands.items()
         }
-        return written(ground, recipe, dataclasses.replace(plan, operands=coarse))
+        return apply_plan(ground, recipe, dataclasses.replace(plan, operands=coarse))
 
-    monkeypatch.setattr(checks, "written", spoiled)
-    model = network(CHAIN, **WEIGHTS)
-    assert list(handed(model, feeds(model)).plan.floats) == [culprit]
+    monkeypatch.setattr(checks, "apply_plan", spoiled)
+    model = build_network(CHAIN, **WEIGHTS)
+    assert list(handed(model, random_feeds(model)).plan.floats) == [culprit]
 
 
 def test_a_model_whose_floats_differ_each_time_is_not_compared() -> None:
-    model = network(
+    model = build_network(
         "r = RandomNormalLike(x)\nc = Conv<kernel_shape = [3, 3]>(r, w)\ny = Relu(c)",
         w=WEIGHTS["w"],
     )
-    assert "Conv_c" not in handed(model, feeds(model)).plan.floats
+    assert "Conv_c" not in handed(model, random_feeds(model)).plan.floats
 
 
 def test_a_preparation_that_changes_the_model_is_refused() -> None:
-    model = network(CHAIN, **WEIGHTS)
+    model = build_network(CHAIN, **WEIGHTS)
     made = ground(model)
-    other = network(CHAIN, **(WEIGHTS | {"u": -WEIGHTS["u"]}))
+    other = build_network(CHAIN, **(WEIGHTS | {"u": -WEIGHTS["u"]}))
     wrong = dataclasses.replace(made, prepared=prepare(Graph.from_proto(other)))
     with pytest.raises(ModelError, match="preparing the model changes what it computes"):
-        fit_to_hand_over(wrong, Recipe(), samples(feeds(model)), loaded=Loaded(1))
+        quantize_with_self_check(
+            wrong, Recipe(), to_samples(random_feeds(model)), loaded=SessionCache(1)
+        )
 
 
 @pytest.mark.parametrize("low", [-1e4, float(np.finfo(np.float32).min), -np.inf])
 def test_a_masked_softmax_stays_float_and_what_is_before_the_mask_does_not(low: float) -> None:
-    model = network(
+    model = build_network(
         "s = MatMul(x, w)\nm = Add(s, mask)\ny = Softmax(m)",
         {"x": (3, 8, 16)},
-        w=normal(16, 8, seed=4),
+        w=gaussian_array(16, 8, seed=4),
         mask=np.triu(np.full((8, 8), low, np.float32), 1),
     )
-    data = {"x": normal(4, 3, 8, 16, seed=5)}
+    data = {"x": gaussian_array(4, 3, 8, 16, seed=5)}
     result = quantize(model, data, target="tensorrt", threads=1)
     assert set(result.plan.floats) == {"Add_m", "Softmax_y"}
     assert any(word in result.plan.floats["Softmax_y"] for word in ("masked", "Inf"))
@@ -118,8 +131,8 @@ OVERFLOWING = "s = Mul(x, x)\nr = Relu(s)\ny = Conv<kernel_shape = [3, 3]>(r, w)
 
 
 def test_samples_on_which_all_overflows_are_refused_with_the_tensor_and_the_sample() -> None:
-    model = network(OVERFLOWING, w=WEIGHTS["w"])
-    these = feeds(model)
+    model = build_network(OVERFLOWING, w=WEIGHTS["w"])
+    these = random_feeds(model)
     these[1] = {"x": np.full_like(these[1]["x"], 1e30)}  # its square is beyond float32
     with pytest.raises(
         DataError, match=r"^sample 1: the float model overflows: r holds NaN or Inf"
@@ -128,7 +141,7 @@ def test_samples_on_which_all_overflows_are_refused_with_the_tensor_and_the_samp
 
 
 def test_nan_that_the_model_takes_away_again_is_no_overflow() -> None:
-    model = network(
+    model = build_network(
         "s = Softmax(x)\nn = IsNaN(s)\ny = Where(n, z, s)", {"x": (2, 4)}, z=np.zeros(1, np.float32)
     )
     masked = np.full((2, 4), -np.inf, np.float32)
@@ -137,30 +150,33 @@ def test_nan_that_the_model_takes_away_again_is_no_overflow() -> None:
 
 
 def test_infinities_of_a_mask_are_no_overflow() -> None:
-    model = network(
+    model = build_network(
         "m = Add(x, k)\ny = Softmax(m)", {"x": (2, 4)}, k=np.float32([0, 0, 0, -np.inf])
     )
-    made = handed(model, [{"x": normal(2, 4)}] * 2)
+    made = handed(model, [{"x": gaussian_array(2, 4)}] * 2)
     assert set(made.plan.floats) == {"Add_m", "Softmax_y"}
 
 
 def test_what_the_user_leaves_float_anyway_is_no_case_of_overflow() -> None:
-    model = network("y = Mul(x, x)", {"x": (2, 4)})
+    model = build_network("y = Mul(x, x)", {"x": (2, 4)})
     these = [{"x": np.full((2, 4), 1e30, np.float32)}] * 2
-    made = fit_to_hand_over(
-        ground(model, these), Recipe(floats={"Mul": "skipped"}), samples(these), loaded=Loaded(1)
+    made = quantize_with_self_check(
+        ground(model, these),
+        Recipe(floats={"Mul": "skipped"}),
+        to_samples(these),
+        loaded=SessionCache(1),
     )
     assert made.plan.floats == {"Mul_y": "skipped"}
 
 
 def test_a_plan_of_the_users_is_obeyed_and_what_the_check_finds_is_reported() -> None:
-    model = network(CHAIN, **WEIGHTS)
-    made = quantize(model, feeds(model), threads=1)
+    model = build_network(CHAIN, **WEIGHTS)
+    made = quantize(model, random_feeds(model), threads=1)
     assert not [s for s in made.report.suspects if s.where == "the plan given"]
     spoilt = dict(made.plan.tensors)
     spoilt["a"] = dataclasses.replace(spoilt["a"], scale=spoilt["a"].scale * np.float32(1e3))
     plan = dataclasses.replace(made.plan, tensors=spoilt)
-    given = quantize(model, feeds(model), plan=plan, threads=1)
+    given = quantize(model, random_feeds(model), plan=plan, threads=1)
     assert given.plan.tensors["a"] == spoilt["a"]
     (found,) = [s for s in given.report.suspects if s.where == "the plan given"]
     assert "output y is too far from float" in found.what
@@ -172,16 +188,16 @@ def test_a_plan_of_the_users_is_obeyed_and_what_the_check_finds_is_reported() ->
 def test_a_plan_whose_model_cannot_be_handed_over_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model = network(CHAIN, **WEIGHTS)
-    made = quantize(model, feeds(model), threads=1)
+    model = build_network(CHAIN, **WEIGHTS)
+    made = quantize(model, random_feeds(model), threads=1)
 
-    def broken(ground: Ground, recipe: Recipe, plan: Plan) -> Quantization:
-        right = written(ground, recipe, plan)
+    def broken(ground: CalibratedModel, recipe: Recipe, plan: Plan) -> QuantizedModel:
+        right = apply_plan(ground, recipe, plan)
         graph = right.quantized.copy()
         renamed = graph.outputs[0]
         renamed.name = "z"
         return dataclasses.replace(right, quantized=graph)
 
-    monkeypatch.setattr(checks, "written", broken)
+    monkeypatch.setattr(checks, "apply_plan", broken)
     with pytest.raises(PlanError, match="other inputs or outputs"):
-        quantize(model, feeds(model), plan=made.plan, threads=1)
+        quantize(model, random_feeds(model), plan=made.plan, threads=1)

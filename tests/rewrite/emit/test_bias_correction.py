@@ -11,10 +11,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import ptq
 from ptq.model.graph import Graph
-from ptq.model.node import constant, operator
+from ptq.model.node import constant_of, operator_of
 from ptq.model.session import Session
 from ptq.rewrite.emit.bias_correction import channel_axes
-from ptq.rewrite.prepare.add_zero_bias import give_biases
+from ptq.rewrite.prepare.add_zero_bias import add_zero_bias
 
 
 def network(seed: int, *, transposed: bool = False) -> onnx.ModelProto:
@@ -79,8 +79,8 @@ def test_the_tensors_to_sum_are_the_inputs_of_weighted_nodes() -> None:
 
 def test_a_bias_of_zeros_is_given_to_nodes_without_one() -> None:
     graph = Graph.from_proto(network(0))
-    give_biases(graph)
-    biases = [constant(n.inputs[2]) for n in graph.nodes if operator(n) in ("Conv", "Gemm")]
+    add_zero_bias(graph)
+    biases = [constant_of(n.inputs[2]) for n in graph.nodes if operator_of(n) in ("Conv", "Gemm")]
     assert [b is not None and b.shape for b in biases] == [(8,), (8,), (10,)]
     assert not np.any(biases[0])
     x = images(3, 2)
@@ -108,5 +108,5 @@ def test_a_channel_that_rounds_to_nothing_is_corrected_for_what_it_loses_itself(
         out = Session(result.graph).run({"x": fresh})[0]
         return float(np.abs((out - truth).mean(axis=0)).mean())
 
-    with mock.patch("ptq.api.compensated", lambda made, *_, **__: made):  # weights would make up
+    with mock.patch("ptq.api.compensate_rounding", lambda made, *_, **__: made):  # weights would make up
         assert mean_error(True) < 0.3 * mean_error(False)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from networks import accuracy_db, disagreements, network, normal, optimized_kernels, quantized
+from networks import (
+    build_network,
+    find_disagreements,
+    gaussian_array,
+    optimized_kernels,
+    quantize_network,
+    worst_sqnr_db,
+)
 
 from ptq.executor.executor import Executor
 from ptq.model.session import Session
@@ -16,18 +23,24 @@ BODIES = {
     "steep hard sigmoid": "h = HardSigmoid<alpha = 1.5, beta = 0.3>(c)",
     "squeeze and excite": "g = GlobalAveragePool(c)\ns = HardSigmoid(g)\nh = Mul(c, s)",
 }
-GIVEN = {"w": normal(8, 3, 3, 3), "b": normal(8, seed=1), "v": normal(4, 8, 3, 3, seed=2)}
+GIVEN = {
+    "w": gaussian_array(8, 3, 3, 3),
+    "b": gaussian_array(8, seed=1),
+    "v": gaussian_array(4, 8, 3, 3, seed=2),
+}
 
 
 def between(body: str):
     """The body between two convolutions, quantized."""
-    return quantized(network(f"c = Conv{SAME}(x, w, b)\n{body}\ny = Conv{SAME}(h, v)", **GIVEN))
+    return quantize_network(
+        build_network(f"c = Conv{SAME}(x, w, b)\n{body}\ny = Conv{SAME}(h, v)", **GIVEN)
+    )
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_all_forms_compute_the_same_integers(body: str) -> None:
     done = between(body)
-    assert disagreements(done) == []
+    assert find_disagreements(done) == []
     assert not Executor(done.qdq).islands
 
 
@@ -40,7 +53,7 @@ def test_onnx_runtime_runs_integer_kernels_alone(body: str) -> None:
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_the_function_is_near_the_one_in_float(body: str) -> None:
-    assert accuracy_db(between(body)) > 25
+    assert worst_sqnr_db(between(body)) > 25
 
 
 def test_a_hard_swish_is_within_a_step_and_a_half_of_its_own() -> None:
@@ -69,5 +82,5 @@ def test_slopes_and_shifts_that_no_saturation_expresses_stay_as_they_are(body: s
 
 def test_a_hard_swish_left_float_stays() -> None:
     nodes = f"c = Conv{SAME}(x, w, b)\nh = HardSwish(c)\ny = Conv{SAME}(h, v)"
-    done = quantized(network(nodes, **GIVEN), skip=("HardSwish",))
+    done = quantize_network(build_network(nodes, **GIVEN), skip=("HardSwish",))
     assert "HardSwish" in {node.op_type for node in done.qdq.nodes}

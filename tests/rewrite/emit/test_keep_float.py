@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from networks import disagreements, network, normal, optimized_kernels, quantized
+from networks import (
+    build_network,
+    find_disagreements,
+    gaussian_array,
+    optimized_kernels,
+    quantize_network,
+)
 from parts import CONV, SAME, WB, V
 
 from ptq.model.graph import Graph
 from ptq.model.session import Session
-from ptq.rewrite.emit.keep_float import shield_floats
+from ptq.rewrite.emit.keep_float import prevent_ort_quantization
 
 NETWORKS = {
-    "Conv": network(CONV + f"d = Conv{SAME}(c, v)\ny = Conv{SAME}(d, u)", v=V, u=V, **WB),
-    "ConvTranspose": network(
+    "Conv": build_network(CONV + f"d = Conv{SAME}(c, v)\ny = Conv{SAME}(d, u)", v=V, u=V, **WB),
+    "ConvTranspose": build_network(
         CONV + f"d = ConvTranspose{SAME}(c, v)\ny = Conv{SAME}(d, u)", v=V, u=V, **WB
     ),
-    "Gemm": network(
+    "Gemm": build_network(
         "c = Gemm(x, m)\nr = Relu(c)\nd = Gemm(r, n)\ny = Gemm(d, n)",
         {"x": (2, 16)},
-        m=normal(16, 8),
-        n=normal(8, 8),
+        m=gaussian_array(16, 8),
+        n=gaussian_array(8, 8),
     ),
-    "MatMul": network(
+    "MatMul": build_network(
         "c = MatMul(x, m)\nd = MatMul(c, n)\ny = MatMul(d, n)",
         {"x": (2, 5, 16)},
-        m=normal(16, 8),
-        n=normal(8, 8),
+        m=gaussian_array(16, 8),
+        n=gaussian_array(8, 8),
     ),
 }
 
@@ -43,7 +49,7 @@ def bare(graph: Graph) -> Graph:
 
 @pytest.mark.parametrize("op", NETWORKS)
 def test_without_a_shield_onnx_runtime_quantizes_the_float_weight_by_itself(op: str) -> None:
-    done = quantized(NETWORKS[op], skip=[f"{op}_d"])
+    done = quantize_network(NETWORKS[op], skip=[f"{op}_d"])
     shielded = optimized_kernels(done.qdq)
     touched = optimized_kernels(bare(done.qdq))
     assert shielded[op] + shielded[f"Fused{op}"] == 1
@@ -54,14 +60,14 @@ def test_without_a_shield_onnx_runtime_quantizes_the_float_weight_by_itself(op: 
 
 
 def test_several_quantizers_behind_one_float_node_share_the_shield() -> None:
-    model = network(
+    model = build_network(
         CONV + f"d = Conv{SAME}(c, v)\ne = Conv{SAME}(d, v)\nf = Add(d, e)\ny = Neg(d)\n",
         None,
         ["f", "y"],
         v=V,
         **WB,
     )
-    done = quantized(model, skip=["Conv_d"])
+    done = quantize_network(model, skip=["Conv_d"])
     kinds = [node.op_type for node in done.qdq.nodes]
     assert kinds.count("Sum") == 1
     kernels = optimized_kernels(done.qdq)
@@ -70,13 +76,13 @@ def test_several_quantizers_behind_one_float_node_share_the_shield() -> None:
 
 
 def test_a_float_node_with_quantizers_on_one_side_needs_no_shield() -> None:
-    done = quantized(NETWORKS["Conv"], skip=["Conv_c"])
+    done = quantize_network(NETWORKS["Conv"], skip=["Conv_c"])
     assert all(node.op_type != "Sum" for node in done.qdq.nodes)
     assert optimized_kernels(done.qdq)["Conv"] == 1
 
 
 def test_a_shield_changes_no_value() -> None:
-    done = quantized(NETWORKS["Conv"], skip=["Conv_d"])
+    done = quantize_network(NETWORKS["Conv"], skip=["Conv_d"])
     feed = done.feeds[0]
     with_shield = Session(done.qdq, optimize="none").run(feed)[0]
     without = Session(bare(done.qdq), optimize="none").run(feed)[0]
@@ -84,9 +90,9 @@ def test_a_shield_changes_no_value() -> None:
 
 
 def test_shielding_twice_changes_nothing() -> None:
-    done = quantized(NETWORKS["Conv"], skip=["Conv_d"])
+    done = quantize_network(NETWORKS["Conv"], skip=["Conv_d"])
     again = done.qdq.copy()
-    shield_floats(again, done.plan.floats)
+    prevent_ort_quantization(again, done.plan.floats)
     assert again.to_bytes() == done.qdq.to_bytes()
 
 
@@ -107,7 +113,7 @@ BETWEEN = {
 @pytest.mark.parametrize("between", BETWEEN)
 def test_nothing_that_onnx_runtime_looks_past_uncovers_the_float_weight(between: str) -> None:
     nodes, skip = BETWEEN[between]
-    done = quantized(network(CONV + nodes, v=V, lo=np.float32(0), **WB), skip=skip)
+    done = quantize_network(build_network(CONV + nodes, v=V, lo=np.float32(0), **WB), skip=skip)
     kernels = optimized_kernels(done.qdq)
     assert kernels["QLinearConv"] == 2
     assert kernels["Conv"] + kernels["FusedConv"] == 1
@@ -129,13 +135,13 @@ def test_nothing_that_onnx_runtime_looks_past_uncovers_the_float_weight(between:
     ],
 )
 def test_an_operator_without_weights_that_is_left_float_stays_float(op: str, nodes: str) -> None:
-    model = network(
+    model = build_network(
         CONV + f"e = Conv{SAME}(x, w)\n{nodes}\ny = Conv(d, u)",
-        u=normal(4, 16 if op == "Concat" else 8, 1, 1),
+        u=gaussian_array(4, 16 if op == "Concat" else 8, 1, 1),
         **WB,
     )
-    done = quantized(model, skip=[op])
+    done = quantize_network(model, skip=[op])
     kernels = optimized_kernels(done.qdq)
     assert kernels[op] == 1
     assert not any(name.startswith("QLinear") and name.endswith(op) for name in kernels)
-    assert disagreements(done) == []
+    assert find_disagreements(done) == []

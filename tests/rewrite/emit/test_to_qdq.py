@@ -9,7 +9,13 @@ import numpy as np
 import onnx
 import pytest
 from cases import CASES, quantized_case
-from networks import accuracy_db, network, normal, optimized_kernels, quantized
+from networks import (
+    build_network,
+    gaussian_array,
+    optimized_kernels,
+    quantize_network,
+    worst_sqnr_db,
+)
 from parts import CONV, SAME, WB, V, W
 
 from ptq.core.targets import TARGETS
@@ -49,7 +55,7 @@ def test_the_model_stays_valid_and_keeps_its_inputs_and_outputs(name: str, targe
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("target", ["ort", "litert"])
 def test_the_quantized_model_computes_what_the_float_model_did(name: str, target: str) -> None:
-    assert accuracy_db(quantized_case(name, target)) > 25
+    assert worst_sqnr_db(quantized_case(name, target)) > 25
 
 
 @pytest.mark.parametrize(
@@ -82,10 +88,10 @@ def test_a_needed_pre_activation_keeps_its_own_integers(name: str) -> None:
 
 
 def test_a_relu6_that_sees_less_than_six_folds_into_the_narrower_range() -> None:
-    model = network(
+    model = build_network(
         CONV + "y = Clip(c, lo, hi)", lo=np.float32(0), hi=np.float32(6), w=W * 0.1, b=WB["b"]
     )
-    done = quantized(model)
+    done = quantize_network(model)
     params = done.plan.tensors["y"]
     assert float(params.scale) * 255 < 2
     assert done.plan.folded == {"Clip_y": "Conv_c"}
@@ -126,10 +132,10 @@ def test_a_symmetric_target_clamps_a_relu_explicitly_and_keeps_the_convolution_i
 
 def test_the_solver_does_not_fold_where_the_zero_point_is_not_at_the_lowest_integer() -> None:
     narrow = replace(TARGETS["ort"], name="narrow", activation=INT8)
-    model = network(
+    model = build_network(
         "c = Conv(x, w)\ny = Clip(c, lo, hi)", w=W, lo=np.float32(0.5), hi=np.float32(9)
     )
-    done = quantized(model, target=narrow)
+    done = quantize_network(model, target=narrow)
     assert not done.plan.folded
     assert list(done.plan.clamps) == ["Clip_y"]
 
@@ -148,25 +154,25 @@ def test_an_activation_that_is_a_graph_output_is_fed_by_the_dequantizer_under_it
     [
         (
             "Conv",
-            network(CONV + f"d = Conv{SAME}(c, v)\ny = Conv{SAME}(d, u)", v=V, u=V, **WB),
+            build_network(CONV + f"d = Conv{SAME}(c, v)\ny = Conv{SAME}(d, u)", v=V, u=V, **WB),
         ),
         (
             "Gemm",
-            network(
+            build_network(
                 "c = Gemm(x, m, k)\nd = Gemm(c, n, k)\ny = Gemm(d, n)",
                 {"x": (2, 16)},
-                m=normal(16, 8),
-                n=normal(8, 8),
-                k=normal(8),
+                m=gaussian_array(16, 8),
+                n=gaussian_array(8, 8),
+                k=gaussian_array(8),
             ),
         ),
         (
             "MatMul",
-            network(
+            build_network(
                 "c = MatMul(x, m)\nd = MatMul(c, n)\ny = MatMul(d, n)",
                 {"x": (2, 5, 16)},
-                m=normal(16, 8),
-                n=normal(8, 8),
+                m=gaussian_array(16, 8),
+                n=gaussian_array(8, 8),
             ),
         ),
     ],
@@ -175,7 +181,7 @@ def test_an_activation_that_is_a_graph_output_is_fed_by_the_dequantizer_under_it
 def test_a_node_left_float_between_integer_ones_stays_float(
     op: str, model: onnx.ModelProto, level: str
 ) -> None:
-    done = quantized(model, skip=[f"{op}_d"])
+    done = quantize_network(model, skip=[f"{op}_d"])
     kernels = optimized_kernels(done.qdq, level)
     if level == "all":
         assert kernels[LINEAR[op]] + kernels["MatMulIntegerToFloat"] == 2
@@ -190,28 +196,28 @@ def test_a_node_left_float_between_integer_ones_stays_float(
 
 @pytest.mark.parametrize("skip", ["Conv", "ConvTranspose"])
 def test_skipping_an_operator_leaves_all_of_it_float(skip: str) -> None:
-    model = network(
+    model = build_network(
         f"a = Relu(x)\nc = {skip}{SAME}(a, w)\ns = Add(c, c)\nd = {skip}{SAME}(s, w)\ny = Add(d, s)",
         {"x": (1, 8, 8, 8)},
         w=V,
     )
-    done = quantized(model, skip=[skip])
+    done = quantize_network(model, skip=[skip])
     kernels = optimized_kernels(done.qdq)
     assert kernels["QLinearConv"] == 0
     assert kernels["QLinearAdd"] == 2
     assert kernels["Conv"] + kernels["FusedConv"] + kernels["ConvTranspose"] == 2
-    assert accuracy_db(done) > 30
+    assert worst_sqnr_db(done) > 30
 
 
 def test_a_float_output_with_float_readers_keeps_its_real_values() -> None:
-    model = network(
+    model = build_network(
         CONV + f"d = Conv{SAME}(c, v)\na = Add(d, c)\ny = Conv{SAME}(a, v)\nz = Neg(d)",
         None,
         ["y", "d", "z"],
         v=V,
         **WB,
     )
-    done = quantized(model, skip=["Conv_d"])
+    done = quantize_network(model, skip=["Conv_d"])
     y, d, z = Session(done.qdq).run(done.feeds[0])
     assert np.array_equal(z, -d)
     assert np.unique(d).size > 256
@@ -259,6 +265,6 @@ def test_a_graph_without_nodes_passes_through() -> None:
         opset_imports=[onnx.helper.make_opsetid("", 17)],
         ir_version=8,
     )
-    done = quantized(model)
+    done = quantize_network(model)
     assert not done.plan.tensors
     assert [v.name for v in done.qdq.outputs] == ["x"]

@@ -6,15 +6,15 @@ import numpy as np
 import onnx
 import pytest
 from cases import CASES, quantized_case
-from networks import disagreements, optimized_kernels
+from networks import find_disagreements, optimized_kernels
 
 from ptq.core.ops import OPS
-from ptq.model.node import operator
+from ptq.model.node import operator_of
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_form_gives_the_same_bits(name: str) -> None:
-    assert disagreements(quantized_case(name)) == []
+    assert find_disagreements(quantized_case(name)) == []
 
 
 # on int8, ONNX Runtime's average pool breaks ties another way channels last than channels first; and a Gemm of
@@ -24,7 +24,7 @@ OWN_WAYS = ("average pool", "average pool ceil", "gemm of two activations")
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in OWN_WAYS])
 def test_every_form_of_a_litert_model_gives_the_same_bits_in_onnx_runtime(name: str) -> None:
-    assert disagreements(quantized_case(name, "litert")) == []
+    assert find_disagreements(quantized_case(name, "litert")) == []
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -95,7 +95,7 @@ def test_what_has_no_integer_form_keeps_its_quantizers() -> None:
 def test_no_operator_with_an_integer_form_is_left_between_quantizers(name: str) -> None:
     left = []
     for node in quantized_case(name).qlinear.nodes:
-        spec = OPS.get(operator(node))
+        spec = OPS.get(operator_of(node))
         if spec is None or spec.qlinear is None or not spec.qlinear.op:
             continue
         before = node.inputs[0].producer() if node.inputs[0] is not None else None

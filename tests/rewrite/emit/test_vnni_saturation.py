@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cases import quantized_case
-from foreign_models import INPUT, OUTPUT, foreign, weights
-from networks import samples
+from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_integers
+from networks import to_samples
 
 from ptq.model.graph import Graph
-from ptq.rewrite.emit.uint8_weights import unsigned_weights
+from ptq.rewrite.emit.uint8_weights import weights_to_uint8
 from ptq.rewrite.emit.vnni_saturation import saturable_nodes
-from ptq.verification.conversion import convert
-from ptq.verification.portability import portability
+from ptq.verification.conversion import convert_graph
+from ptq.verification.portability import measure_portability
 
 WD = "wd = DequantizeLinear(w, w_scale, w_zero)\n"
 ROWS = (5, 6)
 
 
 def _matmul(w: np.ndarray, form: str, op: str = "MatMul") -> Graph:
-    graph = foreign(INPUT + WD + f"r = {op}(xd, wd)" + OUTPUT, ROWS, w=w)
-    return graph if form == "qdq" else convert(graph, "qoperator")
+    graph = foreign_graph(INPUT_QDQ + WD + f"r = {op}(xd, wd)" + OUTPUT_QDQ, ROWS, w=w)
+    return graph if form == "qdq" else convert_graph(graph, "qoperator")
 
 
 @pytest.mark.parametrize("form", ["qdq", "qoperator"])
@@ -43,20 +43,25 @@ def test_neighbours_of_a_convolution_are_channels_and_not_positions(form):
     for place, reached in (((0, slice(0, 2), 0, 0), True), ((0, 0, 0, slice(0, 2)), False)):
         w = np.zeros((4, 4, 3, 3), np.int8)
         w[place] = 127
-        graph = foreign(INPUT + WD + "r = Conv(xd, wd)" + OUTPUT, (1, 4, 8, 8), w=w)
-        graph = graph if form == "qdq" else convert(graph, "qoperator")
+        graph = foreign_graph(INPUT_QDQ + WD + "r = Conv(xd, wd)" + OUTPUT_QDQ, (1, 4, 8, 8), w=w)
+        graph = graph if form == "qdq" else convert_graph(graph, "qoperator")
         assert bool(saturable_nodes(graph)) == reached
 
 
 def test_depthwise_convolutions_and_uint8_weights_never_reach_it():
     w = np.full((3, 1, 3, 3), 127, np.int8)
-    assert saturable_nodes(foreign(INPUT + WD + "r = Conv<group = 3>(xd, wd)" + OUTPUT, w=w)) == ()
-    assert saturable_nodes(unsigned_weights(_matmul(weights(6, 6), "qdq"))) == ()
+    assert (
+        saturable_nodes(
+            foreign_graph(INPUT_QDQ + WD + "r = Conv<group = 3>(xd, wd)" + OUTPUT_QDQ, w=w)
+        )
+        == ()
+    )
+    assert saturable_nodes(weights_to_uint8(_matmul(random_integers(6, 6), "qdq"))) == ()
 
 
 @pytest.mark.parametrize("name", ["residual", "relu"])
 def test_what_the_weights_tell_is_what_a_look_at_the_data_tells(name):
     done = quantized_case(name)
     for graph in (done.qdq, done.qlinear):
-        risks = portability(graph, samples(done.feeds[:1])).saturable
+        risks = measure_portability(graph, to_samples(done.feeds[:1])).saturable
         assert set(saturable_nodes(graph)) == {risk.node for risk in risks}

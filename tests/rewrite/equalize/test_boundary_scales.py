@@ -7,44 +7,44 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from networks import (
-    Quantized,
-    accuracy_db,
-    feeds,
-    network,
-    normal,
+    QuantizedNetwork,
+    build_network,
+    gaussian_array,
     optimized_kernels,
-    samples,
+    random_feeds,
+    to_samples,
+    worst_sqnr_db,
 )
 
 from ptq.calibration.collect import observe
 from ptq.core.plan import Plan
 from ptq.core.targets import TARGETS
 from ptq.executor.executor import Executor
-from ptq.model.exposed_session import Wanted
+from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
-from ptq.model.node import constant, name_of, operator
+from ptq.model.node import constant_of, name_of, operator_of
 from ptq.model.session import Session
 from ptq.observers import OBSERVERS
 from ptq.rewrite.emit.to_qdq import to_qdq
-from ptq.rewrite.equalize.boundary_scales import at_shores
-from ptq.rewrite.equalize.channel_groups import FIXED, channels
+from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes
+from ptq.rewrite.equalize.channel_groups import FIXED, group_channels
 from ptq.rewrite.equalize.scale_channels import (
-    by_number,
-    by_tensor,
-    multiplied,
+    factors_by_group,
+    factors_by_tensor,
+    scale_channels,
 )
-from ptq.solver.partition.boundaries import shores
+from ptq.solver.partition.boundaries import per_channel_boundaries
 from ptq.solver.solve import Settings, solve, tensors_to_observe
-from ptq.verification.conversion import convert
-from ptq.verification.verify import verify
+from ptq.verification.conversion import convert_graph
+from ptq.verification.verify import verify_graph
 
 C = 16
 GIVEN = {
-    "w": normal(C, 3, 3, 3, scale=0.3),
-    "b": normal(C, seed=1),
-    "deep": normal(C, 1, 3, 3, seed=2, scale=0.3),
-    "square": normal(C, C, 1, 1, seed=3, scale=0.1),
-    "v": normal(4, C, 1, 1, seed=4, scale=0.3),
+    "w": gaussian_array(C, 3, 3, 3, scale=0.3),
+    "b": gaussian_array(C, seed=1),
+    "deep": gaussian_array(C, 1, 3, 3, seed=2, scale=0.3),
+    "square": gaussian_array(C, C, 1, 1, seed=3, scale=0.1),
+    "v": gaussian_array(4, C, 1, 1, seed=4, scale=0.3),
 }
 BEFORE = "c = Conv<pads = [1, 1, 1, 1]>(x, w, b)\n"
 DEEP = "d = Conv<pads = [1, 1, 1, 1], group = 16>(h, deep)\n"
@@ -87,38 +87,42 @@ class Parted:
     scaled: Graph
     plan: Plan
     qdq: Graph
-    done: Quantized
+    done: QuantizedNetwork
 
 
 def parted(name: str, spread: float = 2.0) -> Parted:
     nodes, real, outputs, _ = NETWORKS[name]
-    model = network(BEFORE + nodes, outputs=[*outputs], **GIVEN)
+    model = build_network(BEFORE + nodes, outputs=[*outputs], **GIVEN)
     plain = Graph.from_proto(model).with_shapes()
     floats = [node.name or "" for node in plain.nodes if name_of(node.outputs[0]) in real]
-    parting = shores(plain, floats)
-    found = channels(plain, shores=parting)
-    factors = 2 ** np.random.default_rng(7).uniform(-spread, spread, found.count)
+    parting = per_channel_boundaries(plain, floats)
+    found = group_channels(plain, shores=parting)
+    factors = 2 ** np.random.default_rng(7).uniform(-spread, spread, found.group_count)
     factors[FIXED] = 1
-    given = by_tensor(found, factors)
-    np.testing.assert_array_equal(by_number(found, given), factors)
-    scaled = multiplied(plain, factors, parting)
+    given = factors_by_tensor(found, factors)
+    np.testing.assert_array_equal(factors_by_group(found, given), factors)
+    scaled = scale_channels(plain, factors, parting)
     row = TARGETS["ort"]
-    these = feeds(model)
-    seen = observe(scaled, samples(these), Wanted(tensors_to_observe(scaled)), threads=1)
-    skip = dict.fromkeys([*floats, *(n.name or "" for n in at_shores(scaled, parting))], "float")
+    these = random_feeds(model)
+    seen = observe(
+        scaled, to_samples(these), CollectedTensors(tensors_to_observe(scaled)), threads=1
+    )
+    skip = dict.fromkeys(
+        [*floats, *(n.name or "" for n in boundary_scale_nodes(scaled, parting))], "float"
+    )
     plan = solve(scaled, seen.tensors, OBSERVERS["minmax"], row, Settings("minmax", floats=skip))
     plan = Plan(**{**vars(plan), "factors": given, "shores": parting})
     qdq = to_qdq(scaled, plan)
-    return Parted(plain, scaled, plan, qdq, Quantized(model, these, scaled, seen, plan, qdq))
+    return Parted(plain, scaled, plan, qdq, QuantizedNetwork(model, these, scaled, seen, plan, qdq))
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_function_stays_in_float(name: str) -> None:
     net = parted(name)
     assert set(net.plan.shores) == set(NETWORKS[name][3])
-    weights = [constant(graph.nodes[0].inputs[1]) for graph in (net.plain, net.scaled)]
+    weights = [constant_of(graph.nodes[0].inputs[1]) for graph in (net.plain, net.scaled)]
     assert np.abs(np.log2(np.abs(weights[1] / weights[0]).max(axis=(1, 2, 3)))).max() > 0.5
-    feed = {"x": normal(1, 3, 8, 8, seed=5)}
+    feed = {"x": gaussian_array(1, 3, 8, 8, seed=5)}
     for one, other in zip(
         *(Session(g, threads=1).run(feed) for g in (net.plain, net.scaled)), strict=True
     ):
@@ -129,24 +133,24 @@ def test_the_function_stays_in_float(name: str) -> None:
 def test_all_forms_compute_the_same_and_quantizers_do_what_multiplications_did(name: str) -> None:
     net = parted(name, 0.5)
     for graph in (net.qdq, net.done.qlinear):
-        found = verify(graph, samples(net.done.feeds), threads=1)
+        found = verify_graph(graph, to_samples(net.done.feeds), threads=1)
         assert found.equal, found.first
         feed = net.done.feeds[0]
         ours, theirs = Executor(graph).run(feed), Session(graph, threads=1).run(feed)
         for output, other in zip(NETWORKS[name][2], theirs, strict=True):
             np.testing.assert_allclose(ours[output], other, rtol=1e-5, atol=1e-6)
-    assert accuracy_db(net.done) > 25
+    assert worst_sqnr_db(net.done) > 25
     scales = [
-        constant(node.inputs[1]).size
+        constant_of(node.inputs[1]).size
         for node in net.qdq.nodes
-        if operator(node) in ("QuantizeLinear", "DequantizeLinear")
-        and constant(node.inputs[0]) is None
+        if operator_of(node) in ("QuantizeLinear", "DequantizeLinear")
+        and constant_of(node.inputs[0]) is None
     ]
     assert sorted(size for size in scales if size > 1) == sorted(
         4 if of == "y" else C for of in NETWORKS[name][3]
     )
     assert not any("factors" in name_of(v) for n in net.qdq.nodes for v in n.inputs if v)
-    convolutions = {name_of(n.outputs[0]) for n in net.plain.nodes if operator(n) == "Conv"}
+    convolutions = {name_of(n.outputs[0]) for n in net.plain.nodes if operator_of(n) == "Conv"}
     integers = convolutions - set(NETWORKS[name][1])
     assert optimized_kernels(net.qdq)["QLinearConv"] == len(integers)
 
@@ -158,12 +162,12 @@ def test_both_forms_convert_into_each_other(name: str) -> None:
     truth = Session(net.qdq, threads=1).run(feed)
     for graph in (net.qdq, net.done.qlinear):
         for form in ("qoperator", "qdq", "qoperator"):
-            graph = convert(graph, form)
+            graph = convert_graph(graph, form)
             for one, other in zip(truth, Session(graph, threads=1).run(feed), strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(), (3,)])
 def test_products_without_channels_are_at_no_shore(shape):
-    model = network("y = Mul(x, two)", {"x": shape}, two=np.full(shape, 2, np.float32))
-    assert at_shores(Graph.from_proto(model), {"x": ("n",)}) == []
+    model = build_network("y = Mul(x, two)", {"x": shape}, two=np.full(shape, 2, np.float32))
+    assert boundary_scale_nodes(Graph.from_proto(model), {"x": ("n",)}) == []

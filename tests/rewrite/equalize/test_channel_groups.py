@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from ptq.core.errors import PlanError
-from ptq.model.node import constant
-from ptq.rewrite.equalize.channel_groups import FIXED, channels
+from ptq.model.node import constant_of
+from ptq.rewrite.equalize.channel_groups import FIXED, group_channels
 from ptq.rewrite.equalize.scale_channels import (
-    by_number,
-    by_tensor,
-    multiplied,
+    factors_by_group,
+    factors_by_tensor,
+    scale_channels,
 )
 
 BETWEEN = {
@@ -71,11 +71,11 @@ def random_factors(found, rng):
 @pytest.mark.parametrize("between", BETWEEN.values(), ids=BETWEEN)
 def test_channels_take_any_factors_and_the_function_stays(between, parsed, same_function, rng):
     graph = model(parsed, rng, between)
-    found = channels(graph)
-    assert "a" in found.numbers
+    found = group_channels(graph)
+    assert "a" in found.groups
     assert len(found.readers) > 0
-    after = multiplied(graph, random_factors(found, rng))
-    before, now = (constant(g.nodes[0].inputs[1]) for g in (graph, after))
+    after = scale_channels(graph, random_factors(found, rng))
+    before, now = (constant_of(g.nodes[0].inputs[1]) for g in (graph, after))
     assert np.abs(np.log2(np.abs(now / before).max(axis=(1, 2, 3)))).max() > 0.5
     same_function(graph, after, {"x": rng.standard_normal((2, 3, 6, 6)).astype(np.float32)})
 
@@ -90,15 +90,15 @@ def test_channels_take_any_factors_and_the_function_stays(between, parsed, same_
 )
 def test_layers_that_read_each_channel_apart_or_spread_out(tail, parsed, same_function, rng):
     graph = model(parsed, rng, "z = Relu(a)  wide = Constant<value_ints=[-1, 288]>()", tail)
-    after = multiplied(graph, random_factors(channels(graph), rng))
+    after = scale_channels(graph, random_factors(group_channels(graph), rng))
     same_function(graph, after, {"x": rng.standard_normal((1, 3, 6, 6)).astype(np.float32)})
 
 
 def test_a_residual_stream_has_one_factor_a_channel(parsed, rng):
-    found = channels(model(parsed, rng, BETWEEN["a residual"]))
-    np.testing.assert_array_equal(found.numbers["a"], found.numbers["s"])
-    np.testing.assert_array_equal(found.numbers["a"], found.numbers["b"])
-    assert len(set(found.numbers["a"].tolist())) == 8
+    found = group_channels(model(parsed, rng, BETWEEN["a residual"]))
+    np.testing.assert_array_equal(found.groups["a"], found.groups["s"])
+    np.testing.assert_array_equal(found.groups["a"], found.groups["b"])
+    assert len(set(found.groups["a"].tolist())) == 8
 
 
 @pytest.mark.parametrize(
@@ -116,25 +116,27 @@ def test_a_residual_stream_has_one_factor_a_channel(parsed, rng):
 )
 def test_what_is_not_homogeneous_keeps_channels_as_they_are(between, parsed, rng):
     graph = model(parsed, rng, between, "y = Identity(z)")
-    assert "a" not in channels(graph).numbers
+    assert "a" not in group_channels(graph).groups
 
 
 def test_outputs_and_what_inner_graphs_read_stay_as_they_are(parsed, rng):
     graph = model(parsed, rng, "z = Relu(a)", "y = Identity(z)")
-    assert not channels(graph).numbers
+    assert not group_channels(graph).groups
     inner = """g (float[N,3,6,6] x, bool c) => (float y) {
         a = Conv(x, first)  z = Conv(a, last)
         y = If(c) <then_branch = t () => (float u) { u = Relu(a) },
                    else_branch = e () => (float v) { v = Relu(z) }> }"""
     first, last = rng.standard_normal((8, 3, 1, 1)), rng.standard_normal((8, 8, 1, 1))
     captured = parsed(inner, first=first.astype(np.float32), last=last.astype(np.float32))
-    assert not channels(captured.with_shapes()).numbers
+    assert not group_channels(captured.with_shapes()).groups
 
 
 def test_factors_survive_as_those_of_layers_outputs(parsed, rng):
-    found = channels(model(parsed, rng, BETWEEN["joined"]))
+    found = group_channels(model(parsed, rng, BETWEEN["joined"]))
     factors = random_factors(found, rng)
-    np.testing.assert_array_equal(by_number(found, by_tensor(found, factors)), factors)
+    np.testing.assert_array_equal(
+        factors_by_group(found, factors_by_tensor(found, factors)), factors
+    )
 
 
 @pytest.mark.parametrize(
@@ -149,4 +151,4 @@ def test_factors_survive_as_those_of_layers_outputs(parsed, rng):
 )
 def test_factors_of_another_model_are_refused(factors, said, parsed, rng):
     with pytest.raises(PlanError, match=said):
-        by_number(channels(model(parsed, rng, BETWEEN["a residual"])), factors)
+        factors_by_group(group_channels(model(parsed, rng, BETWEEN["a residual"])), factors)

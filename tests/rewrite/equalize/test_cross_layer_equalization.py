@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptq.model.layer_weights import columns, rows
-from ptq.model.node import constant
+from ptq.model.layer_weights import input_channel_view, output_channel_view
+from ptq.model.node import constant_of
 from ptq.model.session import Session
 from ptq.rewrite.edit import set_attributes
-from ptq.rewrite.equalize.cross_layer_equalization import equalize
-from ptq.rewrite.equalize.layer_pairs import pairs
+from ptq.rewrite.equalize.cross_layer_equalization import equalize_layers
+from ptq.rewrite.equalize.layer_pairs import find_layer_pairs
 
 SCALES = np.float32(10.0) ** np.linspace(-1, 1, 8, dtype=np.float32)
 
@@ -45,7 +45,7 @@ def model(parsed, rng, between, second="depthwise", scale=SCALES, bias=0.0, **co
 
 def seen_in(graph, x):
     """The extremes of the channels of what pairs put out."""
-    exposed, names = graph.copy(), [pair.output for pair in pairs(graph)]
+    exposed, names = graph.copy(), [pair.output for pair in find_layer_pairs(graph)]
     exposed.expose(names)
     found = {}
     for name, array in zip(names, Session(exposed).run({"x": x}, names), strict=True):
@@ -61,10 +61,14 @@ def spread(values):
 
 def sizes(graph, number=0):
     """The largest magnitudes of the channels of a pair, in the first layer and in the second."""
-    pair = pairs(graph)[number]
-    first, second = (constant(node.inputs[1]) for node in (pair.first, pair.second))
-    below = np.abs(columns(pair.second, second, pair.width)).max(axis=(1, 3)).reshape(-1)
-    return np.abs(rows(pair.first, first)).max(axis=1), below
+    pair = find_layer_pairs(graph)[number]
+    first, second = (constant_of(node.inputs[1]) for node in (pair.first, pair.second))
+    below = (
+        np.abs(input_channel_view(pair.second, second, pair.inputs_per_channel))
+        .max(axis=(1, 3))
+        .reshape(-1)
+    )
+    return np.abs(output_channel_view(pair.first, first)).max(axis=1), below
 
 
 POOLED = "r = Relu(a)  p = GlobalAveragePool(r)  z = Flatten(p)"
@@ -92,7 +96,7 @@ def test_channels_a_hundred_times_apart_come_together_and_the_function_stays(
     slope = rng.uniform(-0.5, 0.5, (8, 1, 1)).astype(np.float32)
     graph = model(parsed, rng, between, second, slope=slope, low=np.float32(0))
     x = rng.standard_normal((4, 3, 6, 6)).astype(np.float32)
-    after, count = equalize(graph, seen_in(graph, x))
+    after, count = equalize_layers(graph, seen_in(graph, x))
     assert count == 1
     same_function(graph, after, {"x": rng.standard_normal((4, 3, 6, 6)).astype(np.float32)})
     assert spread(sizes(graph)[0]) > 30
@@ -116,7 +120,7 @@ def test_three_layers_are_balanced_together(parsed, same_function, rng):
         b2=rng.standard_normal(16).astype(np.float32),
     ).with_shapes()
     x = rng.standard_normal((2, 4, 6, 6)).astype(np.float32)
-    after, count = equalize(graph, seen_in(graph, x))
+    after, count = equalize_layers(graph, seen_in(graph, x))
     assert count == 2
     same_function(graph, after, {"x": x})
     for number in range(2):
@@ -132,13 +136,13 @@ def test_channels_that_a_clip_has_cut_stay_and_the_others_stay_within(
     graph = model(parsed, rng, "z = Clip(a, low, high)", "full", **bounds)
     x = rng.standard_normal((4, 3, 6, 6)).astype(np.float32)
     seen = seen_in(graph, x)
-    after, count = equalize(graph, seen)
+    after, count = equalize_layers(graph, seen)
     assert count == 1
     same_function(graph, after, {"x": x})
     least, greatest = seen["a"]
     cut = ((least <= low) & (low != 0)) | ((greatest >= high) & (high != 0))
     assert 0 < cut.sum() < 8
-    before, now = (constant(pairs(g)[0].first.inputs[1]) for g in (graph, after))
+    before, now = (constant_of(find_layer_pairs(g)[0].first.inputs[1]) for g in (graph, after))
     changed = np.any(before != now, axis=(1, 2, 3))
     assert not changed[cut].any()
     assert changed[~cut].all()
@@ -161,7 +165,7 @@ def test_what_others_read_or_what_is_not_homogeneous_stays(between, parsed, rng)
     if "o =" in between:
         [other] = [v for n in graph.nodes for v in n.outputs if v.name == "o"]
         graph = with_output(graph, other.name)
-    assert pairs(graph) == []
+    assert find_layer_pairs(graph) == []
 
 
 def with_output(graph, name):
@@ -175,7 +179,7 @@ def test_dead_channels_are_left_alone(parsed, same_function, rng):
     scale[3] = 0
     graph = model(parsed, rng, "z = Relu(a)", "full", scale=scale)
     x = rng.standard_normal((2, 3, 6, 6)).astype(np.float32)
-    after, count = equalize(graph, seen_in(graph, x))
+    after, count = equalize_layers(graph, seen_in(graph, x))
     assert count == 1
     same_function(graph, after, {"x": x})
 
@@ -183,7 +187,7 @@ def test_dead_channels_are_left_alone(parsed, same_function, rng):
 def test_what_all_values_exceed_moves_into_the_next_bias(parsed, same_function, rng):
     graph = model(parsed, rng, "z = Relu(a)", "grouped", bias=20.0)
     x = rng.standard_normal((4, 3, 6, 6)).astype(np.float32)
-    after, _ = equalize(graph, seen_in(graph, x))
+    after, _ = equalize_layers(graph, seen_in(graph, x))
     same_function(graph, after, {"x": x}, tolerance=1e-4)
     (least, _), (new_least, new_greatest) = seen_in(graph, x)["a"], seen_in(after, x)["a"]
     assert (least > 0).all()
@@ -196,7 +200,7 @@ def test_a_layer_that_pads_takes_over_no_constant(parsed, same_function, rng):
         if node.outputs[0].name == "y":
             set_attributes(node, pads=[1, 1, 1, 1])
     x = rng.standard_normal((4, 3, 6, 6)).astype(np.float32)
-    after, count = equalize(graph.with_shapes(), seen_in(graph, x))
+    after, count = equalize_layers(graph.with_shapes(), seen_in(graph, x))
     assert count == 1
     same_function(graph, after, {"x": x})
     assert (seen_in(after, x)["a"][0] > 0).all()

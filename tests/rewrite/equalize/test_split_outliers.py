@@ -8,10 +8,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ptq.model.graph import Graph
-from ptq.model.node import name_of, operator
+from ptq.model.node import name_of, operator_of
 from ptq.model.session import Session
-from ptq.rewrite.equalize.split_outliers import sites, split
-from ptq.rewrite.instrument.adjustable_outliers import trial
+from ptq.rewrite.equalize.split_outliers import split_channels, split_sites
+from ptq.rewrite.instrument.adjustable_outliers import make_outlier_factors_inputs
 
 CHANNELS, FEW = 8, np.array([1, 6])
 MASK = np.isin(np.arange(CHANNELS), FEW, invert=True).astype(np.float32)
@@ -62,9 +62,9 @@ def two_products(*, rank: int = 2, transposed: bool = False) -> Graph:
 )
 def test_a_model_with_channels_split_off_computes_the_same(rank, transposed, factors):
     graph = two_products(rank=rank, transposed=transposed)
-    found = sites(graph, {"first", "second", "sum"})
-    assert [(site.tensor, site.size()) for site in found] == [("r", (CHANNELS, 8))]
-    changed, added = split(graph, found, {"r": factors})
+    found = split_sites(graph, {"first", "second", "sum"})
+    assert [(site.tensor, site.channel_counts()) for site in found] == [("r", (CHANNELS, 8))]
+    changed, added = split_channels(graph, found, {"r": factors})
     onnx.checker.check_model(changed.to_proto(), full_check=True)
     assert [name_of(v) for v in changed.outputs] == ["y", "s", "t"]
     assert len(added) == (4 if rank == 2 else 6)
@@ -77,8 +77,8 @@ def test_a_model_with_channels_split_off_computes_the_same(rank, transposed, fac
 
 def test_what_products_read_is_multiplied_and_all_else_as_it_was():
     graph = two_products()
-    changed, _ = split(graph, sites(graph, {"first", "second"}), {"r": UNLIKE})
-    changed.expose(["r_rest", "r", "p"])
+    changed, _ = split_channels(graph, split_sites(graph, {"first", "second"}), {"r": UNLIKE})
+    changed.add_outputs(["r_rest", "r", "p"])
     feed = {"x": np.full((2, CHANNELS), 3, np.float32)}
     names = [name_of(v) for v in changed.outputs]
     seen = dict(zip(names, Session(changed).run(feed), strict=True))
@@ -100,7 +100,7 @@ def test_channels_of_an_input_of_the_model_are_split_off_too():
         [numpy_helper.from_array(rng.normal(size=(CHANNELS, 3)).astype(np.float32), "w")],
     )
     graph = Graph.from_proto(helper.make_model(proto, ir_version=8))
-    changed, _ = split(graph, sites(graph, {"product"}), {"x": UNLIKE})
+    changed, _ = split_channels(graph, split_sites(graph, {"product"}), {"x": UNLIKE})
     feed = {"x": rng.normal(size=(2, CHANNELS)).astype(np.float32)}
     np.testing.assert_allclose(
         Session(changed).run(feed)[0], Session(graph).run(feed)[0], atol=1e-5
@@ -121,12 +121,12 @@ def test_products_of_the_second_operand_or_of_two_activations_are_no_sites():
         [numpy_helper.from_array(rng.normal(size=(4, 4)).astype(np.float32), "w")],
     )
     graph = Graph.from_proto(helper.make_model(proto, ir_version=8))
-    assert not sites(graph, {"from the left", "of two"})
+    assert not split_sites(graph, {"from the left", "of two"})
 
 
 def test_the_trial_rounds_what_the_factors_leave():
     graph = two_products()
-    made = trial(graph, sites(graph, {"first", "second"}))
+    made = make_outlier_factors_inputs(graph, split_sites(graph, {"first", "second"}))
     by, back, scale, zero_point = made.inputs["r"]
     factors = MASK * np.array([1, 1, 2, 0.5, 1, 4, 1, 1], np.float32)
     inverse = np.divide(1, factors, out=np.zeros_like(factors), where=factors != 0)
@@ -135,6 +135,6 @@ def test_the_trial_rounds_what_the_factors_leave():
     feed = {"x": x, by: factors, back: inverse, **levels}
     got = Session(made.graph, optimize="none").run(feed)
     rounded = np.where(factors == 0, x, np.rint(x * factors) * inverse)
-    [product] = [n for n in graph.nodes if n.name == "second" and operator(n) == "Gemm"]
+    [product] = [n for n in graph.nodes if n.name == "second" and operator_of(n) == "Gemm"]
     weight = product.inputs[1].const_value.numpy()
     np.testing.assert_allclose(got[0], rounded @ weight, atol=1e-5)

@@ -6,17 +6,17 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ptq.rewrite.equalize.union_find import Ties
+from ptq.rewrite.equalize.union_find import UnionFind
 
 
 def test_what_is_tied_by_whatever_way_has_one_number():
     rng = np.random.default_rng(0)
-    ties = Ties()
-    assert ties.new(30).tolist() == list(range(1, 31))
-    assert ties.new(20).tolist() == list(range(31, 51))
+    ties = UnionFind()
+    assert ties.add_elements(30).tolist() == list(range(1, 31))
+    assert ties.add_elements(20).tolist() == list(range(31, 51))
     first, second = rng.integers(0, 51, (2, 30))
-    ties.unite(first, second)
-    count, numbers = ties.numbers()
+    ties.union(first, second)
+    count, numbers = ties.group_numbers()
     there = coo_array((np.ones(30), (first, second)), shape=(51, 51))
     expected, labels = connected_components(there, directed=False)
     assert count == expected

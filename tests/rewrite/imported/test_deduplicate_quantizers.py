@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from foreign_models import INPUT, foreign, samples, weights
+from foreign_models import INPUT_QDQ, foreign_graph, random_integers, random_samples
 
 from ptq.model.graph import Graph
-from ptq.model.node import operator
-from ptq.rewrite.imported.normalize_qdq import adopt
-from ptq.verification.verify import verify
+from ptq.model.node import operator_of
+from ptq.rewrite.imported.normalize_qdq import normalize_qdq
+from ptq.verification.verify import verify_graph
 
 SHAPE = (2, 3, 8, 8)
 WD = "wd = DequantizeLinear(w, w_scale, w_zero)\n"
@@ -18,8 +18,8 @@ WD = "wd = DequantizeLinear(w, w_scale, w_zero)\n"
 def _twins(layer: str, zero: str = "y_zero", zero_point: object = None) -> Graph:
     """A layer whose result is quantized once for each of two readers."""
     second = zero_point is not None
-    return foreign(
-        INPUT
+    return foreign_graph(
+        INPUT_QDQ
         + WD
         + f"r = {layer}\n"
         + f"q1 = QuantizeLinear(r, y_scale, y_zero)\nd1 = DequantizeLinear(q1, y_scale, y_zero)\n"
@@ -29,7 +29,7 @@ def _twins(layer: str, zero: str = "y_zero", zero_point: object = None) -> Graph
         "aa = QuantizeLinear(a, w_scale, y_zero)\nz = DequantizeLinear(aa, w_scale, y_zero)",
         SHAPE,
         outputs={"y": 1, "z": 1},
-        w=weights(8, 3, 3, 3),
+        w=random_integers(8, 3, 3, 3),
         **({"other": zero_point} if second else {}),
     )
 
@@ -42,7 +42,7 @@ def _twins(layer: str, zero: str = "y_zero", zero_point: object = None) -> Graph
     ],
 )
 def test_twins_are_one_and_their_layer_has_an_integer_kernel(layer, op):
-    found = verify(_twins(layer), samples(SHAPE), threads=1)
+    found = verify_graph(_twins(layer), random_samples(SHAPE), threads=1)
     assert found.intact
     assert found.equal, found.first
     assert {tensor.op for tensor in found.tensors} >= {op, "Sigmoid", "MaxPool"}
@@ -50,18 +50,18 @@ def test_twins_are_one_and_their_layer_has_an_integer_kernel(layer, op):
 
 def test_quantizers_with_other_parameters_are_no_twins():
     graph = _twins("Conv(xd, wd)", "other", np.uint8(3))
-    before = sum(operator(node) == "QuantizeLinear" for node in graph.nodes)
-    after = sum(operator(node) == "QuantizeLinear" for node in adopt(graph).nodes)
+    before = sum(operator_of(node) == "QuantizeLinear" for node in graph.nodes)
+    after = sum(operator_of(node) == "QuantizeLinear" for node in normalize_qdq(graph).nodes)
     assert after == before
-    assert verify(graph, samples(SHAPE), threads=1).equal
+    assert verify_graph(graph, random_samples(SHAPE), threads=1).equal
 
 
 def test_a_twin_that_leaves_the_model_stays():
-    graph = foreign(
-        INPUT + "r = Sigmoid(xd)\nq1 = QuantizeLinear(r, w_scale, x_zero)\n"
+    graph = foreign_graph(
+        INPUT_QDQ + "r = Sigmoid(xd)\nq1 = QuantizeLinear(r, w_scale, x_zero)\n"
         "y = QuantizeLinear(r, w_scale, x_zero)\nz = DequantizeLinear(q1, w_scale, x_zero)",
         SHAPE,
         outputs={"y": 2, "z": 1},
     )
-    assert verify(graph, samples(SHAPE), threads=1).intact
-    assert [value.name for value in adopt(graph).outputs] == ["y", "z"]
+    assert verify_graph(graph, random_samples(SHAPE), threads=1).intact
+    assert [value.name for value in normalize_qdq(graph).outputs] == ["y", "z"]

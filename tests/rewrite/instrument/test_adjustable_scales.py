@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from networks import network, normal, quantized
+from networks import build_network, gaussian_array, quantize_network
 
 from ptq.model.session import Session
-from ptq.rewrite.instrument.adjustable_scales import knobs
+from ptq.rewrite.instrument.adjustable_scales import make_scales_inputs
 
 SAME = "<pads = [1, 1, 1, 1]>"
 BODIES = {
@@ -26,10 +26,10 @@ BODIES = {
     "pool": "h = MaxPool<kernel_shape = [2, 2]>(c)",
 }
 GIVEN = {
-    "w": normal(8, 3, 3, 3),
-    "b": normal(8, seed=1),
-    "v": normal(4, 8, 3, 3, seed=2),
-    "x8": normal(1, 8, 8, 8, seed=3),
+    "w": gaussian_array(8, 3, 3, 3),
+    "b": gaussian_array(8, seed=1),
+    "v": gaussian_array(4, 8, 3, 3, seed=2),
+    "x8": gaussian_array(1, 8, 8, 8, seed=3),
     "slope": np.full((8, 1, 1), 0.25, np.float32),
     "least": np.float32(-1.0),
     "most": np.float32(4.0),
@@ -38,7 +38,9 @@ GIVEN = {
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_a_turned_scale_is_what_it_would_be_written_into_the_model(body: str) -> None:
-    done = quantized(network(f"c = Conv{SAME}(x, w, b)\n{body}\ny = Conv{SAME}(h, v)", **GIVEN))
+    done = quantize_network(
+        build_network(f"c = Conv{SAME}(x, w, b)\n{body}\ny = Conv{SAME}(h, v)", **GIVEN)
+    )
     coarse = {
         name: params
         if name in ("x8", "y")  # a constant and a graph output keep theirs
@@ -46,7 +48,7 @@ def test_a_turned_scale_is_what_it_would_be_written_into_the_model(body: str) ->
         for name, params in done.plan.tensors.items()
     }
     coarser = replace(done.plan, tensors=coarse)
-    turned, written = (knobs(done.prepared, p, coarse) for p in (done.plan, coarser))
+    turned, written = (make_scales_inputs(done.prepared, p, coarse) for p in (done.plan, coarser))
     feed = done.feeds[0]
     found, expected = (
         Session(made.graph, threads=1, integers=False).run({**feed, **made.feed(params)})

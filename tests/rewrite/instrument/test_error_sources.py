@@ -4,43 +4,45 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from networks import Array, feeds, network, quantized
+from networks import Array, build_network, quantize_network, random_feeds
 from parts import CONV, SAME, WB, V
 
 from ptq.model.session import Session
-from ptq.rewrite.instrument.error_sources import Probe, probe
+from ptq.rewrite.instrument.error_sources import ErrorProbe, build_error_probe
 
 BODY = CONV + f"r = Relu(c)\nm = MaxPool<kernel_shape=[2,2]>(r)\ny = Conv{SAME}(m, v)"
 
 
 @pytest.fixture(scope="module")
 def done():  # type: ignore[no-untyped-def]
-    return quantized(network(BODY, v=V, **WB))
+    return quantize_network(build_network(BODY, v=V, **WB))
 
 
 @pytest.fixture(scope="module")
-def apart(done) -> Probe:  # type: ignore[no-untyped-def]
-    return probe(done.prepared, done.plan, done.qdq)
+def apart(done) -> ErrorProbe:  # type: ignore[no-untyped-def]
+    return build_error_probe(done.prepared, done.plan, done.qdq)
 
 
-def _run(apart: Probe, feed: dict[str, Array], factor: float) -> Array:
-    added = Session(apart.errors, threads=1).run(feed, apart.added)
+def _run(apart: ErrorProbe, feed: dict[str, Array], factor: float) -> Array:
+    added = Session(apart.error_graph, threads=1).run(feed, apart.error_outputs)
     sums: dict[str, Array] = {}
     for source, error in zip(apart.sources, added, strict=True):
         name = apart.inputs[source.tensor]
         sums[name] = sums.get(name, np.zeros_like(error)) + np.float32(factor) * error
-    return Session(apart.given, threads=1).run({**feed, **sums})[0]
+    return Session(apart.injected, threads=1).run({**feed, **sums})[0]
 
 
-def test_without_errors_it_is_the_float_model(done, apart: Probe) -> None:  # type: ignore[no-untyped-def]
-    for feed in feeds(done.model)[:2]:
+def test_without_errors_it_is_the_float_model(done, apart: ErrorProbe) -> None:  # type: ignore[no-untyped-def]
+    for feed in random_feeds(done.model)[:2]:
         real = Session(done.prepared, threads=1).run(feed)[0]
         assert np.allclose(_run(apart, feed, 0.0), real, atol=1e-5)
 
 
-def test_with_all_errors_it_is_as_far_from_float_as_the_quantized_model(done, apart: Probe) -> None:  # type: ignore[no-untyped-def]
+def test_with_all_errors_it_is_as_far_from_float_as_the_quantized_model(
+    done, apart: ErrorProbe
+) -> None:  # type: ignore[no-untyped-def]
     seen, expected = [], []
-    for feed in feeds(done.model):
+    for feed in random_feeds(done.model):
         real = Session(done.prepared, threads=1).run(feed)[0]
         seen.append(_run(apart, feed, 1.0) - real)
         expected.append(Session(done.qdq, threads=1).run(feed)[0] - real)
@@ -50,7 +52,7 @@ def test_with_all_errors_it_is_as_far_from_float_as_the_quantized_model(done, ap
     assert overlap > 0.5 * truth
 
 
-def test_every_rounding_is_a_source_and_what_is_only_moved_is_none(apart: Probe) -> None:
+def test_every_rounding_is_a_source_and_what_is_only_moved_is_none(apart: ErrorProbe) -> None:
     found = {(source.kind, source.tensor) for source in apart.sources}
     assert found == {
         ("weights", "c"),
@@ -61,8 +63,8 @@ def test_every_rounding_is_a_source_and_what_is_only_moved_is_none(apart: Probe)
     }
 
 
-def test_a_rounding_vanishes_with_all_that_touches_it(apart: Probe) -> None:
-    touching = {(s.kind, s.tensor): s.touching for s in apart.sources}
+def test_a_rounding_vanishes_with_all_that_touches_it(apart: ErrorProbe) -> None:
+    touching = {(s.kind, s.tensor): s.float_nodes_needed for s in apart.sources}
     names = set().union(*touching.values())
     assert len(names) == 4
     assert touching["weights", "c"] == touching["tensor", "x"]  # the convolution and its activation

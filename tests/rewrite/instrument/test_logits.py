@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from networks import network, normal
+from networks import build_network, gaussian_array
 
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.model.session import Session
-from ptq.rewrite.instrument.logits import scores
+from ptq.rewrite.instrument.logits import logits_graph
 
 BODY = "r = Relu(x)\ns = Gemm(r, w, b)\n"
 X = {"x": ("n", 4)}
@@ -18,44 +18,44 @@ X = {"x": ("n", 4)}
 def made(nodes: str, output: str = "y") -> Graph:
     """A layer and what follows."""
     weights = {
-        "w": normal(4, 3),
-        "b": normal(3, seed=1),
-        "b2": normal(5, 1),
+        "w": gaussian_array(4, 3),
+        "b": gaussian_array(3, seed=1),
+        "b2": gaussian_array(5, 1),
         "shape": np.array([-1, 3, 1]),
         "all": np.array([-1]),
     }
-    return Graph.from_proto(network(BODY + nodes, X, outputs=(output,), **weights))
+    return Graph.from_proto(build_network(BODY + nodes, X, outputs=(output,), **weights))
 
 
 @pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Sigmoid"])
 def test_what_a_last_softmax_or_sigmoid_reads_is_put_out_instead(op: str) -> None:
     graph = made(f"y = {op}(s)")
-    changed = scores(graph)
+    changed = logits_graph(graph)
     assert [name_of(v) for v in changed.outputs] == ["s"]
-    feed = {"x": normal(5, 4, seed=2)}
-    graph.expose(["s"])
+    feed = {"x": gaussian_array(5, 4, seed=2)}
+    graph.add_outputs(["s"])
     truth = Session(graph).run(feed, ["s"])[0]
     assert np.array_equal(Session(changed).run(feed)[0], truth)
 
 
 def test_probabilities_that_are_only_moved_are_seen_through() -> None:
     graph = made("p = Softmax(s)\nq = Reshape(p, shape)\ny = Squeeze(q)")
-    assert [name_of(v) for v in scores(graph).outputs] == ["s"]
+    assert [name_of(v) for v in logits_graph(graph).outputs] == ["s"]
 
 
 @pytest.mark.parametrize("nodes", ["y = Relu(s)", "t = Softmax(s)\ny = Neg(t)"])
 def test_other_outputs_stay(nodes: str) -> None:
     graph = made(nodes)
-    assert scores(graph) is graph
+    assert logits_graph(graph) is graph
 
 
 def test_a_softmax_of_an_input_stays() -> None:
-    graph = Graph.from_proto(network("y = Softmax(x)", X))
-    assert scores(graph) is graph
+    graph = Graph.from_proto(build_network("y = Softmax(x)", X))
+    assert logits_graph(graph) is graph
 
 
 def test_shapes_are_kept() -> None:
-    changed = scores(made("y = Softmax(s)").with_shapes())
+    changed = logits_graph(made("y = Softmax(s)").with_shapes())
     shapes = {v.name: v.shape for node in changed.nodes for v in node.outputs}
     assert shapes["r"] is not None
     assert shapes["s"] is not None
@@ -63,10 +63,10 @@ def test_shapes_are_kept() -> None:
 
 def test_parts_of_a_joined_output_are_put_out_each() -> None:
     graph = made("p = Sigmoid(s)\nn = Neg(s)\nj = Concat<axis=1>(n, p, b2)\ny = Reshape(j, all)")
-    changed = scores(graph)
+    changed = logits_graph(graph)
     assert [name_of(v) for v in changed.outputs] == ["n", "s"]
-    feed = {"x": normal(5, 4, seed=2)}
-    graph.expose(["n", "s"])
+    feed = {"x": gaussian_array(5, 4, seed=2)}
+    graph.add_outputs(["n", "s"])
     for one, other in zip(
         Session(changed).run(feed), Session(graph).run(feed, ["n", "s"]), strict=True
     ):
@@ -74,5 +74,5 @@ def test_parts_of_a_joined_output_are_put_out_each() -> None:
 
 
 def test_a_join_of_nothing_computed_stays() -> None:
-    graph = Graph.from_proto(network("y = Concat<axis=1>(x, x)", X))
-    assert scores(graph) is graph
+    graph = Graph.from_proto(build_network("y = Concat<axis=1>(x, x)", X))
+    assert logits_graph(graph) is graph

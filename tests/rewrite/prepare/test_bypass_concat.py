@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ptq
-from ptq.rewrite.prepare.bypass_concat import past_concats
+from ptq.rewrite.prepare.bypass_concat import bypass_concat
 
 BRANCHES = "float[N,4] x"
 
@@ -45,7 +45,7 @@ def test_parts_that_were_joined_whole_are_read_where_they_are_made(
 ):
     cut, constants, expected = CUTS[kind]
     before, after = (head(parsed, cut, **constants) for _ in range(2))
-    [note] = past_concats(after)
+    [note] = bypass_concat(after)
     after.sweep()
     assert note.startswith("read ")
     assert operators(after) == expected
@@ -68,7 +68,7 @@ def test_parts_that_were_joined_whole_are_read_where_they_are_made(
 def test_other_cuts_stay(cut, constants, parsed, operators):
     graph = head(parsed, cut, **constants)
     before = operators(graph)
-    assert past_concats(graph) == []
+    assert bypass_concat(graph) == []
     assert operators(graph)["Concat"] == before["Concat"] == 1
 
 

@@ -6,20 +6,20 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from networks import decibels, network, normal
+from networks import build_network, gaussian_array, sqnr_db
 from onnx import TensorProto
 
 from ptq.api import quantize
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 
-W, B = normal(4, 3, 3, 3, seed=1), normal(4, seed=2)
+W, B = gaussian_array(4, 3, 3, 3, seed=1), gaussian_array(4, seed=2)
 
 
 def convolved(dtype: type, kind: int) -> onnx.ModelProto:
     lines = "c = Conv<kernel_shape = [3, 3]>(x, w, b)\ny = Relu(c)"
     weights = {"w": W.astype(dtype), "b": B.astype(dtype)}
-    return network(lines, types={"x": kind, "y": kind}, opset=22, **weights)
+    return build_network(lines, types={"x": kind, "y": kind}, opset=22, **weights)
 
 
 @pytest.mark.parametrize(
@@ -29,23 +29,23 @@ def test_a_model_in_another_precision_is_quantized_and_keeps_its_types(
     dtype: type, kind: int
 ) -> None:
     model = convolved(dtype, kind)
-    data = normal(4, 1, 3, 8, 8).astype(dtype)
+    data = gaussian_array(4, 1, 3, 8, 8).astype(dtype)
     result = quantize(model, {"x": data}, threads=1)
     assert "float" not in [row.fate for row in result.report.nodes if row.op == "Conv"]
     out = Session(result.graph).run({"x": data[0]})[0]
     assert out.dtype == dtype
     truth = np.maximum(_convolution(data[0].astype(np.float64)), 0)
-    assert decibels(truth, out.astype(np.float64)) > 35
+    assert sqnr_db(truth, out.astype(np.float64)) > 35
 
 
 def test_a_bfloat16_model_that_runtime_has_no_kernels_for_computes_in_float32() -> None:
     lines = "a = Cast<to = 16>(x)\nc = Conv<kernel_shape = [3, 3]>(a, w, b)\ny = Cast<to = 1>(c)"
     weights = {"w": W.astype(ml_dtypes.bfloat16), "b": B.astype(ml_dtypes.bfloat16)}
-    data = normal(4, 1, 3, 8, 8)
-    result = quantize(network(lines, opset=22, **weights), {"x": data}, threads=1)
+    data = gaussian_array(4, 1, 3, 8, 8)
+    result = quantize(build_network(lines, opset=22, **weights), {"x": data}, threads=1)
     assert result.plan.floats == {}
     out = Session(result.graph).run({"x": data[0]})[0]
-    assert decibels(_convolution(data[0].astype(np.float64)), out) > 35
+    assert sqnr_db(_convolution(data[0].astype(np.float64)), out) > 35
 
 
 def test_a_model_with_a_float16_branch_in_a_subgraph_stays_as_it_is() -> None:

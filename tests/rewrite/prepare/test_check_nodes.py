@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from networks import network
+from networks import build_network
 
 import ptq
 from ptq.core.errors import ModelError
@@ -61,7 +61,7 @@ CASES = [
 @pytest.mark.parametrize(("call", "constants"), CASES)
 def test_a_node_that_onnx_runtime_refuses_is_refused_by_name(call: str, constants: dict) -> None:
     nodes = f"r = Relu(x)\nf = Flatten(r)\nt = {call}\ny = Relu(t)"
-    model = network(nodes, X, opset=18, **constants)
+    model = build_network(nodes, X, opset=18, **constants)
     with pytest.raises(Exception, match=r"ONNXRuntimeError|ShapeInferenceError"):
         onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": ones(2, 4, 8, 8)})
     with pytest.raises(ModelError) as caught:
@@ -73,18 +73,20 @@ def test_a_node_that_onnx_runtime_refuses_is_refused_by_name(call: str, constant
 def test_nodes_of_which_others_are_made_are_looked_at_too() -> None:
     """Oracle: ONNX's own definition of the operator, a convolution with a group for each channel."""
     call = "c, s = CausalConvWithState(x, w)\ny = Relu(c)"
-    model = network(call, {"x": (2, 4, 8)}, opset=27, w=ones(1, 1, 4))
+    model = build_network(call, {"x": (2, 4, 8)}, opset=27, w=ones(1, 1, 4))
     with pytest.raises(
         ModelError, match=r"^Conv \S+ has weights of shape \[1, 1, 4\] for 4 groups"
     ):
         ptq.inspect(model)
-    assert ptq.inspect(network(call, {"x": (2, 4, 8)}, opset=27, w=ones(4, 1, 4))).nodes
+    assert ptq.inspect(build_network(call, {"x": (2, 4, 8)}, opset=27, w=ones(4, 1, 4))).nodes
 
 
 @pytest.mark.parametrize("rest", ["y = Relu(t)", "g = GlobalAveragePool(t)\ny = Flatten(g)"])
 def test_a_transposed_convolution_that_shrinks_is_refused(rest: str) -> None:
     """Oracle: ONNX's shape inference leaves its output two axes, of the four that there are."""
-    model = network(f"t = ConvTranspose<output_shape=[4,9]>(x, a)\n{rest}", X, a=ones(4, 3, 3, 3))
+    model = build_network(
+        f"t = ConvTranspose<output_shape=[4,9]>(x, a)\n{rest}", X, a=ones(4, 3, 3, 3)
+    )
     inferred = onnx.shape_inference.infer_shapes(model).graph.value_info[0]
     assert len(inferred.type.tensor_type.shape.dim) == 2
     with pytest.raises(ModelError) as caught:
@@ -104,11 +106,11 @@ def test_what_onnx_and_onnx_runtime_read_otherwise_is_refused(
     call: str, constants: dict, said: str
 ) -> None:
     with pytest.raises(ModelError, match=f" has {said}; export the model again"):
-        ptq.inspect(network(f"y = {call}", X, opset=18, **constants))
+        ptq.inspect(build_network(f"y = {call}", X, opset=18, **constants))
 
 
 def test_an_axis_that_no_tensor_has_is_refused() -> None:
-    model = network("y = Softmax<axis=1099511627776>(x)", X)
+    model = build_network("y = Softmax<axis=1099511627776>(x)", X)
     with pytest.raises(ModelError, match=r"^Softmax \S+ has axis 1099511627776"):
         ptq.inspect(model)
 
@@ -130,6 +132,6 @@ def test_an_axis_that_no_tensor_has_is_refused() -> None:
 )
 def test_a_node_that_onnx_runtime_runs_is_not(call: str, constants: dict) -> None:
     nodes = f"r = Relu(x)\nf = Flatten(r)\nt = {call}\ny = Relu(t)"
-    model = network(nodes, X, opset=18, **constants)
+    model = build_network(nodes, X, opset=18, **constants)
     onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": ones(2, 4, 8, 8)})
     assert ptq.inspect(model).nodes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from networks import decibels, network, normal
+from networks import build_network, gaussian_array, sqnr_db
 
 from ptq.api import quantize
 from ptq.model.graph import Graph
@@ -16,18 +16,20 @@ SHAPES = {"q": (1, 2, 6, 8), "k": (1, 2, 6, 8), "v": (1, 2, 6, 8)}
 
 @pytest.mark.parametrize("attributes", ["", "<is_causal = 1>"])
 def test_the_products_of_an_attention_are_quantized(attributes: str) -> None:
-    model = network(f"y = Attention{attributes}(q, k, v)", SHAPES, opset=23)
-    data = {name: normal(4, *shape, seed=i) for i, (name, shape) in enumerate(SHAPES.items())}
+    model = build_network(f"y = Attention{attributes}(q, k, v)", SHAPES, opset=23)
+    data = {
+        name: gaussian_array(4, *shape, seed=i) for i, (name, shape) in enumerate(SHAPES.items())
+    }
     result = quantize(model, data, threads=1)
     fates = [(row.op, row.fate) for row in result.report.nodes]
     assert fates.count(("MatMul", "int8")) == 2
     feed = {name: array[0] for name, array in data.items()}
     truth = Session(Graph.from_proto(model)).run(feed)[0]
-    assert decibels(truth, np.asarray(Session(result.graph).run(feed)[0])) > 35
+    assert sqnr_db(truth, np.asarray(Session(result.graph).run(feed)[0])) > 35
 
 
 def test_an_attention_that_puts_out_its_scores_stays_whole() -> None:
     line = "y, , , s = Attention<qk_matmul_output_mode = 1>(q, k, v)"
-    model = network(line, SHAPES, opset=23, outputs=("y", "s"))
+    model = build_network(line, SHAPES, opset=23, outputs=("y", "s"))
     graph = prepare(Graph.from_proto(model)).graph
     assert [node.op_type for node in graph.nodes] == ["Attention"]

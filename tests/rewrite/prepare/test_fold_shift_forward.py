@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from networks import network, normal
+from networks import build_network, gaussian_array
 
 from ptq.model.graph import Graph
 from ptq.model.session import Session
-from ptq.rewrite.prepare.fold_shift_forward import fold_shifts
+from ptq.rewrite.prepare.fold_shift_forward import fold_shift_forward
 
 GIVEN = {
-    "w": normal(8, 3, 3, 3),
-    "v": normal(4, 8, 3, 3, seed=2),
-    "g": normal(4, 2, 1, 1, seed=3),
-    "m": normal(8, 5, seed=4),
-    "b": normal(4, seed=5),
+    "w": gaussian_array(8, 3, 3, 3),
+    "v": gaussian_array(4, 8, 3, 3, seed=2),
+    "g": gaussian_array(4, 2, 1, 1, seed=3),
+    "m": gaussian_array(8, 5, seed=4),
+    "b": gaussian_array(4, seed=5),
     "one": np.float32([0.4]),
-    "each": normal(8, 1, 1, seed=6),
-    "places": normal(6, 6, seed=7),
+    "each": gaussian_array(8, 1, 1, seed=6),
+    "places": gaussian_array(6, 6, seed=7),
 }
 BEHIND = {
     "a convolution": "s = Add(h, one)\ny = Conv(s, v, b)",
@@ -39,15 +39,15 @@ NOT_BEHIND = {
 
 def graph_of(behind: str) -> Graph:
     nodes = f"c = Conv(x, w)\nh = Relu(c)\n{behind}"
-    return Graph.from_proto(network(nodes, **GIVEN)).with_shapes()
+    return Graph.from_proto(build_network(nodes, **GIVEN)).with_shapes()
 
 
 @pytest.mark.parametrize("behind", BEHIND.values(), ids=BEHIND)
 def test_a_summand_vanishes_into_the_biases_behind_it(behind: str) -> None:
     before, after = graph_of(behind), graph_of(behind)
-    assert fold_shifts(after) == ["folded 1 summand into the biases behind them"]
-    after.sweep()
-    feed = {"x": normal(1, 3, 8, 8, seed=5)}
+    assert fold_shift_forward(after) == ["folded 1 summand into the biases behind them"]
+    after.remove_unused()
+    feed = {"x": gaussian_array(1, 3, 8, 8, seed=5)}
     one, other = (Session(graph, threads=1).run(feed)[0] for graph in (before, after))
     np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
@@ -55,5 +55,5 @@ def test_a_summand_vanishes_into_the_biases_behind_it(behind: str) -> None:
 @pytest.mark.parametrize("behind", NOT_BEHIND.values(), ids=NOT_BEHIND)
 def test_a_summand_stays_where_biases_cannot_stand_for_it(behind: str) -> None:
     graph = graph_of(behind)
-    assert fold_shifts(graph) == []
+    assert fold_shift_forward(graph) == []
     assert graph.to_bytes() == graph_of(behind).to_bytes()

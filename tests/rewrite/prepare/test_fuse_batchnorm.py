@@ -5,8 +5,8 @@ import onnx
 import onnxruntime
 import pytest
 
-from ptq.model.node import constant
-from ptq.rewrite.prepare.fuse_batchnorm import fold_affine
+from ptq.model.node import constant_of
+from ptq.rewrite.prepare.fuse_batchnorm import fuse_batchnorm
 
 LINEAR = {
     "Conv": ("Conv<pads=[1,1,1,1]>(x, w)", (6, 4, 3, 3)),
@@ -43,7 +43,7 @@ def test_a_batch_normalization_vanishes_into(kind, parsed, same_function, operat
         constants["bias"] = rng.standard_normal(n).astype(np.float32)
     text = f"g (float[{size}] x) => (float[{rank}] y) {{ t = {call} y = BatchNormalization(t, s, o, m, v) }}"
     before, after = parsed(text, **constants), parsed(text, **constants)
-    assert fold_affine(after)[0].startswith("folded 1 BatchNormalization node into")
+    assert fuse_batchnorm(after)[0].startswith("folded 1 BatchNormalization node into")
     after.sweep()
     assert operators(after).total() == 1
     feeds = {"x": rng.standard_normal([int(d) for d in size.split(",")]).astype(np.float32)}
@@ -62,7 +62,7 @@ def test_arithmetic_behind_a_squeeze_behind_the_channels_vanishes_too(
     arrays = {"w": rng.standard_normal(shape).astype(np.float32), "c": c, "k": np.array([axis])}
     before = parsed(text, **arrays).with_shapes()
     after = before.copy()
-    assert bool(fold_affine(after)) == folds
+    assert bool(fuse_batchnorm(after)) == folds
     after.sweep()
     assert operators(after)["Add"] == (not folds)
     feeds = {"x": rng.standard_normal([int(d) for d in size.split(",")]).astype(np.float32)}
@@ -76,7 +76,7 @@ def test_arithmetic_behind_a_squeezed_conv_that_others_read_stays(parsed, operat
     )
     w, c = (rng.standard_normal(s).astype(np.float32) for s in ((3, 2, 1, 1), (3, 1)))
     graph = parsed(text, w=w, c=c, k=np.array([3])).with_shapes()
-    assert fold_affine(graph) == []
+    assert fuse_batchnorm(graph) == []
     assert operators(graph)["Add"] == 1
 
 
@@ -93,7 +93,7 @@ def test_arithmetic_with_a_constant_a_channel_vanishes_into_the_conv(
         "c": rng.random(shape, np.float32) + 0.5,
     }
     before, after = parsed(text, **constants), parsed(text, **constants)
-    fold_affine(after)
+    fuse_batchnorm(after)
     assert operators(after) == {"Conv": 1}
     same_function(before, after, {"x": rng.standard_normal((2, 2, 5, 5)).astype(np.float32)})
 
@@ -106,7 +106,7 @@ def test_what_is_not_one_factor_and_offset_a_channel_stays(call, shape, parsed, 
     text = f"g (float[2,2,5,5] x) => (float[2,3,3,3] y) {{ t = Conv(x, w) y = {call} }}"
     weight = rng.standard_normal((3, 2, 3, 3)).astype(np.float32)
     graph = parsed(text, w=weight, c=np.ones(shape, np.float32))
-    assert fold_affine(graph) == []
+    assert fuse_batchnorm(graph) == []
     assert operators(graph).total() == 2
 
 
@@ -116,14 +116,14 @@ def test_the_folded_weight_is_the_float64_result_rounded_once(parsed, rng):
     bias = rng.standard_normal(3).astype(np.float32)
     p = normalization(rng, 3)
     graph = parsed(text, w=weight, b=bias, **p)
-    fold_affine(graph)
+    fuse_batchnorm(graph)
     wide = {name: array.astype(np.float64) for name, array in p.items()}
     factor = wide["s"] / np.sqrt(wide["v"] + np.float64(np.float32(1e-5)))
     (conv,) = graph.nodes
     expected = (weight * factor[:, None, None, None]).astype(np.float32)
-    np.testing.assert_array_max_ulp(constant(conv.inputs[1]), expected, maxulp=1)
+    np.testing.assert_array_max_ulp(constant_of(conv.inputs[1]), expected, maxulp=1)
     offset = ((bias - wide["m"]) * factor + wide["o"]).astype(np.float32)
-    np.testing.assert_allclose(constant(conv.inputs[2]), offset, rtol=1e-6)
+    np.testing.assert_allclose(constant_of(conv.inputs[2]), offset, rtol=1e-6)
     assert [v.name for v in conv.inputs] == ["x", "w", "b"]
     assert graph.outputs[0].name == "y"
 
@@ -151,10 +151,10 @@ def test_folding_agrees_with_the_basic_optimizer_of_onnx_runtime(tail, parsed, r
     onnxruntime.InferenceSession(graph.to_bytes(), options, providers=["CPUExecutionProvider"])
     proto = onnx.load(tmp_path / "basic.onnx")
     arrays = {i.name: onnx.numpy_helper.to_array(i) for i in proto.graph.initializer}
-    fold_affine(graph)
+    fuse_batchnorm(graph)
     assert [n.op_type for n in graph.nodes] == [n.op_type for n in proto.graph.node] == ["Conv"]
     for ours, theirs in zip(graph.nodes[0].inputs[1:], proto.graph.node[0].input[1:], strict=True):
-        np.testing.assert_allclose(constant(ours), arrays[theirs], rtol=2e-5, atol=1e-6)
+        np.testing.assert_allclose(constant_of(ours), arrays[theirs], rtol=2e-5, atol=1e-6)
 
 
 def test_two_convs_that_share_a_weight_get_their_own_when_their_normalizations_differ(
@@ -168,7 +168,7 @@ def test_two_convs_that_share_a_weight_get_their_own_when_their_normalizations_d
         **normalization(rng, 3),
     }
     before, after = parsed(text, **constants), parsed(text, **constants)
-    fold_affine(after)
+    fuse_batchnorm(after)
     assert operators(after) == {"Conv": 2, "Relu": 1}
     first, _, second = after.nodes
     assert {v.name for v in (first.inputs[1], second.inputs[1])} == {"w", "w_1"}
@@ -196,7 +196,7 @@ def test_a_normalization_that_cannot_fold_becomes_a_depthwise_convolution(
     }
     before = parsed(text, **constants)
     after = parsed(text, **constants).with_shapes()
-    assert fold_affine(after) == ["turned 1 BatchNormalization node into a depthwise Conv"]
+    assert fuse_batchnorm(after) == ["turned 1 BatchNormalization node into a depthwise Conv"]
     assert operators(after)["BatchNormalization"] == 0
     assert operators(after)["Conv"] == operators(before)["Conv"] + 1
     same_function(before, after, {"x": rng.standard_normal((1, 3, 4, 4)).astype(np.float32)})
@@ -207,7 +207,7 @@ def test_one_without_an_axis_to_convolve_becomes_mul_and_add(parsed, same_functi
             t = Relu(x) y = BatchNormalization(t, s, o, m, v) }"""
     constants = normalization(rng, 3)
     before, after = parsed(text, **constants), parsed(text, **constants).with_shapes()
-    assert fold_affine(after) == ["turned 1 BatchNormalization node into Mul and Add"]
+    assert fuse_batchnorm(after) == ["turned 1 BatchNormalization node into Mul and Add"]
     assert operators(after) == {"Relu": 1, "Mul": 1, "Add": 1}
     same_function(before, after, {"x": rng.standard_normal((2, 3)).astype(np.float32)})
 
@@ -223,7 +223,7 @@ def test_a_conv_that_a_sub_graph_reads_too_keeps_its_output(parsed, operators, s
         **normalization(rng, 3),
     }
     before, after = parsed(text, **constants), parsed(text, **constants).with_shapes()
-    fold_affine(after)
+    fuse_batchnorm(after)
     assert operators(after)["Conv"] == 2
     feeds = {"x": rng.standard_normal((1, 3, 4, 4)).astype(np.float32), "c": np.array(True)}
     same_function(before, after, feeds)
@@ -235,17 +235,17 @@ def test_the_shift_of_a_hard_sigmoid_in_pieces_stays(parsed, operators, rng):
     scalars = {"three": 3.0, "zero": 0.0, "six": 6.0}
     constants = {name: np.float32(value) for name, value in scalars.items()}
     graph = parsed(text, w=rng.standard_normal((3, 3, 1, 1)).astype(np.float32), **constants)
-    assert fold_affine(graph) == []
+    assert fuse_batchnorm(graph) == []
     assert operators(graph)["Add"] == 1
 
 
 def test_a_float16_weight_that_would_overflow_is_not_folded(parsed, operators):
     text = "g (float16[1,1,2,2] x) => (float16[1,1,2,2] y) { t = Conv(x, w) y = Mul(t, c) }"
     weight, large = np.full((1, 1, 1, 1), 300, np.float16), np.full((1, 1, 1), 300, np.float16)
-    assert fold_affine(parsed(text, w=weight, c=large)) == []
+    assert fuse_batchnorm(parsed(text, w=weight, c=large)) == []
     small = parsed(text, w=weight, c=np.full((1, 1, 1), 2, np.float16))
-    fold_affine(small)
-    assert constant(small.nodes[0].inputs[1]).dtype == np.float16
+    fuse_batchnorm(small)
+    assert constant_of(small.nodes[0].inputs[1]).dtype == np.float16
     assert operators(small) == {"Conv": 1}
 
 
@@ -261,5 +261,5 @@ def test_a_normalization_stays_as_it_is(tail, parsed, operators, rng):
     text = f"g (float[3,3] x) => (float[3,3] y) {{ t = Gemm(x, w) {tail} }}"
     p = normalization(rng, 3) | {"v": np.full(3, 0.5, np.float32)}
     graph = parsed(text, w=rng.standard_normal((3, 3)).astype(np.float32), **p)
-    assert fold_affine(graph) == []
+    assert fuse_batchnorm(graph) == []
     assert operators(graph)["BatchNormalization"] == 1

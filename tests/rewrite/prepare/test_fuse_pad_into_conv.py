@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptq.model.node import attributes
-from ptq.rewrite.prepare.fuse_pad_into_conv import fold_pads
+from ptq.model.node import attributes_of
+from ptq.rewrite.prepare.fuse_pad_into_conv import fuse_pad_into_conv
 
 CONSTANTS = {
     "w": np.arange(36, dtype=np.float32).reshape(2, 2, 3, 3) / 36,
@@ -40,7 +40,7 @@ KEPT = [
 def test_zero_padding_goes_into(pad, call, parsed, same_function, operators, rng):
     text = f"g (float[1,2,5,6] x) => (float[1,2,a,b] y) {{ t = {pad} y = {call} }}"
     before, after = parsed(text, **CONSTANTS), parsed(text, **CONSTANTS)
-    assert fold_pads(after) == ["merged 1 Pad node into what follows"]
+    assert fuse_pad_into_conv(after) == ["merged 1 Pad node into what follows"]
     assert operators(after).total() == 1
     same_function(before, after, {"x": rng.standard_normal((1, 2, 5, 6)).astype(np.float32)})
 
@@ -48,14 +48,14 @@ def test_zero_padding_goes_into(pad, call, parsed, same_function, operators, rng
 @pytest.mark.parametrize(("pad", "call"), KEPT)
 def test_padding_stays_a_node_before(pad, call, parsed):
     text = f"g (float[1,2,5,6] x) => (float[1,2,a,b] y) {{ t = {pad} y = {call} }}"
-    assert fold_pads(parsed(text, **CONSTANTS)) == []
+    assert fuse_pad_into_conv(parsed(text, **CONSTANTS)) == []
 
 
 def test_pads_by_axes_go_to_those_axes(parsed, same_function, rng):
     text = "g (float[1,2,5,6] x) => (float[1,2,a,b] y) { t = Pad(x, q, , hw) y = Conv(t, w) }"
     before, after = (parsed(text, opset=18, **CONSTANTS) for _ in range(2))
-    fold_pads(after)
-    assert list(attributes(after.nodes[0])["pads"]) == [1, 0, 2, 1]
+    fuse_pad_into_conv(after)
+    assert list(attributes_of(after.nodes[0])["pads"]) == [1, 0, 2, 1]
     same_function(before, after, {"x": rng.standard_normal((1, 2, 5, 6)).astype(np.float32)})
 
 
@@ -64,11 +64,11 @@ def test_padding_goes_into_all_of_its_readers_or_into_none(parsed, operators, sa
         t = Pad(x, p) u = Conv(t, w) v = {other} y = Add(u, v) }}"""
     both = text.format(other="Conv(t, w)")
     before, after = parsed(both, **CONSTANTS), parsed(both, **CONSTANTS)
-    fold_pads(after)
+    fuse_pad_into_conv(after)
     assert operators(after) == {"Conv": 2, "Add": 1}
     same_function(before, after, {"x": rng.standard_normal((1, 2, 5, 6)).astype(np.float32)})
     one = parsed(text.format(other="MaxPool<kernel_shape=[3,3]>(t)"), **CONSTANTS)
-    assert fold_pads(one) == []
+    assert fuse_pad_into_conv(one) == []
 
 
 def test_padding_that_a_sub_graph_reads_stays(parsed):
@@ -76,4 +76,4 @@ def test_padding_that_a_sub_graph_reads_stays(parsed):
         t = Pad(x, p)
         y = If (c) <then_branch = a () => (float[1,2,6,5] u) { u = Conv(t, w) },
                     else_branch = b () => (float[1,2,6,5] v) { v = Conv(t, w) }> }"""
-    assert fold_pads(parsed(text, **CONSTANTS)) == []
+    assert fuse_pad_into_conv(parsed(text, **CONSTANTS)) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptq.rewrite.prepare.fuse_softmax import name_softmaxes
+from ptq.rewrite.prepare.fuse_softmax import fuse_softmax
 
 HEAD = "g (float[N,3,8] x) => (float[N,3,8] y) "
 CONSTANTS = {
@@ -43,7 +43,7 @@ OTHERS = {
 )
 def test_pieces_become_one_node(op, body, parsed, same_function, operators, rng) -> None:
     before = parsed(HEAD + "{" + body + "}", opset=13, **CONSTANTS).with_shapes()
-    after, changes = name_softmaxes(before.copy())
+    after, changes = fuse_softmax(before.copy())
     assert changes == [f"named 1 {op} node"]
     left = {"ReduceMax": 1, "Sub": 1} if body == SOFTMAX["less the greatest of others"] else {}
     assert operators(after) == {op: 1, **left}
@@ -53,7 +53,7 @@ def test_pieces_become_one_node(op, body, parsed, same_function, operators, rng)
 @pytest.mark.parametrize("body", OTHERS.values(), ids=list(OTHERS))
 def test_what_only_resembles_it_stays(body, parsed, operators) -> None:
     before = parsed(HEAD + "{" + body + "}", opset=13, **CONSTANTS).with_shapes()
-    after, changes = name_softmaxes(before.copy())
+    after, changes = fuse_softmax(before.copy())
     assert changes == []
     assert operators(after) == operators(before)
 
@@ -61,7 +61,7 @@ def test_what_only_resembles_it_stays(body, parsed, operators) -> None:
 def test_pieces_before_opset_13_raise_it(parsed, same_function, operators, rng) -> None:
     body = "e = Exp(x) s = ReduceSum<axes=[1]>(e) y = Div(e, s)"
     before = parsed(HEAD + "{" + body + "}", opset=11).with_shapes()
-    after, changes = name_softmaxes(before.copy())
+    after, changes = fuse_softmax(before.copy())
     assert changes[-1] == "named 1 Softmax node"
     assert (operators(after), after.opset) == ({"Softmax": 1}, 13)
     same_function(before, after, {"x": rng.normal(2, 3, (2, 3, 8)).astype(np.float32)}, 1e-5)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptq.rewrite.prepare.remove_no_ops import remove_noops
+from ptq.rewrite.prepare.remove_no_ops import remove_no_ops
 
 
 def i64(*values):
@@ -51,7 +51,7 @@ CONSTANTS = {
 def test_without_effect_is(call, parsed, same_function, operators, rng):
     text = f"g (float[2,3,4] x) => (float[2,3,4] y) {{ r = Relu(x) t = {call} y = Neg(t) }}"
     before, after = parsed(text, **CONSTANTS), parsed(text, **CONSTANTS).with_shapes()
-    (change,) = remove_noops(after)
+    (change,) = remove_no_ops(after)
     assert change.startswith("removed 1 ")
     assert operators(after) == {"Relu": 1, "Neg": 1}
     same_function(before, after, {"x": rng.standard_normal((2, 3, 4)).astype(np.float32)})
@@ -75,20 +75,20 @@ def test_without_effect_is(call, parsed, same_function, operators, rng):
 def test_with_effect_is(call, parsed, operators):
     text = f"g (float[2,3,4] x) => (float[a,b,c] y) {{ r = Relu(x) t = {call} y = Shape(t) }}"
     graph = parsed(text.replace("float[a,b,c]", "int64[n]"), **CONSTANTS)
-    assert remove_noops(graph) == []
+    assert remove_no_ops(graph) == []
     assert operators(graph).total() == 3
 
 
 def test_a_dropout_whose_mask_is_read_stays(parsed):
     text = "g (float[2] x) => (float[2] y, bool[2] m) { r = Relu(x) y, m = Dropout(r) }"
-    assert remove_noops(parsed(text)) == []
+    assert remove_no_ops(parsed(text)) == []
 
 
 def test_the_names_of_inputs_and_outputs_stay(parsed, same_function, operators, rng):
     text = """g (float[2] x) => (float[2] y, float[2] z, float[2] w) {
         y = Identity(x) r = Relu(x) z = Identity(r) w = Identity(c) }"""
     before, after = parsed(text, c=np.float32([1, 2])), parsed(text, c=np.float32([1, 2]))
-    remove_noops(after)
+    remove_no_ops(after)
     assert operators(after) == {"Identity": 2, "Relu": 1}
     assert [v.name for v in after.outputs] == ["y", "z", "w"]
     same_function(before, after, {"x": rng.standard_normal(2).astype(np.float32)})
@@ -101,6 +101,6 @@ def test_one_tensor_under_two_output_names_keeps_a_node_between(
         "g (float[2] x) => (float[2] y, float[2] z) { r = Relu(x) y = Identity(r) z = Identity(r) }"
     )
     before, after = parsed(text), parsed(text)
-    remove_noops(after)
+    remove_no_ops(after)
     assert operators(after) == {"Relu": 1, "Identity": 1}
     same_function(before, after, {"x": rng.standard_normal(2).astype(np.float32)})

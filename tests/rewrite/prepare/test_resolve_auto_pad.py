@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from ptq.model.node import attributes
-from ptq.rewrite.prepare.resolve_auto_pad import explicit_pads
+from ptq.model.node import attributes_of
+from ptq.rewrite.prepare.resolve_auto_pad import resolve_auto_pad
 
 KINDS = {
     "Conv": "Conv<auto_pad={pad}, strides=[{s},1]>(x, w)",
@@ -27,8 +27,8 @@ def test_written_out_pads_mean_the_same_to_onnx_runtime(kind, pad, parsed, same_
         text = f"g (float[N,2,{size},9] x) => (float[N,2,a,b] y) {{ y = {call} }}"
         weight = rng.standard_normal((2, 2, 3, 2)).astype(np.float32)
         before, after = parsed(text, w=weight), parsed(text, w=weight)
-        assert explicit_pads(after) == ["wrote out the padding of 1 node"]
-        attrs = attributes(after.nodes[0])
+        assert resolve_auto_pad(after) == ["wrote out the padding of 1 node"]
+        attrs = attributes_of(after.nodes[0])
         assert "auto_pad" not in attrs
         assert len(attrs["pads"]) == 4
         x = rng.standard_normal((2, 2, size, 9)).astype(np.float32)
@@ -38,15 +38,15 @@ def test_written_out_pads_mean_the_same_to_onnx_runtime(kind, pad, parsed, same_
 def test_dilated_kernels_keep_auto_pad(parsed):
     text = """g (float[N,2,8,9] x) => (float[N,2,a,b] y) {
         y = MaxPool<auto_pad="SAME_UPPER", kernel_shape=[3,2], dilations=[2,1]>(x) }"""
-    assert explicit_pads(parsed(text)) == []
+    assert resolve_auto_pad(parsed(text)) == []
 
 
 def test_sizes_that_vary_leave_auto_pad_as_it_is(parsed):
     text = """g (float[N,2,H,9] x) => (float[N,2,a,b] y) {
         y = MaxPool<auto_pad="SAME_UPPER", kernel_shape=[3,2]>(x) }"""
     graph = parsed(text)
-    assert explicit_pads(graph) == []
-    assert attributes(graph.nodes[0])["auto_pad"] == "SAME_UPPER"
+    assert resolve_auto_pad(graph) == []
+    assert attributes_of(graph.nodes[0])["auto_pad"] == "SAME_UPPER"
 
 
 def test_the_kernel_shape_of_a_conv_comes_from_its_weight(parsed):
@@ -54,5 +54,5 @@ def test_the_kernel_shape_of_a_conv_comes_from_its_weight(parsed):
         "g (float[N,2,H,W] x) => (float[N,4,a,b] y) { y = Conv(x, w) }",
         w=np.ones((4, 2, 3, 5), np.float32),
     )
-    explicit_pads(graph)
-    assert list(attributes(graph.nodes[0])["kernel_shape"]) == [3, 5]
+    resolve_auto_pad(graph)
+    assert list(attributes_of(graph.nodes[0])["kernel_shape"]) == [3, 5]

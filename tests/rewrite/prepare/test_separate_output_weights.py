@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from networks import network, normal
+from networks import build_network, gaussian_array
 
 from ptq.api import quantize
 from ptq.model.session import Session
 
 
 def test_a_weight_that_is_an_output_too_is_quantized_and_put_out_as_it_is() -> None:
-    w = normal(4, 3, 3, 3)
-    model = network("y = Conv<kernel_shape = [3, 3]>(x, w)", outputs=("y", "w"), w=w)
-    data = normal(4, 1, 3, 8, 8)
+    w = gaussian_array(4, 3, 3, 3)
+    model = build_network("y = Conv<kernel_shape = [3, 3]>(x, w)", outputs=("y", "w"), w=w)
+    data = gaussian_array(4, 1, 3, 8, 8)
     result = quantize(model, {"x": data}, threads=1)
     assert [row.fate for row in result.report.nodes if row.op == "Conv"] == ["int8"]
     out = Session(result.graph)

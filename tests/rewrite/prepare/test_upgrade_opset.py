@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from ptq.core.errors import ModelError
-from ptq.model.node import attributes
-from ptq.rewrite.prepare.upgrade_opset import raise_opset
+from ptq.model.node import attributes_of
+from ptq.rewrite.prepare.upgrade_opset import upgrade_opset
 
 
 @pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Hardmax"])
@@ -13,10 +13,10 @@ from ptq.rewrite.prepare.upgrade_opset import raise_opset
 def test_a_softmax_along_the_last_axis_stays_one_node(op, axis, parsed, same_function, rng):
     text = f"g (float[2,3,4] x) => (float[2,3,4] y) {{ y = {op}<{axis}>(x) }}"
     before = parsed(text, opset=11)
-    after, changes = raise_opset(before)
+    after, changes = upgrade_opset(before)
     assert changes == ["raised the opset from 11 to 17"]
     assert [n.op_type for n in after.nodes] == [op]
-    assert attributes(after.nodes[0])["axis"] == -1
+    assert attributes_of(after.nodes[0])["axis"] == -1
     assert after.to_proto().ir_version >= 8
     same_function(before, after, {"x": rng.standard_normal((2, 3, 4)).astype(np.float32)})
 
@@ -25,7 +25,7 @@ def test_a_softmax_along_the_last_axis_stays_one_node(op, axis, parsed, same_fun
 @pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Hardmax"])
 def test_a_softmax_along_several_axes_keeps_its_meaning(op, axis, parsed, same_function, rng):
     before = parsed(f"g (float[2,3,4] x) => (float[2,3,4] y) {{ y = {op}{axis}(x) }}", opset=9)
-    after, _ = raise_opset(before)
+    after, _ = upgrade_opset(before)
     same_function(before, after, {"x": rng.standard_normal((2, 3, 4)).astype(np.float32)})
 
 
@@ -37,7 +37,7 @@ def test_attributes_that_became_inputs_are_converted_inside_sub_graphs_too(
         y = If (c) <then_branch = a () => (float[2,3] p) { p = Softmax<axis=0>(k) },
                     else_branch = b () => (float[2,3] q) { q = Clip<min=0.0>(k) }> }"""
     before = parsed(text, opset=9)
-    after, _ = raise_opset(before)
+    after, _ = upgrade_opset(before)
     for condition in (True, False):
         x = rng.standard_normal((2, 3)).astype(np.float32)
         same_function(before, after, {"x": x, "c": np.array(condition)})
@@ -46,7 +46,7 @@ def test_attributes_that_became_inputs_are_converted_inside_sub_graphs_too(
 @pytest.mark.parametrize("opset", [13, 15, 21])
 def test_from_opset_13_on_nothing_changes(opset, parsed):
     graph = parsed("g (float[2] x) => (float[2] y) { y = Relu(x) }", opset=opset)
-    assert raise_opset(graph) == (graph, [])
+    assert upgrade_opset(graph) == (graph, [])
 
 
 def test_an_operator_without_a_rule_is_refused_by_name(parsed):
@@ -54,7 +54,7 @@ def test_an_operator_without_a_rule_is_refused_by_name(parsed):
     graph = parsed(text, opset=3, w=np.ones((1, 6, 2), np.float32))
     message = r"opset 3 cannot be raised to 13 \(No Adapter .* for GRU\); export a newer opset"
     with pytest.raises(ModelError, match=f"^{message}$"):
-        raise_opset(graph)
+        upgrade_opset(graph)
 
 
 def test_a_scan_with_a_batch_is_refused(parsed):
@@ -64,4 +64,4 @@ def test_a_scan_with_a_batch_is_refused(parsed):
             n = Add(a, i)
             o = Identity(n) }> ("", s, x) }"""
     with pytest.raises(ModelError, match=r"^Scan \S+ of opset 8 has a batch, which later ones"):
-        raise_opset(parsed(text.replace('""', ""), opset=8))
+        upgrade_opset(parsed(text.replace('""', ""), opset=8))

@@ -6,17 +6,17 @@ from collections.abc import Collection
 from typing import Any
 
 import pytest
-from networks import network, normal
+from networks import build_network, gaussian_array
 
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
-from ptq.solver.partition.boundaries import shores
+from ptq.solver.partition.boundaries import per_channel_boundaries
 
 C = 8
 GIVEN = {
-    "w": normal(C, 3, 3, 3),
-    "deep": normal(C, 1, 3, 3, seed=1),
-    "square": normal(C, C, 1, 1, seed=2),
+    "w": gaussian_array(C, 3, 3, 3),
+    "deep": gaussian_array(C, 1, 3, 3, seed=1),
+    "square": gaussian_array(C, C, 1, 1, seed=2),
 }
 SAME = "<pads = [1, 1, 1, 1]>"
 DEEP = "<pads = [1, 1, 1, 1], group = 8>"
@@ -27,11 +27,13 @@ LAST = "y = Conv(s, square)"
 def found(
     between: str, floats: Collection[str], last: str = LAST, side: int = 8
 ) -> dict[str, set[str]]:
-    model = network(f"c = Conv{SAME}(x, w)\n{between}\n{last}", {"x": (1, 3, side, side)}, **GIVEN)
+    model = build_network(
+        f"c = Conv{SAME}(x, w)\n{between}\n{last}", {"x": (1, 3, side, side)}, **GIVEN
+    )
     graph = Graph.from_proto(model).with_shapes()
     written = {name_of(node.outputs[0]): node.name or "" for node in graph.nodes}
     tensors = {node: name for name, node in written.items()}
-    seeing = shores(graph, [written[name] for name in floats])
+    seeing = per_channel_boundaries(graph, [written[name] for name in floats])
     return {name: {tensors[node] for node in nodes} for name, nodes in seeing.items()}
 
 

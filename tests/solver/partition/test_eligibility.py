@@ -6,21 +6,21 @@ import numpy as np
 import onnx
 import pytest
 from cases import CASES, quantized_case
-from networks import network, normal, optimized_kernels, quantized
+from networks import build_network, gaussian_array, optimized_kernels, quantize_network
 from onnx import TensorProto
-from parts import CONV, ROW, SAME, WB, V, W, convolved
+from parts import CONV, ROW, SAME, WB, V, W, conv_network
 
 from ptq.core.ops import OPS
 from ptq.core.targets import TARGETS
 from ptq.model.graph import Graph
 from ptq.rewrite.prepare.prepare import prepare
-from ptq.solver.partition.eligibility import eligible
+from ptq.solver.partition.eligibility import assign_precision
 
 
 def fates(model: onnx.ModelProto, target: str = "ort", **more: object) -> dict[str, str]:
     """Reasons by operator of the nodes that stay float."""
     graph = prepare(Graph.from_proto(model)).graph
-    fate = eligible(graph, TARGETS[target], **more)  # type: ignore[arg-type]
+    fate = assign_precision(graph, TARGETS[target], **more)  # type: ignore[arg-type]
     assert set(fate.integers).isdisjoint(fate.floats)
     assert [n.name for n in graph.nodes if n.name in fate.integers] == list(fate.integers)
     assert len(fate.integers) + len(fate.floats) == len(graph.nodes)
@@ -42,20 +42,20 @@ def fates(model: onnx.ModelProto, target: str = "ort", **more: object) -> dict[s
     ],
 )
 def test_a_node_that_stays_float_says_why(name: str, op: str, reason: str) -> None:
-    assert reason in quantized_case(name).fates()[op]
+    assert reason in quantized_case(name).float_reasons()[op]
 
 
 @pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.DOUBLE])
 def test_a_model_of_another_precision_is_quantized_between_casts(dtype: int) -> None:
     element = onnx.helper.tensor_dtype_to_np_dtype(dtype)
-    model = network(
+    model = build_network(
         "c = Conv(x, w)\ny = Relu(c)", types={"x": dtype, "y": dtype}, w=W.astype(element)
     )
     assert set(fates(model)) == {"Cast"}
 
 
 def test_max_pool_with_indices_that_are_read_stays_float() -> None:
-    model = network(
+    model = build_network(
         CONV + "p, i = MaxPool<kernel_shape=[2,2]>(c)\ny = Relu(p)",
         None,
         ["y", "i"],
@@ -91,25 +91,27 @@ def test_a_tensor_that_was_refused_leaves_all_its_nodes_float() -> None:
 def test_weights_with_nan_or_without_elements_stay_float() -> None:
     broken = W.copy()
     broken[0, 0, 0, 0] = np.nan
-    assert fates(network("y = Conv(x, w)", w=broken))["Conv"] == "weight w holds NaN or Inf"
-    empty = network("y = MatMul(x, m)", {"x": (2, 3)}, m=np.zeros((3, 0), np.float32))
+    assert fates(build_network("y = Conv(x, w)", w=broken))["Conv"] == "weight w holds NaN or Inf"
+    empty = build_network("y = MatMul(x, m)", {"x": (2, 3)}, m=np.zeros((3, 0), np.float32))
     assert fates(empty)["MatMul"] == "weight m is empty"
 
 
 def test_movers_between_two_float_nodes_stay_float_for_onnx_runtime() -> None:
-    model = network("a = Sin(x)\nt = Transpose<perm=[0,2,3,1]>(a)\ny = Sin(t)")
+    model = build_network("a = Sin(x)\nt = Transpose<perm=[0,2,3,1]>(a)\ny = Sin(t)")
     assert "Transpose" in fates(model)
 
 
 def test_movers_that_a_chain_joins_to_an_integer_node_are_integer() -> None:
-    model = convolved("t = Transpose<perm=[0,2,3,1]>(c)\nf = Flatten(t)\ny = Sin(f)")
+    model = conv_network("t = Transpose<perm=[0,2,3,1]>(c)\nf = Flatten(t)\ny = Sin(f)")
     assert list(fates(model)) == ["Sin"]
 
 
 def test_an_activation_fuses_where_nobody_else_reads_what_comes_before() -> None:
     def fused(nodes: str, outputs: tuple[str, ...] = ("y",)) -> dict[str, str]:
-        graph = prepare(Graph.from_proto(network(CONV + nodes, None, outputs, v=V, **WB))).graph
-        return dict(eligible(graph, TARGETS["ort"]).fused)
+        graph = prepare(
+            Graph.from_proto(build_network(CONV + nodes, None, outputs, v=V, **WB))
+        ).graph
+        return dict(assign_precision(graph, TARGETS["ort"]).fused)
 
     assert fused("y = Relu(c)") == {"Relu_y": "Conv_c"}
     assert fused("y = Relu(c)", ("y", "c")) == {}
@@ -119,7 +121,7 @@ def test_an_activation_fuses_where_nobody_else_reads_what_comes_before() -> None
 
 
 def test_a_gemm_bias_of_one_row_is_one_value_a_channel() -> None:
-    model = network("y = Gemm(x, m, k)", ROW, m=normal(16, 8), k=normal(1, 8))
+    model = build_network("y = Gemm(x, m, k)", ROW, m=gaussian_array(16, 8), k=gaussian_array(1, 8))
     assert fates(model) == {}
 
 
@@ -132,15 +134,15 @@ def test_what_the_table_calls_integer_runs_in_integers_in_onnx_runtime(op: str) 
         "Concat": "y = Concat<axis=1>(c, c)",
         "Sigmoid": "y = Sigmoid(c)",
     }.get(op, f"y = {op}(c, c)")
-    model = convolved(nodes, v=V, m=normal(512, 4), n=normal(8, 8))
-    kernels = optimized_kernels(quantized(model).qdq)
+    model = conv_network(nodes, v=V, m=gaussian_array(512, 4), n=gaussian_array(8, 8))
+    kernels = optimized_kernels(quantize_network(model).qdq)
     form = OPS[op].qlinear
     assert form is not None
     assert kernels[form.op.rpartition("::")[2]] == 1 + (op == "Conv")
 
 
 def test_a_node_that_never_has_values_stays_float() -> None:
-    assert fates(network("y = ReduceMax<axes=[1]>(x)", {"x": (2, 0, 3)})) == {
+    assert fates(build_network("y = ReduceMax<axes=[1]>(x)", {"x": (2, 0, 3)})) == {
         "ReduceMax": "activation x is empty"
     }
 
@@ -148,6 +150,6 @@ def test_a_node_that_never_has_values_stays_float() -> None:
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_node_with_an_attribute_that_is_no_number_stays_float(target: str, number: float) -> None:
-    model = network(f"{CONV}y = LeakyRelu<alpha=0.1>(c)", **WB)
+    model = build_network(f"{CONV}y = LeakyRelu<alpha=0.1>(c)", **WB)
     model.graph.node[-1].attribute[0].f = number
     assert fates(model, target)["LeakyRelu"] == f"its alpha is {number}"

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from networks import decibels, network, quantized
-from parts import CONV, SEQUENCE, WB, B, W, convolved
+from networks import build_network, quantize_network, sqnr_db
+from parts import CONV, SEQUENCE, WB, B, W, conv_network
 
 from ptq.core.targets import TARGETS
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.rewrite.prepare.prepare import prepare
-from ptq.solver.partition.eligibility import eligible
+from ptq.solver.partition.eligibility import assign_precision
 
 UP = np.array([1, 1, 2, 2], np.float32)
 
 
 def fate(nodes: str, op: str, target: str, **constants: object) -> str | None:
     """Why the operator stays float; None where it does not."""
-    return quantized(convolved(nodes, **constants), target=target).fates().get(op)
+    return quantize_network(conv_network(nodes, **constants), target=target).float_reasons().get(op)
 
 
 @pytest.mark.parametrize(
@@ -35,14 +35,14 @@ def fate(nodes: str, op: str, target: str, **constants: object) -> str | None:
     ],
 )
 def test_litert_resizes_in_its_own_coordinates(attrs: str, why: str | None) -> None:
-    model = network(
+    model = build_network(
         CONV + f"y = Resize<{attrs}>(c, n, s)".replace("<>", ""),
         opset=18,
         n=np.zeros(0, np.float32),
         s=UP,
         **WB,
     )
-    found = quantized(model, target="litert").fates().get("Resize")
+    found = quantize_network(model, target="litert").float_reasons().get("Resize")
     assert found is None if why is None else why in (found or "")
 
 
@@ -65,7 +65,7 @@ def test_litert_resizes_height_and_width_by_quotients_of_lengths(
 
 def varying(scales: list[float], mode: str) -> str | None:
     """Why a Resize of an image of any size stays float for LiteRT; None where it does not."""
-    model = network(
+    model = build_network(
         f'c = Conv<pads=[1,1,1,1]>(x, w, b)\ny = Resize<mode="{mode}">(c, n, s)',
         {"x": ("N", 3, "H", "W")},
         w=W,
@@ -74,7 +74,7 @@ def varying(scales: list[float], mode: str) -> str | None:
         s=np.float32(scales),
     )
     graph = prepare(Graph.from_proto(model)).graph
-    return eligible(graph, TARGETS["litert"]).floats.get("Resize_y")
+    return assign_precision(graph, TARGETS["litert"]).floats.get("Resize_y")
 
 
 @pytest.mark.parametrize("mode", ["linear", "nearest"])
@@ -90,11 +90,13 @@ def test_a_factor_that_is_no_quotient_at_every_size_is_not_litert_s() -> None:
 def test_a_sequence_is_an_image_of_one_row(mode: str) -> None:
     nodes = f'c = Conv<pads=[1,1]>(x, w, b)\ny = Resize<mode="{mode}">(c, n, s)'
     constants = {"n": np.zeros(0, np.float32), "s": np.float32([1, 1, 2])}
-    done = quantized(network(nodes, SEQUENCE, w=W[..., 0], b=B, **constants), target="litert")
-    assert done.fates() == {}
+    done = quantize_network(
+        build_network(nodes, SEQUENCE, w=W[..., 0], b=B, **constants), target="litert"
+    )
+    assert done.float_reasons() == {}
     ours = Executor(done.qdq, "litert").run(done.feeds[0])["y"]
     (real,) = Session(Graph.from_proto(done.model)).run(done.feeds[0])
-    assert decibels(real, ours) > 25
+    assert sqnr_db(real, ours) > 25
 
 
 def test_onnx_runtime_takes_nearest_neighbours_along_any_axis() -> None:
@@ -128,8 +130,11 @@ def test_a_reduction_along_no_axis_stays_float() -> None:
 
 def test_a_reduction_along_axes_of_which_there_are_none_stays_float() -> None:
     nodes = f"{CONV}y = ReduceMean<noop_with_empty_axes=1>(c, a)"
-    model = network(nodes, opset=18, a=np.zeros(0, np.int64), **WB)
-    assert quantized(model, target="litert").fates()["ReduceMean"] == "it reduces along no axis"
+    model = build_network(nodes, opset=18, a=np.zeros(0, np.int64), **WB)
+    assert (
+        quantize_network(model, target="litert").float_reasons()["ReduceMean"]
+        == "it reduces along no axis"
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,7 +147,9 @@ def test_odd_scales_are_what_onnx_runtime_takes_them_for(
     target: str, scales: list[float], shape: tuple[int, ...]
 ) -> None:
     nodes = f'{CONV}r = Resize<mode="linear">(c, , s)\ny = Relu(r)'
-    made = quantized(network(nodes, opset=18, s=np.float32(scales), **WB), target=target)
+    made = quantize_network(
+        build_network(nodes, opset=18, s=np.float32(scales), **WB), target=target
+    )
     assert Session(made.qdq).run(made.feeds[0])[0].shape == shape
 
 
@@ -161,8 +168,8 @@ def test_odd_scales_are_what_onnx_runtime_takes_them_for(
 def test_what_stays_float_between_quantizers_the_executor_leaves_to_onnx_runtime(
     target: str, call: str, constants: dict[str, object]
 ) -> None:
-    model = network(f"{CONV}r = {call}\ny = Relu(r)", opset=18, **WB, **constants)
-    made = quantized(model, target=target)
+    model = build_network(f"{CONV}r = {call}\ny = Relu(r)", opset=18, **WB, **constants)
+    made = quantize_network(model, target=target)
     found = Executor(made.qdq, TARGETS[target].arithmetic).run(made.feeds[0])["y"]
     expected = Session(made.qdq, optimize="none").run(made.feeds[0])[0]
     three_steps = 3 / 127 * np.abs(expected[np.isfinite(expected)]).max(initial=0.0)

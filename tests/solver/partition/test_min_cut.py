@@ -6,12 +6,12 @@ import math
 
 import pytest
 
-from ptq.solver.partition.min_cut import INTEGERS, REALS, Division
+from ptq.solver.partition.min_cut import INTEGERS, REALS, MinCut
 
 
-def division_of(real: float, far: float) -> Division:
+def division_of(real: float, far: float) -> MinCut:
     """``a`` costs ``real`` in float; in integers 0.5, and 1.75 to hand it on; parting ``b`` costs ``far``."""
-    division = Division()
+    division = MinCut()
     division.edge(INTEGERS, "a", real)
     division.edge("a", REALS, 0.5)
     division.edge("a", "handed on", 1.75)
@@ -22,9 +22,9 @@ def division_of(real: float, far: float) -> Division:
 
 @pytest.mark.parametrize("far", [1.1 * 1.7**power for power in range(24)])
 def test_of_divisions_that_cost_the_same_the_one_with_more_integers_is_taken(far: float) -> None:
-    assert "a" in division_of(2.25, far).integers()
+    assert "a" in division_of(2.25, far).source_side()
 
 
 def test_the_cheaper_division_is_taken() -> None:
-    assert "a" in division_of(2.5, 1.0).integers()
-    assert "a" not in division_of(2.0, 1.0).integers()
+    assert "a" in division_of(2.5, 1.0).source_side()
+    assert "a" not in division_of(2.0, 1.0).source_side()

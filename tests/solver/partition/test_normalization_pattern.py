@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from networks import network, normal
+from networks import build_network, gaussian_array
 
 from ptq.core.targets import TARGETS
 from ptq.model.graph import Graph
 from ptq.rewrite.prepare.prepare import prepare
-from ptq.solver.partition.eligibility import eligible
-from ptq.solver.partition.normalization_pattern import normalizing
+from ptq.solver.partition.eligibility import assign_precision
+from ptq.solver.partition.normalization_pattern import normalization_nodes
 
 LAYER = """
 a = ReduceSum<keepdims=0>(x, last)
@@ -53,8 +53,8 @@ CONSTANTS = {
     "two": np.float32(2),
     "half": np.float32(-0.5),
     "last": np.array([-1]),
-    "g": normal(8),
-    "w": normal(8, 8, seed=1),
+    "g": gaussian_array(8),
+    "w": gaussian_array(8, 8, seed=1),
 }
 
 
@@ -62,8 +62,8 @@ def pieces(nodes: str) -> tuple[Graph, set[str]]:
     """The outputs of the nodes that are pieces of a normalization."""
     used = {name: value for name, value in CONSTANTS.items() if f"{name})" in nodes}
     used |= {name: value for name, value in CONSTANTS.items() if f"({name}," in nodes}
-    graph = prepare(Graph.from_proto(network(nodes, {"x": (2, 4, 8)}, **used))).graph
-    names = normalizing(graph)
+    graph = prepare(Graph.from_proto(build_network(nodes, {"x": (2, 4, 8)}, **used))).graph
+    names = normalization_nodes(graph)
     return graph, {n.outputs[0].name or "" for n in graph.nodes if n.name in names}
 
 
@@ -73,7 +73,7 @@ def test_a_normalization_in_pieces_stays_float_and_its_product_does_not(body: st
     computed = {line.split(" = ")[0] for line in body.split("\n") if line}
     assert found == computed & {v.name for node in graph.nodes for v in node.outputs}
     assert {"d", "h"} < found
-    fate = eligible(graph, TARGETS["ort"])
+    fate = assign_precision(graph, TARGETS["ort"])
     assert all(f"{name}" not in "".join(fate.integers) for name in ("Sqrt", "Reduce"))
     assert any(name.startswith(("MatMul", "Gemm")) for name in fate.integers)
 

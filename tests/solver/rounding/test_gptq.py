@@ -19,13 +19,13 @@ from ptq.calibration import input_covariance
 from ptq.core.plan import Plan
 from ptq.core.types import INT8, QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import constant, operator
+from ptq.model.node import constant_of, operator_of
 from ptq.model.session import Session
 from ptq.observers.covariance import Covariance
-from ptq.observers.input_statistics import Part, Seen
+from ptq.observers.input_statistics import CovarianceBlock, InputStatistics
 from ptq.rewrite.emit.vnni_saturation import saturable_nodes
 from ptq.solver.rounding import gptq
-from ptq.solver.rounding.gptq import SecondOrder
+from ptq.solver.rounding.gptq import GptqRounder
 
 
 def network(seed: int = 0) -> onnx.ModelProto:
@@ -91,8 +91,8 @@ def weights(graph: Graph) -> dict[str, np.ndarray]:
     found = {}
     for node in graph.nodes:
         source = node.inputs[1].producer() if len(node.inputs) > 1 and node.inputs[1] else None
-        if source is not None and operator(source) == "DequantizeLinear":
-            array = constant(source.inputs[0])
+        if source is not None and operator_of(source) == "DequantizeLinear":
+            array = constant_of(source.inputs[0])
             if array is not None and node.name is not None:
                 found[node.name] = array
     return found
@@ -237,7 +237,7 @@ def test_few_samples_of_many_inputs_do_no_harm(shared: float) -> None:
     assert errors[0] < 1.05 * errors[1]
 
 
-def chosen(learnt: np.ndarray, held: np.ndarray | None) -> tuple[ptq.Plan, SecondOrder, Graph]:
+def chosen(learnt: np.ndarray, held: np.ndarray | None) -> tuple[ptq.Plan, GptqRounder, Graph]:
     graph = Graph.from_proto(layer(2))
     covariances = Covariance(1, 2), Covariance(1, 2)
     for covariance, rows in zip(covariances, (learnt, held), strict=True):
@@ -245,7 +245,11 @@ def chosen(learnt: np.ndarray, held: np.ndarray | None) -> tuple[ptq.Plan, Secon
             covariance.update(rows[None].astype(np.int16))
     params = QuantParams(np.float32(0.5), np.int64(0), INT8, None)
     plan = Plan(graph.digest(), "ort", {}, {("matrix", 1): params}, {}, {}, {}, {})
-    return plan, SecondOrder(Seen({"matrix": [Part(slice(0, 2), *covariances)]})), graph
+    return (
+        plan,
+        GptqRounder(InputStatistics({"matrix": [CovarianceBlock(slice(0, 2), *covariances)]})),
+        graph,
+    )
 
 
 TOGETHER = np.array([[9, 9], [-9, -9]] * 20)
@@ -269,7 +273,7 @@ def test_inputs_of_zeros_have_a_finite_signal_over_error() -> None:
 def test_what_holds_elsewhere_or_cannot_be_judged_is_followed(held: np.ndarray | None) -> None:
     plan, second, graph = chosen(TOGETHER, held)
     choice = second.choices(graph, plan, corrected=False)["matrix"]
-    weight = constant(graph.nodes[0].inputs[1])
+    weight = constant_of(graph.nodes[0].inputs[1])
     assert choice.weight is not None
     assert weight is not None
     # the error of the sum of both inputs, in steps of 0.5: one can take back the other's

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from ptq.solver.rounding.gptq_rounding import Factor, energy
+from ptq.solver.rounding.gptq_rounding import DampedCholesky, output_error
 
 DAMPING = 0.05
 
@@ -39,17 +39,17 @@ def bounds(weights: np.ndarray, lo: float, hi: float) -> tuple[np.ndarray, np.nd
 def test_errors_are_those_of_the_quadratic_form() -> None:
     covariance = correlated(70, groups=2)
     weights = np.random.default_rng(1).normal(0, 40, (2, 70, 5))
-    factor, ends = Factor(covariance, DAMPING), bounds(weights, -127, 127)
+    factor, ends = DampedCholesky(covariance, DAMPING), bounds(weights, -127, 127)
     for found in (factor.round(weights, *ends), factor.nearest(weights, *ends)):
         np.testing.assert_allclose(found.error, loss(covariance, weights - found.integers))
-    np.testing.assert_allclose(energy(damped(covariance), weights), loss(covariance, weights))
+    np.testing.assert_allclose(output_error(damped(covariance), weights), loss(covariance, weights))
 
 
 @pytest.mark.parametrize("length", [9, 64, 65, 200])
 def test_the_error_of_sums_of_inputs_that_go_together_falls_by_half(length: int) -> None:
     covariance = correlated(length)
     weights = np.random.default_rng(2).normal(0, 30, (1, length, 40))
-    factor, ends = Factor(covariance, DAMPING), bounds(weights, -127, 127)
+    factor, ends = DampedCholesky(covariance, DAMPING), bounds(weights, -127, 127)
     rounded, nearest = factor.round(weights, *ends), factor.nearest(weights, *ends)
     assert rounded.error.sum() < 0.5 * nearest.error.sum()
     assert np.abs(rounded.integers - weights).max() < 5
@@ -61,14 +61,14 @@ def test_three_weights_come_close_to_the_best_of_all_choices() -> None:
     choices = np.array(list(itertools.product(range(-5, 6), repeat=3)), np.float64)
     errors = weights[0].T[:, None, :] - choices[None]
     best = np.einsum("ock,kl,ocl->oc", errors, damped(covariance)[0], errors).min(axis=1)
-    found = Factor(covariance, DAMPING).round(weights, *bounds(weights, -5, 5)).error[0]
+    found = DampedCholesky(covariance, DAMPING).round(weights, *bounds(weights, -5, 5)).error[0]
     assert np.all(found >= best * (1 - 1e-9))
     assert found.sum() < 1.1 * best.sum()
 
 
 def test_inputs_that_vary_apart_are_rounded_to_the_nearest() -> None:
     weights = np.random.default_rng(4).normal(0, 30, (1, 12, 6))
-    found = Factor(np.diag(np.arange(12.0))[None], DAMPING).round(
+    found = DampedCholesky(np.diag(np.arange(12.0))[None], DAMPING).round(
         weights, *bounds(weights, -127, 127)
     )
     np.testing.assert_array_equal(found.integers, np.rint(weights))
@@ -76,14 +76,14 @@ def test_inputs_that_vary_apart_are_rounded_to_the_nearest() -> None:
 
 def test_integers_keep_within_their_bounds() -> None:
     weights = np.random.default_rng(5).normal(0, 30, (1, 20, 6))
-    found = Factor(correlated(20), DAMPING).round(weights, *bounds(weights, -7, 5))
+    found = DampedCholesky(correlated(20), DAMPING).round(weights, *bounds(weights, -7, 5))
     assert found.integers.min() == -7
     assert found.integers.max() == 5
 
 
 def test_inputs_that_never_varied_do_no_harm() -> None:
     weights = np.random.default_rng(6).normal(0, 30, (2, 8, 3))
-    found = Factor(np.zeros((2, 8, 8)), DAMPING).round(weights, *bounds(weights, -127, 127))
+    found = DampedCholesky(np.zeros((2, 8, 8)), DAMPING).round(weights, *bounds(weights, -127, 127))
     np.testing.assert_array_equal(found.integers, np.rint(weights))
 
 
@@ -114,9 +114,9 @@ def test_groups_damped_apart_are_rounded_as_each_by_itself() -> None:
     covariance, dampings = correlated(70, groups=2), [0.02, 1.5]
     weights = np.random.default_rng(1).normal(0, 40, (2, 70, 5))
     ends = bounds(weights, -127, 127)
-    stacked = Factor(np.tile(covariance, (2, 1, 1)), np.repeat(dampings, 2))
+    stacked = DampedCholesky(np.tile(covariance, (2, 1, 1)), np.repeat(dampings, 2))
     arrays = (np.tile(array, (2, 1, 1)) for array in (weights, *ends))
     found = stacked.round(*arrays)
-    alone = [Factor(covariance, damping).round(weights, *ends) for damping in dampings]
+    alone = [DampedCholesky(covariance, damping).round(weights, *ends) for damping in dampings]
     np.testing.assert_array_equal(found.integers, np.concatenate([a.integers for a in alone]))
     np.testing.assert_array_equal(found.error, np.concatenate([a.error for a in alone]))

@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ptq.core.types import UINT8, QuantParams
 from ptq.model.graph import Graph
-from ptq.solver.rounding.weighted_sums import Sums
+from ptq.solver.rounding.weighted_sums import LinearOp
 
 PARAMS = QuantParams.whole(0.5, 7, UINT8)
 
@@ -32,7 +32,7 @@ CASES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] =
 }
 
 
-def case(name: str) -> tuple[Sums, Any, np.ndarray, np.ndarray]:
+def case(name: str) -> tuple[LinearOp, Any, np.ndarray, np.ndarray]:
     op, shape, weight_shape, attrs = CASES[name]
     rng, rank = np.random.default_rng(0), 2 if op == "Gemm" else len(shape)
     weight = rng.integers(-9, 10, weight_shape).astype(np.float32)
@@ -45,7 +45,7 @@ def case(name: str) -> tuple[Sums, Any, np.ndarray, np.ndarray]:
         [numpy_helper.from_array(weight, "w")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    sums = Sums(next(iter(Graph.from_proto(model).nodes)))
+    sums = LinearOp(next(iter(Graph.from_proto(model).nodes)))
     real = rng.integers(-7, 249, (2, *shape)).astype(np.float32) / 2
     return sums, ReferenceEvaluator(model), weight, real
 

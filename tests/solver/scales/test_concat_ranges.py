@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from networks import network, normal, quantized
+from networks import build_network, gaussian_array, quantize_network
 
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 
 GIVEN = {
-    "w": normal(4, 3, 3, 3),
-    "v": normal(4, 3, 3, 3, seed=1),
+    "w": gaussian_array(4, 3, 3, 3),
+    "v": gaussian_array(4, 3, 3, 3, seed=1),
     "k": np.float32(80),
-    "e": normal(2, 8, 1, 1, seed=2),
+    "e": gaussian_array(2, 8, 1, 1, seed=2),
 }
 HEAD = "a = Conv(x, w)\nb = Mul(a, k)\nc = Conv(x, v)\ns = Sigmoid(c)\nj = Concat<axis = 1>(b, s)\n"
 ENDS = {
@@ -24,7 +24,7 @@ ENDS = {
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
 def test_scores_beside_boxes_keep_a_scale_of_their_own(end: str) -> None:
-    done = quantized(network(HEAD + end, **GIVEN))
+    done = quantize_network(build_network(HEAD + end, **GIVEN))
     why = done.plan.floats["Concat_j"]
     assert "b and s" in why
     assert "1/16" in why
@@ -38,7 +38,7 @@ def test_scores_beside_boxes_keep_a_scale_of_their_own(end: str) -> None:
 
 @pytest.mark.parametrize("target", ["litert", "gemmlowp"])
 def test_targets_of_integers_alone_join_them_all_the_same(target: str) -> None:
-    done = quantized(network(HEAD + ENDS["at once"], **GIVEN), target=target)
+    done = quantize_network(build_network(HEAD + ENDS["at once"], **GIVEN), target=target)
     assert "Concat_j" not in done.plan.floats
 
 
@@ -46,4 +46,4 @@ def test_parts_alike_and_parts_between_layers_are_joined() -> None:
     alike = HEAD.replace("Mul(a, k)", "Sigmoid(a)") + ENDS["at once"]
     inner = HEAD + "y = Conv(j, e)"
     for nodes in (alike, inner):
-        assert "Concat_j" not in quantized(network(nodes, **GIVEN)).plan.floats
+        assert "Concat_j" not in quantize_network(build_network(nodes, **GIVEN)).plan.floats

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from networks import network, normal
+from networks import build_network, gaussian_array
 
 from ptq.model.graph import Graph
-from ptq.solver.scales.group_qparams import seen_in
+from ptq.solver.scales.group_qparams import tensors_holding_values
 
 
 @pytest.mark.parametrize(
@@ -28,14 +28,14 @@ from ptq.solver.scales.group_qparams import seen_in
 def test_what_was_moved_is_found_where_it_came_from(
     nodes: str, observed: set[str], expected: list[str] | None
 ) -> None:
-    model = network(
+    model = build_network(
         nodes,
         {"x": (1, 3, 8, 8), "z": (1, 3, 8, 8)},
         k=np.array([0], np.int64),
-        c=normal(1, 3, 8, 8),
+        c=gaussian_array(1, 3, 8, 8),
         p=np.zeros(8, np.int64),
         f=np.float32(-3),
     )
     (node,) = [n for n in Graph.from_proto(model).nodes if n.outputs[0].name == "y"]
-    found = seen_in(node.outputs[0], observed)
+    found = tensors_holding_values(node.outputs[0], observed)
     assert (None if found is None else [v.name for v in found]) == expected

@@ -6,15 +6,15 @@ import numpy as np
 import onnx
 import pytest
 from cases import quantized_case
-from networks import network, optimized_kernels, quantized
-from parts import CONV, SAME, WB, V, W, convolved
+from networks import build_network, optimized_kernels, quantize_network
+from parts import CONV, SAME, WB, V, W, conv_network
 
 from ptq.core.types import QuantParams
 
 
 def params(nodes: str, target: str, *names: str, **weights: object) -> list[QuantParams]:
     """Parameters of tensors behind a convolution."""
-    done = quantized(convolved(nodes, v=V, **weights), target=target)
+    done = quantize_network(conv_network(nodes, v=V, **weights), target=target)
     return [done.plan.tensors[name] for name in names]
 
 
@@ -62,7 +62,7 @@ def test_average_pool_shares_its_scale_in_the_specification_alone() -> None:
     [("Sigmoid", 1 / 256, -128), ("Softmax", 1 / 256, -128), ("Tanh", 1 / 128, 0)],
 )
 def test_the_specification_prescribes_outputs(op: str, scale: float, zero_point: int) -> None:
-    done = quantized(convolved(f"y = {op}(c)"), target="litert")
+    done = quantize_network(conv_network(f"y = {op}(c)"), target="litert")
     y = done.plan.tensors["y"]
     assert (float(y.scale), int(y.zero_point)) == (scale, zero_point)
     assert str(done.plan.why["y"]) == f"fixed: LiteRT's specification for {op}"
@@ -76,7 +76,7 @@ def test_a_prescribed_scale_goes_on_through_movers() -> None:
 
 def small_branch(readers: str) -> onnx.ModelProto:
     """A concatenation of a tensor and one eight times smaller."""
-    return network(
+    return build_network(
         CONV + f"d = Conv{SAME}(x, u)\n{readers}",
         None,
         ["y", *(["z"] if "z =" in readers else [])],
@@ -86,20 +86,20 @@ def small_branch(readers: str) -> onnx.ModelProto:
 
 
 def test_onnx_runtime_shares_with_inputs_that_nobody_else_reads() -> None:
-    done = quantized(small_branch("y = Concat<axis=1>(c, d)"))
+    done = quantize_network(small_branch("y = Concat<axis=1>(c, d)"))
     assert done.plan.tensors["c"] == done.plan.tensors["d"] == done.plan.tensors["y"]
     assert optimized_kernels(done.qdq)["QLinearConcat"] == 1
 
 
 def test_a_small_branch_with_another_reader_keeps_its_own_scale_for_onnx_runtime() -> None:
-    done = quantized(small_branch("y = Concat<axis=1>(c, d)\nz = Sigmoid(d)"))
+    done = quantize_network(small_branch("y = Concat<axis=1>(c, d)\nz = Sigmoid(d)"))
     assert done.plan.tensors["c"] == done.plan.tensors["y"]
     assert done.plan.tensors["d"].scale < done.plan.tensors["y"].scale / 4
     assert optimized_kernels(done.qdq)["QLinearConcat"] == 1
 
 
 def test_a_branch_whose_movement_has_another_reader_keeps_its_own_scale() -> None:
-    done = quantized(
+    done = quantize_network(
         small_branch("m = MaxPool<kernel_shape=[1,1]>(d)\ny = Concat<axis=1>(c, m)\nz = Sigmoid(d)")
     )
     assert done.plan.tensors["m"] == done.plan.tensors["d"]
@@ -107,15 +107,17 @@ def test_a_branch_whose_movement_has_another_reader_keeps_its_own_scale() -> Non
 
 
 def test_a_branch_that_is_a_graph_output_keeps_its_own_scale() -> None:
-    model = network(
+    model = build_network(
         CONV + f"d = Conv{SAME}(x, u)\ny = Concat<axis=1>(c, d)", None, ["y", "d"], u=W / 8, **WB
     )
-    plan = quantized(model).plan
+    plan = quantize_network(model).plan
     assert plan.tensors["d"].scale < plan.tensors["y"].scale / 4
 
 
 def test_the_specification_shares_whoever_else_reads() -> None:
-    done = quantized(small_branch("y = Concat<axis=1>(c, d)\nz = Sigmoid(d)"), target="litert")
+    done = quantize_network(
+        small_branch("y = Concat<axis=1>(c, d)\nz = Sigmoid(d)"), target="litert"
+    )
     assert done.plan.tensors["c"] == done.plan.tensors["d"] == done.plan.tensors["y"]
 
 
@@ -133,22 +135,22 @@ def test_an_input_with_a_prescribed_scale_is_requantized_on_its_way_in_the_speci
 
 def test_inputs_prescribed_in_two_ways_are_all_requantized() -> None:
     nodes = "s = Sigmoid(c)\nt = Tanh(c)\ny = Concat<axis=1>(s, t)"
-    plan = quantized(convolved(nodes), target="litert").plan
+    plan = quantize_network(conv_network(nodes), target="litert").plan
     assert list(plan.edges) == [("Concat_y", 0), ("Concat_y", 1)]
 
 
 def test_a_constant_that_two_nodes_read_does_not_tie_their_scales() -> None:
     nodes = "d = Mul(c, c)\nm = Max(c, k)\nn = Max(d, k)\ny = Sub(m, n)"
     k = np.full((1, 8), -0.2, np.float32)  # a column each: one number alone is a Clip
-    plan = quantized(convolved(nodes, k=k), target="litert").plan
+    plan = quantize_network(conv_network(nodes, k=k), target="litert").plan
     assert plan.tensors["m"] != plan.tensors["n"]
     assert plan.edges["Max_m", 1] == plan.tensors["m"]
     assert plan.edges["Max_n", 1] == plan.tensors["n"]
 
 
 def test_equally_prescribed_inputs_do_share() -> None:
-    done = quantized(
-        convolved("s = Sigmoid(c)\nt = Softmax(c)\ny = Concat<axis=1>(s, t)"), target="litert"
+    done = quantize_network(
+        conv_network("s = Sigmoid(c)\nt = Softmax(c)\ny = Concat<axis=1>(s, t)"), target="litert"
     )
     assert float(done.plan.tensors["y"].scale) == 1 / 256
     assert not done.plan.floats

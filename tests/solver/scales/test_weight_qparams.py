@@ -6,33 +6,51 @@ import numpy as np
 import onnx
 import pytest
 from cases import quantized_case
-from networks import accuracy_db, network, normal, optimized_kernels, quantized
-from parts import CONV, ROW, SAME, WB, B, V, W, convolved
+from networks import (
+    build_network,
+    gaussian_array,
+    optimized_kernels,
+    quantize_network,
+    worst_sqnr_db,
+)
+from parts import CONV, ROW, SAME, WB, B, V, W, conv_network
 
 from ptq.core.types import INT8_WEIGHT, INT32
-from ptq.model.node import constant
+from ptq.model.node import constant_of
 from ptq.rewrite.emit.vnni_saturation import saturable_nodes
 
 TRANSPOSED = "y = ConvTranspose<strides=[2,2],group=2>(x, w)"
 WEIGHTS = {
-    "Conv": (network("y = Conv(x, w)", w=W), 0, W),
+    "Conv": (build_network("y = Conv(x, w)", w=W), 0, W),
     "ConvTranspose": (
-        network(TRANSPOSED, {"x": (1, 8, 4, 4)}, w=normal(8, 3, 2, 2)),
+        build_network(TRANSPOSED, {"x": (1, 8, 4, 4)}, w=gaussian_array(8, 3, 2, 2)),
         1,
-        normal(8, 3, 2, 2),
+        gaussian_array(8, 3, 2, 2),
     ),
-    "Gemm": (network("y = Gemm(x, w)", ROW, w=normal(16, 8)), 1, normal(16, 8)),
-    "Gemm transB": (network("y = Gemm<transB=1>(x, w)", ROW, w=normal(8, 16)), 0, normal(8, 16)),
-    "MatMul": (network("y = MatMul(x, w)", {"x": (1, 2, 16)}, w=normal(16, 8)), 1, normal(16, 8)),
+    "Gemm": (
+        build_network("y = Gemm(x, w)", ROW, w=gaussian_array(16, 8)),
+        1,
+        gaussian_array(16, 8),
+    ),
+    "Gemm transB": (
+        build_network("y = Gemm<transB=1>(x, w)", ROW, w=gaussian_array(8, 16)),
+        0,
+        gaussian_array(8, 16),
+    ),
+    "MatMul": (
+        build_network("y = MatMul(x, w)", {"x": (1, 2, 16)}, w=gaussian_array(16, 8)),
+        1,
+        gaussian_array(16, 8),
+    ),
 }
 
 
 def weight_of(model: onnx.ModelProto, **settings: bool) -> tuple[object, np.ndarray]:
     """The weight's parameters and its integers in the graph."""
-    done = quantized(model, **settings)  # type: ignore[arg-type]
+    done = quantize_network(model, **settings)  # type: ignore[arg-type]
     ((_, params),) = [(k, p) for k, p in done.plan.operands.items() if k[1] == 1]
     stored = next(
-        constant(v)
+        constant_of(v)
         for n in done.qdq.nodes
         for v in n.inputs
         if v is not None and v.name == "w_quantized"
@@ -56,8 +74,10 @@ def test_each_output_channel_has_the_scale_of_its_largest_weight(name: str) -> N
 
 
 REDUCED = {name: model for name, (model, _, _) in WEIGHTS.items() if name != "ConvTranspose"} | {
-    "grouped": network("y = Conv<group=2>(x, w)", {"x": (1, 6, 8, 8)}, w=normal(8, 3, 3, 3)),
-    "batches": network("y = MatMul(x, w)", {"x": (3, 2, 16)}, w=normal(3, 16, 8)),
+    "grouped": build_network(
+        "y = Conv<group=2>(x, w)", {"x": (1, 6, 8, 8)}, w=gaussian_array(8, 3, 3, 3)
+    ),
+    "batches": build_network("y = MatMul(x, w)", {"x": (3, 2, 16)}, w=gaussian_array(3, 16, 8)),
 }
 
 
@@ -67,7 +87,7 @@ def test_reduced_no_two_neighbours_saturate_and_scales_at_most_double(
     name: str, per_tensor: bool
 ) -> None:
     plain, reduced = (
-        quantized(REDUCED[name], per_tensor=per_tensor, reduced=r) for r in (False, True)
+        quantize_network(REDUCED[name], per_tensor=per_tensor, reduced=r) for r in (False, True)
     )
     assert saturable_nodes(plain.qdq)
     assert saturable_nodes(reduced.qdq) == ()
@@ -80,8 +100,10 @@ def test_reduced_no_two_neighbours_saturate_and_scales_at_most_double(
 
 
 def test_reduced_a_convolution_whose_products_are_not_added_in_pairs_keeps_its_scale() -> None:
-    model = network("y = Conv<group=6>(x, w)", {"x": (1, 6, 8, 8)}, w=normal(6, 1, 3, 3))
-    plain, reduced = (quantized(model, reduced=r).plan.operands for r in (False, True))
+    model = build_network(
+        "y = Conv<group=6>(x, w)", {"x": (1, 6, 8, 8)}, w=gaussian_array(6, 1, 3, 3)
+    )
+    plain, reduced = (quantize_network(model, reduced=r).plan.operands for r in (False, True))
     assert plain == reduced
 
 
@@ -94,15 +116,21 @@ def test_per_tensor_there_is_one_scale(name: str) -> None:
 
 
 def test_a_matmul_by_several_matrices_has_one_scale() -> None:
-    params, _ = weight_of(network("y = MatMul(x, w)", {"x": (2, 5, 16)}, w=normal(2, 16, 8)))
+    params, _ = weight_of(
+        build_network("y = MatMul(x, w)", {"x": (2, 5, 16)}, w=gaussian_array(2, 16, 8))
+    )
     assert params.axis is None
 
 
 @pytest.mark.parametrize(
-    "model", [convolved("y = Relu(c)"), network("y = Gemm(x, w, b)", ROW, w=normal(16, 8), b=B)]
+    "model",
+    [
+        conv_network("y = Relu(c)"),
+        build_network("y = Gemm(x, w, b)", ROW, w=gaussian_array(16, 8), b=B),
+    ],
 )
 def test_a_bias_has_the_product_of_the_scales_in_float32(model: onnx.ModelProto) -> None:
-    done = quantized(model)
+    done = quantize_network(model)
     ((node, _),) = [key for key in done.plan.operands if key[1] == 2]
     bias, weight = done.plan.operands[node, 2], done.plan.operands[node, 1]
     assert bias.qtype == INT32
@@ -113,15 +141,18 @@ def test_a_bias_has_the_product_of_the_scales_in_float32(model: onnx.ModelProto)
 
 
 def test_the_groups_of_a_transposed_convolution_share_their_scales() -> None:
-    model = network(
-        "y = ConvTranspose<group=2>(x, w, b)", {"x": (1, 8, 4, 4)}, w=normal(8, 4, 2, 2), b=B
+    model = build_network(
+        "y = ConvTranspose<group=2>(x, w, b)",
+        {"x": (1, 8, 4, 4)},
+        w=gaussian_array(8, 4, 2, 2),
+        b=B,
     )
-    done = quantized(model)
+    done = quantize_network(model)
     bias = done.plan.operands["ConvTranspose_y", 2]
     weight = done.plan.operands["ConvTranspose_y", 1]
     assert weight.scale.size == 4
     assert np.array_equal(bias.scale, done.plan.tensors["x"].scale * np.tile(weight.scale, 2))
-    assert accuracy_db(done) > 30
+    assert worst_sqnr_db(done) > 30
 
 
 @pytest.mark.parametrize(
@@ -136,10 +167,10 @@ def test_the_groups_of_a_transposed_convolution_share_their_scales() -> None:
 def test_a_bias_that_would_not_fit_widens_the_weight_scale(name: str, floor: float) -> None:
     done = quantized_case(name)
     bias = done.plan.operands["Conv_c", 2]
-    array = next(constant(n.inputs[2]) for n in done.prepared.nodes if n.name == "Conv_c")
+    array = next(constant_of(n.inputs[2]) for n in done.prepared.nodes if n.name == "Conv_c")
     integers = np.asarray(array, np.float64) / bias.scale
     assert np.abs(integers).max() < 2**31 - 3 * 9 * 255 * 127
-    assert accuracy_db(done) > floor
+    assert worst_sqnr_db(done) > floor
     assert optimized_kernels(done.qdq)["QLinearConv"] == 1
 
 
@@ -153,20 +184,20 @@ def test_the_reason_says_what_was_widened() -> None:
 
 
 def test_a_weight_that_two_convolutions_share_serves_both_input_scales() -> None:
-    model = network(
+    model = build_network(
         CONV + f"k = Mul(c, t)\nd = Conv{SAME}(c, v, b)\ne = Conv{SAME}(k, v, b)\ny = Add(d, e)",
         v=V,
-        t=np.float32(30) * normal(8, 1, 1),
+        t=np.float32(30) * gaussian_array(8, 1, 1),
         **WB,
     )
-    done = quantized(model)
+    done = quantize_network(model)
     biases = [p.scale for (n, i), p in done.plan.operands.items() if i == 2 and n != "Conv_c"]
     assert not np.array_equal(*biases)
     weights = [p.scale for (n, i), p in done.plan.operands.items() if i == 1 and n != "Conv_c"]
     assert np.array_equal(*weights)
     names = [v.name for n in done.qdq.nodes for v in n.inputs if v is not None]
     assert names.count("v_quantized") == 2
-    assert accuracy_db(done) > 30
+    assert worst_sqnr_db(done) > 30
 
 
 def test_a_bias_of_a_row_is_stored_one_value_a_channel() -> None:
