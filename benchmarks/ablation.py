@@ -65,7 +65,7 @@ def disable_compensation() -> Iterator[None]:
 @contextmanager
 def disable_float_outputs() -> Iterator[None]:
     """Inside, no product hands out real numbers."""
-    row = replace(targets.TARGETS["ort"], real_outputs=False)
+    row = replace(targets.TARGETS["ort"], float_outputs=False)
     with mock.patch.object(targets, "TARGETS", {**targets.TARGETS, "ort": row}):
         yield
 
@@ -87,8 +87,8 @@ def use_mse_weight_ranges() -> Iterator[None]:
         scale = steps[best, np.arange(len(channels))].astype(np.float32)
         return replace(params, scale=scale if axis is not None else scale[0].reshape(())), why
 
-    observed = weight_qparams._weight
-    with mock.patch.object(weight_qparams, "_weight", chosen):
+    observed = weight_qparams._weight_qparams
+    with mock.patch.object(weight_qparams, "_weight_qparams", chosen):
         yield
 
 
@@ -111,7 +111,7 @@ def write_float_activations(model: Path, result: ptq.Result, path: Path) -> None
         {node.name or "": _dequantized_weight(node) for node in result.graph.nodes}
     )
     means = input_means(result.calibration, result.plan.tensors)
-    alone = {name: InputMean(mean.real, 0.0) for name, mean in means.items()}
+    alone = {name: InputMean(mean.float_mean, 0.0) for name, mean in means.items()}
     graph, _ = correct_biases(graph, result.plan, alone, rounded)
     path.write_bytes(replace_weights(graph, rounded).to_bytes())
 
@@ -125,7 +125,7 @@ BOUNDS = {
 def _prepared_graph(model: Path, result: ptq.Result) -> Graph:
     """The float model that the result's plan was made for."""
     graph = open_and_prepare(model)[1].graph
-    factors, between = result.plan.factors, result.plan.shores
+    factors, between = result.plan.channel_factors, result.plan.boundaries
     return scale_channels(
         graph, factors_by_group(group_channels(graph, shores=between), factors), between
     )

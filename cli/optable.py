@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ptq.core.ops import OPS, UNARY
-from ptq.core.opspec import PASSES, TABLE, Fixed, OpSpec, Output
+from ptq.core.opspec import AS_LOOKUP_TABLE, RUNS_ON_INTEGERS, FixedQParams, OpSpec, OutputRule
 from ptq.core.targets import TARGETS, Target
 from ptq.executor.arithmetics import ARITHMETICS
 
@@ -55,7 +55,7 @@ def merge_equal_cells(cells: Mapping[str, str]) -> str:
 
 
 def _row(spec: OpSpec) -> OpRow:
-    roles = [role.value for role in spec.inputs]
+    roles = [role.value for role in spec.input_roles]
     if spec.variadic:
         roles[-1] += " …"
     return OpRow(
@@ -69,12 +69,12 @@ def _row(spec: OpSpec) -> OpRow:
 
 
 def _output(spec: OpSpec, target: Target) -> str:
-    if not target.quantizes(spec):
+    if not target.can_quantize(spec):
         return NOT_QUANTIZED
-    rule = target.output(spec)
-    if isinstance(rule, Fixed):
+    rule = target.output_rule(spec)
+    if isinstance(rule, FixedQParams):
         return f"scale 1/{1 / rule.scale:g}, zero point {rule.zero_point}"
-    if rule is Output.ONE_GROUP and not target.specified:
+    if rule is OutputRule.ONE_GROUP and not target.follows_litert_spec:
         return "one with the inputs that it alone reads"
     return rule.value
 
@@ -82,9 +82,9 @@ def _output(spec: OpSpec, target: Target) -> str:
 def _form(spec: OpSpec) -> str:
     if spec.qlinear is None:
         return "float"
-    if spec.qlinear == PASSES:
+    if spec.qlinear == RUNS_ON_INTEGERS:
         return "itself"
-    if spec.qlinear == TABLE:
+    if spec.qlinear == AS_LOOKUP_TABLE:
         return "folded, or itself"
     return spec.qlinear.op.rpartition("::")[2]
 

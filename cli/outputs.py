@@ -62,7 +62,7 @@ def check_outputs(
     for index, place in enumerate(places):
         files.check_writable(place, 0 if index else room)
         for source in sources:
-            if files.same(place, source):
+            if files.is_same_file(place, source):
                 raise UsageError(f"output {place} is the input {source} itself; give another name")
             if (
                 place.exists()
@@ -73,7 +73,7 @@ def check_outputs(
                     f"output {place} is a file of the input {source}; give another name"
                 )
         for other in places[:index]:
-            if files.same(place, other):
+            if files.is_same_file(place, other):
                 raise UsageError(f"two outputs go to {place}; give each its own name")
 
 

@@ -18,7 +18,7 @@ from onnx.backend.test.case.node import collect_testcases
 import ptq
 from ptq.data.splits import input_specs
 from ptq.model.graph import Graph
-from ptq.solver.recipe import Form, Weights
+from ptq.solver.recipe import QuantizedForm, WeightFormat
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
@@ -201,8 +201,8 @@ def quantized_models(
 ) -> Iterator[tuple[str, onnx.ModelProto]]:
     """What is made of models: QDQ or QOperator form, int8 or uint8 weights, one scale a channel or a tensor."""
     for number, (name, made) in enumerate(given):
-        form: Form = "qdq" if number % 2 else "qoperator"
-        weights: Weights = "u8" if number // 2 % 2 else "s8"
+        form: QuantizedForm = "qdq" if number % 2 else "qoperator"
+        weights: WeightFormat = "u8" if number // 2 % 2 else "s8"
         try:
             result = ptq.quantize(made, gaussian_samples(made), form=form, weights=weights, threads=1,
                                   per_tensor=number % 3 == 0)  # fmt: skip

@@ -19,7 +19,7 @@ from ptq.calibration.workers import collect_in_processes
 from ptq.core.errors import UsageError
 from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
-from ptq.core.targets import target as target_named
+from ptq.core.targets import get_target as target_named
 from ptq.data import DataSource, Preprocess
 from ptq.data.progress import Progress, with_progress
 from ptq.data.splits import SampleOptions, split_samples, takes_any_batch
@@ -41,7 +41,7 @@ from ptq.model.failure import explain_failure
 from ptq.model.node import name_of
 from ptq.model.open import Model, display_name, open_model, require_quantized, source_path
 from ptq.model.session import Session
-from ptq.observers import observer_named
+from ptq.observers import get_observer
 from ptq.observers.calibration_file import Calibration
 from ptq.optimization.before_calibration import optimize_before_calibration
 from ptq.optimization.compensation import compensate_rounding
@@ -53,13 +53,13 @@ from ptq.solver.quantizer import CalibratedModel, complete_user_plan, solve_plan
 from ptq.solver.recipe import (
     AUTO,
     DEFAULT_METHOD,
-    AskedWeights,
-    Form,
+    QuantizedForm,
     Recipe,
-    Rounding,
+    RoundingMethod,
+    WeightFormatOption,
     resolve_weight_format,
 )
-from ptq.solver.solve import SKIPPED
+from ptq.solver.solve import SKIPPED_REASON
 from ptq.verification.ort_like_executor import executor_matching_ort
 
 EVALUATION_BATCH = 8
@@ -139,12 +139,12 @@ def quantize(
     eval_data: DataSource | None = None,
     target: str = "ort",
     method: str = DEFAULT_METHOD,
-    form: Form = "qdq",
-    weights: AskedWeights = "auto",
+    form: QuantizedForm = "qdq",
+    weights: WeightFormatOption = "auto",
     per_tensor: bool = False,
     skip: Collection[str] = (),
     correct_bias: bool = True,
-    rounding: Rounding = "second-order",
+    rounding: RoundingMethod = "second-order",
     equalize: bool = True,
     split_outliers: bool = True,
     stats: Calibration | str | os.PathLike[str] | None = None,
@@ -211,14 +211,14 @@ def quantize(
     stats = open_statistics(stats)
     row = target_named(target if plan is None else plan.target)
     arithmetic = row.arithmetic if arithmetic is None else arithmetic
-    _ = method == AUTO or observer_named(method), arithmetic_named(arithmetic)
+    _ = method == AUTO or get_observer(method), arithmetic_named(arithmetic)
     graph, prepared = open_and_prepare(model)
     choice = SampleOptions(preprocess, samples, skip_bad_samples)
     divided = split_samples(
         prepared.graph, data, eval_data, choice,
         search=max_drop is not None, labels=metric is None,
     )  # fmt: skip
-    floats = dict.fromkeys(skip, SKIPPED)
+    floats = dict.fromkeys(skip, SKIPPED_REASON)
     stored = resolve_weight_format(weights, row, plan)
     recipe = Recipe(row.name, method, form, per_tensor, correct_bias, floats, stored, rounding)
     prepared, recipe = optimize_before_calibration(
@@ -254,12 +254,12 @@ def quantize(
         whole = complete_user_plan(ground, plan)
         made = apply_user_plan(ground, recipe, whole, few, loaded=loaded, progress=progress)
     made = compensate_rounding(made, divided.calibration, threads=threads, progress=progress)
-    made.ground.inputs.release()
+    made.calibrated_model.rounder.release()
     report = build_report(
         made, divided, loaded, arithmetic=arithmetic, batch=batch,
         progress=progress, metric=metric, max_drop=max_drop, search=found,
     )  # fmt: skip
-    return Result(made.quantized, made.plan, report, calibration, source_path(model))
+    return Result(made.quantized_graph, made.plan, report, calibration, source_path(model))
 
 
 def evaluate(

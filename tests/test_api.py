@@ -18,7 +18,7 @@ from ptq.core.errors import DataError, ModelError, PlanError, StatsError, UsageE
 from ptq.core.targets import TARGETS
 from ptq.executor.executor import Executor
 from ptq.model.session import Session
-from ptq.solver.recipe import REDUCED, resolve_weight_format
+from ptq.solver.recipe import REDUCED_NOTE, resolve_weight_format
 
 MODEL = build_network(
     CONV + f"r = Relu(c)\nd = Conv{SAME}(r, v)\na = Add(d, r)\ng = GlobalAveragePool(a)\n"
@@ -281,7 +281,7 @@ def test_reduced_weights_give_the_same_integers_on_all_processors(
     plain, reduced = (ptq.quantize(MODEL, FEW, weights=w, **settings) for w in ("s8", "reduced"))
     assert plain.report.saturable
     assert reduced.report.saturable == ()
-    assert REDUCED in reduced.report.changes
+    assert REDUCED_NOTE in reduced.report.changes
     forms = [made.report.evaluation.forms["int8"] for made in (plain, reduced)]
     first, second = (form.outputs["y"].sqnr_db for form in forms)
     assert second > first - 3
@@ -306,7 +306,7 @@ def test_how_weights_are_stored_depends_on_the_processor_where_it_is_left_to_ptq
 ) -> None:
     monkeypatch.setattr("ptq.solver.recipe.has_exact_int8_sums", lambda: exact)
     changes = ptq.quantize(MODEL, FEW, target=target, threads=1).report.changes
-    assert (REDUCED in changes) == (stored == "reduced")
+    assert (REDUCED_NOTE in changes) == (stored == "reduced")
     assert resolve_weight_format("auto", TARGETS[target]) == stored
     assert resolve_weight_format("s8", TARGETS[target]) == "s8"
 

@@ -9,7 +9,7 @@ from functools import reduce
 from pathlib import Path
 
 from ptq.calibration.checkpoint import Checkpoint
-from ptq.calibration.collect import BATCH, observe, observe_each
+from ptq.calibration.collect import BATCH, observe, observe_splits
 from ptq.core.errors import StatsError
 from ptq.data import Samples, split_folds
 from ptq.data.progress import Progress, with_progress
@@ -20,7 +20,7 @@ from ptq.rewrite.emit.bias_correction import channel_axes
 from ptq.solver.solve import tensors_to_observe
 
 FOLDS = 4
-_FEWEST = 2 * FOLDS
+_MIN_SAMPLES = 2 * FOLDS
 """Samples: fewer judge ranges that they have set themselves."""
 
 
@@ -81,13 +81,13 @@ def collect_in_folds(
         DataError: A sample is missing, unreadable or does not fit.
         StatsError: The checkpoint belongs to something else.
     """
-    if checkpoint is not None or len(samples) < _FEWEST:
+    if checkpoint is not None or len(samples) < _MIN_SAMPLES:
         whole = collect_statistics(
             graph, samples, threads=threads, checkpoint=checkpoint, progress=progress
         )
         return whole, [Fold(whole, samples)]
     parts, read = split_folds(samples, FOLDS), with_progress(samples, "calibrating", progress)
-    seen = observe_each(
+    seen = observe_splits(
         graph, read, tensors_to_collect(graph), [p.names for p in parts], threads=threads
     )
     whole = replace(reduce(Calibration.merge, seen), skipped=tuple(samples.skipped))
@@ -96,11 +96,11 @@ def collect_in_folds(
     for place, part in enumerate(parts):
         others = reduce(Calibration.merge, seen[:place] + seen[place + 1 :])
         if seen[place].samples and others.samples:
-            judges.append(Fold(others, _without(bad, part)))
-    return whole, judges or [Fold(whole, _without(bad, samples))]
+            judges.append(Fold(others, _without_bad(bad, part)))
+    return whole, judges or [Fold(whole, _without_bad(bad, samples))]
 
 
-def _without(bad: Collection[str], samples: Samples) -> Samples:
+def _without_bad(bad: Collection[str], samples: Samples) -> Samples:
     return samples.subset(lambda name: name not in bad) if bad else samples
 
 

@@ -40,6 +40,6 @@ def collect_channel_spreads(
         for name, axis in axes.items():
             array = arrays.pop(name) if name in arrays else sample.feed[name]
             if array.size:
-                spread = ChannelSpread.of(array.astype(np.float32, copy=False), axis)
+                spread = ChannelSpread.from_array(array.astype(np.float32, copy=False), axis)
                 seen[name] = seen[name] | spread if name in seen else spread
     return {name: spread for name, spread in seen.items() if spread.is_finite}

@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 _MAGIC = b"ptq checkpoint 1 "
 _HEADER = len(_MAGIC) + 64 + 1
-SECONDS = 5.0
+SAVE_INTERVAL = 5.0
 """Between two savings."""
-SHARE = 0.02
+MAX_SAVE_SHARE = 0.02
 """Of the time of a calibration that saving may take."""
 
 
 class Checkpoint:
     """The file of one calibration."""
 
-    def __init__(self, path: Path, graph: str, *, every: float = SECONDS) -> None:
+    def __init__(self, path: Path, graph: str, *, every: float = SAVE_INTERVAL) -> None:
         """Begin with what the file holds, if there is one.
 
         Args:
@@ -46,9 +46,9 @@ class Checkpoint:
         self._graph = graph
         self._every = every
         self._due = 0.0  # the first group is saved: whoever is interrupted at once has seen it work
-        self._counted = hashlib.sha256(graph.encode())
+        self._digest = hashlib.sha256(graph.encode())
 
-    def begin(self, samples: Iterator[Sample]) -> Calibration | None:
+    def restore(self, samples: Iterator[Sample]) -> Calibration | None:
         """The statistics so far, their samples taken off the iterator; None where there are none.
 
         Raises:
@@ -67,24 +67,24 @@ class Checkpoint:
             raise StatsError(f"{self._path}: is not a checkpoint of ptq; name another file")
         state = from_bytes(content[_HEADER:], str(self._path))
         if state.graph != self._graph:
-            raise self._foreign("another model")
+            raise self._mismatch_error("another model")
         for _ in range(state.samples):
             sample = next(samples, None)
             if sample is None:
-                raise self._foreign("other samples or other preprocessing")
-            self._add(sample)
-        if content[len(_MAGIC) : _HEADER] != f"{self._counted.hexdigest()}\n".encode():
-            raise self._foreign("other samples or other preprocessing")
+                raise self._mismatch_error("other samples or other preprocessing")
+            self._hash_sample(sample)
+        if content[len(_MAGIC) : _HEADER] != f"{self._digest.hexdigest()}\n".encode():
+            raise self._mismatch_error("other samples or other preprocessing")
         return state
 
-    def keep(self, group: Sequence[Sample], state: Callable[[], Calibration]) -> None:
+    def record_samples(self, group: Sequence[Sample], state: Callable[[], Calibration]) -> None:
         """Note that samples have been counted, and save where it is time to.
 
         Raises:
             PtqError: The file cannot be written.
         """
         for sample in group:
-            self._add(sample)
+            self._hash_sample(sample)
         if time.monotonic() >= self._due:
             self.save(state())
 
@@ -95,19 +95,19 @@ class Checkpoint:
             PtqError: It cannot be written.
         """
         begun = time.monotonic()
-        header = _MAGIC + f"{self._counted.hexdigest()}\n".encode()
+        header = _MAGIC + f"{self._digest.hexdigest()}\n".encode()
         files.write(self._path, header + state.to_bytes())
         ended = time.monotonic()
-        self._due = ended + max(self._every, (ended - begun) / SHARE)
+        self._due = ended + max(self._every, (ended - begun) / MAX_SAVE_SHARE)
 
-    def _add(self, sample: Sample) -> None:
-        digest: _Hash = self._counted
+    def _hash_sample(self, sample: Sample) -> None:
+        digest: _Hash = self._digest
         digest.update(f"{len(sample.feed)} {sample.name!r}".encode("utf-8", "backslashreplace"))
         for name, array in sorted(sample.feed.items()):
             digest.update(f"{name!r} {array.dtype.str} {array.shape}".encode())
             digest.update(array.tobytes())
 
-    def _foreign(self, whose: str) -> StatsError:
+    def _mismatch_error(self, whose: str) -> StatsError:
         return StatsError(
             f"{self._path}: this checkpoint belongs to {whose}; name another file, or delete it"
         )

@@ -24,21 +24,21 @@ from ptq.observers.calibration_file import Calibration
 from ptq.observers.channel_sums import ChannelSums
 from ptq.observers.stats import TensorStats
 
-COUNTERS = (
+COUNTING_THREADS = (
     2  # counting one tensor is a single thread's work; more would wait for each other's Python
 )
-_NONE = "there is no calibration sample; give at least one"
+_NO_SAMPLES = "there is no calibration sample; give at least one"
 BATCH = 4  # counting costs Python as much for four samples as for one, and memory for four
 
 
 class CheckpointProtocol(Protocol):
     """Keeps a calibration that may be interrupted; see `ptq.calibration.checkpoint`."""
 
-    def begin(self, samples: Iterator[Sample]) -> Calibration | None:
+    def restore(self, samples: Iterator[Sample]) -> Calibration | None:
         """The statistics so far, their samples taken off the iterator; None where there are none."""
         ...
 
-    def keep(self, group: Sequence[Sample], state: Callable[[], Calibration]) -> None:
+    def record_samples(self, group: Sequence[Sample], state: Callable[[], Calibration]) -> None:
         """Note that samples have been counted, and save where it is time to."""
         ...
 
@@ -75,17 +75,17 @@ def observe(
     def state() -> Calibration:
         return Calibration(digest, counted.samples, counted.tensors, counted.channels)
 
-    if keeper is not None and (so_far := keeper.begin(remaining)) is not None:
+    if keeper is not None and (so_far := keeper.restore(remaining)) is not None:
         counted = resume_statistics(so_far, wanted)
     session = session_with_outputs(graph, wanted, threads=threads)
-    after = None if keeper is None else lambda group: keeper.keep(group, state)
+    after = None if keeper is None else lambda group: keeper.record_samples(group, state)
     count_values(session, remaining, wanted, counted, batch, after)
     if keeper is not None:
         keeper.save(state())
     return state()
 
 
-def observe_each(
+def observe_splits(
     graph: Graph,
     samples: Iterable[Sample],
     wanted: CollectedTensors,
@@ -110,14 +110,14 @@ def observe_each(
     digest, session = graph.digest(), session_with_outputs(graph, wanted, threads=threads)
     seen = [empty_statistics(wanted) for _ in parts]
     part = {name: counted for names, counted in zip(parts, seen, strict=True) for name in names}
-    groups = _by_part(samples, part, max(1, batch))
-    _count(BatchBuffers(session, wanted.names, max(1, batch)), groups)
+    groups = _group_by_split(samples, part, max(1, batch))
+    _count_groups(BatchBuffers(session, wanted.names, max(1, batch)), groups)
     if not any(counted.samples for counted in seen):
-        raise DataError(_NONE)
+        raise DataError(_NO_SAMPLES)
     return [Calibration(digest, c.samples, c.tensors, c.channels) for c in seen]
 
 
-def _by_part(
+def _group_by_split(
     samples: Iterable[Sample], part: Mapping[str, RunningStatistics], size: int
 ) -> Iterator[tuple[RunningStatistics, list[Sample]]]:
     """The samples in groups of so many, and of fewer at last, each of one part."""
@@ -151,7 +151,7 @@ class RunningStatistics:
                 self.tensors[name].update(part)
         if name in self.channels:
             for stack in [arrays] if isinstance(arrays, np.ndarray) else [a[None] for a in arrays]:
-                self.channels[name].update_each(stack)
+                self.channels[name].update_batch(stack)
 
 
 def empty_statistics(wanted: CollectedTensors) -> RunningStatistics:
@@ -196,18 +196,18 @@ def count_values(
     """
     remaining, memory = iter(samples), BatchBuffers(session, wanted.names, max(1, batch))
     groups = iter(lambda: list(islice(remaining, memory.batch)), [])
-    _count(memory, ((counted, group) for group in groups), after)
+    _count_groups(memory, ((counted, group) for group in groups), after)
     if not counted.samples:
-        raise DataError(_NONE)
+        raise DataError(_NO_SAMPLES)
 
 
-def _count(
+def _count_groups(
     memory: BatchBuffers,
     groups: Iterable[tuple[RunningStatistics, Sequence[Sample]]],
     after: Callable[[Sequence[Sample]], None] | None = None,
 ) -> None:
     """Run the model over groups of samples and add each to its statistics."""
-    with ThreadPoolExecutor(COUNTERS) as pool:
+    with ThreadPoolExecutor(COUNTING_THREADS) as pool:
         for counted, group in groups:
             held = memory.run(group)
             largest_first = sorted(held, key=lambda name: (-held[name][0].size, name))
@@ -238,20 +238,20 @@ class BatchBuffers:
         fed = {name: [sample.feed[name] for sample in group] for name in self._fed}
         if not self._computed:
             return {**fed}
-        if all(_shapes(sample) == _shapes(group[0]) for sample in group):
-            stacked = self._stacked(group)
+        if all(_input_shapes(sample) == _input_shapes(group[0]) for sample in group):
+            stacked = self._run_stacked(group)
             if stacked is not None:
                 return {**fed, **stacked}
-        results = [self._apart(sample) for sample in group]
+        results = [self._run_single(sample) for sample in group]
         return {**fed, **{name: [r[name] for r in results] for name in self._computed}}
 
-    def _stacked(self, group: Sequence[Sample]) -> dict[str, NDArray[Any]] | None:
+    def _run_stacked(self, group: Sequence[Sample]) -> dict[str, NDArray[Any]] | None:
         """The tensors written into the stacks; None where their shapes depend on values."""
         done = 0
-        if _shapes(group[0]) != self._shapes:
-            first = self._apart(group[0])
+        if _input_shapes(group[0]) != self._shapes:
+            first = self._run_single(group[0])
             self._stacks = {n: np.empty((self.batch, *a.shape), a.dtype) for n, a in first.items()}
-            self._shapes = _shapes(group[0])
+            self._shapes = _input_shapes(group[0])
             for name, array in first.items():
                 self._stacks[name][0] = array
             done = 1
@@ -263,7 +263,7 @@ class BatchBuffers:
                 return None
         return {name: stack[: len(group)] for name, stack in self._stacks.items()}
 
-    def _apart(self, sample: Sample) -> dict[str, NDArray[Any]]:
+    def _run_single(self, sample: Sample) -> dict[str, NDArray[Any]]:
         try:
             results = self._session.run(sample.feed, self._computed)
         except DataError as error:
@@ -271,5 +271,5 @@ class BatchBuffers:
         return dict(zip(self._computed, results, strict=True))
 
 
-def _shapes(sample: Sample) -> list[tuple[int, ...]]:
+def _input_shapes(sample: Sample) -> list[tuple[int, ...]]:
     return [array.shape for array in sample.feed.values()]

@@ -31,15 +31,15 @@ from ptq.solver.quantizer import CalibratedModel
 from ptq.solver.rounding.gptq import GptqRounder
 from ptq.solver.rounding.weighted_sums import LinearOp
 
-ROUNDED = ("Conv", "Gemm", "MatMul")
+ROUNDED_OPS = ("Conv", "Gemm", "MatMul")
 
 SAMPLES = 256  # of a model; more change the covariances little
-_ROWS = 2  # rows for each input of a sum
-_FEWEST = 1024  # rows of a node, where it has as many
-EACH = 4  # every fourth sample is judged on
-_LONGEST = 1536  # inputs whose covariance is taken as a whole: 9 MB, and 38 while it is factored
-_SHORTEST = 64
-_MEMORY = 128 * 2**20  # bytes of all covariances together
+_ROWS_PER_INPUT = 2  # rows for each input of a sum
+_MIN_ROWS = 1024  # rows of a node, where it has as many
+HOLDOUT_EVERY = 4  # every fourth sample is judged on
+_MAX_BLOCK = 1536  # inputs whose covariance is taken as a whole: 9 MB, and 38 while it is factored
+_MIN_BLOCK = 64
+_MEMORY_LIMIT = 128 * 2**20  # bytes of all covariances together
 _BATCH = 1
 
 
@@ -58,29 +58,31 @@ def collect_covariances(
     Raises:
         DataError: The model fails on a sample; the text names it.
     """
-    nodes = [node for node in graph.nodes if _takes_part(node, plan)]
+    nodes = [node for node in graph.nodes if _is_roundable(node, plan)]
     sums = [LinearOp(node) for node in nodes]
-    sums = [s for s in sums if s.taps <= _LONGEST]
-    longest = longest_of(sums)
+    sums = [s for s in sums if s.taps <= _MAX_BLOCK]
+    longest = max_block_size(sums)
     seen = InputStatistics(
-        {_name(s.node): _parts(s, longest) for s in sums},
+        {_node_name(s.node): _empty_blocks(s, longest) for s in sums},
         {
-            _name(s.node): MeanShift(plan.tensors[_input(s.node)], np.zeros(s.channels))
+            _node_name(s.node): MeanShift(
+                plan.tensors[_input_name(s.node)], np.zeros(s.input_channels)
+            )
             for s in sums
         },
     )
     if not sums:
         return seen
-    _see(graph, plan, sums, seen, samples, count, threads)
+    _collect(graph, plan, sums, seen, samples, count, threads)
     release_memory()
-    for some in seen.parts.values():
+    for some in seen.blocks.values():
         for part in some:
-            part.learnt.settle()
-            part.held.settle()
+            part.training.flush()
+            part.held_out.flush()
     return seen
 
 
-def _see(
+def _collect(
     graph: Graph,
     plan: Plan,
     sums: Sequence[LinearOp],
@@ -90,7 +92,7 @@ def _see(
     threads: int,
 ) -> None:
     """Run the model and add what its nodes read to their parts."""
-    names = list(dict.fromkeys(_input(s.node) for s in sums))
+    names = list(dict.fromkeys(_input_name(s.node) for s in sums))
     memory = BatchBuffers(
         session_with_outputs(graph, CollectedTensors(names), threads=threads), names, _BATCH
     )
@@ -98,69 +100,72 @@ def _see(
     remaining, number = iter(samples), 0
     with ThreadPoolExecutor(cores()) as pool:
         while group := list(islice(remaining, memory.batch)):
-            see = _Seeing(memory.run(group), seen, number, max(count, 1))
+            see = _CovarianceUpdate(memory.run(group), seen, number, max(count, 1))
             list(pool.map(see, sums))
             number += len(group)
 
 
 @dataclass(frozen=True, eq=False)
-class _Seeing:
+class _CovarianceUpdate:
     """Adds the rows of some samples to a node's covariances."""
 
-    held: Mapping[str, NDArray[Any] | Sequence[NDArray[Any]]]
-    seen: InputStatistics
-    first: int
+    batch_inputs: Mapping[str, NDArray[Any] | Sequence[NDArray[Any]]]
+    statistics: InputStatistics
+    first_sample: int
     samples: int
 
     def __call__(self, sums: LinearOp) -> None:
-        parts, added = self.seen.parts[_name(sums.node)], self.seen.added[_name(sums.node)]
-        quota = quota_of(sums, self.samples)
-        held = self.held[_input(sums.node)]
+        parts, added = (
+            self.statistics.blocks[_node_name(sums.node)],
+            self.statistics.mean_shifts[_node_name(sums.node)],
+        )
+        quota = rows_per_sample(sums, self.samples)
+        held = self.batch_inputs[_input_name(sums.node)]
         alike = isinstance(held, np.ndarray) or len({array.shape for array in held}) == 1
         stacks = [np.asarray(held)] if alike else [array[None] for array in held]
-        first = self.first
+        first = self.first_sample
         for stack in stacks:
             if stack.size:
-                added.sums += sums.added(stack, added.params)
-                added.count += stack.size // sums.channels
-                seen = sums.rows(stack, added.params, first, quota)
-                apart = np.arange(first, first + len(stack)) % EACH == 1
+                added.sums += sums.rounding_error_sums(stack, added.params)
+                added.count += stack.size // sums.input_channels
+                seen = sums.sample_rows(stack, added.params, first, quota)
+                apart = np.arange(first, first + len(stack)) % HOLDOUT_EVERY == 1
                 judged = np.repeat(apart, seen.shape[1] // len(stack))
                 for part in parts:
-                    for covariance, some in ((part.learnt, ~judged), (part.held, judged)):
+                    for covariance, some in ((part.training, ~judged), (part.held_out, judged)):
                         if some.any():
                             covariance.update(seen[:, some, part.inputs])
             first += len(stack)
 
 
-def quota_of(sums: LinearOp, samples: int) -> int:
+def rows_per_sample(sums: LinearOp, samples: int) -> int:
     """Rows of each sample that are looked at, where there are so many."""
-    return -(-max(_ROWS * sums.length, _FEWEST) // samples)
+    return -(-max(_ROWS_PER_INPUT * sums.length, _MIN_ROWS) // samples)
 
 
-def _takes_part(node: Node, plan: Plan) -> bool:
-    if operator_of(node) not in ROUNDED or (_name(node), 1) not in plan.operands:
+def _is_roundable(node: Node, plan: Plan) -> bool:
+    if operator_of(node) not in ROUNDED_OPS or (_node_name(node), 1) not in plan.operands:
         return False
     weight = constant_of(node.inputs[1])
     batched = operator_of(node) == "MatMul" and weight is not None and weight.ndim != 2
-    return weight is not None and not batched and _input(node) in plan.tensors
+    return weight is not None and not batched and _input_name(node) in plan.tensors
 
 
-def longest_of(sums: Sequence[LinearOp]) -> int:
+def max_block_size(sums: Sequence[LinearOp]) -> int:
     """Inputs that a covariance may have for all of them to fit the memory."""
-    longest = _LONGEST
-    while longest > _SHORTEST:
-        if sum(_bytes(s, longest) for s in sums) <= _MEMORY:
+    longest = _MAX_BLOCK
+    while longest > _MIN_BLOCK:
+        if sum(_covariance_bytes(s, longest) for s in sums) <= _MEMORY_LIMIT:
             break
-        longest = max(longest // 2, _SHORTEST)
+        longest = max(longest // 2, _MIN_BLOCK)
     return longest
 
 
-def _bytes(sums: LinearOp, longest: int) -> int:
-    return sum(2 * sums.groups * 4 * (c.stop - c.start) ** 2 for c in cuts(sums, longest))
+def _covariance_bytes(sums: LinearOp, longest: int) -> int:
+    return sum(2 * sums.groups * 4 * (c.stop - c.start) ** 2 for c in channel_blocks(sums, longest))
 
 
-def cuts(sums: LinearOp, longest: int) -> Iterator[slice]:
+def channel_blocks(sums: LinearOp, longest: int) -> Iterator[slice]:
     """The inputs of a sum cut into whole channels, so many inputs at most or one channel."""
     channels = sums.length // sums.taps
     count = -(-channels // max(1, longest // sums.taps))
@@ -168,17 +173,17 @@ def cuts(sums: LinearOp, longest: int) -> Iterator[slice]:
     yield from (slice(a, b) for a, b in itertools.pairwise(edges))
 
 
-def _parts(sums: LinearOp, longest: int) -> list[CovarianceBlock]:
-    shapes = [(cut, (sums.groups, cut.stop - cut.start)) for cut in cuts(sums, longest)]
+def _empty_blocks(sums: LinearOp, longest: int) -> list[CovarianceBlock]:
+    shapes = [(cut, (sums.groups, cut.stop - cut.start)) for cut in channel_blocks(sums, longest)]
     return [CovarianceBlock(cut, Covariance(*shape), Covariance(*shape)) for cut, shape in shapes]
 
 
-def _input(node: Node) -> str:
+def _input_name(node: Node) -> str:
     assert node.inputs[0] is not None
     return name_of(node.inputs[0])
 
 
-def _name(node: Node) -> str:
+def _node_name(node: Node) -> str:
     assert node.name is not None
     return node.name
 
@@ -198,4 +203,4 @@ def collect_input_covariance(
     some = samples.spread(SAMPLES)
     read = with_progress(some, "rounding", progress)
     found = collect_covariances(ground.prepared.graph, plan, read, len(some), threads=threads)
-    return replace(ground, inputs=GptqRounder(found))
+    return replace(ground, rounder=GptqRounder(found))

@@ -58,13 +58,13 @@ def collect_in_processes(
             reader, writer = context.Pipe(duplex=False)
             part = replace(choice, shard=(first + index * step, step * count))
             arguments = (model, data, part, batch, threads, writer)
-            process = context.Process(target=_work, args=arguments, daemon=True)
-            with _uninterrupted():
+            process = context.Process(target=_run_worker, args=arguments, daemon=True)
+            with _hold_interrupts():
                 process.start()
                 processes.append(process)
             writer.close()  # so that the worker's own end is the last: its death closes the pipe
             readers.append(reader)
-        return reduce(Calibration.merge, _results(readers, advance))
+        return reduce(Calibration.merge, _collect_results(readers, advance))
     finally:
         for process in processes:
             process.terminate()
@@ -72,7 +72,7 @@ def collect_in_processes(
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
+def _hold_interrupts() -> Iterator[None]:
     """Hold Ctrl-C back; a process that starts meanwhile never gets it, however long its imports take."""
     came: list[int] = []
     masks = hasattr(signal, "pthread_sigmask")
@@ -93,7 +93,7 @@ def _uninterrupted() -> Iterator[None]:
         signal.raise_signal(signal.SIGINT)
 
 
-def _results(readers: list[Connection], advance: Callable[[], None]) -> list[Calibration]:
+def _collect_results(readers: list[Connection], advance: Callable[[], None]) -> list[Calibration]:
     """What each worker found, in the order of the workers."""
     ended: dict[Connection, Any] = {}
     while len(ended) < len(readers):
@@ -117,7 +117,7 @@ def _results(readers: list[Connection], advance: Callable[[], None]) -> list[Cal
     return found
 
 
-def _work(
+def _run_worker(
     model: str, data: str, choice: SampleOptions, batch: int, threads: int, writer: Connection
 ) -> None:
     """One process: send None for each sample, at last the statistics or the error."""

@@ -57,14 +57,14 @@ _PREFIXES = (
 )
 
 
-def innermost(error: BaseException) -> BaseException:
+def root_cause(error: BaseException) -> BaseException:
     """The error that others were raised from."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error
 
 
-def first_line(error: BaseException) -> str:
+def short_message(error: BaseException) -> str:
     """The first line of a library's message without its codes and source files, short enough for ours."""
     text = str(error)
     for prefix in _PREFIXES:

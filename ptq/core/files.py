@@ -97,7 +97,7 @@ def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def same(one: Path, other: Path) -> bool:
+def is_same_file(one: Path, other: Path) -> bool:
     """Whether two names are of one file, also through symbolic and hard links."""
     try:
         return os.path.samefile(one, other)

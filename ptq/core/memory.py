@@ -14,7 +14,7 @@ from pathlib import Path
 
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 _PAGES = Path("/proc/self/statm")
-_LITTLE = 256 * 2**20
+_SMALL_PROCESS = 256 * 2**20
 """Bytes of a process in which nothing can be worth the while: 130 MB of them are libraries."""
 
 
@@ -22,6 +22,6 @@ def release_memory() -> None:
     """Collect garbage and return free pages, where the C library can: a tenth of a second, if it may be much."""
     if _TRIM is None:
         gc.collect()
-    elif int(_PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > _LITTLE:
+    elif int(_PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > _SMALL_PROCESS:
         gc.collect()
         _TRIM(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-MOVED_TO_INPUTS: Mapping[str, Mapping[int, str]] = {
+ATTRIBUTES_NOW_INPUTS: Mapping[str, Mapping[int, str]] = {
     "Clip": {1: "min", 2: "max"},
     "Pow": {1: "exponent"},
     "Pad": {1: "pads", 2: "value", 3: "axes"},
@@ -22,5 +22,5 @@ MOVED_TO_INPUTS: Mapping[str, Mapping[int, str]] = {
 }
 """Inputs that older opsets had as attributes, by position, under the attribute's name."""
 
-SCALARS = frozenset(["max", "min", "value"])
+SCALAR_INPUTS = frozenset(["max", "min", "value"])
 """Those of them that are a value of the tensor's own type."""

@@ -17,7 +17,7 @@ class Role(Enum):
     KEEP = "keep"  # left alone: indices, shapes, axes
 
 
-class Output(Enum):
+class OutputRule(Enum):
     """Where an output's scale and zero point come from."""
 
     OBSERVED = "observed"
@@ -35,7 +35,7 @@ class Layout(Enum):
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedQParams:
     """Scale and zero point that a specification prescribes, the zero point as int8 counts it."""
 
     scale: float
@@ -43,7 +43,7 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class QLinear:
+class QLinearForm:
     """ONNX Runtime's integer operator and the order of its inputs.
 
     Attributes:
@@ -59,9 +59,9 @@ class QLinear:
     attrs: Mapping[str, int] | None = None
 
 
-PASSES = QLinear("", "")
+RUNS_ON_INTEGERS = QLinearForm("", "")
 """The float operator itself runs on integers: it only moves or compares them."""
-TABLE = QLinear("", "table")
+AS_LOOKUP_TABLE = QLinearForm("", "table")
 """A function of one value: DequantizeLinear → operator → QuantizeLinear, 256 entries."""
 
 
@@ -88,28 +88,30 @@ class OpSpec:
     """
 
     op: str
-    inputs: tuple[Role, ...]
-    output: Output
+    input_roles: tuple[Role, ...]
+    output_rule: OutputRule
     layout: Layout
-    qlinear: QLinear | None = None
+    qlinear: QLinearForm | None = None
     litert: str | None = None
-    fixed: Fixed | None = None
+    fixed_output: FixedQParams | None = None
     same_scale: bool = False
-    activation: bool = False
-    absorbs: bool = False
+    is_activation: bool = False
+    can_fuse_activation: bool = False
     variadic: bool = False
     two_activations: bool = False
-    function: bool = False
-    own: bool = False
-    real: QLinear | None = None
+    is_unary_function: bool = False
+    ptq_kernel: bool = False
+    float_output_form: QLinearForm | None = None
 
     @property
-    def moves(self) -> bool:
+    def is_data_movement(self) -> bool:
         """Whether it computes nothing by itself: worth integers only beside a node that does."""
-        return self.qlinear in (PASSES, TABLE) or (self.function and self.qlinear is None)
+        return self.qlinear in (RUNS_ON_INTEGERS, AS_LOOKUP_TABLE) or (
+            self.is_unary_function and self.qlinear is None
+        )
 
-    def role(self, index: int) -> Role:
+    def role_of(self, index: int) -> Role:
         """The role of the input at that position."""
-        if index < len(self.inputs):
-            return self.inputs[index]
-        return self.inputs[-1] if self.variadic else Role.KEEP
+        if index < len(self.input_roles):
+            return self.input_roles[index]
+        return self.input_roles[-1] if self.variadic else Role.KEEP

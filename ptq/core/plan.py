@@ -79,8 +79,8 @@ class Plan:
     clamps: Mapping[str, Clamp] = field(default_factory=dict)
     floats: Mapping[str, str] = field(default_factory=dict)
     why: Mapping[str, Why] = field(default_factory=dict)
-    factors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    shores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    channel_factors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    boundaries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rounding: Mapping[str, str] | None = None
 
     def check(self, digest: str) -> None:
@@ -115,8 +115,8 @@ class Plan:
                 n: {"producer": c.producer, "lo": c.lo, "hi": c.hi} for n, c in self.clamps.items()
             },
             "floats": dict(self.floats),
-            "factors": {n: list(by) for n, by in self.factors.items()},
-            "shores": {n: list(nodes) for n, nodes in self.shores.items()},
+            "factors": {n: list(by) for n, by in self.channel_factors.items()},
+            "shores": {n: list(nodes) for n, nodes in self.boundaries.items()},
             "rounding": None if self.rounding is None else dict(self.rounding),
         }
         return json.dumps(document, indent=1) + "\n"
@@ -125,7 +125,7 @@ class Plan:
         reason = self.why[key]
         return {
             # the shortest decimal that reads back as the same float32
-            "scale": _decimal(params.scale),
+            "scale": _shortest_decimal(params.scale),
             "zero_point": params.zero_point.tolist(),
             "type": params.qtype.name,
             "range": [params.qtype.lo, params.qtype.hi],
@@ -154,19 +154,22 @@ class Plan:
             return cls(
                 target=str(document["target"]),
                 graph=str(document["graph"]),
-                tensors={n: _params(n, e) for n, e in document["tensors"].items()},
-                operands={_operand(k): _params(k, e) for k, e in document["operands"].items()},
-                edges={_operand(k): _params(k, e) for k, e in edges.items()},
+                tensors={n: _qparams_from_json(n, e) for n, e in document["tensors"].items()},
+                operands={
+                    _parse_operand_key(k): _qparams_from_json(k, e)
+                    for k, e in document["operands"].items()
+                },
+                edges={_parse_operand_key(k): _qparams_from_json(k, e) for k, e in edges.items()},
                 folded=dict(document["folded"]),
                 clamps={
                     n: Clamp(str(c["producer"]), int(c["lo"]), int(c["hi"]))
                     for n, c in document["clamps"].items()
                 },
                 floats=dict(document["floats"]),
-                factors={
+                channel_factors={
                     n: tuple(float(f) for f in by) for n, by in document.get("factors", {}).items()
                 },
-                shores={
+                boundaries={
                     n: tuple(map(str, nodes)) for n, nodes in document.get("shores", {}).items()
                 },
                 rounding=None if (how := document.get("rounding")) is None else dict(how),
@@ -181,17 +184,17 @@ def operand_key(node: str, position: int) -> str:
     return f"{node}[{position}]"
 
 
-def _operand(key: str) -> tuple[str, int]:
+def _parse_operand_key(key: str) -> tuple[str, int]:
     node, _, position = key.removesuffix("]").rpartition("[")
     return node, int(position)
 
 
-def _decimal(scale: np.ndarray[Any, Any]) -> Any:
+def _shortest_decimal(scale: np.ndarray[Any, Any]) -> Any:
     flat = [float(str(s)) for s in np.atleast_1d(scale)]
     return flat if scale.ndim else flat[0]
 
 
-def _params(name: str, entry: Mapping[str, Any]) -> QuantParams:
+def _qparams_from_json(name: str, entry: Mapping[str, Any]) -> QuantParams:
     dtype = np.dtype(entry["type"])
     if dtype.kind not in "iu":
         raise PlanError(f"the plan gives {name} the type {dtype.name}, which is no integer type")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ptq.core.errors import UsageError
-from ptq.core.opspec import Fixed, OpSpec, Output, Role
+from ptq.core.opspec import FixedQParams, OpSpec, OutputRule, Role
 from ptq.core.types import INT8, INT8_WEIGHT, UINT8, QType
 
 
@@ -38,39 +38,39 @@ class Target:
     activation: QType
     weight: QType
     arithmetic: str
-    specified: bool
+    follows_litert_spec: bool
     source: str
-    symmetric: int | None = None
+    symmetric_divisor: int | None = None
     weight_zero_point: bool = False
     per_channel: bool = True
-    tables: bool = False
-    more: frozenset[str] = field(default=frozenset())
-    real_outputs: bool = False
-    slower: frozenset[str] = field(default=frozenset())
-    gated: frozenset[str] = field(default=frozenset())
-    shores: bool = False
-    backward: frozenset[str] = field(default=frozenset())
+    has_lookup_tables: bool = False
+    extra_integer_ops: frozenset[str] = field(default=frozenset())
+    float_outputs: bool = False
+    float_is_faster: frozenset[str] = field(default=frozenset())
+    scale_through: frozenset[str] = field(default=frozenset())
+    per_channel_boundaries: bool = False
+    backward_calibration: frozenset[str] = field(default=frozenset())
 
-    def quantizes(self, spec: OpSpec) -> bool:
+    def can_quantize(self, spec: OpSpec) -> bool:
         """Whether the runtime gains from integers there: it has a kernel, or weights to store."""
-        if spec.op in self.slower:
+        if spec.op in self.float_is_faster:
             return False
-        if spec.op in self.more or (spec.function and self.tables):
+        if spec.op in self.extra_integer_ops or (spec.is_unary_function and self.has_lookup_tables):
             return True
-        if self.specified:
-            return spec.litert is not None or spec.own
-        return spec.qlinear is not None or Role.WEIGHT in spec.inputs
+        if self.follows_litert_spec:
+            return spec.litert is not None or spec.ptq_kernel
+        return spec.qlinear is not None or Role.WEIGHT in spec.input_roles
 
-    def output(self, spec: OpSpec) -> Output | Fixed:
+    def output_rule(self, spec: OpSpec) -> OutputRule | FixedQParams:
         """Where the operator's output parameters come from on this target."""
-        if not self.specified:
-            return spec.output
-        if spec.fixed is not None:
-            zero_point = spec.fixed.zero_point + (0 if self.activation.signed else 128)
-            return Fixed(spec.fixed.scale, zero_point)
-        if spec.same_scale and spec.output is Output.OBSERVED:
-            return Output.SAME_AS_INPUT
-        return spec.output
+        if not self.follows_litert_spec:
+            return spec.output_rule
+        if spec.fixed_output is not None:
+            zero_point = spec.fixed_output.zero_point + (0 if self.activation.signed else 128)
+            return FixedQParams(spec.fixed_output.scale, zero_point)
+        if spec.same_scale and spec.output_rule is OutputRule.OBSERVED:
+            return OutputRule.SAME_AS_INPUT
+        return spec.output_rule
 
 
 TARGETS: Mapping[str, Target] = {
@@ -81,61 +81,61 @@ TARGETS: Mapping[str, Target] = {
             UINT8,  # int8 leaves the neighbours of every tensor with two readers in float: measured
             INT8_WEIGHT,
             "ort",
-            specified=False,
+            follows_litert_spec=False,
             source="ONNX Runtime 1.31.1, CPU",
-            real_outputs=True,
+            float_outputs=True,
             # 2.3 ns an element where DequantizeLinear, Softmax and QuantizeLinear take 0.6 to 0.9: measured
-            slower=frozenset(["Softmax"]),
-            gated=frozenset(["HardSwish"]),
-            shores=True,
+            float_is_faster=frozenset(["Softmax"]),
+            scale_through=frozenset(["HardSwish"]),
+            per_channel_boundaries=True,
         ),
         Target(
             "litert",
             INT8,
             INT8_WEIGHT,
             "litert",
-            specified=True,
+            follows_litert_spec=True,
             source="LiteRT 8-bit quantization specification",
-            tables=True,
+            has_lookup_tables=True,
         ),
         Target(
             "tpu-mlir",
             INT8,
             INT8_WEIGHT,  # threshold / 127
             "tpu-mlir",
-            specified=False,
+            follows_litert_spec=False,
             source="TPU-MLIR developer manual",
-            symmetric=128,
-            tables=True,  # its Lut operator
-            more=frozenset(["PRelu", "Sub"]),
+            symmetric_divisor=128,
+            has_lookup_tables=True,  # its Lut operator
+            extra_integer_ops=frozenset(["PRelu", "Sub"]),
             # ForwardCalibration, S_y from S_x, is what the rows of movements say for every target
-            backward=frozenset(["Clip", "LeakyRelu", "PRelu", "Relu"]),
+            backward_calibration=frozenset(["Clip", "LeakyRelu", "PRelu", "Relu"]),
         ),
         Target(
             "gemmlowp",
             UINT8,
             UINT8,
             "gemmlowp",
-            specified=True,  # the uint8 scheme that LiteRT's specification has grown from
+            follows_litert_spec=True,  # the uint8 scheme that LiteRT's specification has grown from
             source="gemmlowp, doc/quantization.md",
             weight_zero_point=True,
             per_channel=False,
-            tables=True,
+            has_lookup_tables=True,
         ),
         Target(
             "tensorrt",
             INT8,
             INT8_WEIGHT,
             "ort",
-            specified=False,
+            follows_litert_spec=False,
             source="TensorRT's explicit quantization: Q/DQ nodes, int8, zero point 0",
-            symmetric=127,
+            symmetric_divisor=127,
         ),
     )
 }
 
 
-def target(name: str) -> Target:
+def get_target(name: str) -> Target:
     """The target of that name.
 
     Raises:

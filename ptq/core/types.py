@@ -37,7 +37,7 @@ class QType:
         return self.dtype.name
 
     @property
-    def steps(self) -> int:
+    def lsb_count(self) -> int:
         """The number of quantization steps between the lowest and the highest value."""
         return self.hi - self.lo
 
@@ -99,7 +99,7 @@ class QuantParams:
             raise PlanError(f"zero point {self.zero_point} is outside {self.qtype.name}")
 
     @classmethod
-    def whole(cls, scale: float, zero_point: int, qtype: QType) -> QuantParams:
+    def per_tensor(cls, scale: float, zero_point: int, qtype: QType) -> QuantParams:
         """One scale and zero point for the whole tensor."""
         return cls(np.array(scale, np.float32), np.array(zero_point, np.int64), qtype)
 
@@ -115,7 +115,7 @@ class QuantParams:
     def __hash__(self) -> int:
         return hash((self.scale.tobytes(), self.zero_point.tobytes(), self.qtype, self.axis))
 
-    def along(self, rank: int) -> tuple[FloatArray, NDArray[np.int64]]:
+    def broadcast_to_rank(self, rank: int) -> tuple[FloatArray, NDArray[np.int64]]:
         """Scale and zero point shaped to broadcast against a tensor of that rank."""
         if self.axis is None:
             return self.scale, self.zero_point
@@ -125,7 +125,7 @@ class QuantParams:
 
     def quantize(self, x: ArrayLike) -> IntArray:
         """Real to integer as ONNX QuantizeLinear does it: float32 division, ties to even, saturation."""
-        scale, zero_point = self.along(np.ndim(x))
+        scale, zero_point = self.broadcast_to_rank(np.ndim(x))
         # float32 holds bounds of 16 bits exactly; those of 32 bits need float64.
         real, whole = (np.float32, np.int32) if self.qtype.bits <= 16 else (np.float64, np.int64)
         steps: NDArray[Any] = np.asarray(np.asarray(x, np.float32) / scale)
@@ -140,7 +140,7 @@ class QuantParams:
 
     def dequantize(self, q: IntArray) -> FloatArray:
         """Integer to real as ONNX DequantizeLinear does it: one float32 product."""
-        scale, zero_point = self.along(np.ndim(q))
+        scale, zero_point = self.broadcast_to_rank(np.ndim(q))
         whole = np.int32 if self.qtype.bits <= 16 else np.int64
         real: FloatArray = (q.astype(whole) - zero_point.astype(whole)).astype(np.float32)
         return np.multiply(real, scale, out=real) if real.ndim else real * scale

@@ -56,16 +56,16 @@ def build_report(
         ModelError: ONNX Runtime does not take a model, or the arithmetic cannot express a node.
         DataError: A sample is unreadable or does not fit.
     """
-    ground, recipe = made.ground, made.recipe
+    ground, recipe = made.calibrated_model, made.recipe
     prepared, calibration = ground.prepared.graph, ground.calibration
-    executor = Executor(made.quantized, arithmetic)
+    executor = Executor(made.quantized_graph, arithmetic)
     evaluation, speed = None, None
     doubtful: tuple[Diagnosis, ...] = ()
     rows = tensor_rows(prepared, made.plan, calibration.tensors)
     skipped = _skipped_samples(parts)  # each reading of samples begins the list anew
     if parts.evaluation is not None:
         before = loaded.open_float(ground)
-        after = loaded.open_quantized(made.quantized)
+        after = loaded.open_quantized(made.quantized_graph)
         evaluation = _evaluate(made, parts, before, after, executor, batch, progress, metric)
         skipped |= _skipped_samples(parts)
         speed = speed_ratio(before, after, next(iter(parts.evaluation)).feed)
@@ -89,12 +89,12 @@ def build_report(
         evaluated_on=parts.description,
         evaluation=evaluation,
         float_bytes=external_data.serialized_size(ground.source.model),
-        int8_bytes=external_data.serialized_size(made.quantized.model),
+        int8_bytes=external_data.serialized_size(made.quantized_graph.model),
         speed=speed,
         islands=executor.islands,
         tensors=rows,
         nodes=node_rows(prepared, made.plan),
-        saturable=saturable_nodes(made.quantized) if made.plan.target == "ort" else (),
+        saturable=saturable_nodes(made.quantized_graph) if made.plan.target == "ort" else (),
         budget=_check_max_drop(evaluation, max_drop),
         search=search,
         suspects=(
@@ -113,7 +113,11 @@ def build_report(
 def _self_check_diagnosis(made: QuantizedModel) -> tuple[Diagnosis, ...]:
     """What the self-check found in a plan that is obeyed all the same."""
     advice = "the plan is obeyed as it is; solve it anew, or leave the nodes at fault float in it"
-    return () if made.fault is None else (Diagnosis(made.fault, "the plan given", advice),)
+    return (
+        ()
+        if made.check_failure is None
+        else (Diagnosis(made.check_failure, "the plan given", advice),)
+    )
 
 
 def _check_preprocessing(
@@ -123,7 +127,7 @@ def _check_preprocessing(
     accuracy = evaluation.forms["float"].accuracy
     if accuracy is None or accuracy.top1 >= LOW_ACCURACY or parts.evaluation is None:
         return ()
-    names = [name_of(v) for v in made.ground.source.outputs]
+    names = [name_of(v) for v in made.calibrated_model.source.outputs]
     found = find_better_preprocessing(before, parts.evaluation, names.index(evaluation.head))
     return () if found is None else (found,)
 
@@ -152,9 +156,9 @@ def _evaluate(
     assert parts.evaluation is not None
     return evaluate_engines(
         session_engine(before),
-        {"int8": session_engine(after), "integers": integer_engine(executor, made.quantized)},
+        {"int8": session_engine(after), "integers": integer_engine(executor, made.quantized_graph)},
         with_progress(parts.evaluation, "evaluating", progress),
-        [name_of(v) for v in made.ground.source.outputs],
-        batch=batch if takes_any_batch(made.ground.source) else 1,
+        [name_of(v) for v in made.calibrated_model.source.outputs],
+        batch=batch if takes_any_batch(made.calibrated_model.source) else 1,
         metric=metric,
     )

@@ -11,7 +11,7 @@ from ptq.model.graph import Graph
 from ptq.model.node import operator_of
 from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.solver.partition.eligibility import assign_precision
-from ptq.solver.solve import SKIPPED, check_skipped_nodes, tensors_to_observe
+from ptq.solver.solve import SKIPPED_REASON, check_skipped_nodes, tensors_to_observe
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,15 @@ def build_inspection(
         UsageError: A node to skip does not exist.
     """
     check_skipped_nodes(prepared.graph, skip)
-    fate = assign_precision(prepared.graph, target, dict.fromkeys(skip, SKIPPED))
+    fate = assign_precision(prepared.graph, target, dict.fromkeys(skip, SKIPPED_REASON))
     nodes = []
     for node in prepared.graph.nodes:
         key = node.name or ""
-        why = fate.floats.get(key, "")
-        if key in fate.fused:
-            why = f"may fold into {fate.fused[key]}"
+        why = fate.float_nodes.get(key, "")
+        if key in fate.fused_activations:
+            why = f"may fold into {fate.fused_activations[key]}"
         nodes.append(
-            NodeRow(key, operator_of(node), "float" if key in fate.floats else "int8", why)
+            NodeRow(key, operator_of(node), "float" if key in fate.float_nodes else "int8", why)
         )
     return Inspection(
         model=name,

@@ -50,7 +50,7 @@ def refuse_overflow(
         for value in node.outputs
         if (seen := stats.get(value.name or "")) is not None and seen.nan + seen.pos_inf
     ]
-    if not overflown or not assign_precision(graph, target, floats).integers:
+    if not overflown or not assign_precision(graph, target, floats).quantized_nodes:
         return
     found = _first_overflowing_sample(graph, overflown[0], samples, threads)
     if found is not None:

@@ -53,7 +53,7 @@ class Result:
         place = Path(path)
         if self.source is not None and place.exists():
             for file in model_files(self.source):
-                if files.same(place, file):
+                if files.is_same_file(place, file):
                     raise UsageError(
                         f"output {place} is the input {file} itself; give another name"
                     )

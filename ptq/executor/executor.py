@@ -232,7 +232,7 @@ class Executor:
             )
 
         def orientation(position: int) -> Callable[[Tensor], NDArray[Any]]:
-            role = Role.KEEP if spec is None else spec.role(position)
+            role = Role.KEEP if spec is None else spec.role_of(position)
             if role in (Role.BIAS, Role.VALUE):
                 return lambda tensor: tensor.array
             if not last or (spec is not None and role is Role.KEEP):

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.ops import OPS, QLINEAR_FORMS
-from ptq.core.opset_changes import SCALARS
-from ptq.core.opspec import PASSES, OpSpec, Output, QLinear, Role
+from ptq.core.opset_changes import SCALAR_INPUTS
+from ptq.core.opspec import RUNS_ON_INTEGERS, OpSpec, OutputRule, QLinearForm, Role
 from ptq.core.types import QuantParams
 from ptq.executor.float_islands import FloatIsland, extract_islands
 from ptq.executor.schedule import sort_topologically
@@ -204,7 +204,11 @@ class _Reader:
     def _read_integer_op(self, node: Node) -> bool:
         """An operator that stands on integers itself, in a QOperator graph."""
         spec, first = OPS.get(spec_name(node)), node.inputs[0]
-        if spec is None or first is None or not (spec.qlinear is PASSES or spec.activation):
+        if (
+            spec is None
+            or first is None
+            or not (spec.qlinear is RUNS_ON_INTEGERS or spec.is_activation)
+        ):
             return False
         meaning = self.params.get(name_of(first))
         if meaning is None and first.is_initializer():
@@ -217,15 +221,15 @@ class _Reader:
         self.params[name_of(first)] = meaning
         self._add_operand(first)
         attrs = all_attributes(node)
-        for key in SCALARS & attrs.keys():
+        for key in SCALAR_INPUTS & attrs.keys():
             attrs[key] = meaning.dequantize(np.asarray(attrs[key]))
-        moves = spec.output is not Output.NONE
+        moves = spec.output_rule is not OutputRule.NONE
         if moves:
             for value in node.outputs:
                 self.params[name_of(value)] = (infer_qparams(value) if renames else None) or meaning
         names = tuple(
             self._add_operand(v)
-            if spec.role(i) in (Role.KEEP, Role.VALUE)
+            if spec.role_of(i) in (Role.KEEP, Role.VALUE)
             else name_of(v)
             if v
             else None
@@ -252,7 +256,7 @@ class _Reader:
                 step = Step(node.name, spec.op, attrs, inputs, (name_of(output),), position, raw)
                 self.steps.append(step)
 
-    def _read_qlinear(self, node: Node, spec: OpSpec, form: QLinear) -> bool:
+    def _read_qlinear(self, node: Node, spec: OpSpec, form: QLinearForm) -> bool:
         assert node.name
         operands = read_operands(node, form)
         if operands is None or qlinear_unsupported_reason(node, spec, operands):
@@ -263,7 +267,7 @@ class _Reader:
             if meaning is None:
                 return False
             self.params[name] = meaning
-        elif spec.real is None:
+        elif spec.float_output_form is None:
             return False
         inputs = {i: self._add_triple(t, spec, i, node) for i, t in operands.triples.items()}
         inputs.update((i, self._add_operand(value)) for i, value in operands.biases.items())
@@ -279,7 +283,7 @@ class _Reader:
     ) -> str | None:
         integers, scale, zero_point = triple
         axis = None
-        if spec.role(index) is Role.WEIGHT:
+        if spec.role_of(index) is Role.WEIGHT:
             array = constant_of(integers)
             axis = channel_axis(node, array.ndim if array is not None else 2)
         meaning = qparams_of(scale, zero_point, integers, axis)

@@ -19,7 +19,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 from onnx_ir.passes import common as passes
 
-from ptq.core.errors import ModelError, first_line
+from ptq.core.errors import ModelError, short_message
 from ptq.model import external_data
 from ptq.model.load import read, read_proto, to_ir
 from ptq.model.node import Node, Value, name_of
@@ -286,7 +286,9 @@ class Graph:
                 lambda proto: onnx.version_converter.convert_version(proto, version)
             )
         except (RuntimeError, onnx.checker.ValidationError, ModelError) as error:
-            reason = first_line(error).rpartition(" failed: ")[2]  # drops the converter's own place
+            reason = short_message(error).rpartition(" failed: ")[
+                2
+            ]  # drops the converter's own place
             raise ModelError(
                 f"opset {self.opset} cannot be raised to {version} ({reason}); export a newer opset"
             ) from error
@@ -302,4 +304,4 @@ class Graph:
                 lambda p: onnx.shape_inference.infer_shapes(p, data_prop=True)
             )
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
-            raise ModelError(f"the model contradicts itself: {first_line(error)}") from error
+            raise ModelError(f"the model contradicts itself: {short_message(error)}") from error

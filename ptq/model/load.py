@@ -15,7 +15,7 @@ from onnx.external_data_helper import (
 )
 from onnx_ir.passes import common as passes
 
-from ptq.core.errors import ModelError, first_line, innermost
+from ptq.core.errors import ModelError, root_cause, short_message
 from ptq.model import external_data
 from ptq.model.node import ONNX_DOMAINS
 from ptq.model.operator_versions import NEWEST_IR_VERSION, NEWEST_OPSET, lower_to_supported
@@ -48,7 +48,7 @@ def read(path: Path) -> tuple[onnx.ModelProto, external_data.DetachedWeights]:
             f"model {path} is not an ONNX file, is damaged, or nests graphs too deep to decode"
         ) from None
     except (OSError, ValueError, RuntimeError, onnx.checker.ValidationError) as error:
-        raise ModelError(f"model {path} cannot be read: {first_line(error)}") from error
+        raise ModelError(f"model {path} cannot be read: {short_message(error)}") from error
     return proto, external_data.DetachedWeights(weights, order)
 
 
@@ -127,7 +127,7 @@ def to_ir(proto: onnx.ModelProto, source: str, aside: external_data.DetachedWeig
         external_data.restore_weights(model, aside)
         external_data.materialize_weights(model)
     except (onnx.checker.ValidationError, ValueError, TypeError, RuntimeError) as error:
-        said = first_line(innermost(error))
+        said = short_message(root_cause(error))
         raise ModelError(f"{source} is not a valid ONNX model: {said}") from error
     _name_nodes(model)
     return model
@@ -144,7 +144,7 @@ def check_valid(proto: onnx.ModelProto, source: str) -> None:
     try:
         onnx.checker.check_model(proto)
     except onnx.checker.ValidationError as error:
-        said = first_line(_error_with_node_names(proto, error))
+        said = short_message(_error_with_node_names(proto, error))
         raise ModelError(f"{source} is not a valid ONNX model: {said}") from error
 
 

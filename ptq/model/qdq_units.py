@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError
 from ptq.core.ops import OPS
-from ptq.core.opset_changes import MOVED_TO_INPUTS, SCALARS
-from ptq.core.opspec import OpSpec, Output, Role
+from ptq.core.opset_changes import ATTRIBUTES_NOW_INPUTS, SCALAR_INPUTS
+from ptq.core.opspec import OpSpec, OutputRule, Role
 from ptq.core.types import QType, QuantParams
 from ptq.model.axes import channel_axis, softmax_axes
 from ptq.model.axes import resize_unsupported_reason as resize_obstacle
@@ -58,7 +58,7 @@ class QuantizedOp:
     @property
     def has_float_output(self) -> bool:
         """Whether it computes on integers and hands out real numbers."""
-        return self.spec.output is not Output.NONE and self.outputs[0] is None
+        return self.spec.output_rule is not OutputRule.NONE and self.outputs[0] is None
 
 
 def quantized_source(value: Value | None) -> QuantizedTensor | None:
@@ -169,12 +169,12 @@ def all_attributes(node: Node) -> dict[str, Any]:
             attrs["together"] = True
     if node.op_type == "Split":
         attrs["num_outputs"] = len(node.outputs)
-    for position, name in MOVED_TO_INPUTS.get(node.op_type, {}).items():
+    for position, name in ATTRIBUTES_NOW_INPUTS.get(node.op_type, {}).items():
         value = node.inputs[position] if position < len(node.inputs) else None
         array = constant_of(value)
         if array is not None:
             # ONNX Runtime takes a single value of any rank where the standard has a scalar
-            attrs[name] = array.reshape(()) if name in SCALARS and array.size == 1 else array
+            attrs[name] = array.reshape(()) if name in SCALAR_INPUTS and array.size == 1 else array
     return attrs
 
 
@@ -191,7 +191,7 @@ def match_qdq_op(node: Node) -> QuantizedOp | None:
         return None
     inputs: list[QuantizedTensor | Value | None] = []
     for position, value in enumerate(node.inputs):
-        role = spec.role(position)
+        role = spec.role_of(position)
         if value is None or role in (Role.KEEP, Role.VALUE):
             inputs.append(value)
             continue
@@ -202,7 +202,7 @@ def match_qdq_op(node: Node) -> QuantizedOp | None:
         inputs.append(quantized)
     outputs: list[QuantizedTensor | None] = []
     for value in node.outputs:
-        if spec.output is Output.NONE or not (value.uses() or value.is_graph_output()):
+        if spec.output_rule is OutputRule.NONE or not (value.uses() or value.is_graph_output()):
             outputs.append(None)
             continue
         quantized = quantized_result(value)
@@ -221,7 +221,9 @@ def returns_float(node: Node, spec: OpSpec) -> bool:
     Not where one of several readers quantizes it, nor where an Add makes a Gemm of a MatMul first, whose C is real.
     """
     readers = consumers_of(node.outputs[0])
-    if spec.real is None or any(operator_of(reader) == "QuantizeLinear" for reader in readers):
+    if spec.float_output_form is None or any(
+        operator_of(reader) == "QuantizeLinear" for reader in readers
+    ):
         return False
     if spec.op != "MatMul" or [operator_of(reader) for reader in readers] != ["Add"]:
         return True
@@ -242,7 +244,7 @@ def unsupported_reason(unit: QuantizedOp) -> str:
         return infinite
     for position, operand in enumerate(unit.inputs):
         if not isinstance(operand, QuantizedTensor):
-            if operand is None or spec.role(position) is not Role.VALUE:
+            if operand is None or spec.role_of(position) is not Role.VALUE:
                 continue
             given = constant_of(operand)
             if given is None:
@@ -250,7 +252,11 @@ def unsupported_reason(unit: QuantizedOp) -> str:
             if not given.size or np.isnan(given).any():
                 return f"value {operand.name} is empty or holds NaN"
             continue
-        role, array, axis = spec.role(position), constant_of(operand.integers), operand.params.axis
+        role, array, axis = (
+            spec.role_of(position),
+            constant_of(operand.integers),
+            operand.params.axis,
+        )
         what = f"{role.value} {operand.integers.name}"
         if role is Role.ACTIVATION and axis is not None:
             return f"{what} has a scale a channel"

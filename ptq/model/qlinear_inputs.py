@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ptq.core.opspec import OpSpec, QLinear, Role
+from ptq.core.opspec import OpSpec, QLinearForm, Role
 from ptq.model.node import Node, Value, attributes_of, constant_of
 
 
@@ -16,11 +16,11 @@ def qlinear_unsupported_reason(node: Node, spec: OpSpec, operands: QLinearOperan
     if operands.unknown_inputs:
         return f"it has a further input, {operands.unknown_inputs[0].name}"
     for position, (integers, _, _) in operands.triples.items():
-        fixed = spec.role(position) is Role.WEIGHT and not spec.two_activations
+        fixed = spec.role_of(position) is Role.WEIGHT and not spec.two_activations
         if fixed and constant_of(integers) is None:
             return f"weight {integers.name} is not constant"
     for position, bias in operands.biases.items():
-        if bias is None or spec.role(position) is not Role.BIAS:
+        if bias is None or spec.role_of(position) is not Role.BIAS:
             continue
         array = constant_of(bias)
         if array is None:
@@ -51,7 +51,7 @@ class QLinearOperands:
     unknown_inputs: tuple[Value, ...]
 
 
-def input_positions(form: QLinear) -> dict[str, int]:
+def input_positions(form: QLinearForm) -> dict[str, int]:
     """Where the inputs stand: ``0q 0s 0z`` for input 0, ``2=`` for a bias, ``ys yz`` for the output.
 
     Of a variadic form the first input alone.
@@ -69,7 +69,7 @@ def input_positions(form: QLinear) -> dict[str, int]:
     return {name: position for position, name in enumerate(found)}
 
 
-def read_operands(node: Node, form: QLinear) -> QLinearOperands | None:
+def read_operands(node: Node, form: QLinearForm) -> QLinearOperands | None:
     """The operands of a node in that form; None where a required one is missing."""
     values, place = [*node.inputs], input_positions(form)
     end = len(place)

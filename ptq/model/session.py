@@ -15,7 +15,7 @@ import onnx.parser
 import onnxruntime
 from numpy.typing import NDArray
 
-from ptq.core.errors import DataError, ModelError, first_line
+from ptq.core.errors import DataError, ModelError, short_message
 from ptq.model import external_data
 from ptq.model.crash_guard import find_crash_risks
 from ptq.model.graph import Graph
@@ -104,7 +104,9 @@ class Session:
         try:
             results: list[NDArray[Any]] = self._session.run(outputs, dict(feed))
         except Exception as error:  # as above
-            raise DataError(f"ONNX Runtime cannot run the sample: {first_line(error)}") from error
+            raise DataError(
+                f"ONNX Runtime cannot run the sample: {short_message(error)}"
+            ) from error
         return results
 
     def run_into(
@@ -125,7 +127,9 @@ class Session:
                 binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, where)
             self._session.run_with_iobinding(binding)
         except Exception as error:  # as above
-            raise DataError(f"ONNX Runtime cannot run the sample: {first_line(error)}") from error
+            raise DataError(
+                f"ONNX Runtime cannot run the sample: {short_message(error)}"
+            ) from error
 
 
 _SATURATION_MODEL = """
@@ -194,7 +198,7 @@ def _explain_load_failure(error: Exception, graph: Graph) -> str:
             f"ONNX Runtime {ORT_VERSION} does not know {unknown.op_type} as opset "
             f"{since_version(unknown, graph.opset)} has it (node {unknown.name}); export an older opset"
         )
-    text = first_line(error)
+    text = short_message(error)
     known = {str(node.name) for node in graph.nodes} | {f"({node.op_type})" for node in graph.nodes}
     if not any(name in text for name in known):
         node = _first_unloadable_node(graph)

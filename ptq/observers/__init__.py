@@ -15,26 +15,26 @@ from ptq.observers.percentile import percentile
 from ptq.observers.stats import TensorStats
 
 
-def _remembering(name: str, observer: Observer) -> Observer:
+def _with_cache(name: str, observer: Observer) -> Observer:
     """The observer, asked once for each range: a plan is solved several times on the same statistics."""
 
     def observe(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
         key = (name, qtype, symmetric)
-        if key not in stats.ranges:
-            stats.ranges[key] = observer(stats, qtype, symmetric=symmetric)
-        return stats.ranges[key]
+        if key not in stats.range_cache:
+            stats.range_cache[key] = observer(stats, qtype, symmetric=symmetric)
+        return stats.range_cache[key]
 
     return observe
 
 
-_USUAL = {"minmax": minmax, "percentile": percentile(), "kl": kl(), "mse": mse}
+_DEFAULTS = {"minmax": minmax, "percentile": percentile(), "kl": kl(), "mse": mse}
 OBSERVERS: Mapping[str, Observer] = MappingProxyType(
-    {name: _remembering(name, observer) for name, observer in _USUAL.items()}
+    {name: _with_cache(name, observer) for name, observer in _DEFAULTS.items()}
 )
 """Every observer with its usual parameters."""
 
 
-def observer_named(name: str) -> Observer:
+def get_observer(name: str) -> Observer:
     """The observer of that name.
 
     Raises:
@@ -49,9 +49,9 @@ __all__ = [
     "OBSERVERS",
     "Observer",
     "TensorStats",
+    "get_observer",
     "kl",
     "minmax",
     "mse",
-    "observer_named",
     "percentile",
 ]

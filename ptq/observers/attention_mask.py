@@ -13,10 +13,10 @@ import numpy as np
 from ptq.observers.histogram_cells import histogram_cells
 from ptq.observers.stats import TensorStats
 
-STEPS = 64
+MIN_WIDTH_RATIO = 64
 """The upper heap keeps fewer than four of 255 steps where the whole is so many times as wide."""
 
-UNSEEN = -math.log(np.finfo(np.float32).tiny)
+EXP_UNDERFLOW = -math.log(np.finfo(np.float32).tiny)
 """So far below the largest, 87.3, an exponential is no normal number: what is masked has no share in the sum."""
 
 
@@ -28,8 +28,8 @@ def is_masked(stats: TensorStats) -> bool:
     gaps = cells.lo[1:] - cells.hi[:-1]
     if not gaps.size:
         return False
-    if gaps.max() < UNSEEN:
+    if gaps.max() < EXP_UNDERFLOW:
         return False
     after = int(np.argmax(gaps)) + 1
     upper = float(cells.hi[-1] - cells.lo[after])
-    return 0 < upper * STEPS < float(cells.hi[-1] - cells.lo[0])
+    return 0 < upper * MIN_WIDTH_RATIO < float(cells.hi[-1] - cells.lo[0])

@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray
 
-PER_BINADE = 128
+CELLS_PER_BINADE = 128
 BINADES = 512
-_SIGN = 256  # the first binade of the negative numbers
+_FIRST_NEGATIVE = 256  # the first binade of the negative numbers
 CHUNK = 1 << 18
 """Keys of one product: 1 MB, the size of a second-level cache."""
-_FEW = 1 << 12
+_BINCOUNT_LIMIT = 1 << 12
 """Values for which numpy.bincount is as quick, and spares loading scipy.sparse, which takes 0.15 s."""
 
 
@@ -46,65 +46,67 @@ class PrefixCounts:
     binades: NDArray[np.int64]
     counts: NDArray[np.int64]
 
-    def plus(self, other: PrefixCounts) -> PrefixCounts:
+    def merge(self, other: PrefixCounts) -> PrefixCounts:
         """The counts of both."""
         if self.binades is other.binades:
             return PrefixCounts(self.binades, self.counts + other.counts)
         binades = np.union1d(self.binades, other.binades)
-        counts = np.zeros((binades.size, PER_BINADE), np.int64)
+        counts = np.zeros((binades.size, CELLS_PER_BINADE), np.int64)
         for part in (self, other):
             counts[np.searchsorted(binades, part.binades)] += part.counts
         return PrefixCounts(binades, counts)
 
     @property
-    def nonfinite(self) -> bool:
+    def has_nonfinite(self) -> bool:
         """Whether the binades of NaN and the infinities are among them."""
-        return not {_SIGN - 1, BINADES - 1}.isdisjoint(self.binades.tolist())
+        return not {_FIRST_NEGATIVE - 1, BINADES - 1}.isdisjoint(self.binades.tolist())
 
-    def outermost(self, *, negative: bool) -> tuple[float, float, int] | None:
+    def outermost_cell(self, *, negative: bool) -> tuple[float, float, int] | None:
         """The last cell on one side of 0 that may hold a value.
 
         Returns:
             Its edge nearer to 0, its other edge, beyond which nothing lies, and its count; or None
             where no binade of that side is counted.
         """
-        row = (self.binades.size if negative else int(np.searchsorted(self.binades, _SIGN))) - 1
-        if row < 0 or (self.binades[row] >= _SIGN) != negative:
+        row = (
+            self.binades.size if negative else int(np.searchsorted(self.binades, _FIRST_NEGATIVE))
+        ) - 1
+        if row < 0 or (self.binades[row] >= _FIRST_NEGATIVE) != negative:
             return None
-        first = int(self.binades[row]) % _SIGN * PER_BINADE
+        first = int(self.binades[row]) % _FIRST_NEGATIVE * CELLS_PER_BINADE
         sign = -1.0 if negative else 1.0
         filled = np.flatnonzero(self.counts[row])
         if filled.size == 0:  # all values are nearer than the binade
-            return math.nan, sign * float(edges()[first]), 0
+            return math.nan, sign * float(cell_edges()[first]), 0
         last = int(filled[-1])
-        near, far = sign * edges()[first + last : first + last + 2]
+        near, far = sign * cell_edges()[first + last : first + last + 2]
         return float(near), float(far), int(self.counts[row, last])
 
-    def sparse(self) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+    def to_sparse(self) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
         """The occupied cells, ascending, and their counts."""
         row, mantissa = np.nonzero(self.counts)
-        cells = (self.binades[row] * PER_BINADE + mantissa).astype(np.uint16)
+        cells = (self.binades[row] * CELLS_PER_BINADE + mantissa).astype(np.uint16)
         return cells, self.counts[row, mantissa]
 
 
 def from_cells(cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> PrefixCounts:
     """Counts given cell by cell; a cell may occur several times."""
-    binades, row = np.unique(cells.astype(np.int64) // PER_BINADE, return_inverse=True)
-    dense = np.zeros((binades.size, PER_BINADE), np.int64)
-    np.add.at(dense, (row, cells % PER_BINADE), counts)
+    binades, row = np.unique(cells.astype(np.int64) // CELLS_PER_BINADE, return_inverse=True)
+    dense = np.zeros((binades.size, CELLS_PER_BINADE), np.int64)
+    np.add.at(dense, (row, cells % CELLS_PER_BINADE), counts)
     return PrefixCounts(binades, dense)
 
 
 @cache
-def edges() -> NDArray[np.float64]:
+def cell_edges() -> NDArray[np.float64]:
     """The low edge of each nonnegative cell, up to 2^128, the high edge of the largest finite one."""
-    exponent, mantissa = np.divmod(np.arange(255 * PER_BINADE + 1), PER_BINADE)
-    leading = np.where(exponent > 0, PER_BINADE, 0)
+    exponent, mantissa = np.divmod(np.arange(255 * CELLS_PER_BINADE + 1), CELLS_PER_BINADE)
+    leading = np.where(exponent > 0, CELLS_PER_BINADE, 0)
     real = np.ldexp((leading + mantissa).astype(np.float64), np.maximum(exponent, 1) - 134)
     return np.asarray(real, np.float64)
 
 
-def prefixes(x: FloatArray) -> NDArray[np.uint16]:
+def to_prefixes(x: FloatArray) -> NDArray[np.uint16]:
     """The cell of each value."""
     upper: NDArray[np.uint16] = (x.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     return upper
@@ -122,7 +124,7 @@ def prefix_counts(
         many_zeros: Whether many zeros are likely; counting is quicker then, never different.
     """
     dense = _histogram(x, spread=many_zeros)
-    tiny = dense[::_SIGN]
+    tiny = dense[::_FIRST_NEGATIVE]
     below_normal = int(tiny.sum())
     zeros = count_equal(x, 0.0) if below_normal else 0
     if below_normal == zeros:
@@ -138,15 +140,15 @@ def prefix_counts(
 
 def key_counts(keys: NDArray[np.uint16]) -> NDArray[np.int32]:
     """How often each 16-bit integer occurs among at most 2^18 keys."""
-    if keys.size <= _FEW:
+    if keys.size <= _BINCOUNT_LIMIT:
         return _few_counts(keys)
-    counter = _counter()
+    counter = _thread_counter()
     counter.keys[: keys.size] = keys
     return counter.counts(keys.size)
 
 
 def _few_counts(keys: NDArray[Any]) -> NDArray[np.int32]:
-    return np.bincount(keys, minlength=BINADES * PER_BINADE).astype(np.int32)
+    return np.bincount(keys, minlength=BINADES * CELLS_PER_BINADE).astype(np.int32)
 
 
 class _Counter(threading.local):
@@ -156,7 +158,9 @@ class _Counter(threading.local):
         ones = np.ones(CHUNK, np.int32)
         ends = np.array([0, CHUNK], np.int32)
         rows = np.zeros(CHUNK, np.int32)
-        self._matrix = scipy.sparse.csc_array((ones, rows, ends), shape=(BINADES * PER_BINADE, 1))
+        self._matrix = scipy.sparse.csc_array(
+            (ones, rows, ends), shape=(BINADES * CELLS_PER_BINADE, 1)
+        )
         self._one = ones[:1]
         self.keys: NDArray[np.uint32] = self._matrix.indices.view(np.uint32)
         self.flags = np.zeros(CHUNK, np.bool_)
@@ -168,20 +172,20 @@ class _Counter(threading.local):
 
 
 @cache
-def _counter() -> _Counter:
+def _thread_counter() -> _Counter:
     return _Counter()
 
 
 @cache
-def _spread() -> NDArray[np.uint32]:
-    return np.arange(CHUNK, dtype=np.uint32) % PER_BINADE
+def _spread_keys() -> NDArray[np.uint32]:
+    return np.arange(CHUNK, dtype=np.uint32) % CELLS_PER_BINADE
 
 
 def count_equal(x: FloatArray, value: float) -> int:
     """How often the value occurs in a one-dimensional array."""
-    if x.size <= _FEW:
+    if x.size <= _BINCOUNT_LIMIT:
         return int(np.count_nonzero(x == value))
-    flags, total = _counter().flags, 0
+    flags, total = _thread_counter().flags, 0
     for start in range(0, x.size, CHUNK):
         part = x[start : start + CHUNK]
         total += int(np.count_nonzero(np.equal(part, value, out=flags[: part.size])))
@@ -195,17 +199,17 @@ def _histogram(x: FloatArray, *, spread: bool) -> NDArray[np.int32]:
     one key for all zeros would double the time. ``spread`` scatters what lies from 0 to 2^-126
     over the first 128 cells, whatever its own.
     """
-    if x.size <= _FEW:
-        return _few_counts(x.view(np.uint32) >> np.uint32(16)).reshape(BINADES, PER_BINADE)
-    bits, counter = x.view(np.uint32), _counter()
+    if x.size <= _BINCOUNT_LIMIT:
+        return _few_counts(x.view(np.uint32) >> np.uint32(16)).reshape(BINADES, CELLS_PER_BINADE)
+    bits, counter = x.view(np.uint32), _thread_counter()
     total: NDArray[np.int32] | None = None
     for start in range(0, x.size, CHUNK):
         part = bits[start : start + CHUNK]
         keys = np.right_shift(part, np.uint32(16), out=counter.keys[: part.size])
         if spread:
-            np.maximum(keys, _spread()[: part.size], out=keys)
+            np.maximum(keys, _spread_keys()[: part.size], out=keys)
         counts = counter.counts(part.size)
         total = counts if total is None else np.add(total, counts, out=total)
     if total is None:
-        total = np.zeros(BINADES * PER_BINADE, np.int32)
-    return total.reshape(BINADES, PER_BINADE)
+        total = np.zeros(BINADES * CELLS_PER_BINADE, np.int32)
+    return total.reshape(BINADES, CELLS_PER_BINADE)

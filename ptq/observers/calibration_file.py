@@ -132,14 +132,16 @@ def from_bytes(content: bytes, source: str) -> Calibration:
         StatsError: The content is damaged or of another kind.
     """
     try:
-        arrays = _arrays(content)
+        arrays = _read_arrays(content)
         if int(arrays["format"]) != FORMAT:
             raise StatsError(f"format {int(arrays['format'])} is not {FORMAT}; calibrate again")
         tensors = {
-            name: TensorStats.from_arrays(part) for name, part in _parts(arrays, "names", "")
+            name: TensorStats.from_arrays(part)
+            for name, part in _arrays_by_name(arrays, "names", "")
         }
         channels = {
-            name: ChannelSums.from_arrays(part) for name, part in _parts(arrays, "summed", "sums/")
+            name: ChannelSums.from_arrays(part)
+            for name, part in _arrays_by_name(arrays, "summed", "sums/")
         }
         graph = arrays["graph"].tobytes().decode()
         return Calibration(graph, int(arrays["samples"]), tensors, channels)
@@ -160,7 +162,7 @@ def from_bytes(content: bytes, source: str) -> Calibration:
         ) from None
 
 
-def _parts(
+def _arrays_by_name(
     arrays: Mapping[str, NDArray[Any]], names: str, prefix: str
 ) -> Iterator[tuple[str, dict[str, NDArray[Any]]]]:
     """Each name of a list with the arrays stored under its number."""
@@ -174,7 +176,7 @@ def _parts(
         yield name, found[str(position)]
 
 
-def _arrays(content: bytes) -> dict[str, NDArray[Any]]:
+def _read_arrays(content: bytes) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for entry in archive.infolist():

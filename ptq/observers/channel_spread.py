@@ -24,11 +24,11 @@ class ChannelSpread:
 
     least: NDArray[np.float32]
     greatest: NDArray[np.float32]
-    squares: NDArray[np.float64]
+    sum_of_squares: NDArray[np.float64]
     count: int
 
     @classmethod
-    def of(cls, array: NDArray[np.float32], axis: int = -1) -> ChannelSpread:
+    def from_array(cls, array: NDArray[np.float32], axis: int = -1) -> ChannelSpread:
         """Of an array that is not empty, channels along an axis."""
         axis %= array.ndim
         flat = array.reshape(prod(array.shape[:axis]), array.shape[axis], -1)
@@ -40,11 +40,11 @@ class ChannelSpread:
         return ChannelSpread(
             np.minimum(self.least, other.least),
             np.maximum(self.greatest, other.greatest),
-            self.squares + other.squares,
+            self.sum_of_squares + other.sum_of_squares,
             self.count + other.count,
         )
 
     @property
     def is_finite(self) -> bool:
         """Whether all of them are."""
-        return all(np.isfinite(a).all() for a in (self.least, self.greatest, self.squares))
+        return all(np.isfinite(a).all() for a in (self.least, self.greatest, self.sum_of_squares))

@@ -32,9 +32,9 @@ class ChannelSums:
 
     def __init__(self, axis: int) -> None:
         self.axis = axis
-        self.count = self.lost = 0
-        self.whole: NDArray[np.int64] | None = None
-        self.fraction: NDArray[np.int64] | None = None
+        self.count = self.skipped_samples = 0
+        self.integer_sums: NDArray[np.int64] | None = None
+        self.fraction_sums: NDArray[np.int64] | None = None
 
     def update(self, x: NDArray[Any]) -> None:
         """Add one sample's tensor.
@@ -42,9 +42,9 @@ class ChannelSums:
         Raises:
             StatsError: The tensor has no such axis, or another number of channels than before.
         """
-        self.update_each(x[None])
+        self.update_batch(x[None])
 
-    def update_each(self, samples: NDArray[Any]) -> None:
+    def update_batch(self, samples: NDArray[Any]) -> None:
         """Add several samples' tensors, stacked along a new first axis, each summed by itself.
 
         Raises:
@@ -61,7 +61,7 @@ class ChannelSums:
         lines = np.einsum("acl->ac", samples.reshape(math.prod(samples.shape[:axis]), channels, -1))
         sums = lines.reshape(len(samples), -1, channels).sum(axis=1, dtype=np.float64)
         kept = np.all(np.abs(sums) < _LARGEST, axis=1)
-        self.lost += int(np.count_nonzero(~kept))
+        self.skipped_samples += int(np.count_nonzero(~kept))
         floor = np.floor(sums[kept])
         fraction = np.rint((sums[kept] - floor) * _FRACTION).astype(np.int64)
         count = samples.size // channels // len(samples) * int(kept.sum())
@@ -76,38 +76,41 @@ class ChannelSums:
         if self.axis != other.axis:
             raise StatsError("sums along different axes do not add up; calibrate both alike")
         both = ChannelSums(self.axis)
-        both.lost = self.lost + other.lost
+        both.skipped_samples = self.skipped_samples + other.skipped_samples
         for part in (self, other):
-            if part.whole is not None and part.fraction is not None:
-                both._add(part.whole, part.fraction, part.count)
+            if part.integer_sums is not None and part.fraction_sums is not None:
+                both._add(part.integer_sums, part.fraction_sums, part.count)
         return both
 
     def _add(self, whole: NDArray[np.int64], fraction: NDArray[np.int64], count: int) -> None:
-        if self.whole is None or self.fraction is None:
-            self.whole, self.fraction = whole.copy(), fraction.copy()
-        elif self.whole.shape != whole.shape:
+        if self.integer_sums is None or self.fraction_sums is None:
+            self.integer_sums, self.fraction_sums = whole.copy(), fraction.copy()
+        elif self.integer_sums.shape != whole.shape:
             raise StatsError(
-                f"a tensor has {whole.size} channels where it had {self.whole.size}; "
+                f"a tensor has {whole.size} channels where it had {self.integer_sums.size}; "
                 "the channel axis must have a fixed length"
             )
         else:
-            self.whole, self.fraction = self.whole + whole, self.fraction + fraction
+            self.integer_sums, self.fraction_sums = (
+                self.integer_sums + whole,
+                self.fraction_sums + fraction,
+            )
         self.count += count
 
     @property
     def mean(self) -> NDArray[np.float64] | None:
         """float64 by channel; None where nothing was seen or a sample was left out."""
-        if self.whole is None or self.fraction is None or self.lost:
+        if self.integer_sums is None or self.fraction_sums is None or self.skipped_samples:
             return None
-        return (self.whole + self.fraction / _FRACTION) / self.count
+        return (self.integer_sums + self.fraction_sums / _FRACTION) / self.count
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The sums as named arrays; equal sums give equal arrays."""
         arrays: dict[str, NDArray[Any]] = {
-            "tally": np.array([self.axis, self.count, self.lost], np.int64)
+            "tally": np.array([self.axis, self.count, self.skipped_samples], np.int64)
         }
-        if self.whole is not None and self.fraction is not None:
-            arrays["sums"] = np.stack([self.whole, self.fraction])
+        if self.integer_sums is not None and self.fraction_sums is not None:
+            arrays["sums"] = np.stack([self.integer_sums, self.fraction_sums])
         return arrays
 
     @classmethod
@@ -120,9 +123,11 @@ class ChannelSums:
         try:
             axis, count, lost = (int(n) for n in arrays["tally"])
             sums = cls(axis)
-            sums.count, sums.lost = count, lost
+            sums.count, sums.skipped_samples = count, lost
             if "sums" in arrays:
-                sums.whole, sums.fraction = arrays["sums"].astype(np.int64, casting="safe")
+                sums.integer_sums, sums.fraction_sums = arrays["sums"].astype(
+                    np.int64, casting="safe"
+                )
         except (KeyError, ValueError, TypeError) as error:
             raise StatsError(f"sums by channel are damaged ({error}); calibrate again") from None
         return sums

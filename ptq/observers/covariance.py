@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 _ROWS = 256  # 256 · 255² < 2^24: float32 adds up so many products of codes without rounding
 _TILE = 44  # OpenBLAS gives a product below 2^19 multiplications to one thread: more would get into our own's way
-_NARROW = 2**15  # rows whose products int32 takes
+_INT32_ROWS = 2**15  # rows whose products int32 takes
 _PENDING = 2**17  # codes that wait to be multiplied
 
 
@@ -45,13 +45,13 @@ class Covariance:
     @property
     def sums(self) -> NDArray[np.float64]:
         """Σ q of each group."""
-        self.settle()
+        self.flush()
         return self._sums
 
     @property
-    def products(self) -> NDArray[np.integer[Any]]:
+    def outer_products(self) -> NDArray[np.integer[Any]]:
         """Σ q qᵀ of each group."""
-        self.settle()
+        self.flush()
         groups, length = self._sums.shape
         kind = self._strips[0].dtype if self._strips else np.int32
         whole: NDArray[np.integer[Any]] = np.empty((groups, length, length), kind)
@@ -63,12 +63,12 @@ class Covariance:
     def update(self, rows: NDArray[np.int16]) -> None:
         """Add rows of 8-bit codes less their zero point, shape (groups, rows, K)."""
         for start in range(0, rows.shape[1], _ROWS):
-            self._take(rows[:, start : start + _ROWS])
+            self._enqueue(rows[:, start : start + _ROWS])
 
-    def _take(self, rows: NDArray[np.int16]) -> None:
+    def _enqueue(self, rows: NDArray[np.int16]) -> None:
         groups, count, length = rows.shape
         if self._waiting + count > min(_ROWS, max(1, _PENDING // (groups * length))):
-            self.settle()
+            self.flush()
         self._pending.append(rows)
         self._waiting += count
 
@@ -81,23 +81,23 @@ class Covariance:
         both._strips = [mine.astype(np.int64) + theirs for mine, theirs in pairs]
         return both
 
-    def moment(self, *, centred: bool) -> NDArray[np.float64]:
+    def second_moment(self, *, centred: bool) -> NDArray[np.float64]:
         """E[q qᵀ] of each group, about the mean where ``centred``, else about 0."""
         n = max(self.count, 1)
-        second: NDArray[np.float64] = self.products / n
+        second: NDArray[np.float64] = self.outer_products / n
         if centred:
             mean = self.sums / n
             second -= mean[:, :, None] * mean[:, None, :]
         return second
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Multiply the rows that wait, which frees their memory."""
         if not self._pending:
             return
         rows = np.concatenate(self._pending, axis=1).astype(np.float32, order="C")
         self._pending, self._waiting = [], 0
         self._count += rows.shape[1]
-        if self._count > _NARROW:
+        if self._count > _INT32_ROWS:
             self._strips = [strip.astype(np.int64, copy=False) for strip in self._strips]
         self._sums += rows.sum(axis=1, dtype=np.float64)
         length = rows.shape[2]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ptq.core.types import FloatArray
 from ptq.observers.bfloat16_histogram import CHUNK, key_counts
 
-CAP = 1024
+MAX_DISTINCT = 1024
 """The largest number of distinct values that are kept one by one."""
 
 _SAMPLE = 4096
@@ -35,7 +35,7 @@ def distinct_counts(
     values = _union(known, x[:_SAMPLE])
     counts = np.zeros(values.size, np.int64)
     start = 0
-    while values.size <= CAP:
+    while values.size <= MAX_DISTINCT:
         if start >= x.size:
             return values, counts
         piece = x[start : start + CHUNK] + np.float32(0)  # -0.0 + 0 = 0

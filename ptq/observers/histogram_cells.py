@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import StatsError
-from ptq.observers.bfloat16_histogram import edges, prefixes
+from ptq.observers.bfloat16_histogram import cell_edges, to_prefixes
 from ptq.observers.stats import TensorStats
 
 
@@ -32,12 +32,12 @@ class HistogramCells:
     counts: NDArray[np.float64]
 
     @property
-    def total(self) -> float:
+    def total_count(self) -> float:
         """The number of values."""
         return float(self.counts.sum())
 
     @property
-    def points(self) -> NDArray[np.bool_]:
+    def is_point(self) -> NDArray[np.bool_]:
         """Which intervals are points."""
         points: NDArray[np.bool_] = self.lo == self.hi
         return points
@@ -46,11 +46,11 @@ class HistogramCells:
         """Some of the intervals."""
         return HistogramCells(self.lo[which], self.hi[which], self.counts[which])
 
-    def mirrored(self) -> HistogramCells:
+    def negate(self) -> HistogramCells:
         """The cells of the negated values."""
         return HistogramCells(-self.hi[::-1], -self.lo[::-1], self.counts[::-1])
 
-    def absolute(self) -> HistogramCells:
+    def to_absolute(self) -> HistogramCells:
         """The cells of the absolute values: where two overlap, they are cut at each other's ends."""
         ends = np.sort(np.abs([self.lo, self.hi]), axis=0)  # no interval has 0 inside
         cuts = np.unique(ends)
@@ -82,7 +82,7 @@ def histogram_cells(stats: TensorStats) -> HistogramCells:
     prefix, counts = stats.cell_counts()
     counts = counts.copy()
     magnitude = prefix & np.uint16(0x7FFF)
-    near, far = edges()[magnitude], edges()[magnitude + np.uint16(1)]
+    near, far = cell_edges()[magnitude], cell_edges()[magnitude + np.uint16(1)]
     negative = prefix >= 0x8000
     lo = np.maximum(np.where(negative, -far, near), float(stats.min))
     hi = np.minimum(np.where(negative, -near, far), float(stats.max))
@@ -90,7 +90,7 @@ def histogram_cells(stats: TensorStats) -> HistogramCells:
     for end, count in ((stats.min, stats.at_min), (stats.max, stats.at_max)):
         if end != 0:
             atoms.append((float(end), count))
-            counts[prefix == prefixes(np.array([end], np.float32))] -= count
+            counts[prefix == to_prefixes(np.array([end], np.float32))] -= count
     at = np.array([position for position, _ in atoms])
     lo, hi = np.concatenate([lo, at]), np.concatenate([hi, at])
     counts = np.concatenate([counts, np.array([count for _, count in atoms])])

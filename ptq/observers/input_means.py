@@ -22,8 +22,8 @@ class InputMean:
         added: What quantizing adds to the mean of each channel, or one number for the whole tensor.
     """
 
-    real: NDArray[np.float64]
-    added: float | NDArray[np.float64]
+    float_mean: NDArray[np.float64]
+    mean_shift: float | NDArray[np.float64]
 
 
 def input_means(

@@ -42,9 +42,9 @@ class InputStatistics:
         wanted: What weights are to come near where that is not the model's own, shape (groups, K, sums).
     """
 
-    parts: Mapping[str, Sequence[CovarianceBlock]] = field(default_factory=dict)
-    added: Mapping[str, MeanShift] = field(default_factory=dict)
-    wanted: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    blocks: Mapping[str, Sequence[CovarianceBlock]] = field(default_factory=dict)
+    mean_shifts: Mapping[str, MeanShift] = field(default_factory=dict)
+    target_weights: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +58,10 @@ class CovarianceBlock:
     """
 
     inputs: slice
-    learnt: Covariance
-    held: Covariance
+    training: Covariance
+    held_out: Covariance
 
     @property
-    def whole(self) -> Covariance:
+    def all_samples(self) -> Covariance:
         """Over all samples."""
-        return self.learnt.merge(self.held)
+        return self.training.merge(self.held_out)

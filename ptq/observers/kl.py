@@ -52,19 +52,19 @@ def kl(levels: int = 128) -> Observer:
         if limit == 0:
             return Range(0.0, 0.0)
         share = 1.0 if symmetric else 2 * limit / (most - least)
-        histogram = bins(cells, limit)
-        best = best_bins(histogram, round(levels * share))
+        histogram = magnitude_histogram(cells, limit)
+        best = best_bin_count(histogram, round(levels * share))
         threshold = min((best + 0.5) * limit / BINS, limit)
         return Range(max(least, -threshold), min(most, threshold))
 
     return observe
 
 
-def bins(cells: HistogramCells, limit: float) -> _Floats:
+def magnitude_histogram(cells: HistogramCells, limit: float) -> _Floats:
     """The nonzero |x| in 2048 equal bins from 0 to the limit."""
-    cells = cells.absolute()
+    cells = cells.to_absolute()
     cells = cells.take(cells.hi > 0)
-    points = cells.points
+    points = cells.is_point
     width = limit / BINS
     at = np.minimum(cells.lo[points] / width, BINS - 1).astype(np.int64)
     total = np.bincount(at, cells.counts[points], BINS).astype(np.float64)
@@ -78,12 +78,12 @@ def bins(cells: HistogramCells, limit: float) -> _Floats:
     return total
 
 
-def best_bins(histogram: _Floats, levels: int) -> int:
+def best_bin_count(histogram: _Floats, levels: int) -> int:
     """The number of first bins, ``levels`` at least, with the least divergence."""
-    return int(np.argmin(divergences(histogram, levels))) + levels
+    return int(np.argmin(kl_divergences(histogram, levels))) + levels
 
 
-def divergences(h: _Floats, levels: int) -> _Floats:
+def kl_divergences(h: _Floats, levels: int) -> _Floats:
     """The divergence for each number of first bins from ``levels`` to all; inf where the last is empty."""
     ends = np.arange(levels, h.size + 1)
     groups = np.arange(levels + 1) * ends[:, None] // levels

@@ -20,9 +20,14 @@ from ptq.observers.qparams import asymmetric_qparams, symmetric_qparams
 from ptq.observers.quantization_error import squared_error
 from ptq.observers.stats import TensorStats
 
-_REACHES = (0.1, 0.025, 0.006, 0.002)  # half-widths of the successive searches, relative to an end
-_PER_SIDE = 9  # candidates for an end where both vary
-_PER_LINE = 33  # candidates where one does
+_HALF_WIDTHS = (
+    0.1,
+    0.025,
+    0.006,
+    0.002,
+)  # half-widths of the successive searches, relative to an end
+_CANDIDATES_2D = 9  # candidates for an end where both vary
+_CANDIDATES_1D = 33  # candidates where one does
 _Floats = NDArray[np.float64]
 
 
@@ -43,17 +48,17 @@ def mse(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
     if symmetric:
         limit = max(-least, most)
         zero = np.zeros(1)
-        tops = _candidates(cells.absolute(), limit)
-        _, threshold = _coarse((zero, zero), tops, 4 * nonzero / qtype.steps**2)
+        tops = _candidate_ends(cells.to_absolute(), limit)
+        _, threshold = _coarse_minimum((zero, zero), tops, 4 * nonzero / qtype.lsb_count**2)
         best = _refine(cells, qtype, (0.0, limit), (0.0, threshold), mirrored=True)[1]
         return Range(max(least, -best), min(most, best))
-    bottoms = _candidates(cells.mirrored(), -least)
-    tops = _candidates(cells, most)
-    start = _coarse((-bottoms[0], bottoms[1]), tops, nonzero / qtype.steps**2)
+    bottoms = _candidate_ends(cells.negate(), -least)
+    tops = _candidate_ends(cells, most)
+    start = _coarse_minimum((-bottoms[0], bottoms[1]), tops, nonzero / qtype.lsb_count**2)
     return Range(*_refine(cells, qtype, (least, most), start, mirrored=False))
 
 
-def _candidates(cells: HistogramCells, end: float) -> tuple[_Floats, _Floats]:
+def _candidate_ends(cells: HistogramCells, end: float) -> tuple[_Floats, _Floats]:
     """Numbers from 0 to the end, denser near it, and the squared clipping error at each."""
     if end <= 0:
         return np.zeros(1), np.zeros(1)
@@ -66,7 +71,7 @@ def _candidates(cells: HistogramCells, end: float) -> tuple[_Floats, _Floats]:
     return chosen, np.maximum(second - 2 * chosen * first + chosen**2 * zeroth, 0.0)
 
 
-def _coarse(
+def _coarse_minimum(
     bottoms: tuple[_Floats, _Floats], tops: tuple[_Floats, _Floats], mass: float
 ) -> tuple[float, float]:
     """The minimum of the model over all pairs of ends."""
@@ -88,8 +93,8 @@ def _refine(
     best = np.array([limits])
     least = _errors(cells, qtype, best, mirrored=mirrored)[0]
     centre = np.array(start)
-    for reach in _REACHES:
-        count = _PER_SIDE if limits[0] < 0 < limits[1] else _PER_LINE
+    for reach in _HALF_WIDTHS:
+        count = _CANDIDATES_2D if limits[0] < 0 < limits[1] else _CANDIDATES_1D
         factors = np.linspace(1 - reach, 1 + reach, count)
         lows = np.unique(np.maximum(centre[0] * factors, limits[0]))
         highs = np.unique(np.minimum(centre[1] * factors, limits[1]))

@@ -29,13 +29,13 @@ def percentile(p: float = 99.99) -> Observer:
         del qtype
         cells = histogram_cells(stats)
         least, most = min(cells.lo[0], 0.0), max(cells.hi[-1], 0.0)
-        cut = (1 - p / 100) * cells.total
+        cut = (1 - p / 100) * cells.total_count
         if symmetric:
-            threshold = _high_end(cells.absolute(), cut)
+            threshold = _high_end(cells.to_absolute(), cut)
             return Range(max(least, -threshold), min(most, threshold))
         if least < 0 < most:
             cut /= 2
-        return Range(-_high_end(cells.mirrored(), cut), _high_end(cells, cut))
+        return Range(-_high_end(cells.negate(), cut), _high_end(cells, cut))
 
     return observe
 

@@ -35,9 +35,9 @@ def asymmetric_qparams(span: Range, qtype: QType, axis: int | None = None) -> Qu
     """
     lo = np.clip(span.lo, -_FLT_MAX, 0.0)
     hi = np.clip(span.hi, 0.0, _FLT_MAX)
-    scale = _usable((hi - lo) / qtype.steps)
+    scale = _usable_scale((hi - lo) / qtype.lsb_count)
     zero_point = np.clip(np.rint(qtype.lo - lo / scale), qtype.lo, qtype.hi).astype(np.int64)
-    return _params(scale, zero_point, qtype, axis)
+    return _make_qparams(scale, zero_point, qtype, axis)
 
 
 def symmetric_qparams(
@@ -55,11 +55,11 @@ def symmetric_qparams(
         span = Range(-threshold, threshold)
     middle = 0 if qtype.signed else (qtype.lo + qtype.hi + 1) // 2
     largest = np.minimum(np.maximum(np.abs(span.lo), np.abs(span.hi)), _FLT_MAX)
-    scale = _usable(largest / (qtype.hi - middle))
-    return _params(scale, np.full(scale.shape, middle, np.int64), qtype, axis)
+    scale = _usable_scale(largest / (qtype.hi - middle))
+    return _make_qparams(scale, np.full(scale.shape, middle, np.int64), qtype, axis)
 
 
-def _usable(scale: NDArray[np.float64]) -> NDArray[np.float64]:
+def _usable_scale(scale: NDArray[np.float64]) -> NDArray[np.float64]:
     """Scales for zeros, and none below the floor, at the precision of float32."""
     dead = scale == 0
     neighbours = np.max(scale, initial=0.0)
@@ -67,7 +67,7 @@ def _usable(scale: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.maximum(scale, SCALE_FLOOR).astype(np.float32).astype(np.float64)
 
 
-def _params(
+def _make_qparams(
     scale: NDArray[np.float64], zero_point: NDArray[np.int64], qtype: QType, axis: int | None
 ) -> QuantParams:
     limit = _FLT_MAX / np.maximum(qtype.hi - zero_point, zero_point - qtype.lo)

@@ -59,17 +59,18 @@ def quantization_error(stats: TensorStats, params: QuantParams) -> TensorError:
     cells = histogram_cells(stats)
     scale, zero_point = float(params.scale), int(params.zero_point)
     low, high = scale * (params.qtype.lo - zero_point), scale * (params.qtype.hi - zero_point)
-    below = _between(cells, -np.inf, low - scale / 2)
-    above = _between(cells, high + scale / 2, np.inf)
-    inside = _between(cells, low - scale / 2, high + scale / 2)
-    total = cells.total
+    below = _cells_between(cells, -np.inf, low - scale / 2)
+    above = _cells_between(cells, high + scale / 2, np.inf)
+    inside = _cells_between(cells, low - scale / 2, high + scale / 2)
+    total = cells.total_count
     rounding, below_error, above_error = (
-        float(squared_error(part, *_row(params))[0]) / total for part in (inside, below, above)
+        float(squared_error(part, *_quantizer_arrays(params))[0]) / total
+        for part in (inside, below, above)
     )
     return TensorError(
         rounding=rounding,
         clipping=below_error + above_error,
-        saturation_rate=(below.total + above.total) / total,
+        saturation_rate=(below.total_count + above.total_count) / total,
         signal=_square_sum(cells) / total,
     )
 
@@ -91,11 +92,11 @@ def mean_error(stats: TensorStats, params: QuantParams) -> float:
         excess: NDArray[np.float64] = u - np.clip(np.rint(u), first, last)
         return excess
 
-    at, spread = cells.take(cells.points), cells.take(~cells.points)
+    at, spread = cells.take(cells.is_point), cells.take(~cells.is_point)
     points = -scale * float(rest(at.lo) @ at.counts)
     density = spread.counts / (spread.hi - spread.lo)
     squares = np.square(rest(spread.lo)) - np.square(rest(spread.hi))
-    return (points + scale**2 * float(squares @ density) / 2) / cells.total
+    return (points + scale**2 * float(squares @ density) / 2) / cells.total_count
 
 
 def squared_error(
@@ -112,7 +113,7 @@ def squared_error(
         first: Its lowest integer less its zero point, q_min − Z. ``last``: q_max − Z.
         last: See ``first``.
     """
-    points = cells.points
+    points = cells.is_point
     at, mass = cells.lo[points], cells.counts[points]
     spread = cells.take(~points)
     density = spread.counts / (spread.hi - spread.lo)
@@ -131,16 +132,16 @@ def squared_error(
     return np.maximum(errors, 0.0)
 
 
-def _row(params: QuantParams) -> tuple[NDArray[np.float64], ...]:
+def _quantizer_arrays(params: QuantParams) -> tuple[NDArray[np.float64], ...]:
     zero_point = int(params.zero_point)
     row = (float(params.scale), params.qtype.lo - zero_point, params.qtype.hi - zero_point)
     return tuple(np.array([number], np.float64) for number in row)
 
 
-def _between(cells: HistogramCells, start: float, end: float) -> HistogramCells:
+def _cells_between(cells: HistogramCells, start: float, end: float) -> HistogramCells:
     """The values of the open interval; points at its ends count as outside only where it is a tail."""
     lo, hi = np.maximum(cells.lo, start), np.minimum(cells.hi, end)
-    points = cells.points
+    points = cells.is_point
     width = np.where(points, 1.0, cells.hi - cells.lo)
     within = np.where(
         points, (cells.lo > start) & (cells.lo < end), np.maximum(hi - lo, 0.0) / width

@@ -22,12 +22,12 @@ from ptq.observers.bfloat16_histogram import (
     count_equal,
     from_cells,
     prefix_counts,
-    prefixes,
+    to_prefixes,
 )
 from ptq.observers.channel_range import channel_extremes
-from ptq.observers.distinct_values import CAP, distinct_counts
+from ptq.observers.distinct_values import MAX_DISTINCT, distinct_counts
 
-_PIECE = 1 << 30  # values counted at once; cell counts of one piece are int32
+_MAX_PIECE = 1 << 30  # values counted at once; cell counts of one piece are int32
 
 
 class TensorStats:
@@ -57,17 +57,17 @@ class TensorStats:
         self.value_counts: NDArray[np.int64] = np.empty(0, np.int64)
         self.channel_min: FloatArray | None = None
         self.channel_max: FloatArray | None = None
-        self.ranges: dict[tuple[str, QType, bool], Range] = {}
+        self.range_cache: dict[tuple[str, QType, bool], Range] = {}
         self._prefixes = from_cells(np.empty(0, np.uint16), np.empty(0, np.int64))
 
     @property
-    def nonfinite(self) -> int:
+    def nonfinite_count(self) -> int:
         """How many NaNs and infinities were seen."""
         return self.nan + self.pos_inf + self.neg_inf
 
     def cell_counts(self) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
         """The occupied cells of the nonzero values, ascending as integers, and their counts."""
-        return self._all_prefixes().sparse()
+        return self._all_prefixes().to_sparse()
 
     def update(self, x: NDArray[Any]) -> None:
         """Count the values of one array, any shape, taken as float32.
@@ -79,12 +79,12 @@ class TensorStats:
             array = np.ascontiguousarray(x, np.float32)
         if array.size == 0:
             return
-        self.ranges.clear()
+        self.range_cache.clear()
         if self.channel_axis is not None:
             self._widen_channels(*channel_extremes(array, self.channel_axis))
         flat = array.reshape(-1)
-        for start in range(0, flat.size, _PIECE):
-            self._count(flat[start : start + _PIECE])
+        for start in range(0, flat.size, _MAX_PIECE):
+            self._count(flat[start : start + _MAX_PIECE])
 
     def merge(self, other: TensorStats) -> TensorStats:
         """The statistics of both; neither is changed.
@@ -102,8 +102,8 @@ class TensorStats:
             both.nan += part.nan
             both.pos_inf += part.pos_inf
             both.neg_inf += part.neg_inf
-            both._extend(part.min, part.at_min, negative=True)
-            both._extend(part.max, part.at_max, negative=False)
+            both._record_extreme(part.min, part.at_min, negative=True)
+            both._record_extreme(part.max, part.at_max, negative=False)
             if part.channel_min is not None and part.channel_max is not None:
                 both._widen_channels(part.channel_min, part.channel_max)
             both.count += part.count
@@ -191,7 +191,7 @@ class TensorStats:
 
     def _count(self, flat: FloatArray) -> None:
         if self.values is not None:
-            flat = self._finite(flat)
+            flat = self._drop_nonfinite(flat)
             few = distinct_counts(flat, self.values)
             if few is not None:
                 self._count_values(*few)
@@ -199,16 +199,16 @@ class TensorStats:
         known = self._all_prefixes().binades
         many_zeros = 8 * self.zeros > self.count
         zeros, added = prefix_counts(flat, known, many_zeros=many_zeros)
-        if added.nonfinite:
-            flat = self._finite(flat)
+        if added.has_nonfinite:
+            flat = self._drop_nonfinite(flat)
             zeros, added = prefix_counts(flat, known, many_zeros=many_zeros)
         for negative in (True, False):
-            self._reach(flat, zeros, added, negative=negative)
+            self._update_extreme(flat, zeros, added, negative=negative)
         self.count += flat.size
         self.zeros += zeros
         self._add_prefixes(added)
 
-    def _finite(self, flat: FloatArray) -> FloatArray:
+    def _drop_nonfinite(self, flat: FloatArray) -> FloatArray:
         """The finite values; the others are counted."""
         finite = np.isfinite(flat)
         if bool(finite.all()):
@@ -222,17 +222,19 @@ class TensorStats:
         seen = np.flatnonzero(counts)
         if seen.size:
             first, last = seen[0], seen[-1]
-            self._extend(float(values[first]), int(counts[first]), negative=True)
-            self._extend(float(values[last]), int(counts[last]), negative=False)
+            self._record_extreme(float(values[first]), int(counts[first]), negative=True)
+            self._record_extreme(float(values[last]), int(counts[last]), negative=False)
         self.count += int(counts.sum())
         self.zeros += int(counts[values == 0].sum())
         self._add_values(values, counts)
 
-    def _reach(self, flat: FloatArray, zeros: int, added: PrefixCounts, *, negative: bool) -> None:
+    def _update_extreme(
+        self, flat: FloatArray, zeros: int, added: PrefixCounts, *, negative: bool
+    ) -> None:
         """Take note of one extreme, with a pass over the values only where the cells cannot tell."""
-        outermost = added.outermost(negative=negative)
+        outermost = added.outermost_cell(negative=negative)
         if outermost is None and zeros:
-            self._extend(0.0, zeros, negative=negative)
+            self._record_extreme(0.0, zeros, negative=negative)
             return
         near, far, count = outermost or (math.nan, math.nan, 0)
         if flat.size == 0 or (far >= self.min if negative else far <= self.max):
@@ -241,9 +243,9 @@ class TensorStats:
         if end != near:  # otherwise no value of that cell lies anywhere else
             inside = end > self.min if negative else end < self.max
             count = 0 if inside else count_equal(flat, end)
-        self._extend(end, count, negative=negative)
+        self._record_extreme(end, count, negative=negative)
 
-    def _extend(self, end: float, count: int, *, negative: bool) -> None:
+    def _record_extreme(self, end: float, count: int, *, negative: bool) -> None:
         """Take note of a value that lies at or beyond all others of one array, and how often."""
         if negative and end <= self.min:
             self.at_min = count + (self.at_min if end == self.min else 0)
@@ -273,12 +275,12 @@ class TensorStats:
         total[np.searchsorted(union, self.values)] += self.value_counts
         total[np.searchsorted(union, values)] += counts
         self.values, self.value_counts = union, total
-        if union.size > CAP:
+        if union.size > MAX_DISTINCT:
             self._prefixes = self._all_prefixes()
             self.values, self.value_counts = None, np.empty(0, np.int64)
 
     def _add_prefixes(self, counts: PrefixCounts) -> None:
-        self._prefixes = self._all_prefixes().plus(counts)
+        self._prefixes = self._all_prefixes().merge(counts)
         self.values, self.value_counts = None, np.empty(0, np.int64)
 
     def _all_prefixes(self) -> PrefixCounts:
@@ -289,4 +291,4 @@ class TensorStats:
 
 def _prefixes_of(values: FloatArray, counts: NDArray[np.int64]) -> PrefixCounts:
     nonzero = values != 0
-    return from_cells(prefixes(values[nonzero]), counts[nonzero])
+    return from_cells(to_prefixes(values[nonzero]), counts[nonzero])

@@ -45,10 +45,10 @@ def optimize_before_calibration(
         DataError: A sample is unreadable, does not fit, or the model fails on it.
         UsageError: Nodes to skip that do not exist, or beside a plan.
     """
-    check_skipped_nodes(prepared.graph, recipe.floats)
-    if plan is not None and recipe.floats:
+    check_skipped_nodes(prepared.graph, recipe.float_nodes)
+    if plan is not None and recipe.float_nodes:
         raise UsageError("a plan says itself what stays float; give it without nodes to skip")
-    if equalize or (plan is not None and plan.factors):
+    if equalize or (plan is not None and plan.channel_factors):
         prepared = equalize_channels(
             name, prepared, samples, recipe,
             stats=stats, plan=plan, threads=threads, progress=progress,

@@ -24,7 +24,7 @@ from ptq.model.graph import Graph
 from ptq.model.node import constant_of
 from ptq.model.session import Session
 from ptq.observers.input_means import InputMean, input_means
-from ptq.optimization.output_error import ReferenceOutputs, decibels
+from ptq.optimization.output_error import ReferenceOutputs, error_db
 from ptq.optimization.range_search import METHODS, is_significantly_lower
 from ptq.rewrite.emit.bias_correction import correct_biases
 from ptq.rewrite.emit.set_weights import replace_weights
@@ -34,12 +34,12 @@ from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.solver.quantizer import CalibratedModel, solve_plan
 from ptq.solver.recipe import AUTO, Recipe
 
-_CALIBRATED = 32  # samples, to set a trial's ranges
-_JUDGED = 64  # held-out ones, and as many of the others
-_OF_WEIGHTS = 0.3
+_CALIBRATION_SAMPLES = 32  # samples, to set a trial's ranges
+_HELD_OUT_SAMPLES = 64  # held-out ones, and as many of the others
+_WEIGHT_ERROR_LEFT = 0.3
 """Of the error that weights make, rounded to the nearest, what second-order rounding leaves: 0.1 to 0.4, measured."""
-_SURE = 2.0  # standard errors by which the error must be less; few things are tried
-_MOVED = 0.01
+_STANDARD_ERRORS = 2.0  # standard errors by which the error must be less; few things are tried
+_MAX_UNROUNDED_ERROR = 0.01
 """Of the error of rounding, the most that a form may err on held-out samples before anything is rounded: where a
 channel goes past its bound there, it will go further past on others."""
 
@@ -93,45 +93,55 @@ class CandidateComparison:
         steps = (1 + len(forms)) * (1 + len(self._methods))
         advance = start_progress("comparing forms", steps, self._progress)
         before = self._errors(self._prepared, advance)
-        plain = _pooled(before)
-        forms = [form for form in forms if self._moved(form) <= _MOVED * plain.mean()]
+        plain = _geometric_mean(before)
+        forms = [
+            form
+            for form in forms
+            if self._unrounded_error(form) <= _MAX_UNROUNDED_ERROR * plain.mean()
+        ]
         if not forms:
             left = "left channels unequal: on held-out samples they go past their bounds"
             return replace(self._prepared, changes=(*changes, left))
         errors = [(form, self._errors(form, advance)) for form in forms]
-        form, found = min(errors, key=lambda pair: float(_pooled(pair[1]).mean()))
-        least = _pooled(found)
-        held = [e[: self._judged or None].mean() for e in (plain, least)]
-        figures = "{:.1f} → {:.1f} dB".format(*(-decibels(share) for share in held))
+        form, found = min(errors, key=lambda pair: float(_geometric_mean(pair[1]).mean()))
+        least = _geometric_mean(found)
+        held = [e[: self._held_out_count or None].mean() for e in (plain, least)]
+        figures = "{:.1f} → {:.1f} dB".format(*(-error_db(share) for share in held))
         said = f"signal over error on held-out samples {figures}"
         if len(self._methods) > 1:
             said += f", the mean of {plural(len(self._methods), 'range method')}"
         less = held[1] < held[0] and found.mean(axis=1).min() < before.mean(axis=1).min()
-        if less and is_significantly_lower(least, plain, sure=_SURE):
+        if less and is_significantly_lower(least, plain, sure=_STANDARD_ERRORS):
             [note] = form.changes
             return replace(form, changes=(*changes, f"{note}: {said}"))
         return replace(self._prepared, changes=(*changes, f"left channels unequal: {said}"))
 
     @property
-    def _judged(self) -> int:
+    def _held_out_count(self) -> int:
         """How many held-out samples are judged on, the first of all."""
-        return min(len(self._held), _JUDGED)
+        return min(len(self._held), _HELD_OUT_SAMPLES)
 
     @cached_property
-    def _truth(self) -> ReferenceOutputs:
-        judges = itertools.chain(self._held.spread(_JUDGED), self._others.spread(_JUDGED))
+    def _reference(self) -> ReferenceOutputs:
+        judges = itertools.chain(
+            self._held.spread(_HELD_OUT_SAMPLES), self._others.spread(_HELD_OUT_SAMPLES)
+        )
         return ReferenceOutputs(logits_graph(self._prepared.graph), judges, self._threads)
 
-    def _moved(self, form: PreparedModel) -> float:
+    def _unrounded_error(self, form: PreparedModel) -> float:
         """How far the form is from the plain model before anything is rounded, on held-out samples."""
         session = Session(logits_graph(form.graph), threads=self._threads)
-        errors = self._truth.errors(session, {}, range(self._judged))[: self._judged]
+        errors = self._reference.errors(session, {}, range(self._held_out_count))[
+            : self._held_out_count
+        ]
         return float(errors.mean()) if errors.size else 0.0
 
     def _errors(self, form: PreparedModel, advance: Callable[[], None]) -> NDArray[np.float64]:
         """By method and sample, of activations and of weights; the latter counts for less than it is."""
         graph, threads = logits_graph(form.graph), self._threads
-        statistics = collect_statistics(graph, self._others.spread(_CALIBRATED), threads=threads)
+        statistics = collect_statistics(
+            graph, self._others.spread(_CALIBRATION_SAMPLES), threads=threads
+        )
         ground = CalibratedModel(self._name, graph, replace(form, graph=graph), statistics)
         recipe = self._recipe.with_float_nodes(form.float_nodes)
         plans = [solve_plan(ground, replace(recipe, method=m)) for m in self._methods]
@@ -139,16 +149,16 @@ class CandidateComparison:
         session = Session(made.graph, threads=threads, integers=False)
         of_activations = []
         for plan in plans:
-            of_activations.append(self._truth.errors(session, made.feed(plan.tensors)))
+            of_activations.append(self._reference.errors(session, made.feed(plan.tensors)))
             advance()
         means = input_means(statistics, plans[0].tensors) if self._recipe.correct_bias else {}
         lighter = Session(_with_rounded_weights(graph, plans[0], means), threads=threads)
-        of_weights = self._truth.errors(lighter, {})
+        of_weights = self._reference.errors(lighter, {})
         advance()
-        return np.stack(of_activations) + _OF_WEIGHTS * of_weights
+        return np.stack(of_activations) + _WEIGHT_ERROR_LEFT * of_weights
 
 
-def _pooled(errors: NDArray[np.float64]) -> NDArray[np.float64]:
+def _geometric_mean(errors: NDArray[np.float64]) -> NDArray[np.float64]:
     """By sample, the geometric mean of the methods' errors."""
     product: NDArray[np.float64] = np.prod(errors ** (1 / len(errors)), axis=0)
     return product
@@ -163,6 +173,6 @@ def _with_rounded_weights(graph: Graph, plan: Plan, means: dict[str, InputMean])
         if weight is not None and params is not None:
             rounded = params.dequantize(params.quantize(weight))
             weights[node.name or ""] = rounded.astype(weight.dtype)
-    alone = {name: replace(mean, added=0.0) for name, mean in means.items()}
+    alone = {name: replace(mean, mean_shift=0.0) for name, mean in means.items()}
     corrected, _ = correct_biases(graph, plan, alone, weights)
     return replace_weights(corrected, weights)

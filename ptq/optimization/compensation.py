@@ -18,7 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.calibration.collect import BatchBuffers
-from ptq.calibration.input_covariance import EACH, cuts, longest_of, quota_of
+from ptq.calibration.input_covariance import (
+    HOLDOUT_EVERY,
+    channel_blocks,
+    max_block_size,
+    rows_per_sample,
+)
 from ptq.core.plan import Plan
 from ptq.core.wording import plural
 from ptq.data import Sample, Samples
@@ -29,15 +34,20 @@ from ptq.model.graph import Graph
 from ptq.model.node import Node, consumers_of, name_of, operator_of
 from ptq.observers.covariance import Covariance
 from ptq.observers.input_statistics import CovarianceBlock, InputStatistics, MeanShift
-from ptq.optimization.compensation_fit import FEWEST, Fit, InputPairs, fit_compensation
+from ptq.optimization.compensation_fit import (
+    MIN_HELD_OUT,
+    CompensationFit,
+    InputPairs,
+    fit_compensation,
+)
 from ptq.rewrite.emit.bias_correction import is_correctable
 from ptq.solver.quantizer import QuantizedModel, apply_plan
 from ptq.solver.rounding.weighted_sums import LinearOp
 
 SAMPLES = 256
-_AMID = 128  # samples for layers after which others make up too
-_DEPTHS = 12  # at which fully connected layers make up
-_CONNECTED = ("Gemm", "MatMul")
+_INNER_SAMPLES = 128  # samples for layers after which others make up too
+_MAX_DEPTHS = 12  # at which fully connected layers make up
+_FULLY_CONNECTED = ("Gemm", "MatMul")
 
 
 def compensate_rounding(
@@ -58,18 +68,22 @@ def compensate_rounding(
     Raises:
         DataError: The model fails on a sample; the text names it.
     """
-    graph, plan = made.ground.prepared.graph, made.plan
-    if samples is None or len(samples) < FEWEST * EACH or made.fault is not None:
+    graph, plan = made.calibrated_model.prepared.graph, made.plan
+    if (
+        samples is None
+        or len(samples) < MIN_HELD_OUT * HOLDOUT_EVERY
+        or made.check_failure is not None
+    ):
         return made
-    ground, recipe, gains = made.ground, replace(made.recipe, form="qdq"), list[float]()
-    able = [n for n in graph.nodes if n.name in made.ground.inputs.nodes]
+    ground, recipe, gains = made.calibrated_model, replace(made.recipe, form="qdq"), list[float]()
+    able = [n for n in graph.nodes if n.name in made.calibrated_model.rounder.node_names]
     able = [n for n in able if (n.name, 1) in plan.operands and (n.name, 0) not in plan.edges]
-    steps = _steps(graph, able)
+    steps = _layers_by_depth(graph, able)
     for place, nodes in enumerate(steps, 1):
-        some = samples.spread(SAMPLES if place == len(steps) else _AMID)
-        before = apply_plan(ground, recipe, plan).quantized
-        compared = [_compared(node, before, plan) for node in nodes]
-        _run(
+        some = samples.spread(SAMPLES if place == len(steps) else _INNER_SAMPLES)
+        before = apply_plan(ground, recipe, plan).quantized_graph
+        compared = [_compare_inputs(node, before, plan) for node in nodes]
+        _run_both(
             graph,
             before,
             compared,
@@ -79,16 +93,16 @@ def compensate_rounding(
         )
         fits = {c.name: (c, fit) for c in compared if (fit := c.fit(recipe.correct_bias))}
         seen = InputStatistics(
-            {name: c.parts for name, (c, _) in fits.items()},
-            {name: c.added for name, (c, _) in fits.items()},
+            {name: c.blocks for name, (c, _) in fits.items()},
+            {name: c.mean_shift for name, (c, _) in fits.items()},
             {name: fit.weights for name, (_, fit) in fits.items()},
         )
-        ground = replace(ground, inputs=ground.inputs.updated_with(seen))
+        ground = replace(ground, rounder=ground.rounder.updated_with(seen))
         gains += [fit.gain_db for _, fit in fits.values()]
     if not gains:
         return made
     after = apply_plan(ground, made.recipe, plan)
-    made.ground.inputs.release()
+    made.calibrated_model.rounder.release()
     note = (
         f"{plural(len(gains), 'layer')} made up for earlier rounding: on held-out samples the median error "
         f"of the sums is {sorted(gains)[len(gains) // 2]:.1f} dB less"
@@ -96,7 +110,7 @@ def compensate_rounding(
     return replace(after, changes=(*after.changes, note))
 
 
-def _steps(graph: Graph, able: Sequence[Node]) -> list[list[Node]]:
+def _layers_by_depth(graph: Graph, able: Sequence[Node]) -> list[list[Node]]:
     """Which of the nodes make up, those at the same depth together, from the first to the last."""
     names = {node.name for node in able}
     depth: dict[str | None, int] = {}
@@ -108,21 +122,21 @@ def _steps(graph: Graph, able: Sequence[Node]) -> list[list[Node]]:
     for node in reversed(list(graph.nodes)):
         readers = [reader for value in node.outputs for reader in consumers_of(value)]
         leads[node.name] = any(r.name in names or leads.get(r.name, False) for r in readers)
-    connected = sorted({depth[n.name] for n in able if operator_of(n) in _CONNECTED})
-    spread = np.linspace(0, len(connected) - 1, min(_DEPTHS, len(connected))).round()
+    connected = sorted({depth[n.name] for n in able if operator_of(n) in _FULLY_CONNECTED})
+    spread = np.linspace(0, len(connected) - 1, min(_MAX_DEPTHS, len(connected))).round()
     chosen = {connected[int(i)] for i in spread}
     steps: dict[int, list[Node]] = {}
     for node in able:
         at = depth[node.name]
         if at == 0:
             continue  # no rounded weights are before it
-        if not leads[node.name] or (at in chosen and operator_of(node) in _CONNECTED):
+        if not leads[node.name] or (at in chosen and operator_of(node) in _FULLY_CONNECTED):
             steps.setdefault(at, []).append(node)
     return [steps[at] for at in sorted(steps)]
 
 
 @dataclass(frozen=True, eq=False)
-class _Compared:
+class _InputComparison:
     """A node's input in the float model and in the quantized one.
 
     Attributes:
@@ -134,70 +148,78 @@ class _Compared:
         added: What rounding has added to it.
     """
 
-    sums: LinearOp
-    real: str
-    rounded: str
+    linear_op: LinearOp
+    float_name: str
+    quantized_name: str
     pairs: InputPairs
-    parts: Sequence[CovarianceBlock]
-    added: MeanShift
+    blocks: Sequence[CovarianceBlock]
+    mean_shift: MeanShift
 
     @property
     def name(self) -> str:
         """The node's."""
-        return self.sums.node.name or ""
+        return self.linear_op.node.name or ""
 
-    def see(self, real: NDArray[Any], rounded: NDArray[Any], number: int, samples: int) -> None:
+    def add_sample(
+        self, real: NDArray[Any], rounded: NDArray[Any], number: int, samples: int
+    ) -> None:
         """Add a sample, of so many; not one on which the input is empty, or rounding changes its shape."""
         if not real.size or real.shape != rounded.shape:
             return
         u, v = (
-            self.sums.rows(array, self.added.params, number, quota_of(self.sums, samples))
+            self.linear_op.sample_rows(
+                array, self.mean_shift.params, number, rows_per_sample(self.linear_op, samples)
+            )
             for array in (real, rounded)
         )
-        held = number % EACH == 1
+        held = number % HOLDOUT_EVERY == 1
         if held:
-            self.pairs.held.append((u, v))
+            self.pairs.held_out.append((u, v))
         else:
-            self.pairs.learn(u, v)
-        for part in self.parts:
-            (part.held if held else part.learnt).update(v[:, :, part.inputs])
-        self.added.sums += self.sums.by_channel(rounded) - self.sums.by_channel(real)
-        self.added.count += real.size // self.sums.channels
+            self.pairs.add_training(u, v)
+        for part in self.blocks:
+            (part.held_out if held else part.training).update(v[:, :, part.inputs])
+        self.mean_shift.sums += self.linear_op.channel_sums(rounded) - self.linear_op.channel_sums(
+            real
+        )
+        self.mean_shift.count += real.size // self.linear_op.input_channels
 
-    def fit(self, correct_bias: bool) -> Fit | None:
+    def fit(self, correct_bias: bool) -> CompensationFit | None:
         """The weights that make up for the rounding; None where they gain too little."""
-        centred = correct_bias and is_correctable(self.sums.node)
-        return fit_compensation(self.sums.columns().astype(np.float64), self.pairs, centred=centred)
+        centred = correct_bias and is_correctable(self.linear_op.node)
+        return fit_compensation(
+            self.linear_op.weight_columns().astype(np.float64), self.pairs, centred=centred
+        )
 
 
-def _compared(node: Node, quantized: Graph, plan: Plan) -> _Compared:
+def _compare_inputs(node: Node, quantized: Graph, plan: Plan) -> _InputComparison:
     sums = LinearOp(node)
     [twin] = [n for n in quantized.nodes if n.name == node.name]
     real, rounded = node.inputs[0], twin.inputs[0]
     assert real is not None
     assert rounded is not None
-    inputs = list(cuts(sums, longest_of([sums]) // 2))
+    inputs = list(channel_blocks(sums, max_block_size([sums]) // 2))
     sizes = [(sums.groups, some.stop - some.start) for some in inputs]
     pairs = InputPairs(inputs, [Covariance(groups, 2 * size) for groups, size in sizes], [])
     parts = [
         CovarianceBlock(some, Covariance(*size), Covariance(*size))
         for some, size in zip(inputs, sizes, strict=True)
     ]
-    added = MeanShift(plan.tensors[name_of(real)], np.zeros(sums.channels))
-    return _Compared(sums, name_of(real), name_of(rounded), pairs, parts, added)
+    added = MeanShift(plan.tensors[name_of(real)], np.zeros(sums.input_channels))
+    return _InputComparison(sums, name_of(real), name_of(rounded), pairs, parts, added)
 
 
-def _run(
+def _run_both(
     graph: Graph,
     quantized: Graph,
-    compared: Sequence[_Compared],
+    compared: Sequence[_InputComparison],
     samples: Iterable[Sample],
     count: int,
     threads: int,
 ) -> None:
     """Run both models on so many samples and add what the nodes read."""
-    real = list(dict.fromkeys(c.real for c in compared))
-    rounded = list(dict.fromkeys(c.rounded for c in compared))
+    real = list(dict.fromkeys(c.float_name for c in compared))
+    rounded = list(dict.fromkeys(c.quantized_name for c in compared))
     of_float = BatchBuffers(
         session_with_outputs(graph, CollectedTensors(real), threads=threads), real, 1
     )
@@ -209,9 +231,9 @@ def _run(
             before, after = of_float.run([sample]), of_rounded.run([sample])
             seen = [
                 pool.submit(
-                    one.see,
-                    np.asarray(before[one.real]),
-                    np.asarray(after[one.rounded]),
+                    one.add_sample,
+                    np.asarray(before[one.float_name]),
+                    np.asarray(after[one.quantized_name]),
                     number,
                     count,
                 )

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ptq.calibration.channel_spreads import collect_channel_spreads
 from ptq.core.plan import Plan
-from ptq.core.targets import target
+from ptq.core.targets import get_target
 from ptq.core.wording import plural
 from ptq.data import Sample, Samples
 from ptq.data.progress import Progress, with_progress
@@ -37,8 +37,8 @@ from ptq.solver.partition.eligibility import assign_precision
 from ptq.solver.recipe import Recipe
 
 SAMPLES = 256  # of the model; channels go little further on more
-_FEWEST = 16  # without them chance decides
-_EACH = 4  # every fourth is judged on
+_MIN_SAMPLES = 16  # without them chance decides
+_HOLDOUT_EVERY = 4  # every fourth is judged on
 _REASON = "gives channels scales of their own; the quantizer beside it does"
 
 
@@ -70,14 +70,14 @@ def equalize_channels(
         PlanError: The plan's factors do not fit the model.
     """
     graph = prepared.graph
-    if plan is not None and plan.factors:
-        made = _multiplied(graph, plan.factors, plan.shores)
+    if plan is not None and plan.channel_factors:
+        made = _with_factors(graph, plan.channel_factors, plan.boundaries)
         [said] = made.changes
         return replace(made, changes=(*prepared.changes, f"{said}, as the plan says"))
     given = plan.graph if plan else stats.graph if stats else None
-    whole = recipe.per_tensor or not target(recipe.target).per_channel
-    closed = _closed(graph, recipe)
-    crossed = _shores(graph, recipe, closed)
+    whole = recipe.per_tensor or not get_target(recipe.target).per_channel
+    closed = _blocking_gates(graph, recipe)
+    crossed = _find_boundaries(graph, recipe, closed)
     found = group_channels(graph, closed, crossed)
     if not (find_layer_pairs(graph) if whole else found.readers or found.boundaries):
         return prepared
@@ -89,24 +89,24 @@ def equalize_channels(
     if samples is None:
         return prepared
     some = samples.spread(SAMPLES)
-    judged = range(0, len(some), _EACH) if len(some) >= _EACH else range(0)
+    judged = range(0, len(some), _HOLDOUT_EVERY) if len(some) >= _HOLDOUT_EVERY else range(0)
     learnt = some.subset(i for i in range(len(some)) if i not in judged)
-    if not whole and not given and len(some) < _FEWEST:
-        left = f"left channels unequal: {plural(len(some), 'sample')} cannot tell, {_FEWEST} could"
+    if not whole and not given and len(some) < _MIN_SAMPLES:
+        left = f"left channels unequal: {plural(len(some), 'sample')} cannot tell, {_MIN_SAMPLES} could"
         return replace(prepared, changes=(*prepared.changes, left))
     read = with_progress(learnt, "measuring channels", progress)
     if given:
         forms = itertools.chain(
-            _one_a_weight(prepared, read, threads),
-            _one_a_tensor(prepared, read, closed, crossed, threads),
+            _cross_layer_candidates(prepared, read, threads),
+            _activation_candidates(prepared, read, closed, crossed, threads),
         )
         fitting = (form for form in forms if form.graph.digest() == given)
         form = next(fitting, None)
         return replace(form, changes=(*prepared.changes, *form.changes)) if form else prepared
     tried = (
-        _one_a_weight(prepared, read, threads)
+        _cross_layer_candidates(prepared, read, threads)
         if whole
-        else _one_a_tensor(prepared, read, closed, crossed, threads)
+        else _activation_candidates(prepared, read, closed, crossed, threads)
     )
     held = some.subset(judged)
     return CandidateComparison(name, prepared, recipe, learnt, held, threads, progress).select_best(
@@ -114,7 +114,7 @@ def equalize_channels(
     )
 
 
-def _one_a_weight(
+def _cross_layer_candidates(
     prepared: PreparedModel, samples: Iterable[Sample], threads: int
 ) -> Iterator[PreparedModel]:
     """Channels of weights that share a scale, made alike by cross-layer equalization."""
@@ -129,7 +129,7 @@ def _one_a_weight(
         yield replace(prepared, graph=changed, changes=(note,))
 
 
-def _one_a_tensor(
+def _activation_candidates(
     prepared: PreparedModel,
     samples: Iterable[Sample],
     closed: Collection[str],
@@ -144,7 +144,7 @@ def _one_a_tensor(
     gates = {node.name or "" for node in graph.nodes if operator_of(node) in GATED_OPS}
     widest = group_channels(graph, closed, crossed)
     seen = collect_channel_spreads(
-        graph, dict.fromkeys(_rounded(graph, widest), 1), samples, threads
+        graph, dict.fromkeys(_rounded_tensors(graph, widest), 1), samples, threads
     )
     ways: list[tuple[Collection[str], Boundaries, bool]]
     ways = [(gates, {}, False)] if group_channels(graph, gates).readers else []
@@ -160,10 +160,10 @@ def _one_a_tensor(
         if made in known:
             continue
         known.append(made)
-        yield _multiplied(graph, made, between)
+        yield _with_factors(graph, made, between)
 
 
-def _multiplied(
+def _with_factors(
     graph: Graph, factors: Mapping[str, tuple[float, ...]], between: Boundaries
 ) -> PreparedModel:
     """The graph with these factors, what between integers and float takes them back left float."""
@@ -177,32 +177,38 @@ def _multiplied(
     floats = dict.fromkeys(
         (node.name or "" for node in boundary_scale_nodes(changed, used)), _REASON
     )
-    return PreparedModel(changed, (_alike(factors),), factors, used, floats)
+    return PreparedModel(changed, (_describe_factors(factors),), factors, used, floats)
 
 
-def _shores(graph: Graph, recipe: Recipe, closed: Collection[str]) -> Boundaries:
+def _find_boundaries(graph: Graph, recipe: Recipe, closed: Collection[str]) -> Boundaries:
     """Where quantizers can take factors that nothing else hands on."""
-    row = target(recipe.target)
-    if not row.shores or recipe.per_tensor:
+    row = get_target(recipe.target)
+    if not row.per_channel_boundaries or recipe.per_tensor:
         return {}
     free = group_channels(graph, closed).groups
-    found = per_channel_boundaries(graph, assign_precision(graph, row, recipe.floats).floats)
+    found = per_channel_boundaries(
+        graph, assign_precision(graph, row, recipe.float_nodes).float_nodes
+    )
     return {name: seeing for name, seeing in found.items() if name not in free}
 
 
-def _closed(graph: Graph, recipe: Recipe) -> frozenset[str]:
+def _blocking_gates(graph: Graph, recipe: Recipe) -> frozenset[str]:
     """The nodes with a gate through which no factor passes at no cost: the target has no integers for it."""
-    row = target(recipe.target)
-    integers = assign_precision(graph, row, recipe.floats).integers if row.gated else {}
+    row = get_target(recipe.target)
+    integers = (
+        assign_precision(graph, row, recipe.float_nodes).quantized_nodes
+        if row.scale_through
+        else {}
+    )
     return frozenset(
         node.name or ""
         for node in graph.nodes
         if operator_of(node) in GATED_OPS
-        and (operator_of(node) not in row.gated or node.name not in integers)
+        and (operator_of(node) not in row.scale_through or node.name not in integers)
     )
 
 
-def _alike(factors: Mapping[str, Sequence[float]]) -> str:
+def _describe_factors(factors: Mapping[str, Sequence[float]]) -> str:
     apart = {name: max(by) / min(by) for name, by in factors.items()}
     name = max(apart, key=lambda name: apart[name])
     most = f"most in {name}, by factors {apart[name]:.0f} times apart"
@@ -210,7 +216,7 @@ def _alike(factors: Mapping[str, Sequence[float]]) -> str:
     return f"made the channels of {whose} alike, {most}"
 
 
-def _rounded(graph: Graph, found: ChannelGroups) -> list[str]:
+def _rounded_tensors(graph: Graph, found: ChannelGroups) -> list[str]:
     """The numbered tensors, but for those that a fused activation alone reads."""
     named = {name_of(v): v for node in graph.nodes for v in node.outputs}
     readers = {name: [operator_of(n) for n in consumers_of(named[name])] for name in found.groups}

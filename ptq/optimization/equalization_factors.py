@@ -21,20 +21,20 @@ from ptq.observers.channel_spread import ChannelSpread
 from ptq.rewrite.equalize.channel_groups import FIXED, ChannelGroups
 from ptq.rewrite.equalize.union_find import GroupNumbers
 
-_OF_ACTIVATIONS = tuple(k / 8 for k in range(1, 9))
-_OF_WEIGHTS = (0.0, 0.25, 0.5)
+_ACTIVATION_EXPONENTS = tuple(k / 8 for k in range(1, 9))
+_WEIGHT_EXPONENTS = (0.0, 0.25, 0.5)
 _LEVELS, _SIGNED_LEVELS = 255, 127
-_STEPS = 4
+_PER_OCTAVE = 4
 """An octave: so coarse that last digits, which the number of threads changes, make no other factors."""
-_LEAST = 2.0**-4
+_MIN_RATIO = 2.0**-4
 """Of the greatest: a channel that is smaller counts as so great, for other samples may wake it."""
-_WORTH = 10**0.01
+_MIN_GAIN = 10**0.01
 """The errors' ratio from which factors are given: a tenth of a decibel."""
-_WORTH_SCALES = 10**0.1
+_MIN_GAIN_BOUNDARY = 10**0.1
 """The same where quantizers take a little time for it."""
-_WORTH_TIME = 2.0
+_MIN_GAIN_GATE = 2.0
 """The same where a gate takes some time for it."""
-_MARGIN = 1.5
+_BOUND_MARGIN = 1.5
 """How many times as far from zero a bound must be as a channel went, for that to stay below it on other samples."""
 
 Array = NDArray[np.float64]
@@ -47,7 +47,7 @@ class _Tensor:
     numbers: GroupNumbers
     least: Array
     greatest: Array
-    reach: Array
+    magnitude: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +55,9 @@ class _Layer:
     """What reads a tensor: the channels' mean squares, the weights' sizes and, by channel, their energy."""
 
     numbers: GroupNumbers
-    squares: Array
-    heights: Array  # (groups, outputs, channels), the largest of the taps
-    energies: Array
+    mean_squares: Array
+    max_weights: Array  # (groups, outputs, channels), the largest of the taps
+    weight_energies: Array
     taps: int
 
 
@@ -71,7 +71,7 @@ def equalization_factors(
         spreads: What the tensors hold that are rounded.
         through_clips: Whether channels that a Clip bounds may be scaled, as far as they kept away from the bounds.
     """
-    limits = _limits(found, spreads, through_clips)
+    limits = _factor_limits(found, spreads, through_clips)
     names = [name for name in found.groups if name in spreads]
     tensors = [_tensor(found.groups[name], spreads[name]) for name in names]
     layers = list(_layers(found, spreads))
@@ -84,18 +84,18 @@ def equalization_factors(
     for name in found.boundaries:
         between[found.groups[name]] = True
     factors = np.ones(found.group_count)
-    for inside in _families(found.group_count, [tensor.numbers for tensor in tensors]):
+    for inside in _channel_families(found.group_count, [tensor.numbers for tensor in tensors]):
         reading = [layer for layer in layers if inside[layer.numbers].any()]
         leaving = [numbers for numbers in left if inside[numbers].any()]
         family = _Family(
             inside & (limits > 1),
             [tensor for tensor in tensors if inside[tensor.numbers].any()],
-            [*reading, *(_shore(numbers, reading) for numbers in leaving)],
+            [*reading, *(_boundary_layer(numbers, reading) for numbers in leaving)],
         )
-        if family.free.any() and family.layers:
-            worth = _WORTH_SCALES if (family.free & between).any() else _WORTH
-            worth = _WORTH_TIME if (family.free & gated).any() else worth
-            factors[family.free] = family.best(limits, worth)[family.free]
+        if family.scalable.any() and family.layers:
+            worth = _MIN_GAIN_BOUNDARY if (family.scalable & between).any() else _MIN_GAIN
+            worth = _MIN_GAIN_GATE if (family.scalable & gated).any() else worth
+            factors[family.scalable] = family.best_factors(limits, worth)[family.scalable]
     return factors
 
 
@@ -109,27 +109,27 @@ class _Family:
         layers: Those that read any.
     """
 
-    free: NDArray[np.bool_]
+    scalable: NDArray[np.bool_]
     tensors: Sequence[_Tensor]
     layers: Sequence[_Layer]
 
-    def best(self, limits: Array, worth: float) -> Array:
+    def best_factors(self, limits: Array, worth: float) -> Array:
         """The factors with which the error is least; all 1 where it is not that many times less."""
-        reach, seen, energy = np.zeros((3, len(self.free)))
+        reach, seen, energy = np.zeros((3, len(self.scalable)))
         for tensor in self.tensors:
-            np.add.at(reach, tensor.numbers, np.log2(tensor.reach / tensor.reach.max()))
+            np.add.at(reach, tensor.numbers, np.log2(tensor.magnitude / tensor.magnitude.max()))
             np.add.at(seen, tensor.numbers, 1)
         for layer in self.layers:
-            np.add.at(energy, layer.numbers, layer.energies)
+            np.add.at(energy, layer.numbers, layer.weight_energies)
         reach /= np.maximum(seen, 1)
-        most = energy[self.free].max()
+        most = energy[self.scalable].max()
         if not most > 0:
-            return np.ones(len(self.free))
-        sizes = np.log2(np.maximum(energy, most * _LEAST**2)) / 2
-        best = np.ones(len(self.free))
+            return np.ones(len(self.scalable))
+        sizes = np.log2(np.maximum(energy, most * _MIN_RATIO**2)) / 2
+        best = np.ones(len(self.scalable))
         least = self._error(best, energy) / worth
-        for a in _OF_ACTIVATIONS:
-            for w in _OF_WEIGHTS:
+        for a in _ACTIVATION_EXPONENTS:
+            for w in _WEIGHT_EXPONENTS:
                 by = self._factors(w * sizes - a * reach, limits)
                 error = self._error(by, energy)
                 if error < least:
@@ -137,18 +137,18 @@ class _Family:
         return best
 
     def _factors(self, logs: Array, limits: Array) -> Array:
-        logs = logs - logs[self.free].mean()
+        logs = logs - logs[self.scalable].mean()
         logs += self._shift(logs)
-        by = np.exp2(np.floor(_STEPS * logs + 0.5) / _STEPS)
-        return np.where(self.free, np.minimum(by, limits), 1.0)
+        by = np.exp2(np.floor(_PER_OCTAVE * logs + 0.5) / _PER_OCTAVE)
+        return np.where(self.scalable, np.minimum(by, limits), 1.0)
 
     def _shift(self, logs: Array) -> float:
         """What brings the free channels to as far as those beside them go that must stay as they are."""
         shifts = []
         for tensor in self.tensors:
-            free = self.free[tensor.numbers]
+            free = self.scalable[tensor.numbers]
             if free.any() and not free.all():
-                sizes = np.log2(tensor.reach)
+                sizes = np.log2(tensor.magnitude)
                 scaled = sizes + logs[tensor.numbers]
                 shifts.append(float(sizes[~free].max() - scaled[free].max()))
         return min(shifts, default=0.0)
@@ -163,9 +163,13 @@ class _Family:
             of_activations += (width / _LEVELS) ** 2 * float(carried.sum())
         for layer in self.layers:
             factor = by[layer.numbers]
-            groups, _, depth = layer.heights.shape
-            steps = (layer.heights / factor.reshape(groups, 1, depth)).max(axis=2) / _SIGNED_LEVELS
-            carried = (layer.squares * factor**2).reshape(groups, depth).sum(axis=1) * layer.taps
+            groups, _, depth = layer.max_weights.shape
+            steps = (layer.max_weights / factor.reshape(groups, 1, depth)).max(
+                axis=2
+            ) / _SIGNED_LEVELS
+            carried = (layer.mean_squares * factor**2).reshape(groups, depth).sum(
+                axis=1
+            ) * layer.taps
             of_weights += float((np.square(steps).sum(axis=1) * carried).sum())
         return of_activations + of_weights
 
@@ -174,38 +178,38 @@ def _tensor(numbers: GroupNumbers, spread: ChannelSpread) -> _Tensor:
     least, greatest = np.minimum(spread.least, 0.0), np.maximum(spread.greatest, 0.0)
     reach = np.maximum(-least, greatest).astype(np.float64)
     most = float(reach.max())
-    reach = np.maximum(reach, most * _LEAST) if most > 0 else np.ones_like(reach)
+    reach = np.maximum(reach, most * _MIN_RATIO) if most > 0 else np.ones_like(reach)
     return _Tensor(numbers, least.astype(np.float64), greatest.astype(np.float64), reach)
 
 
 def _layers(found: ChannelGroups, spreads: Mapping[str, ChannelSpread]) -> Iterator[_Layer]:
     for node in found.readers:
-        name, table = _read(node)
+        name, table = _layer_input(node)
         if name in spreads:
             yield _Layer(
                 found.groups[name],
-                spreads[name].squares / spreads[name].count,
+                spreads[name].sum_of_squares / spreads[name].count,
                 np.abs(table).max(axis=3),
                 np.square(table).sum(axis=(1, 3)).reshape(-1),
                 table.shape[3],
             )
 
 
-def _shore(numbers: GroupNumbers, layers: Sequence[_Layer]) -> _Layer:
+def _boundary_layer(numbers: GroupNumbers, layers: Sequence[_Layer]) -> _Layer:
     """Float that reads a tensor without its factors: all channels count for as much as those that layers read."""
-    energies = np.concatenate([layer.energies for layer in layers] or [np.ones(1)])
+    energies = np.concatenate([layer.weight_energies for layer in layers] or [np.ones(1)])
     none = np.zeros((1, 1, len(numbers)))
     return _Layer(numbers, none[0, 0], none, np.full(len(numbers), energies.mean()), 0)
 
 
-def _read(node: Node) -> tuple[str, Array]:
+def _layer_input(node: Node) -> tuple[str, Array]:
     """The tensor that a layer reads, and its weights by channel of that."""
     value, weight = node.inputs[0], constant_of(node.inputs[1])
     assert value is not None and weight is not None
     return name_of(value), input_channel_view(node, weight.astype(np.float64), 1)
 
 
-def _limits(
+def _factor_limits(
     found: ChannelGroups, spreads: Mapping[str, ChannelSpread], through_clips: bool
 ) -> Array:
     """How large each number's factor may become; at most 1 for those that came near a bound."""
@@ -220,11 +224,11 @@ def _limits(
         for sign, bound, extreme in zip((-1, 1), bounds, extremes, strict=True):
             if bound != 0:  # 0 bounds a channel alike at every scale
                 size = np.maximum(sign * extreme.astype(np.float64), np.finfo(np.float32).tiny)
-                np.minimum.at(limits, numbers, sign * bound / size / _MARGIN)
+                np.minimum.at(limits, numbers, sign * bound / size / _BOUND_MARGIN)
     return limits
 
 
-def _families(count: int, tensors: Sequence[GroupNumbers]) -> Iterator[NDArray[np.bool_]]:
+def _channel_families(count: int, tensors: Sequence[GroupNumbers]) -> Iterator[NDArray[np.bool_]]:
     """By number, whether it belongs to a family: those of one tensor do together."""
     family = np.full(count, -1)
     for label, numbers in enumerate(tensors):

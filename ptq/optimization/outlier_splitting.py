@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ptq.calibration.channel_spreads import collect_channel_spreads
 from ptq.core.plan import Plan
-from ptq.core.targets import Target, target
+from ptq.core.targets import Target, get_target
 from ptq.core.types import Range
 from ptq.core.wording import plural
 from ptq.data import Samples
@@ -27,7 +27,7 @@ from ptq.model.session import Session
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.channel_spread import ChannelSpread
 from ptq.observers.qparams import asymmetric_qparams
-from ptq.optimization.output_error import ReferenceOutputs, decibels
+from ptq.optimization.output_error import ReferenceOutputs, error_db
 from ptq.optimization.range_search import is_significantly_lower
 from ptq.optimization.smoothquant_factors import smoothquant_factors
 from ptq.rewrite.equalize.split_outliers import (
@@ -43,18 +43,22 @@ from ptq.solver.partition.eligibility import assign_precision
 from ptq.solver.recipe import Recipe
 
 SAMPLES = 64
-_EACH = 4  # every fourth is judged on
-_SMALLEST = 128  # channels in and out: a smaller product costs less in float than what this adds
-_SHARE = 32  # one channel in so many may be taken out
-_LEAST_RATIO = 2**0.5  # of the range with them to that without
-_NEARLY = 2**0.25  # of the least range that can be had: fewer channels than that takes will do
-_GOOD_DB = 30.0  # of signal over error: what is there needs no help
-_LEAST_DB = 1.0  # that a gain is worth, over all
-_IDLE_DB = 0.1  # that those left alone may win, together
-_TRUST = (0.0, 0.5, 1.0)
+_HOLDOUT_EVERY = 4  # every fourth is judged on
+_MIN_CHANNELS = (
+    128  # channels in and out: a smaller product costs less in float than what this adds
+)
+_CHANNELS_PER_OUTLIER = 32  # one channel in so many may be taken out
+_MIN_RANGE_RATIO = 2**0.5  # of the range with them to that without
+_RANGE_TOLERANCE = (
+    2**0.25
+)  # of the least range that can be had: fewer channels than that takes will do
+_SUFFICIENT_DB = 30.0  # of signal over error: what is there needs no help
+_MIN_GAIN_DB = 1.0  # that a gain is worth, over all
+_NEGLIGIBLE_DB = 0.1  # that those left alone may win, together
+_EXTREMES_EXPONENTS = (0.0, 0.5, 1.0)
 REASON = "channels that dwarf the others: what is theirs is not rounded"
 
-Factors = dict[str, NDArray[np.float32]]
+ChannelFactors = dict[str, NDArray[np.float32]]
 """By tensor, what its channels are multiplied by; 0 for those that are taken out."""
 
 
@@ -75,13 +79,13 @@ def split_outlier_channels(
     Raises:
         DataError: A sample is unreadable, does not fit, or the model fails on it.
     """
-    graph, row = prepared.graph, target(recipe.target)
+    graph, row = prepared.graph, get_target(recipe.target)
     given = plan.graph if plan else stats.graph if stats else None
     whole = given == graph.digest()
-    if not row.real_outputs or (plan is not None and whole) or (samples is None and not whole):
+    if not row.float_outputs or (plan is not None and whole) or (samples is None and not whole):
         return prepared, recipe
-    found = split_sites(graph, assign_precision(graph, row, recipe.floats).integers)
-    large = {site.tensor for site in found if min(site.channel_counts()) >= _SMALLEST}
+    found = split_sites(graph, assign_precision(graph, row, recipe.float_nodes).quantized_nodes)
+    large = {site.tensor for site in found if min(site.channel_counts()) >= _MIN_CHANNELS}
     if not large:
         return prepared, recipe
     if samples is None or whole:
@@ -90,8 +94,12 @@ def split_outlier_channels(
         )
         return replace(prepared, changes=(*prepared.changes, unasked)), recipe
     some = samples.spread(SAMPLES)
-    judged = range(0, len(some), _EACH) if len(some) >= _EACH else range(len(some))
-    learnt = some.subset(i for i in range(len(some)) if len(some) < _EACH or i not in judged)
+    judged = (
+        range(0, len(some), _HOLDOUT_EVERY) if len(some) >= _HOLDOUT_EVERY else range(len(some))
+    )
+    learnt = some.subset(
+        i for i in range(len(some)) if len(some) < _HOLDOUT_EVERY or i not in judged
+    )
     read = with_progress(learnt, "measuring channels", progress)
     seen = collect_channel_spreads(
         graph, dict.fromkeys((site.tensor for site in found), -1), read, threads
@@ -102,9 +110,11 @@ def split_outlier_channels(
     outlying = {name: few for name, few in outlying.items() if few.size}
     if not outlying:
         return prepared, recipe
-    by = [_factors(found, seen, outlying, trust) for trust in (None, *_TRUST)]
+    by = [
+        _candidate_factors(found, seen, outlying, trust) for trust in (None, *_EXTREMES_EXPONENTS)
+    ]
     advance = start_progress("splitting outliers", None, progress)
-    search = _Search(prepared, found, seen, some.subset(judged), row, threads, advance)
+    search = _SplitSearch(prepared, found, seen, some.subset(judged), row, threads, advance)
     chosen = search.run(by)
     if not chosen:
         return prepared, recipe
@@ -128,30 +138,32 @@ def outlier_channels(
     As few, a power of two, as leave nearly the least range that can be had.
     """
     count = len(least)
-    most = count // _SHARE
+    most = count // _CHANNELS_PER_OUTLIER
     if not most:
         return np.zeros(0, np.int64)
     order = np.argsort(-np.maximum(-least, greatest), kind="stable")
     sizes = [2**k for k in range(most.bit_length())]
-    widths = [_width(least[order[size:]], greatest[order[size:]]) for size in (0, *sizes)]
-    if widths[0] < _LEAST_RATIO * widths[-1] or not widths[0] > 0:
+    widths = [_range_width(least[order[size:]], greatest[order[size:]]) for size in (0, *sizes)]
+    if widths[0] < _MIN_RANGE_RATIO * widths[-1] or not widths[0] > 0:
         return np.zeros(0, np.int64)
-    size = next(s for s, w in zip(sizes, widths[1:], strict=True) if w <= _NEARLY * widths[-1])
+    size = next(
+        s for s, w in zip(sizes, widths[1:], strict=True) if w <= _RANGE_TOLERANCE * widths[-1]
+    )
     return np.sort(order[:size]).astype(np.int64)
 
 
-def _width(least: NDArray[np.float32], greatest: NDArray[np.float32]) -> float:
+def _range_width(least: NDArray[np.float32], greatest: NDArray[np.float32]) -> float:
     return max(0.0, float(greatest.max())) - min(0.0, float(least.min()))
 
 
-def _factors(
+def _candidate_factors(
     found: Sequence[SplitSite],
     seen: Mapping[str, ChannelSpread],
     outlying: Mapping[str, NDArray[np.int64]],
     trust: float | None,
-) -> Factors:
+) -> ChannelFactors:
     """For each tensor with outlying channels; 1 for all others where no trust is given."""
-    by: Factors = {}
+    by: ChannelFactors = {}
     for site in found:
         if site.tensor in outlying:
             kept = np.ones(site.channel_counts()[0], bool)
@@ -168,7 +180,7 @@ def _factors(
     return by
 
 
-class _Search:
+class _SplitSearch:
     """Tries which of the tensors are to lose their outlying channels."""
 
     def __init__(
@@ -188,24 +200,24 @@ class _Search:
         self._truth = ReferenceOutputs(graph, samples, threads)
         self.start = self.reached = 0.0
 
-    def run(self, tried: Sequence[Factors]) -> Factors:
+    def run(self, tried: Sequence[ChannelFactors]) -> ChannelFactors:
         """The best of the factors, for those tensors where they gain, in graph order."""
         plain = self._errors({})
         errors = [self._errors(by) for by in tried]
         best = min(range(len(tried)), key=lambda k: float(errors[k].mean()))
-        self.start, self.reached = decibels(plain.mean()), decibels(errors[best].mean())
+        self.start, self.reached = error_db(plain.mean()), error_db(errors[best].mean())
         gained = self.start - self.reached
         if (
-            -self.start >= _GOOD_DB
-            or gained < _LEAST_DB
+            -self.start >= _SUFFICIENT_DB
+            or gained < _MIN_GAIN_DB
             or not is_significantly_lower(errors[best], plain)
         ):
             return {}
-        return self._thinned(tried[best], float(errors[best].mean()))
+        return self._drop_negligible(tried[best], float(errors[best].mean()))
 
-    def _thinned(self, by: Factors, least: float) -> Factors:
+    def _drop_negligible(self, by: ChannelFactors, least: float) -> ChannelFactors:
         """Without those that would win next to nothing, or that a good model does not need."""
-        allowed = max(least * 10 ** (_IDLE_DB / 10), 10 ** (-_GOOD_DB / 10))
+        allowed = max(least * 10 ** (_NEGLIGIBLE_DB / 10), 10 ** (-_SUFFICIENT_DB / 10))
         lost = {
             name: float(self._errors({k: v for k, v in by.items() if k != name}).mean()) - least
             for name in by
@@ -216,10 +228,10 @@ class _Search:
             if error > allowed:
                 break
             del kept[name]
-        self.reached = decibels(self._errors(kept).mean())
+        self.reached = error_db(self._errors(kept).mean())
         return kept
 
-    def _errors(self, factors: Factors) -> NDArray[np.float64]:
+    def _errors(self, factors: ChannelFactors) -> NDArray[np.float64]:
         feed: dict[str, NDArray[np.generic]] = {}
         for site in self._found:
             spread, by = self._seen[site.tensor], factors.get(site.tensor, np.ones(1, np.float32))

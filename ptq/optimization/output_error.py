@@ -144,6 +144,6 @@ def _energy(array: NDArray[Any]) -> float:
     return float(np.square(array[np.isfinite(array)].astype(np.float64)).sum())
 
 
-def decibels(share: float) -> float:
+def error_db(share: float) -> float:
     """A share of energy in decibels."""
     return 10 * math.log10(share) if share > 0 else -math.inf

@@ -17,32 +17,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.calibration.calibration import Fold
-from ptq.core.targets import Target, target
+from ptq.core.targets import Target, get_target
 from ptq.core.types import QuantParams
 from ptq.data.progress import Progress, start_progress
 from ptq.evaluation.intervals import bootstrap_sums
 from ptq.model.node import consumers_of, name_of, operator_of
 from ptq.observers import OBSERVERS
-from ptq.optimization.output_error import RangeEvaluator, decibels
+from ptq.optimization.output_error import RangeEvaluator, error_db
 from ptq.rewrite.equalize.boundary_scales import is_channel_scaling
 from ptq.rewrite.instrument.logits import logits_of
 from ptq.solver.quantizer import CalibratedModel, solve_plan
-from ptq.solver.recipe import AUTO, FALLBACK, Recipe
+from ptq.solver.recipe import AUTO, FALLBACK_METHOD, Recipe
 from ptq.solver.scales.group_qparams import group_qparams
-from ptq.solver.scales.scale_groups import Group, Groups
+from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups
 from ptq.solver.solve import ChosenMethod, assign_precision_and_groups
 
-METHODS = (FALLBACK, "minmax", "percentile")
-RUNS = 24
+METHODS = (FALLBACK_METHOD, "minmax", "percentile")
+MAX_RUNS = 24
 _MOST, _PLAIN = 0.95, 0.5
 """Of the error, the most that another method may leave to be taken: if by most samples, if by some alone."""
-SURE = 3.0
+STANDARD_ERRORS = 3.0
 """Standard errors by which the samples' errors, in decibels, must then be less, where many things are tried."""
-_ALIKE = 0.02
+_SCALE_TOLERANCE = 0.02
 """Scales that differ by less are as good as the same."""
 _MONOTONE = frozenset(["Softmax", "LogSoftmax", "Sigmoid", "HardSigmoid", "Tanh"])
-HEAD = "minmax, as order matters in an output"
-ALIKE = "mse, much the same as by other methods"
+OUTPUT_REASON = "minmax, as order matters in an output"
+SAME_REASON = "mse, much the same as by other methods"
 
 
 def choose_ranges(
@@ -61,34 +61,40 @@ def choose_ranges(
     """
     if recipe.method != AUTO:
         return recipe
-    graph, row, stats = ground.prepared.graph, target(recipe.target), ground.calibration
-    groups = assign_precision_and_groups(graph, stats.tensors, row, recipe.floats)[1]
-    free = [group for group in groups.members() if _is_free(group, groups)]
+    graph, row, stats = ground.prepared.graph, get_target(recipe.target), ground.calibration
+    groups = assign_precision_and_groups(graph, stats.tensors, row, recipe.float_nodes)[1]
+    free = [group for group in groups.to_groups() if _is_choosable(group, groups)]
     scored = {name_of(part) for output in graph.outputs for part in logits_of(output)}
-    heads = [group for group in free if _is_head(group, groups, scored)]
-    chosen = {name: ChosenMethod("minmax", HEAD) for group in heads for name in group.tensors}
-    recipe = replace(recipe, chosen=chosen)
+    heads = [group for group in free if _is_output_group(group, groups, scored)]
+    chosen = {
+        name: ChosenMethod("minmax", OUTPUT_REASON) for group in heads for name in group.tensors
+    }
+    recipe = replace(recipe, chosen_methods=chosen)
     if not folds:
         return recipe
-    candidates = [_candidates(group, groups, folds, row) for group in free if group not in heads]
+    candidates = [
+        _group_candidates(group, groups, folds, row) for group in free if group not in heads
+    ]
     open_ones = [c for c in candidates if len(c.params) > 1]
     plan = solve_plan(ground, recipe)
     names = [n for c in open_ones for n in c.group.tensors if n in plan.tensors]
     advance = start_progress("choosing ranges", None, progress)
     judge = RangeEvaluator(graph, plan, names, folds, threads, advance)
-    search = _Search(open_ones, judge)
+    search = _RangeSearch(open_ones, judge)
     search.run()
-    chosen |= {n: ChosenMethod(FALLBACK, ALIKE) for c in candidates for n in c.group.tensors}
-    chosen |= search.chosen()
-    return replace(recipe, chosen=chosen, chosen_note=search.note())
+    chosen |= {
+        n: ChosenMethod(FALLBACK_METHOD, SAME_REASON) for c in candidates for n in c.group.tensors
+    }
+    chosen |= search.chosen_methods()
+    return replace(recipe, chosen_methods=chosen, range_note=search.note())
 
 
-def _is_free(group: Group, groups: Groups) -> bool:
-    values = [groups.values[name] for name in group.observed]
-    return group.fixed is None and any(value.const_value is None for value in values)
+def _is_choosable(group: ScaleGroup, groups: ScaleGroups) -> bool:
+    values = [groups.values[name] for name in group.observed_tensors]
+    return group.fixed_qparams is None and any(value.const_value is None for value in values)
 
 
-def _is_head(group: Group, groups: Groups, scored: Collection[str]) -> bool:
+def _is_output_group(group: ScaleGroup, groups: ScaleGroups, scored: Collection[str]) -> bool:
     """Whether a graph output is among the tensors, or a monotone function of one of them."""
     for name in group.tensors:
         value = groups.values[name]
@@ -104,41 +110,43 @@ def _is_head(group: Group, groups: Groups, scored: Collection[str]) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Candidates:
+class _GroupCandidates:
     """A scale group and its parameters by method, one for each fold; methods alike are left out."""
 
-    group: Group
+    group: ScaleGroup
     kind: str
     params: Mapping[str, Sequence[QuantParams]]
 
     @property
-    def spread(self) -> float:
+    def scale_ratio(self) -> float:
         """How far apart the scales are at most, as a ratio."""
         by_fold = zip(*self.params.values(), strict=True)
         scales = [[float(params.scale) for params in of] for of in by_fold]
         return max(max(of) / min(of) for of in scales)
 
 
-def _candidates(group: Group, groups: Groups, folds: Sequence[Fold], row: Target) -> _Candidates:
+def _group_candidates(
+    group: ScaleGroup, groups: ScaleGroups, folds: Sequence[Fold], row: Target
+) -> _GroupCandidates:
     params: dict[str, list[QuantParams]] = {}
     for method in METHODS:
         found = [
             group_qparams(group, groups, fold.calibration.tensors, OBSERVERS[method], row)
             for fold in folds
         ]
-        if not any(all(map(_alike, found, other)) for other in params.values()):
+        if not any(all(map(_are_similar, found, other)) for other in params.values()):
             params[method] = found
-    writer = groups.values[group.observed[0]].producer()
-    return _Candidates(group, "input" if writer is None else operator_of(writer), params)
+    writer = groups.values[group.observed_tensors[0]].producer()
+    return _GroupCandidates(group, "input" if writer is None else operator_of(writer), params)
 
 
-def _alike(one: QuantParams, other: QuantParams) -> bool:
-    near = abs(math.log(float(one.scale) / float(other.scale))) < _ALIKE
+def _are_similar(one: QuantParams, other: QuantParams) -> bool:
+    near = abs(math.log(float(one.scale) / float(other.scale))) < _SCALE_TOLERANCE
     return near and abs(int(one.zero_point) - int(other.zero_point)) <= 1
 
 
 @dataclass(frozen=True, eq=False)
-class _Compared:
+class _RejectedMethod:
     """A method that was not taken.
 
     Attributes:
@@ -148,92 +156,95 @@ class _Compared:
     """
 
     method: str
-    kept: NDArray[np.float64]
-    other: NDArray[np.float64]
+    kept_errors: NDArray[np.float64]
+    rejected_errors: NDArray[np.float64]
 
     @property
-    def loss(self) -> float:
+    def loss_db(self) -> float:
         """By how many decibels the error is more, at least."""
-        kept, other = self.kept.mean(), np.nansum(self.other) / self.other.size
-        return decibels(other) - decibels(kept) if kept or other else 0.0
+        kept, other = (
+            self.kept_errors.mean(),
+            np.nansum(self.rejected_errors) / self.rejected_errors.size,
+        )
+        return error_db(other) - error_db(kept) if kept or other else 0.0
 
     def __str__(self) -> str:
         """What it would have done, in words."""
-        how = "more" if self.loss >= 0 else "less, which may be chance"
-        figure = f"{abs(self.loss):.2f} dB {how}"
-        if np.isnan(self.other).any():
-            figure = f"at least {figure}" if self.loss >= 0 else "much the same, or more"
+        how = "more" if self.loss_db >= 0 else "less, which may be chance"
+        figure = f"{abs(self.loss_db):.2f} dB {how}"
+        if np.isnan(self.rejected_errors).any():
+            figure = f"at least {figure}" if self.loss_db >= 0 else "much the same, or more"
         return f"by {self.method} the outputs' error is {figure}"
 
 
 @dataclass
-class _Search:
+class _RangeSearch:
     """Turns sets of scale groups from one method to another as long as that lowers the error."""
 
-    candidates: Sequence[_Candidates]
-    judge: RangeEvaluator
+    candidates: Sequence[_GroupCandidates]
+    evaluator: RangeEvaluator
     methods: list[str] = field(default_factory=list)
-    compared: dict[int, _Compared] = field(default_factory=dict)
+    rejected: dict[int, _RejectedMethod] = field(default_factory=dict)
     known: dict[tuple[str, ...], NDArray[np.float64]] = field(default_factory=dict)
     errors: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
     def run(self) -> None:
         """All at once, by operator, one by one."""
         everything = range(len(self.candidates))
-        self.methods = [FALLBACK for _ in everything]
-        if not self.candidates or not self.judge.count:
+        self.methods = [FALLBACK_METHOD for _ in everything]
+        if not self.candidates or not self.evaluator.count:
             return
-        self.start = self.errors = self._measured(self.methods)
-        for method in self._others(everything):
-            self._turn(everything, method)
+        self.start = self.errors = self._measure(self.methods)
+        for method in self._changing_methods(everything):
+            self._try_method(everything, method)
         kinds: dict[str, list[int]] = {}
-        for index in self._by_spread(everything):
+        for index in self._by_scale_ratio(everything):
             kinds.setdefault(self.candidates[index].kind, []).append(index)
         sets = [members for members in kinds.values() if len(members) < len(self.candidates)]
-        for members in (*sets, *([index] for index in self._by_spread(everything))):
-            for method in self._others(members):
-                if self.judge.runs >= RUNS:
+        for members in (*sets, *([index] for index in self._by_scale_ratio(everything))):
+            for method in self._changing_methods(members):
+                if self.evaluator.runs >= MAX_RUNS:
                     return
-                self._turn(members, method)
+                self._try_method(members, method)
 
-    def _others(self, members: Iterable[int]) -> Iterator[str]:
+    def _changing_methods(self, members: Iterable[int]) -> Iterator[str]:
         """The methods that would change something."""
         members = list(members)
         for method in METHODS:
-            if any(self._turned(i, method) != self.methods[i] for i in members):
+            if any(self._method_if_available(i, method) != self.methods[i] for i in members):
                 yield method
 
-    def _turned(self, index: int, method: str) -> str:
+    def _method_if_available(self, index: int, method: str) -> str:
         """The method where the group has it as a candidate of its own, else what it has."""
         return method if method in self.candidates[index].params else self.methods[index]
 
-    def _by_spread(self, members: Iterable[int]) -> list[int]:
-        return sorted(members, key=lambda i: (-self.candidates[i].spread, i))
+    def _by_scale_ratio(self, members: Iterable[int]) -> list[int]:
+        return sorted(members, key=lambda i: (-self.candidates[i].scale_ratio, i))
 
-    def _measured(self, methods: Sequence[str]) -> NDArray[np.float64]:
+    def _measure(self, methods: Sequence[str]) -> NDArray[np.float64]:
         key = tuple(methods)
         if key not in self.known:
             pairs = list(zip(self.candidates, methods, strict=True))
             chosen = [
                 {n: c.params[method][fold] for c, method in pairs for n in c.group.tensors}
-                for fold in range(self.judge.folds)
+                for fold in range(self.evaluator.folds)
             ]
-            self.known[key] = self._judged(chosen)
+            self.known[key] = self._evaluate(chosen)
         return self.known[key]
 
-    def _judged(self, chosen: Sequence[Mapping[str, QuantParams]]) -> NDArray[np.float64]:
+    def _evaluate(self, chosen: Sequence[Mapping[str, QuantParams]]) -> NDArray[np.float64]:
         """The errors; those of further samples are left NaN once they are sure not to be the less."""
         if not self.errors.size:
-            return self.judge.errors(chosen)
+            return self.evaluator.errors(chosen)
         order = np.argsort(-self.errors, kind="stable").tolist()
-        return self.judge.errors(chosen, order, _MOST * float(self.errors.sum()))
+        return self.evaluator.errors(chosen, order, _MOST * float(self.errors.sum()))
 
-    def _turn(self, members: Iterable[int], method: str) -> None:
+    def _try_method(self, members: Iterable[int], method: str) -> None:
         before = list(self.methods)
         after = list(before)
         for index in members:
-            after[index] = self._turned(index, method)
-        errors = self._measured(after)
+            after[index] = self._method_if_available(index, method)
+        errors = self._measure(after)
         better = is_significantly_lower(errors, self.errors)
         kept, other = (errors, self.errors) if better else (self.errors, errors)
         for index in members:
@@ -247,40 +258,42 @@ class _Search:
         self, index: int, method: str, kept: NDArray[np.float64], other: NDArray[np.float64]
     ) -> None:
         """Note a method that did worse, and by how much, if it came nearest."""
-        found = _Compared(method, kept, other)
-        known = self.compared.get(index)
-        if known is None or known.method == self.methods[index] or found.loss < known.loss:
-            self.compared[index] = found
+        found = _RejectedMethod(method, kept, other)
+        known = self.rejected.get(index)
+        if known is None or known.method == self.methods[index] or found.loss_db < known.loss_db:
+            self.rejected[index] = found
 
-    def chosen(self) -> dict[str, ChosenMethod]:
+    def chosen_methods(self) -> dict[str, ChosenMethod]:
         """By tensor, the method and what it was held against."""
         found = {}
         for index, (candidate, method) in enumerate(
             zip(self.candidates, self.methods, strict=True)
         ):
             detail = method
-            if index in self.compared:
-                detail = f"{method}; {self.compared[index]}"
+            if index in self.rejected:
+                detail = f"{method}; {self.rejected[index]}"
             found.update(dict.fromkeys(candidate.group.tensors, ChosenMethod(method, detail)))
         return found
 
     def note(self) -> str:
         """What was found, a sentence."""
-        if not self.judge.runs:
+        if not self.evaluator.runs:
             return ""
         counts = {m: self.methods.count(m) for m in METHODS if m in self.methods}
-        set_by = ", each with ranges that others set" if self.judge.folds > 1 else ""
+        set_by = ", each with ranges that others set" if self.evaluator.folds > 1 else ""
         said = ", ".join(f"{count} by {method}" for method, count in counts.items())
-        won = decibels(self.start.mean()) - decibels(self.errors.mean())
+        won = error_db(self.start.mean()) - error_db(self.errors.mean())
         gain = (
-            f"; {won:.1f} dB below that of {FALLBACK} alone" if list(counts) != [FALLBACK] else ""
+            f"; {won:.1f} dB below that of {FALLBACK_METHOD} alone"
+            if list(counts) != [FALLBACK_METHOD]
+            else ""
         )
-        on = f"{self.judge.count} calibration samples{set_by}"
+        on = f"{self.evaluator.count} calibration samples{set_by}"
         return f"chose {len(self.methods)} ranges by the outputs' error on {on}: {said}{gain}"
 
 
 def is_significantly_lower(
-    errors: NDArray[np.float64], than: NDArray[np.float64], *, sure: float = SURE
+    errors: NDArray[np.float64], than: NDArray[np.float64], *, sure: float = STANDARD_ERRORS
 ) -> bool:
     """Whether the error is less by more than chance, that many standard errors.
 

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from ptq.observers.channel_spread import ChannelSpread
 
-_OF_ACTIVATIONS = (0.0, 0.25, 0.5, 0.75, 1.0)
-_OF_WEIGHTS = (0.0, 0.25, 0.5)
+_ACTIVATION_EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+_WEIGHT_EXPONENTS = (0.0, 0.25, 0.5)
 _LEVELS, _SIGNED_LEVELS = 255, 127
-_STEPS = 4
+_PER_OCTAVE = 4
 """An octave: so coarse that last digits, which the number of threads changes, make no other factors."""
-_LEAST = 2.0**-10  # of the greatest: what is smaller counts as so great
+_MIN_RATIO = 2.0**-10  # of the greatest: what is smaller counts as so great
 
 Array = NDArray[np.float64]
 
@@ -39,15 +39,20 @@ def smoothquant_factors(
     if not kept.any():
         return found
     least, greatest = (e[kept].astype(np.float64) for e in (spread.least, spread.greatest))
-    matrix, square = np.abs(weight[kept].astype(np.float64)), spread.squares[kept] / spread.count
+    matrix, square = (
+        np.abs(weight[kept].astype(np.float64)),
+        spread.sum_of_squares[kept] / spread.count,
+    )
     extremes = np.maximum(-least, greatest)
-    reach = _positive(np.sqrt(square) ** (1 - trust) * extremes**trust)
-    heights = _positive(matrix.max(axis=1))
+    reach = _clamp_small(np.sqrt(square) ** (1 - trust) * extremes**trust)
+    heights = _clamp_small(matrix.max(axis=1))
     best: tuple[float, Array] | None = None
-    for a in _OF_ACTIVATIONS:
-        for w in _OF_WEIGHTS:
+    for a in _ACTIVATION_EXPONENTS:
+        for w in _WEIGHT_EXPONENTS:
             tried = heights**w / reach**a
-            tried = np.exp2(np.rint(_STEPS * (np.log2(tried) - np.log2(tried).mean())) / _STEPS)
+            tried = np.exp2(
+                np.rint(_PER_OCTAVE * (np.log2(tried) - np.log2(tried).mean())) / _PER_OCTAVE
+            )
             error = _error(tried, least, greatest, square, matrix)
             if best is None or error < best[0]:
                 best = error, tried
@@ -56,9 +61,9 @@ def smoothquant_factors(
     return found
 
 
-def _positive(sizes: Array) -> Array:
+def _clamp_small(sizes: Array) -> Array:
     most = float(sizes.max())
-    return np.maximum(sizes, most * _LEAST) if most > 0 else np.ones_like(sizes)
+    return np.maximum(sizes, most * _MIN_RATIO) if most > 0 else np.ones_like(sizes)
 
 
 def _error(by: Array, least: Array, greatest: Array, square: Array, matrix: Array) -> float:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ptq.core.plan import Plan
-from ptq.core.targets import target
+from ptq.core.targets import get_target
 from ptq.model.graph import Graph
-from ptq.observers import observer_named
+from ptq.observers import get_observer
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.input_means import input_means
 from ptq.observers.input_statistics import InputStatistics
@@ -21,10 +21,10 @@ from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.rewrite.emit.to_qlinear import to_qlinear
 from ptq.rewrite.emit.uint8_weights import weights_to_uint8
 from ptq.rewrite.prepare.prepare import PreparedModel
-from ptq.solver.recipe import AUTO, FALLBACK, REDUCED, Recipe
+from ptq.solver.recipe import AUTO, FALLBACK_METHOD, REDUCED_NOTE, Recipe
 from ptq.solver.rounding.gptq import GptqRounder, WeightRounding
 from ptq.solver.scales.weight_qparams import with_derived_biases
-from ptq.solver.solve import Settings, solve
+from ptq.solver.solve import SolverSettings, solve
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class CalibratedModel:
     source: Graph
     prepared: PreparedModel
     calibration: Calibration
-    inputs: GptqRounder = field(default_factory=lambda: GptqRounder(InputStatistics()))
+    rounder: GptqRounder = field(default_factory=lambda: GptqRounder(InputStatistics()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +59,12 @@ class QuantizedModel:
         fault: What a check found and left, since the plan is the user's; None where there is nothing.
     """
 
-    ground: CalibratedModel
+    calibrated_model: CalibratedModel
     recipe: Recipe
     plan: Plan
-    quantized: Graph
+    quantized_graph: Graph
     changes: tuple[str, ...]
-    fault: str | None = None
+    check_failure: str | None = None
 
 
 def solve_plan(ground: CalibratedModel, recipe: Recipe) -> Plan:
@@ -77,12 +77,16 @@ def solve_plan(ground: CalibratedModel, recipe: Recipe) -> Plan:
     graph = ground.prepared.graph
     method, said = recipe.method, recipe.method
     if method == AUTO:
-        method, said = FALLBACK, f"{FALLBACK}, without samples to judge by"
+        method, said = FALLBACK_METHOD, f"{FALLBACK_METHOD}, without samples to judge by"
     reduced = recipe.weights == "reduced"
-    settings = Settings(said, recipe.per_tensor, recipe.floats, recipe.chosen, reduced)
-    row, observer = target(recipe.target), observer_named(method)
+    settings = SolverSettings(
+        said, recipe.per_tensor, recipe.float_nodes, recipe.chosen_methods, reduced
+    )
+    row, observer = get_target(recipe.target), get_observer(method)
     plan = solve(graph, ground.calibration.tensors, observer, row, settings)
-    return replace(plan, factors=ground.prepared.channel_factors, shores=ground.prepared.boundaries)
+    return replace(
+        plan, channel_factors=ground.prepared.channel_factors, boundaries=ground.prepared.boundaries
+    )
 
 
 def complete_user_plan(ground: CalibratedModel, plan: Plan) -> Plan:
@@ -103,21 +107,21 @@ def apply_plan(ground: CalibratedModel, recipe: Recipe, plan: Plan) -> Quantized
         UnsupportedError: An operator has no such form.
     """
     graph, changes = ground.prepared.graph, ground.prepared.changes
-    changes = (*changes, *filter(None, [recipe.chosen_note, recipe.left_note]))
+    changes = (*changes, *filter(None, [recipe.range_note, recipe.self_check_note]))
     choices: Mapping[str, WeightRounding] = {}
     if recipe.rounding == "second-order":
-        choices = ground.inputs.choices(graph, plan, corrected=recipe.correct_bias)
+        choices = ground.rounder.choose_roundings(graph, plan, corrected=recipe.correct_bias)
     chosen = {node: choice.weight for node, choice in choices.items()}
     weights = {node: weight for node, weight in chosen.items() if weight is not None}
     if recipe.correct_bias:
         means = input_means(ground.calibration, plan.tensors)
-        added = ground.inputs.mean_shift(graph, plan)
+        added = ground.rounder.mean_shift(graph, plan)
         graph, count = correct_biases(graph, plan, means, weights, added)
         if count:
             note = f"corrected {count} biases for the mean error of their rounded weights"
             changes = (*changes, note)
     if choices:
-        graph, changes = replace_weights(graph, weights), (*changes, _gain(choices))
+        graph, changes = replace_weights(graph, weights), (*changes, _describe_rounding(choices))
     elif plan.rounding and recipe.rounding == "second-order":
         changes = (
             *changes,
@@ -130,12 +134,14 @@ def apply_plan(ground: CalibratedModel, recipe: Recipe, plan: Plan) -> Quantized
     if recipe.weights == "u8":
         quantized = weights_to_uint8(quantized)
     if recipe.weights == "reduced":
-        changes = (*changes, REDUCED)
+        changes = (*changes, REDUCED_NOTE)
     return QuantizedModel(ground, recipe, plan, quantized, changes)
 
 
-def _gain(choices: Mapping[str, WeightRounding]) -> str:
-    gains = sorted(choice.gain_db for choice in choices.values() if choice.rounded is not None)
+def _describe_rounding(choices: Mapping[str, WeightRounding]) -> str:
+    gains = sorted(
+        choice.gain_db for choice in choices.values() if choice.integer_weights is not None
+    )
     left = len(choices) - len(gains)
     if not gains:
         return "rounded all weights to the nearest: by how their inputs vary together loses on held-out samples"

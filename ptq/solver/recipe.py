@@ -12,16 +12,16 @@ from ptq.core.targets import Target
 from ptq.model.session import has_exact_int8_sums
 from ptq.solver.solve import ChosenMethod
 
-Form = Literal["qdq", "qoperator"]
+QuantizedForm = Literal["qdq", "qoperator"]
 
 
-Weights = Literal["s8", "reduced", "u8"]
+WeightFormat = Literal["s8", "reduced", "u8"]
 
 
-AskedWeights = Literal["auto", "s8", "reduced", "u8"]
+WeightFormatOption = Literal["auto", "s8", "reduced", "u8"]
 
 
-Rounding = Literal["second-order", "nearest"]
+RoundingMethod = Literal["second-order", "nearest"]
 
 
 AUTO = "auto"
@@ -30,10 +30,10 @@ AUTO = "auto"
 DEFAULT_METHOD = AUTO
 
 
-REDUCED = "kept sums of two products within int16, where x86 without VNNI saturates"
+REDUCED_NOTE = "kept sums of two products within int16, where x86 without VNNI saturates"
 
 
-FALLBACK = "mse"
+FALLBACK_METHOD = "mse"
 """The method where none was chosen for a tensor."""
 
 
@@ -58,15 +58,15 @@ class Recipe:
 
     target: str = "ort"
     method: str = DEFAULT_METHOD
-    form: Form = "qdq"
+    form: QuantizedForm = "qdq"
     per_tensor: bool = False
     correct_bias: bool = True
-    floats: Mapping[str, str] = field(default_factory=dict)
-    weights: Weights = "s8"
-    rounding: Rounding = "second-order"
-    chosen: Mapping[str, ChosenMethod] = field(default_factory=dict)
-    chosen_note: str = ""
-    left_note: str = ""
+    float_nodes: Mapping[str, str] = field(default_factory=dict)
+    weights: WeightFormat = "s8"
+    rounding: RoundingMethod = "second-order"
+    chosen_methods: Mapping[str, ChosenMethod] = field(default_factory=dict)
+    range_note: str = ""
+    self_check_note: str = ""
 
     def as_signed_qdq(self) -> Recipe:
         """The same written in QDQ with signed weights: the same integers."""
@@ -74,10 +74,12 @@ class Recipe:
 
     def with_float_nodes(self, floats: Mapping[str, str]) -> Recipe:
         """The same with more nodes left float, each with its reason."""
-        return replace(self, floats={**self.floats, **floats})
+        return replace(self, float_nodes={**self.float_nodes, **floats})
 
 
-def resolve_weight_format(asked: AskedWeights, row: Target, plan: Plan | None = None) -> Weights:
+def resolve_weight_format(
+    asked: WeightFormatOption, row: Target, plan: Plan | None = None
+) -> WeightFormat:
     """How weights are stored; where that is left to ptq, so that nothing saturates where it is checked: here.
 
     Args:

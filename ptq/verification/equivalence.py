@@ -84,7 +84,7 @@ def _step_content(step: Step, program: Program, known: Mapping[str, Digest]) -> 
     spec = OPS.get(step.op)
     read: list[tuple[object, ...]] = []
     for position, name in enumerate(step.inputs):
-        role = spec.role(position) if spec is not None else Role.KEEP
+        role = spec.role_of(position) if spec is not None else Role.KEEP
         if role is Role.VALUE or name is None:
             continue  # its value is an attribute
         if role is Role.BIAS and name in program.constants:

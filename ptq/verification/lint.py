@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ptq.core.errors import UsageError
 from ptq.core.ops import OPS, QLINEAR_FORMS
 from ptq.core.targets import TARGETS, Target
-from ptq.core.targets import target as target_of
+from ptq.core.targets import get_target as target_of
 from ptq.model.graph import Graph
 from ptq.model.node import QUANTIZERS, Node, operator_of, spec_name
 from ptq.model.qdq_units import quantized_op, quantized_source
@@ -31,8 +31,10 @@ def lint_graph(graph: Graph, target: str = "litert") -> tuple[Finding, ...]:
         UnsupportedError: The model is older than quantizers.
     """
     row = target_of(target)
-    if not row.specified:
-        specified = " or ".join(name for name, other in TARGETS.items() if other.specified)
+    if not row.follows_litert_spec:
+        specified = " or ".join(
+            name for name, other in TARGETS.items() if other.follows_litert_spec
+        )
         raise UsageError(
             f"target {target!r} has no specification to lint against; choose {specified}"
         )

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from ptq.core.opspec import Fixed, OpSpec, Role
+from ptq.core.opspec import FixedQParams, OpSpec, Role
 from ptq.core.targets import Target
 from ptq.core.types import QuantParams
 from ptq.model.axes import channel_axis
@@ -61,7 +61,7 @@ def check_operator(node: Node, spec: OpSpec, row: Target) -> Iterator[Finding]:
     first = quantized_source(node.inputs[0]) if node.inputs else None
     for position, value in enumerate(node.inputs):
         found = quantized_source(value)
-        role = spec.role(position)
+        role = spec.role_of(position)
         if value is None or role in (Role.KEEP, Role.VALUE):
             continue
         where = f"Input {position}"
@@ -80,8 +80,8 @@ def check_operator(node: Node, spec: OpSpec, row: Target) -> Iterator[Finding]:
             continue
         where = f"Output {position}"
         yield from rules.check_activation(found, where)
-        prescribed = row.output(spec)
-        if isinstance(prescribed, Fixed):
+        prescribed = row.output_rule(spec)
+        if isinstance(prescribed, FixedQParams):
             yield from rules.check_fixed_output(found, prescribed, where)
         elif spec.same_scale and first is not None:
             yield from rules.check_same_scale(found, first)
@@ -178,7 +178,7 @@ class _Rules:
         yield self._finding(found.integers, "same-scale", clause, text)
 
     def check_fixed_output(
-        self, found: QuantizedTensor, wanted: Fixed, where: str
+        self, found: QuantizedTensor, wanted: FixedQParams, where: str
     ) -> Iterator[Finding]:
         """The scale and zero point that the specification prescribes."""
         params = found.params

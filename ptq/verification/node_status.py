@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from ptq.core.ops import OPS, QLINEAR_FORMS
-from ptq.core.opspec import OpSpec, Output, QLinear, Role
+from ptq.core.opspec import OpSpec, OutputRule, QLinearForm, Role
 from ptq.executor.arithmetics import kernels_of_arithmetic
 from ptq.executor.float_islands import FloatIsland
 from ptq.executor.program import read_program
@@ -94,9 +94,9 @@ def reason_for_float(node: Node, runs: Callable[[str], bool]) -> str:
     spec = OPS.get(spec_name(node))
     if spec is None or not runs(op):
         return f"{op} has no integer kernel in this arithmetic"
-    operands = [(spec.role(i), v) for i, v in enumerate(node.inputs) if v is not None]
+    operands = [(spec.role_of(i), v) for i, v in enumerate(node.inputs) if v is not None]
     reasons = [_operand_reason(role, value) for role, value in operands if role is not Role.BIAS]
-    if spec.output is not Output.NONE:
+    if spec.output_rule is not OutputRule.NONE:
         reasons += [_output_reason(value) for value in node.outputs]
     # last: a bias becomes integers with all else, so that it is never the first cause
     reasons += [_operand_reason(role, value) for role, value in operands if role is Role.BIAS]
@@ -109,7 +109,7 @@ def reason_for_float(node: Node, runs: Callable[[str], bool]) -> str:
     )
 
 
-def _qlinear_reason(node: Node, spec: OpSpec, form: QLinear) -> str:
+def _qlinear_reason(node: Node, spec: OpSpec, form: QLinearForm) -> str:
     """Why a QLinear operator is left to its runtime."""
     operands = read_operands(node, form)
     if operands is None:

@@ -64,5 +64,7 @@ def _input_producer(node: Node) -> Node | None:
 
 
 _QUANTIZE = ("QuantizeLinear", "com.microsoft::QuantizeLinear")
-_INTEGER_PRODUCT_OPS = frozenset(spec.real.op for spec in OPS.values() if spec.real is not None)
+_INTEGER_PRODUCT_OPS = frozenset(
+    spec.float_output_form.op for spec in OPS.values() if spec.float_output_form is not None
+)
 _DEQUANTIZE = ("DequantizeLinear", "com.microsoft::DequantizeLinear")

@@ -73,7 +73,7 @@ def _real_products(program: Program) -> frozenset[str]:
     return frozenset(
         name
         for step in program.steps
-        if isinstance(step, Step) and step.op in OPS and OPS[step.op].real is not None
+        if isinstance(step, Step) and step.op in OPS and OPS[step.op].float_output_form is not None
         for name in step.outputs
         if name not in program.params
     )

@@ -91,7 +91,7 @@ def test_a_nan_is_counted_apart() -> None:
     spoiled = {"x": FEEDS[0]["x"].copy()}
     spoiled["x"][0, 0, 0, 0] = np.nan
     calibration = observed([*FEEDS, spoiled])
-    assert calibration.tensors["x"].nonfinite == 1
+    assert calibration.tensors["x"].nonfinite_count == 1
     assert np.isfinite(calibration.tensors["x"].max)
 
 

@@ -30,7 +30,7 @@ def test_a_plan_reads_back_as_it_was_written(name: str, target: str) -> None:
 
 @given(st.floats(2.0**-63, 2.0**100, width=32))
 def test_every_float32_scale_survives_the_decimal_form(scale: float) -> None:
-    params = QuantParams.whole(scale, 3, UINT8)
+    params = QuantParams.per_tensor(scale, 3, UINT8)
     plan = Plan("ort", "digest", tensors={"x": params}, why={"x": Why("observed", "minmax")})
     read = Plan.from_json(plan.to_json()).tensors["x"].scale
     assert read.dtype == np.float32

@@ -106,7 +106,7 @@ def test_a_tensor_a_thousand_times_the_median_is_found_where_it_suffers(
     for name, size in (("a", 1.0), ("b", 2.0), ("c", 3.0), ("d", reach)):
         stats[name] = TensorStats()
         stats[name].update(np.float32([-size, 0.0, size]))
-    params = dict.fromkeys(stats, QuantParams.whole(1.0, 0, UINT8))
+    params = dict.fromkeys(stats, QuantParams.per_tensor(1.0, 0, UINT8))
     plan = replace(EMPTY, tensors=params)
     rows = (replace(ROW, sqnr_db=db),)
     assert [s.where for s in diagnose(plan, stats, rows, None)] == (["d"] if found else [])

@@ -49,7 +49,7 @@ def test_an_axis_is_found_again(rank: int) -> None:
 @pytest.mark.parametrize("axis", [0, 1, 2, 3, -1])
 def test_concat_goes_along_the_same_axis(axis: int) -> None:
     x = gaussian_array(2, 3, 4, 5)
-    params = QuantParams.whole(1.0, 0, INT8)
+    params = QuantParams.per_tensor(1.0, 0, INT8)
     attrs = attrs_channels_last("Concat", {"axis": axis}, 4)
     kernel = MULTI_INPUT_OPS["Concat"](Site("Concat", attrs, (params, params), (params,)))
     assert np.array_equal(kernel([last(x), last(x)]), last(np.concatenate([x, x], axis)))
@@ -61,7 +61,7 @@ def test_pad_pads_the_same_sides(axes: tuple[int, ...] | None) -> None:
     pads = np.arange(2 * (4 if axes is None else len(axes)))
     named = {} if axes is None else {"axes": np.array(axes)}
     attrs = attrs_channels_last("Pad", {"pads": pads, **named}, 4)
-    params = QuantParams.whole(1.0, 0, INT8)
+    params = QuantParams.per_tensor(1.0, 0, INT8)
     kernel = DATA_MOVEMENT_OPS["Pad"](Site("Pad", attrs, (params,), (params,)))
     sides = [(0, 0)] * 4
     for axis, begin, end in zip(axes or range(4), *pads.reshape(2, -1), strict=True):

@@ -46,7 +46,7 @@ def test_both_forms_have_the_same_operators_on_the_same_integers(name: str) -> N
     assert integers("qdq") == integers("qoperator")
 
 
-PRODUCTS = {op for op, spec in OPS.items() if spec.real is not None}
+PRODUCTS = {op for op, spec in OPS.items() if spec.float_output_form is not None}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from networks import build_network
 
-from ptq.core.errors import ModelError, first_line
+from ptq.core.errors import ModelError, short_message
 from ptq.model.graph import Graph
 from ptq.model.session import Session, has_exact_int8_sums
 
@@ -47,7 +47,7 @@ def test_a_model_that_does_not_load_is_refused_with_the_node_that_runtime_leaves
     ],
 )
 def test_codes_and_source_files_are_taken_off_a_message(text: str, kept: str) -> None:
-    assert first_line(RuntimeError(text)) == kept
+    assert short_message(RuntimeError(text)) == kept
 
 
 def test_no_outputs_are_none_and_not_all() -> None:

@@ -55,17 +55,18 @@ def test_sums_are_exact_to_forty_binary_places() -> None:
     x = np.array([[0.1, -0.1, 1e6]], np.float32)
     sums = summed([x] * 3)
     exact = [3 * Fraction(float(v)) for v in x[0]]
-    assert sums.whole is not None
-    assert sums.fraction is not None
+    assert sums.integer_sums is not None
+    assert sums.fraction_sums is not None
     kept = [
-        int(w) + Fraction(int(f), 2**40) for w, f in zip(sums.whole, sums.fraction, strict=True)
+        int(w) + Fraction(int(f), 2**40)
+        for w, f in zip(sums.integer_sums, sums.fraction_sums, strict=True)
     ]
     assert all(abs(a - b) <= Fraction(3, 2**41) for a, b in zip(kept, exact, strict=True))
 
 
 def test_a_sample_that_is_not_finite_makes_the_mean_unknown() -> None:
     sums = summed([np.array([[1.0, np.inf]], np.float32)])
-    assert sums.lost == 1
+    assert sums.skipped_samples == 1
     assert sums.mean is None
 
 

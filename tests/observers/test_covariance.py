@@ -26,7 +26,7 @@ def test_sums_are_those_of_whole_numbers(groups: int) -> None:
     found, whole = seen(rows, 70), rows.astype(np.int64)
     assert found.count == 700
     np.testing.assert_array_equal(found.sums, whole.sum(axis=1))
-    np.testing.assert_array_equal(found.products, np.einsum("gnk,gnl->gkl", whole, whole))
+    np.testing.assert_array_equal(found.outer_products, np.einsum("gnk,gnl->gkl", whole, whole))
 
 
 @pytest.mark.parametrize("groups", [1, 3])
@@ -36,19 +36,24 @@ def test_batches_order_and_shards_make_no_difference_bit_for_bit(groups: int) ->
     half = seen(rows[:, ::-1][:, :600], 1).merge(seen(rows[:, :700], 333))
     assert half.count == whole.count
     for centred in (True, False):
-        assert half.moment(centred=centred).tobytes() == whole.moment(centred=centred).tobytes()
+        assert (
+            half.second_moment(centred=centred).tobytes()
+            == whole.second_moment(centred=centred).tobytes()
+        )
 
 
 def test_the_moment_about_the_mean_is_the_covariance() -> None:
     rows = codes(1, 300, 4) + np.int16(100)
     expected = np.cov(rows[0].astype(np.float64), rowvar=False, bias=True)
-    np.testing.assert_allclose(seen(rows, 9).moment(centred=True)[0], expected, rtol=1e-9)
+    np.testing.assert_allclose(seen(rows, 9).second_moment(centred=True)[0], expected, rtol=1e-9)
 
 
 def test_nothing_seen_is_a_moment_of_zeros() -> None:
-    assert not Covariance(2, 3).moment(centred=True).any()
+    assert not Covariance(2, 3).second_moment(centred=True).any()
 
 
 def test_many_rows_of_large_codes_do_not_overflow() -> None:
     rows = np.full((1, 70_000, 2), 255, np.int16)
-    np.testing.assert_array_equal(seen(rows, 7_000).products, np.full((1, 2, 2), 70_000 * 255**2))
+    np.testing.assert_array_equal(
+        seen(rows, 7_000).outer_products, np.full((1, 2, 2), 70_000 * 255**2)
+    )

@@ -58,7 +58,7 @@ def test_tally_and_extremes_are_those_numpy_finds_in_the_data(parts: list[FloatA
     assert stats.nan == np.count_nonzero(np.isnan(x))
     assert stats.pos_inf == np.count_nonzero(x == np.inf)
     assert stats.neg_inf == np.count_nonzero(x == -np.inf)
-    assert stats.nonfinite == x.size - finite.size
+    assert stats.nonfinite_count == x.size - finite.size
     if finite.size:
         assert (stats.min, stats.max) == (finite.min(), finite.max())
         assert stats.at_min == np.count_nonzero(finite == finite.min())
@@ -177,7 +177,7 @@ def test_nan_and_infinities_are_counted_and_leave_the_range_alone() -> None:
     dirty = np.concatenate([x, np.float32([np.nan, np.inf, np.inf, -np.inf])])
     stats = stats_of(x, dirty, dirty)
     clean = stats_of(x, x, x)
-    assert (stats.nan, stats.pos_inf, stats.neg_inf, stats.nonfinite) == (2, 4, 2, 8)
+    assert (stats.nan, stats.pos_inf, stats.neg_inf, stats.nonfinite_count) == (2, 4, 2, 8)
     assert (stats.min, stats.max, stats.count) == (clean.min, clean.max, clean.count)
 
 

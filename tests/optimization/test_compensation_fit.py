@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ptq.observers.covariance import Covariance
 from ptq.optimization.compensation_fit import RIDGES, InputPairs, fit_compensation
-from ptq.solver.rounding.gptq_rounding import cholesky, substituted
+from ptq.solver.rounding.gptq_rounding import cholesky, solve_cholesky
 
 INPUTS, SUMS, ROWS = 6, 4, 40
 
@@ -32,7 +32,7 @@ def pairs(distortion: Any, inputs: tuple[slice, ...] = (slice(0, INPUTS),)) -> I
     sizes = [(1, 2 * (some.stop - some.start)) for some in inputs]
     found = InputPairs(inputs, [Covariance(*size) for size in sizes], rows(1, distortion, 16))
     for u, v in rows(2, distortion, 48):
-        found.learn(u, v)
+        found.add_training(u, v)
     return found
 
 
@@ -108,7 +108,9 @@ def test_too_few_held_out_samples_decide_nothing():
     found = pairs(skewed)
     assert (
         fit_compensation(
-            weights(), InputPairs(found.inputs, found.learnt, found.held[:7]), centred=True
+            weights(),
+            InputPairs(found.input_slices, found.training, found.held_out[:7]),
+            centred=True,
         )
         is None
     )
@@ -128,5 +130,5 @@ def test_substitution_solves_what_was_factored():
     rng = np.random.default_rng(5)
     root = rng.normal(size=(3, 70, 80))
     matrix, right = root @ root.transpose(0, 2, 1), rng.normal(size=(3, 70, 9))
-    solved = substituted(cholesky(matrix), right)
+    solved = solve_cholesky(cholesky(matrix), right)
     np.testing.assert_allclose(solved, np.linalg.solve(matrix, right), rtol=1e-6, atol=1e-9)

@@ -90,8 +90,8 @@ def test_one_scale_a_tensor_serves_channels_made_alike():
     [note] = [c for c in with_it.report.changes if "alike" in c]
     assert note.startswith("made the channels of 2 layers' outputs alike, most in c1, by factors")
     assert "signal over error on held-out samples" in note
-    assert with_it.plan.factors
-    assert not without.plan.factors
+    assert with_it.plan.channel_factors
+    assert not without.plan.channel_factors
     assert without.plan.graph == prepare(Graph.from_proto(model)).graph.digest()
 
 
@@ -114,7 +114,7 @@ def test_channels_are_made_alike_through_hard_swishes():
 )
 def test_no_factor_passes_a_hard_swish_where_that_would_cost_time(options):
     result = quantize(curved(), **options)
-    assert not result.plan.factors
+    assert not result.plan.channel_factors
     assert "HardSwish" in {node.op_type for node in result.graph.nodes}
 
 
@@ -125,12 +125,12 @@ def test_quantizers_beside_float_layers_have_scales_a_channel_where_that_gains()
     model = hard("HardSwish", "HardSwish")
     with_it, without = (quantize(model, skip=ISLAND, equalize=on) for on in (True, False))
     assert decibels(model, with_it.graph) > decibels(model, without.graph) + 3
-    assert with_it.plan.shores.keys() <= {"c1", "r2"}
-    assert with_it.plan.shores["c1"] == ("first",)
+    assert with_it.plan.boundaries.keys() <= {"c1", "r2"}
+    assert with_it.plan.boundaries["c1"] == ("first",)
     [note] = [c for c in with_it.report.changes if "alike" in c]
     assert "most in c1, by factors" in note
     added = with_it.plan.floats.keys() - without.plan.floats.keys()
-    assert len(added) == len(with_it.plan.shores)
+    assert len(added) == len(with_it.plan.boundaries)
     assert "Mul" not in {node.op_type for node in with_it.graph.nodes}
     assert ptq.verify(with_it.graph, lambda: iter(data(2, 4))).equal
 
@@ -162,7 +162,7 @@ def heads() -> onnx.ModelProto:
 def test_channels_of_an_output_have_scales_of_their_own(form):
     model = heads()
     with_it, without = (quantize(model, form=form, equalize=on) for on in (True, False))
-    assert with_it.plan.shores == {"boxes": ("second",)}
+    assert with_it.plan.boundaries == {"boxes": ("second",)}
     assert [value.name for value in with_it.graph.outputs] == ["boxes"]
     assert "order matters in an output" in str(with_it.plan.why["boxes_scaled"])
     assert not without.plan.floats
@@ -179,7 +179,7 @@ def test_channels_of_an_output_have_scales_of_their_own(form):
 
 @pytest.mark.parametrize("options", [{"target": "gemmlowp"}, {"per_tensor": True}])
 def test_other_targets_and_single_scales_a_weight_have_none(options):
-    assert not quantize(hard("HardSwish"), skip=ISLAND, **options).plan.shores
+    assert not quantize(hard("HardSwish"), skip=ISLAND, **options).plan.boundaries
 
 
 def test_statistics_and_a_plan_of_scales_a_channel_serve_again():
@@ -198,7 +198,7 @@ def test_sensitivity_and_a_budget_know_scales_a_channel():
     assert not any("Mul" in cost.node for cost in ranking.nodes)
     found = quantize(model, skip=ISLAND, max_drop=50.0)
     assert found.report.budget is not None
-    assert found.plan.shores
+    assert found.plan.boundaries
 
 
 @pytest.mark.parametrize("model", [hard(), curved()], ids=["rectifiers", "hard swishes"])
@@ -212,17 +212,19 @@ def test_a_plan_alone_holds_the_factors_too(model):
 def test_factors_that_do_not_fit_the_model_are_refused():
     model = hard()
     plan = quantize(model).plan
-    wrong = replace(plan, factors={"c1": (1.0, 2.0)})
+    wrong = replace(plan, channel_factors={"c1": (1.0, 2.0)})
     with pytest.raises(PlanError, match="c1 with 2 channels"):
         ptq.quantize(model, plan=wrong)
-    other = replace(plan, factors={"c1": (2.0,) * CHANNELS})
+    other = replace(plan, channel_factors={"c1": (2.0,) * CHANNELS})
     with pytest.raises(PlanError, match="belongs to another model"):
         ptq.quantize(model, plan=other)
 
 
 @pytest.mark.parametrize("options", [{}, {"per_tensor": True}])
 def test_what_gains_nothing_is_left_out_and_said(options, monkeypatch):
-    monkeypatch.setattr("ptq.optimization.candidates.is_significantly_lower", lambda *_, **__: False)
+    monkeypatch.setattr(
+        "ptq.optimization.candidates.is_significantly_lower", lambda *_, **__: False
+    )
     model = hard()
     result = quantize(model, **options)
     assert result.plan.graph == prepare(Graph.from_proto(model)).graph.digest()

@@ -73,7 +73,7 @@ def decibels(before: Graph, after: Graph, groups: int, bound: float = np.inf) ->
 
 
 def spread_of(graph: Graph, bound: float = np.inf) -> dict[str, ChannelSpread]:
-    return {"r": ChannelSpread.of(hidden(graph, samples(8), bound).astype(np.float32))}
+    return {"r": ChannelSpread.from_array(hidden(graph, samples(8), bound).astype(np.float32))}
 
 
 @pytest.mark.parametrize(("groups", "gain"), [(CHANNELS, 3.0), (1, 0.0)])
@@ -85,7 +85,9 @@ def test_unlike_channels_made_alike_lose_less(groups: int, gain: float) -> None:
     after = scale_channels(graph, factors)
     assert decibels(graph, after, groups) > decibels(graph, graph, groups) + gain
     noisy = {
-        "r": ChannelSpread.of(hidden(graph, samples(8)).astype(np.float32) * np.float32(1 + 1e-6))
+        "r": ChannelSpread.from_array(
+            hidden(graph, samples(8)).astype(np.float32) * np.float32(1 + 1e-6)
+        )
     }
     np.testing.assert_array_equal(equalization_factors(found, noisy, through_clips=True), factors)
 
@@ -105,7 +107,7 @@ def test_a_layer_that_pays_nothing_gets_channels_that_all_fill_the_range() -> No
 def test_channels_alike_are_left_alone() -> None:
     graph = two_layers(1)
     set_constant(graph, graph.nodes[2], 1, np.ones((CHANNELS, CHANNELS, 1, 1), np.float32), "w")
-    spread = {"r": ChannelSpread.of(np.ones((4, CHANNELS), np.float32))}
+    spread = {"r": ChannelSpread.from_array(np.ones((4, CHANNELS), np.float32))}
     assert (equalization_factors(group_channels(graph), spread, through_clips=True) == 1).all()
 
 
@@ -158,7 +160,7 @@ def test_channels_that_float_alone_reads_all_fill_the_range_where_that_is_worth_
     assert not group_channels(graph).groups
     assert not found.readers
     reach = UNLIKE**power
-    seen = {"c": ChannelSpread.of(np.stack([-reach, reach]).astype(np.float32))}
+    seen = {"c": ChannelSpread.from_array(np.stack([-reach, reach]).astype(np.float32))}
     factors = equalization_factors(found, seen, through_clips=False)
     assert (factors != 1).any() == pays
     waking = reach.max() / reach < 8

@@ -128,7 +128,7 @@ def test_channels_that_are_left_are_made_alike_where_that_gains(monkeypatch):
         return float(note.removesuffix(" dB").split()[-1])
 
     alike = reached()
-    monkeypatch.setattr("ptq.optimization.outlier_splitting._TRUST", ())
+    monkeypatch.setattr("ptq.optimization.outlier_splitting._EXTREMES_EXPONENTS", ())
     assert alike > reached() + 3
 
 
@@ -138,7 +138,7 @@ def test_channels_that_are_alike_stay_together():
 
 def test_a_model_that_is_good_anyway_is_left_as_it_is(monkeypatch):
     assert before(5.0) != alone(5.0).digest()
-    monkeypatch.setattr("ptq.optimization.outlier_splitting._GOOD_DB", 5.0)
+    monkeypatch.setattr("ptq.optimization.outlier_splitting._SUFFICIENT_DB", 5.0)
     assert before(5.0) == alone(5.0).digest()
 
 

@@ -20,7 +20,7 @@ from ptq.optimization.range_search import is_significantly_lower
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.quantizer import CalibratedModel, solve_plan
 from ptq.solver.recipe import Recipe
-from ptq.solver.solve import Settings, solve
+from ptq.solver.solve import SolverSettings, solve
 
 WEIGHT = np.array([[0.9, 0.1], [-0.2, 0.8]], np.float32)[:, :, None, None]
 SIZE = 128
@@ -151,7 +151,7 @@ def test_every_fold_is_judged_with_ranges_of_its_own() -> None:
     graph, whole = prepared.graph, SampleOptions().open(spikes(16), prepared.graph)
     seen, folds = collect_in_folds(graph, whole, threads=1)
     plan = solve_plan(CalibratedModel("", graph, prepared, seen), Recipe(method="mse"))
-    settings = Settings("mse")
+    settings = SolverSettings("mse")
     params = [
         solve(graph, f.calibration.tensors, OBSERVERS["mse"], TARGETS["ort"], settings).tensors
         for f in folds

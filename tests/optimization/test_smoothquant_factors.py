@@ -36,18 +36,18 @@ def decibels(x: np.ndarray, weight: np.ndarray, by: np.ndarray) -> float:
 def test_unlike_channels_made_alike_lose_less(power, trust):
     reach = 2.0 ** np.random.default_rng(1).uniform(-4, 2, CHANNELS)
     weight = weights(reach**-power)
-    by = smoothquant_factors(ChannelSpread.of(samples(2, reach)), weight, ALL, trust)
+    by = smoothquant_factors(ChannelSpread.from_array(samples(2, reach)), weight, ALL, trust)
     fresh = samples(3, reach)
     assert decibels(fresh, weight, by) > decibels(fresh, weight, np.ones(CHANNELS)) + 2
     assert np.log2(by).mean() == pytest.approx(0, abs=0.125)
-    noisy = ChannelSpread.of(samples(2, reach) * np.float32(1 + 1e-6))
+    noisy = ChannelSpread.from_array(samples(2, reach) * np.float32(1 + 1e-6))
     np.testing.assert_array_equal(smoothquant_factors(noisy, weight, ALL, trust), by)
 
 
 def test_channels_that_are_alike_lose_as_much_as_they_did():
     alike = np.ones(CHANNELS)
     weight = weights(alike)
-    by = smoothquant_factors(ChannelSpread.of(samples(2, alike)), weight, ALL, 0.0)
+    by = smoothquant_factors(ChannelSpread.from_array(samples(2, alike)), weight, ALL, 0.0)
     fresh = samples(3, alike)
     assert decibels(fresh, weight, by) == pytest.approx(decibels(fresh, weight, alike), abs=0.5)
 
@@ -55,11 +55,11 @@ def test_channels_that_are_alike_lose_as_much_as_they_did():
 def test_what_is_not_kept_has_the_factor_0_and_no_say():
     reach = np.where(np.arange(CHANNELS) == 5, 1000.0, 1 + np.arange(CHANNELS) / 10)
     kept = np.arange(CHANNELS) != 5
-    spread, weight = ChannelSpread.of(samples(2, reach)), weights(np.ones(CHANNELS))
+    spread, weight = ChannelSpread.from_array(samples(2, reach)), weights(np.ones(CHANNELS))
     by = smoothquant_factors(spread, weight, kept, 0.5)
     assert (by == 0).tolist() == (~kept).tolist()
     alone = smoothquant_factors(
-        ChannelSpread.of(samples(2, reach)[:, kept]), weight[kept], ALL[kept], 0.5
+        ChannelSpread.from_array(samples(2, reach)[:, kept]), weight[kept], ALL[kept], 0.5
     )
     np.testing.assert_array_equal(by[kept], alone)
     assert not smoothquant_factors(spread, weight, np.zeros(CHANNELS, bool), 0.5).any()
@@ -67,17 +67,24 @@ def test_what_is_not_kept_has_the_factor_0_and_no_say():
 
 def test_a_channel_without_values_or_weights_is_no_reason_to_fail():
     reach = np.where(np.arange(CHANNELS) % 7 == 0, 0.0, 1.0)
-    by = smoothquant_factors(ChannelSpread.of(samples(2, reach)), weights(1 - reach), ALL, 1.0)
+    by = smoothquant_factors(
+        ChannelSpread.from_array(samples(2, reach)), weights(1 - reach), ALL, 1.0
+    )
     assert np.isfinite(by).all()
     assert (by > 0).all()
 
 
 def test_the_spread_of_two_arrays_is_that_of_both():
     x = samples(4, np.ones(CHANNELS)).reshape(2, -1, CHANNELS)
-    both, whole = ChannelSpread.of(x[0]) | ChannelSpread.of(x[1]), ChannelSpread.of(x)
+    both, whole = (
+        ChannelSpread.from_array(x[0]) | ChannelSpread.from_array(x[1]),
+        ChannelSpread.from_array(x),
+    )
     np.testing.assert_array_equal(both.least, whole.least)
     np.testing.assert_array_equal(both.greatest, whole.greatest)
-    np.testing.assert_allclose(both.squares, whole.squares, rtol=1e-12)
+    np.testing.assert_allclose(both.sum_of_squares, whole.sum_of_squares, rtol=1e-12)
     assert both.count == whole.count == ROWS
     assert whole.is_finite
-    assert not (whole | ChannelSpread.of(np.full((1, CHANNELS), np.nan, np.float32))).is_finite
+    assert not (
+        whole | ChannelSpread.from_array(np.full((1, CHANNELS), np.nan, np.float32))
+    ).is_finite

@@ -61,7 +61,7 @@ def test_zero_is_exactly_representable(lo: float, hi: float, qtype: Any) -> None
 
 @given(scales, st.integers(0, 255), st.integers(0, 255))
 def test_the_map_from_integer_to_real_is_affine(scale: float, zero: int, q: int) -> None:
-    params = QuantParams.whole(scale, zero, UINT8)
+    params = QuantParams.per_tensor(scale, zero, UINT8)
     real = params.dequantize(np.array([q], np.uint8))[0]
     assert real == np.float32(Fraction(np.float32(scale).item()) * (q - zero))
 
@@ -228,7 +228,7 @@ def test_b_bit_quantization_has_integers_of_b_bits(
     stored = QType(8 if bits <= 8 else 16, signed, least, least + 2**bits - 1)
     params = asymmetric_qparams(Range(lo, hi), stored)
     q = params.quantize(np.linspace(lo, hi, 7)).astype(int)
-    assert stored.steps == 2**bits - 1
+    assert stored.lsb_count == 2**bits - 1
     assert least <= q.min() <= q.max() <= least + 2**bits - 1
     # both ends stand at most one step from the ends of the integers: the zero point is rounded
     assert q.min() <= least + 1

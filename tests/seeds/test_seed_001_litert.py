@@ -93,7 +93,7 @@ def test_erratum_the_bias_of_a_fully_connected_layer_has_one_scale_a_channel_too
 def test_the_real_value_is_the_int8_value_minus_the_zero_point_times_the_scale(
     scale: float, zero: int, q: int
 ) -> None:
-    params = QuantParams.whole(scale, zero, INT8)
+    params = QuantParams.per_tensor(scale, zero, INT8)
     real = params.dequantize(np.array([q], np.int8))[0]
     assert real == np.float32(np.float64(scale) * (q - zero))
 
@@ -117,7 +117,7 @@ def test_quantized_dimension_1_gives_every_slice_of_t_its_scale_and_zero_point()
     t = np.arange(24, dtype=np.int8).reshape(4, 3, 2, 1)
     real = params.dequantize(t)
     for c, (scale, zero_point) in enumerate([(1.0, 1), (2.0, 2), (3.0, 3)]):
-        alone = QuantParams.whole(scale, zero_point, INT8)
+        alone = QuantParams.per_tensor(scale, zero_point, INT8)
         np.testing.assert_array_equal(real[:, c, :, :], alone.dequantize(t[:, c, :, :]))
     np.testing.assert_array_equal(params.quantize(real), t)
 

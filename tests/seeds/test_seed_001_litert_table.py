@@ -15,7 +15,7 @@ from sites import int8_params, run_node
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.ops import OPS
-from ptq.core.opspec import Fixed, OpSpec, Output, Role
+from ptq.core.opspec import FixedQParams, OpSpec, OutputRule, Role
 from ptq.core.targets import TARGETS
 from ptq.executor.arithmetics import litert
 from ptq.executor.executor import Executor
@@ -100,19 +100,19 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize(("spec", "row"), OF_TABLE, ids=[spec.op for spec, _ in OF_TABLE])
 def test_the_row_of_the_operator_says_what_the_specification_says(spec: OpSpec, row: Row) -> None:
-    rule = TARGET.output(spec)
+    rule = TARGET.output_rule(spec)
     expected: dict[Any, Any] = {
-        FREE: (Output.OBSERVED,),
-        SAME: (Output.SAME_AS_INPUT, Output.ONE_GROUP),
-        NONE: (Output.NONE,),
+        FREE: (OutputRule.OBSERVED,),
+        SAME: (OutputRule.SAME_AS_INPUT, OutputRule.ONE_GROUP),
+        NONE: (OutputRule.NONE,),
     }
     if isinstance(row.restriction, tuple):
-        assert rule == Fixed(*row.restriction)
+        assert rule == FixedQParams(*row.restriction)
     else:
         assert rule in expected[row.restriction]
-    assert Role.ACTIVATION in spec.inputs
+    assert Role.ACTIVATION in spec.input_roles
     if row.weight_dim is not None:
-        assert spec.inputs[1:] == (Role.WEIGHT, Role.BIAS)
+        assert spec.input_roles[1:] == (Role.WEIGHT, Role.BIAS)
 
 
 @pytest.mark.parametrize("name", TABLE)

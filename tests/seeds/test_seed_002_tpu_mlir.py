@@ -69,8 +69,8 @@ def test_q_is_r_by_s_plus_z_and_r_is_s_times_q_minus_z() -> None:
 
 def activation(threshold: float) -> QuantParams:
     """An activation's parameters from its threshold, by the target's row."""
-    assert TARGET.symmetric is not None
-    return QuantParams.whole(threshold / TARGET.symmetric, 0, TARGET.activation)
+    assert TARGET.symmetric_divisor is not None
+    return QuantParams.per_tensor(threshold / TARGET.symmetric_divisor, 0, TARGET.activation)
 
 
 def test_symmetric_quantization_is_asymmetric_with_z_0() -> None:

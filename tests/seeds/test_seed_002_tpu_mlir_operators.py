@@ -212,7 +212,7 @@ def test_prelu_has_a_multiplier_a_channel_and_one_rshift(seed: int, zeros: tuple
 
 
 def test_backward_calibration_gives_leaky_relu_and_prelu_one_scale() -> None:
-    assert {"LeakyRelu", "PRelu"} <= TARGET.backward
+    assert {"LeakyRelu", "PRelu"} <= TARGET.backward_calibration
 
 
 def test_forward_calibration_gives_pad_its_inputs_scale() -> None:

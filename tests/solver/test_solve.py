@@ -24,7 +24,7 @@ from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
 from ptq.observers import OBSERVERS
 from ptq.rewrite.prepare.prepare import prepare
-from ptq.solver.solve import SKIPPED, Settings, solve, tensors_to_observe
+from ptq.solver.solve import SKIPPED_REASON, SolverSettings, solve, tensors_to_observe
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -112,7 +112,7 @@ def test_statistics_that_lack_a_tensor_are_refused() -> None:
     done = quantized_case("residual")
     less = {n: s for n, s in done.calibration.tensors.items() if n != "y"}
     with pytest.raises(StatsError, match="tensor y was not observed"):
-        solve(done.prepared, less, OBSERVERS["minmax"], TARGETS["ort"], Settings("minmax"))
+        solve(done.prepared, less, OBSERVERS["minmax"], TARGETS["ort"], SolverSettings("minmax"))
 
 
 @pytest.mark.parametrize("target", ["ort", "litert"])
@@ -141,7 +141,7 @@ def test_no_skip_list_asks_for_statistics_that_calibration_did_not_gather(
         graph, to_samples(feeds), CollectedTensors(tensors_to_observe(graph)), threads=1
     ).tensors
     for node in graph.nodes:
-        settings = Settings("minmax", floats={str(node.name): SKIPPED})
+        settings = SolverSettings("minmax", float_nodes={str(node.name): SKIPPED_REASON})
         plan = solve(graph, stats, OBSERVERS["minmax"], TARGETS[target], settings)
         assert node.name in plan.floats
 

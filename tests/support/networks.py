@@ -29,7 +29,7 @@ from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.rewrite.emit.to_qlinear import to_qlinear
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.quantizer import CalibratedModel
-from ptq.solver.solve import SKIPPED, Settings, solve, tensors_to_observe
+from ptq.solver.solve import SKIPPED_REASON, SolverSettings, solve, tensors_to_observe
 
 Array = Any
 Shape = Sequence[int | str | None] | None
@@ -141,7 +141,9 @@ def quantize_network(
     calibration = observe(
         graph, to_samples(these), CollectedTensors(tensors_to_observe(graph)), threads=1
     )
-    settings = Settings(method, per_tensor, dict.fromkeys(skip, SKIPPED), reduced=reduced)
+    settings = SolverSettings(
+        method, per_tensor, dict.fromkeys(skip, SKIPPED_REASON), reduced_weights=reduced
+    )
     plan = solve(graph, calibration.tensors, OBSERVERS[method], row, settings)
     return QuantizedNetwork(model, these, graph, calibration, plan, to_qdq(graph, plan))
 

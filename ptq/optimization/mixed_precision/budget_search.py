@@ -42,10 +42,12 @@ from ptq.rewrite.instrument.logits import logits_graph
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan, solve_plan
 from ptq.solver.recipe import Recipe
 
-MOST = 512  # samples, held in memory
-LARGEST_SHARE = 0.5  # of the nodes that round: a model with more of them float is no quantized one
-FEWER = 6  # nodes that are tried without, at the end
-REASON = "for the accuracy budget: "
+MAX_SAMPLES = 512  # samples, held in memory
+MAX_FLOAT_SHARE = (
+    0.5  # of the nodes that round: a model with more of them float is no quantized one
+)
+REMOVALS_TRIED = 6  # nodes that are tried without, at the end
+REASON_PREFIX = "for the accuracy budget: "
 
 
 def search_for_budget(
@@ -81,7 +83,7 @@ def search_for_budget(
     if parts.search is None:
         raise UsageError("a budget is held against samples; give data, or samples to evaluate on")
     samples = list(
-        with_progress(parts.search.spread(MOST), "reading samples to search on", progress)
+        with_progress(parts.search.spread(MAX_SAMPLES), "reading samples to search on", progress)
     )
     trials = Trials(ground, recipe, samples, metric=metric, batch=batch, threads=threads)
     advance = start_progress("searching", None, progress)
@@ -110,17 +112,17 @@ class Trials:
         self._outputs = [name_of(v) for v in ground.source.outputs]
         self._reference = _CachedReference(session_engine(open_float_session(ground, threads)))
 
-    def quantized(self, floats: Mapping[str, str]) -> QuantizedModel:
+    def quantize(self, floats: Mapping[str, str]) -> QuantizedModel:
         """The model with these nodes left float."""
         recipe = self.recipe.with_float_nodes(floats)
         return apply_plan(self.ground, recipe, solve_plan(self.ground, recipe))
 
-    def measured(self, graph: Graph) -> tuple[Drop, float]:
+    def measure(self, graph: Graph) -> tuple[Drop, float]:
         """What a quantized model loses, and its signal over error in decibels."""
         self.count += 1
         engine = session_engine(Session(graph, threads=self._threads))
         result = evaluate_engines(
-            self._reference.again(), {"int8": engine}, self.samples, self._outputs,
+            self._reference.restart(), {"int8": engine}, self.samples, self._outputs,
             batch=self._batch, metric=self._metric,
         )  # fmt: skip
         form = result.forms["int8"]
@@ -135,7 +137,7 @@ class _CachedReference:
         self._engine = engine
         self._known: list[list[NDArray[Any]]] = []
 
-    def again(self) -> Engine:
+    def restart(self) -> Engine:
         """The engine for the sequence from its beginning."""
         at: Iterator[int] = iter(range(10**9))
 
@@ -173,8 +175,8 @@ def fewest_float_nodes(
         ModelError: ONNX Runtime does not take a model.
         DataError: The model fails on a sample.
     """
-    plain = trials.quantized({})
-    without, _ = trials.measured(plain.quantized)
+    plain = trials.quantize({})
+    without, _ = trials.measure(plain.quantized_graph)
     advance()
     samples = len(trials.samples)
     if without.points <= points:
@@ -186,8 +188,8 @@ def fewest_float_nodes(
     rounding = {
         parts.fused.get(n, frozenset([n])) for s in parts.sources for n in s.float_nodes_needed
     }
-    most, cost = int(LARGEST_SHARE * len(rounding)), time_cost(float_time_model(plain))
-    attempts = _Attempts(trials, max(float(found.mean.sum()), math.ulp(0.0)), advance)
+    most, cost = int(MAX_FLOAT_SHARE * len(rounding)), time_cost(float_time_model(plain))
+    attempts = _MeasuredDrops(trials, max(float(found.mean_shares.sum()), math.ulp(0.0)), advance)
 
     def number(more: frozenset[str], floats: frozenset[str]) -> float:
         return float(len(more))
@@ -195,11 +197,11 @@ def fewest_float_nodes(
     for price in (cost, number):
         moves = greedy_candidates(
             found.sources,
-            found.mean,
+            found.mean_shares,
             price,
             lambda nodes: count_fused_as_one(nodes, parts.fused) <= most,
         )
-        chosen = _first_within(attempts, moves, points)
+        chosen = _shortest_within_budget(attempts, moves, points)
         if chosen is not None:
             break
     reached = chosen is not None
@@ -207,9 +209,9 @@ def fewest_float_nodes(
         chosen = min(attempts.known, key=lambda c: (attempts.known[c].points, len(c)), default=())
     else:
         dearest = sorted(chosen, key=lambda move: -cost(move.nodes, frozenset()))
-        for one in dearest[: FEWER if len(chosen) > 1 else 0]:
+        for one in dearest[: REMOVALS_TRIED if len(chosen) > 1 else 0]:
             fewer = tuple(move for move in chosen if move is not one)
-            if fewer and attempts.drop(fewer).points <= points:
+            if fewer and attempts.measure_drop(fewer).points <= points:
                 chosen = fewer
     return BudgetSearch(
         points=points,
@@ -218,31 +220,31 @@ def fewest_float_nodes(
         without=without,
         samples=samples,
         apart=True,
-        floats=attempts.floats(chosen),
+        floats=attempts.float_nodes(chosen),
         measurements=trials.count,
         estimates=found.runs,
         sources=len(found.sources),
     )
 
 
-_Moves = tuple[FloatCandidate, ...]
+_Candidates = tuple[FloatCandidate, ...]
 
 
-class _Attempts:
+class _MeasuredDrops:
     """Drops by the moves that were made."""
 
     def __init__(self, trials: Trials, total: float, advance: Callable[[], None]) -> None:
         self._trials, self._total, self._advance = trials, total, advance
-        self.known: dict[_Moves, Drop] = {}
+        self.known: dict[_Candidates, Drop] = {}
 
-    def drop(self, chosen: _Moves) -> Drop:
+    def measure_drop(self, chosen: _Candidates) -> Drop:
         if chosen not in self.known:
-            made = self._trials.quantized(self.floats(chosen))
-            self.known[chosen], _ = self._trials.measured(made.quantized)
+            made = self._trials.quantize(self.float_nodes(chosen))
+            self.known[chosen], _ = self._trials.measure(made.quantized_graph)
             self._advance()
         return self.known[chosen]
 
-    def floats(self, chosen: _Moves) -> dict[str, str]:
+    def float_nodes(self, chosen: _Candidates) -> dict[str, str]:
         """The moves' nodes, each with the reason."""
         said = {}
         for move in chosen:
@@ -251,14 +253,14 @@ class _Attempts:
                 if move.source.kind == "weights"
                 else f"rounding {move.source.tensor}"
             )
-            part = f"{100 * move.share / self._total:.0f} % of the output's error (estimated)"
-            said.update(dict.fromkeys(sorted(move.nodes), f"{REASON}{what} makes {part}"))
+            part = f"{100 * move.error_share / self._total:.0f} % of the output's error (estimated)"
+            said.update(dict.fromkeys(sorted(move.nodes), f"{REASON_PREFIX}{what} makes {part}"))
         return said
 
 
-def _first_within(
-    attempts: _Attempts, moves: Iterator[FloatCandidate], points: float
-) -> _Moves | None:
+def _shortest_within_budget(
+    attempts: _MeasuredDrops, moves: Iterator[FloatCandidate], points: float
+) -> _Candidates | None:
     """The shortest beginning of the moves that is within the budget, found by doubling and halving."""
     made, below, size = list[FloatCandidate](), 0, 1
     while True:
@@ -266,12 +268,12 @@ def _first_within(
         size = min(size, len(made))
         if size <= below:
             return None
-        if attempts.drop((*made[:size],)).points <= points:
+        if attempts.measure_drop((*made[:size],)).points <= points:
             break
         below, size = size, 2 * size
     while size - below > 1:
         middle = (below + size) // 2
-        if attempts.drop((*made[:middle],)).points <= points:
+        if attempts.measure_drop((*made[:middle],)).points <= points:
             size = middle
         else:
             below = middle

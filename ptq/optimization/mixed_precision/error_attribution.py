@@ -19,11 +19,11 @@ from ptq.data import Sample
 from ptq.optimization.mixed_precision.error_injection import ErrorInjector
 from ptq.rewrite.instrument.error_sources import ErrorProbe, ErrorSource
 
-GROUPS = 16  # at first
+INITIAL_GROUPS = 16  # at first
 PARTED, PARTS = 8, 4  # groups at once, each into so many
-RUNS = 96  # of each sample, for all groups
+MAX_RUNS = 96  # of each sample, for all groups
 SAMPLES = 4  # as many as tell which sources they are, as measured on a dozen networks
-_KNOWN = 1 / 32
+_MIN_SHARE = 1 / 32
 """Of what all sources make together: groups that make less are not parted."""
 _INFINITE = 1e30  # a share, whose sums are finite
 
@@ -44,16 +44,20 @@ class ErrorAttribution:
     """
 
     sources: tuple[ErrorSource, ...]
-    shares: Energies
-    together: Energies
-    alone: NDArray[np.bool_]
+    error_shares: Energies
+    joint_shares: Energies
+    measured_alone: NDArray[np.bool_]
     samples: int
     runs: int
 
     @property
-    def mean(self) -> Energies:
+    def mean_shares(self) -> Energies:
         """By source, the mean share of all outputs."""
-        return self.shares.mean(axis=0) if len(self.shares) else np.zeros(len(self.sources))
+        return (
+            self.error_shares.mean(axis=0)
+            if len(self.error_shares)
+            else np.zeros(len(self.sources))
+        )
 
 
 def attribute_error(
@@ -80,13 +84,13 @@ def attribute_error(
     """
     if not samples:
         raise DataError("there is no sample to weigh errors on; give at least one")
-    runs, count = _Runs(ErrorInjector(probe, threads), samples, advance), len(probe.sources)
+    runs, count = _GroupRuns(ErrorInjector(probe, threads), samples, advance), len(probe.sources)
     everything = np.arange(count)
-    groups = np.array_split(_in_order(probe), min(GROUPS, count))
-    shares, runs_left = runs.shares([everything, *groups]), RUNS - len(groups)
+    groups = np.array_split(_execution_order(probe), min(INITIAL_GROUPS, count))
+    shares, runs_left = runs.shares([everything, *groups]), MAX_RUNS - len(groups)
     together, weights = shares[:, 0], list(shares[:, 1:].T)
     if enough is None:
-        enough = np.where(together > 0, _KNOWN * together, np.inf)
+        enough = np.where(together > 0, _MIN_SHARE * together, np.inf)
     while True:
         much = [float((weight / enough).max(initial=0.0)) for weight in weights]
         able = [k for k, group in enumerate(groups) if len(group) > 1 and much[k] > 1]
@@ -108,13 +112,13 @@ def attribute_error(
     return ErrorAttribution(probe.sources, each, together, alone, len(samples), runs.count)
 
 
-def _in_order(probe: ErrorProbe) -> NDArray[np.intp]:
+def _execution_order(probe: ErrorProbe) -> NDArray[np.intp]:
     """The sources in the order in which a sample meets them."""
     place = {node.name: index for index, node in enumerate(probe.injected.nodes)}
     return np.argsort([place.get(source.node, -1) for source in probe.sources], kind="stable")
 
 
-class _Runs:
+class _GroupRuns:
     """Runs groups of sources on all samples, and counts how often each was run."""
 
     def __init__(

@@ -61,12 +61,12 @@ class ErrorInjector:
         """
         try:
             added = self._errors.run(sample.feed, self.probe.error_outputs)
-            sums = _Sums(self.probe, added)
+            sums = _InjectedErrors(self.probe, added)
             clean = self._given.run({**sample.feed, **sums.feed(np.zeros(len(added), np.float32))})
             yield clean
             for row in factors:
                 outputs = self._given.run({**sample.feed, **sums.feed(row)})
-                yield [_noise(o, truth) for o, truth in zip(outputs, clean, strict=True)]
+                yield [_output_error(o, truth) for o, truth in zip(outputs, clean, strict=True)]
         except DataError as error:
             raise DataError(f"{sample.name}: {error}") from error
 
@@ -75,14 +75,14 @@ def _energy(array: NDArray[Any]) -> float:
     return float(np.square(array.astype(np.float64)).sum())
 
 
-def _noise(output: NDArray[Any], clean: NDArray[Any]) -> NDArray[np.float32]:
+def _output_error(output: NDArray[Any], clean: NDArray[Any]) -> NDArray[np.float32]:
     if output.dtype.kind != "f" or output.shape != clean.shape:
         return np.empty(0, np.float32)
     noise: NDArray[np.float32] = (output - clean).astype(np.float32).reshape(-1)
     return noise
 
 
-class _Sums:
+class _InjectedErrors:
     """What to add to each tensor, in the same memory run after run."""
 
     def __init__(self, probe: ErrorProbe, added: Sequence[NDArray[Any]]) -> None:

@@ -14,7 +14,7 @@ from ptq.rewrite.instrument.error_sources import ErrorSource
 
 CostFunction = Callable[[frozenset[str], frozenset[str]], float]
 """What it costs to leave the first nodes float where the second are already; above 0."""
-Allowed = Callable[[frozenset[str]], bool]
+IsAllowed = Callable[[frozenset[str]], bool]
 """Whether these nodes may be float together."""
 
 
@@ -29,11 +29,11 @@ class FloatCandidate:
     """
 
     nodes: frozenset[str]
-    share: float
+    error_share: float
     source: ErrorSource
 
     @property
-    def leader(self) -> str:
+    def main_node(self) -> str:
         """The node that the move is about."""
         return self.source.node or min(self.nodes)
 
@@ -81,14 +81,14 @@ def rank_candidates(
             found[source.float_nodes_needed] = FloatCandidate(
                 source.float_nodes_needed, share, sources[greatest]
             )
-    return sorted(found.values(), key=lambda move: (-move.share, sorted(move.nodes)))
+    return sorted(found.values(), key=lambda move: (-move.error_share, sorted(move.nodes)))
 
 
 def greedy_candidates(
     sources: Sequence[ErrorSource],
     shares: NDArray[np.float64],
     toll: CostFunction,
-    allowed: Allowed,
+    allowed: IsAllowed,
 ) -> Iterator[FloatCandidate]:
     """Moves one after another, each the one that wins most for what it costs, while there are any allowed.
 
@@ -107,7 +107,7 @@ def greedy_candidates(
         return float(won[0])
 
     while (
-        best := _best(vanishing, shares[None], floats, wins, cost, sys.float_info.max)
+        best := _best_candidate(vanishing, shares[None], floats, wins, cost, sys.float_info.max)
     ) is not None:
         share, greatest = vanishing.gain_of(best[0], floats)
         assert greatest is not None
@@ -115,7 +115,7 @@ def greedy_candidates(
         yield FloatCandidate(best[0], share, sources[greatest])
 
 
-_NOTHING = 1e-9  # what is left of sums when all has been subtracted
+_TOLERANCE = 1e-9  # what is left of sums when all has been subtracted
 
 
 def cheapest_cover(
@@ -145,15 +145,15 @@ def cheapest_cover(
         return float((np.minimum(won, left)[left > 0] / needs[left > 0]).sum())
 
     while (left > 0).any():
-        best = _best(vanishing, shares, floats, wins, toll, math.inf)
+        best = _best_candidate(vanishing, shares, floats, wins, toll, math.inf)
         if best is None:
             break
         steps, floats = [*steps, best[0]], floats | best[0]
         left = np.maximum(left - best[1], 0)
-        left[left < _NOTHING * needs] = 0
+        left[left < _TOLERANCE * needs] = 0
     for step in reversed(steps[:-1]):
         rest = frozenset[str]().union(*(other for other in steps if other is not step))
-        if (shares[:, vanishing.removed_by(rest)].sum(axis=1) >= (1 - _NOTHING) * needs).all():
+        if (shares[:, vanishing.removed_by(rest)].sum(axis=1) >= (1 - _TOLERANCE) * needs).all():
             steps = [other for other in steps if other is not step]
     return steps
 
@@ -185,14 +185,14 @@ def cheap_extras(
         share = float((won[left > 0] / left[left > 0]).max(initial=0.0))
         return share if share >= least else 0.0
 
-    while (best := _best(vanishing, shares, floats, wins, toll, most)) is not None:
+    while (best := _best_candidate(vanishing, shares, floats, wins, toll, most)) is not None:
         most -= toll(best[0], floats)
         floats, left = floats | best[0], np.maximum(left - best[1], 0)
-        left[left < _NOTHING * shares.sum(axis=1)] = 0
+        left[left < _TOLERANCE * shares.sum(axis=1)] = 0
     return floats - before
 
 
-def _best(
+def _best_candidate(
     vanishing: RemovableSources,
     shares: NDArray[np.float64],
     floats: frozenset[str],

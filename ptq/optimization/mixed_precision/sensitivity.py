@@ -13,7 +13,7 @@ from dataclasses import replace
 from ptq.calibration.calibration import collect_in_folds
 from ptq.calibration.input_covariance import collect_input_covariance
 from ptq.core.errors import UsageError
-from ptq.core.targets import target as target_named
+from ptq.core.targets import get_target as target_named
 from ptq.data import DataSource, Preprocess
 from ptq.data.progress import Progress, start_progress, with_progress
 from ptq.data.splits import SampleOptions, split_samples
@@ -23,7 +23,7 @@ from ptq.evaluation.user_metric import Metric
 from ptq.model.node import operator_of
 from ptq.model.open import Model, display_name
 from ptq.optimization.before_calibration import optimize_before_calibration
-from ptq.optimization.mixed_precision.budget_search import MOST, Trials, evenly_spread
+from ptq.optimization.mixed_precision.budget_search import MAX_SAMPLES, Trials, evenly_spread
 from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution, attribute_error
 from ptq.optimization.mixed_precision.float_candidates import FloatCandidate, rank_candidates
 from ptq.optimization.mixed_precision.float_cost import error_sources_of
@@ -32,9 +32,9 @@ from ptq.rewrite.instrument.logits import logits_graph
 from ptq.rewrite.prepare.prepare import open_and_prepare
 from ptq.solver.quantizer import CalibratedModel, solve_plan
 from ptq.solver.recipe import DEFAULT_METHOD, Recipe, resolve_weight_format
-from ptq.solver.solve import SKIPPED
+from ptq.solver.solve import SKIPPED_REASON
 
-MEASURED = 5
+DEFAULT_MEASURED = 5
 REASON = "to measure its sensitivity"
 
 
@@ -48,7 +48,7 @@ def sensitivity(
     per_tensor: bool = False,
     equalize: bool = True,
     skip: Collection[str] = (),
-    measure: int = MEASURED,
+    measure: int = DEFAULT_MEASURED,
     metric: Metric | None = None,
     preprocess: Preprocess | None = None,
     samples: int | None = None,
@@ -90,7 +90,7 @@ def sensitivity(
     assert divided.calibration is not None
     assert divided.search is not None
     recipe = Recipe(
-        row.name, method, per_tensor=per_tensor, floats=dict.fromkeys(skip, SKIPPED),
+        row.name, method, per_tensor=per_tensor, float_nodes=dict.fromkeys(skip, SKIPPED_REASON),
         weights=resolve_weight_format("auto", row),
     )  # fmt: skip
     prepared, recipe = optimize_before_calibration(
@@ -105,11 +105,11 @@ def sensitivity(
     plan = solve_plan(ground, recipe)
     ground = collect_input_covariance(ground, plan, divided.calibration, threads, progress)
     held = list(
-        with_progress(divided.search.spread(MOST), "reading samples to measure on", progress)
+        with_progress(divided.search.spread(MAX_SAMPLES), "reading samples to measure on", progress)
     )
     trials = Trials(ground, recipe, held, metric=metric, batch=batch, threads=threads)
-    made = trials.quantized({})
-    drop, sqnr_db = trials.measured(made.quantized)
+    made = trials.quantize({})
+    drop, sqnr_db = trials.measure(made.quantized_graph)
     probe = error_sources_of(made, logits_graph(prepared.graph))
     if not probe.sources:
         raise UsageError("nothing of the model is quantized; `ptq inspect` says why")
@@ -117,14 +117,14 @@ def sensitivity(
     found = attribute_error(probe, evenly_spread(held), threads=threads, advance=advance)
     ops = {node.name or "": operator_of(node) for node in prepared.graph.nodes}
     rows, before = [], frozenset[str]()
-    moves = rank_candidates(found.sources, found.mean)
+    moves = rank_candidates(found.sources, found.mean_shares)
     advance = start_progress("measuring", min(measure, len(moves)), progress)
     for index, move in enumerate(moves):
-        cost = _cost(move, found, ops)
+        cost = _node_cost(move, found, ops)
         if index < measure:
-            now, won = _won(move.nodes, trials, sqnr_db)
+            now, won = _measure_gain(move.nodes, trials, sqnr_db)
             before |= move.nodes
-            together = won if before == move.nodes else _won(before, trials, sqnr_db)[1]
+            together = won if before == move.nodes else _measure_gain(before, trials, sqnr_db)[1]
             points = drop.points - now.points
             cost = replace(cost, measured_db=won, measured_points=points, together_db=together)
             advance()
@@ -143,22 +143,22 @@ def sensitivity(
     )
 
 
-def _cost(move: FloatCandidate, found: ErrorAttribution, ops: dict[str, str]) -> NodeCost:
-    total = float(found.mean.sum())
-    share = move.share / total if total else 0.0
+def _node_cost(move: FloatCandidate, found: ErrorAttribution, ops: dict[str, str]) -> NodeCost:
+    total = float(found.mean_shares.sum())
+    share = move.error_share / total if total else 0.0
     return NodeCost(
-        node=move.leader,
-        op=ops.get(move.leader, ""),
-        along=tuple(name for name in ops if name in move.nodes and name != move.leader),
+        node=move.main_node,
+        op=ops.get(move.main_node, ""),
+        along=tuple(name for name in ops if name in move.nodes and name != move.main_node),
         rounds="weights" if move.source.kind == "weights" else move.source.tensor,
         share=share,
-        alone=bool(found.alone[found.sources.index(move.source)]),
+        alone=bool(found.measured_alone[found.sources.index(move.source)]),
         won_db=-10 * math.log10(1 - share) if share < 1 else math.inf,
     )
 
 
-def _won(nodes: frozenset[str], trials: Trials, before: float) -> tuple[Drop, float]:
+def _measure_gain(nodes: frozenset[str], trials: Trials, before: float) -> tuple[Drop, float]:
     """What is lost with the nodes float, and the decibels that it wins."""
-    made = trials.quantized(dict.fromkeys(sorted(nodes), REASON))
-    drop, after = trials.measured(made.quantized)
+    made = trials.quantize(dict.fromkeys(sorted(nodes), REASON))
+    drop, after = trials.measure(made.quantized_graph)
     return drop, 0.0 if after == before else after - before

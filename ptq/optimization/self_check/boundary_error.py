@@ -20,8 +20,8 @@ from ptq.solver.quantizer import QuantizedModel
 
 def integer_to_float_tensors(made: QuantizedModel) -> dict[str, str]:
     """The real tensors that integer nodes write and float ones read, sub-graphs' too: their names in both models."""
-    graph, floats = made.ground.prepared.graph, made.plan.floats
-    twins = {node.name: node for node in made.quantized.nodes}
+    graph, floats = made.calibrated_model.prepared.graph, made.plan.floats
+    twins = {node.name: node for node in made.quantized_graph.nodes}
     found: dict[str, str] = {}
     for node in graph.nodes:
         if node.name not in floats or node.name not in twins:
@@ -56,16 +56,22 @@ def check_boundary_tensors(
         for session, names in (
             (Session(with_extra_outputs(graph, names), threads=threads), names)
             for graph, names in (
-                (made.ground.prepared.graph, list(between)),
-                (made.quantized, list(between.values())),
+                (made.calibrated_model.prepared.graph, list(between)),
+                (made.quantized_graph, list(between.values())),
             )
         )
     )
     problem = compare_outputs(list(between), truth, outputs, floor)
-    if problem is None or problem.shares is None:
+    if problem is None or problem.error_shares is None:
         return problem
     said = str(problem).replace("output ", "where integers end, ", 1)
-    return CheckFailure(said, problem.shares, problem.most, by_values=True, edges=tuple(between))
+    return CheckFailure(
+        said,
+        problem.error_shares,
+        problem.max_share,
+        by_values=True,
+        boundary_tensors=tuple(between),
+    )
 
 
 def with_extra_outputs(graph: Graph, names: Sequence[str]) -> Graph:

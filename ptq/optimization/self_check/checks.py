@@ -29,17 +29,17 @@ from ptq.optimization.self_check.output_distance import CheckFailure, Outputs, c
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan, solve_plan
 from ptq.solver.recipe import Recipe
 
-FLOOR_DB = 20.0
+MIN_SQNR_DB = 20.0
 """What one operator in 8 bits, or a few, reach with ranges that suit the data."""
-DEEP_FLOOR_DB = 10.0
+MIN_SQNR_DEEP_DB = 10.0
 """Below it the error is a tenth of the signal; a deep network may do well between the two."""
-FEW = 20
+SHALLOW_NODES = 20
 """Nodes in integers up to which a network counts as shallow."""
 SAMPLES = 2
 CONFIRMING, CONFIRMING_SHALLOW = 8, 32
 """Samples that judge what the first few suspect, as two may lie anywhere about the mean error; of a few coordinates
 eight do not tell 18 dB from 23, and a shallow network takes little time."""
-LEVELS = ("all", "none")
+OPTIMIZATION_LEVELS = ("all", "none")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class ReferenceOutputs:
     source: Graph
     samples: Sequence[Sample]
     outputs: Sequence[Outputs]
-    loaded: SessionCache
+    sessions: SessionCache
     advance: Callable[[], None]
 
 
@@ -96,10 +96,10 @@ def run_reference_on_more_samples(
         DataError: The model fails on a sample.
     """
     count = CONFIRMING_SHALLOW if _is_shallow(made) else CONFIRMING
-    truth = run_reference(made.ground, samples, loaded, count, advance)
-    session = truth.loaded.open_float(made.ground)
+    truth = run_reference(made.calibrated_model, samples, loaded, count, advance)
+    session = truth.sessions.open_float(made.calibrated_model)
     again = [_run(session, sample) for sample in truth.samples]
-    same = _compared(truth, again, 2 * FLOOR_DB) is None
+    same = _compare(truth, again, 2 * MIN_SQNR_DB) is None
     return truth if same else replace(truth, outputs=())
 
 
@@ -115,15 +115,15 @@ def check_with_floor(
 
     Where values decide how long an output is, what integers hand to float nodes is held to them in its place.
     """
-    problem = check_graph(made.quantized, truth, floor)
+    problem = check_graph(made.quantized_graph, truth, floor)
     truth.advance()
-    if problem is None or not problem.lengths:
+    if problem is None or not problem.only_lengths:
         return problem
     between = integer_to_float_tensors(made)
     if not between:
         return problem
     try:
-        return check_boundary_tensors(made, between, truth.samples, floor, truth.loaded.threads)
+        return check_boundary_tensors(made, between, truth.samples, floor, truth.sessions.threads)
     except (
         ModelError,
         DataError,
@@ -133,16 +133,16 @@ def check_with_floor(
 
 def required_sqnr_db(made: QuantizedModel) -> float:
     """How many decibels of signal over error the outputs must have."""
-    return FLOOR_DB if _is_shallow(made) else DEEP_FLOOR_DB
+    return MIN_SQNR_DB if _is_shallow(made) else MIN_SQNR_DEEP_DB
 
 
 def _is_shallow(made: QuantizedModel) -> bool:
-    return len(integer_nodes(made)) <= FEW
+    return len(integer_nodes(made)) <= SHALLOW_NODES
 
 
 def integer_nodes(made: QuantizedModel) -> list[str]:
     """The nodes that are not float, in order."""
-    nodes = (str(node.name) for node in made.ground.prepared.graph.nodes)
+    nodes = (str(node.name) for node in made.calibrated_model.prepared.graph.nodes)
     return [name for name in nodes if name not in made.plan.floats]
 
 
@@ -165,18 +165,18 @@ def check_graph(graph: Graph, truth: ReferenceOutputs, floor: float) -> CheckFai
             (truth.source.inputs, graph.inputs),
             (truth.source.outputs, graph.outputs),
         ):
-            if [_face(v) for v in before] != [_face(v) for v in after]:
+            if [_signature(v) for v in before] != [_signature(v) for v in after]:
                 return CheckFailure("other inputs or outputs than the float model's")
         lengths: CheckFailure | None = None
-        for level in LEVELS:
+        for level in OPTIMIZATION_LEVELS:
             session = (
-                truth.loaded.open_quantized(graph)
+                truth.sessions.open_quantized(graph)
                 if level == "all"
-                else Session(graph, threads=truth.loaded.threads, optimize=level, arena=False)
+                else Session(graph, threads=truth.sessions.threads, optimize=level, arena=False)
             )
             outputs = [_run(session, sample) for sample in truth.samples]
-            problem = _compared(truth, outputs, floor)
-            if problem is not None and not problem.lengths:
+            problem = _compare(truth, outputs, floor)
+            if problem is not None and not problem.only_lengths:
                 return problem
             lengths = lengths or problem
     except (ModelError, DataError) as error:
@@ -184,14 +184,14 @@ def check_graph(graph: Graph, truth: ReferenceOutputs, floor: float) -> CheckFai
     return lengths
 
 
-def _compared(
+def _compare(
     truth: ReferenceOutputs, outputs: Sequence[Outputs], floor: float
 ) -> CheckFailure | None:
     names = [name_of(value) for value in truth.source.outputs]
     return compare_outputs(names, truth.outputs, outputs, floor)
 
 
-def _face(value: Value) -> tuple[str, Any]:
+def _signature(value: Value) -> tuple[str, Any]:
     return name_of(value), value.dtype
 
 

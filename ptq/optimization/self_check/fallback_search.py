@@ -26,17 +26,17 @@ from ptq.optimization.self_check.checks import ReferenceOutputs, check, quantize
 from ptq.optimization.self_check.output_distance import CheckFailure
 from ptq.solver.quantizer import QuantizedModel
 
-ROUNDS = 4
-FEWER = 3  # steps that are tried without, at the end
-MARGIN = 0.8
+MAX_ROUNDS = 4
+REMOVALS_TRIED = 3  # steps that are tried without, at the end
+ERROR_MARGIN = 0.8
 """Of the error that may be left: what is weighed is first order, and measured on few samples."""
-MUCH = 0.1
+LARGE_SHARE = 0.1
 """Of the error that is left in some output: what wins it is left float too where that costs next to nothing."""
-NEXT_TO_NOTHING = 0.01
+NEGLIGIBLE_COST = 0.01
 """Of the time of the whole model in float."""
-_KNOWN = 1 / 16
+_MIN_SHARE = 1 / 16
 """Of the error that may be left: groups that make less are not parted."""
-_EXPLAINED = 1 / 4
+_MIN_EXPLAINED = 1 / 4
 """Of the error measured, what weighing must find for its answer to be taken."""
 
 
@@ -51,32 +51,32 @@ def find_float_fallback(
         problem: That it is too far from float.
         why: The reason that is given for each node.
     """
-    search, steps, now = _Search(made, truth, why), list[frozenset[str]](), problem
-    for _ in range(ROUNDS):
-        found, more = search.steps(made, now)
+    search, steps, now = _FallbackSearch(made, truth, why), list[frozenset[str]](), problem
+    for _ in range(MAX_ROUNDS):
+        found, more = search.find_nodes(made, now)
         if not found:
             return None
         steps += found
-        made = search.leaving(steps)
+        made = search.with_float_nodes(steps)
         still = check(made, truth)
         if still is None:
-            return search.finished(made, steps, more)
+            return search.prune(made, steps, more)
         now = still
     return None
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _FallbackSearch:
     first: QuantizedModel
-    truth: ReferenceOutputs
-    why: str
+    reference: ReferenceOutputs
+    reason: str
 
-    def leaving(self, steps: Iterable[frozenset[str]]) -> QuantizedModel:
+    def with_float_nodes(self, steps: Iterable[frozenset[str]]) -> QuantizedModel:
         """The first quantization with the nodes of all steps left float."""
-        floats = dict.fromkeys(sorted(frozenset[str]().union(*steps)), self.why)
-        return quantize_with(self.first.ground, self.first.recipe, floats=floats)
+        floats = dict.fromkeys(sorted(frozenset[str]().union(*steps)), self.reason)
+        return quantize_with(self.first.calibrated_model, self.first.recipe, floats=floats)
 
-    def steps(
+    def find_nodes(
         self, made: QuantizedModel, problem: CheckFailure
     ) -> tuple[list[frozenset[str]], frozenset[str]]:
         """Nodes to leave float as well, and such as win much for nothing.
@@ -84,40 +84,49 @@ class _Search:
         None where rounding does not explain how far the outputs are from float.
         """
         nothing = list[frozenset[str]](), frozenset[str]()
-        if problem.shares is None:
+        if problem.error_shares is None:
             return nothing
-        far, every = problem.shares > problem.most, max(1, len(self.truth.samples) // SAMPLES)
+        far, every = (
+            problem.error_shares > problem.max_share,
+            max(1, len(self.reference.samples) // SAMPLES),
+        )
         try:
             probe = error_sources_of(
-                made, with_extra_outputs(made.ground.prepared.graph, problem.edges)
+                made,
+                with_extra_outputs(made.calibrated_model.prepared.graph, problem.boundary_tensors),
             )
             if not probe.sources:
                 return nothing
             outputs = [name_of(value) for value in probe.injected.outputs]
-            names = problem.edges or outputs
+            names = problem.boundary_tensors or outputs
             enough = np.full(len(outputs), np.inf)
             rows = [outputs.index(name) for name in names]
-            enough[rows] = np.where(far, _KNOWN * problem.most, np.inf)
-            some, threads = self.truth.samples[::every], self.truth.loaded.threads
+            enough[rows] = np.where(far, _MIN_SHARE * problem.max_share, np.inf)
+            some, threads = self.reference.samples[::every], self.reference.sessions.threads
             found = attribute_error(
-                probe, some, enough, threads=threads, advance=self.truth.advance
+                probe, some, enough, threads=threads, advance=self.reference.advance
             )
-            shares, together = found.shares[rows], found.together[rows]
+            shares, together = found.error_shares[rows], found.joint_shares[rows]
         except (ModelError, DataError):  # taken apart the model may be too large, or not run
             return nothing
         shares, total = shares[far], shares[far].sum(axis=1)
-        if (together[far] < _EXPLAINED * problem.shares[far]).any() or not total.all():
+        if (together[far] < _MIN_EXPLAINED * problem.error_shares[far]).any() or not total.all():
             return nothing
-        shares = shares * (problem.shares[far] / total)[:, None]
+        shares = shares * (problem.error_shares[far] / total)[:, None]
         slower = float_time_model(made)
-        cost, most = time_cost(slower), NEXT_TO_NOTHING * slower.real
+        cost, most = time_cost(slower), NEGLIGIBLE_COST * slower.all_float_time
         steps = cheapest_cover(
-            probe.sources, shares, problem.shares[far] - MARGIN * problem.most, cost
+            probe.sources,
+            shares,
+            problem.error_shares[far] - ERROR_MARGIN * problem.max_share,
+            cost,
         )
         floats = frozenset[str]().union(*steps)
-        return steps, cheap_extras(probe.sources, shares, floats, cost, least=MUCH, most=most)
+        return steps, cheap_extras(
+            probe.sources, shares, floats, cost, least=LARGE_SHARE, most=most
+        )
 
-    def finished(
+    def prune(
         self, made: QuantizedModel, steps: Sequence[frozenset[str]], more: frozenset[str]
     ) -> QuantizedModel:
         """The quantization without the steps that are not needed, and with what wins much for nothing.
@@ -125,10 +134,12 @@ class _Search:
         The first few steps that cost most are tried.
         """
         slower = float_time_model(self.first)
-        for step in sorted(steps, key=slower, reverse=True)[: FEWER if len(steps) > 1 else 0]:
+        for step in sorted(steps, key=slower, reverse=True)[
+            : REMOVALS_TRIED if len(steps) > 1 else 0
+        ]:
             fewer = [other for other in steps if other is not step]
-            without = self.leaving(fewer)
-            if check(without, self.truth) is None:
+            without = self.with_float_nodes(fewer)
+            if check(without, self.reference) is None:
                 made, steps = without, fewer
-        better = self.leaving([*steps, more])
-        return better if more and check(better, self.truth) is None else made
+        better = self.with_float_nodes([*steps, more])
+        return better if more and check(better, self.reference) is None else made

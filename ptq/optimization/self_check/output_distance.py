@@ -27,15 +27,15 @@ class CheckFailure:
         edges: The tensors that ``shares`` are of, where they are not of the outputs.
     """
 
-    said: str
-    shares: NDArray[np.float64] | None = None
-    most: float = math.inf
+    message: str
+    error_shares: NDArray[np.float64] | None = None
+    max_share: float = math.inf
     by_values: bool = False
-    lengths: bool = False
-    edges: tuple[str, ...] = ()
+    only_lengths: bool = False
+    boundary_tensors: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return self.said
+        return self.message
 
 
 def compare_outputs(
@@ -73,12 +73,12 @@ def compare_outputs(
     shares = noise / np.where(signal > 0, signal, 1.0)
     if (noise > signal * most).any():
         worst = int(shares.argmax())
-        ratio = f"{decibels(float(shares[worst])):.1f} dB"
+        ratio = f"{sqnr_db(float(shares[worst])):.1f} dB"
         said = f"output {names[worst]} is too far from float ({ratio})"
         return CheckFailure(said, shares, most, by_values=True)
-    return CheckFailure(other, by_values=True, lengths=True) if other else None
+    return CheckFailure(other, by_values=True, only_lengths=True) if other else None
 
 
-def decibels(share: float) -> float:
+def sqnr_db(share: float) -> float:
     """Signal over error, of the error's share of the signal's energy."""
     return -10 * math.log10(share) if share > 0 else math.inf

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ptq.core.errors import ModelError, PlanError
 from ptq.core.plan import Plan
-from ptq.core.targets import target
+from ptq.core.targets import get_target
 from ptq.data import Sample
 from ptq.data.progress import Progress, start_progress
 from ptq.evaluation.overflow_check import refuse_overflow
@@ -16,7 +16,7 @@ from ptq.evaluation.session_cache import SessionCache
 from ptq.optimization.mixed_precision.float_cost import float_time_model
 from ptq.optimization.self_check.bisection import failing_ends, first_failing_node
 from ptq.optimization.self_check.checks import (
-    FLOOR_DB,
+    MIN_SQNR_DB,
     ReferenceOutputs,
     check,
     check_graph,
@@ -27,13 +27,13 @@ from ptq.optimization.self_check.checks import (
     run_reference,
     run_reference_on_more_samples,
 )
-from ptq.optimization.self_check.fallback_search import NEXT_TO_NOTHING, find_float_fallback
-from ptq.optimization.self_check.output_distance import CheckFailure, decibels
+from ptq.optimization.self_check.fallback_search import NEGLIGIBLE_COST, find_float_fallback
+from ptq.optimization.self_check.output_distance import CheckFailure, sqnr_db
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel
 from ptq.solver.recipe import Recipe
 
-MOST_CULPRITS = 12
-MOST_BY_VALUES = 3
+MAX_FAILING_NODES = 12
+MAX_FAILING_BY_VALUES = 3
 """Of culprits where values are at fault, to which all nodes may add: then it is left to the ends of the network."""
 
 
@@ -65,13 +65,13 @@ def quantize_with_self_check(
     made, advance = quantize_with(ground, recipe, plan), start_progress("checking", None, progress)
     if check(made, run_reference(ground, samples, loaded, advance=advance)) is not None:
         truth = run_reference_on_more_samples(made, samples, loaded, advance)
-        _refuse_unfit_ground(ground, truth)
+        _check_preparation(ground, truth)
         problem = check(made, truth)
         if problem is not None:
-            made = _noted(made, problem, _fall_back_to_float(made, problem, truth), truth)
+            made = _with_note(made, problem, _fall_back_to_float(made, problem, truth), truth)
     if not integer_nodes(made):
         refuse_overflow(
-            ground.prepared.graph, ground.calibration.tensors, target(recipe.target), recipe.floats,
+            ground.prepared.graph, ground.calibration.tensors, get_target(recipe.target), recipe.float_nodes,
             samples, threads=loaded.threads,
         )  # fmt: skip
     return made
@@ -98,21 +98,21 @@ def apply_user_plan(
     if check(made, run_reference(ground, samples, loaded, advance=advance)) is None:
         return made
     truth = run_reference_on_more_samples(made, samples, loaded, advance)
-    problem = check_graph(made.quantized, truth, -math.inf)
-    if problem is not None and not problem.lengths:
+    problem = check_graph(made.quantized_graph, truth, -math.inf)
+    if problem is not None and not problem.only_lengths:
         raise PlanError(f"the plan makes no model to hand over: {problem}; solve it anew")
     problem = check(made, truth)
-    return made if problem is None else replace(made, fault=str(problem))
+    return made if problem is None else replace(made, check_failure=str(problem))
 
 
-def _refuse_unfit_ground(ground: CalibratedModel, truth: ReferenceOutputs) -> None:
+def _check_preparation(ground: CalibratedModel, truth: ReferenceOutputs) -> None:
     """Make sure that the fault is not there before anything is quantized.
 
     Raises:
         ModelError: It is.
     """
-    problem = check_graph(ground.prepared.graph, truth, FLOOR_DB)
-    if problem is not None and not problem.lengths:
+    problem = check_graph(ground.prepared.graph, truth, MIN_SQNR_DB)
+    if problem is not None and not problem.only_lengths:
         raise ModelError(f"preparing the model changes what it computes: {problem}; report it")
 
 
@@ -128,31 +128,35 @@ def _fall_back_to_float(
     )  # what is not worth it stays so
     culprits, weighed = 0, False
     while integer_nodes(made) and culprits < (
-        MOST_BY_VALUES if problem.by_values else MOST_CULPRITS
+        MAX_FAILING_BY_VALUES if problem.by_values else MAX_FAILING_NODES
     ):
-        if problem.shares is not None and not weighed:
+        if problem.error_shares is not None and not weighed:
             weighed = True
-            enough = find_float_fallback(made, truth, problem, _found(problem))
+            enough = find_float_fallback(made, truth, problem, _failure_reason(problem))
             if enough is not None:
                 return enough
         name, culprits = first_failing_node(made, truth), culprits + 1
-        made = quantize_with(made.ground, made.recipe, floats={name: _found(problem)})
+        made = quantize_with(
+            made.calibrated_model, made.recipe, floats={name: _failure_reason(problem)}
+        )
         still = check(made, truth)
         if still is None:
             return made
         problem = still
     slower, everything = float_time_model(made), integer_nodes(made)
     left = min(failing_ends(made, truth), key=slower)
-    if slower(everything) - slower(left) < NEXT_TO_NOTHING * slower.real:
+    if slower(everything) - slower(left) < NEGLIGIBLE_COST * slower.all_float_time:
         left = everything
-    return quantize_with(made.ground, made.recipe, floats=dict.fromkeys(left, _found(problem)))
+    return quantize_with(
+        made.calibrated_model, made.recipe, floats=dict.fromkeys(left, _failure_reason(problem))
+    )
 
 
-def _found(problem: CheckFailure) -> str:
+def _failure_reason(problem: CheckFailure) -> str:
     return f"the self-check found: {problem}"
 
 
-def _noted(
+def _with_note(
     before: QuantizedModel, problem: CheckFailure, made: QuantizedModel, truth: ReferenceOutputs
 ) -> QuantizedModel:
     """The quantization that a check has changed, with a sentence that says so."""
@@ -162,9 +166,9 @@ def _noted(
     )
     note = f"the self-check left {count} of {all_of_them} nodes in integers float: {problem}"
     after = check_with_floor(made, truth, math.inf)
-    if problem.shares is not None and after is not None and after.shares is not None:
-        what = "all that they hand on has" if after.edges else "all outputs have"
-        note += f"; now {what} {decibels(float(after.shares.max())):.1f} dB or more"
+    if problem.error_shares is not None and after is not None and after.error_shares is not None:
+        what = "all that they hand on has" if after.boundary_tensors else "all outputs have"
+        note += f"; now {what} {sqnr_db(float(after.error_shares.max())):.1f} dB or more"
         note += f" ({required_sqnr_db(made):.0f} are asked)"
     changes = (*made.changes, note)
-    return replace(made, recipe=replace(made.recipe, left_note=note), changes=changes)
+    return replace(made, recipe=replace(made.recipe, self_check_note=note), changes=changes)

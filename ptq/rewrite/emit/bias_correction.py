@@ -67,7 +67,7 @@ def correct_biases(
             weight = (rounded or {}).get(node.name or "")
             mean = means[name_of(first)]
             of_channels = (added or {}).get(node.name or "")
-            mean = mean if of_channels is None else replace(mean, added=of_channels)
+            mean = mean if of_channels is None else replace(mean, mean_shift=of_channels)
             count += _correct_bias(corrected, node, plan, mean, weight)
     return corrected, count
 
@@ -86,8 +86,10 @@ def _correct_bias(
         return False
     if rounded is None:
         rounded = params.dequantize(params.quantize(array))
-    shift = _output_means(node, rounded.astype(np.float64) * inside, mean.real + mean.added)
-    shift = shift - _output_means(node, array * inside, mean.real)
+    shift = _output_means(
+        node, rounded.astype(np.float64) * inside, mean.float_mean + mean.mean_shift
+    )
+    shift = shift - _output_means(node, array * inside, mean.float_mean)
     new = (values.astype(np.float64).reshape(-1) - shift).reshape(values.shape)
     hint = f"{bias.name}_corrected"
     node.replace_input_with(2, graph.add_constant(new.astype(values.dtype), hint))

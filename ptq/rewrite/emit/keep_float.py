@@ -13,7 +13,7 @@ from collections.abc import Collection
 import numpy as np
 
 from ptq.core.ops import OPS
-from ptq.core.opspec import PASSES
+from ptq.core.opspec import RUNS_ON_INTEGERS
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, name_of, operator_of, spec_name
 
@@ -83,7 +83,7 @@ def _computing_node(value: Value | None, *, past_activations: bool) -> Node | No
     while node is not None:
         spec = OPS.get(spec_name(node))
         moves = spec is not None and (
-            spec.qlinear is PASSES or (past_activations and spec.activation)
+            spec.qlinear is RUNS_ON_INTEGERS or (past_activations and spec.is_activation)
         )
         before = node.inputs[0] if moves else None
         if before is None:

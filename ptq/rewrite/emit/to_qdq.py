@@ -34,7 +34,7 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
     """
     _check_plan(graph, plan)
     quantized = fold_activations(graph, plan)
-    between = boundary_scale_nodes(quantized, plan.shores)
+    between = boundary_scale_nodes(quantized, plan.boundaries)
     quantizers = QuantizerBuilder(quantized)
     for node in quantized.nodes:
         if node.name not in plan.floats:

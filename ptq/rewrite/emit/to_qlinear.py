@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from ptq.core.opspec import PASSES, TABLE, Output, QLinear, Role
+from ptq.core.opspec import AS_LOOKUP_TABLE, RUNS_ON_INTEGERS, OutputRule, QLinearForm, Role
 from ptq.model.axes import softmax_axes
 from ptq.model.graph import Graph
 from ptq.model.node import Value, attributes_of, constant_of, name_of
@@ -41,10 +41,10 @@ def to_qlinear(qdq: Graph, floats: Collection[str] = ()) -> Graph:
         found = quantized_op(node)
         if found is None:
             continue
-        if found.spec.qlinear is PASSES:
+        if found.spec.qlinear is RUNS_ON_INTEGERS:
             _run_on_integers(graph, found)
             continue
-        form = found.spec.real if found.has_float_output else found.spec.qlinear
+        form = found.spec.float_output_form if found.has_float_output else found.spec.qlinear
         output = found.outputs[0]
         written = output.integers if output else node.outputs[0]
         if form is None or name_of(written) in floats:
@@ -63,8 +63,8 @@ def _replace_value(graph: Graph, old: Value, new: Value) -> None:
         old.name, new.name = f"{name}_replaced", name
 
 
-def _insert_integer_form(graph: Graph, unit: QuantizedOp, form: QLinear) -> Value | None:
-    if form is TABLE:
+def _insert_integer_form(graph: Graph, unit: QuantizedOp, form: QLinearForm) -> Value | None:
+    if form is AS_LOOKUP_TABLE:
         return _insert_integer_clip(graph, unit)
     return _insert_qlinear(graph, unit, form) if has_ort_kernel(unit) else None
 
@@ -74,10 +74,10 @@ def has_ort_kernel(unit: QuantizedOp) -> bool:
     kinds = {
         operand.params.qtype.signed
         for position, operand in enumerate(unit.inputs)
-        if isinstance(operand, QuantizedTensor) and unit.spec.role(position) is Role.ACTIVATION
+        if isinstance(operand, QuantizedTensor) and unit.spec.role_of(position) is Role.ACTIVATION
     }
     kinds |= {output.params.qtype.signed for output in unit.outputs if output is not None}
-    weight = unit.inputs[1] if unit.spec.role(1) is Role.WEIGHT else None
+    weight = unit.inputs[1] if unit.spec.role_of(1) is Role.WEIGHT else None
     signed_weight = not isinstance(weight, QuantizedTensor) or weight.params.qtype.signed
     return kinds == {False} or (kinds == {True} and signed_weight)
 
@@ -96,13 +96,13 @@ def _run_on_integers(graph: Graph, unit: QuantizedOp) -> None:
     for position, operand in enumerate(unit.inputs):
         if isinstance(operand, QuantizedTensor):
             node.replace_input_with(position, operand.integers)
-        elif operand is not None and unit.spec.role(position) is Role.VALUE:
+        elif operand is not None and unit.spec.role_of(position) is Role.VALUE:
             node.replace_input_with(position, _quantize_constant(graph, operand, first))
     for value, output in zip(node.outputs, unit.outputs, strict=True):
         if output is not None:
             value.type = output.integers.type
             _replace_value(graph, output.integers, value)
-        elif unit.spec.output is not Output.NONE:
+        elif unit.spec.output_rule is not OutputRule.NONE:
             value.type = first.integers.type
 
 
@@ -137,7 +137,7 @@ def _insert_integer_clip(graph: Graph, unit: QuantizedOp) -> Value | None:
     )
 
 
-def _insert_qlinear(graph: Graph, unit: QuantizedOp, form: QLinear) -> Value:
+def _insert_qlinear(graph: Graph, unit: QuantizedOp, form: QLinearForm) -> Value:
     output = unit.outputs[0]
     inputs: list[Value | None] = []
     for token in form.order.split():

@@ -39,12 +39,12 @@ def find_int8_weight(node: Node) -> tuple[Node, int, int, int] | None:
         the weight is unsigned or computed, or the activation int8.
     """
     op = operator_of(node)
-    if op in QLINEAR_FORMS and QLINEAR_FORMS[op][0].role(1) is Role.WEIGHT:
+    if op in QLINEAR_FORMS and QLINEAR_FORMS[op][0].role_of(1) is Role.WEIGHT:
         at = input_positions(QLINEAR_FORMS[op][1])
         zero_point = node.inputs[at["0z"]]
         signed = zero_point is None or dtype_of(zero_point) != _UINT8
         place = (node, at["1q"], at["1s"], at["1z"])
-    elif op in OPS and OPS[op].role(1) is Role.WEIGHT and len(node.inputs) > 1:
+    elif op in OPS and OPS[op].role_of(1) is Role.WEIGHT and len(node.inputs) > 1:
         x, w = quantized_source(node.inputs[0]), quantized_source(node.inputs[1])
         weight = node.inputs[1].producer() if node.inputs[1] is not None else None
         if x is None or w is None or weight is None:

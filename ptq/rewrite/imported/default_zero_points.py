@@ -70,7 +70,7 @@ def weight_axis(spec: OpSpec, index: int, triple: QuantizedOperand, node: Node) 
         UnsupportedError: The weight's rank is unknown.
     """
     scales = constant_of(triple[1])
-    if scales is None or scales.size == 1 or spec.role(index) is not Role.WEIGHT:
+    if scales is None or scales.size == 1 or spec.role_of(index) is not Role.WEIGHT:
         return None
     array = constant_of(triple[0])
     shape = array.shape if array is not None else shape_of(triple[0])

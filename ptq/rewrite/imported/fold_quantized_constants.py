@@ -39,7 +39,7 @@ def _fold_quantize(graph: Graph, node: Node) -> None:
 
 def _fold_dequantized_values(graph: Graph, node: Node, spec: OpSpec) -> None:
     for position, value in enumerate(node.inputs):
-        found = quantized_source(value) if spec.role(position) is Role.VALUE else None
+        found = quantized_source(value) if spec.role_of(position) is Role.VALUE else None
         array = constant_of(found.integers) if found is not None else None
         if found is not None and array is not None and value is not None:
             real = graph.add_constant(found.params.dequantize(array), f"{name_of(value)}_folded")

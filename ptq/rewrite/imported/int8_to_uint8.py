@@ -45,7 +45,7 @@ def _has_mixed_signedness(found: QuantizedOp) -> bool:
     signs: dict[Role, set[bool]] = {Role.ACTIVATION: set(), Role.WEIGHT: set(), Role.BIAS: set()}
     for position, operand in enumerate(found.inputs):
         if isinstance(operand, QuantizedTensor):
-            signs[found.spec.role(position)].add(operand.params.qtype.signed)
+            signs[found.spec.role_of(position)].add(operand.params.qtype.signed)
     activations = signs[Role.ACTIVATION]
     activations |= {output.params.qtype.signed for output in found.outputs if output is not None}
     return len(activations) == 2 or (activations == {True} and False in signs[Role.WEIGHT])
@@ -58,7 +58,7 @@ def _constant_activations(graph: Graph) -> list[Node]:
         told = quantized_op(node)
         for position, value in enumerate(node.inputs if told is not None else ()):
             maker = value.producer() if value is not None else None
-            if told is None or maker is None or told.spec.role(position) is not Role.ACTIVATION:
+            if told is None or maker is None or told.spec.role_of(position) is not Role.ACTIVATION:
                 continue
             if (
                 operator_of(maker) == "DequantizeLinear"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ptq.core.ops import OPS, QLINEAR_FORMS
-from ptq.core.opspec import PASSES, Output
+from ptq.core.opspec import RUNS_ON_INTEGERS, OutputRule
 from ptq.model.graph import Graph
 from ptq.model.node import (
     MICROSOFT_PREFIX,
@@ -121,7 +121,11 @@ def _declare_integer_types(graph: Graph) -> None:
 
 def _is_data_movement(node: Node) -> bool:
     spec = OPS.get(spec_name(node))
-    return spec is not None and spec.qlinear is PASSES and spec.output is not Output.NONE
+    return (
+        spec is not None
+        and spec.qlinear is RUNS_ON_INTEGERS
+        and spec.output_rule is not OutputRule.NONE
+    )
 
 
 def _copy_dtype(value: Value, model: Value | None, otherwise: np.dtype[Any] | None) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.ops import OPS, QLINEAR_FORMS
-from ptq.core.opset_changes import MOVED_TO_INPUTS, SCALARS
-from ptq.core.opspec import PASSES, OpSpec, Output, QLinear, Role
+from ptq.core.opset_changes import ATTRIBUTES_NOW_INPUTS, SCALAR_INPUTS
+from ptq.core.opspec import RUNS_ON_INTEGERS, OpSpec, OutputRule, QLinearForm, Role
 from ptq.core.types import QuantParams
 from ptq.model.axes import softmax_axes
 from ptq.model.graph import Graph
@@ -64,7 +64,9 @@ def qlinear_to_qdq(graph: Graph, *, partly: bool = False) -> Graph:
             except UnsupportedError:
                 if not partly:
                     raise
-        elif (spec := OPS.get(spec_name(node))) and (spec.qlinear is PASSES or spec.activation):
+        elif (spec := OPS.get(spec_name(node))) and (
+            spec.qlinear is RUNS_ON_INTEGERS or spec.is_activation
+        ):
             writer.convert_integer_op(node, spec)
     rewritten.remove_unused()
     return rewritten
@@ -84,7 +86,7 @@ class _QdqWriter:
         if integers is not None and scale is not None:
             self.known_operands.setdefault(name_of(integers), (integers, scale, zero_point))
 
-    def convert_qlinear(self, node: Node, spec: OpSpec, form: QLinear) -> None:
+    def convert_qlinear(self, node: Node, spec: OpSpec, form: QLinearForm) -> None:
         """One QLinear operator."""
         operands = read_operands(node, form)
         if operands is None or operands.unknown_inputs:
@@ -96,7 +98,7 @@ class _QdqWriter:
                 triple, weight_axis(spec, index, triple, node), node
             )
         for index, integers in operands.biases.items():
-            if spec.role(index) is Role.KEEP:
+            if spec.role_of(index) is Role.KEEP:
                 inputs[index] = integers
                 continue
             if integers is not None:
@@ -114,22 +116,26 @@ class _QdqWriter:
     def convert_integer_op(self, node: Node, spec: OpSpec) -> None:
         """An operator on integers whose meaning is known."""
         first = node.inputs[0]
-        if first is None or name_of(first) not in self.known_operands or spec.output is Output.NONE:
+        if (
+            first is None
+            or name_of(first) not in self.known_operands
+            or spec.output_rule is OutputRule.NONE
+        ):
             return
         integers, scale, zero_point = self.known_operands[name_of(first)]
         params = operand_qparams(integers, scale, zero_point, node)
         if spec.op == "Identity" and infer_qparams(node.outputs[0]) not in (None, params):
             return  # it gives the same integers another meaning, under another name
         for position, value in enumerate(node.inputs):
-            role = spec.role(position)
+            role = spec.role_of(position)
             if value is not None and role is Role.ACTIVATION:
                 real = self._dequantized_operand((value, scale, zero_point), None, node)
                 node.replace_input_with(position, real)
             elif value is not None and role is Role.VALUE:
                 node.replace_input_with(position, self._float_constant(value, params, node))
         given = attributes_of(node)
-        for name in MOVED_TO_INPUTS.get(spec.op, {}).values():
-            if name in SCALARS and name in given:
+        for name in ATTRIBUTES_NOW_INPUTS.get(spec.op, {}).values():
+            if name in SCALAR_INPUTS and name in given:
                 bound = float(params.dequantize(np.asarray(given[name])))
                 set_attributes(node, **{name: bound})
         for value in node.outputs:

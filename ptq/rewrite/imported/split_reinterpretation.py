@@ -6,7 +6,7 @@ An Identity between gives the same integers the other one; ONNX Runtime's optimi
 from __future__ import annotations
 
 from ptq.core.ops import OPS, QLINEAR_FORMS
-from ptq.core.opspec import PASSES, Output
+from ptq.core.opspec import RUNS_ON_INTEGERS, OutputRule
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, operator_of, spec_name
@@ -65,4 +65,8 @@ def _written_qparams(integers: Value) -> QuantParams | None:
 
 def _is_data_movement(node: Node) -> bool:
     spec = OPS.get(spec_name(node))
-    return spec is not None and spec.qlinear is PASSES and spec.output is not Output.NONE
+    return (
+        spec is not None
+        and spec.qlinear is RUNS_ON_INTEGERS
+        and spec.output_rule is not OutputRule.NONE
+    )

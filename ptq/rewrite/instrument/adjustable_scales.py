@@ -53,7 +53,7 @@ def make_scales_inputs(
         tensors: Activations whose parameters become inputs; those of the others stay the plan's.
         summed: Activations whose mean by channel is known; biases behind them are corrected.
     """
-    bare = replace(plan, operands={}, edges={}, folded={}, clamps={}, shores={})
+    bare = replace(plan, operands={}, edges={}, folded={}, clamps={}, boundaries={})
     rounded = to_qdq(graph, bare, fixed_scales=False)
     inputs: dict[str, tuple[str, str]] = {}
     types: dict[str, tuple[DTypeLike, int]] = {}

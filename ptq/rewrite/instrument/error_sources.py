@@ -17,7 +17,7 @@ import onnx
 from numpy.typing import NDArray
 
 from ptq.core.ops import OPS
-from ptq.core.opspec import PASSES, Output
+from ptq.core.opspec import RUNS_ON_INTEGERS, OutputRule
 from ptq.core.plan import Plan
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, attributes_of, constant_of, name_of, operator_of, shape_of
@@ -148,7 +148,11 @@ def _is_integer_preserving(node: Node, plan: Plan) -> bool:
     spec = OPS.get(operator_of(node))
     if spec is None:
         return False
-    if not (spec.qlinear is PASSES or spec.activation or spec.output is Output.ONE_GROUP):
+    if not (
+        spec.qlinear is RUNS_ON_INTEGERS
+        or spec.is_activation
+        or spec.output_rule is OutputRule.ONE_GROUP
+    ):
         return False
     before = [plan.tensors.get(name_of(v)) for v in node.inputs if v is not None]
     after = [plan.tensors.get(name_of(v)) for v in node.outputs]

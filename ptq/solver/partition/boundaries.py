@@ -32,7 +32,7 @@ _CHANNELS_FIRST = frozenset(
     ["AveragePool", "Conv", "ConvTranspose", "GlobalAveragePool", "GlobalMaxPool", "InstanceNormalization", "MaxPool"]
 )  # fmt: skip
 _FLOAT32 = np.dtype(np.float32)
-_RUN = 16
+_MIN_RUN = 16
 """Values of a channel, below which a run's own time is more than that of its values."""
 
 
@@ -56,14 +56,14 @@ def per_channel_boundaries(graph: Graph, floats: Collection[str]) -> dict[str, t
         if writer.name not in floats:
             if not real and not value.is_graph_output():
                 continue
-            if not any(_meets_integers(node, floats, _readers) for node in real):
-                found[name_of(value)] = _names([writer, *integers])
-        elif integers and not _meets_integers(writer, floats, _writers):
-            found[name_of(value)] = _names(integers)
+            if not any(_reaches_integers(node, floats, _float_readers) for node in real):
+                found[name_of(value)] = _node_names([writer, *integers])
+        elif integers and not _reaches_integers(writer, floats, _float_writers):
+            found[name_of(value)] = _node_names(integers)
     return found
 
 
-def _names(nodes: Iterable[Node]) -> tuple[str, ...]:
+def _node_names(nodes: Iterable[Node]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node.name or "" for node in nodes))
 
 
@@ -72,10 +72,10 @@ def _has_runs(value: Value) -> bool:
     shape = shape_of(value)
     if dtype_of(value) != _FLOAT32 or shape is None or len(shape) < 3 or (shape[1] or 0) < 2:
         return False
-    return None in shape[2:] or math.prod(n or 0 for n in shape[2:]) >= _RUN
+    return None in shape[2:] or math.prod(n or 0 for n in shape[2:]) >= _MIN_RUN
 
 
-def _meets_integers(
+def _reaches_integers(
     start: Node, floats: Collection[str], beside: Callable[[Node], Iterable[Node]]
 ) -> bool:
     """Whether real numbers lead from a float node to an integer one past none that computes channels first."""
@@ -91,14 +91,16 @@ def _meets_integers(
     return False
 
 
-def _readers(node: Node) -> list[Node]:
-    return [reader for value in node.outputs if _is_real(value) for reader in consumers_of(value)]
+def _float_readers(node: Node) -> list[Node]:
+    return [
+        reader for value in node.outputs if _is_float32(value) for reader in consumers_of(value)
+    ]
 
 
-def _writers(node: Node) -> list[Node]:
-    makers = [value.producer() for value in values_read_by(node) if _is_real(value)]
+def _float_writers(node: Node) -> list[Node]:
+    makers = [value.producer() for value in values_read_by(node) if _is_float32(value)]
     return [maker for maker in makers if maker is not None]
 
 
-def _is_real(value: Value) -> bool:
+def _is_float32(value: Value) -> bool:
     return dtype_of(value) == _FLOAT32

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptq.core.ops import OPS
-from ptq.core.opspec import OpSpec, Output, Role
+from ptq.core.opspec import OpSpec, OutputRule, Role
 from ptq.core.targets import Target
 from ptq.model.graph import Graph
 from ptq.model.node import (
@@ -31,7 +31,7 @@ from ptq.solver.partition.normalization_pattern import normalization_nodes
 from ptq.solver.partition.partition import nodes_faster_in_float
 
 FLOAT32 = np.dtype(np.float32)
-_BESIDE_FLOATS = "its neighbours compute in float: integers would cost more than they save"
+_FLOAT_NEIGHBOURS = "its neighbours compute in float: integers would cost more than they save"
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class QuantizedNode:
     spec: OpSpec
     operands: tuple[Operand, ...]
 
-    def values(self, role: Role) -> list[Value]:
+    def inputs_with_role(self, role: Role) -> list[Value]:
         """The inputs in that role."""
         return [o.value for o in self.operands if o.role is role]
 
@@ -68,10 +68,10 @@ class PrecisionAssignment:
             reads them.
     """
 
-    integers: Mapping[str, QuantizedNode]
-    floats: Mapping[str, str]
-    fused: Mapping[str, str]
-    real: frozenset[str] = frozenset()
+    quantized_nodes: Mapping[str, QuantizedNode]
+    float_nodes: Mapping[str, str]
+    fused_activations: Mapping[str, str]
+    float_outputs: frozenset[str] = frozenset()
 
 
 def assign_precision(
@@ -92,31 +92,31 @@ def assign_precision(
     floats: dict[str, str] = {}
     for node in graph.nodes:
         assert node.name
-        verdict = _judge(node, target, skip or {}, refused or {})
+        verdict = _assign_node(node, target, skip or {}, refused or {})
         if isinstance(verdict, str):
             floats[node.name] = verdict
         else:
             integers[node.name] = verdict
-    if target.tables:
-        for name, before in _left_behind(integers, floats):
+    if target.has_lookup_tables:
+        for name, before in _activations_after_float(integers, floats):
             del integers[name]
             floats[name] = f"follows {before}, which stays float"
-    if not target.specified:
+    if not target.follows_litert_spec:
         pieces = normalization_nodes(graph)
         for name in [name for name in integers if name in pieces]:
             del integers[name]
             floats[name] = "part of a normalization, whose moments 8 bits do not hold"
         specs = {name: integer.spec for name, integer in integers.items()}
-        for name in nodes_faster_in_float(graph, specs, dict(_fusions(integers)), target):
-            alone = Role.WEIGHT in integers.pop(name).spec.inputs
+        for name in nodes_faster_in_float(graph, specs, dict(_fused_activations(integers)), target):
+            alone = Role.WEIGHT in integers.pop(name).spec.input_roles
             floats[name] = (
-                f"{target.source} computes it faster in float" if alone else _BESIDE_FLOATS
+                f"{target.source} computes it faster in float" if alone else _FLOAT_NEIGHBOURS
             )
-    real = frozenset(_real(integers)) if target.real_outputs else frozenset[str]()
-    return PrecisionAssignment(integers, floats, dict(_fusions(integers)), real)
+    real = frozenset(_unread_float_outputs(integers)) if target.float_outputs else frozenset[str]()
+    return PrecisionAssignment(integers, floats, dict(_fused_activations(integers)), real)
 
 
-def _judge(
+def _assign_node(
     node: Node, target: Target, skip: Mapping[str, str], refused: Mapping[str, str]
 ) -> QuantizedNode | str:
     op = operator_of(node)
@@ -126,9 +126,9 @@ def _judge(
     spec = OPS.get(spec_name(node))
     if spec is None:
         return f"ptq has no row for {spec_name(node)}"
-    if spec.op in target.slower:
+    if spec.op in target.float_is_faster:
         return f"{target.source} computes {spec.op} faster in float"
-    if not target.quantizes(spec):
+    if not target.can_quantize(spec):
         return f"{target.source} has no integer kernel for {spec.op}"
     if infinite := infinite_attribute(node):
         return infinite
@@ -136,27 +136,27 @@ def _judge(
     for position, value in enumerate(node.inputs):
         if value is None:
             continue
-        role = _role(spec, position, value)
-        problem = _problem(node, value, role, refused)
+        role = _input_role(spec, position, value)
+        problem = _input_problem(node, value, role, refused)
         if problem:
             return problem
         operands.append(Operand(position, value, role))
     if not any(o.role is Role.ACTIVATION and constant_of(o.value) is None for o in operands):
         return "reads no activation"
-    for name in map(name_of, node.outputs if spec.output is not Output.NONE else ()):
+    for name in map(name_of, node.outputs if spec.output_rule is not OutputRule.NONE else ()):
         if name in refused:
             return refused[name]
     return unsupported_reason(node, spec, target) or QuantizedNode(node, spec, tuple(operands))
 
 
-def _role(spec: OpSpec, position: int, value: Value) -> Role:
-    role = spec.role(position)
+def _input_role(spec: OpSpec, position: int, value: Value) -> Role:
+    role = spec.role_of(position)
     if role is Role.WEIGHT and spec.two_activations and constant_of(value) is None:
         return Role.ACTIVATION
     return role
 
 
-def _problem(node: Node, value: Value, role: Role, refused: Mapping[str, str]) -> str | None:
+def _input_problem(node: Node, value: Value, role: Role, refused: Mapping[str, str]) -> str | None:
     if role is Role.KEEP:
         return None
     name = name_of(value)
@@ -166,29 +166,29 @@ def _problem(node: Node, value: Value, role: Role, refused: Mapping[str, str]) -
         return f"{name} is {dtype_of(value)}, not float32"
     array = constant_of(value)
     if role is Role.ACTIVATION and array is None:
-        return f"{role.value} {name} is empty" if _empty(node, value) else None
+        return f"{role.value} {name} is empty" if _is_always_empty(node, value) else None
     if array is None:
         return f"{role.value} {name} is not constant"
     if array.size == 0:
         return f"{role.value} {name} is empty"
     if np.isnan(array).any() or (role is not Role.VALUE and np.isinf(array).any()):
         return f"{role.value} {name} holds NaN or Inf"
-    if role is Role.BIAS and not _one_a_channel(array.shape, _channels(node)):
-        return f"bias {name} of shape {array.shape} is not one value for each of {_channels(node)} channels"
+    if role is Role.BIAS and not _has_one_per_channel(array.shape, _output_channels(node)):
+        return f"bias {name} of shape {array.shape} is not one value for each of {_output_channels(node)} channels"
     return None
 
 
-def _empty(node: Node, value: Value) -> bool:
+def _is_always_empty(node: Node, value: Value) -> bool:
     """Whether nothing is ever in the tensor; what is joined to others, such as a cache at first, may be empty."""
     return node.op_type != "Concat" and 0 in (shape_of(value) or ())
 
 
-def _one_a_channel(shape: tuple[int, ...], channels: int) -> bool:
+def _has_one_per_channel(shape: tuple[int, ...], channels: int) -> bool:
     """Whether the last axis counts the channels and all others are 1."""
     return shape[-1:] == (channels,) and math.prod(shape) == channels
 
 
-def _channels(node: Node) -> int:
+def _output_channels(node: Node) -> int:
     weight = constant_of(node.inputs[1])
     if weight is None:
         return -1
@@ -200,23 +200,23 @@ def _channels(node: Node) -> int:
     return int(weight.shape[0])
 
 
-def _left_behind(
+def _activations_after_float(
     integers: Mapping[str, QuantizedNode], floats: Mapping[str, str]
 ) -> list[tuple[str, str]]:
     """Activations whose producer stays float: to quantize what is between would cost and gain nothing."""
     left = []
     for name, integer in integers.items():
-        before = integer.values(Role.ACTIVATION)[0]
+        before = integer.inputs_with_role(Role.ACTIVATION)[0]
         producer = before.producer()
-        if producer is None or not integer.spec.activation or producer.name not in floats:
+        if producer is None or not integer.spec.is_activation or producer.name not in floats:
             continue
         spec = OPS.get(spec_name(producer))
-        if spec is not None and spec.absorbs and consumers_of(before) == [integer.node]:
+        if spec is not None and spec.can_fuse_activation and consumers_of(before) == [integer.node]:
             left.append((name, producer.name or ""))
     return left
 
 
-def _real(integers: Mapping[str, QuantizedNode]) -> Iterator[str]:
+def _unread_float_outputs(integers: Mapping[str, QuantizedNode]) -> Iterator[str]:
     """Outputs of kernels that hand out real numbers, read by no node that will be quantized."""
     for integer in integers.values():
         if returns_float(integer.node, integer.spec):
@@ -225,9 +225,9 @@ def _real(integers: Mapping[str, QuantizedNode]) -> Iterator[str]:
                 yield name_of(value)
 
 
-def _fusions(integers: Mapping[str, QuantizedNode]) -> Iterator[tuple[str, str]]:
+def _fused_activations(integers: Mapping[str, QuantizedNode]) -> Iterator[tuple[str, str]]:
     for name, integer in integers.items():
-        if not integer.spec.activation:
+        if not integer.spec.is_activation:
             continue
         before = integer.node.inputs[0]
         assert before is not None
@@ -235,7 +235,7 @@ def _fusions(integers: Mapping[str, QuantizedNode]) -> Iterator[tuple[str, str]]
         writer = integers.get(producer.name or "") if producer is not None else None
         if (
             writer is not None
-            and writer.spec.absorbs
+            and writer.spec.can_fuse_activation
             and consumers_of(before) == [integer.node]
             and not before.is_graph_output()
         ):

@@ -13,9 +13,9 @@ from ptq.kernels.resize import OnnxSampling, ResizeAxis, matching_litert_samplin
 from ptq.model.axes import resize_unsupported_reason
 from ptq.model.node import Node, attributes_of, constant_of, shape_of
 
-MASKS_FROM = 1e4
+MASK_MAGNITUDE = 1e4
 """A constant of this magnitude beside activations masks them, -1e4, -1e9 or the lowest float: no range holds both."""
-_LENGTHS = range(1, 257)
+_TRIED_LENGTHS = range(1, 257)
 
 
 def unsupported_reason(node: Node, spec: OpSpec, target: Target) -> str | None:
@@ -42,7 +42,7 @@ def _average_pool(node: Node, target: Target) -> str | None:
     if any(d != 1 for d in attrs.get("dilations", ())):
         return "AveragePool with dilations has no integer kernel"
     padded = any(attrs.get("pads", ())) or attrs.get("auto_pad", "NOTSET").startswith("SAME")
-    if target.specified and attrs.get("count_include_pad") and padded:
+    if target.follows_litert_spec and attrs.get("count_include_pad") and padded:
         return "AVERAGE_POOL_2D counts no padding"
     return None
 
@@ -81,7 +81,7 @@ def _reduction(node: Node, target: Target) -> str | None:
 def _where(node: Node, target: Target) -> str | None:
     for value in node.inputs[1:]:
         array = constant_of(value)
-        if array is not None and array.size and np.abs(array).max() >= MASKS_FROM:
+        if array is not None and array.size and np.abs(array).max() >= MASK_MAGNITUDE:
             largest = float(array.flat[np.abs(array).argmax()])
             return f"its constant {largest:g} masks: 8 bits cannot hold it beside values"
     return None
@@ -89,13 +89,13 @@ def _where(node: Node, target: Target) -> str | None:
 
 def _resize(node: Node, target: Target) -> str | None:
     return resize_unsupported_reason(attributes_of(node)) or (
-        _not_litert(node) if target.specified else None
+        _litert_resize_problem(node) if target.follows_litert_spec else None
     )
 
 
-def _not_litert(node: Node) -> str | None:
+def _litert_resize_problem(node: Node) -> str | None:
     """Why LiteRT has no such Resize: it resizes height and width, from three systems of coordinates."""
-    attrs, found = attributes_of(node), _axes(node)
+    attrs, found = attributes_of(node), _possible_axes(node)
     if found is None:
         return "LiteRT resizes by constant factors, or to constant sizes from known ones"
     batch, depth, *image = found
@@ -106,18 +106,20 @@ def _not_litert(node: Node) -> str | None:
     rounding = str(attrs.get("nearest_mode", "round_prefer_floor"))
     how = OnnxSampling(coordinates, None if linear else rounding)
     # lengths that vary are tried one by one: the factor may suit LiteRT at all of them, or not
-    if all(matching_litert_sampling(how, pair) for pair in zip(*_even(image), strict=True)):
+    if all(
+        matching_litert_sampling(how, pair) for pair in zip(*_repeat_to_longest(image), strict=True)
+    ):
         return None
     said = coordinates if linear else f"{coordinates} and {rounding}"
     return f"LiteRT has no Resize with coordinates {said} by these factors"
 
 
-def _even(image: list[list[ResizeAxis]]) -> list[list[ResizeAxis]]:
+def _repeat_to_longest(image: list[list[ResizeAxis]]) -> list[list[ResizeAxis]]:
     most = max(len(ways) for ways in image)
     return [ways * most if len(ways) == 1 else ways for ways in image]
 
 
-def _axes(node: Node) -> list[list[ResizeAxis]] | None:
+def _possible_axes(node: Node) -> list[list[ResizeAxis]] | None:
     """What may become of every axis: one way where its length is known, else several; None where nothing is known."""
     source = node.inputs[0]
     shape = shape_of(source) if source is not None else None
@@ -129,7 +131,7 @@ def _axes(node: Node) -> list[list[ResizeAxis]] | None:
     if any(g is not None and g.size != len(named) for g in (scales, sizes)):
         return None
     found: list[list[ResizeAxis]] = [
-        [ResizeAxis(n, n, 1.0) for n in (_LENGTHS if d is None else (d,))] for d in shape
+        [ResizeAxis(n, n, 1.0) for n in (_TRIED_LENGTHS if d is None else (d,))] for d in shape
     ]
     for index, axis in enumerate(named):
         ways = []

@@ -18,7 +18,7 @@ from ptq.model.node import Node, constant_of, consumers_of, operator_of
 
 _REDUCTIONS = frozenset(["ReduceL2", "ReduceMean", "ReduceSum", "ReduceSumSquare"])
 _ARITHMETIC = frozenset(["Add", "Div", "Mul", "Sub"])
-_OF_STATISTICS = _ARITHMETIC | {
+_STATISTICS_OPS = _ARITHMETIC | {
     *("Clip", "Expand", "Identity", "Max", "Neg", "Pow", "Reciprocal"),
     *("Reshape", "Sqrt", "Squeeze", "Unsqueeze"),
 }
@@ -29,11 +29,11 @@ def normalization_nodes(graph: Graph) -> frozenset[str]:
     found: dict[Node, None] = {}
     for node in graph.nodes:
         if _is_root(node):
-            found.update(dict.fromkeys(_statistics(node)))
+            found.update(dict.fromkeys(_statistics_nodes(node)))
     statistics = set(found)
     for node in graph.nodes:  # in order: what reads a statistic comes after it
-        made = [maker for maker in _makers(node) if maker in found]
-        if not made or node in found or operator_of(node) not in _OF_STATISTICS:
+        made = [maker for maker in _producers(node) if maker in found]
+        if not made or node in found or operator_of(node) not in _STATISTICS_OPS:
             continue
         if any(maker in statistics for maker in made):
             found[node] = None
@@ -45,7 +45,7 @@ def normalization_nodes(graph: Graph) -> frozenset[str]:
         ):
             found[node] = None
     for node in reversed(graph.nodes):
-        if node not in found and _prepares(node) and _read_by(node, found):
+        if node not in found and _is_reduction_or_square(node) and _is_read_only_by(node, found):
             found[node] = None
     return frozenset(node.name or "" for node in found)
 
@@ -58,15 +58,15 @@ def _is_root(node: Node) -> bool:
     return operator_of(node) in ("ReduceL2", "Sqrt")
 
 
-def _statistics(root: Node) -> list[Node]:
+def _statistics_nodes(root: Node) -> list[Node]:
     """The nodes between the reductions that a square root is of and the root, these included."""
     way: dict[Node, bool] = {}
 
     def leads(node: Node) -> bool:
         if node not in way:
             way[node] = operator_of(node) in _REDUCTIONS
-            if not way[node] and operator_of(node) in _OF_STATISTICS:
-                makers = [leads(maker) for maker in _makers(node)]  # all of them, for the way
+            if not way[node] and operator_of(node) in _STATISTICS_OPS:
+                makers = [leads(maker) for maker in _producers(node)]  # all of them, for the way
                 way[node] = any(makers)
         return way[node]
 
@@ -74,21 +74,21 @@ def _statistics(root: Node) -> list[Node]:
     return [node for node, is_on in way.items() if is_on]
 
 
-def _prepares(node: Node) -> bool:
+def _is_reduction_or_square(node: Node) -> bool:
     """Whether it is a reduction, a difference or a square."""
     if operator_of(node) == "Mul":
         return node.inputs[0] is node.inputs[1]
     return operator_of(node) in _REDUCTIONS | {"Abs", "Pow", "Sub"}
 
 
-def _read_by(node: Node, readers: dict[Node, None]) -> bool:
+def _is_read_only_by(node: Node, readers: dict[Node, None]) -> bool:
     """Whether all that reads its outputs is among them."""
     return not any(value.is_graph_output() for value in node.outputs) and all(
         reader in readers for value in node.outputs for reader in consumers_of(value)
     )
 
 
-def _makers(node: Node) -> Iterator[Node]:
+def _producers(node: Node) -> Iterator[Node]:
     for value in node.inputs:
         maker = value.producer() if value is not None else None
         if maker is not None:

@@ -21,23 +21,30 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from ptq.core.opspec import PASSES, TABLE, OpSpec
+from ptq.core.opspec import AS_LOOKUP_TABLE, RUNS_ON_INTEGERS, OpSpec
 from ptq.core.targets import Target
 from ptq.model.graph import Graph
 from ptq.model.node import Node, consumers_of, operator_of, shape_of
-from ptq.solver.partition.cost_model import CALL, VIEWS, Cost, Sizes, cost, sizes
-from ptq.solver.partition.partition_cost import PartitionProblem, is_product, tensors
+from ptq.solver.partition.cost_model import (
+    KERNEL_OVERHEAD,
+    VIEWS,
+    KernelCost,
+    TensorSizes,
+    estimate_sizes,
+    kernel_cost,
+)
+from ptq.solver.partition.partition_cost import PartitionProblem, float_tensors, is_product
 
-_REAL_COST = 1.5
-_CALLS = 250_000
+_FLOAT_COST = 1.5
+_SMALL_MODEL = 250_000
 """Passes, 50 µs: below them calls and copies take longer than what is computed."""
-_DEARER = tuple(1.25**n for n in range(12))
+_FLOAT_COST_FACTORS = tuple(1.25**n for n in range(12))
 """How many times dearer products in float are taken to be, until some are worth integers."""
-_LESS = 0.92
+_REQUIRED_RATIO = 0.92
 """What must be left of the passes for products to stay float where integers gain as it is: costs are estimates."""
-_MUCH_LESS = 2 / 3
+_REQUIRED_RATIO_GUESSED = 2 / 3
 """The same where costs are guesses: sizes vary, or float tensors do not stay in a cache."""
-_CACHED = 2**19
+_CACHED_ELEMENTS = 2**19
 """Elements of a float tensor, 2 MB."""
 
 
@@ -54,36 +61,55 @@ def nodes_faster_in_float(
     """
     nodes = {node.name or "": node for node in graph.nodes if node.name in specs}
     products = {name for name in nodes if is_product(specs[name])}
-    if target.tables or not products:
-        idle = [n for c in _components(nodes) if all(specs[n].moves for n in c) for n in c]
+    if target.has_lookup_tables or not products:
+        idle = [
+            n
+            for c in _connected_components(nodes)
+            if all(specs[n].is_data_movement for n in c)
+            for n in c
+        ]
         return [] if len(idle) == len(graph.nodes) else idle
-    size = sizes(graph)
-    rules = {n: cost(node, specs[n], size) for n, node in nodes.items()}
+    size = estimate_sizes(graph)
+    rules = {n: kernel_cost(node, specs[n], size) for n, node in nodes.items()}
     plain = {
-        n: Cost(_real_cost(node, size), _integer_cost(specs[n]) * _largest(node, size))
+        n: KernelCost(
+            _float_cost(node, size), _integer_cost(specs[n]) * _largest_tensor(node, size)
+        )
         for n, node in nodes.items()
     }
     problem = PartitionProblem(nodes, specs, fused, size, target)
-    kept = replace(problem, call=0.0).integer_nodes(nodes.keys() - products, plain)
+    kept = replace(problem, kernel_overhead=0.0).integer_nodes(nodes.keys() - products, plain)
     real, mixed = (problem.cost_of(division, rules) for division in ((), kept))
-    rest = sum(_REAL_COST * _largest(n, size) + CALL for n in graph.nodes if n.name not in nodes)
-    less = 1.0 if mixed >= real else _LESS if _stay_cached(nodes.values()) else _MUCH_LESS
+    rest = sum(
+        _FLOAT_COST * _largest_tensor(n, size) + KERNEL_OVERHEAD
+        for n in graph.nodes
+        if n.name not in nodes
+    )
+    less = (
+        1.0
+        if mixed >= real
+        else _REQUIRED_RATIO
+        if _fits_cache(nodes.values())
+        else _REQUIRED_RATIO_GUESSED
+    )
     most = (mixed + rest) * less - rest
-    least = sum(min(own.real, own.integer) for name, own in rules.items() if name not in fused)
-    if target.real_outputs and real > _CALLS and least < most:
-        freed = _with_some(products, problem, rules)
+    least = sum(
+        min(own.float_cost, own.integer_cost) for name, own in rules.items() if name not in fused
+    )
+    if target.float_outputs and real > _SMALL_MODEL and least < most:
+        freed = _partition_with_products(products, problem, rules)
         if problem.cost_of(freed, rules) < most:
             kept = freed
     return [name for name in nodes if name not in kept]
 
 
-def _with_some(
-    products: Collection[str], problem: PartitionProblem, costs: Mapping[str, Cost]
+def _partition_with_products(
+    products: Collection[str], problem: PartitionProblem, costs: Mapping[str, KernelCost]
 ) -> set[str]:
     """The cheapest division that leaves some products in integers, as who quantizes wants."""
-    for dearer in _DEARER:
+    for dearer in _FLOAT_COST_FACTORS:
         favoured = {
-            name: Cost(own.real * dearer, own.integer) if name in products else own
+            name: KernelCost(own.float_cost * dearer, own.integer_cost) if name in products else own
             for name, own in costs.items()
         }
         found = problem.integer_nodes(problem.nodes.keys(), favoured)
@@ -111,15 +137,15 @@ class FloatTimeModel:
         For a target with tables of its own integers count as free. Running kernels at all is not counted, as it
         would be for a network so small that all of it had better be float.
         """
-        size = sizes(graph)
+        size = estimate_sizes(graph)
         nodes = {node.name or "": node for node in graph.nodes if node.name in specs}
-        costs = {name: cost(node, specs[name], size, 0.0) for name, node in nodes.items()}
-        if target.tables:
-            costs = {name: Cost(own.real, 0.0) for name, own in costs.items()}
+        costs = {name: kernel_cost(node, specs[name], size, 0.0) for name, node in nodes.items()}
+        if target.has_lookup_tables:
+            costs = {name: KernelCost(own.float_cost, 0.0) for name, own in costs.items()}
         self._costs = costs
         self._problem = PartitionProblem(nodes, specs, fused, size, target, 0.0)
         self._all = frozenset(nodes)
-        self.real = self._problem.cost_of((), self._costs)
+        self.all_float_time = self._problem.cost_of((), self._costs)
 
     def __call__(self, more: Collection[str], floats: Collection[str] = ()) -> float:
         """Passes that ``more`` cost where ``floats`` are float already; below 0 where it is faster so."""
@@ -127,15 +153,15 @@ class FloatTimeModel:
         before = self._all.difference(floats)
         of = before.intersection(more)
         after = before - of
-        for name in self._beside(of):  # `not_worth` would find these not worth it any more
+        for name in self._neighbours(of):  # `not_worth` would find these not worth it any more
             if name in after and now(after - {name}, costs, [name]) < now(after, costs, [name]):
                 after -= {name}
         of = before - after
         return now(after, costs, of) - now(before, costs, of)
 
-    def _beside(self, names: Collection[str]) -> list[str]:
+    def _neighbours(self, names: Collection[str]) -> list[str]:
         """The neighbours that are no products."""
-        values = tensors(self._problem.nodes[name] for name in sorted(names))
+        values = float_tensors(self._problem.nodes[name] for name in sorted(names))
         near = {
             n.name or "" for v in values for n in (*consumers_of(v), v.producer()) if n is not None
         }
@@ -143,31 +169,37 @@ class FloatTimeModel:
         return sorted(name for name in near if name in specs and not is_product(specs[name]))
 
 
-def _stay_cached(nodes: Collection[Node]) -> bool:
+def _fits_cache(nodes: Collection[Node]) -> bool:
     """Whether every real tensor that the nodes read or write is known to be small."""
-    shapes = [shape_of(value) for value in tensors(nodes)]
+    shapes = [shape_of(value) for value in float_tensors(nodes)]
     return all(
         shape is not None
         and None not in shape[1:]
-        and math.prod(side or 1 for side in shape) <= _CACHED
+        and math.prod(side or 1 for side in shape) <= _CACHED_ELEMENTS
         for shape in shapes
     )
 
 
-def _largest(node: Node, size: Sizes) -> float:
+def _largest_tensor(node: Node, size: TensorSizes) -> float:
     """The elements of the largest tensor that the node reads or writes."""
     return max(size(value) for value in (*node.inputs, *node.outputs) if value is not None)
 
 
-def _real_cost(node: Node, size: Sizes) -> float:
-    return 0.0 if operator_of(node) in VIEWS else _REAL_COST * _largest(node, size)
+def _float_cost(node: Node, size: TensorSizes) -> float:
+    return 0.0 if operator_of(node) in VIEWS else _FLOAT_COST * _largest_tensor(node, size)
 
 
 def _integer_cost(spec: OpSpec) -> float:
-    return 0.25 if spec.qlinear is PASSES else 3.0 if spec.qlinear is TABLE else 1.0
+    return (
+        0.25
+        if spec.qlinear is RUNS_ON_INTEGERS
+        else 3.0
+        if spec.qlinear is AS_LOOKUP_TABLE
+        else 1.0
+    )
 
 
-def _components(nodes: Mapping[str, Node]) -> list[list[str]]:
+def _connected_components(nodes: Mapping[str, Node]) -> list[list[str]]:
     """The nodes, those together that hand tensors to one another."""
     root = {name: name for name in nodes}
 

@@ -26,7 +26,7 @@ Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Rounded:
+class RoundedWeights:
     """Integers, and the mean square of the error that they make in each sum.
 
     Attributes:
@@ -50,9 +50,9 @@ class DampedCholesky:
         self._order = np.argsort(variance, axis=1, kind="stable")
         rows = np.arange(len(covariance))[:, None, None]
         ordered = covariance[rows, self._order[:, :, None], self._order[:, None, :]]
-        self._lower = cholesky(damped(ordered, damping * variance.mean(axis=1)))
+        self._lower = cholesky(add_damping(ordered, damping * variance.mean(axis=1)))
 
-    def round(self, weights: Matrix, lo: Matrix, hi: Matrix) -> Rounded:
+    def round(self, weights: Matrix, lo: Matrix, hi: Matrix) -> RoundedWeights:
         """Integers within [lo, hi], shape (groups, 1, sums), for weights (groups, K, sums) in units of their step."""
         steps = np.take_along_axis(weights, self._order[:, :, None], 1)
         integers, errors = np.empty_like(steps), np.zeros_like(steps)
@@ -79,14 +79,14 @@ class DampedCholesky:
                 total += squares[:, k]
         unsorted = np.empty_like(integers)
         np.put_along_axis(unsorted, self._order[:, :, None], integers, 1)
-        return Rounded(unsorted, total)
+        return RoundedWeights(unsorted, total)
 
-    def nearest(self, weights: Matrix, lo: Matrix, hi: Matrix) -> Rounded:
+    def round_to_nearest(self, weights: Matrix, lo: Matrix, hi: Matrix) -> RoundedWeights:
         """Each weight's nearest integer, with the error as `round` counts it."""
         integers = np.clip(np.rint(weights), lo, hi)
         ordered = np.take_along_axis(weights - integers, self._order[:, :, None], 1)
         squares = np.square(multiply(self._lower.transpose(0, 2, 1), ordered))
-        return Rounded(integers, squares.sum(axis=1))
+        return RoundedWeights(integers, squares.sum(axis=1))
 
 
 def output_error(covariance: Matrix, errors: Matrix) -> Matrix:
@@ -95,7 +95,7 @@ def output_error(covariance: Matrix, errors: Matrix) -> Matrix:
     return squares
 
 
-def damped(covariance: Matrix, by: NDArray[np.float64]) -> Matrix:
+def add_damping(covariance: Matrix, by: NDArray[np.float64]) -> Matrix:
     """The covariance (groups, K, K), each variance greater by what its group is damped by, in place."""
     diagonal = np.einsum("gkk->gk", covariance)
     diagonal += by[:, None] + _FLOOR
@@ -119,7 +119,7 @@ def cholesky(matrix: Matrix) -> Matrix:
     return lower
 
 
-def substituted(lower: Matrix, right: Matrix) -> Matrix:
+def solve_cholesky(lower: Matrix, right: Matrix) -> Matrix:
     """What L·Lᵀ takes to the right side (groups, K, sums): forward and back, block by block."""
     solution, size = right.copy(), right.shape[1]
     starts = range(0, size, _BLOCK)

@@ -43,41 +43,43 @@ class LinearOp:
         self.groups = int(self._attributes.get("group", 1)) if self._convolves else 1
         if self._convolves:
             self.length, self.taps = math.prod(weight.shape[1:]), math.prod(weight.shape[2:])
-            self.count = weight.shape[0] // self.groups
+            self.outputs_per_group = weight.shape[0] // self.groups
         else:
-            self.length, self.count = weight.T.shape if self._transposed else weight.shape
+            self.length, self.outputs_per_group = (
+                weight.T.shape if self._transposed else weight.shape
+            )
             self.taps = 1
-        self.channels = self.groups * self.length // self.taps
+        self.input_channels = self.groups * self.length // self.taps
 
-    def columns(self) -> NDArray[Any]:
+    def weight_columns(self) -> NDArray[Any]:
         """The weight with the inputs of each sum in a column, shape (groups, K, sums)."""
         weight = constant_of(self.node.inputs[1])
         assert weight is not None
         if self._convolves:
-            apart: NDArray[Any] = weight.reshape(self.groups, self.count, self.length)
+            apart: NDArray[Any] = weight.reshape(self.groups, self.outputs_per_group, self.length)
             return apart.transpose(0, 2, 1)
         whole: NDArray[Any] = (weight.T if self._transposed else weight)[None]
         return whole
 
-    def weight_of(self, columns: NDArray[Any]) -> NDArray[Any]:
+    def from_columns(self, columns: NDArray[Any]) -> NDArray[Any]:
         """The inverse of `columns`: an array of that shape, laid out as the node's weight."""
         if self._convolves:
             return columns.transpose(0, 2, 1).reshape(self._shape)
         whole: NDArray[Any] = columns[0]
         return whole.T if self._transposed else whole
 
-    def unsaturated(self, integers: NDArray[Any]) -> NDArray[Any]:
+    def avoid_saturation(self, integers: NDArray[Any]) -> NDArray[Any]:
         """Integers for some sums, as `columns` lays them out, with no two neighbours that saturate int16.
 
         All inputs of a group, or those of some of its channels.
         """
-        if self._convolves and self.length == self.taps and self.count == 1:
+        if self._convolves and self.length == self.taps and self.outputs_per_group == 1:
             return integers  # added one by one
         apart = integers.reshape(len(integers), -1, self.taps, integers.shape[2]).swapaxes(1, 2)
         kept = clip_pair_sums(apart.reshape(integers.shape)).reshape(apart.shape)
         return kept.swapaxes(1, 2).reshape(integers.shape)
 
-    def rows(
+    def sample_rows(
         self, samples: NDArray[Any], params: QuantParams, first: int, quota: int
     ) -> NDArray[np.int16]:
         """Some rows of each sample, as integers less their zero point, shape (groups, rows, K).
@@ -91,35 +93,37 @@ class LinearOp:
             quota: How many rows of a sample at most.
         """
         if self._convolves:
-            return self._windows(samples, params, first, quota)
+            return self._sample_windows(samples, params, first, quota)
         lines = samples.reshape(len(samples), -1, self.length)
-        at = _picks(lines.shape[1], quota, first, len(samples))
+        at = _pick_positions(lines.shape[1], quota, first, len(samples))
         seen = lines[np.arange(len(samples))[:, None], at]
-        return _codes(seen, params).reshape(1, -1, self.length)
+        return _centered_codes(seen, params).reshape(1, -1, self.length)
 
-    def by_channel(self, samples: NDArray[Any]) -> NDArray[np.float64]:
+    def channel_sums(self, samples: NDArray[Any]) -> NDArray[np.float64]:
         """The sum of each channel of the input over all values of some samples, stacked as for `rows`."""
-        sums: NDArray[np.float64] = samples.reshape(self._by_channel(samples)).sum(
+        sums: NDArray[np.float64] = samples.reshape(self._channel_shape(samples)).sum(
             (0, 2), np.float64
         )
         return sums
 
-    def added(self, samples: NDArray[Any], params: QuantParams) -> NDArray[np.float64]:
+    def rounding_error_sums(
+        self, samples: NDArray[Any], params: QuantParams
+    ) -> NDArray[np.float64]:
         """What rounding adds to the sum of each channel of the input, over all values of some samples.
 
         Args:
             samples: As for `rows`.
             params: What the input is quantized with.
         """
-        real = samples.reshape(self._by_channel(samples))
-        error = _codes(real, params) * np.float32(params.scale) - real
+        real = samples.reshape(self._channel_shape(samples))
+        error = _centered_codes(real, params) * np.float32(params.scale) - real
         sums: NDArray[np.float64] = error.sum(axis=(0, 2), dtype=np.float64)
         return sums
 
-    def _by_channel(self, samples: NDArray[Any]) -> tuple[int, int, int]:
-        return -1, self.channels, math.prod(samples.shape[3:]) if self._convolves else 1
+    def _channel_shape(self, samples: NDArray[Any]) -> tuple[int, int, int]:
+        return -1, self.input_channels, math.prod(samples.shape[3:]) if self._convolves else 1
 
-    def _windows(
+    def _sample_windows(
         self, samples: NDArray[Any], params: QuantParams, first: int, quota: int
     ) -> NDArray[np.int16]:
         attrs, images, channels = self._attributes, samples.shape[1], samples.shape[2]
@@ -132,18 +136,20 @@ class LinearOp:
             auto_pad=attrs.get("auto_pad", "NOTSET"),
         )
         outputs = tuple(axis.outputs for axis in found)
-        at = _picks(images * math.prod(outputs), quota, first, len(samples))
+        at = _pick_positions(images * math.prod(outputs), quota, first, len(samples))
         image, place = np.divmod(at, math.prod(outputs))
         number = (np.arange(len(samples))[:, None] * images + image).reshape(-1, 1)
-        inside, index = _places(found, [c.reshape(-1) for c in np.unravel_index(place, outputs)])
+        inside, index = _tap_positions(
+            found, [c.reshape(-1) for c in np.unravel_index(place, outputs)]
+        )
         stacked = samples.reshape(-1, *samples.shape[2:])
         seen = stacked[(number, slice(None), *index)]  # (rows, taps, channels)
-        codes = np.where(inside[:, :, None], _codes(seen, params), np.int16(0))
+        codes = np.where(inside[:, :, None], _centered_codes(seen, params), np.int16(0))
         apart = codes.reshape(len(codes), self.taps, self.groups, channels // self.groups)
         return apart.transpose(2, 0, 3, 1).reshape(self.groups, len(codes), self.length)
 
 
-def _places(
+def _tap_positions(
     found: Sequence[WindowAxis], starts: Sequence[NDArray[np.int64]]
 ) -> tuple[NDArray[np.bool_], list[NDArray[np.int64]]]:
     """Where the taps of some windows lie, shape (windows, taps) by axis, and whether inside the input."""
@@ -156,7 +162,7 @@ def _places(
     return np.broadcast_to(inside, index[0].shape), index
 
 
-def _codes(real: NDArray[Any], params: QuantParams) -> NDArray[np.int16]:
+def _centered_codes(real: NDArray[Any], params: QuantParams) -> NDArray[np.int16]:
     """What `QuantParams.quantize` gives, less the zero point."""
     zero_point = int(params.zero_point)
     steps = np.rint(real / np.float32(params.scale))
@@ -164,7 +170,7 @@ def _codes(real: NDArray[Any], params: QuantParams) -> NDArray[np.int16]:
     return steps.astype(np.int16)
 
 
-def _picks(available: int, quota: int, first: int, samples: int) -> NDArray[np.int64]:
+def _pick_positions(available: int, quota: int, first: int, samples: int) -> NDArray[np.int64]:
     """Places for each sample, shape (samples, ≤ quota): multiples of the golden ratio, which no period meets."""
     count = min(quota, available)
     if count == available:

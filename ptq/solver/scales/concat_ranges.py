@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ptq.core.ops import OPS
-from ptq.core.opspec import PASSES
+from ptq.core.opspec import RUNS_ON_INTEGERS
 from ptq.model.graph import Graph
 from ptq.model.node import Value, constant_of, consumers_of, name_of, operator_of, spec_name
 from ptq.observers import TensorStats
 
-_RATIO = 16
+_MAX_RANGE_RATIO = 16
 """A part of a sixteenth of the range keeps four bits of eight."""
 
 
@@ -22,30 +22,38 @@ def concats_with_unlike_ranges(graph: Graph, stats: Mapping[str, TensorStats]) -
     """The Concats that lead to nothing but outputs and join ranges too unlike, with the reason."""
     found = {}
     for node in graph.nodes:
-        if operator_of(node) != "Concat" or not _ends(node.outputs[0]):
+        if operator_of(node) != "Concat" or not _leads_only_to_outputs(node.outputs[0]):
             continue
-        spans = {name_of(value): _span(value, stats) for value in node.inputs if value is not None}
+        spans = {
+            name_of(value): _range_length(value, stats)
+            for value in node.inputs
+            if value is not None
+        }
         known = {name: span for name, span in spans.items() if span}
         if not known:
             continue
         widest, finest = (pick(known, key=lambda name: known[name] or 0.0) for pick in (max, min))
-        if (known[widest] or 0.0) > _RATIO * (known[finest] or 0.0):
+        if (known[widest] or 0.0) > _MAX_RANGE_RATIO * (known[finest] or 0.0):
             found[node.name or ""] = (
-                f"joins {widest} and {finest}, whose range is less than 1/{_RATIO} of that"
+                f"joins {widest} and {finest}, whose range is less than 1/{_MAX_RANGE_RATIO} of that"
             )
     return found
 
 
-def _ends(value: Value) -> bool:
+def _leads_only_to_outputs(value: Value) -> bool:
     """Whether the value goes nowhere but, moved at most, to outputs of the model."""
     for node in consumers_of(value):
         spec = OPS.get(spec_name(node))
-        if spec is None or spec.qlinear is not PASSES or not all(map(_ends, node.outputs)):
+        if (
+            spec is None
+            or spec.qlinear is not RUNS_ON_INTEGERS
+            or not all(map(_leads_only_to_outputs, node.outputs))
+        ):
             return False
     return value.is_graph_output() or bool(value.uses())
 
 
-def _span(value: Value, stats: Mapping[str, TensorStats]) -> float | None:
+def _range_length(value: Value, stats: Mapping[str, TensorStats]) -> float | None:
     """The length of the range with 0 in it; None where nothing is known of it."""
     seen, array, maker = stats.get(name_of(value)), constant_of(value), value.producer()
     if array is not None and array.size:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ptq.core.opspec import Fixed, Output, Role
+from ptq.core.opspec import FixedQParams, OutputRule, Role
 from ptq.core.targets import Target
 from ptq.model.node import Node, Value, constant_of, consumers_of, name_of
 from ptq.solver.partition.eligibility import PrecisionAssignment, QuantizedNode
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class ScaleGroup:
     """Tensors with one scale and zero point.
 
     Attributes:
@@ -23,13 +23,13 @@ class Group:
     """
 
     tensors: tuple[str, ...]
-    observed: tuple[str, ...]
-    fixed: tuple[str, Fixed] | None
-    via: dict[str, str]
+    observed_tensors: tuple[str, ...]
+    fixed_qparams: tuple[str, FixedQParams] | None
+    shared_via: dict[str, str]
 
 
 @dataclass
-class Groups:
+class ScaleGroups:
     """The union-find structure; members are tensor names.
 
     Attributes:
@@ -41,9 +41,9 @@ class Groups:
     values: dict[str, Value] = field(default_factory=dict)
     requantized_inputs: list[tuple[str, int]] = field(default_factory=list)
     _parent: dict[str, str] = field(default_factory=dict)
-    _together: dict[str, list[str]] = field(default_factory=dict)
+    _members: dict[str, list[str]] = field(default_factory=dict)
     _observed: set[str] = field(default_factory=set)
-    _fixed: dict[str, tuple[str, Fixed]] = field(default_factory=dict)
+    _fixed: dict[str, tuple[str, FixedQParams]] = field(default_factory=dict)
     _via: dict[str, str] = field(default_factory=dict)
 
     def add(self, value: Value) -> str:
@@ -51,108 +51,108 @@ class Groups:
         name = name_of(value)
         self.values.setdefault(name, value)
         if name not in self._parent:
-            self._parent[name], self._together[name] = name, [name]
+            self._parent[name], self._members[name] = name, [name]
         return name
 
-    def root(self, name: str) -> str:
+    def find_root(self, name: str) -> str:
         """The representative of the tensor's group."""
         while self._parent[name] != name:
             self._parent[name] = self._parent[self._parent[name]]
             name = self._parent[name]
         return name
 
-    def join(self, leader: str, follower: str, via: str) -> None:
+    def union(self, leader: str, follower: str, via: str) -> None:
         """Let ``follower`` share the parameters of ``leader``, because of the node ``via``."""
         self._via.setdefault(follower, f"{leader}, through {via}")
-        lost, kept = self.root(follower), self.root(leader)
+        lost, kept = self.find_root(follower), self.find_root(leader)
         if lost != kept:
             self._parent[lost] = kept
-            self._together[kept] += self._together.pop(lost)
+            self._members[kept] += self._members.pop(lost)
 
     def members_of(self, name: str) -> list[str]:
         """The tensors of the tensor's group."""
-        return self._together[self.root(name)]
+        return self._members[self.find_root(name)]
 
-    def fixed(self, name: str) -> Fixed | None:
+    def fixed_qparams_of(self, name: str) -> FixedQParams | None:
         """The parameters that a specification prescribes for the tensor's group."""
-        root = self.root(name)
-        found = [f for n, (_, f) in self._fixed.items() if self.root(n) == root]
+        root = self.find_root(name)
+        found = [f for n, (_, f) in self._fixed.items() if self.find_root(n) == root]
         return found[0] if found else None
 
-    def observed(self) -> Iterator[str]:
+    def observed_tensors(self) -> Iterator[str]:
         """The tensors whose statistics are needed."""
-        for group in self.members():
-            if group.fixed is None:
-                yield from (n for n in group.observed if self.values[n].const_value is None)
+        for group in self.to_groups():
+            if group.fixed_qparams is None:
+                yield from (n for n in group.observed_tensors if self.values[n].const_value is None)
 
-    def members(self) -> Iterator[Group]:
+    def to_groups(self) -> Iterator[ScaleGroup]:
         """The groups, in the order of their first tensor."""
         groups: dict[str, list[str]] = {}
         for name in self._parent:
-            groups.setdefault(self.root(name), []).append(name)
+            groups.setdefault(self.find_root(name), []).append(name)
         for names in groups.values():
             fixed = [self._fixed[n] for n in names if n in self._fixed]
-            yield Group(
+            yield ScaleGroup(
                 tensors=tuple(names),
-                observed=tuple(n for n in names if n in self._observed),
-                fixed=fixed[0] if fixed else None,
-                via={n: self._via[n] for n in names if n in self._via},
+                observed_tensors=tuple(n for n in names if n in self._observed),
+                fixed_qparams=fixed[0] if fixed else None,
+                shared_via={n: self._via[n] for n in names if n in self._via},
             )
 
 
-def scale_groups(fate: PrecisionAssignment, target: Target) -> Groups:
+def scale_groups(fate: PrecisionAssignment, target: Target) -> ScaleGroups:
     """Group the activations of all nodes that will be quantized."""
-    groups = Groups()
-    for integer in fate.integers.values():
-        for value in integer.values(Role.ACTIVATION):
+    groups = ScaleGroups()
+    for integer in fate.quantized_nodes.values():
+        for value in integer.inputs_with_role(Role.ACTIVATION):
             if name_of(value) not in groups.values:
                 groups._observed.add(groups.add(value))
         _add_outputs(groups, integer, target, fate)
-    for integer in fate.integers.values():
-        if target.output(integer.spec) is Output.ONE_GROUP:
-            _join_inputs(groups, integer, target, fate)
+    for integer in fate.quantized_nodes.values():
+        if target.output_rule(integer.spec) is OutputRule.ONE_GROUP:
+            _share_input_scales(groups, integer, target, fate)
     return groups
 
 
 def _add_outputs(
-    groups: Groups, integer: QuantizedNode, target: Target, fate: PrecisionAssignment
+    groups: ScaleGroups, integer: QuantizedNode, target: Target, fate: PrecisionAssignment
 ) -> None:
-    rule = target.output(integer.spec)
+    rule = target.output_rule(integer.spec)
     node = integer.node
     assert node.name
-    if rule is Output.NONE:
+    if rule is OutputRule.NONE:
         return
-    first = name_of(integer.values(Role.ACTIVATION)[0])
+    first = name_of(integer.inputs_with_role(Role.ACTIVATION)[0])
     for value in node.outputs:
-        if name_of(value) in fate.real:
+        if name_of(value) in fate.float_outputs:
             continue
         name = groups.add(value)
-        if node.name in fate.fused or _calibrated_backward(integer, target):
+        if node.name in fate.fused_activations or _is_calibrated_backward(integer, target):
             # the producer requantizes straight to what the activation puts out
             groups._observed.discard(first)
             groups._observed.add(name)
-            groups.join(name, first, node.name)
-        elif isinstance(rule, Fixed):
+            groups.union(name, first, node.name)
+        elif isinstance(rule, FixedQParams):
             groups._fixed[name] = (integer.spec.op, rule)
-        elif rule is Output.SAME_AS_INPUT:
-            groups.join(first, name, node.name)
-        elif rule is Output.OBSERVED:
+        elif rule is OutputRule.SAME_AS_INPUT:
+            groups.union(first, name, node.name)
+        elif rule is OutputRule.OBSERVED:
             groups._observed.add(name)
 
 
-def _calibrated_backward(integer: QuantizedNode, target: Target) -> bool:
+def _is_calibrated_backward(integer: QuantizedNode, target: Target) -> bool:
     """Whether the input takes the output's range: the target says so, and nobody else reads the input."""
-    first = integer.values(Role.ACTIVATION)[0]
+    first = integer.inputs_with_role(Role.ACTIVATION)[0]
     return (
-        integer.spec.op in target.backward
+        integer.spec.op in target.backward_calibration
         and consumers_of(first) == [integer.node]
         and not first.is_graph_output()
         and not first.is_graph_input()
     )
 
 
-def _join_inputs(
-    groups: Groups, integer: QuantizedNode, target: Target, fate: PrecisionAssignment
+def _share_input_scales(
+    groups: ScaleGroups, integer: QuantizedNode, target: Target, fate: PrecisionAssignment
 ) -> None:
     """A Concat and its like: all inputs where the target demands it, else those that nobody else reads.
 
@@ -162,69 +162,72 @@ def _join_inputs(
     node = integer.node
     assert node.name
     output = name_of(node.outputs[0])
-    names = [name_of(value) for value in integer.values(Role.ACTIVATION)]
-    if target.specified:
-        sharing = _able_to_share(groups, integer)
+    names = [name_of(value) for value in integer.inputs_with_role(Role.ACTIVATION)]
+    if target.follows_litert_spec:
+        sharing = _shareable_inputs(groups, integer)
         activations = [o for o in integer.operands if o.role is Role.ACTIVATION]
         groups.requantized_inputs += [
             (node.name, o.position) for o in activations if name_of(o.value) not in sharing
         ]
     else:
-        sharing = [name for name in names if _read_by_nobody_else(groups, name, node, fate)]
-        bounds = {name: _activations(groups, name, fate) for name in sharing}
+        sharing = [name for name in names if _is_read_only_by(groups, name, node, fate)]
+        bounds = {name: _fused_bounds(groups, name, fate) for name in sharing}
         if len(set(bounds.values())) > 1:
             sharing = [name for name in sharing if not bounds[name]]
     if len(sharing) < len(names):
         groups._observed.add(output)
     for name in sharing:
-        groups.join(output, name, node.name)
+        groups.union(output, name, node.name)
 
 
-def _able_to_share(groups: Groups, integer: QuantizedNode) -> list[str]:
+def _shareable_inputs(groups: ScaleGroups, integer: QuantizedNode) -> list[str]:
     """The inputs that can take the output's parameters.
 
     Prescribed ones cannot, unless all are prescribed alike; nor can a constant that others read, which would
     tie together what has nothing to do with each other.
     """
-    values = integer.values(Role.ACTIVATION)
-    prescribed = {groups.fixed(name_of(value)) for value in values}
+    values = integer.inputs_with_role(Role.ACTIVATION)
+    prescribed = {groups.fixed_qparams_of(name_of(value)) for value in values}
     return [
         name_of(value)
         for value in values
-        if (len(prescribed) == 1 or groups.fixed(name_of(value)) is None)
+        if (len(prescribed) == 1 or groups.fixed_qparams_of(name_of(value)) is None)
         and (constant_of(value) is None or consumers_of(value) == [integer.node])
     ]
 
 
-def _read_by_nobody_else(groups: Groups, name: str, node: Node, fate: PrecisionAssignment) -> bool:
+def _is_read_only_by(groups: ScaleGroups, name: str, node: Node, fate: PrecisionAssignment) -> bool:
     """Whether all that reads the tensor, or another of its group, is the node or within the group."""
     values = [groups.values[member] for member in groups.members_of(name)]
     return all(
         not value.is_graph_output()
         and all(
-            reader is node or _passes_on(groups, name, reader, fate)
+            reader is node or _stays_in_group(groups, name, reader, fate)
             for reader in consumers_of(value)
         )
         for value in values
     )
 
 
-def _passes_on(groups: Groups, name: str, reader: Node, fate: PrecisionAssignment) -> bool:
+def _stays_in_group(
+    groups: ScaleGroups, name: str, reader: Node, fate: PrecisionAssignment
+) -> bool:
     """Whether the reader is a folded activation or a movement that stays within the tensor's group."""
-    integer = fate.integers.get(reader.name or "")
+    integer = fate.quantized_nodes.get(reader.name or "")
     if integer is None or not (
-        reader.name in fate.fused or integer.spec.output is Output.SAME_AS_INPUT
+        reader.name in fate.fused_activations
+        or integer.spec.output_rule is OutputRule.SAME_AS_INPUT
     ):
         return False
-    return groups.root(name_of(reader.outputs[0])) == groups.root(name)
+    return groups.find_root(name_of(reader.outputs[0])) == groups.find_root(name)
 
 
-def _activations(groups: Groups, name: str, fate: PrecisionAssignment) -> frozenset[str]:
+def _fused_bounds(groups: ScaleGroups, name: str, fate: PrecisionAssignment) -> frozenset[str]:
     """How the fused activations that put out the tensor's group are bounded."""
     bounds = set()
     for member in groups.members_of(name):
         producer = groups.values[member].producer()
-        if producer is not None and producer.name in fate.fused:
+        if producer is not None and producer.name in fate.fused_activations:
             limits = [constant_of(value) for value in producer.inputs[1:]]
             bounds.add(f"{producer.op_type}{[None if b is None else b.item() for b in limits]}")
     return frozenset(bounds)

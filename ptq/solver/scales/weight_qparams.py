@@ -24,7 +24,7 @@ from ptq.model.node import Value, attributes_of, constant_of, name_of
 from ptq.observers.qparams import SCALE_FLOOR, asymmetric_qparams, symmetric_qparams
 from ptq.solver.partition.eligibility import QuantizedNode
 
-Scaled = tuple[QuantParams, Why]
+QParamsWithReason = tuple[QuantParams, Why]
 
 BIAS_BITS = 24  # what float32, in which runtimes rescale, resolves
 
@@ -36,7 +36,7 @@ def weight_and_bias_qparams(
     *,
     per_tensor: bool,
     reduced: bool = False,
-) -> Mapping[int, Scaled]:
+) -> Mapping[int, QParamsWithReason]:
     """Parameters of a node's weight and bias, by input position, each with its reason.
 
     Args:
@@ -48,24 +48,24 @@ def weight_and_bias_qparams(
     """
     by_role = {operand.role: operand for operand in integer.operands}
     weight, bias = by_role.get(Role.WEIGHT), by_role.get(Role.BIAS)
-    solved: dict[int, Scaled] = {}
+    solved: dict[int, QParamsWithReason] = {}
     second = activations[1] if len(activations) > 1 else None
     if weight is not None:
         whole = per_tensor or not target.per_channel
         axis = None if whole else _channel_axis(integer, weight.value)
-        paired = _paired(integer, _array(weight.value)) if reduced else None
-        params, why = _weight(_array(weight.value), target, axis, paired)
-        if bias is not None and not _array(weight.value).any():
-            params, why = _for_bias_alone(params, activations[0], _array(bias.value))
+        paired = _largest_pair_sums(integer, _constant_array(weight.value)) if reduced else None
+        params, why = _weight_qparams(_constant_array(weight.value), target, axis, paired)
+        if bias is not None and not _constant_array(weight.value).any():
+            params, why = _zero_weight_qparams(params, activations[0], _constant_array(bias.value))
         elif bias is not None:
-            room = _room(_array(weight.value), params)
-            widened = _widened(params, activations[0], _array(bias.value), room)
+            room = _bias_limit(_constant_array(weight.value), params)
+            widened = _widen_for_bias(params, activations[0], _constant_array(bias.value), room)
             if widened is not None:
                 params, why = widened
         solved[weight.position] = params, why
         second = params
     if bias is not None and second is not None:
-        solved[bias.position] = _bias(_array(bias.value), activations[0], second)
+        solved[bias.position] = _bias_qparams(_constant_array(bias.value), activations[0], second)
     return solved
 
 
@@ -84,8 +84,8 @@ def with_derived_biases(graph: Graph, plan: Plan) -> Plan:
         first = plan.tensors.get(name_of(source)) if source is not None else None
         if first is None or value is None:
             continue
-        bias = _array(value)
-        params, _ = _bias(bias, first, solved[name, 1])
+        bias = _constant_array(value)
+        params, _ = _bias_qparams(bias, first, solved[name, 1])
         if np.abs(bias.astype(np.float64).reshape(-1) / params.scale).max() > INT32.hi:
             raise PlanError(
                 f"the bias of {name} does not fit int32 with the plan's scales; enlarge them"
@@ -94,7 +94,7 @@ def with_derived_biases(graph: Graph, plan: Plan) -> Plan:
     return replace(plan, operands=solved)
 
 
-def _array(value: Value) -> NDArray[Any]:
+def _constant_array(value: Value) -> NDArray[Any]:
     array = constant_of(value)
     assert array is not None  # eligible nodes have constant weights and biases
     return array
@@ -111,11 +111,11 @@ def _channel_axis(integer: QuantizedNode, weight: Value) -> int | None:
             return 0 if attributes_of(integer.node).get("transB") else 1
         case "MatMul":
             # QLinearMatMul takes one scale a column only where all batches share the columns
-            return 1 if _array(weight).ndim == 2 else None
+            return 1 if _constant_array(weight).ndim == 2 else None
     return None
 
 
-def _paired(integer: QuantizedNode, array: NDArray[Any]) -> NDArray[Any] | None:
+def _largest_pair_sums(integer: QuantizedNode, array: NDArray[Any]) -> NDArray[Any] | None:
     """The largest that two neighbours of one sign add up to, by output channel, where products are added in pairs."""
     if integer.spec.op not in ("Conv", "Gemm", "MatMul"):
         return None
@@ -123,9 +123,9 @@ def _paired(integer: QuantizedNode, array: NDArray[Any]) -> NDArray[Any] | None:
     return None if columns is None else largest_pair_sum(columns)
 
 
-def _weight(
+def _weight_qparams(
     array: NDArray[Any], target: Target, axis: int | None, paired: NDArray[Any] | None
-) -> Scaled:
+) -> QParamsWithReason:
     others = None if axis is None else tuple(a for a in range(array.ndim) if a != axis)
     if target.weight_zero_point:
         span = Range(
@@ -141,7 +141,9 @@ def _weight(
     return symmetric_qparams(threshold, target.weight, axis), Why("observed", detail)
 
 
-def _for_bias_alone(weight: QuantParams, first: QuantParams, bias: NDArray[Any]) -> Scaled:
+def _zero_weight_qparams(
+    weight: QuantParams, first: QuantParams, bias: NDArray[Any]
+) -> QParamsWithReason:
     """The scale of a weight of zeros: it says nothing by itself, but the bias is counted in it."""
     step = float(np.abs(bias).max()) / 2**BIAS_BITS
     scale = np.full(weight.scale.shape, max(step / float(first.scale), SCALE_FLOOR), np.float32)
@@ -149,16 +151,16 @@ def _for_bias_alone(weight: QuantParams, first: QuantParams, bias: NDArray[Any])
     return params, Why("derived", "weight of zeros: the bias alone")
 
 
-def _room(weight: NDArray[Any], params: QuantParams) -> int:
+def _bias_limit(weight: NDArray[Any], params: QuantParams) -> int:
     """The magnitude that a bias may have beside K products in an int32."""
     largest = int(np.max(params.qtype.hi - params.zero_point))
     products = weight.size // max(1, params.scale.size) * 255 * largest
     return max(INT32.hi - products, INT32.hi // 2)
 
 
-def _widened(
+def _widen_for_bias(
     weight: QuantParams, first: QuantParams, bias: NDArray[Any], room: int
-) -> Scaled | None:
+) -> QParamsWithReason | None:
     """Weight scales enlarged where the bias would not fit int32; None where it does."""
     magnitude = np.abs(bias.astype(np.float64)).reshape(-1)
     if weight.axis is not None:
@@ -177,7 +179,7 @@ def _widened(
     return QuantParams(scale, weight.zero_point, weight.qtype, weight.axis), Why("derived", detail)
 
 
-def _bias(bias: NDArray[Any], first: QuantParams, second: QuantParams) -> Scaled:
+def _bias_qparams(bias: NDArray[Any], first: QuantParams, second: QuantParams) -> QParamsWithReason:
     scale = np.asarray(first.scale * second.scale)
     if scale.ndim and scale.size != bias.size:
         scale = np.tile(scale, bias.size // scale.size)  # ConvTranspose: groups share their scales

@@ -280,7 +280,7 @@ def test_an_output_without_parameters_is_refused_by_name() -> None:
 )
 def test_ties_fall_to_the_even_step_whatever_the_zero_point(qtype: QType, zero_point: int) -> None:
     """Against numpy's rint of the same float32 product."""
-    y = QuantParams.whole(1.0, zero_point, qtype)
+    y = QuantParams.per_tensor(1.0, zero_point, qtype)
     finish = float32_requantizer(Site("Conv", {}, (), (y,)), np.array([0.5], np.float32))
     acc = np.arange(-1200, 1200, dtype=np.float32).reshape(-1, 2)
     steps = np.clip(np.rint(acc / 2), qtype.lo - zero_point, qtype.hi - zero_point)

@@ -105,7 +105,7 @@ def test_every_row_of_a_function_has_its_function_and_its_kernels() -> None:
     assert {op for op in UNARY if op not in FUNCTIONS} == {"Clip", "Relu"}
     for name in ("litert", "tflite-micro", "gemmlowp", "tpu-mlir", "tpu-mlir-8", "fixed-point"):
         assert set(ARITHMETICS[name]) >= UNARY
-    assert all(OPS[op].function for op in FUNCTIONS)
+    assert all(OPS[op].is_unary_function for op in FUNCTIONS)
 
 
 def test_a_function_that_is_not_defined_gives_the_lowest_integer() -> None:

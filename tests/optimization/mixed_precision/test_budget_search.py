@@ -12,8 +12,8 @@ from ptq.data.splits import SampleOptions, SampleSplit, split_samples
 from ptq.evaluation.drop import BudgetSearch
 from ptq.model.graph import Graph
 from ptq.optimization.mixed_precision.budget_search import (
-    LARGEST_SHARE,
-    REASON,
+    MAX_FLOAT_SHARE,
+    REASON_PREFIX,
     Trials,
     fewest_float_nodes,
     search_for_budget,
@@ -81,9 +81,9 @@ def test_the_nodes_around_the_large_channel_are_found_and_the_budget_is_kept(
     assert found.reached
     assert found.drop.points <= 2.0
     assert {name for name in found.floats if name.endswith("Conv")} == {*WRITERS, *READERS}
-    assert all(why.startswith(REASON) for why in found.floats.values())
+    assert all(why.startswith(REASON_PREFIX) for why in found.floats.values())
     assert found.measurements + found.estimates < found.sources
-    again, _ = trials.measured(trials.quantized(found.floats).quantized)
+    again, _ = trials.measure(trials.quantize(found.floats).quantized_graph)
     assert again == found.drop
 
 
@@ -92,7 +92,7 @@ def test_with_one_group_of_them_less_it_would_not_be_kept(
 ) -> None:
     for why in set(found.floats.values()):
         fewer = {name: reason for name, reason in found.floats.items() if reason != why}
-        drop, _ = trials.measured(trials.quantized(fewer).quantized)
+        drop, _ = trials.measure(trials.quantize(fewer).quantized_graph)
         assert drop.points > 2.0
 
 
@@ -110,7 +110,7 @@ def test_a_budget_out_of_reach_leaves_half_in_integers(
     found = fewest_float_nodes(trials, 0.5, threads=1)
     assert not found.reached
     nodes = len(ground.prepared.graph.nodes)
-    assert len(found.floats) <= LARGEST_SHARE * nodes
+    assert len(found.floats) <= MAX_FLOAT_SHARE * nodes
 
 
 def _worse():  # type: ignore[no-untyped-def] # a metric by which the second form asked is always worse

@@ -44,16 +44,16 @@ def alone(parts: ErrorProbe) -> np.ndarray:
 def test_few_that_make_most_are_each_found_in_few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = apart(coarse=5)
     truth, count = alone(parts), len(parts.sources)
-    monkeypatch.setattr(error_attribution, "GROUPS", 4)
+    monkeypatch.setattr(error_attribution, "INITIAL_GROUPS", 4)
     enough = np.full(2, truth[0].max() / 4)
     told: list[int] = []
     found = attribute_error(
         parts, THESE, np.array([enough[0], np.inf]), threads=1, advance=lambda: told.append(1)
     )
     worst = int(truth[0].argmax())
-    assert int(found.shares[0].argmax()) == worst
-    assert found.shares[0].max() == pytest.approx(truth[0].max(), rel=1e-5)
-    assert found.alone[worst]
+    assert int(found.error_shares[0].argmax()) == worst
+    assert found.error_shares[0].max() == pytest.approx(truth[0].max(), rel=1e-5)
+    assert found.measured_alone[worst]
     rounds = len(told) // len(THESE)
     assert found.runs - 2 * rounds < count
 
@@ -61,12 +61,12 @@ def test_few_that_make_most_are_each_found_in_few_runs(monkeypatch: pytest.Monke
 def test_what_makes_much_of_an_output_is_weighed_alone_without_being_asked_for() -> None:
     parts = apart(coarse=5)
     truth, found = alone(parts), attribute_error(parts, THESE, threads=1)
-    for share, own, together in zip(found.shares, truth, found.together, strict=True):
+    for share, own, together in zip(found.error_shares, truth, found.joint_shares, strict=True):
         worst = int(own.argmax())
         assert own[worst] > together / 5
-        assert found.alone[worst]
+        assert found.measured_alone[worst]
         assert share[worst] == pytest.approx(own[worst], rel=1e-5)
-    assert not found.alone.all()
+    assert not found.measured_alone.all()
 
 
 def test_runs_are_counted_and_every_sample_of_a_round_is_told() -> None:
@@ -75,9 +75,9 @@ def test_runs_are_counted_and_every_sample_of_a_round_is_told() -> None:
         parts, THESE, np.full(2, np.inf), threads=1, advance=lambda: told.append(1)
     )
     assert found.samples == len(told) == len(THESE)
-    assert found.runs == 1 + error_attribution.GROUPS + 2
+    assert found.runs == 1 + error_attribution.INITIAL_GROUPS + 2
     assert found.sources == parts.sources
-    assert found.mean == pytest.approx(found.shares.mean(axis=0))
+    assert found.mean_shares == pytest.approx(found.error_shares.mean(axis=0))
 
 
 def test_no_sample_is_an_error() -> None:
@@ -88,22 +88,24 @@ def test_no_sample_is_an_error() -> None:
 def test_all_of_them_are_weighed_alone_where_each_counts() -> None:
     parts = apart()
     found = attribute_error(parts, THESE, np.zeros(2) + 1e-12, threads=1)
-    assert found.alone.all()
-    assert found.shares == pytest.approx(alone(parts), rel=1e-5, abs=1e-9)
+    assert found.measured_alone.all()
+    assert found.error_shares == pytest.approx(alone(parts), rel=1e-5, abs=1e-9)
     every = ErrorInjector(parts, 1)
     ones = np.ones((1, len(parts.sources)), np.float32)
     pairs = [every.output_error_energy(sample, ones) for sample in THESE]
     noise, signal = (np.sum([pair[k] for pair in pairs], axis=0) for k in (0, 1))
-    assert found.together == pytest.approx(noise[:, 0] / signal)
+    assert found.joint_shares == pytest.approx(noise[:, 0] / signal)
 
 
 def test_runs_are_bounded_and_groups_that_are_not_parted_share_what_they_make(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     parts = apart()
-    monkeypatch.setattr(error_attribution, "RUNS", error_attribution.GROUPS)
+    monkeypatch.setattr(error_attribution, "MAX_RUNS", error_attribution.INITIAL_GROUPS)
     found = attribute_error(parts, THESE, np.zeros(2) + 1e-12, threads=1)
-    assert len({float(share) for share in found.shares[0]}) <= error_attribution.GROUPS
-    assert (found.shares >= 0).all()
-    assert found.runs == 1 + error_attribution.GROUPS + 2
-    assert not found.alone.all()
+    assert (
+        len({float(share) for share in found.error_shares[0]}) <= error_attribution.INITIAL_GROUPS
+    )
+    assert (found.error_shares >= 0).all()
+    assert found.runs == 1 + error_attribution.INITIAL_GROUPS + 2
+    assert not found.measured_alone.all()

@@ -36,7 +36,7 @@ def _each(more: frozenset[str], floats: frozenset[str]) -> float:
 
 def test_a_move_wins_all_that_vanishes_with_it() -> None:
     moves = rank_candidates(*_given(("t", {"a", "b"}, 3.0), ("u", {"a"}, 2.0), ("v", {"c"}, 4.0)))
-    assert [(sorted(m.nodes), m.share) for m in moves] == [
+    assert [(sorted(m.nodes), m.error_share) for m in moves] == [
         (["a", "b"], 5.0),
         (["c"], 4.0),
         (["a"], 2.0),
@@ -48,7 +48,7 @@ def test_moves_follow_by_what_they_win_for_what_they_cost() -> None:
     given = _given(("t", {"a", "b"}, 5.0), ("u", {"c"}, 4.0), ("v", {"b", "c"}, 3.0))
     moves = list(greedy_candidates(*given, _each, _any))
     assert [sorted(m.nodes) for m in moves] == [["c"], ["a", "b"]]
-    assert [m.share for m in moves] == [4.0, 8.0]
+    assert [m.error_share for m in moves] == [4.0, 8.0]
     dear = _given(("t", {"z"}, 5.0), ("u", {"a"}, 1.0))
     assert [sorted(m.nodes) for m in greedy_candidates(*dear, _each, _any)] == [["a"], ["z"]]
 

@@ -48,7 +48,7 @@ def handed(ground: CalibratedModel) -> QuantizedModel:
 
 
 def lengths(made: QuantizedModel) -> list[tuple[int, int]]:
-    sessions = [Session(g, threads=1) for g in (made.ground.source, made.quantized)]
+    sessions = [Session(g, threads=1) for g in (made.calibrated_model.source, made.quantized_graph)]
     return [tuple(len(s.run(feed)[0]) for s in sessions) for feed in FEEDS]
 
 
@@ -63,7 +63,7 @@ def test_the_edges_are_what_integers_hand_to_floats(ground: CalibratedModel) -> 
     between = integer_to_float_tensors(made)
     assert list(between) == ["c5"]
     before = Session(with_extra_outputs(ground.prepared.graph, list(between)), threads=1)
-    after = Session(with_extra_outputs(made.quantized, list(between.values())), threads=1)
+    after = Session(with_extra_outputs(made.quantized_graph, list(between.values())), threads=1)
     for feed in FEEDS:
         (real,), (rounded,) = before.run(feed, ["c5"]), after.run(feed, list(between.values()))
         assert 20 < sqnr_db(real, rounded) < 60

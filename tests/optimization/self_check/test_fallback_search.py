@@ -82,7 +82,7 @@ def wrong(nodes: Collection[str], *, hard: bool) -> Written:
         made = apply_plan(ground, recipe, plan)
         if set(nodes) <= set(plan.floats):
             return made
-        graph = made.quantized.copy()
+        graph = made.quantized_graph.copy()
         output = graph.outputs[0]
         if hard:
             output.name = "other"
@@ -93,7 +93,7 @@ def wrong(nodes: Collection[str], *, hard: bool) -> Written:
             twice = graph.insert("Mul", [output, two], after=last, output="twice")
             twice.type, twice.shape = output.type, output.shape
             graph.replace_output(output, twice)
-        return dataclasses.replace(made, quantized=graph)
+        return dataclasses.replace(made, quantized_graph=graph)
 
     return spoilt
 
@@ -103,7 +103,7 @@ Handed = Callable[..., tuple[QuantizedModel, int]]
 
 @pytest.fixture
 def handed(ground: CalibratedModel, monkeypatch: pytest.MonkeyPatch) -> Handed:
-    monkeypatch.setattr(checks, "FEW", 0)
+    monkeypatch.setattr(checks, "SHALLOW_NODES", 0)
 
     def hand(spoil: Written, recipe: Recipe = PLAIN) -> tuple[QuantizedModel, int]:
         counting = Counting(spoil)
@@ -117,7 +117,7 @@ def handed(ground: CalibratedModel, monkeypatch: pytest.MonkeyPatch) -> Handed:
 def test_every_model_that_is_checked_and_every_round_of_weighing_is_told(
     ground: CalibratedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checks, "FEW", 0)
+    monkeypatch.setattr(checks, "SHALLOW_NODES", 0)
     counting, told, steps = Counting(coarse(c3=64.0)), [], []
     monkeypatch.setattr(checks, "apply_plan", counting)
 
@@ -134,7 +134,10 @@ def test_every_model_that_is_checked_and_every_round_of_weighing_is_told(
 
 def reached(made: QuantizedModel) -> list[float]:
     """Decibels of both outputs over all samples."""
-    before, after = Session(made.ground.source, threads=1), Session(made.quantized, threads=1)
+    before, after = (
+        Session(made.calibrated_model.source, threads=1),
+        Session(made.quantized_graph, threads=1),
+    )
     truth, got = ([s.run(feed) for feed in FEEDS] for s in (before, after))
     return [sqnr_db(np.stack([t[k] for t in truth]), np.stack([g[k] for g in got])) for k in (0, 1)]
 
@@ -143,11 +146,11 @@ def test_of_errors_that_add_up_so_many_go_as_bring_all_outputs_near_enough(
     handed: Handed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spoil = coarse(rest=20.0)
-    monkeypatch.setattr(checks, "DEEP_FLOOR_DB", 0.0)
+    monkeypatch.setattr(checks, "MIN_SQNR_DEEP_DB", 0.0)
     all_of_them, _ = handed(spoil)
     assert all_of_them.plan.floats == {}
     assert 4 < min(reached(all_of_them)) < 6
-    monkeypatch.setattr(checks, "DEEP_FLOOR_DB", 7.0)
+    monkeypatch.setattr(checks, "MIN_SQNR_DEEP_DB", 7.0)
     made, count = handed(spoil)
     assert 7 <= min(reached(made)) < 10
     assert 2 <= len(made.plan.floats) <= 8
@@ -162,7 +165,7 @@ def test_the_one_tensor_at_fault_is_found_in_a_few_quantizations(handed: Handed)
     made, count = handed(coarse(c3=64.0))
     assert set(made.plan.floats) == {"Gemm_c3", "Gemm_c4"}
     assert min(reached(made)) > 20
-    assert count <= 2 + fallback_search.FEWER
+    assert count <= 2 + fallback_search.REMOVALS_TRIED
     why = made.plan.floats["Gemm_c3"]
     assert why.startswith("the self-check found: output c5 is too far from float (")
     assert made.changes[-1].startswith("the self-check left 2 of 12 nodes in integers float: ")
@@ -194,7 +197,7 @@ def test_a_hard_fault_is_found_by_halves(handed: Handed) -> None:
 def test_where_culprits_have_no_end_an_end_of_the_network_goes(
     handed: Handed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(self_check, "MOST_CULPRITS", 1)
+    monkeypatch.setattr(self_check, "MAX_FAILING_NODES", 1)
     made, _ = handed(wrong(LAYERS[:5], hard=True))
     assert set(made.plan.floats) == set(LAYERS[:5])
     made, _ = handed(wrong(LAYERS[8:], hard=True))

@@ -63,8 +63,8 @@ def test_a_node_that_does_not_suit_8_bits_goes_back_to_float_and_says_why() -> N
     made = handed(model, [{"x": x}] * 2)
     why = made.plan.floats["Sigmoid_y"]
     assert why.startswith("the self-check found: output y is too far from float")
-    truth = Session(made.ground.source).run({"x": x})[0]
-    assert sqnr_db(truth, Session(made.quantized).run({"x": x})[0]) > 100
+    truth = Session(made.calibrated_model.source).run({"x": x})[0]
+    assert sqnr_db(truth, Session(made.quantized_graph).run({"x": x})[0]) > 100
 
 
 def test_what_two_samples_suspect_is_judged_by_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ def test_what_the_user_leaves_float_anyway_is_no_case_of_overflow() -> None:
     these = [{"x": np.full((2, 4), 1e30, np.float32)}] * 2
     made = quantize_with_self_check(
         ground(model, these),
-        Recipe(floats={"Mul": "skipped"}),
+        Recipe(float_nodes={"Mul": "skipped"}),
         to_samples(these),
         loaded=SessionCache(1),
     )
@@ -182,7 +182,7 @@ def test_a_plan_of_the_users_is_obeyed_and_what_the_check_finds_is_reported() ->
     assert "output y is too far from float" in found.what
     evaluation = given.report.evaluation
     assert evaluation is not None
-    assert evaluation.forms["int8"].outputs["y"].sqnr_db < checks.FLOOR_DB
+    assert evaluation.forms["int8"].outputs["y"].sqnr_db < checks.MIN_SQNR_DB
 
 
 def test_a_plan_whose_model_cannot_be_handed_over_is_refused(
@@ -193,10 +193,10 @@ def test_a_plan_whose_model_cannot_be_handed_over_is_refused(
 
     def broken(ground: CalibratedModel, recipe: Recipe, plan: Plan) -> QuantizedModel:
         right = apply_plan(ground, recipe, plan)
-        graph = right.quantized.copy()
+        graph = right.quantized_graph.copy()
         renamed = graph.outputs[0]
         renamed.name = "z"
-        return dataclasses.replace(right, quantized=graph)
+        return dataclasses.replace(right, quantized_graph=graph)
 
     monkeypatch.setattr(checks, "apply_plan", broken)
     with pytest.raises(PlanError, match="other inputs or outputs"):

@@ -65,7 +65,7 @@ def test_the_requantized_integers_are_the_nearest(done: QuantizedNetwork) -> Non
 
 
 def test_an_edited_edge_is_obeyed(done: QuantizedNetwork) -> None:
-    wider = QuantParams.whole(0.5, 3, INT8)
+    wider = QuantParams.per_tensor(0.5, 3, INT8)
     plan = replace(done.plan, edges={EDGE: wider})
     assert inputs_of(done, plan, "Concat") == [done.plan.tensors["m"], wider]
     assert Plan.from_json(plan.to_json()).edges == {EDGE: wider}
@@ -81,8 +81,8 @@ def test_a_plan_without_edges_is_read_as_one_that_has_none(done: QuantizedNetwor
 @pytest.mark.parametrize(
     ("edge", "params", "message"),
     [
-        (("Concat_m", 2), QuantParams.whole(0.5, 3, INT8), "no input"),
-        (("Concat_z", 0), QuantParams.whole(0.5, 3, INT8), "does not have"),
+        (("Concat_m", 2), QuantParams.per_tensor(0.5, 3, INT8), "no input"),
+        (("Concat_z", 0), QuantParams.per_tensor(0.5, 3, INT8), "does not have"),
         (EDGE, QuantParams(np.float32([0.5, 1]), np.zeros(2, np.int64), INT8, 0), "one scale"),
     ],
 )

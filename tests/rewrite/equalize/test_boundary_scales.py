@@ -34,7 +34,7 @@ from ptq.rewrite.equalize.scale_channels import (
     scale_channels,
 )
 from ptq.solver.partition.boundaries import per_channel_boundaries
-from ptq.solver.solve import Settings, solve, tensors_to_observe
+from ptq.solver.solve import SolverSettings, solve, tensors_to_observe
 from ptq.verification.conversion import convert_graph
 from ptq.verification.verify import verify_graph
 
@@ -110,7 +110,9 @@ def parted(name: str, spread: float = 2.0) -> Parted:
     skip = dict.fromkeys(
         [*floats, *(n.name or "" for n in boundary_scale_nodes(scaled, parting))], "float"
     )
-    plan = solve(scaled, seen.tensors, OBSERVERS["minmax"], row, Settings("minmax", floats=skip))
+    plan = solve(
+        scaled, seen.tensors, OBSERVERS["minmax"], row, SolverSettings("minmax", float_nodes=skip)
+    )
     plan = Plan(**{**vars(plan), "factors": given, "shores": parting})
     qdq = to_qdq(scaled, plan)
     return Parted(plain, scaled, plan, qdq, QuantizedNetwork(model, these, scaled, seen, plan, qdq))
@@ -119,7 +121,7 @@ def parted(name: str, spread: float = 2.0) -> Parted:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_function_stays_in_float(name: str) -> None:
     net = parted(name)
-    assert set(net.plan.shores) == set(NETWORKS[name][3])
+    assert set(net.plan.boundaries) == set(NETWORKS[name][3])
     weights = [constant_of(graph.nodes[0].inputs[1]) for graph in (net.plain, net.scaled)]
     assert np.abs(np.log2(np.abs(weights[1] / weights[0]).max(axis=(1, 2, 3)))).max() > 0.5
     feed = {"x": gaussian_array(1, 3, 8, 8, seed=5)}

@@ -21,11 +21,13 @@ def fates(model: onnx.ModelProto, target: str = "ort", **more: object) -> dict[s
     """Reasons by operator of the nodes that stay float."""
     graph = prepare(Graph.from_proto(model)).graph
     fate = assign_precision(graph, TARGETS[target], **more)  # type: ignore[arg-type]
-    assert set(fate.integers).isdisjoint(fate.floats)
-    assert [n.name for n in graph.nodes if n.name in fate.integers] == list(fate.integers)
-    assert len(fate.integers) + len(fate.floats) == len(graph.nodes)
+    assert set(fate.quantized_nodes).isdisjoint(fate.float_nodes)
+    assert [n.name for n in graph.nodes if n.name in fate.quantized_nodes] == list(
+        fate.quantized_nodes
+    )
+    assert len(fate.quantized_nodes) + len(fate.float_nodes) == len(graph.nodes)
     ops = {node.name: node.op_type for node in graph.nodes}
-    return {ops[name]: why for name, why in fate.floats.items()}
+    return {ops[name]: why for name, why in fate.float_nodes.items()}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,11 @@ def test_a_skipped_node_gives_the_reason_it_was_skipped_for(key: str) -> None:
 def test_an_activation_goes_with_its_producer() -> None:
     for target in TARGETS:
         found = fates(CASES["residual"], target, skip={"Conv_c": "by wish"})
-        reason = "follows Conv_c" if TARGETS[target].tables else "its neighbours compute in float"
+        reason = (
+            "follows Conv_c"
+            if TARGETS[target].has_lookup_tables
+            else "its neighbours compute in float"
+        )
         assert found["Relu"].startswith(reason)
 
 
@@ -111,7 +117,7 @@ def test_an_activation_fuses_where_nobody_else_reads_what_comes_before() -> None
         graph = prepare(
             Graph.from_proto(build_network(CONV + nodes, None, outputs, v=V, **WB))
         ).graph
-        return dict(assign_precision(graph, TARGETS["ort"]).fused)
+        return dict(assign_precision(graph, TARGETS["ort"]).fused_activations)
 
     assert fused("y = Relu(c)") == {"Relu_y": "Conv_c"}
     assert fused("y = Relu(c)", ("y", "c")) == {}

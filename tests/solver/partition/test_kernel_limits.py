@@ -74,7 +74,7 @@ def varying(scales: list[float], mode: str) -> str | None:
         s=np.float32(scales),
     )
     graph = prepare(Graph.from_proto(model)).graph
-    return assign_precision(graph, TARGETS["litert"]).floats.get("Resize_y")
+    return assign_precision(graph, TARGETS["litert"]).float_nodes.get("Resize_y")
 
 
 @pytest.mark.parametrize("mode", ["linear", "nearest"])

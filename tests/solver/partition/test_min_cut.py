@@ -12,11 +12,11 @@ from ptq.solver.partition.min_cut import INTEGERS, REALS, MinCut
 def division_of(real: float, far: float) -> MinCut:
     """``a`` costs ``real`` in float; in integers 0.5, and 1.75 to hand it on; parting ``b`` costs ``far``."""
     division = MinCut()
-    division.edge(INTEGERS, "a", real)
-    division.edge("a", REALS, 0.5)
-    division.edge("a", "handed on", 1.75)
-    division.edge("handed on", REALS, math.inf)
-    division.edge(INTEGERS, "b", far)
+    division.add_edge(INTEGERS, "a", real)
+    division.add_edge("a", REALS, 0.5)
+    division.add_edge("a", "handed on", 1.75)
+    division.add_edge("handed on", REALS, math.inf)
+    division.add_edge(INTEGERS, "b", far)
     return division
 
 

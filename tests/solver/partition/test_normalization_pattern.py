@@ -74,8 +74,8 @@ def test_a_normalization_in_pieces_stays_float_and_its_product_does_not(body: st
     assert found == computed & {v.name for node in graph.nodes for v in node.outputs}
     assert {"d", "h"} < found
     fate = assign_precision(graph, TARGETS["ort"])
-    assert all(f"{name}" not in "".join(fate.integers) for name in ("Sqrt", "Reduce"))
-    assert any(name.startswith(("MatMul", "Gemm")) for name in fate.integers)
+    assert all(f"{name}" not in "".join(fate.quantized_nodes) for name in ("Sqrt", "Reduce"))
+    assert any(name.startswith(("MatMul", "Gemm")) for name in fate.quantized_nodes)
 
 
 @pytest.mark.parametrize(

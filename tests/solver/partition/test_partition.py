@@ -174,8 +174,8 @@ BLOCKS = (
 def toll_of(model: ModelProto, target: str) -> FloatTimeModel:
     graph, row = quantize_network(model).prepared, TARGETS[target]
     fate = assign_precision(graph, row)
-    specs = {name: integer.spec for name, integer in fate.integers.items()}
-    return FloatTimeModel(graph, specs, fate.fused, row)
+    specs = {name: integer.spec for name, integer in fate.quantized_nodes.items()}
+    return FloatTimeModel(graph, specs, fate.fused_activations, row)
 
 
 @pytest.fixture(scope="module")
@@ -223,8 +223,8 @@ def test_all_in_float_is_what_a_model_in_float_takes(toll: FloatTimeModel) -> No
     everything = ["Conv_c", "HardSwish_h", "Conv_d", "HardSwish_e", "Conv_y"]
     last = 16 * PIXELS * 32 * 0.09 + 0.3 * (32 + 8) * PIXELS + 8 * 32 * 0.3  # a block is whole
     activations = 2 * 1.5 * 32 * PIXELS
-    assert toll.real == pytest.approx(2 * (FLOAT + REORDERED) + activations + last)
-    assert 0 < toll(everything) < toll.real
+    assert toll.all_float_time == pytest.approx(2 * (FLOAT + REORDERED) + activations + last)
+    assert 0 < toll(everything) < toll.all_float_time
 
 
 def test_an_accelerator_computes_on_integers_for_nothing() -> None:

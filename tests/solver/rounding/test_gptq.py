@@ -189,7 +189,7 @@ def test_without_samples_weights_are_rounded_to_the_nearest_and_the_report_says_
 def test_long_sums_are_cut_into_whole_channels(
     longest: int, nearest: ptq.Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(input_covariance, "_LONGEST", longest)
+    monkeypatch.setattr(input_covariance, "_MAX_BLOCK", longest)
     result = quantized()
     assert result.plan.rounding is not None
     assert len(result.plan.rounding) == (5 if longest >= 9 else 3)
@@ -197,8 +197,8 @@ def test_long_sums_are_cut_into_whole_channels(
 
 
 def test_covariances_keep_within_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input_covariance, "_MEMORY", 1)
-    monkeypatch.setattr(input_covariance, "_SHORTEST", 9)
+    monkeypatch.setattr(input_covariance, "_MEMORY_LIMIT", 1)
+    monkeypatch.setattr(input_covariance, "_MIN_BLOCK", 9)
     result = quantized()
     assert result.plan.rounding is not None
     assert len(result.plan.rounding) == 5
@@ -257,22 +257,22 @@ TOGETHER = np.array([[9, 9], [-9, -9]] * 20)
 
 def test_what_was_learnt_and_does_not_hold_elsewhere_is_left_with_the_reason() -> None:
     plan, second, graph = chosen(TOGETHER, TOGETHER * (1, -1))
-    choice = second.choices(graph, plan, corrected=False)["matrix"]
+    choice = second.choose_roundings(graph, plan, corrected=False)["matrix"]
     assert choice.weight is None
     assert str(choice).startswith("nearest, as second order loses")
-    assert choice.second_db < choice.nearest_db
+    assert choice.gptq_db < choice.nearest_db
 
 
 def test_inputs_of_zeros_have_a_finite_signal_over_error() -> None:
     plan, second, graph = chosen(0 * TOGETHER, 0 * TOGETHER)
-    choice = second.choices(graph, plan, corrected=False)["matrix"]
-    assert (choice.nearest_db, choice.second_db, choice.gain_db) == (100, 100, 0)
+    choice = second.choose_roundings(graph, plan, corrected=False)["matrix"]
+    assert (choice.nearest_db, choice.gptq_db, choice.gain_db) == (100, 100, 0)
 
 
 @pytest.mark.parametrize("held", [TOGETHER, None])
 def test_what_holds_elsewhere_or_cannot_be_judged_is_followed(held: np.ndarray | None) -> None:
     plan, second, graph = chosen(TOGETHER, held)
-    choice = second.choices(graph, plan, corrected=False)["matrix"]
+    choice = second.choose_roundings(graph, plan, corrected=False)["matrix"]
     weight = constant_of(graph.nodes[0].inputs[1])
     assert choice.weight is not None
     assert weight is not None
@@ -289,10 +289,10 @@ def test_dampings_tried_at_once_are_chosen_as_those_tried_one_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     figures = []
-    for small in (gptq._SMALL, 0):
-        monkeypatch.setattr(gptq, "_SMALL", small)
+    for small in (gptq._STACKED_LIMIT, 0):
+        monkeypatch.setattr(gptq, "_STACKED_LIMIT", small)
         plan, second, graph = chosen(TOGETHER, TOGETHER[::-1] * (1, 0.5))
-        choice = second.choices(graph, plan, corrected=False)["matrix"]
+        choice = second.choose_roundings(graph, plan, corrected=False)["matrix"]
         figures.append((str(choice), None if choice.weight is None else choice.weight.tolist()))
     assert figures[0] == figures[1]
 

@@ -40,7 +40,7 @@ def test_errors_are_those_of_the_quadratic_form() -> None:
     covariance = correlated(70, groups=2)
     weights = np.random.default_rng(1).normal(0, 40, (2, 70, 5))
     factor, ends = DampedCholesky(covariance, DAMPING), bounds(weights, -127, 127)
-    for found in (factor.round(weights, *ends), factor.nearest(weights, *ends)):
+    for found in (factor.round(weights, *ends), factor.round_to_nearest(weights, *ends)):
         np.testing.assert_allclose(found.error, loss(covariance, weights - found.integers))
     np.testing.assert_allclose(output_error(damped(covariance), weights), loss(covariance, weights))
 
@@ -50,7 +50,7 @@ def test_the_error_of_sums_of_inputs_that_go_together_falls_by_half(length: int)
     covariance = correlated(length)
     weights = np.random.default_rng(2).normal(0, 30, (1, length, 40))
     factor, ends = DampedCholesky(covariance, DAMPING), bounds(weights, -127, 127)
-    rounded, nearest = factor.round(weights, *ends), factor.nearest(weights, *ends)
+    rounded, nearest = factor.round(weights, *ends), factor.round_to_nearest(weights, *ends)
     assert rounded.error.sum() < 0.5 * nearest.error.sum()
     assert np.abs(rounded.integers - weights).max() < 5
 

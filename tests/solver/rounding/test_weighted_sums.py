@@ -13,7 +13,7 @@ from ptq.core.types import UINT8, QuantParams
 from ptq.model.graph import Graph
 from ptq.solver.rounding.weighted_sums import LinearOp
 
-PARAMS = QuantParams.whole(0.5, 7, UINT8)
+PARAMS = QuantParams.per_tensor(0.5, 7, UINT8)
 
 CASES: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "plain": ("Conv", (1, 3, 6, 7), (4, 3, 3, 3), {}),
@@ -53,22 +53,22 @@ def case(name: str) -> tuple[LinearOp, Any, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("name", CASES)
 def test_rows_times_columns_are_the_output(name: str) -> None:
     sums, reference, weight, real = case(name)
-    rows = sums.rows(real, PARAMS, 0, 10**6)
+    rows = sums.sample_rows(real, PARAMS, 0, 10**6)
     outputs = np.stack([reference.run(None, {"x": 2 * x})[0] for x in real])
     if CASES[name][0] == "Conv":  # samples, images, channels, places
         outputs = outputs.reshape(*outputs.shape[:3], -1).transpose(0, 1, 3, 2)
     expected = outputs.reshape(-1, outputs.shape[-1])
-    found = np.concatenate(list(rows.astype(np.float64) @ sums.columns()), axis=1)
+    found = np.concatenate(list(rows.astype(np.float64) @ sums.weight_columns()), axis=1)
     np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(sums.weight_of(sums.columns()), weight)
-    assert sums.columns().shape == (sums.groups, sums.length, sums.count)
+    np.testing.assert_array_equal(sums.from_columns(sums.weight_columns()), weight)
+    assert sums.weight_columns().shape == (sums.groups, sums.length, sums.outputs_per_group)
 
 
 @pytest.mark.parametrize("name", ["padded", "grouped", "matrix"])
 def test_some_rows_are_the_same_however_samples_are_batched(name: str) -> None:
     sums, _, _, real = case(name)
-    together = sums.rows(real, PARAMS, 5, 4)
-    apart = [sums.rows(real[i : i + 1], PARAMS, 5 + i, 4) for i in range(2)]
+    together = sums.sample_rows(real, PARAMS, 5, 4)
+    apart = [sums.sample_rows(real[i : i + 1], PARAMS, 5 + i, 4) for i in range(2)]
     np.testing.assert_array_equal(together, np.concatenate(apart, axis=1))
     assert together.shape[1] == 8
 
@@ -78,20 +78,22 @@ def test_some_rows_are_different_ones_and_spread_over_all() -> None:
     number = np.arange(4 * 5, dtype=np.float32).reshape(4, 5)
     image = np.zeros((1, 1, 3, 6, 7), np.float32)
     image[0, 0, 0, :4, :5] = number
-    wide = QuantParams.whole(1.0, 0, UINT8)
-    first = sums.rows(image, wide, 0, 10)[0, :, 0]
+    wide = QuantParams.per_tensor(1.0, 0, UINT8)
+    first = sums.sample_rows(image, wide, 0, 10)[0, :, 0]
     assert len(set(first.tolist())) == 10
-    second = sums.rows(image, wide, 1, 10)[0, :, 0]
+    second = sums.sample_rows(image, wide, 1, 10)[0, :, 0]
     assert set(first.tolist()) | set(second.tolist()) == set(range(20))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_rounding_adds_is_summed_by_channel(name: str) -> None:
     sums, _, _, real = case(name)
-    coarse = QuantParams.whole(0.75, 7, UINT8)
+    coarse = QuantParams.per_tensor(0.75, 7, UINT8)
     added = coarse.dequantize(coarse.quantize(real)).astype(np.float64) - real
     axis = 2 if CASES[name][0] == "Conv" else real.ndim - 1
-    by_channel = np.moveaxis(added, axis, 0).reshape(sums.channels, -1).sum(axis=1)
+    by_channel = np.moveaxis(added, axis, 0).reshape(sums.input_channels, -1).sum(axis=1)
     assert np.abs(by_channel).max() > 0.5
-    np.testing.assert_allclose(sums.added(real, coarse), by_channel, atol=1e-3)
-    assert not sums.added(real, PARAMS).any()  # every input is a multiple of this scale
+    np.testing.assert_allclose(sums.rounding_error_sums(real, coarse), by_channel, atol=1e-3)
+    assert not sums.rounding_error_sums(
+        real, PARAMS
+    ).any()  # every input is a multiple of this scale
