@@ -144,9 +144,9 @@ def main() -> int:
             try:
                 trials = [
                     _with_arithmetic(options.runtime, trial)
-                    for trial in golden.trials(case, arrays)
+                    for trial in golden.to_golden_cases(case, arrays)
                 ]
-                count = sum(map(golden.wrong_elements, trials))
+                count = sum(map(golden.count_wrong_elements, trials))
             except PtqError as error:
                 wrong.append(f"{number}: {error}")
                 continue

@@ -128,7 +128,7 @@ def test_taps_are_the_integers_in_the_layout_of_the_graph() -> None:
     done = quantized_case("residual")
     names = [v.name for n in done.qdq.nodes if n.op_type == "QuantizeLinear" for v in n.outputs]
     exposed = done.qdq.copy()
-    exposed.expose(names)
+    exposed.add_outputs(names)
     theirs = Session(exposed, threads=1).run(done.feeds[0], names)
     ours = Executor(done.qdq).run(done.feeds[0], names)
     for name, array in zip(names, theirs, strict=True):

@@ -20,7 +20,7 @@ def test_an_island_is_a_model_that_gives_what_the_whole_gave(name: str, target: 
     program = Executor(done.qdq, target).program
     found = [step for step in program.steps if isinstance(step, FloatIsland)]
     exposed = done.qdq.copy()
-    exposed.expose({n for island in found for n in (*island.inputs, *island.outputs)})
+    exposed.add_outputs({n for island in found for n in (*island.inputs, *island.outputs)})
     session = Session(exposed, threads=1, optimize="none")
     whole = dict(zip(session.outputs, session.run(done.feeds[0]), strict=True)) | done.feeds[0]
     for island in found:

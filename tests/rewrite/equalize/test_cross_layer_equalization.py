@@ -46,7 +46,7 @@ def model(parsed, rng, between, second="depthwise", scale=SCALES, bias=0.0, **co
 def seen_in(graph, x):
     """The extremes of the channels of what pairs put out."""
     exposed, names = graph.copy(), [pair.output for pair in find_layer_pairs(graph)]
-    exposed.expose(names)
+    exposed.add_outputs(names)
     found = {}
     for name, array in zip(names, Session(exposed).run({"x": x}, names), strict=True):
         channels = np.moveaxis(array, 1, 0).reshape(array.shape[1], -1)
@@ -170,7 +170,7 @@ def test_what_others_read_or_what_is_not_homogeneous_stays(between, parsed, rng)
 
 def with_output(graph, name):
     graph = graph.copy()
-    graph.expose([name])
+    graph.add_outputs([name])
     return graph
 
 

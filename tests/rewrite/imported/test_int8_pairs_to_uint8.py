@@ -52,7 +52,7 @@ def test_a_tensor_with_two_readers_or_an_output_of_the_model_stays():
     )
     assert pairs_to_uint8(residual)[1] == {"yq"}
     shown = foreign_graph(INPUT_QDQ + WD + "r = Conv(xd, wd)" + OUTPUT_QDQ, **SIGNED)
-    shown.expose(["xq", "yq"])
+    shown.add_outputs(["xq", "yq"])
     assert pairs_to_uint8(shown)[1] == frozenset()
 
 

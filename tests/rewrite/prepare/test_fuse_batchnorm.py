@@ -44,7 +44,7 @@ def test_a_batch_normalization_vanishes_into(kind, parsed, same_function, operat
     text = f"g (float[{size}] x) => (float[{rank}] y) {{ t = {call} y = BatchNormalization(t, s, o, m, v) }}"
     before, after = parsed(text, **constants), parsed(text, **constants)
     assert fuse_batchnorm(after)[0].startswith("folded 1 BatchNormalization node into")
-    after.sweep()
+    after.remove_unused()
     assert operators(after).total() == 1
     feeds = {"x": rng.standard_normal([int(d) for d in size.split(",")]).astype(np.float32)}
     same_function(before, after, feeds)
@@ -63,7 +63,7 @@ def test_arithmetic_behind_a_squeeze_behind_the_channels_vanishes_too(
     before = parsed(text, **arrays).with_shapes()
     after = before.copy()
     assert bool(fuse_batchnorm(after)) == folds
-    after.sweep()
+    after.remove_unused()
     assert operators(after)["Add"] == (not folds)
     feeds = {"x": rng.standard_normal([int(d) for d in size.split(",")]).astype(np.float32)}
     same_function(before, after, feeds)
