@@ -23,6 +23,7 @@ from rich.table import Table
 
 from ptq.calibration.calibration import tensors_to_collect
 from ptq.calibration.collect import count_values, empty_statistics
+from ptq.core.run_options import DEFAULT_RUN
 from ptq.data import Sample, open_samples
 from ptq.data.splits import input_specs
 from ptq.model.exposed_session import session_with_outputs
@@ -92,7 +93,11 @@ def main() -> None:
         rows: dict[str, Callable[[], object]] = {
             "float pass": lambda: [plain.run(sample.feed) for sample in samples],
             "ptq calibrate": lambda: count_values(
-                session, samples, observed, empty_statistics(observed)
+                session,
+                samples,
+                observed,
+                empty_statistics(observed),
+                DEFAULT_RUN.calibration_batch,
             ),
         }
         if not options.without_peers:

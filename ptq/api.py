@@ -12,57 +12,47 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Literal
 
-from ptq.calibration.calibration import collect_statistics, load_or_collect, open_statistics
-from ptq.calibration.collect import BATCH
-from ptq.calibration.input_covariance import collect_input_covariance
+from ptq.calibration.calibration import collect_statistics, open_statistics
 from ptq.calibration.workers import collect_in_processes
 from ptq.core.errors import UsageError
-from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
-from ptq.core.targets import get_target as target_named
+from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
+from ptq.core.targets import get_target
 from ptq.data import DataSource, Preprocess
-from ptq.data.progress import Progress, with_progress
-from ptq.data.splits import SampleOptions, split_samples, takes_any_batch
+from ptq.data.splits import SampleOptions, takes_any_batch
 from ptq.evaluation.assess import build_report
 from ptq.evaluation.evaluate import (
     Engine,
     Evaluation,
+    evaluate_engines,
     integer_engine,
     reference_engine,
     session_engine,
 )
-from ptq.evaluation.evaluate import evaluate_engines as run_side_by_side
 from ptq.evaluation.inspection import Inspection, build_inspection
 from ptq.evaluation.result import Result
 from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.user_metric import Metric
-from ptq.executor.arithmetics import kernels_of_arithmetic as arithmetic_named
 from ptq.model.failure import explain_failure
 from ptq.model.node import name_of
 from ptq.model.open import Model, display_name, open_model, require_quantized, source_path
 from ptq.model.session import Session
-from ptq.observers import get_observer
 from ptq.observers.calibration_file import Calibration
-from ptq.optimization.before_calibration import optimize_before_calibration
 from ptq.optimization.compensation import compensate_rounding
-from ptq.optimization.mixed_precision.budget_search import search_for_budget
-from ptq.optimization.range_search import choose_ranges
-from ptq.optimization.self_check.self_check import apply_user_plan, quantize_with_self_check
-from ptq.rewrite.prepare.prepare import open_and_prepare
-from ptq.solver.quantizer import CalibratedModel, complete_user_plan, solve_plan
-from ptq.solver.recipe import (
-    AUTO,
-    DEFAULT_METHOD,
-    QuantizedForm,
-    Recipe,
-    RoundingMethod,
-    WeightFormatOption,
-    resolve_weight_format,
+from ptq.optimization.given import Given
+from ptq.optimization.mixed_precision.budget_search import search_within_budget
+from ptq.optimization.options import QuantizeOptions
+from ptq.optimization.pipeline import (
+    calibrate_model,
+    choose_recipe,
+    collect_for_rounding,
+    open_job,
+    optimize_before_calibration,
 )
-from ptq.solver.solve import SKIPPED_REASON
+from ptq.optimization.self_check.self_check import quantize_and_check
+from ptq.rewrite.prepare.prepare import open_and_prepare
+from ptq.solver.recipe import DEFAULT_METHOD, QuantizedForm, RoundingMethod, WeightFormatOption
 from ptq.verification.ort_like_executor import executor_matching_ort
-
-EVALUATION_BATCH = 8
 
 
 def calibrate(
@@ -73,7 +63,7 @@ def calibrate(
     samples: int | None = None,
     shard: tuple[int, int] | None = None,
     skip_bad_samples: bool = False,
-    batch: int = BATCH,
+    batch: int = DEFAULT_RUN.calibration_batch,
     threads: int = 0,
     workers: int = 1,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -101,7 +91,8 @@ def calibrate(
         StatsError: The checkpoint belongs to another model, or to other samples.
         UsageError: Options that do not go together.
     """
-    choice = SampleOptions(preprocess, samples, skip_bad_samples, shard)
+    reading = SampleOptions(preprocess, samples, skip_bad_samples, shard)
+    run = RunOptions(threads=threads, calibration_batch=batch, progress=progress)
     if workers > 1:
         paths = (str, os.PathLike)
         if checkpoint is not None or not (isinstance(model, paths) and isinstance(data, paths)):
@@ -109,15 +100,9 @@ def calibrate(
                 "several workers need the model and the data as paths, and keep no checkpoint; "
                 "use one worker"
             )
-        return collect_in_processes(
-            str(model), str(data), choice, workers,
-            batch=batch, threads=threads, progress=progress,
-        )  # fmt: skip
+        return collect_in_processes(str(model), str(data), reading, workers, run=run)
     graph = open_and_prepare(model)[1].graph
-    return collect_statistics(
-        graph, choice.open(data, graph),
-        batch=batch, threads=threads, checkpoint=checkpoint, progress=progress,
-    )  # fmt: skip
+    return collect_statistics(graph, reading.open(data, graph), checkpoint=checkpoint, run=run)
 
 
 def inspect(model: Model, *, target: str = "ort", skip: Collection[str] = ()) -> Inspection:
@@ -129,7 +114,7 @@ def inspect(model: Model, *, target: str = "ort", skip: Collection[str] = ()) ->
     """
     graph, prepared = open_and_prepare(model)
     with explain_failure(graph):
-        return build_inspection(display_name(model), graph, prepared, target_named(target), skip)
+        return build_inspection(display_name(model), graph, prepared, get_target(target), skip)
 
 
 def quantize(
@@ -153,7 +138,7 @@ def quantize(
     samples: int | None = None,
     skip_bad_samples: bool = False,
     arithmetic: str | None = None,
-    batch: int = EVALUATION_BATCH,
+    batch: int = DEFAULT_RUN.evaluation_batch,
     threads: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     max_drop: float | None = None,
@@ -203,63 +188,39 @@ def quantize(
         UsageError: An option makes no sense.
     """
     if data is None and stats is None and plan is None:
-        raise UsageError("there is nothing to calibrate on; give data or statistics")
+        raise UsageError("no calibration data: pass data or stats")
     if checkpoint is not None and (data is None or stats is not None):
-        raise UsageError("a checkpoint is kept where data are calibrated on; give none here")
+        raise UsageError("a checkpoint needs calibration data; remove it when stats are given")
     if max_drop is not None and data is None and eval_data is None:
-        raise UsageError("a budget is held against samples; give data, or samples to evaluate on")
-    stats = open_statistics(stats)
-    row = target_named(target if plan is None else plan.target)
-    arithmetic = row.arithmetic if arithmetic is None else arithmetic
-    _ = method == AUTO or get_observer(method), arithmetic_named(arithmetic)
-    graph, prepared = open_and_prepare(model)
-    choice = SampleOptions(preprocess, samples, skip_bad_samples)
-    divided = split_samples(
-        prepared.graph, data, eval_data, choice,
-        search=max_drop is not None, labels=metric is None,
+        raise UsageError("max_drop needs samples: pass data or eval_data")
+    options = QuantizeOptions(
+        target, method, form, weights, per_tensor, skip, correct_bias, rounding,
+        equalize, split_outliers, arithmetic, max_drop, metric,
     )  # fmt: skip
-    floats = dict.fromkeys(skip, SKIPPED_REASON)
-    stored = resolve_weight_format(weights, row, plan)
-    recipe = Recipe(row.name, method, form, per_tensor, correct_bias, floats, stored, rounding)
-    prepared, recipe = optimize_before_calibration(
-        display_name(model), prepared, divided.calibration, recipe, equalize=equalize,
-        split_outliers=split_outliers, stats=stats, plan=plan, threads=threads, progress=progress,
-    )  # fmt: skip
-    calibration, folds = load_or_collect(
-        prepared.graph, divided.calibration, stats,
-        threads=threads, checkpoint=checkpoint, progress=progress,
-    )  # fmt: skip
-    release_memory()
-    ground = CalibratedModel(display_name(model), graph, prepared, calibration)
-    if plan is None:
-        recipe = choose_ranges(ground, recipe, folds, threads=threads, progress=progress)
-        release_memory()
-    decided: Plan | None = None
-    if rounding == "second-order" and divided.calibration is not None:
-        decided = solve_plan(ground, recipe) if plan is None else complete_user_plan(ground, plan)
-        ground = collect_input_covariance(ground, decided, divided.calibration, threads, progress)
-    found = None
-    if max_drop is not None and plan is None:
-        found = search_for_budget(
-            ground, recipe, divided, max_drop,
-            metric=metric, batch=batch, threads=threads, progress=progress,
-        )  # fmt: skip
-        recipe, decided = recipe.with_float_nodes(found.floats), None
-    few, loaded = divided.calibration or divided.evaluation or (), SessionCache(threads)
-    if plan is None:
-        made = quantize_with_self_check(
-            ground, recipe, few, plan=decided, loaded=loaded, progress=progress
-        )
-    else:
-        whole = complete_user_plan(ground, plan)
-        made = apply_user_plan(ground, recipe, whole, few, loaded=loaded, progress=progress)
-    made = compensate_rounding(made, divided.calibration, threads=threads, progress=progress)
+    options.check_names(plan)
+    reading = SampleOptions(preprocess, samples, skip_bad_samples)
+    run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
+    given = Given(open_statistics(stats), plan)
+
+    job = open_job(
+        model, data, eval_data, reading, options, run, given=given, search=max_drop is not None
+    )
+    job = optimize_before_calibration(job)
+    calibrated, folds = calibrate_model(job, checkpoint)
+    recipe = choose_recipe(job, calibrated, folds)
+    calibrated, solved = collect_for_rounding(job, calibrated, recipe)
+    recipe, solved, search = search_within_budget(job, calibrated, recipe, solved)
+    sessions = SessionCache(run)
+    made = quantize_and_check(job, calibrated, recipe, solved, sessions)
+    made = compensate_rounding(made, job.samples.calibration, run=run)
     made.calibrated_model.rounder.release()
     report = build_report(
-        made, divided, loaded, arithmetic=arithmetic, batch=batch,
-        progress=progress, metric=metric, max_drop=max_drop, search=found,
+        made, job.samples, sessions, arithmetic=options.arithmetic_name(plan), run=run,
+        metric=metric, max_drop=max_drop, search=search,
     )  # fmt: skip
-    return Result(made.quantized_graph, made.plan, report, calibration, source_path(model))
+    return Result(
+        made.quantized_graph, made.plan, report, calibrated.calibration, source_path(model)
+    )
 
 
 def evaluate(
@@ -272,7 +233,7 @@ def evaluate(
     preprocess: Preprocess | None = None,
     samples: int | None = None,
     skip_bad_samples: bool = False,
-    batch: int = EVALUATION_BATCH,
+    batch: int = DEFAULT_RUN.evaluation_batch,
     threads: int = 0,
     metric: Metric | None = None,
     progress: Progress | None = None,
@@ -286,6 +247,7 @@ def evaluate(
         DataError: A sample is missing, unreadable or does not fit.
     """
     graph = open_model(model) if engine == "ort" else require_quantized(open_model(model))
+    run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
     with explain_failure(graph):
         opened = SampleOptions(preprocess, samples, skip_bad_samples).open(data, graph)
         mine: Engine = (
@@ -293,14 +255,14 @@ def evaluate(
             if engine == "ort"
             else integer_engine(executor_matching_ort(graph, arithmetic), graph)
         )
-    reference = mine if against is None else reference_engine(open_model(against), graph, threads)
+    reference = mine if against is None else reference_engine(open_model(against), graph, run)
     candidates = {} if against is None else {"int8" if engine == "ort" else "integers": mine}
-    evaluation = run_side_by_side(
+    evaluation = evaluate_engines(
         reference,
         candidates,
-        with_progress(opened, "evaluating", progress),
+        run.track(opened, "evaluating"),
         [name_of(v) for v in graph.outputs],
-        batch=batch if takes_any_batch(graph) else 1,
+        batch=run.evaluation_batch if takes_any_batch(graph) else 1,
         metric=metric,
     )
     return replace(evaluation, skipped=tuple(opened.skipped))

@@ -9,10 +9,10 @@ from functools import reduce
 from pathlib import Path
 
 from ptq.calibration.checkpoint import Checkpoint
-from ptq.calibration.collect import BATCH, observe, observe_splits
+from ptq.calibration.collect import observe, observe_splits
 from ptq.core.errors import StatsError
+from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Samples, split_folds
-from ptq.data.progress import Progress, with_progress
 from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
 from ptq.observers.calibration_file import Calibration, load
@@ -46,10 +46,8 @@ def collect_statistics(
     graph: Graph,
     samples: Samples,
     *,
-    batch: int = BATCH,
-    threads: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    run: RunOptions = DEFAULT_RUN,
 ) -> Calibration:
     """Observe a prepared graph on samples, from where a checkpoint stopped.
 
@@ -58,10 +56,8 @@ def collect_statistics(
         StatsError: The checkpoint belongs to something else.
     """
     keeper = None if checkpoint is None else Checkpoint(Path(checkpoint), graph.digest())
-    counted = with_progress(samples, "calibrating", progress)
-    calibration = observe(
-        graph, counted, tensors_to_collect(graph), batch=batch, threads=threads, keeper=keeper
-    )
+    counted = run.track(samples, "calibrating")
+    calibration = observe(graph, counted, tensors_to_collect(graph), keeper=keeper, run=run)
     return replace(calibration, skipped=tuple(samples.skipped))
 
 
@@ -69,9 +65,8 @@ def collect_in_folds(
     graph: Graph,
     samples: Samples,
     *,
-    threads: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    run: RunOptions = DEFAULT_RUN,
 ) -> tuple[Calibration, list[Fold]]:
     """As `gathered`, with what ranges are to be judged by: each quarter of the samples judges what the others set.
 
@@ -82,14 +77,10 @@ def collect_in_folds(
         StatsError: The checkpoint belongs to something else.
     """
     if checkpoint is not None or len(samples) < _MIN_SAMPLES:
-        whole = collect_statistics(
-            graph, samples, threads=threads, checkpoint=checkpoint, progress=progress
-        )
+        whole = collect_statistics(graph, samples, checkpoint=checkpoint, run=run)
         return whole, [Fold(whole, samples)]
-    parts, read = split_folds(samples, FOLDS), with_progress(samples, "calibrating", progress)
-    seen = observe_splits(
-        graph, read, tensors_to_collect(graph), [p.names for p in parts], threads=threads
-    )
+    parts, read = split_folds(samples, FOLDS), run.track(samples, "calibrating")
+    seen = observe_splits(graph, read, tensors_to_collect(graph), [p.names for p in parts], run=run)
     whole = replace(reduce(Calibration.merge, seen), skipped=tuple(samples.skipped))
     bad = {name for name, _ in samples.skipped}
     judges = []
@@ -109,9 +100,8 @@ def load_or_collect(
     samples: Samples | None,
     stats: Calibration | None,
     *,
-    threads: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    run: RunOptions = DEFAULT_RUN,
 ) -> tuple[Calibration, list[Fold]]:
     """Statistics as they are given, else those of the samples, none where there are none; and what judges ranges.
 
@@ -124,9 +114,7 @@ def load_or_collect(
         return calibration, [] if samples is None else [Fold(calibration, samples)]
     if samples is None:
         return Calibration(graph.digest(), 0, {}), []
-    return collect_in_folds(
-        graph, samples, threads=threads, checkpoint=checkpoint, progress=progress
-    )
+    return collect_in_folds(graph, samples, checkpoint=checkpoint, run=run)
 
 
 def open_statistics(stats: Calibration | str | os.PathLike[str] | None) -> Calibration | None:

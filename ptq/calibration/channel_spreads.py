@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from ptq.core.errors import DataError
+from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
@@ -15,7 +16,7 @@ from ptq.observers.channel_spread import ChannelSpread
 
 
 def collect_channel_spreads(
-    graph: Graph, axes: Mapping[str, int], samples: Iterable[Sample], threads: int = 0
+    graph: Graph, axes: Mapping[str, int], samples: Iterable[Sample], run: RunOptions = DEFAULT_RUN
 ) -> dict[str, ChannelSpread]:
     """What the channels hold, by tensor; those that were empty, or held NaN or Inf, are left out.
 
@@ -23,14 +24,14 @@ def collect_channel_spreads(
         graph: A prepared graph.
         axes: Float tensors with their channel axis.
         samples: What it runs on.
-        threads: Threads for one operator; 0 is one a core.
+        run: How the job runs.
 
     Raises:
         DataError: A sample is unreadable, does not fit, or the model fails on it.
     """
     fed = {name_of(v) for v in graph.inputs}
     computed = [name for name in axes if name not in fed]
-    session = session_with_outputs(graph, CollectedTensors(computed), threads=threads)
+    session = session_with_outputs(graph, CollectedTensors(computed), threads=run.threads)
     seen: dict[str, ChannelSpread] = {}
     for sample in samples:
         try:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, StatsError
+from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
@@ -24,11 +25,9 @@ from ptq.observers.calibration_file import Calibration
 from ptq.observers.channel_sums import ChannelSums
 from ptq.observers.stats import TensorStats
 
-COUNTING_THREADS = (
-    2  # counting one tensor is a single thread's work; more would wait for each other's Python
-)
+COUNTING_THREADS = 2
+"""One thread counts one tensor; more threads would wait for each other's Python."""
 _NO_SAMPLES = "there is no calibration sample; give at least one"
-BATCH = 4  # counting costs Python as much for four samples as for one, and memory for four
 
 
 class CheckpointProtocol(Protocol):
@@ -52,8 +51,7 @@ def observe(
     samples: Iterable[Sample],
     wanted: CollectedTensors,
     *,
-    batch: int = BATCH,
-    threads: int = 0,
+    run: RunOptions = DEFAULT_RUN,
     keeper: CheckpointProtocol | None = None,
 ) -> Calibration:
     """Observe tensors over all samples.
@@ -62,8 +60,7 @@ def observe(
         graph: A prepared graph.
         samples: What to run it on.
         wanted: What to observe.
-        batch: How many samples are held in memory and counted together; the statistics do not depend on it.
-        threads: Threads for one operator; 0 is one a core.
+        run: How the job runs.
         keeper: Where to go on from, and what to tell of every group of samples.
 
     Raises:
@@ -77,9 +74,9 @@ def observe(
 
     if keeper is not None and (so_far := keeper.restore(remaining)) is not None:
         counted = resume_statistics(so_far, wanted)
-    session = session_with_outputs(graph, wanted, threads=threads)
+    session = session_with_outputs(graph, wanted, threads=run.threads)
     after = None if keeper is None else lambda group: keeper.record_samples(group, state)
-    count_values(session, remaining, wanted, counted, batch, after)
+    count_values(session, remaining, wanted, counted, run.calibration_batch, after)
     if keeper is not None:
         keeper.save(state())
     return state()
@@ -91,8 +88,7 @@ def observe_splits(
     wanted: CollectedTensors,
     parts: Sequence[Collection[str]],
     *,
-    batch: int = BATCH,
-    threads: int = 0,
+    run: RunOptions = DEFAULT_RUN,
 ) -> list[Calibration]:
     """Observe tensors over several parts of the samples, each by itself, in one pass.
 
@@ -101,17 +97,17 @@ def observe_splits(
         samples: What to run it on.
         wanted: What to observe.
         parts: The names of each part's samples.
-        batch: How many samples of a part are counted together.
-        threads: Threads for one operator; 0 is one a core.
+        run: How the job runs.
 
     Raises:
         DataError: There is no sample, or the model fails on one; the text names it.
     """
-    digest, session = graph.digest(), session_with_outputs(graph, wanted, threads=threads)
+    digest, session = graph.digest(), session_with_outputs(graph, wanted, threads=run.threads)
     seen = [empty_statistics(wanted) for _ in parts]
     part = {name: counted for names, counted in zip(parts, seen, strict=True) for name in names}
-    groups = _group_by_split(samples, part, max(1, batch))
-    _count_groups(BatchBuffers(session, wanted.names, max(1, batch)), groups)
+    batch = max(1, run.calibration_batch)
+    groups = _group_by_split(samples, part, batch)
+    _count_groups(BatchBuffers(session, wanted.names, batch), groups)
     if not any(counted.samples for counted in seen):
         raise DataError(_NO_SAMPLES)
     return [Calibration(digest, c.samples, c.tensors, c.channels) for c in seen]
@@ -178,7 +174,7 @@ def count_values(
     samples: Iterable[Sample],
     wanted: CollectedTensors,
     counted: RunningStatistics,
-    batch: int = BATCH,
+    batch: int,
     after: Callable[[Sequence[Sample]], None] | None = None,
 ) -> None:
     """Run the model over the samples, one at a time, and count.

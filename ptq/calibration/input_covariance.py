@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from ptq.calibration.collect import BatchBuffers
 from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
+from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample, Samples
-from ptq.data.progress import Progress, with_progress
 from ptq.kernels.thread_pool import thread_count as cores
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
@@ -44,7 +44,12 @@ _BATCH = 1
 
 
 def collect_covariances(
-    graph: Graph, plan: Plan, samples: Iterable[Sample], count: int, *, threads: int = 0
+    graph: Graph,
+    plan: Plan,
+    samples: Iterable[Sample],
+    count: int,
+    *,
+    run: RunOptions = DEFAULT_RUN,
 ) -> InputStatistics:
     """Run the model over samples and see how the inputs of weighted nodes vary.
 
@@ -53,7 +58,7 @@ def collect_covariances(
         plan: Its plan, which says what the inputs are quantized with.
         samples: Some hundred suffice.
         count: How many there are about; the more, the fewer rows of each are looked at.
-        threads: Threads for one operator; 0 is one a core.
+        run: How the job runs.
 
     Raises:
         DataError: The model fails on a sample; the text names it.
@@ -73,7 +78,7 @@ def collect_covariances(
     )
     if not sums:
         return seen
-    _collect(graph, plan, sums, seen, samples, count, threads)
+    _collect(graph, plan, sums, seen, samples, count, run)
     release_memory()
     for some in seen.blocks.values():
         for part in some:
@@ -89,12 +94,12 @@ def _collect(
     seen: InputStatistics,
     samples: Iterable[Sample],
     count: int,
-    threads: int,
+    run: RunOptions,
 ) -> None:
     """Run the model and add what its nodes read to their parts."""
     names = list(dict.fromkeys(_input_name(s.node) for s in sums))
     memory = BatchBuffers(
-        session_with_outputs(graph, CollectedTensors(names), threads=threads), names, _BATCH
+        session_with_outputs(graph, CollectedTensors(names), threads=run.threads), names, _BATCH
     )
     release_memory()  # what loading took, before the tensors come
     remaining, number = iter(samples), 0
@@ -192,8 +197,7 @@ def collect_input_covariance(
     ground: CalibratedModel,
     plan: Plan,
     samples: Samples,
-    threads: int = 0,
-    progress: Progress | None = None,
+    run: RunOptions = DEFAULT_RUN,
 ) -> CalibratedModel:
     """The ground with what rounding by second order needs to know, gathered on calibration samples.
 
@@ -201,6 +205,6 @@ def collect_input_covariance(
         DataError: The model fails on a sample; the text names it.
     """
     some = samples.spread(SAMPLES)
-    read = with_progress(some, "rounding", progress)
-    found = collect_covariances(ground.prepared.graph, plan, read, len(some), threads=threads)
+    read = run.track(some, "rounding")
+    found = collect_covariances(ground.prepared.graph, plan, read, len(some), run=run)
     return replace(ground, rounder=GptqRounder(found))

@@ -13,9 +13,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from ptq.calibration.calibration import collect_statistics
-from ptq.calibration.collect import BATCH
 from ptq.core.errors import PtqError
-from ptq.data.progress import Progress, start_progress
+from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data.splits import SampleOptions
 from ptq.observers.calibration_file import Calibration, from_bytes
 from ptq.rewrite.prepare.prepare import open_and_prepare
@@ -27,9 +26,7 @@ def collect_in_processes(
     choice: SampleOptions,
     workers: int,
     *,
-    batch: int = BATCH,
-    threads: int = 0,
-    progress: Progress | None = None,
+    run: RunOptions = DEFAULT_RUN,
 ) -> Calibration:
     """Observe a model in several processes, a shard of the samples each.
 
@@ -40,16 +37,14 @@ def collect_in_processes(
         data: Path of the samples, or ``module:callable``.
         choice: How the samples are read.
         workers: Number of processes.
-        batch: Samples that one process counts together.
-        threads: Threads for one operator, in each process; 0 is one a core.
-        progress: Told how far it is.
+        run: How the job runs.
 
     Raises:
         PtqError: As one process would; of several errors, that of the first shard.
     """
     graph = open_and_prepare(model)[1].graph
     total = len(choice.open(data, graph))
-    advance = start_progress("calibrating", total, progress)
+    advance = run.start_stage("calibrating", total)
     (first, step), count = choice.shard or (0, 1), max(1, min(workers, total))
     context = multiprocessing.get_context("spawn")
     readers, processes = [], []
@@ -57,7 +52,7 @@ def collect_in_processes(
         for index in range(count):
             reader, writer = context.Pipe(duplex=False)
             part = replace(choice, shard=(first + index * step, step * count))
-            arguments = (model, data, part, batch, threads, writer)
+            arguments = (model, data, part, replace(run, progress=None), writer)
             process = context.Process(target=_run_worker, args=arguments, daemon=True)
             with _hold_interrupts():
                 process.start()
@@ -118,7 +113,7 @@ def _collect_results(readers: list[Connection], advance: Callable[[], None]) -> 
 
 
 def _run_worker(
-    model: str, data: str, choice: SampleOptions, batch: int, threads: int, writer: Connection
+    model: str, data: str, choice: SampleOptions, run: RunOptions, writer: Connection
 ) -> None:
     """One process: send None for each sample, at last the statistics or the error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted too, and ends this
@@ -129,7 +124,7 @@ def _run_worker(
     try:
         graph = open_and_prepare(model)[1].graph
         samples = choice.open(data, graph)
-        found = collect_statistics(graph, samples, batch=batch, threads=threads, progress=progress)
+        found = collect_statistics(graph, samples, run=replace(run, progress=progress))
         writer.send((found.to_bytes(), found.skipped))
     except PtqError as error:
         writer.send(error)

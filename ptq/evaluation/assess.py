@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptq.data.progress import Progress, with_progress
+from ptq.core.run_options import RunOptions
 from ptq.data.splits import SampleSplit, takes_any_batch
 from ptq.evaluation.diagnostics import diagnose
 from ptq.evaluation.drop import Budget, BudgetSearch, check_budget
@@ -33,8 +33,7 @@ def build_report(
     loaded: SessionCache,
     *,
     arithmetic: str,
-    batch: int,
-    progress: Progress | None,
+    run: RunOptions,
     metric: Metric | None = None,
     max_drop: float | None = None,
     search: BudgetSearch | None = None,
@@ -46,8 +45,7 @@ def build_report(
         parts: Samples.
         loaded: Where the models are open, or will be.
         arithmetic: What the integers are computed in.
-        batch: Samples that run at once.
-        progress: Told how far it is.
+        run: How the job runs.
         metric: What drops are counted in, as for `evaluate`.
         max_drop: The budget, in points; None for none.
         search: What was left float for it.
@@ -66,7 +64,7 @@ def build_report(
     if parts.evaluation is not None:
         before = loaded.open_float(ground)
         after = loaded.open_quantized(made.quantized_graph)
-        evaluation = _evaluate(made, parts, before, after, executor, batch, progress, metric)
+        evaluation = _evaluate(made, parts, before, after, executor, run, metric)
         skipped |= _skipped_samples(parts)
         speed = speed_ratio(before, after, next(iter(parts.evaluation)).feed)
         doubtful = _check_preprocessing(evaluation, before, parts, made)
@@ -75,7 +73,7 @@ def build_report(
     used = parts.calibration or parts.evaluation
     unlike = None
     if used is not None and not doubtful:
-        unlike = check_input_statistics(ground.source, used, threads=loaded.threads)
+        unlike = check_input_statistics(ground.source, used, run=run)
     applied = used.preprocess if used is not None else None
     return Report(
         model=ground.name,
@@ -149,16 +147,15 @@ def _evaluate(
     before: Session,
     after: Session,
     executor: Executor,
-    batch: int,
-    progress: Progress | None,
+    run: RunOptions,
     metric: Metric | None,
 ) -> Evaluation:
     assert parts.evaluation is not None
     return evaluate_engines(
         session_engine(before),
         {"int8": session_engine(after), "integers": integer_engine(executor, made.quantized_graph)},
-        with_progress(parts.evaluation, "evaluating", progress),
+        run.track(parts.evaluation, "evaluating"),
         [name_of(v) for v in made.calibrated_model.source.outputs],
-        batch=batch if takes_any_batch(made.calibrated_model.source) else 1,
+        batch=run.evaluation_batch if takes_any_batch(made.calibrated_model.source) else 1,
         metric=metric,
     )

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, ModelError
+from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.data.labels import require_class
 from ptq.evaluation.drop import Drop, agreement_drop, error_drop, top1_drop
@@ -78,7 +79,7 @@ def session_engine(session: Session) -> Engine:
     return lambda feed: [numeric_output(output) for output in session.run(feed)]
 
 
-def reference_engine(reference: Graph, graph: Graph, threads: int) -> Engine:
+def reference_engine(reference: Graph, graph: Graph, run: RunOptions) -> Engine:
     """The float model that a graph is measured against: its outputs of the same names, else all in their order.
 
     Raises:
@@ -101,7 +102,7 @@ def reference_engine(reference: Graph, graph: Graph, threads: int) -> Engine:
             f"the model to compare with is another: from {_describe_signature(reference)}, where this is "
             f"from {_describe_signature(graph)}; give the float model that it was made of"
         )
-    session = Session(reference, threads=threads)
+    session = Session(reference, threads=run.threads)
     return lambda feed: [numeric_output(output) for output in session.run(feed, theirs)]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError
+from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample, Samples
 from ptq.evaluation.report import Diagnosis
 from ptq.model.graph import Graph
@@ -25,13 +26,15 @@ MAX_MEAN_DISTANCE = 3.0
 """Standard deviations from the mean of training that are."""
 
 
-def check_input_statistics(graph: Graph, samples: Samples, *, threads: int = 0) -> Diagnosis | None:
+def check_input_statistics(
+    graph: Graph, samples: Samples, *, run: RunOptions = DEFAULT_RUN
+) -> Diagnosis | None:
     """What is wrong with the samples, if they are far from what the model was trained on.
 
     Args:
         graph: The float model as given.
         samples: Any of those that it shall serve.
-        threads: Threads for one operator; 0 is one a core.
+        run: How the job runs.
 
     Raises:
         DataError: A sample is bad, or the model fails on it.
@@ -43,7 +46,7 @@ def check_input_statistics(graph: Graph, samples: Samples, *, threads: int = 0) 
     if mean is None or variance is None:
         return None
     try:
-        read = _TensorReader(graph, name_of(found.inputs[0]), threads)
+        read = _TensorReader(graph, name_of(found.inputs[0]), run)
     except ModelError:  # ONNX Runtime lacks an operator of the model as given
         return None
     seen = [_channel_moments(read(sample)) for sample in samples.spread(MAX_SAMPLES)]
@@ -64,7 +67,7 @@ def check_input_statistics(graph: Graph, samples: Samples, *, threads: int = 0) 
 class _TensorReader:
     """Reads a tensor off samples: one that is fed, or one that the nodes before it compute."""
 
-    def __init__(self, graph: Graph, name: str, threads: int) -> None:
+    def __init__(self, graph: Graph, name: str, run: RunOptions) -> None:
         self._name, self._session = name, None
         if not any(value.name == name for value in graph.inputs):
             before = graph.copy()
@@ -72,7 +75,7 @@ class _TensorReader:
             outputs = before.model.graph.outputs
             outputs[:] = [value for value in outputs if value.name == name]
             before.remove_unused()
-            self._session = Session(before, threads=threads, arena=False)
+            self._session = Session(before, threads=run.threads, arena=False)
 
     def __call__(self, sample: Sample) -> NDArray[Any]:
         if self._session is None:

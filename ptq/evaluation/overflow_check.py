@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ptq.core.errors import DataError
+from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.targets import Target
 from ptq.data import Sample
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
@@ -29,7 +30,7 @@ def refuse_overflow(
     floats: Mapping[str, str],
     samples: Iterable[Sample],
     *,
-    threads: int = 0,
+    run: RunOptions = DEFAULT_RUN,
 ) -> None:
     """Make sure that a model of which nothing was quantized is not one that overflows on its samples.
 
@@ -39,7 +40,7 @@ def refuse_overflow(
         target: What the model is quantized for.
         floats: Nodes, or operators, that were to stay float in any case.
         samples: Those that were counted, as far as they are at hand.
-        threads: Threads for one operator; 0 is one a core.
+        run: How the job runs.
 
     Raises:
         DataError: It is; the text names the first tensor and the first sample.
@@ -52,7 +53,7 @@ def refuse_overflow(
     ]
     if not overflown or not assign_precision(graph, target, floats).quantized_nodes:
         return
-    found = _first_overflowing_sample(graph, overflown[0], samples, threads)
+    found = _first_overflowing_sample(graph, overflown[0], samples, run)
     if found is not None:
         raise DataError(
             f"{found}: the float model overflows: {overflown[0]} holds NaN or Inf there, as do its outputs, "
@@ -61,10 +62,10 @@ def refuse_overflow(
 
 
 def _first_overflowing_sample(
-    graph: Graph, tensor: str, samples: Iterable[Sample], threads: int
+    graph: Graph, tensor: str, samples: Iterable[Sample], run: RunOptions
 ) -> str | None:
     """The name of the first sample on which a tensor and an output are NaN or +inf."""
-    session = session_with_outputs(graph, CollectedTensors([tensor]), threads=threads)
+    session = session_with_outputs(graph, CollectedTensors([tensor]), threads=run.threads)
     outputs = [name_of(value) for value in graph.outputs]
     for sample in samples:
         first, *others = session.run(sample.feed, [tensor, *outputs])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ptq.core.errors import ModelError
+from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.solver.quantizer import CalibratedModel
@@ -15,10 +16,10 @@ class SessionCache:
     """The float model and the latest quantized one, each loaded once.
 
     Attributes:
-        threads: Threads for one operator; 0 is one a core.
+        run: How the job runs.
     """
 
-    threads: int = 0
+    run: RunOptions = DEFAULT_RUN
     _sessions: dict[str, tuple[object, Session]] = field(default_factory=dict)
 
     def open_float(self, ground: CalibratedModel) -> Session:
@@ -29,7 +30,7 @@ class SessionCache:
         """
         of, session = self._sessions.get("float", (None, None))
         if session is None or of is not ground.source:
-            session = open_float_session(ground, self.threads)
+            session = open_float_session(ground, self.run)
             self._sessions["float"] = ground.source, session
         return session
 
@@ -42,7 +43,7 @@ class SessionCache:
         of, session = self._sessions.pop("quantized", (None, None))
         if session is None or of is not graph:
             del session  # so that two are never in memory
-            session = Session(graph, threads=self.threads)
+            session = Session(graph, threads=self.run.threads)
         self._sessions["quantized"] = graph, session
         return session
 
@@ -51,9 +52,9 @@ class SessionCache:
         self._sessions.clear()
 
 
-def open_float_session(ground: CalibratedModel, threads: int) -> Session:
+def open_float_session(ground: CalibratedModel, run: RunOptions) -> Session:
     """The float model as `Loaded` has it, loaded anew."""
     try:
-        return Session(ground.source, threads=threads, lean=True)
+        return Session(ground.source, threads=run.threads, lean=True)
     except ModelError:
-        return Session(ground.prepared.graph, threads=threads, lean=True)
+        return Session(ground.prepared.graph, threads=run.threads, lean=True)

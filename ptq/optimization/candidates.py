@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from ptq.calibration.calibration import collect_statistics
 from ptq.core.plan import Plan
+from ptq.core.run_options import RunOptions
 from ptq.core.wording import plural
 from ptq.data import Samples
-from ptq.data.progress import Progress, start_progress
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of
 from ptq.model.session import Session
@@ -59,8 +59,7 @@ class CandidateComparison:
         recipe: Recipe,
         learnt: Samples,
         held: Samples,
-        threads: int,
-        progress: Progress | None = None,
+        run: RunOptions,
     ) -> None:
         """Say what will be judged by what.
 
@@ -70,13 +69,11 @@ class CandidateComparison:
             recipe: What will be asked.
             learnt: The samples that its forms were made by.
             held: Others.
-            threads: Threads for one operator; 0 is one a core.
-            progress: Told how far it is.
+            run: How the job runs.
         """
         self._name, self._prepared, self._recipe = name, prepared, recipe
         self._methods = METHODS if recipe.method == AUTO else (recipe.method,)
-        self._held, self._others, self._threads = held, learnt, threads
-        self._progress = progress
+        self._held, self._others, self._run = held, learnt, run
 
     def select_best(self, tried: Iterable[PreparedModel]) -> PreparedModel:
         """The form that errs least, if by more than chance, or the plain model; with a sentence on the gain.
@@ -91,7 +88,7 @@ class CandidateComparison:
         if not forms:
             return self._prepared
         steps = (1 + len(forms)) * (1 + len(self._methods))
-        advance = start_progress("comparing forms", steps, self._progress)
+        advance = self._run.start_stage("comparing forms", steps)
         before = self._errors(self._prepared, advance)
         plain = _geometric_mean(before)
         forms = [
@@ -126,11 +123,11 @@ class CandidateComparison:
         judges = itertools.chain(
             self._held.spread(_HELD_OUT_SAMPLES), self._others.spread(_HELD_OUT_SAMPLES)
         )
-        return ReferenceOutputs(logits_graph(self._prepared.graph), judges, self._threads)
+        return ReferenceOutputs(logits_graph(self._prepared.graph), judges, self._run)
 
     def _unrounded_error(self, form: PreparedModel) -> float:
         """How far the form is from the plain model before anything is rounded, on held-out samples."""
-        session = Session(logits_graph(form.graph), threads=self._threads)
+        session = Session(logits_graph(form.graph), threads=self._run.threads)
         errors = self._reference.errors(session, {}, range(self._held_out_count))[
             : self._held_out_count
         ]
@@ -138,21 +135,19 @@ class CandidateComparison:
 
     def _errors(self, form: PreparedModel, advance: Callable[[], None]) -> NDArray[np.float64]:
         """By method and sample, of activations and of weights; the latter counts for less than it is."""
-        graph, threads = logits_graph(form.graph), self._threads
-        statistics = collect_statistics(
-            graph, self._others.spread(_CALIBRATION_SAMPLES), threads=threads
-        )
+        graph, run = logits_graph(form.graph), self._run
+        statistics = collect_statistics(graph, self._others.spread(_CALIBRATION_SAMPLES), run=run)
         ground = CalibratedModel(self._name, graph, replace(form, graph=graph), statistics)
         recipe = self._recipe.with_float_nodes(form.float_nodes)
         plans = [solve_plan(ground, replace(recipe, method=m)) for m in self._methods]
         made = make_scales_inputs(graph, plans[0], plans[0].tensors)
-        session = Session(made.graph, threads=threads, integers=False)
+        session = Session(made.graph, threads=run.threads, integers=False)
         of_activations = []
         for plan in plans:
             of_activations.append(self._reference.errors(session, made.feed(plan.tensors)))
             advance()
         means = input_means(statistics, plans[0].tensors) if self._recipe.correct_bias else {}
-        lighter = Session(_with_rounded_weights(graph, plans[0], means), threads=threads)
+        lighter = Session(_with_rounded_weights(graph, plans[0], means), threads=run.threads)
         of_weights = self._reference.errors(lighter, {})
         advance()
         return np.stack(of_activations) + _WEIGHT_ERROR_LEFT * of_weights

@@ -25,9 +25,9 @@ from ptq.calibration.input_covariance import (
     rows_per_sample,
 )
 from ptq.core.plan import Plan
+from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.wording import plural
 from ptq.data import Sample, Samples
-from ptq.data.progress import Progress, with_progress
 from ptq.kernels.thread_pool import thread_count as cores
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
@@ -54,16 +54,14 @@ def compensate_rounding(
     made: QuantizedModel,
     samples: Samples | None,
     *,
-    threads: int = 0,
-    progress: Progress | None = None,
+    run: RunOptions = DEFAULT_RUN,
 ) -> QuantizedModel:
     """The quantization with weights that make up for the rounding before them, where that gains.
 
     Args:
         made: A quantization; where its weights were not rounded by second order it stays as it is.
         samples: For calibration; with few or none it stays as it is.
-        threads: Threads for one operator; 0 is one a core.
-        progress: Told how far it is.
+        run: How the job runs.
 
     Raises:
         DataError: The model fails on a sample; the text names it.
@@ -87,9 +85,9 @@ def compensate_rounding(
             graph,
             before,
             compared,
-            with_progress(some, "compensating", progress),
+            run.track(some, "compensating"),
             len(some),
-            threads,
+            run,
         )
         fits = {c.name: (c, fit) for c in compared if (fit := c.fit(recipe.correct_bias))}
         seen = InputStatistics(
@@ -215,16 +213,16 @@ def _run_both(
     compared: Sequence[_InputComparison],
     samples: Iterable[Sample],
     count: int,
-    threads: int,
+    run: RunOptions,
 ) -> None:
     """Run both models on so many samples and add what the nodes read."""
     real = list(dict.fromkeys(c.float_name for c in compared))
     rounded = list(dict.fromkeys(c.quantized_name for c in compared))
     of_float = BatchBuffers(
-        session_with_outputs(graph, CollectedTensors(real), threads=threads), real, 1
+        session_with_outputs(graph, CollectedTensors(real), threads=run.threads), real, 1
     )
     of_rounded = BatchBuffers(
-        session_with_outputs(quantized, CollectedTensors(rounded), threads=threads), rounded, 1
+        session_with_outputs(quantized, CollectedTensors(rounded), threads=run.threads), rounded, 1
     )
     with ThreadPoolExecutor(cores()) as pool:
         for number, sample in enumerate(samples):

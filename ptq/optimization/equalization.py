@@ -12,16 +12,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ptq.calibration.channel_spreads import collect_channel_spreads
-from ptq.core.plan import Plan
+from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
 from ptq.data import Sample, Samples
-from ptq.data.progress import Progress, with_progress
 from ptq.model.graph import Graph
 from ptq.model.node import consumers_of, name_of, operator_of
-from ptq.observers.calibration_file import Calibration
 from ptq.optimization.candidates import CandidateComparison
 from ptq.optimization.equalization_factors import equalization_factors
+from ptq.optimization.given import NOTHING_GIVEN, Given
 from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes
 from ptq.rewrite.equalize.channel_groups import GATED_OPS, ChannelGroups, group_channels
 from ptq.rewrite.equalize.cross_layer_equalization import equalize_layers
@@ -47,11 +46,8 @@ def equalize_channels(
     prepared: PreparedModel,
     samples: Samples | None,
     recipe: Recipe,
-    *,
-    stats: Calibration | None = None,
-    plan: Plan | None = None,
-    threads: int = 0,
-    progress: Progress | None = None,
+    given: Given = NOTHING_GIVEN,
+    run: RunOptions = DEFAULT_RUN,
 ) -> PreparedModel:
     """The model with channels made alike, where that gains.
 
@@ -60,28 +56,26 @@ def equalize_channels(
         prepared: It.
         samples: For calibration; without any it stays as it is, unless the plan says what was done.
         recipe: What will be asked.
-        stats: Statistics that will be used instead of gathered.
-        plan: A plan that will be obeyed.
-        threads: Threads for one operator; 0 is one a core.
-        progress: Told how far it is.
+        given: Statistics or a plan of an earlier run.
+        run: How the job runs.
 
     Raises:
         DataError: A sample is unreadable, does not fit, or the model fails on it.
         PlanError: The plan's factors do not fit the model.
     """
     graph = prepared.graph
+    plan = given.plan
     if plan is not None and plan.channel_factors:
         made = _with_factors(graph, plan.channel_factors, plan.boundaries)
         [said] = made.changes
         return replace(made, changes=(*prepared.changes, f"{said}, as the plan says"))
-    given = plan.graph if plan else stats.graph if stats else None
     whole = recipe.per_tensor or not get_target(recipe.target).per_channel
     closed = _blocking_gates(graph, recipe)
     crossed = _find_boundaries(graph, recipe, closed)
     found = group_channels(graph, closed, crossed)
     if not (find_layer_pairs(graph) if whole else found.readers or found.boundaries):
         return prepared
-    if given == graph.digest():
+    if given.belongs_to(graph):
         if plan is not None:
             return prepared
         left = "left channels unequal: the statistics given are of the model as it is"
@@ -91,36 +85,34 @@ def equalize_channels(
     some = samples.spread(SAMPLES)
     judged = range(0, len(some), _HOLDOUT_EVERY) if len(some) >= _HOLDOUT_EVERY else range(0)
     learnt = some.subset(i for i in range(len(some)) if i not in judged)
-    if not whole and not given and len(some) < _MIN_SAMPLES:
+    if not whole and given.digest is None and len(some) < _MIN_SAMPLES:
         left = f"left channels unequal: {plural(len(some), 'sample')} cannot tell, {_MIN_SAMPLES} could"
         return replace(prepared, changes=(*prepared.changes, left))
-    read = with_progress(learnt, "measuring channels", progress)
-    if given:
+    read = run.track(learnt, "measuring channels")
+    if given.digest is not None:
         forms = itertools.chain(
-            _cross_layer_candidates(prepared, read, threads),
-            _activation_candidates(prepared, read, closed, crossed, threads),
+            _cross_layer_candidates(prepared, read, run),
+            _activation_candidates(prepared, read, closed, crossed, run),
         )
-        fitting = (form for form in forms if form.graph.digest() == given)
+        fitting = (form for form in forms if given.belongs_to(form.graph))
         form = next(fitting, None)
         return replace(form, changes=(*prepared.changes, *form.changes)) if form else prepared
     tried = (
-        _cross_layer_candidates(prepared, read, threads)
+        _cross_layer_candidates(prepared, read, run)
         if whole
-        else _activation_candidates(prepared, read, closed, crossed, threads)
+        else _activation_candidates(prepared, read, closed, crossed, run)
     )
     held = some.subset(judged)
-    return CandidateComparison(name, prepared, recipe, learnt, held, threads, progress).select_best(
-        tried
-    )
+    return CandidateComparison(name, prepared, recipe, learnt, held, run).select_best(tried)
 
 
 def _cross_layer_candidates(
-    prepared: PreparedModel, samples: Iterable[Sample], threads: int
+    prepared: PreparedModel, samples: Iterable[Sample], run: RunOptions
 ) -> Iterator[PreparedModel]:
     """Channels of weights that share a scale, made alike by cross-layer equalization."""
     graph = prepared.graph
     seen = collect_channel_spreads(
-        graph, dict.fromkeys((pair.output for pair in find_layer_pairs(graph)), 1), samples, threads
+        graph, dict.fromkeys((pair.output for pair in find_layer_pairs(graph)), 1), samples, run
     )
     extremes = {name: (spread.least, spread.greatest) for name, spread in seen.items()}
     changed, count = equalize_layers(graph, extremes)
@@ -134,7 +126,7 @@ def _activation_candidates(
     samples: Iterable[Sample],
     closed: Collection[str],
     crossed: Boundaries,
-    threads: int,
+    run: RunOptions,
 ) -> Iterator[PreparedModel]:
     """Channels of activations that share a scale, made alike.
 
@@ -144,7 +136,7 @@ def _activation_candidates(
     gates = {node.name or "" for node in graph.nodes if operator_of(node) in GATED_OPS}
     widest = group_channels(graph, closed, crossed)
     seen = collect_channel_spreads(
-        graph, dict.fromkeys(_rounded_tensors(graph, widest), 1), samples, threads
+        graph, dict.fromkeys(_rounded_tensors(graph, widest), 1), samples, run
     )
     ways: list[tuple[Collection[str], Boundaries, bool]]
     ways = [(gates, {}, False)] if group_channels(graph, gates).readers else []

@@ -17,16 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.calibration.channel_spreads import collect_channel_spreads
-from ptq.core.plan import Plan
+from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.targets import Target, get_target
 from ptq.core.types import Range
 from ptq.core.wording import plural
 from ptq.data import Samples
-from ptq.data.progress import Progress, start_progress, with_progress
 from ptq.model.session import Session
-from ptq.observers.calibration_file import Calibration
 from ptq.observers.channel_spread import ChannelSpread
 from ptq.observers.qparams import asymmetric_qparams
+from ptq.optimization.given import NOTHING_GIVEN, Given
 from ptq.optimization.output_error import ReferenceOutputs, error_db
 from ptq.optimization.range_search import is_significantly_lower
 from ptq.optimization.smoothquant_factors import smoothquant_factors
@@ -66,11 +65,8 @@ def split_outlier_channels(
     prepared: PreparedModel,
     samples: Samples | None,
     recipe: Recipe,
-    *,
-    stats: Calibration | None = None,
-    plan: Plan | None = None,
-    threads: int = 0,
-    progress: Progress | None = None,
+    given: Given = NOTHING_GIVEN,
+    run: RunOptions = DEFAULT_RUN,
 ) -> tuple[PreparedModel, Recipe]:
     """The model with outlying channels split off where that gains, and the recipe, with their nodes left float.
 
@@ -80,9 +76,12 @@ def split_outlier_channels(
         DataError: A sample is unreadable, does not fit, or the model fails on it.
     """
     graph, row = prepared.graph, get_target(recipe.target)
-    given = plan.graph if plan else stats.graph if stats else None
-    whole = given == graph.digest()
-    if not row.float_outputs or (plan is not None and whole) or (samples is None and not whole):
+    whole = given.belongs_to(graph)
+    if (
+        not row.float_outputs
+        or (given.plan is not None and whole)
+        or (samples is None and not whole)
+    ):
         return prepared, recipe
     found = split_sites(graph, assign_precision(graph, row, recipe.float_nodes).quantized_nodes)
     large = {site.tensor for site in found if min(site.channel_counts()) >= _MIN_CHANNELS}
@@ -100,9 +99,9 @@ def split_outlier_channels(
     learnt = some.subset(
         i for i in range(len(some)) if len(some) < _HOLDOUT_EVERY or i not in judged
     )
-    read = with_progress(learnt, "measuring channels", progress)
+    read = run.track(learnt, "measuring channels")
     seen = collect_channel_spreads(
-        graph, dict.fromkeys((site.tensor for site in found), -1), read, threads
+        graph, dict.fromkeys((site.tensor for site in found), -1), read, run
     )
     found = [site for site in found if site.tensor in seen]
     of = {s.tensor: (seen[s.tensor].least, seen[s.tensor].greatest) for s in found}
@@ -113,13 +112,13 @@ def split_outlier_channels(
     by = [
         _candidate_factors(found, seen, outlying, trust) for trust in (None, *_EXTREMES_EXPONENTS)
     ]
-    advance = start_progress("splitting outliers", None, progress)
-    search = _SplitSearch(prepared, found, seen, some.subset(judged), row, threads, advance)
+    advance = run.start_stage("splitting outliers", None)
+    search = _SplitSearch(prepared, found, seen, some.subset(judged), row, run, advance)
     chosen = search.run(by)
     if not chosen:
         return prepared, recipe
     changed, added = split_channels(graph, found, chosen)
-    if given is not None and changed.digest() != given:
+    if given.digest is not None and not given.belongs_to(changed):
         return prepared, recipe
     channels = sum(outlying[name].size for name in chosen)
     note = (
@@ -190,14 +189,14 @@ class _SplitSearch:
         seen: Mapping[str, ChannelSpread],
         samples: Samples,
         row: Target,
-        threads: int,
+        run: RunOptions,
         advance: Callable[[], None],
     ) -> None:
         self._found, self._seen, self._row, self._advance = found, seen, row, advance
         graph = logits_graph(prepared.graph)
         self._trial = make_outlier_factors_inputs(graph, found)
-        self._session = Session(self._trial.graph, threads=threads, integers=False)
-        self._truth = ReferenceOutputs(graph, samples, threads)
+        self._session = Session(self._trial.graph, threads=run.threads, integers=False)
+        self._truth = ReferenceOutputs(graph, samples, run)
         self.start = self.reached = 0.0
 
     def run(self, tried: Sequence[ChannelFactors]) -> ChannelFactors:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ptq.calibration.calibration import Fold
 from ptq.core.errors import DataError
 from ptq.core.plan import Plan
+from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
 from ptq.data import Sample
 from ptq.evaluation.metrics import numeric_output
@@ -31,8 +32,8 @@ Feed = Mapping[str, NDArray[Any]]
 class ReferenceOutputs:
     """What the float model puts out for a few samples, and how far others are from it."""
 
-    def __init__(self, graph: Graph, samples: Iterable[Sample], threads: int) -> None:
-        plain = Session(graph, threads=threads)
+    def __init__(self, graph: Graph, samples: Iterable[Sample], run: RunOptions) -> None:
+        plain = Session(graph, threads=run.threads)
         self._samples = list(samples)
         self._outputs = [_run(plain, sample, {}) for sample in self._samples]
         self.count = len(self._samples)
@@ -82,7 +83,7 @@ class RangeEvaluator:
         plan: Plan,
         tensors: Sequence[str],
         folds: Sequence[Fold],
-        threads: int,
+        run: RunOptions,
         advance: Callable[[], None] = lambda: None,
     ) -> None:
         """``advance`` is called after each trial."""
@@ -95,11 +96,11 @@ class RangeEvaluator:
             if sums.mean is not None and name in self._stats[0]
         ]
         self._made = make_scales_inputs(graph, plan, tensors, summed)
-        self._session = Session(self._made.graph, threads=threads, integers=False)
+        self._session = Session(self._made.graph, threads=run.threads, integers=False)
         each = -(-SAMPLES // len(folds))
         judges = [list(fold.samples.spread(each)) if tensors else [] for fold in folds]
         self._fold = [place for place, some in enumerate(judges) for _ in some]
-        self._truth = ReferenceOutputs(graph, chain.from_iterable(judges), threads)
+        self._truth = ReferenceOutputs(graph, chain.from_iterable(judges), run)
         self.count, self.folds = self._truth.count, len(folds)
 
     def errors(

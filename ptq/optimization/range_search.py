@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.calibration.calibration import Fold
+from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.targets import Target, get_target
 from ptq.core.types import QuantParams
-from ptq.data.progress import Progress, start_progress
 from ptq.evaluation.intervals import bootstrap_sums
 from ptq.model.node import consumers_of, name_of, operator_of
 from ptq.observers import OBSERVERS
@@ -50,8 +50,7 @@ def choose_ranges(
     recipe: Recipe,
     folds: Sequence[Fold],
     *,
-    threads: int = 0,
-    progress: Progress | None = None,
+    run: RunOptions = DEFAULT_RUN,
 ) -> Recipe:
     """The recipe with the range method of every scale group; as it is where one method is asked for.
 
@@ -78,8 +77,8 @@ def choose_ranges(
     open_ones = [c for c in candidates if len(c.params) > 1]
     plan = solve_plan(ground, recipe)
     names = [n for c in open_ones for n in c.group.tensors if n in plan.tensors]
-    advance = start_progress("choosing ranges", None, progress)
-    judge = RangeEvaluator(graph, plan, names, folds, threads, advance)
+    advance = run.start_stage("choosing ranges", None)
+    judge = RangeEvaluator(graph, plan, names, folds, run, advance)
     search = _RangeSearch(open_ones, judge)
     search.run()
     chosen |= {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ptq.core.run_options import Progress, RunOptions
 from ptq.data import DataSource, Preprocess
-from ptq.data.progress import Progress, with_progress
 from ptq.data.splits import SampleOptions
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
@@ -43,10 +43,9 @@ def verify(
     graph = open_model(model)
     with explain_failure(graph):
         opened = SampleOptions(preprocess, samples, skip_bad_samples).open(data, graph)
-        verified = with_progress(opened, "verifying", progress)
-        found = compare_integers(
-            graph, verified, arithmetic=arithmetic, optimize=optimize, threads=threads
-        )
+        run = RunOptions(threads=threads, progress=progress)
+        verified = run.track(opened, "verifying")
+        found = compare_integers(graph, verified, arithmetic=arithmetic, optimize=optimize, run=run)
     return replace(found, skipped=tuple(opened.skipped))
 
 
@@ -68,7 +67,9 @@ def portability(
     graph = open_model(model)
     with explain_failure(graph):
         opened = SampleOptions(preprocess, samples, skip_bad_samples).open(data, graph)
-        return look_for_risks(graph, with_progress(opened, "looking for risks", progress))
+        return look_for_risks(
+            graph, RunOptions(progress=progress).track(opened, "looking for risks")
+        )
 
 
 def convert(model: Model, form: Form, *, integers: bool = False) -> Graph:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, ModelError
+from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
 from ptq.executor.executor import Executor
 from ptq.executor.program import Step
@@ -128,7 +129,7 @@ def verify_graph(
     *,
     arithmetic: str = "ort",
     optimize: bool = True,
-    threads: int = 0,
+    run: RunOptions = DEFAULT_RUN,
 ) -> Verification:
     """Compare every integer tensor of a quantized graph.
 
@@ -155,8 +156,8 @@ def verify_graph(
         for name in step.outputs
         if name in seen
     }
-    plain = Session(graph, threads=threads, optimize=level)
-    exposed = Session(exposed_graph, threads=threads, optimize=level)
+    plain = Session(graph, threads=run.threads, optimize=level)
+    exposed = Session(exposed_graph, threads=run.threads, optimize=level)
     outputs = [name_of(v) for v in graph.outputs]
     borders = seen - makers.keys()
     wanted = list(dict.fromkeys([*outputs, *makers, *borders]))

@@ -14,6 +14,7 @@ from parts import CONV, WB
 import ptq
 from ptq.calibration.calibration import FOLDS, collect_in_folds
 from ptq.core.errors import DataError, UsageError
+from ptq.core.run_options import RunOptions
 from ptq.data import Samples
 from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
@@ -78,7 +79,7 @@ def opened(data: object) -> tuple[Graph, Samples]:
 
 def test_each_fold_is_judged_by_what_all_others_say() -> None:
     graph, samples = opened(MANY)
-    whole, folds = collect_in_folds(graph, samples, threads=1)
+    whole, folds = collect_in_folds(graph, samples, run=RunOptions(threads=1))
     assert whole.to_bytes() == ptq.calibrate(MODEL, MANY, threads=1).to_bytes()
     assert len(folds) == FOLDS
     judges = [name for fold in folds for name in fold.samples.names]
@@ -91,7 +92,7 @@ def test_each_fold_is_judged_by_what_all_others_say() -> None:
 
 def test_few_samples_are_one_fold() -> None:
     graph, samples = opened({"x": MANY["x"][: 2 * FOLDS - 1]})
-    whole, (fold,) = collect_in_folds(graph, samples, threads=1)
+    whole, (fold,) = collect_in_folds(graph, samples, run=RunOptions(threads=1))
     assert fold.calibration is whole
     assert fold.samples is samples
 
@@ -102,12 +103,15 @@ def test_bad_samples_judge_nothing(tmp_path: Path, left: int) -> None:
     for number, x in enumerate(MANY["x"]):
         np.savez(tmp_path / f"{number}.npz", x=x[None])
     graph, samples = opened(tmp_path)
-    good = [fold.samples.names for fold in collect_in_folds(graph, samples, threads=1)[1]][:left]
+    good = [
+        fold.samples.names
+        for fold in collect_in_folds(graph, samples, run=RunOptions(threads=1))[1]
+    ][:left]
     for number in range(len(samples)):
         if not any(f"{number}.npz" in names[1:] for names in good):
             (tmp_path / f"{number}.npz").write_bytes(b"")
     graph, samples = opened(tmp_path)
-    whole, folds = collect_in_folds(graph, samples, threads=1)
+    whole, folds = collect_in_folds(graph, samples, run=RunOptions(threads=1))
     assert whole.samples == sum(map(len, good)) - left
     assert len(whole.skipped) == len(samples) - whole.samples
     if left == 1:

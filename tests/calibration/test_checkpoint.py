@@ -15,6 +15,7 @@ from ptq.calibration.calibration import tensors_to_collect
 from ptq.calibration.checkpoint import Checkpoint
 from ptq.calibration.collect import observe
 from ptq.core.errors import DataError, PtqError, StatsError, UsageError
+from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.model.graph import Graph
 from ptq.observers.calibration_file import Calibration
@@ -42,7 +43,13 @@ def observed(these: list[Sample], path: Path | None = None, stop: int | None = N
             yield sample
 
     keeper = None if path is None else Checkpoint(path, GRAPH.digest(), every=0.0)
-    return observe(GRAPH, until(), tensors_to_collect(GRAPH), batch=2, threads=1, keeper=keeper)
+    return observe(
+        GRAPH,
+        until(),
+        tensors_to_collect(GRAPH),
+        run=RunOptions(calibration_batch=2, threads=1),
+        keeper=keeper,
+    )
 
 
 ALL = to_samples(FEEDS)

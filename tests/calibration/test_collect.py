@@ -13,6 +13,7 @@ from parts import CONV, SAME, WB, V
 import ptq
 from ptq.calibration.collect import observe
 from ptq.core.errors import DataError
+from ptq.core.run_options import RunOptions
 from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
 from ptq.model.session import Session
@@ -33,7 +34,7 @@ GRAPH = prepare(Graph.from_proto(MODEL)).graph
 
 def observed(these: list[dict[str, np.ndarray]]) -> Calibration:
     wanted = CollectedTensors(tensors_to_observe(GRAPH), channel_axes(GRAPH))
-    return observe(GRAPH, to_samples(these), wanted, threads=1)
+    return observe(GRAPH, to_samples(these), wanted, run=RunOptions(threads=1))
 
 
 def test_every_value_is_counted_and_the_extremes_are_exact() -> None:
@@ -72,7 +73,9 @@ def test_the_verb_s_shards_merge_to_the_whole_too() -> None:
 
 
 def test_only_the_input_may_be_wanted() -> None:
-    stats = observe(GRAPH, to_samples(FEEDS), CollectedTensors(["x"]), threads=1).tensors
+    stats = observe(
+        GRAPH, to_samples(FEEDS), CollectedTensors(["x"]), run=RunOptions(threads=1)
+    ).tensors
     assert stats["x"].count == sum(f["x"].size for f in FEEDS)
 
 

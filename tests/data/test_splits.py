@@ -10,9 +10,9 @@ from cases import CASES
 from networks import build_network, gaussian_array
 from onnx import TensorProto
 from parts import W
+from ptq.data.progress import start_progress, with_progress
 
 from ptq.core.errors import DataError, ModelError
-from ptq.data.progress import start_progress, with_progress
 from ptq.data.splits import SampleOptions, input_specs, split_samples, takes_any_batch
 from ptq.model.graph import Graph
 

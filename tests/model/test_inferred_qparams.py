@@ -7,6 +7,7 @@ import onnx
 import pytest
 from foreign_models import OUTPUT_QDQ, foreign_graph, random_integers, random_samples
 
+from ptq.core.run_options import RunOptions
 from ptq.executor.executor import Executor
 from ptq.model.inferred_qparams import infer_qparams
 from ptq.model.session import Session
@@ -49,7 +50,7 @@ def test_an_embedding_table_means_what_reads_it_says(reader):
 def test_its_rows_are_gathered_in_integers_and_are_onnx_runtimes(reader):
     graph = _embedding(reader)
     assert not Executor(graph).islands
-    result = verify_graph(graph, _ids(), threads=1)
+    result = verify_graph(graph, _ids(), run=RunOptions(threads=1))
     assert result.equal, result.first
     assert "Gather" in {tensor.op for tensor in result.tensors}
 

@@ -11,6 +11,7 @@ import pytest
 from networks import build_network, gaussian_array
 
 import ptq.optimization.candidates
+from ptq.core.run_options import RunOptions
 from ptq.data import open_samples
 from ptq.data.splits import input_specs
 from ptq.model.graph import Graph
@@ -41,7 +42,9 @@ def forms(plain: PreparedModel, method: str = "auto") -> CandidateComparison:
     samples = open_samples(lambda: iter(data), input_specs(plain.graph))
     held = range(0, SAMPLES, 4)
     learnt = samples.subset(i for i in range(SAMPLES) if i not in held)
-    return CandidateComparison("m", plain, Recipe(method=method), learnt, samples.subset(held), 1)
+    return CandidateComparison(
+        "m", plain, Recipe(method=method), learnt, samples.subset(held), RunOptions(threads=1)
+    )
 
 
 def other(plain: PreparedModel) -> PreparedModel:

@@ -10,6 +10,7 @@ from networks import build_network, gaussian_array, sqnr_db
 
 import ptq
 from ptq.calibration.calibration import FOLDS, collect_in_folds
+from ptq.core.run_options import RunOptions
 from ptq.core.targets import TARGETS
 from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
@@ -149,7 +150,7 @@ def test_without_samples_the_plan_says_why_it_is_the_mean_squared_error() -> Non
 def test_every_fold_is_judged_with_ranges_of_its_own() -> None:
     prepared = prepare(Graph.from_proto(spiky("GlobalMaxPool")))
     graph, whole = prepared.graph, SampleOptions().open(spikes(16), prepared.graph)
-    seen, folds = collect_in_folds(graph, whole, threads=1)
+    seen, folds = collect_in_folds(graph, whole, run=RunOptions(threads=1))
     plan = solve_plan(CalibratedModel("", graph, prepared, seen), Recipe(method="mse"))
     settings = SolverSettings("mse")
     params = [
@@ -157,9 +158,9 @@ def test_every_fold_is_judged_with_ranges_of_its_own() -> None:
         for f in folds
     ]
     assert len({float(of["x"].scale) for of in params}) == FOLDS
-    together = RangeEvaluator(graph, plan, ["x"], folds, 1).errors(params)
+    together = RangeEvaluator(graph, plan, ["x"], folds, RunOptions(threads=1)).errors(params)
     alone = [
-        RangeEvaluator(graph, plan, ["x"], [f], 1).errors([of])
+        RangeEvaluator(graph, plan, ["x"], [f], RunOptions(threads=1)).errors([of])
         for f, of in zip(folds, params, strict=True)
     ]
     for errors, expected in zip(np.split(together, FOLDS), alone, strict=True):

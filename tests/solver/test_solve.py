@@ -18,6 +18,7 @@ from parts import CONV, SAME, WB, V, W, conv_network
 from ptq.calibration.collect import observe
 from ptq.core.errors import StatsError, UsageError
 from ptq.core.plan import Clamp
+from ptq.core.run_options import RunOptions
 from ptq.core.targets import TARGETS
 from ptq.core.types import INT8, UINT8
 from ptq.model.exposed_session import CollectedTensors
@@ -138,7 +139,10 @@ def test_no_skip_list_asks_for_statistics_that_calibration_did_not_gather(
     graph = prepare(Graph.from_proto(CASES[name])).graph
     feeds = quantized_case(name).feeds
     stats = observe(
-        graph, to_samples(feeds), CollectedTensors(tensors_to_observe(graph)), threads=1
+        graph,
+        to_samples(feeds),
+        CollectedTensors(tensors_to_observe(graph)),
+        run=RunOptions(threads=1),
     ).tensors
     for node in graph.nodes:
         settings = SolverSettings("minmax", float_nodes={str(node.name): SKIPPED_REASON})

@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ptq.calibration.collect import observe
 from ptq.core.plan import Plan
+from ptq.core.run_options import RunOptions
 from ptq.core.targets import TARGETS, Target
 from ptq.data import Sample
 from ptq.executor.executor import Executor
@@ -98,7 +99,7 @@ def prepare_and_calibrate(
     source = Graph.from_proto(model)
     prepared = prepare(source)
     wanted = CollectedTensors(tensors_to_observe(prepared.graph))
-    seen = observe(prepared.graph, to_samples(these), wanted, threads=1)
+    seen = observe(prepared.graph, to_samples(these), wanted, run=RunOptions(threads=1))
     return CalibratedModel("test", source, prepared, seen)
 
 
@@ -139,7 +140,10 @@ def quantize_network(
     row = TARGETS[target] if isinstance(target, str) else target
     graph = prepare(Graph.from_proto(model)).graph
     calibration = observe(
-        graph, to_samples(these), CollectedTensors(tensors_to_observe(graph)), threads=1
+        graph,
+        to_samples(these),
+        CollectedTensors(tensors_to_observe(graph)),
+        run=RunOptions(threads=1),
     )
     settings = SolverSettings(
         method, per_tensor, dict.fromkeys(skip, SKIPPED_REASON), reduced_weights=reduced

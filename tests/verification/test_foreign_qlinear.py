@@ -9,6 +9,7 @@ import pytest
 from foreign_models import foreign_graph, random_integers, random_samples
 from onnx import TensorProto
 
+from ptq.core.run_options import RunOptions
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.verification.conversion import convert_graph
@@ -29,7 +30,7 @@ def _linear(node: str, shape: tuple[int, ...] = ROWS, **constants: Any) -> Graph
 
 
 def _assert_both_forms_are_onnx_runtimes(graph: Graph, shape: tuple[int, ...], op: str) -> None:
-    found = verify_graph(graph, random_samples(shape), threads=1)
+    found = verify_graph(graph, random_samples(shape), run=RunOptions(threads=1))
     assert found.equal, found.first
     assert op in {tensor.op for tensor in found.tensors}
     sessions = [Session(form, threads=1) for form in (graph, convert_graph(graph, "qdq"))]
@@ -56,7 +57,7 @@ def test_a_zero_point_left_out_is_0_in_the_type_of_the_integers(node, op, dtype)
         y_zero=dtype(7),
     )
     every = random_samples(ROWS, dtype=dtype)
-    found = verify_graph(graph, every, threads=1)
+    found = verify_graph(graph, every, run=RunOptions(threads=1))
     assert found.equal, found.first
     assert {tensor.op for tensor in found.tensors} == {op}
     one, other = (Session(form, threads=1) for form in (graph, convert_graph(graph, "qdq")))
@@ -91,7 +92,7 @@ def test_one_scale_or_zero_point_counts_for_every_column(scales, zeros):
         w_scale=scales,
         w_zero=zeros,
     )
-    found = verify_graph(graph, random_samples(ROWS), threads=1)
+    found = verify_graph(graph, random_samples(ROWS), run=RunOptions(threads=1))
     assert found.equal, found.first
     assert {tensor.op for tensor in found.tensors} == {"QuantizeLinear", "MatMul"}
 
@@ -104,7 +105,7 @@ def test_the_opset_of_a_qlinear_softmax_says_how_many_axes_it_runs_along(axis, o
         (2, 3, 4, 5),
         **PROBABILITIES,
     )
-    found = verify_graph(graph, random_samples((2, 3, 4, 5)), threads=1)
+    found = verify_graph(graph, random_samples((2, 3, 4, 5)), run=RunOptions(threads=1))
     assert found.equal, found.first
     assert {tensor.op for tensor in found.tensors} == {"QuantizeLinear", "Softmax"}
 
@@ -133,7 +134,7 @@ def test_a_node_that_no_kernel_expresses_is_left_to_onnx_runtime_with_the_reason
         shape,
         **constants,
     )
-    found = verify_graph(graph, random_samples(shape), threads=1)
+    found = verify_graph(graph, random_samples(shape), run=RunOptions(threads=1))
     assert found.equal, found.first
     (fate,) = [fate for fate in node_statuses(graph) if fate.op.endswith("QGemm")]
     assert (fate.runs, fate.why) == ("float", f"must stay float: {why}")

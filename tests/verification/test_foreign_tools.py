@@ -13,6 +13,7 @@ import pytest
 from networks import build_network, gaussian_array, random_feeds, to_samples
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
+from ptq.core.run_options import RunOptions
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
 from ptq.model.session import Session
@@ -99,7 +100,9 @@ def test_every_integer_of_quantize_static_is_onnx_runtimes(
     graph = _quantized(
         tmp_path, form=form, per_channel=per_channel, activation=activation, opset=opset
     )
-    found = verify_graph(graph, to_samples(random_feeds(_model(opset), 3, seed=9)), threads=1)
+    found = verify_graph(
+        graph, to_samples(random_feeds(_model(opset), 3, seed=9)), run=RunOptions(threads=1)
+    )
     assert found.equal, found.first
     if activation == "QUInt8":
         assert {"Conv", "Add", "MatMul"} <= {tensor.op for tensor in found.tensors}

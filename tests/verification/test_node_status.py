@@ -26,6 +26,7 @@ from foreign_patterns import (
 from onnx import TensorProto, helper
 
 from ptq.core.errors import DataError, ModelError
+from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.evaluation.evaluate import integer_engine
 from ptq.executor.executor import Executor
@@ -49,7 +50,7 @@ def test_a_pattern_of_other_tools_gives_onnx_runtimes_integers(name):
         opset=pattern.opset,
         **pattern.constants,
     )
-    found = verify_graph(graph, random_samples(pattern.shape), threads=1)
+    found = verify_graph(graph, random_samples(pattern.shape), run=RunOptions(threads=1))
     assert found.equal, found.first
     assert {tensor.op for tensor in found.tensors} == pattern.integers
 
@@ -61,7 +62,7 @@ def test_quantizers_without_zero_points_count_in_unsigned_bytes():
         "yq = QuantizeLinear(r, y_scale)\ny = DequantizeLinear(yq, y_scale)",
         **CONV_WEIGHT,
     )
-    found = verify_graph(graph, random_samples(IMAGE_SHAPE), threads=1)
+    found = verify_graph(graph, random_samples(IMAGE_SHAPE), run=RunOptions(threads=1))
     assert found.equal
     assert {tensor.op for tensor in found.tensors} == {"QuantizeLinear", "Conv"}
 
@@ -72,7 +73,7 @@ def test_an_output_type_names_the_integers_of_a_quantizer_without_zero_point():
         "y = MaxPool<kernel_shape = [2, 2]>(xd)",
         opset=21,
     )
-    found = verify_graph(graph, random_samples(IMAGE_SHAPE), threads=1)
+    found = verify_graph(graph, random_samples(IMAGE_SHAPE), run=RunOptions(threads=1))
     assert found.equal
     assert found.tensors[0].elements == 4 * 3 * 64
 
@@ -88,7 +89,7 @@ def test_a_scale_that_is_not_positive_is_refused_by_the_tensor(scale):
     for verb in (
         lint_graph,
         node_statuses,
-        lambda given: verify_graph(given, random_samples(IMAGE_SHAPE), threads=1),
+        lambda given: verify_graph(given, random_samples(IMAGE_SHAPE), run=RunOptions(threads=1)),
     ):
         with pytest.raises(ModelError, match=r"^tensor w has scale \S+, which is not positive and"):
             verb(graph)
@@ -117,7 +118,9 @@ def test_integers_may_enter_and_leave_a_model():
         b=random_floats(8),
         **CONV_WEIGHT,
     )
-    found = verify_graph(graph, random_samples(IMAGE_SHAPE, dtype=np.uint8), threads=1)
+    found = verify_graph(
+        graph, random_samples(IMAGE_SHAPE, dtype=np.uint8), run=RunOptions(threads=1)
+    )
     assert found.equal
     assert [tensor.op for tensor in found.tensors] == ["Conv"]
 
@@ -130,7 +133,7 @@ def test_int8_activations_are_read_without_changing_what_onnx_runtime_fuses():
         b=random_floats(8),
         **signed,
     )
-    found = verify_graph(graph, random_samples(IMAGE_SHAPE), threads=1)
+    found = verify_graph(graph, random_samples(IMAGE_SHAPE), run=RunOptions(threads=1))
     assert found.equal
     assert {tensor.op for tensor in found.tensors} == {"QuantizeLinear", "Conv"}
     assert not found.islands
@@ -142,7 +145,7 @@ def test_what_onnx_runtime_leaves_float_around_an_int8_residual_is_not_compared(
     found = verify_graph(
         foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, **signed),
         random_samples(IMAGE_SHAPE),
-        threads=1,
+        run=RunOptions(threads=1),
     )
     assert found.equal
     assert "Add" in {op for ops in found.islands.values() for op in ops}
@@ -266,7 +269,7 @@ def test_what_is_beyond_eight_bits_leaves_the_integers_around_it_comparable(name
     if "xs" in nodes:
         nodes = "xs = QuantizeLinear(xd, y_scale, z16)\n" + nodes
     graph = foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, MATRIX_SHAPE, opset=21, **constants)
-    assert verify_graph(graph, random_samples(MATRIX_SHAPE), threads=1).equal
+    assert verify_graph(graph, random_samples(MATRIX_SHAPE), run=RunOptions(threads=1)).equal
 
 
 def test_a_node_whose_work_a_neighbour_does_is_said_to_be_folded():
@@ -316,7 +319,9 @@ def _tied_sum() -> Graph:
 
 
 def test_without_optimizations_differences_are_explained_and_are_no_failure():
-    found = verify_graph(_tied_sum(), random_samples(IMAGE_SHAPE), optimize=False, threads=1)
+    found = verify_graph(
+        _tied_sum(), random_samples(IMAGE_SHAPE), optimize=False, run=RunOptions(threads=1)
+    )
     assert found.first is not None
     assert (found.first.op, found.first.largest) == ("Add", 1)
     assert found.passed
@@ -324,13 +329,15 @@ def test_without_optimizations_differences_are_explained_and_are_no_failure():
 
 
 def test_with_optimizations_the_same_sums_are_equal_and_nothing_is_to_explain():
-    found = verify_graph(_tied_sum(), random_samples(IMAGE_SHAPE), threads=1)
+    found = verify_graph(_tied_sum(), random_samples(IMAGE_SHAPE), run=RunOptions(threads=1))
     assert found.equal
     assert found.explanations == {}
 
 
 def test_with_optimizations_another_arithmetic_does_not_pass():
-    found = verify_graph(_tied_sum(), random_samples(IMAGE_SHAPE), arithmetic="litert", threads=1)
+    found = verify_graph(
+        _tied_sum(), random_samples(IMAGE_SHAPE), arithmetic="litert", run=RunOptions(threads=1)
+    )
     assert not found.passed
 
 
@@ -345,7 +352,7 @@ def test_before_opset_13_softmax_runs_along_all_axes_from_one_on(attribute, opse
     graph = foreign_graph(
         INPUT_QDQ + f"r = Softmax{attribute}(xd)" + OUTPUT_QDQ, opset=opset, **OLD_SOFTMAX
     )
-    found = verify_graph(graph, random_samples(IMAGE_SHAPE), threads=1)
+    found = verify_graph(graph, random_samples(IMAGE_SHAPE), run=RunOptions(threads=1))
     assert found.equal
     assert "Softmax" in {tensor.op for tensor in found.tensors}
 
@@ -364,7 +371,7 @@ def test_integer_operators_of_another_layout_are_left_to_onnx_runtime(node):
         "y = DequantizeLinear(yq, y_scale, y_zero)",
         **OLD_SOFTMAX,
     )
-    found = verify_graph(graph, random_samples(IMAGE_SHAPE), threads=1)
+    found = verify_graph(graph, random_samples(IMAGE_SHAPE), run=RunOptions(threads=1))
     assert found.equal
     assert {tensor.op for tensor in found.tensors} == {"QuantizeLinear"}
 

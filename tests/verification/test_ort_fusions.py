@@ -14,6 +14,7 @@ from foreign_models import (
 )
 
 from ptq.core.errors import ModelError
+from ptq.core.run_options import RunOptions
 from ptq.model.graph import Graph
 from ptq.verification.ort_fusions import float_tensors, integer_products
 from ptq.verification.ort_like_executor import executor_matching_ort
@@ -80,7 +81,7 @@ def test_a_product_that_hands_out_reals_is_compared_where_onnx_runtime_has_it(re
     signed = {"x_zero": np.int8(-8), "w": random_integers(8, 8), "b": random_floats(3, 8)}
     graph = foreign_graph(INPUT_QDQ + PRODUCTS + reader + "\ny = Relu(r)", (3, 8), **signed)
     assert ("p" in integer_products(graph)) == integer
-    found = verify_graph(graph, random_samples((3, 8)), threads=1)
+    found = verify_graph(graph, random_samples((3, 8)), run=RunOptions(threads=1))
     assert found.equal, found.first
     assert ("p" in {tensor.tensor for tensor in found.tensors}) == integer
     following = executor_matching_ort(graph)

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from parts import CONV, SAME, WB, V
 
 from ptq.core.errors import DataError, ModelError
+from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.executor.executor import Executor
 from ptq.executor.float_islands import FloatIsland
@@ -28,7 +29,7 @@ def test_an_output_that_is_a_sequence_is_compared_item_by_item() -> None:
     made = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
     model.graph.output.append(made)
     done = quantize_network(model)
-    found = verify_graph(done.qdq, to_samples(done.feeds[:2]), threads=1)
+    found = verify_graph(done.qdq, to_samples(done.feeds[:2]), run=RunOptions(threads=1))
     assert found.intact
     assert found.passed
 
@@ -38,7 +39,7 @@ def test_an_output_that_is_a_sequence_is_compared_item_by_item() -> None:
 def test_a_model_that_is_right_is_equal(name: str, form: str) -> None:
     done = quantized_case(name)
     graph = done.qdq if form == "qdq" else done.qlinear
-    result = verify_graph(graph, to_samples(done.feeds[:2]), threads=1)
+    result = verify_graph(graph, to_samples(done.feeds[:2]), run=RunOptions(threads=1))
     assert result.equal, result.first
     assert result.intact
     assert result.samples == 2
@@ -69,7 +70,7 @@ def patched(monkeypatch: pytest.MonkeyPatch, other: Graph) -> None:
 def test_the_first_node_that_diverges_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     done = quantize_network(CHAIN)
     patched(monkeypatch, changed(done.qdq, "d_scale", lambda s: s * 1.25))
-    result = verify_graph(done.qdq, to_samples(done.feeds[:2]), threads=1)
+    result = verify_graph(done.qdq, to_samples(done.feeds[:2]), run=RunOptions(threads=1))
     assert not result.equal
     assert result.first is not None
     assert (result.first.node, result.first.op) == ("Conv_d", "Conv")
@@ -83,7 +84,7 @@ def test_a_node_downstream_is_right_by_itself(monkeypatch: pytest.MonkeyPatch) -
     done = quantize_network(CHAIN)
     weight = changed(done.qdq, "w_quantized", lambda w: np.where(w > 100, w - 40, w))
     patched(monkeypatch, weight)
-    result = verify_graph(done.qdq, to_samples(done.feeds[:2]), threads=1)
+    result = verify_graph(done.qdq, to_samples(done.feeds[:2]), run=RunOptions(threads=1))
     assert result.first is not None
     assert result.first.node == "Conv_c"
     later = [t for t in result.tensors if t.node in ("Conv_d", "Conv_y")]
@@ -104,7 +105,7 @@ def test_where_nothing_is_reduced_the_shapes_differ_and_no_more_is_said() -> Non
         y_zero=np.uint8(9),
     )
     empty = Sample("s", {"x": np.zeros((3, 2, 0), np.float32)}, ())
-    found = verify_graph(graph, [empty], threads=1)
+    found = verify_graph(graph, [empty], run=RunOptions(threads=1))
     assert found.first is not None
     assert (found.first.op, found.first.elements, found.first.differing) == ("ReduceMin", 6, 6)
 
@@ -117,7 +118,7 @@ def test_islands_agree_by_construction_and_are_listed() -> None:
         **WB,
     )
     done = quantize_network(model)
-    result = verify_graph(done.qdq, to_samples(done.feeds), threads=1)
+    result = verify_graph(done.qdq, to_samples(done.feeds), run=RunOptions(threads=1))
     assert result.equal
     assert sorted(op for ops in result.islands.values() for op in ops) == [
         "Erf",
@@ -132,28 +133,30 @@ def test_reading_the_integers_leaves_the_outputs_as_they_were(
     done = quantized_case("residual")
     other = changed(done.qdq, "y_scale", lambda s: s * 2)
     monkeypatch.setattr(Graph, "copy", lambda self: Graph.from_proto(other.to_proto()))
-    assert not verify_graph(done.qdq, to_samples(done.feeds[:1]), threads=1).intact
+    assert not verify_graph(done.qdq, to_samples(done.feeds[:1]), run=RunOptions(threads=1)).intact
 
 
 def test_a_float_model_has_nothing_to_verify() -> None:
     with pytest.raises(ModelError, match="no integer tensor; quantize it first"):
-        verify_graph(Graph.from_proto(CASES["relu"]), [], threads=1)
+        verify_graph(Graph.from_proto(CASES["relu"]), [], run=RunOptions(threads=1))
 
 
 def test_without_samples_there_is_nothing_to_say() -> None:
     with pytest.raises(DataError, match="no sample"):
-        verify_graph(quantized_case("relu").qdq, [], threads=1)
+        verify_graph(quantized_case("relu").qdq, [], run=RunOptions(threads=1))
 
 
 def test_a_sample_that_does_not_run_is_named() -> None:
     done = quantized_case("relu")
     with pytest.raises(DataError, match=r"^sample 0: "):
-        verify_graph(done.qdq, to_samples([{"x": gaussian_array(1, 5, 8, 8)}]), threads=1)
+        verify_graph(
+            done.qdq, to_samples([{"x": gaussian_array(1, 5, 8, 8)}]), run=RunOptions(threads=1)
+        )
 
 
 def test_the_model_is_left_alone() -> None:
     done = quantized_case("relu")
     before = done.qdq.to_bytes()
-    verify_graph(done.qdq, to_samples(done.feeds[:1]), threads=1)
+    verify_graph(done.qdq, to_samples(done.feeds[:1]), run=RunOptions(threads=1))
     assert done.qdq.to_bytes() == before
     onnx.checker.check_model(done.qdq.to_proto())

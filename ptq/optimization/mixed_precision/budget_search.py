@@ -17,8 +17,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ptq.core.errors import UsageError
+from ptq.core.plan import Plan
+from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
-from ptq.data.progress import Progress, start_progress, with_progress
 from ptq.data.splits import SampleSplit, takes_any_batch
 from ptq.evaluation.drop import BudgetSearch, Drop
 from ptq.evaluation.evaluate import Engine, evaluate_engines, session_engine
@@ -38,6 +39,7 @@ from ptq.optimization.mixed_precision.float_cost import (
     float_time_model,
     time_cost,
 )
+from ptq.optimization.pipeline import Job
 from ptq.rewrite.instrument.logits import logits_graph
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan, solve_plan
 from ptq.solver.recipe import Recipe
@@ -57,9 +59,7 @@ def search_for_budget(
     points: float,
     *,
     metric: Metric | None = None,
-    batch: int = 1,
-    threads: int = 0,
-    progress: Progress | None = None,
+    run: RunOptions = DEFAULT_RUN,
 ) -> BudgetSearch:
     """Find the fewest nodes to leave float on the samples that the user's data have for that.
 
@@ -69,9 +69,7 @@ def search_for_budget(
         parts: The samples.
         points: The greatest drop, in points of the metric.
         metric: As for `evaluate`.
-        batch: Samples that run at once, if the model takes any number.
-        threads: Threads for one operator; 0 is one a core.
-        progress: Told how far it is.
+        run: How the job runs.
 
     Raises:
         UsageError: There are no samples, or the budget is no number of at least 0.
@@ -81,14 +79,33 @@ def search_for_budget(
     if not points >= 0:
         raise UsageError(f"a budget of {points} points; give 0 or more")
     if parts.search is None:
-        raise UsageError("a budget is held against samples; give data, or samples to evaluate on")
-    samples = list(
-        with_progress(parts.search.spread(MAX_SAMPLES), "reading samples to search on", progress)
-    )
-    trials = Trials(ground, recipe, samples, metric=metric, batch=batch, threads=threads)
-    advance = start_progress("searching", None, progress)
-    found = fewest_float_nodes(trials, points, threads=threads, advance=advance)
+        raise UsageError("max_drop needs samples: pass data or eval_data")
+    samples = list(run.track(parts.search.spread(MAX_SAMPLES), "reading samples to search on"))
+    trials = Trials(ground, recipe, samples, metric=metric, run=run)
+    advance = run.start_stage("searching", None)
+    found = fewest_float_nodes(trials, points, run=run, advance=advance)
     return replace(found, apart=parts.search is not parts.evaluation)
+
+
+def search_within_budget(
+    job: Job, model: CalibratedModel, recipe: Recipe, solved: Plan | None
+) -> tuple[Recipe, Plan | None, BudgetSearch | None]:
+    """The recipe with the nodes that have to stay float for the budget; unchanged without a budget or with a plan.
+
+    Returns:
+        The recipe; the solved plan, None where the recipe has changed; the search, None where there was none.
+
+    Raises:
+        UsageError: The budget is not a number of at least 0.
+        DataError: A sample is bad, or the model fails on it.
+    """
+    points = job.options.max_drop
+    if points is None or job.given.plan is not None:
+        return recipe, solved, None
+    found = search_for_budget(
+        model, recipe, job.samples, points, metric=job.options.metric, run=job.run
+    )
+    return recipe.with_float_nodes(found.floats), None, found
 
 
 class Trials:
@@ -101,16 +118,15 @@ class Trials:
         samples: Sequence[Sample],
         *,
         metric: Metric | None = None,
-        batch: int = 1,
-        threads: int = 0,
+        run: RunOptions = DEFAULT_RUN,
     ) -> None:
         """``recipe`` may name nodes that stay float anyway."""
         self.ground, self.recipe, self.samples = ground, recipe, samples
         self.count = 0
-        self._metric, self._threads = metric, threads
-        self._batch = batch if takes_any_batch(ground.source) else 1
+        self._metric, self._run = metric, run
+        self._batch = run.evaluation_batch if takes_any_batch(ground.source) else 1
         self._outputs = [name_of(v) for v in ground.source.outputs]
-        self._reference = _CachedReference(session_engine(open_float_session(ground, threads)))
+        self._reference = _CachedReference(session_engine(open_float_session(ground, run)))
 
     def quantize(self, floats: Mapping[str, str]) -> QuantizedModel:
         """The model with these nodes left float."""
@@ -120,7 +136,7 @@ class Trials:
     def measure(self, graph: Graph) -> tuple[Drop, float]:
         """What a quantized model loses, and its signal over error in decibels."""
         self.count += 1
-        engine = session_engine(Session(graph, threads=self._threads))
+        engine = session_engine(Session(graph, threads=self._run.threads))
         result = evaluate_engines(
             self._reference.restart(), {"int8": engine}, self.samples, self._outputs,
             batch=self._batch, metric=self._metric,
@@ -160,7 +176,7 @@ def fewest_float_nodes(
     trials: Trials,
     points: float,
     *,
-    threads: int = 0,
+    run: RunOptions = DEFAULT_RUN,
     advance: Callable[[], None] = lambda: None,
 ) -> BudgetSearch:
     """Find the fewest nodes to leave float.
@@ -168,7 +184,7 @@ def fewest_float_nodes(
     Args:
         trials: What is quantized, and on which samples it is measured.
         points: The greatest drop, in points of the metric.
-        threads: Threads for one operator; 0 is one a core.
+        run: How the job runs.
         advance: Called after each step.
 
     Raises:
@@ -184,7 +200,7 @@ def fewest_float_nodes(
     parts = error_sources_of(plain, logits_graph(trials.ground.prepared.graph))
     if not parts.sources:
         return BudgetSearch(points, False, without, without, samples, True, {}, trials.count)
-    found = attribute_error(parts, evenly_spread(trials.samples), threads=threads, advance=advance)
+    found = attribute_error(parts, evenly_spread(trials.samples), run=run, advance=advance)
     rounding = {
         parts.fused.get(n, frozenset([n])) for s in parts.sources for n in s.float_nodes_needed
     }

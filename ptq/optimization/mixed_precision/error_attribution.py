@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
+from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
 from ptq.optimization.mixed_precision.error_injection import ErrorInjector
 from ptq.rewrite.instrument.error_sources import ErrorProbe, ErrorSource
@@ -65,7 +66,7 @@ def attribute_error(
     samples: Sequence[Sample],
     enough: Energies | None = None,
     *,
-    threads: int = 0,
+    run: RunOptions = DEFAULT_RUN,
     advance: Callable[[], None] = lambda: None,
 ) -> ErrorAttribution:
     """Weigh all sources of error.
@@ -75,7 +76,7 @@ def attribute_error(
         samples: Some to run; they are read several times.
         enough: By output, the share of its energy that is worth knowing of; infinite where it does not count. Where
             none is given, a thirty-second of what all sources make together is.
-        threads: Threads for one operator; 0 is one a core.
+        run: How the job runs.
         advance: Called after each sample of each round.
 
     Raises:
@@ -84,7 +85,7 @@ def attribute_error(
     """
     if not samples:
         raise DataError("there is no sample to weigh errors on; give at least one")
-    runs, count = _GroupRuns(ErrorInjector(probe, threads), samples, advance), len(probe.sources)
+    runs, count = _GroupRuns(ErrorInjector(probe, run), samples, advance), len(probe.sources)
     everything = np.arange(count)
     groups = np.array_split(_execution_order(probe), min(INITIAL_GROUPS, count))
     shares, runs_left = runs.shares([everything, *groups]), MAX_RUNS - len(groups)

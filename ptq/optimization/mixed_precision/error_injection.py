@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
+from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
 from ptq.model.session import Session
 from ptq.rewrite.instrument.error_sources import ErrorProbe
@@ -17,15 +18,15 @@ from ptq.rewrite.instrument.error_sources import ErrorProbe
 class ErrorInjector:
     """A model taken apart, ready to run."""
 
-    def __init__(self, probe: ErrorProbe, threads: int = 0) -> None:
+    def __init__(self, probe: ErrorProbe, run: RunOptions = DEFAULT_RUN) -> None:
         """Load both graphs of the probe.
 
         Raises:
             ModelError: ONNX Runtime does not take one of them.
         """
         self.probe = probe
-        self._errors = Session(probe.error_graph, threads=threads)
-        self._given = Session(probe.injected, threads=threads)
+        self._errors = Session(probe.error_graph, threads=run.threads)
+        self._given = Session(probe.injected, threads=run.threads)
 
     def output_error_energy(
         self, sample: Sample, factors: NDArray[np.float32]

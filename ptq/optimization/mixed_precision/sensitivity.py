@@ -10,29 +10,29 @@ import math
 from collections.abc import Collection
 from dataclasses import replace
 
-from ptq.calibration.calibration import collect_in_folds
-from ptq.calibration.input_covariance import collect_input_covariance
 from ptq.core.errors import UsageError
-from ptq.core.targets import get_target as target_named
+from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preprocess
-from ptq.data.progress import Progress, start_progress, with_progress
-from ptq.data.splits import SampleOptions, split_samples
+from ptq.data.splits import SampleOptions
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.ranking import NodeCost, Ranking
 from ptq.evaluation.user_metric import Metric
 from ptq.model.node import operator_of
-from ptq.model.open import Model, display_name
-from ptq.optimization.before_calibration import optimize_before_calibration
+from ptq.model.open import Model
 from ptq.optimization.mixed_precision.budget_search import MAX_SAMPLES, Trials, evenly_spread
 from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution, attribute_error
 from ptq.optimization.mixed_precision.float_candidates import FloatCandidate, rank_candidates
 from ptq.optimization.mixed_precision.float_cost import error_sources_of
-from ptq.optimization.range_search import choose_ranges
+from ptq.optimization.options import QuantizeOptions
+from ptq.optimization.pipeline import (
+    calibrate_model,
+    choose_recipe,
+    collect_for_rounding,
+    open_job,
+    optimize_before_calibration,
+)
 from ptq.rewrite.instrument.logits import logits_graph
-from ptq.rewrite.prepare.prepare import open_and_prepare
-from ptq.solver.quantizer import CalibratedModel, solve_plan
-from ptq.solver.recipe import DEFAULT_METHOD, Recipe, resolve_weight_format
-from ptq.solver.solve import SKIPPED_REASON
+from ptq.solver.recipe import DEFAULT_METHOD
 
 DEFAULT_MEASURED = 5
 REASON = "to measure its sensitivity"
@@ -53,7 +53,7 @@ def sensitivity(
     preprocess: Preprocess | None = None,
     samples: int | None = None,
     skip_bad_samples: bool = False,
-    batch: int = 8,
+    batch: int = DEFAULT_RUN.evaluation_batch,
     threads: int = 0,
     progress: Progress | None = None,
 ) -> Ranking:
@@ -75,50 +75,38 @@ def sensitivity(
         skip_bad_samples: Leave unreadable samples out instead of stopping.
         batch: Samples that run at once, if the model takes any number.
         threads: Threads for one operator; 0 is one a core.
-        progress: Told how far it is.
+        progress: Called with each stage and its steps.
 
     Raises:
         ModelError: The model cannot be read, prepared or run.
         DataError: A sample is missing, unreadable or does not fit.
         UsageError: An option makes no sense, or nothing of the model is quantized.
     """
-    row = target_named(target)
-    graph, prepared = open_and_prepare(model)
-    choice = SampleOptions(preprocess, samples, skip_bad_samples)
-    labels = metric is None
-    divided = split_samples(prepared.graph, data, eval_data, choice, search=True, labels=labels)
-    assert divided.calibration is not None
-    assert divided.search is not None
-    recipe = Recipe(
-        row.name, method, per_tensor=per_tensor, float_nodes=dict.fromkeys(skip, SKIPPED_REASON),
-        weights=resolve_weight_format("auto", row),
-    )  # fmt: skip
-    prepared, recipe = optimize_before_calibration(
-        display_name(model), prepared, divided.calibration, recipe,
-        equalize=equalize, threads=threads, progress=progress,
-    )  # fmt: skip
-    calibration, folds = collect_in_folds(
-        prepared.graph, divided.calibration, threads=threads, progress=progress
+    options = QuantizeOptions(
+        target, method, per_tensor=per_tensor, skip=skip, equalize=equalize, metric=metric
     )
-    ground = CalibratedModel(display_name(model), graph, prepared, calibration)
-    recipe = choose_ranges(ground, recipe, folds, threads=threads, progress=progress)
-    plan = solve_plan(ground, recipe)
-    ground = collect_input_covariance(ground, plan, divided.calibration, threads, progress)
-    held = list(
-        with_progress(divided.search.spread(MAX_SAMPLES), "reading samples to measure on", progress)
-    )
-    trials = Trials(ground, recipe, held, metric=metric, batch=batch, threads=threads)
+    options.check_names()
+    reading = SampleOptions(preprocess, samples, skip_bad_samples)
+    run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
+    job = open_job(model, data, eval_data, reading, options, run, search=True)
+    job = optimize_before_calibration(job)
+    calibrated, folds = calibrate_model(job)
+    recipe = choose_recipe(job, calibrated, folds)
+    calibrated, _ = collect_for_rounding(job, calibrated, recipe)
+    assert job.samples.search is not None
+    held = list(run.track(job.samples.search.spread(MAX_SAMPLES), "reading samples to measure on"))
+    trials = Trials(calibrated, recipe, held, metric=metric, run=run)
     made = trials.quantize({})
     drop, sqnr_db = trials.measure(made.quantized_graph)
-    probe = error_sources_of(made, logits_graph(prepared.graph))
+    probe = error_sources_of(made, logits_graph(job.prepared.graph))
     if not probe.sources:
         raise UsageError("nothing of the model is quantized; `ptq inspect` says why")
-    advance = start_progress("weighing", None, progress)
-    found = attribute_error(probe, evenly_spread(held), threads=threads, advance=advance)
-    ops = {node.name or "": operator_of(node) for node in prepared.graph.nodes}
+    advance = run.start_stage("attributing the error", None)
+    found = attribute_error(probe, evenly_spread(held), run=run, advance=advance)
+    ops = {node.name or "": operator_of(node) for node in job.prepared.graph.nodes}
     rows, before = [], frozenset[str]()
     moves = rank_candidates(found.sources, found.mean_shares)
-    advance = start_progress("measuring", min(measure, len(moves)), progress)
+    advance = run.start_stage("measuring", min(measure, len(moves)))
     for index, move in enumerate(moves):
         cost = _node_cost(move, found, ops)
         if index < measure:
@@ -130,8 +118,8 @@ def sensitivity(
             advance()
         rows.append(cost)
     return Ranking(
-        model=display_name(model),
-        target=row.name,
+        model=job.name,
+        target=recipe.target,
         samples=len(held),
         sqnr_db=sqnr_db,
         drop=drop,

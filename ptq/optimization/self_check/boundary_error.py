@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.evaluation.metrics import numeric_output
 from ptq.model.graph import Graph
@@ -43,7 +44,7 @@ def check_boundary_tensors(
     between: Mapping[str, str],
     samples: Sequence[Sample],
     floor: float,
-    threads: int,
+    run: RunOptions,
 ) -> CheckFailure | None:
     """Which of them are too far from float, if any are.
 
@@ -54,7 +55,7 @@ def check_boundary_tensors(
     truth, outputs = (
         [[numeric_output(y) for y in session.run(sample.feed, names)] for sample in samples]
         for session, names in (
-            (Session(with_extra_outputs(graph, names), threads=threads), names)
+            (Session(with_extra_outputs(graph, names), threads=run.threads), names)
             for graph, names in (
                 (made.calibrated_model.prepared.graph, list(between)),
                 (made.quantized_graph, list(between.values())),

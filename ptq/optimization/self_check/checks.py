@@ -123,7 +123,7 @@ def check_with_floor(
     if not between:
         return problem
     try:
-        return check_boundary_tensors(made, between, truth.samples, floor, truth.sessions.threads)
+        return check_boundary_tensors(made, between, truth.samples, floor, truth.sessions.run)
     except (
         ModelError,
         DataError,
@@ -172,7 +172,7 @@ def check_graph(graph: Graph, truth: ReferenceOutputs, floor: float) -> CheckFai
             session = (
                 truth.sessions.open_quantized(graph)
                 if level == "all"
-                else Session(graph, threads=truth.sessions.threads, optimize=level, arena=False)
+                else Session(graph, threads=truth.sessions.run.threads, optimize=level, arena=False)
             )
             outputs = [_run(session, sample) for sample in truth.samples]
             problem = _compare(truth, outputs, floor)

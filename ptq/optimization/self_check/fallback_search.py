@@ -102,9 +102,9 @@ class _FallbackSearch:
             enough = np.full(len(outputs), np.inf)
             rows = [outputs.index(name) for name in names]
             enough[rows] = np.where(far, _MIN_SHARE * problem.max_share, np.inf)
-            some, threads = self.reference.samples[::every], self.reference.sessions.threads
+            some = self.reference.samples[::every]
             found = attribute_error(
-                probe, some, enough, threads=threads, advance=self.reference.advance
+                probe, some, enough, run=self.reference.sessions.run, advance=self.reference.advance
             )
             shares, together = found.error_shares[rows], found.joint_shares[rows]
         except (ModelError, DataError):  # taken apart the model may be too large, or not run

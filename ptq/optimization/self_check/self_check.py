@@ -10,10 +10,10 @@ from ptq.core.errors import ModelError, PlanError
 from ptq.core.plan import Plan
 from ptq.core.targets import get_target
 from ptq.data import Sample
-from ptq.data.progress import Progress, start_progress
 from ptq.evaluation.overflow_check import refuse_overflow
 from ptq.evaluation.session_cache import SessionCache
 from ptq.optimization.mixed_precision.float_cost import float_time_model
+from ptq.optimization.pipeline import Job
 from ptq.optimization.self_check.bisection import failing_ends, first_failing_node
 from ptq.optimization.self_check.checks import (
     MIN_SQNR_DB,
@@ -29,12 +29,36 @@ from ptq.optimization.self_check.checks import (
 )
 from ptq.optimization.self_check.fallback_search import NEGLIGIBLE_COST, find_float_fallback
 from ptq.optimization.self_check.output_distance import CheckFailure, sqnr_db
-from ptq.solver.quantizer import CalibratedModel, QuantizedModel
+from ptq.solver.quantizer import CalibratedModel, QuantizedModel, complete_user_plan
 from ptq.solver.recipe import Recipe
 
 MAX_FAILING_NODES = 12
 MAX_FAILING_BY_VALUES = 3
 """Of culprits where values are at fault, to which all nodes may add: then it is left to the ends of the network."""
+
+
+def quantize_and_check(
+    job: Job, model: CalibratedModel, recipe: Recipe, solved: Plan | None, sessions: SessionCache
+) -> QuantizedModel:
+    """Quantize by the recipe with nodes kept in float where the result fails, or apply the given plan unchanged.
+
+    Args:
+        job: What is asked.
+        model: The calibrated model.
+        recipe: What is asked, resolved.
+        solved: The plan of this recipe, if it is solved already.
+        sessions: Where the models are opened.
+
+    Raises:
+        ModelError: ONNX Runtime does not take the float model, or preparing it has changed what it computes.
+        PlanError: The given plan produces an invalid model.
+        DataError: A sample is bad, or the float model fails on it.
+    """
+    samples = job.samples.calibration or job.samples.evaluation or ()
+    if job.given.plan is None:
+        return quantize_with_self_check(model, recipe, samples, plan=solved, loaded=sessions)
+    plan = complete_user_plan(model, job.given.plan)
+    return apply_user_plan(model, recipe, plan, samples, loaded=sessions)
 
 
 def quantize_with_self_check(
@@ -44,7 +68,6 @@ def quantize_with_self_check(
     *,
     plan: Plan | None = None,
     loaded: SessionCache,
-    progress: Progress | None = None,
 ) -> QuantizedModel:
     """Quantize, leaving float what a check of the result finds at fault.
 
@@ -54,7 +77,6 @@ def quantize_with_self_check(
         samples: The first few are run.
         plan: What `planned` gives, if that is known.
         loaded: Where the models are opened.
-        progress: Told how far it is.
 
     Raises:
         ModelError: ONNX Runtime does not take the float model, or preparing it has changed what it computes.
@@ -62,7 +84,7 @@ def quantize_with_self_check(
         StatsError: A tensor that needs a range was not observed.
         UsageError: There is no such target, method, or node to skip.
     """
-    made, advance = quantize_with(ground, recipe, plan), start_progress("checking", None, progress)
+    made, advance = quantize_with(ground, recipe, plan), loaded.run.start_stage("checking", None)
     if check(made, run_reference(ground, samples, loaded, advance=advance)) is not None:
         truth = run_reference_on_more_samples(made, samples, loaded, advance)
         _check_preparation(ground, truth)
@@ -72,7 +94,7 @@ def quantize_with_self_check(
     if not integer_nodes(made):
         refuse_overflow(
             ground.prepared.graph, ground.calibration.tensors, get_target(recipe.target), recipe.float_nodes,
-            samples, threads=loaded.threads,
+            samples, run=loaded.run,
         )  # fmt: skip
     return made
 
@@ -84,7 +106,6 @@ def apply_user_plan(
     samples: Iterable[Sample],
     *,
     loaded: SessionCache,
-    progress: Progress | None = None,
 ) -> QuantizedModel:
     """Obey a plan of the user's, and note what the check finds; the plan is not second-guessed.
 
@@ -94,7 +115,7 @@ def apply_user_plan(
         DataError: A sample is bad, or the float model fails on it.
         UnsupportedError: An operator has no such form.
     """
-    made, advance = quantize_with(ground, recipe, plan), start_progress("checking", None, progress)
+    made, advance = quantize_with(ground, recipe, plan), loaded.run.start_stage("checking", None)
     if check(made, run_reference(ground, samples, loaded, advance=advance)) is None:
         return made
     truth = run_reference_on_more_samples(made, samples, loaded, advance)

@@ -7,6 +7,7 @@ from hard import READERS, SAMPLE_DATA, WRITERS, hard_model
 
 from ptq.calibration.calibration import collect_statistics
 from ptq.core.errors import UsageError
+from ptq.core.run_options import RunOptions
 from ptq.data import Preprocess, Sample
 from ptq.data.splits import SampleOptions, SampleSplit, split_samples
 from ptq.evaluation.drop import BudgetSearch
@@ -35,7 +36,7 @@ def _ground(model: Graph) -> CalibratedModel:
     prepared = prepare(model)
     samples = SampleOptions(IMAGES, 48).open(SAMPLE_DATA / "images" / "calibration", prepared.graph)
     calibration = collect_statistics(
-        prepared.graph, samples, threads=1, checkpoint=None, progress=None
+        prepared.graph, samples, run=RunOptions(threads=1, progress=None), checkpoint=None
     )
     return CalibratedModel("hard", model, prepared, calibration)
 
@@ -48,7 +49,7 @@ def held_out(ground: CalibratedModel) -> list[Sample]:
 
 
 def _trials(ground: CalibratedModel, samples: list[Sample], recipe: Recipe) -> Trials:
-    return Trials(ground, recipe, samples, batch=8, threads=1)
+    return Trials(ground, recipe, samples, run=RunOptions(evaluation_batch=8, threads=1))
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,9 @@ def steps() -> list[int]:
 
 @pytest.fixture(scope="module")
 def found(trials: Trials, steps: list[int]) -> BudgetSearch:
-    return fewest_float_nodes(trials, 2.0, threads=1, advance=lambda: steps.append(1))
+    return fewest_float_nodes(
+        trials, 2.0, run=RunOptions(threads=1), advance=lambda: steps.append(1)
+    )
 
 
 def test_every_measurement_and_every_round_of_weighing_is_told(
@@ -98,7 +101,9 @@ def test_with_one_group_of_them_less_it_would_not_be_kept(
 
 def test_a_budget_that_holds_anyway_costs_one_measurement(held_out: list[Sample]) -> None:
     plain = _ground(Graph.load(SAMPLE_DATA / "fashion_mobilenet.onnx"))
-    found = fewest_float_nodes(_trials(plain, held_out[:60], Recipe()), 5.0, threads=1)
+    found = fewest_float_nodes(
+        _trials(plain, held_out[:60], Recipe()), 5.0, run=RunOptions(threads=1)
+    )
     assert (found.reached, dict(found.floats)) == (True, {})
     assert (found.measurements, found.estimates) == (1, 0)
 
@@ -106,8 +111,14 @@ def test_a_budget_that_holds_anyway_costs_one_measurement(held_out: list[Sample]
 def test_a_budget_out_of_reach_leaves_half_in_integers(
     ground: CalibratedModel, held_out: list[Sample]
 ) -> None:
-    trials = Trials(ground, Recipe(), held_out[:3], batch=8, threads=1, metric=_worse())
-    found = fewest_float_nodes(trials, 0.5, threads=1)
+    trials = Trials(
+        ground,
+        Recipe(),
+        held_out[:3],
+        run=RunOptions(evaluation_batch=8, threads=1),
+        metric=_worse(),
+    )
+    found = fewest_float_nodes(trials, 0.5, run=RunOptions(threads=1))
     assert not found.reached
     nodes = len(ground.prepared.graph.nodes)
     assert len(found.floats) <= MAX_FLOAT_SHARE * nodes

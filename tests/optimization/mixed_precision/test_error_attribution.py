@@ -7,6 +7,7 @@ import pytest
 from networks import build_network, gaussian_array, quantize_network, random_feeds, to_samples
 
 from ptq.core.errors import DataError
+from ptq.core.run_options import RunOptions
 from ptq.optimization.mixed_precision import error_attribution
 from ptq.optimization.mixed_precision.error_attribution import attribute_error
 from ptq.optimization.mixed_precision.error_injection import ErrorInjector
@@ -33,7 +34,7 @@ def apart(coarse: int | None = None) -> ErrorProbe:
 
 
 def alone(parts: ErrorProbe) -> np.ndarray:
-    runs = ErrorInjector(parts, 1)
+    runs = ErrorInjector(parts, RunOptions(threads=1))
     found = [
         runs.output_error_energy(s, np.eye(len(parts.sources), dtype=np.float32)) for s in THESE
     ]
@@ -48,7 +49,11 @@ def test_few_that_make_most_are_each_found_in_few_runs(monkeypatch: pytest.Monke
     enough = np.full(2, truth[0].max() / 4)
     told: list[int] = []
     found = attribute_error(
-        parts, THESE, np.array([enough[0], np.inf]), threads=1, advance=lambda: told.append(1)
+        parts,
+        THESE,
+        np.array([enough[0], np.inf]),
+        run=RunOptions(threads=1),
+        advance=lambda: told.append(1),
     )
     worst = int(truth[0].argmax())
     assert int(found.error_shares[0].argmax()) == worst
@@ -60,7 +65,7 @@ def test_few_that_make_most_are_each_found_in_few_runs(monkeypatch: pytest.Monke
 
 def test_what_makes_much_of_an_output_is_weighed_alone_without_being_asked_for() -> None:
     parts = apart(coarse=5)
-    truth, found = alone(parts), attribute_error(parts, THESE, threads=1)
+    truth, found = alone(parts), attribute_error(parts, THESE, run=RunOptions(threads=1))
     for share, own, together in zip(found.error_shares, truth, found.joint_shares, strict=True):
         worst = int(own.argmax())
         assert own[worst] > together / 5
@@ -72,7 +77,7 @@ def test_what_makes_much_of_an_output_is_weighed_alone_without_being_asked_for()
 def test_runs_are_counted_and_every_sample_of_a_round_is_told() -> None:
     parts, told = apart(coarse=5), []
     found = attribute_error(
-        parts, THESE, np.full(2, np.inf), threads=1, advance=lambda: told.append(1)
+        parts, THESE, np.full(2, np.inf), run=RunOptions(threads=1), advance=lambda: told.append(1)
     )
     assert found.samples == len(told) == len(THESE)
     assert found.runs == 1 + error_attribution.INITIAL_GROUPS + 2
@@ -82,15 +87,15 @@ def test_runs_are_counted_and_every_sample_of_a_round_is_told() -> None:
 
 def test_no_sample_is_an_error() -> None:
     with pytest.raises(DataError, match="no sample"):
-        attribute_error(apart(), [], threads=1)
+        attribute_error(apart(), [], run=RunOptions(threads=1))
 
 
 def test_all_of_them_are_weighed_alone_where_each_counts() -> None:
     parts = apart()
-    found = attribute_error(parts, THESE, np.zeros(2) + 1e-12, threads=1)
+    found = attribute_error(parts, THESE, np.zeros(2) + 1e-12, run=RunOptions(threads=1))
     assert found.measured_alone.all()
     assert found.error_shares == pytest.approx(alone(parts), rel=1e-5, abs=1e-9)
-    every = ErrorInjector(parts, 1)
+    every = ErrorInjector(parts, RunOptions(threads=1))
     ones = np.ones((1, len(parts.sources)), np.float32)
     pairs = [every.output_error_energy(sample, ones) for sample in THESE]
     noise, signal = (np.sum([pair[k] for pair in pairs], axis=0) for k in (0, 1))
@@ -102,7 +107,7 @@ def test_runs_are_bounded_and_groups_that_are_not_parted_share_what_they_make(
 ) -> None:
     parts = apart()
     monkeypatch.setattr(error_attribution, "MAX_RUNS", error_attribution.INITIAL_GROUPS)
-    found = attribute_error(parts, THESE, np.zeros(2) + 1e-12, threads=1)
+    found = attribute_error(parts, THESE, np.zeros(2) + 1e-12, run=RunOptions(threads=1))
     assert (
         len({float(share) for share in found.error_shares[0]}) <= error_attribution.INITIAL_GROUPS
     )

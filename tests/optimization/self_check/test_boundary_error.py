@@ -17,6 +17,7 @@ from networks import (
 
 from ptq.api import quantize
 from ptq.core.plan import Plan
+from ptq.core.run_options import RunOptions
 from ptq.evaluation.session_cache import SessionCache
 from ptq.model.session import Session
 from ptq.optimization.self_check import checks
@@ -44,7 +45,9 @@ def ground() -> CalibratedModel:
 
 
 def handed(ground: CalibratedModel) -> QuantizedModel:
-    return quantize_with_self_check(ground, Recipe(), to_samples(FEEDS), loaded=SessionCache(1))
+    return quantize_with_self_check(
+        ground, Recipe(), to_samples(FEEDS), loaded=SessionCache(RunOptions(threads=1))
+    )
 
 
 def lengths(made: QuantizedModel) -> list[tuple[int, int]]:

@@ -19,6 +19,7 @@ from networks import (
 
 from ptq.core.errors import ModelError
 from ptq.core.plan import Plan
+from ptq.core.run_options import RunOptions
 from ptq.evaluation.session_cache import SessionCache
 from ptq.model.session import Session
 from ptq.optimization.mixed_precision.error_attribution import SAMPLES
@@ -108,7 +109,9 @@ def handed(ground: CalibratedModel, monkeypatch: pytest.MonkeyPatch) -> Handed:
     def hand(spoil: Written, recipe: Recipe = PLAIN) -> tuple[QuantizedModel, int]:
         counting = Counting(spoil)
         monkeypatch.setattr(checks, "apply_plan", counting)
-        made = quantize_with_self_check(ground, recipe, to_samples(FEEDS), loaded=SessionCache(1))
+        made = quantize_with_self_check(
+            ground, recipe, to_samples(FEEDS), loaded=SessionCache(RunOptions(threads=1))
+        )
         return made, counting.count
 
     return hand
@@ -126,7 +129,10 @@ def test_every_model_that_is_checked_and_every_round_of_weighing_is_told(
         return lambda: steps.append(stage)
 
     quantize_with_self_check(
-        ground, PLAIN, to_samples(FEEDS), loaded=SessionCache(1), progress=progress
+        ground,
+        PLAIN,
+        to_samples(FEEDS),
+        loaded=SessionCache(RunOptions(threads=1, progress=progress)),
     )
     assert told == [("checking", None)]
     assert len(steps) >= counting.count + SAMPLES

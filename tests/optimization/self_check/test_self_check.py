@@ -19,6 +19,7 @@ from networks import (
 from ptq.api import quantize
 from ptq.core.errors import DataError, ModelError, PlanError
 from ptq.core.plan import Plan
+from ptq.core.run_options import RunOptions
 from ptq.evaluation.session_cache import SessionCache
 from ptq.model.graph import Graph
 from ptq.model.session import Session
@@ -48,7 +49,10 @@ def ground(
 
 def handed(model: onnx.ModelProto, these: list[dict[str, np.ndarray]]) -> QuantizedModel:
     return quantize_with_self_check(
-        ground(model, these), Recipe(), to_samples(these), loaded=SessionCache(1)
+        ground(model, these),
+        Recipe(),
+        to_samples(these),
+        loaded=SessionCache(RunOptions(threads=1)),
     )
 
 
@@ -109,7 +113,10 @@ def test_a_preparation_that_changes_the_model_is_refused() -> None:
     wrong = dataclasses.replace(made, prepared=prepare(Graph.from_proto(other)))
     with pytest.raises(ModelError, match="preparing the model changes what it computes"):
         quantize_with_self_check(
-            wrong, Recipe(), to_samples(random_feeds(model)), loaded=SessionCache(1)
+            wrong,
+            Recipe(),
+            to_samples(random_feeds(model)),
+            loaded=SessionCache(RunOptions(threads=1)),
         )
 
 
@@ -164,7 +171,7 @@ def test_what_the_user_leaves_float_anyway_is_no_case_of_overflow() -> None:
         ground(model, these),
         Recipe(float_nodes={"Mul": "skipped"}),
         to_samples(these),
-        loaded=SessionCache(1),
+        loaded=SessionCache(RunOptions(threads=1)),
     )
     assert made.plan.floats == {"Mul_y": "skipped"}
 

@@ -18,6 +18,7 @@ from networks import (
 
 from ptq.calibration.collect import observe
 from ptq.core.plan import Plan
+from ptq.core.run_options import RunOptions
 from ptq.core.targets import TARGETS
 from ptq.executor.executor import Executor
 from ptq.model.exposed_session import CollectedTensors
@@ -105,7 +106,10 @@ def parted(name: str, spread: float = 2.0) -> Parted:
     row = TARGETS["ort"]
     these = random_feeds(model)
     seen = observe(
-        scaled, to_samples(these), CollectedTensors(tensors_to_observe(scaled)), threads=1
+        scaled,
+        to_samples(these),
+        CollectedTensors(tensors_to_observe(scaled)),
+        run=RunOptions(threads=1),
     )
     skip = dict.fromkeys(
         [*floats, *(n.name or "" for n in boundary_scale_nodes(scaled, parting))], "float"
@@ -135,7 +139,7 @@ def test_the_function_stays_in_float(name: str) -> None:
 def test_all_forms_compute_the_same_and_quantizers_do_what_multiplications_did(name: str) -> None:
     net = parted(name, 0.5)
     for graph in (net.qdq, net.done.qlinear):
-        found = verify_graph(graph, to_samples(net.done.feeds), threads=1)
+        found = verify_graph(graph, to_samples(net.done.feeds), run=RunOptions(threads=1))
         assert found.equal, found.first
         feed = net.done.feeds[0]
         ours, theirs = Executor(graph).run(feed), Session(graph, threads=1).run(feed)

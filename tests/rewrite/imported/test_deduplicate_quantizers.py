@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from foreign_models import INPUT_QDQ, foreign_graph, random_integers, random_samples
 
+from ptq.core.run_options import RunOptions
 from ptq.model.graph import Graph
 from ptq.model.node import operator_of
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
@@ -42,7 +43,7 @@ def _twins(layer: str, zero: str = "y_zero", zero_point: object = None) -> Graph
     ],
 )
 def test_twins_are_one_and_their_layer_has_an_integer_kernel(layer, op):
-    found = verify_graph(_twins(layer), random_samples(SHAPE), threads=1)
+    found = verify_graph(_twins(layer), random_samples(SHAPE), run=RunOptions(threads=1))
     assert found.intact
     assert found.equal, found.first
     assert {tensor.op for tensor in found.tensors} >= {op, "Sigmoid", "MaxPool"}
@@ -53,7 +54,7 @@ def test_quantizers_with_other_parameters_are_no_twins():
     before = sum(operator_of(node) == "QuantizeLinear" for node in graph.nodes)
     after = sum(operator_of(node) == "QuantizeLinear" for node in normalize_qdq(graph).nodes)
     assert after == before
-    assert verify_graph(graph, random_samples(SHAPE), threads=1).equal
+    assert verify_graph(graph, random_samples(SHAPE), run=RunOptions(threads=1)).equal
 
 
 def test_a_twin_that_leaves_the_model_stays():
@@ -63,5 +64,5 @@ def test_a_twin_that_leaves_the_model_stays():
         SHAPE,
         outputs={"y": 2, "z": 1},
     )
-    assert verify_graph(graph, random_samples(SHAPE), threads=1).intact
+    assert verify_graph(graph, random_samples(SHAPE), run=RunOptions(threads=1)).intact
     assert [value.name for value in normalize_qdq(graph).outputs] == ["y", "z"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from foreign_models import INPUT_QDQ, foreign_graph, random_samples
 
+from ptq.core.run_options import RunOptions
 from ptq.executor.executor import Executor
 from ptq.model.session import Session
 from ptq.verification.conversion import convert_graph
@@ -27,7 +28,7 @@ def test_a_value_that_is_quantized_is_the_number_it_stands_for(node, value):
         INPUT_QDQ + VALUE + f"r = {node}\n" + SAME, SHAPE, p=PADS, v=np.uint8(value)
     )
     every = random_samples(SHAPE)
-    assert verify_graph(graph, every, threads=1).equal
+    assert verify_graph(graph, every, run=RunOptions(threads=1)).equal
     theirs = Session(graph, threads=1, optimize="none")
     converted = Session(convert_graph(graph, "qoperator"), threads=1)
     integers = Executor(graph, "litert")
@@ -42,7 +43,7 @@ def test_a_node_with_a_value_that_is_computed_stays_float():
     graph = foreign_graph(
         INPUT_QDQ + "v = ReduceMax<keepdims = 0>(xd)\nr = Clip(xd, , v)\n" + SAME, SHAPE, opset=17
     )
-    assert verify_graph(graph, random_samples(SHAPE), threads=1).equal
+    assert verify_graph(graph, random_samples(SHAPE), run=RunOptions(threads=1)).equal
     (fate,) = [fate for fate in node_statuses(graph) if fate.op == "Clip"]
     assert fate.why == "must stay float: value v is computed"
     (sample, *_) = random_samples(SHAPE)

@@ -1,0 +1,94 @@
+"""What the user asks of a quantization."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ptq.core.plan import Plan
+from ptq.core.targets import Target, get_target
+from ptq.evaluation.user_metric import Metric
+from ptq.executor.arithmetics import kernels_of_arithmetic
+from ptq.observers import get_observer
+from ptq.solver.recipe import (
+    AUTO,
+    DEFAULT_METHOD,
+    QuantizedForm,
+    Recipe,
+    RoundingMethod,
+    WeightFormatOption,
+    resolve_weight_format,
+)
+from ptq.solver.solve import SKIPPED_REASON
+
+
+@dataclass(frozen=True)
+class QuantizeOptions:
+    """What is asked, before anything is decided; ``ptq.quantize`` documents each option.
+
+    Attributes:
+        target: Name of the runtime.
+        method: Name of the range method, or ``auto``.
+        form: ``qdq`` or ``qoperator``.
+        weights: Integer format of weights, or ``auto``.
+        per_tensor: One scale for a whole weight.
+        skip: Nodes, or operators, that stay float.
+        correct_bias: Whether biases are corrected.
+        rounding: How weights are rounded.
+        equalize: Whether channels are equalized where that helps.
+        split_outliers: Whether outlier channels are computed in float where that helps.
+        arithmetic: Name of the integer arithmetic; None for the target's own.
+        max_drop: The accuracy budget in points of the metric; None for none.
+        metric: The user's metric; None for the default.
+    """
+
+    target: str = "ort"
+    method: str = DEFAULT_METHOD
+    form: QuantizedForm = "qdq"
+    weights: WeightFormatOption = "auto"
+    per_tensor: bool = False
+    skip: Collection[str] = ()
+    correct_bias: bool = True
+    rounding: RoundingMethod = "second-order"
+    equalize: bool = True
+    split_outliers: bool = True
+    arithmetic: str | None = None
+    max_drop: float | None = None
+    metric: Metric | None = None
+
+    def check_names(self, plan: Plan | None = None) -> None:
+        """Make sure that target, range method and arithmetic exist.
+
+        Raises:
+            UsageError: One does not.
+        """
+        self.target_row(plan)
+        if self.method != AUTO:
+            get_observer(self.method)
+        kernels_of_arithmetic(self.arithmetic_name(plan))
+
+    def target_row(self, plan: Plan | None = None) -> Target:
+        """The target; that of the plan where one is given."""
+        return get_target(self.target if plan is None else plan.target)
+
+    def arithmetic_name(self, plan: Plan | None = None) -> str:
+        """The arithmetic; the target's own where none is asked for."""
+        return self.target_row(plan).arithmetic if self.arithmetic is None else self.arithmetic
+
+    def to_recipe(self, plan: Plan | None = None) -> Recipe:
+        """The recipe that these options resolve to.
+
+        Raises:
+            UsageError: The weight format does not go with the target or the plan.
+        """
+        row = self.target_row(plan)
+        return Recipe(
+            target=row.name,
+            method=self.method,
+            form=self.form,
+            per_tensor=self.per_tensor,
+            correct_bias=self.correct_bias,
+            float_nodes=dict.fromkeys(self.skip, SKIPPED_REASON),
+            weights=resolve_weight_format(self.weights, row, plan),
+            rounding=self.rounding,
+        )

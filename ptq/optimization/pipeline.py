@@ -1,0 +1,165 @@
+"""The first stages of a quantization: open, split samples, rewrite, calibrate, choose ranges, collect covariances.
+
+`ptq.quantize` and `ptq.sensitivity` share them. Each stage takes what the stages before have made and returns more.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+
+from ptq.calibration.calibration import Fold, load_or_collect
+from ptq.calibration.input_covariance import collect_input_covariance
+from ptq.core.errors import UsageError
+from ptq.core.memory import release_memory
+from ptq.core.plan import Plan
+from ptq.core.run_options import RunOptions
+from ptq.data import DataSource
+from ptq.data.splits import SampleOptions, SampleSplit, split_samples
+from ptq.model.graph import Graph
+from ptq.model.open import Model, display_name
+from ptq.optimization.equalization import equalize_channels
+from ptq.optimization.given import NOTHING_GIVEN, Given
+from ptq.optimization.options import QuantizeOptions
+from ptq.optimization.outlier_splitting import split_outlier_channels
+from ptq.optimization.range_search import choose_ranges
+from ptq.rewrite.prepare.prepare import PreparedModel, open_and_prepare
+from ptq.solver.quantizer import CalibratedModel, complete_user_plan, solve_plan
+from ptq.solver.recipe import Recipe
+from ptq.solver.solve import check_skipped_nodes
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One quantization before calibration.
+
+    Attributes:
+        name: What to call the model.
+        source: The float model as given.
+        prepared: The model, prepared and rewritten so far.
+        samples: Which samples serve what.
+        options: What is asked.
+        recipe: The same, resolved so far.
+        given: Statistics or a plan of an earlier run.
+        run: How the job runs.
+    """
+
+    name: str
+    source: Graph
+    prepared: PreparedModel
+    samples: SampleSplit
+    options: QuantizeOptions
+    recipe: Recipe
+    given: Given
+    run: RunOptions
+
+
+def open_job(
+    model: Model,
+    data: DataSource | None,
+    eval_data: DataSource | None,
+    reading: SampleOptions,
+    options: QuantizeOptions,
+    run: RunOptions,
+    *,
+    given: Given = NOTHING_GIVEN,
+    search: bool,
+) -> Job:
+    """Open and prepare the model, and split the samples.
+
+    Args:
+        model: A float model.
+        data: Calibration samples.
+        eval_data: Samples to measure accuracy on; None to hold some of ``data`` out.
+        reading: How samples are read.
+        options: What is asked.
+        run: How the job runs.
+        given: Statistics or a plan of an earlier run.
+        search: Whether samples are needed to decide which nodes stay float.
+
+    Raises:
+        ModelError: The model cannot be read or prepared.
+        DataError: Samples are missing or do not fit.
+        UsageError: An option makes no sense.
+    """
+    source, prepared = open_and_prepare(model)
+    labels = options.metric is None
+    samples = split_samples(prepared.graph, data, eval_data, reading, search=search, labels=labels)
+    recipe = options.to_recipe(given.plan)
+    check_skipped_nodes(prepared.graph, recipe.float_nodes)
+    if given.plan is not None and recipe.float_nodes:
+        raise UsageError("a plan already lists the float nodes; do not combine plan with skip")
+    return Job(display_name(model), source, prepared, samples, options, recipe, given, run)
+
+
+def optimize_before_calibration(job: Job) -> Job:
+    """Equalize channels and split outlier channels, each where held-out samples improve.
+
+    Raises:
+        DataError: A sample is unreadable, does not fit, or the model fails on it.
+        PlanError: The plan's channel factors do not fit the model.
+    """
+    plan = job.given.plan
+    if job.options.equalize or (plan is not None and plan.channel_factors):
+        prepared = equalize_channels(
+            job.name, job.prepared, job.samples.calibration, job.recipe, job.given, job.run
+        )
+        recipe = job.recipe.with_float_nodes(prepared.float_nodes)
+        job = replace(job, prepared=prepared, recipe=recipe)
+    if job.options.split_outliers:
+        prepared, recipe = split_outlier_channels(
+            job.prepared, job.samples.calibration, job.recipe, job.given, job.run
+        )
+        job = replace(job, prepared=prepared, recipe=recipe)
+    return job
+
+
+def calibrate_model(
+    job: Job, checkpoint: str | os.PathLike[str] | None = None
+) -> tuple[CalibratedModel, list[Fold]]:
+    """Collect statistics, or take those given; and the folds that range methods are compared on.
+
+    Raises:
+        DataError: A sample is missing, unreadable or does not fit.
+        StatsError: The statistics or the checkpoint belong to another graph.
+    """
+    calibration, folds = load_or_collect(
+        job.prepared.graph,
+        job.samples.calibration,
+        job.given.stats,
+        checkpoint=checkpoint,
+        run=job.run,
+    )
+    release_memory()
+    return CalibratedModel(job.name, job.source, job.prepared, calibration), folds
+
+
+def choose_recipe(job: Job, model: CalibratedModel, folds: list[Fold]) -> Recipe:
+    """The recipe with a range method for each tensor; a given plan has its scales already.
+
+    Raises:
+        DataError: A sample is unreadable, does not fit, or the model fails on it.
+    """
+    if job.given.plan is not None:
+        return job.recipe
+    recipe = choose_ranges(model, job.recipe, folds, run=job.run)
+    release_memory()
+    return recipe
+
+
+def collect_for_rounding(
+    job: Job, model: CalibratedModel, recipe: Recipe
+) -> tuple[CalibratedModel, Plan | None]:
+    """The model with the covariances that second-order rounding needs, and the plan that they hold for.
+
+    The plan is None where weights are rounded to the nearest, or without samples.
+
+    Raises:
+        DataError: The model fails on a sample; the text names it.
+        PlanError: The given plan does not fit the graph.
+    """
+    if recipe.rounding != "second-order" or job.samples.calibration is None:
+        return model, None
+    given = job.given.plan
+    plan = solve_plan(model, recipe) if given is None else complete_user_plan(model, given)
+    return collect_input_covariance(model, plan, job.samples.calibration, job.run), plan
