@@ -170,7 +170,7 @@ def test_a_plan_of_another_graph_is_refused(result: ptq.Result) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({}, UsageError, "nothing to calibrate on"),
+        ({}, UsageError, "no calibration data"),
         ({"data": FEW, "method": "magic"}, UsageError, "method 'magic' is unknown"),
         ({"data": FEW, "target": "abacus"}, UsageError, "target 'abacus' is unknown"),
         ({"data": FEW, "arithmetic": "abacus"}, UsageError, "arithmetic 'abacus' is unknown"),

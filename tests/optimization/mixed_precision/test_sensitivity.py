@@ -59,7 +59,7 @@ def test_what_is_measured_and_what_is_estimated_is_said(ranking: ptq.Ranking) ->
 
 
 def test_weighing_and_measuring_are_told_step_by_step(ranking: ptq.Ranking, told: Told) -> None:
-    assert ("weighing", None) in told
+    assert ("attributing the error", None) in told
     assert ("measuring", 3) in told
-    assert told.count(("weighing", -1)) % ranking.estimated_on == 0
+    assert told.count(("attributing the error", -1)) % ranking.estimated_on == 0
     assert told.count(("measuring", -1)) == 3
