@@ -52,7 +52,7 @@ def test_a_pattern_of_other_tools_gives_onnx_runtimes_integers(name):
     )
     found = verify_graph(graph, random_samples(pattern.shape), run=RunOptions(threads=1))
     assert found.equal, found.first
-    assert {tensor.op for tensor in found.tensors} == pattern.integers
+    assert {tensor.op for tensor in found.tensors} == pattern.integer_ops
 
 
 def test_quantizers_without_zero_points_count_in_unsigned_bytes():

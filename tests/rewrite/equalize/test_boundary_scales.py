@@ -117,7 +117,7 @@ def parted(name: str, spread: float = 2.0) -> Parted:
     plan = solve(
         scaled, seen.tensors, OBSERVERS["minmax"], row, SolverSettings("minmax", float_nodes=skip)
     )
-    plan = Plan(**{**vars(plan), "factors": given, "shores": parting})
+    plan = Plan(**{**vars(plan), "channel_factors": given, "boundaries": parting})
     qdq = to_qdq(scaled, plan)
     return Parted(plain, scaled, plan, qdq, QuantizedNetwork(model, these, scaled, seen, plan, qdq))
 

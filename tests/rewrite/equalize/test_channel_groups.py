@@ -63,7 +63,7 @@ def model(parsed, rng, between, tail="y = Conv(z, last)"):
 
 
 def random_factors(found, rng):
-    factors = 4 ** rng.uniform(-1, 1, found.count)
+    factors = 4 ** rng.uniform(-1, 1, found.group_count)
     factors[FIXED] = 1
     return factors
 

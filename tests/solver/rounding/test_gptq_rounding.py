@@ -93,7 +93,7 @@ def test_the_same_bits_on_any_number_of_blas_threads() -> None:
         f"spec = importlib.util.spec_from_file_location('t', {__file__!r})\n"
         "t = importlib.util.module_from_spec(spec); spec.loader.exec_module(t)\n"
         "weights = t.np.random.default_rng(1).normal(0, 40, (1, 700, 130))\n"
-        "found = t.Factor(t.correlated(700), t.DAMPING).round(weights, *t.bounds(weights, -127, 127))\n"
+        "found = t.DampedCholesky(t.correlated(700), t.DAMPING).round(weights, *t.bounds(weights, -127, 127))\n"
         "print(hashlib.sha256(found.integers.tobytes() + found.error.tobytes()).hexdigest())\n"
     )
     found = {
