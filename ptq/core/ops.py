@@ -66,6 +66,11 @@ def _unary(
     )
 
 
+def _clamp(op: str, litert: str, values: int = 0) -> OpSpec:
+    row = _unary(op, litert, values, qlinear=AS_LOOKUP_TABLE)
+    return replace(row, is_activation=True)
+
+
 def _one_scale(op: str, litert: str, qlinear: QLinearForm | None = None) -> OpSpec:
     return OpSpec(
         op,
@@ -119,26 +124,8 @@ OPS: Mapping[str, OpSpec] = _table(
     _linear(
         "Mul", (_X, _X), FOLLOWS, qlinear=QLinearForm(_MS + "QLinearMul", "0 1 y"), litert="MUL"
     ),
-    OpSpec(
-        "Relu",
-        (_X,),
-        OutputRule.OBSERVED,
-        FOLLOWS,
-        qlinear=AS_LOOKUP_TABLE,
-        litert="RELU",
-        is_activation=True,
-        is_unary_function=True,
-    ),
-    OpSpec(
-        "Clip",
-        (_X, _V, _V),
-        OutputRule.OBSERVED,
-        FOLLOWS,
-        qlinear=AS_LOOKUP_TABLE,
-        litert="RELU6",
-        is_activation=True,
-        is_unary_function=True,
-    ),
+    _clamp("Relu", "RELU"),
+    _clamp("Clip", "RELU6", values=2),
     OpSpec(
         "LeakyRelu",
         (_X,),

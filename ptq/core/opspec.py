@@ -104,8 +104,16 @@ class OpSpec:
     float_output_form: QLinearForm | None = None
 
     @property
-    def is_data_movement(self) -> bool:
-        """Whether it computes nothing by itself: worth integers only beside a node that does."""
+    def moves_integers(self) -> bool:
+        """Whether its outputs hold integers of its input, unchanged: the float operator runs on integers too."""
+        return self.qlinear is RUNS_ON_INTEGERS and self.output_rule is not OutputRule.NONE
+
+    @property
+    def follows_neighbours(self) -> bool:
+        """Whether it computes nothing that is worth integers by itself: quantize it only next to a node that does.
+
+        These are operators that move or compare values, and functions of one value, which are lookup tables.
+        """
         return self.qlinear in (RUNS_ON_INTEGERS, AS_LOOKUP_TABLE) or (
             self.is_unary_function and self.qlinear is None
         )

@@ -26,7 +26,7 @@ _PROBES = 33
 class _PreparedBias:
     """What a Finish needs of the bias: the channels kept apart, their biases, and those of the others repeated."""
 
-    finish: Requantizer
+    requantize: Requantizer
     int32_channels: NDArray[np.intp]
     int32_bias: NDArray[np.int32]
     repeated_bias: NDArray[Any] | None
@@ -44,33 +44,33 @@ class OutputStage:
         self._plan = plan
         self._prepared: _PreparedBias | None = None
 
-    def apply(self, acc: NDArray[Any], finish: Requantizer) -> IntArray | FloatArray:
-        """Add the bias to accumulators (rows, O), contiguous, and finish them; they are overwritten.
+    def apply(self, acc: NDArray[Any], requantize: Requantizer) -> IntArray | FloatArray:
+        """Add the bias to accumulators (rows, O), contiguous, and requantize them; they are overwritten.
 
         int32 holds them modulo 2^32.
         """
         completion = self._prepared
-        if completion is None or completion.finish is not finish:
-            completion = self._prepared = self._prepare_bias(finish)
+        if completion is None or completion.requantize is not requantize:
+            completion = self._prepared = self._prepare_bias(requantize)
         every, apart = slice(0, acc.shape[1]), completion.int32_channels
         wide = acc[:, apart].astype(np.int32) + completion.int32_bias if apart.size else None
         if completion.repeated_bias is not None:
             channel_broadcast.apply_per_channel(np.add, acc, completion.repeated_bias, acc)
-        q = finish(acc, every)
+        q = requantize(acc, every)
         if wide is not None:
-            q[:, apart] = finish(wide, apart)
+            q[:, apart] = requantize(wide, apart)
         return q
 
-    def _prepare_bias(self, finish: Requantizer) -> _PreparedBias:
+    def _prepare_bias(self, requantize: Requantizer) -> _PreparedBias:
         plan = self._plan
-        apart = plan.inexact_channels[~_constant_channels(plan, finish)]
+        apart = plan.inexact_channels[~_constant_channels(plan, requantize)]
         rest = plan.bias.copy()
         rest[apart] = 0
         bias = channel_broadcast.repeat_channels(rest.astype(self.dtype)) if np.any(rest) else None
-        return _PreparedBias(finish, apart, plan.bias[apart].astype(np.int32), bias)
+        return _PreparedBias(requantize, apart, plan.bias[apart].astype(np.int32), bias)
 
 
-def _constant_channels(plan: AccumulationPlan, finish: Requantizer) -> NDArray[np.bool_]:
+def _constant_channels(plan: AccumulationPlan, requantize: Requantizer) -> NDArray[np.bool_]:
     """Which of the channels ``beyond`` give one output, added in float32 as in int32, whatever comes in."""
     beyond = plan.inexact_channels
     least, most, bias = (a[beyond] for a in (plan.min_total, plan.max_total, plan.bias))
@@ -79,7 +79,7 @@ def _constant_channels(plan: AccumulationPlan, finish: Requantizer) -> NDArray[n
         return fits
     totals = np.linspace(least, most, _PROBES).astype(np.int64)
     rounded = (totals - bias).astype(np.float32) + bias.astype(np.float32)
-    exact = finish(np.where(fits, totals, 0).astype(np.int32), beyond)
-    alike = np.all(exact == exact[0], 0) & np.all(finish(rounded, beyond) == exact[0], 0)
+    exact = requantize(np.where(fits, totals, 0).astype(np.int32), beyond)
+    alike = np.all(exact == exact[0], 0) & np.all(requantize(rounded, beyond) == exact[0], 0)
     constant: NDArray[np.bool_] = fits & alike
     return constant

@@ -104,10 +104,10 @@ def _pointwise(
     product = matrix_product(w.reshape(len(w), -1).T, bias, x_qtype, zero_point)
     step = (slice(None), *(slice(None, None, stride) for stride in strides))
 
-    def convolve(x: IntArray, finish: Requantizer) -> IntArray:
+    def convolve(x: IntArray, requantize: Requantizer) -> IntArray:
         _check_channels(x, w.shape[-1])
         x = x[step]
-        return product(x.reshape(-1, x.shape[-1]), finish).reshape(*x.shape[:-1], len(w))
+        return product(x.reshape(-1, x.shape[-1]), requantize).reshape(*x.shape[:-1], len(w))
 
     return convolve
 
@@ -139,7 +139,7 @@ def _dense(
     def framed(sizes: tuple[int, ...], first: int, last: int) -> window_view.Frame:
         return window_view.frame_of_rows(placed(sizes), first, last)
 
-    def convolve(x: IntArray, finish: Requantizer) -> IntArray:
+    def convolve(x: IntArray, requantize: Requantizer) -> IntArray:
         _check_channels(x, group * inner)
         axes = placed(x.shape[1:-1])
         sizes = tuple(axis.outputs for axis in axes)
@@ -168,7 +168,7 @@ def _dense(
             for g in range(group):
                 left = columns[g].reshape(m, taps * inner)
                 exact_blas.multiply(left, packed[g], acc[:, g * each : (g + 1) * each])
-            done = totals.apply(acc, finish)
+            done = totals.apply(acc, requantize)
             out[n, first:last] = done.reshape(last - first, *sizes[1:], outputs)
 
         run_tiles(tile, len(x) * bands, work)

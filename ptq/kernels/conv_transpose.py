@@ -88,7 +88,7 @@ def transposed_convolution(
     ]
     product_type = np.dtype(np.float32 if all(p.exact for p in packed) else np.int32)
 
-    def convolve(x: IntArray, finish: Requantizer) -> IntArray:
+    def convolve(x: IntArray, requantize: Requantizer) -> IntArray:
         if x.shape[-1] != group * inner:
             raise ModelError(
                 f"a convolution of {group * inner} input channels got {x.shape[-1]}; check the input's layout"
@@ -123,7 +123,7 @@ def transposed_convolution(
                     added = part[:, number * each : (number + 1) * each].reshape(*sizes, each)
                     np.add(target, added.astype(totals.dtype, copy=False), out=target)
             kept = canvas[tuple(slice(first, last) for first, last in cut)]
-            done = totals.apply(np.ascontiguousarray(kept).reshape(-1, outputs), finish)
+            done = totals.apply(np.ascontiguousarray(kept).reshape(-1, outputs), requantize)
             out[n] = done.reshape(kept.shape)
 
         work = exact_blas.estimate_nanoseconds(prod(x.shape[:-1]), inner, taps * outputs)

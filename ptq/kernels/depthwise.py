@@ -85,7 +85,7 @@ def depthwise_convolution(
         axes, _ = placed(sizes)
         return window_view.frame_of_rows(axes if axes[1].stride == 1 else axes[:1], first, last)
 
-    def convolve(x: IntArray, finish: Requantizer) -> IntArray:
+    def convolve(x: IntArray, requantize: Requantizer) -> IntArray:
         if x.shape[-1] != channels:
             raise ModelError(
                 f"a convolution of {channels} input channels got {x.shape[-1]}; check the input's layout"
@@ -99,7 +99,7 @@ def depthwise_convolution(
             x = x[:, :, None]
         copies = across.kernel if across.stride > 1 else 1
         bands = min(high, -(-high * wide * outputs * copies // _TILE_ELEMENTS))
-        # The products, and conversion, bias and finish of every output.
+        # The products, and conversion, bias and requantize of every output.
         work = prod(shape) * (0.14 * taps[..., 0].size + 1.5)
         if len(x) % worker_count(work):
             bands = balanced_tile_count(bands, high, work)
@@ -122,7 +122,7 @@ def depthwise_convolution(
             total = acc.reshape(-1, outputs)
             if not plan.exact:
                 total = total.astype(np.int64).astype(np.int32)
-            out[n, first:last] = totals.apply(total, finish).reshape(-1, wide, outputs)
+            out[n, first:last] = totals.apply(total, requantize).reshape(-1, wide, outputs)
 
         run_tiles(tile, len(x) * bands, work)
         return out.array.reshape(shape)

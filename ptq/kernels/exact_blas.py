@@ -177,7 +177,7 @@ def is_single_threaded(a: IntArray, b: IntArray) -> bool:
 
 
 def estimate_nanoseconds(rows: int, depth: int, columns: int) -> float:
-    """A guess at the nanoseconds that a product takes one thread, with conversion, bias and finish."""
+    """A guess at the nanoseconds that a product takes one thread, with conversion, bias and requantize."""
     return rows * (0.02 * depth * columns + 0.2 * depth + columns)
 
 

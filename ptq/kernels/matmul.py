@@ -35,7 +35,7 @@ def matrix_product(
     packed = exact_blas.pack(w, plan.lo, plan.hi)
     totals = OutputStage(plan)
 
-    def product(a: IntArray, finish: Requantizer) -> IntArray:
+    def product(a: IntArray, requantize: Requantizer) -> IntArray:
         if a.shape[1] != depth:
             raise ModelError(f"{a.shape[1]} columns meet {depth} rows; check the operands' shapes")
         total = len(a)
@@ -48,7 +48,7 @@ def matrix_product(
             left = to_float32(a[rows], plan.offset)
             acc = scratch_buffer("acc", (rows.stop - rows.start, columns), totals.dtype)
             exact_blas.multiply(left, packed, acc)
-            out[rows] = totals.apply(acc, finish)
+            out[rows] = totals.apply(acc, requantize)
 
         run_tiles(tile, max(1, -(-total // height)), work)
         return out.array
@@ -101,12 +101,14 @@ def matmul_by_constant(
         )
         columns = b.shape[1]
 
-        def flat(a: IntArray, finish: Requantizer) -> IntArray:
-            return rows(a.reshape(-1, a.shape[-1]), finish).reshape(*a.shape[:-1], columns)
+        def flat(a: IntArray, requantize: Requantizer) -> IntArray:
+            return rows(a.reshape(-1, a.shape[-1]), requantize).reshape(*a.shape[:-1], columns)
 
         return flat
     packed = _pack_matrices(b, b_zero_point, *_value_range(a_qtype, a_zero_point))
-    return lambda a, finish: _multiply_matrices(a, a_zero_point, b.shape, packed, bias, finish)
+    return lambda a, requantize: _multiply_matrices(
+        a, a_zero_point, b.shape, packed, bias, requantize
+    )
 
 
 def matmul_of_activations(
@@ -131,19 +133,19 @@ def matmul_of_activations(
     largest = max(map(abs, interval)) * max(map(abs, _value_range(b_qtype, b_zero_point)))
     whole = np.ndim(a_zero_point) == np.ndim(b_zero_point) == 0
 
-    def multiply(a: IntArray, b: IntArray, finish: Requantizer) -> IntArray:
+    def multiply(a: IntArray, b: IntArray, requantize: Requantizer) -> IntArray:
         short = largest * a.shape[-1] <= exact_blas.FLOAT32_EXACT_MAX
         if whole and short and a.ndim > 1 and b.ndim > 1 and exact_blas.is_single_threaded(a, b):
-            return _multiply_small_matrices(a, b, int(a_zero_point), int(b_zero_point), finish)
+            return _multiply_small_matrices(a, b, int(a_zero_point), int(b_zero_point), requantize)
         return _multiply_matrices(
-            a, a_zero_point, b.shape, _pack_matrices(b, b_zero_point, *interval), None, finish
+            a, a_zero_point, b.shape, _pack_matrices(b, b_zero_point, *interval), None, requantize
         )
 
     return multiply
 
 
 def _multiply_small_matrices(
-    a: IntArray, b: IntArray, a_zero_point: int, b_zero_point: int, finish: Requantizer
+    a: IntArray, b: IntArray, a_zero_point: int, b_zero_point: int, requantize: Requantizer
 ) -> IntArray:
     """Multiply many small matrices of a with those of b, several at a time; float32 must hold any sum of theirs."""
     (m, depth), (rows, columns) = a.shape[-2:], b.shape[-2:]
@@ -164,7 +166,7 @@ def _multiply_small_matrices(
         window_view.copy_minus_offset(right[part], b_zero_point, second)
         acc = scratch_buffer("acc", (part.stop - part.start, m, columns))
         np.matmul(to_float32(left[part], a_zero_point), second, out=acc)
-        out[part] = finish(acc.reshape(-1, columns), slice(0, columns)).reshape(acc.shape)
+        out[part] = requantize(acc.reshape(-1, columns), slice(0, columns)).reshape(acc.shape)
 
     run_tiles(tile, max(1, -(-total // each)), work)
     return out.array.reshape(*batch, m, columns)
@@ -197,7 +199,7 @@ def _multiply_matrices(
     b_shape: tuple[int, ...],
     packed: list[exact_blas.PackedMatrix],
     bias: NDArray[np.int32] | None,
-    finish: Requantizer,
+    requantize: Requantizer,
 ) -> IntArray:
     """Multiply every matrix of a with its matrix of b, batch axes broadcast."""
     a_vector, b_vector = a.ndim == 1, len(b_shape) == 1
@@ -233,7 +235,7 @@ def _multiply_matrices(
         exact_blas.multiply(to_float32(left[of_a[item], rows], offset), operand, acc)
         if bias is not None:
             acc += bias
-        out[item, rows] = finish(acc, slice(0, columns))
+        out[item, rows] = requantize(acc, slice(0, columns))
 
     run_tiles(tile, len(of_a) * bands, work)
     shape = batch + (() if a_vector else (m,)) + (() if b_vector else (columns,))
