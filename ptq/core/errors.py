@@ -1,10 +1,10 @@
-"""The errors that leave ptq.
+"""Errors that ptq raises on purpose.
 
-    PtqError            anything that ptq says to its user, in one line
-    ├── UsageError      an option or argument that makes no sense (exit code 2)
-    ├── ModelError      the model: unreadable, invalid, or beyond what is supported
-    │   └── UnsupportedError    one node that the chosen arithmetic or form cannot express
-    ├── DataError       the samples: missing, unreadable, or not of the model's shape
+    PtqError            base class; its message is one line for the user
+    ├── UsageError      an invalid option or argument (exit code 2)
+    ├── ModelError      a model that is unreadable, invalid, or not supported
+    │   └── UnsupportedError    one node that the arithmetic or the output form cannot express
+    ├── DataError       samples that are missing, unreadable, or of another shape than the model's
     ├── PlanError       a plan that does not fit the graph
     └── StatsError      statistics that are damaged or belong to another graph
 
@@ -15,23 +15,23 @@ import re
 
 
 class PtqError(Exception):
-    """Base of everything that ptq raises on purpose; its text is one line for a user."""
+    """Base class of the errors that ptq raises on purpose; the message is one line for the user."""
 
     exit_code = 1
 
 
 class UsageError(PtqError):
-    """An option or argument that makes no sense."""
+    """An invalid option or argument."""
 
     exit_code = 2
 
 
 class ModelError(PtqError):
-    """A model that cannot be read, is invalid, or is beyond what is supported."""
+    """A model that cannot be read, is invalid, or is not supported."""
 
 
 class UnsupportedError(ModelError):
-    """A node that the chosen arithmetic or output form cannot express."""
+    """A node that the arithmetic or the output form cannot express."""
 
 
 class DataError(PtqError):
@@ -46,7 +46,7 @@ class StatsError(PtqError):
     """Calibration statistics that are damaged or belong to another graph."""
 
 
-# ONNX Runtime and ONNX put codes, source files and signatures before what they have to say
+# ONNX Runtime and ONNX begin a message with codes, source files and signatures.
 _PREFIXES = (
     re.compile(r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : "),
     re.compile(
@@ -58,14 +58,14 @@ _PREFIXES = (
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """The error that others were raised from."""
+    """Return the first error of a chain of causes."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error
 
 
 def short_message(error: BaseException) -> str:
-    """The first line of a library's message without its codes and source files, short enough for ours."""
+    """Return the first line of a library's message without codes and source files, of at most 200 characters."""
     text = str(error)
     for prefix in _PREFIXES:
         text = prefix.sub("", text)

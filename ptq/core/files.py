@@ -1,4 +1,4 @@
-"""Writes a file whole or not at all."""
+"""Atomic writing of files: a file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,65 +13,67 @@ from ptq.core.errors import PtqError
 
 
 def check_writable(path: Path, room: int = 0) -> None:
-    """Make sure, before long work, that a file can be written there.
+    """Check before long work that a file can be written.
 
     Args:
         path: The file.
-        room: How many bytes it will take, as far as that is known.
+        room: Bytes that the file will need, if known.
 
     Raises:
-        PtqError: The folder does not exist, may not be written or has too little room, or the path is
-            a folder or a device.
+        PtqError: The folder does not exist, is not writable, or has too little space; or the path is a folder or a
+            device.
     """
     folder = path.parent
     try:
-        path.absolute()  # fails in a current folder that has been removed
+        # Fails if the current folder was removed.
+        path.absolute()
         if path.exists() and not path.is_file():
-            raise PtqError(f"output {path} is a folder or a device; give the name of a file")
+            raise PtqError(f"output {path} is a folder or a device; choose a file name")
         if path.is_symlink():
             path = path.resolve(strict=False)
             folder = path.parent
         if not folder.is_dir():
-            raise PtqError(f"output folder {folder} does not exist; make it first")
+            raise PtqError(f"output folder {folder} does not exist; create it first")
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise PtqError(f"output folder {folder} may not be written; choose another place")
+            raise PtqError(f"output folder {folder} is not writable; choose another folder")
         free = shutil.disk_usage(folder).free
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-    ) as error:  # a name too long, a null byte, a loop of links
+    # OSError: the name is too long. ValueError: it has a null byte. RuntimeError: its links form a cycle.
+    except (OSError, ValueError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise PtqError(f"output {path} cannot be written: {reason}; choose another place") from None
     if free < room:
         raise PtqError(
-            f"output folder {folder} has {free / 1e6:.1f} MB of space left and {room / 1e6:.1f} MB may "
-            "be needed; choose another place"
+            f"output folder {folder} has {free / 1e6:.1f} MB free, {room / 1e6:.1f} MB may be needed; "
+            "choose another folder"
         )
 
 
 def read(path: Path, most: int = 2**28) -> bytes:
-    """The content of a file, or of a pipe or device that gives so many bytes at most.
+    """Return the content of a file, or of a pipe or device that ends within ``most`` bytes.
 
     Raises:
-        OSError: It cannot be read, or a pipe does not end.
+        OSError: It cannot be read, or a pipe is longer than that.
     """
     with open(path, "rb") as stream:
         if path.is_file():
             return stream.read()
         content = stream.read(most + 1)
     if len(content) > most:
-        raise OSError(errno.EFBIG, f"more than {most / 1e6:.0f} MB, and no regular file")
+        raise OSError(errno.EFBIG, f"more than {most / 1e6:.0f} MB, and not a regular file")
     return content
 
 
 def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
-    """Write a file under a temporary name beside its place, and move it there complete; in pieces or at once.
+    """Write a file atomically: to a temporary file in the same folder, which then replaces the file.
 
-    A symbolic link stays one, and its target is written. A device or pipe is written to as it is.
+    A symbolic link stays a link; its target is written. A device or a pipe is written directly.
+
+    Args:
+        path: The file.
+        content: Its bytes, whole or in pieces.
 
     Raises:
-        PtqError: It cannot be written; what stood there before is untouched.
+        PtqError: The file cannot be written; its former content is unchanged.
     """
     pieces = [content] if isinstance(content, bytes) else content
     temporary: Path | None = None
@@ -81,7 +83,7 @@ def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
             with open(path, "wb") as stream:
                 stream.writelines(pieces)
             return
-        # a name before there is a file: whenever a signal comes, it can be taken away
+        # The name is set before the file exists, so that a signal at any time lets `finally` remove the file.
         temporary = path.parent / f".ptq-{secrets.token_hex(8)}.tmp"
         with open(temporary, "xb") as stream:
             stream.writelines(pieces)
@@ -98,7 +100,7 @@ def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
 
 
 def is_same_file(one: Path, other: Path) -> bool:
-    """Whether two names are of one file, also through symbolic and hard links."""
+    """Return whether two paths name one file, also through symbolic and hard links."""
     try:
         return os.path.samefile(one, other)
     except (OSError, ValueError):

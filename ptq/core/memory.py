@@ -1,7 +1,7 @@
-"""How does memory that a stage of the work has freed get back to the operating system?
+"""Return of freed memory to the operating system between two stages.
 
-Graphs are circles of nodes and values, which only the garbage collector takes apart; and glibc keeps freed memory in
-case it is wanted again, 300 MB of it after a calibration, while ONNX Runtime's next session asks for new.
+Graphs are cycles of nodes and values, which only the garbage collector frees. After that glibc keeps the memory for
+later use: 300 MB after a calibration, while the next session of ONNX Runtime allocates new memory.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from pathlib import Path
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 _PAGES = Path("/proc/self/statm")
 _SMALL_PROCESS = 256 * 2**20
-"""Bytes of a process in which nothing can be worth the while: 130 MB of them are libraries."""
+"""Bytes of a process below which releasing gains nothing; libraries take 130 MB."""
 
 
 def release_memory() -> None:
-    """Collect garbage and return free pages, where the C library can: a tenth of a second, if it may be much."""
+    """Collect garbage and return free pages to the operating system, if the C library can.
+
+    It takes 0.1 s. With glibc, a process below 256 MB is left unchanged.
+    """
     if _TRIM is None:
         gc.collect()
     elif int(_PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > _SMALL_PROCESS:

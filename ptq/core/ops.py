@@ -1,8 +1,8 @@
-"""The table: what ptq knows of each ONNX operator, one row each.
+"""Operator table: one row for each ONNX operator that can be quantized.
 
-The solver reads rows, the rewriters write their QLinear forms, the executor asks them for a layout, and
-``ptq ops`` and docs/ops.md are printed from them. A new operator is one row here, and a function in
-``ptq/kernels`` and ``ptq/arithmetics`` only where its arithmetic is new.
+The solver reads the rows, the rewriters write their QLinear forms, the executor reads their layout, and ``ptq ops``
+and docs/ops.md are printed from them. A new operator is one row here. It needs a function in ``ptq/kernels`` and
+``ptq/executor/arithmetics`` only if its arithmetic is new.
 """
 
 from __future__ import annotations
@@ -66,6 +66,11 @@ def _unary(
     )
 
 
+def _clamp(op: str, litert: str, values: int = 0) -> OpSpec:
+    row = _unary(op, litert, values, qlinear=AS_LOOKUP_TABLE)
+    return replace(row, is_activation=True)
+
+
 def _one_scale(op: str, litert: str, qlinear: QLinearForm | None = None) -> OpSpec:
     return OpSpec(
         op,
@@ -119,26 +124,8 @@ OPS: Mapping[str, OpSpec] = _table(
     _linear(
         "Mul", (_X, _X), FOLLOWS, qlinear=QLinearForm(_MS + "QLinearMul", "0 1 y"), litert="MUL"
     ),
-    OpSpec(
-        "Relu",
-        (_X,),
-        OutputRule.OBSERVED,
-        FOLLOWS,
-        qlinear=AS_LOOKUP_TABLE,
-        litert="RELU",
-        is_activation=True,
-        is_unary_function=True,
-    ),
-    OpSpec(
-        "Clip",
-        (_X, _V, _V),
-        OutputRule.OBSERVED,
-        FOLLOWS,
-        qlinear=AS_LOOKUP_TABLE,
-        litert="RELU6",
-        is_activation=True,
-        is_unary_function=True,
-    ),
+    _clamp("Relu", "RELU"),
+    _clamp("Clip", "RELU6", values=2),
     OpSpec(
         "LeakyRelu",
         (_X,),
@@ -250,7 +237,7 @@ OPS: Mapping[str, OpSpec] = _table(
     replace(_data_movement("GlobalMaxPool", "REDUCE_MAX", SPATIAL), qlinear=None),
     _data_movement("ReduceMin", "REDUCE_MIN", n=1),
     _data_movement("Resize nearest", "RESIZE_NEAREST_NEIGHBOR", SPATIAL, n=3),
-    # where scales are the same ONNX Runtime has a kernel for nearest neighbours, not for interpolation
+    # With equal scales ONNX Runtime has an integer kernel for nearest neighbours, not for interpolation.
     replace(_data_movement("Resize linear", "RESIZE_BILINEAR", SPATIAL, n=3), qlinear=None),
     _one_scale("Max", "MAXIMUM"),
     _one_scale("Min", "MINIMUM"),
@@ -296,10 +283,10 @@ QLINEAR_FORMS: Mapping[str, tuple[OpSpec, QLinearForm]] = {
     for form in (spec.float_output_form, spec.qlinear)
     if form is not None and form.op
 }
-"""The rows by the names of their QLinear operators, with the form of that name: QGemm's with its output's scale."""
+"""Rows by the name of their QLinear operator, with that form; for QGemm the form with an output scale."""
 
 UNARY = frozenset(row.op for row in OPS.values() if row.is_unary_function)
-"""Functions of one value: on 8 bits, a table of 256 entries."""
+"""Functions of one value: a table of 256 entries for 8 bits."""
 
 ELEMENTWISE = frozenset(["Add", "Div", "Max", "Mean", "Min", "Mul", "Sub", "Sum"])
-"""Functions of several values, element by element: of one value where the others are constants of one element."""
+"""Elementwise functions of several operands; functions of one value if the other operands are scalar constants."""

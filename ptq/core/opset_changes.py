@@ -1,4 +1,4 @@
-"""What do older opsets say otherwise than the newest?"""
+"""Differences between older opsets and the newest: attributes that became inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ATTRIBUTES_NOW_INPUTS: Mapping[str, Mapping[int, str]] = {
     "Tile": {1: "repeats"},
     "Unsqueeze": {1: "axes"},
 }
-"""Inputs that older opsets had as attributes, by position, under the attribute's name."""
+"""Attribute names of older opsets by operator, by position of the input that replaced the attribute."""
 
 SCALAR_INPUTS = frozenset(["max", "min", "value"])
-"""Those of them that are a value of the tensor's own type."""
+"""Those of them that are values of the tensor's own type."""

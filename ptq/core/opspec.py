@@ -1,4 +1,4 @@
-"""The vocabulary of the operator table: what a row can say."""
+"""Row type of the operator table, and the values of its columns."""
 
 from __future__ import annotations
 
@@ -8,17 +8,22 @@ from enum import Enum
 
 
 class Role(Enum):
-    """What an input is to the quantizer."""
+    """Role of an operator's input in quantization."""
 
-    ACTIVATION = "activation"  # quantized per tensor; a constant one by its own extremes
-    WEIGHT = "weight"  # constant, symmetric, per output channel
-    BIAS = "bias"  # constant int32 with scale input × weight
-    VALUE = "value"  # a real constant: a pad value, a clamp's bound, an exponent, a normalization's scale
-    KEEP = "keep"  # left alone: indices, shapes, axes
+    # Quantized per tensor; a constant by its own minimum and maximum.
+    ACTIVATION = "activation"
+    # Constant, symmetric, per output channel.
+    WEIGHT = "weight"
+    # Constant int32; its scale is that of the input times that of the weight.
+    BIAS = "bias"
+    # A float constant: a pad value, a bound of a clamp, an exponent, a scale of a normalization.
+    VALUE = "value"
+    # Not quantized: indices, shapes, axes.
+    KEEP = "keep"
 
 
 class OutputRule(Enum):
-    """Where an output's scale and zero point come from."""
+    """Source of an output's scale and zero point."""
 
     OBSERVED = "observed"
     SAME_AS_INPUT = "same as the input"
@@ -27,16 +32,19 @@ class OutputRule(Enum):
 
 
 class Layout(Enum):
-    """How an operator meets channels-last arrays in the executor."""
+    """Layout of the arrays that an operator's kernel takes in the executor."""
 
-    SPATIAL = "channels last"  # its kernel wants N, spatial…, C
-    FOLLOWS = "either"  # any layout, its axes renamed
+    # N, spatial…, C.
+    SPATIAL = "channels last"
+    # Any layout; attributes that name axes are translated.
+    FOLLOWS = "either"
+    # Channels first.
     FIRST = "as ONNX has it"
 
 
 @dataclass(frozen=True)
 class FixedQParams:
-    """Scale and zero point that a specification prescribes, the zero point as int8 counts it."""
+    """Scale and zero point that a specification prescribes; the zero point is that of int8."""
 
     scale: float
     zero_point: int
@@ -48,10 +56,10 @@ class QLinearForm:
 
     Attributes:
         op: Name with domain.
-        order: Space-separated: ``0`` is the integers, scale and zero point of input 0, ``0q``, ``0s`` and
-            ``0z`` each of them alone, ``2=`` the integers of a bias, ``y`` the output's scale and zero point,
-            ``*`` every input's triple.
-        attrs: Attributes that the form has and the float operator has not.
+        order: Space-separated inputs of the integer operator. ``0`` stands for integers, scale and zero point of
+            input 0; ``0q``, ``0s`` and ``0z`` stand for one of them. ``2=`` stands for the integers of a bias, ``y``
+            for scale and zero point of the output, ``*`` for the three of every input.
+        attrs: Attributes that only the integer operator has, with their values.
     """
 
     op: str
@@ -60,31 +68,31 @@ class QLinearForm:
 
 
 RUNS_ON_INTEGERS = QLinearForm("", "")
-"""The float operator itself runs on integers: it only moves or compares them."""
+"""The float operator itself runs on integers: it moves or compares them."""
 AS_LOOKUP_TABLE = QLinearForm("", "table")
 """A function of one value: DequantizeLinear → operator → QuantizeLinear, 256 entries."""
 
 
 @dataclass(frozen=True)
 class OpSpec:
-    """One row.
+    """One row of the operator table.
 
     Attributes:
         op: ONNX operator.
-        inputs: Role of each input; the last stands for all further ones where ``variadic``.
-        output: Where the outputs' parameters come from, unless the target prescribes them.
-        layout: How the executor's kernel meets channels-last arrays.
-        qlinear: ONNX Runtime's integer form; None where it has none and computes in float.
-        litert: LiteRT's operator; None where its specification has none.
-        fixed: Output parameters that LiteRT's specification prescribes.
-        same_scale: LiteRT's specification wants inputs and output with one scale and zero point.
-        activation: A clamp that may be fused into the operator before it.
-        absorbs: An activation after it can be fused into its requantization.
+        input_roles: Role of each input. If ``variadic``, the last role holds for all further inputs.
+        output_rule: Source of the outputs' parameters, unless the target prescribes them.
+        layout: Layout of the arrays that the executor's kernel takes.
+        qlinear: ONNX Runtime's integer form; None if it computes the operator in float.
+        litert: LiteRT's operator; None if its 8-bit specification has none.
+        fixed_output: Output parameters that LiteRT's specification prescribes.
+        same_scale: LiteRT's specification requires the same scale and zero point for inputs and output.
+        is_activation: It is a clamp that can be fused into the operator before it.
+        can_fuse_activation: An activation after it can be fused into its requantization.
         variadic: The last role repeats.
-        two_activations: A weight that is not constant is an activation like any other.
-        function: It maps one value to one value: on 8 bits, a table of 256 entries in any arithmetic.
-        own: Integer-only by a kernel of ptq's own where LiteRT's specification has no operator.
-        real: ONNX Runtime's integer form that hands out real numbers.
+        two_activations: A second operand that is not constant is an activation, not a weight.
+        is_unary_function: It maps one value to one value: a table of 256 entries for 8 bits, in any arithmetic.
+        ptq_kernel: ptq has an integer-only kernel of its own; LiteRT's specification has no operator.
+        float_output_form: ONNX Runtime's integer form that returns float.
     """
 
     op: str
@@ -104,14 +112,23 @@ class OpSpec:
     float_output_form: QLinearForm | None = None
 
     @property
-    def is_data_movement(self) -> bool:
-        """Whether it computes nothing by itself: worth integers only beside a node that does."""
+    def moves_integers(self) -> bool:
+        """Return whether outputs hold integers of the input unchanged, because the operator runs on integers."""
+        return self.qlinear is RUNS_ON_INTEGERS and self.output_rule is not OutputRule.NONE
+
+    @property
+    def follows_neighbours(self) -> bool:
+        """Return whether it computes nothing that is worth integers by itself.
+
+        It moves or compares integers, or is a function of one value, which is a lookup table. It is quantized
+        only next to nodes that are worth it.
+        """
         return self.qlinear in (RUNS_ON_INTEGERS, AS_LOOKUP_TABLE) or (
             self.is_unary_function and self.qlinear is None
         )
 
     def role_of(self, index: int) -> Role:
-        """The role of the input at that position."""
+        """Return the role of the input at that position."""
         if index < len(self.input_roles):
             return self.input_roles[index]
         return self.input_roles[-1] if self.variadic else Role.KEEP

@@ -1,4 +1,4 @@
-"""The plan: what becomes of every tensor and node, each with its reason, as data that a user may edit."""
+"""Quantization plan: scales of all tensors and the form of each node, each with its reason, as data to edit."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Why:
-    """The reason for a scale.
+    """Reason for a scale.
 
     Attributes:
         kind: ``observed``, ``same`` (as another tensor), ``fixed`` (by a specification), ``derived``
-            (from other scales), ``constant`` (a constant's own values) or ``overridden`` (by the user).
-        detail: The method, the other tensor and the node between, the operator, the formula.
+            (from other scales), ``constant`` (from the values of a constant) or ``overridden`` (by the user).
+        detail: The range method, the other tensor and the node between, the operator, or the formula.
     """
 
     kind: str
@@ -34,12 +34,12 @@ class Why:
 
 @dataclass(frozen=True)
 class Clamp:
-    """A fused activation whose bounds the output's type does not give by itself.
+    """An activation that stays a node because its bounds are not those of the output's integer type.
 
     Attributes:
         producer: The node whose output is clamped.
-        lo: Lowest integer, in the output's units.
-        hi: Highest integer.
+        lo: Lowest integer of the output.
+        hi: Highest integer of the output.
     """
 
     producer: str
@@ -49,25 +49,25 @@ class Clamp:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Parameters of tensors and operands, and the fate of nodes.
+    """Parameters of tensors and operands, and what becomes of each node.
 
     Attributes:
-        target: Name of the target it was solved for.
-        graph: Digest of the prepared graph that it belongs to.
-        tensors: Activations by name.
-        operands: Weights and biases by (node, input position).
-        edges: Activations that one node takes in other parameters than their own, by (node, input position):
-            they are requantized on the way to it.
-        folded: Activation nodes that vanish, and the node whose requantization does their work.
+        target: Name of the target that the plan was solved for.
+        graph: Digest of the prepared graph that the plan belongs to.
+        tensors: Parameters of activations, by name.
+        operands: Parameters of weights and biases, by (node, input position).
+        edges: Parameters of activations that one node reads with other parameters than the tensor's, by (node, input
+            position). The activation is requantized for that node.
+        folded: Activation nodes that are removed, and the node whose requantization clamps for them.
         clamps: Activation nodes that stay, on integers, with the parameters of their input.
-        floats: Nodes that stay float, and why.
-        why: The reason for each entry of ``tensors``; of ``operands`` and ``edges`` under ``node[position]``.
-        factors: What the channels of layers' outputs are multiplied by before anything else, by tensor; the weights
-            take it up, so that the function stays.
-        shores: Tensors between integers and float of which these nodes alone, on integers, see the factors; the
-            quantizer between has scales a channel.
-        rounding: Nodes whose weights are not rounded each to the nearest, how they are and what that wins; None
-            while it is open. A plan alone, without calibration samples, rounds all to the nearest.
+        floats: Nodes that stay float, with the reason.
+        why: Reason for each entry of ``tensors`` by name, and of ``operands`` and ``edges`` by ``node[position]``.
+        channel_factors: Factors of the channels of layer outputs, by tensor (channel equalization). They are applied
+            first. Weights compensate them, so that the function does not change.
+        boundaries: Tensors between integers and float that are scaled by such factors for these integer nodes only.
+            Their quantizers have per-channel scales.
+        rounding: Nodes whose weights are not rounded to nearest, with the method and its gain; None if not decided.
+            A plan without calibration samples rounds all weights to nearest.
     """
 
     target: str
@@ -84,19 +84,19 @@ class Plan:
     rounding: Mapping[str, str] | None = None
 
     def check(self, digest: str) -> None:
-        """Make sure that the plan was made for the graph with that digest.
+        """Check that the plan was made for the graph with that digest.
 
         Raises:
-            PlanError: It was made for another one.
+            PlanError: It was made for another graph.
         """
         if self.graph != digest:
             raise PlanError(
-                "the plan belongs to another model or another version of it; make it anew "
-                f"(graph {self.graph[:12]}…, this one is {digest[:12]}…)"
+                "the plan belongs to another model or to another version of this model; create a new plan "
+                f"(its graph is {self.graph[:12]}…, this graph is {digest[:12]}…)"
             )
 
     def to_json(self) -> str:
-        """The plan as a document to read, edit and give back."""
+        """Return the plan as a JSON document, which can be edited and read back."""
         document = {
             "format": FORMAT,
             "target": self.target,
@@ -124,7 +124,7 @@ class Plan:
     def _entry(self, params: QuantParams, key: str) -> dict[str, Any]:
         reason = self.why[key]
         return {
-            # the shortest decimal that reads back as the same float32
+            # The shortest decimal that reads back as the same float32.
             "scale": _shortest_decimal(params.scale),
             "zero_point": params.zero_point.tolist(),
             "type": params.qtype.name,
@@ -135,17 +135,17 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Read a plan back.
+        """Read a plan from its JSON document.
 
         Raises:
-            PlanError: It is not a plan, or an entry of it is not valid.
+            PlanError: It is not a plan, or an entry is invalid.
         """
         try:
             document = json.loads(text)
         except json.JSONDecodeError as error:
             raise PlanError(f"the plan is not JSON: {error}") from error
         except RecursionError:
-            raise PlanError("no plan is nested so deep; write one with --save-plan") from None
+            raise PlanError("the plan is nested too deeply; create a new plan") from None
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise PlanError(f"the plan is not of format {FORMAT}; write it anew with this version")
         try:
@@ -180,7 +180,7 @@ class Plan:
 
 
 def operand_key(node: str, position: int) -> str:
-    """How a plan names an operand: ``node[position]``."""
+    """Return the name of an operand in a plan: ``node[position]``."""
     return f"{node}[{position}]"
 
 
@@ -197,7 +197,9 @@ def _shortest_decimal(scale: np.ndarray[Any, Any]) -> Any:
 def _qparams_from_json(name: str, entry: Mapping[str, Any]) -> QuantParams:
     dtype = np.dtype(entry["type"])
     if dtype.kind not in "iu":
-        raise PlanError(f"the plan gives {name} the type {dtype.name}, which is no integer type")
+        raise PlanError(
+            f"the plan gives {name} the type {dtype.name}, which is not an integer type"
+        )
     lo, hi = entry["range"]
     qtype = QType(dtype.itemsize * 8, dtype.kind == "i", int(lo), int(hi))
     try:

@@ -1,4 +1,4 @@
-"""The runtimes that ptq quantizes for, one row each."""
+"""Target table: the runtimes that ptq quantizes for, one row each."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from ptq.core.types import INT8, INT8_WEIGHT, UINT8, QType
 
 @dataclass(frozen=True)
 class Target:
-    """One row.
+    """One row of the target table.
 
     Attributes:
-        name: As ``--target`` takes it.
+        name: Value of ``--target``.
         activation: Integer type of activations.
         weight: Integer type of weights.
-        arithmetic: The arithmetic that its runtime computes in, by default.
-        specified: LiteRT's specification holds: fixed output parameters and same-scale operators.
-        source: Where the row's facts come from.
-        symmetric: n where activations have zero point 0 and S = threshold / n; None where they have both freely.
-        weight_zero_point: Weights have a zero point of their own; else it is the middle of their type.
-        per_channel: A weight may have one scale an output channel.
-        tables: Its runtime has tables of 256 entries for functions of one value.
-        more: Operators that it computes on integers though ONNX Runtime does not.
-        real_outputs: Its products hand out real numbers where nobody reads integers.
-        slower: Operators whose integer kernel takes longer than the float one between quantizers.
-        gated: Functions x · g(x) whose gate it computes on integers as cheaply with a weight a channel, so that
-            channels may be scaled through them.
-        shores: The quantizers of its runtime may have a scale a channel where integers meet float.
-        backward: Operators whose input takes the output's range (BackwardCalibration), so that S_x = S_y.
+        arithmetic: Default arithmetic of the executor.
+        follows_litert_spec: LiteRT's specification holds: fixed output parameters and same-scale operators.
+        source: Source of the facts in the row.
+        symmetric_divisor: n if activations have zero point 0 and S = threshold / n; None if scale and zero point are
+            both free.
+        weight_zero_point: Weights have their own zero point; otherwise it is the middle of their type.
+        per_channel: A weight may have one scale for each output channel.
+        has_lookup_tables: The runtime computes functions of one value by tables of 256 entries.
+        extra_integer_ops: Operators that the runtime computes on integers although ONNX Runtime does not.
+        float_outputs: Integer matrix products return float if no reader needs integers.
+        float_is_faster: Operators whose integer kernel is slower than the float kernel between quantizers.
+        scale_through: Functions x · g(x) through which channels may be scaled: the runtime computes g on integers
+            equally fast with a per-channel weight.
+        per_channel_boundaries: Quantizers between integers and float may have per-channel scales.
+        backward_calibration: Operators whose input takes the output's range (BackwardCalibration), so that S_x = S_y.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Target:
     backward_calibration: frozenset[str] = field(default=frozenset())
 
     def can_quantize(self, spec: OpSpec) -> bool:
-        """Whether the runtime gains from integers there: it has a kernel, or weights to store."""
+        """Return whether the runtime gains from integers there: it has a kernel, or stores the weights."""
         if spec.op in self.float_is_faster:
             return False
         if spec.op in self.extra_integer_ops or (spec.is_unary_function and self.has_lookup_tables):
@@ -62,7 +63,7 @@ class Target:
         return spec.qlinear is not None or Role.WEIGHT in spec.input_roles
 
     def output_rule(self, spec: OpSpec) -> OutputRule | FixedQParams:
-        """Where the operator's output parameters come from on this target."""
+        """Return the source of the operator's output parameters on this target."""
         if not self.follows_litert_spec:
             return spec.output_rule
         if spec.fixed_output is not None:
@@ -78,13 +79,14 @@ TARGETS: Mapping[str, Target] = {
     for target in (
         Target(
             "ort",
-            UINT8,  # int8 leaves the neighbours of every tensor with two readers in float: measured
+            # Measured: int8 leaves the neighbours of every tensor with two readers in float.
+            UINT8,
             INT8_WEIGHT,
             "ort",
             follows_litert_spec=False,
             source="ONNX Runtime 1.31.1, CPU",
             float_outputs=True,
-            # 2.3 ns an element where DequantizeLinear, Softmax and QuantizeLinear take 0.6 to 0.9: measured
+            # Measured: 2.3 ns an element; DequantizeLinear, Softmax and QuantizeLinear together take 0.6 to 0.9.
             float_is_faster=frozenset(["Softmax"]),
             scale_through=frozenset(["HardSwish"]),
             per_channel_boundaries=True,
@@ -101,14 +103,16 @@ TARGETS: Mapping[str, Target] = {
         Target(
             "tpu-mlir",
             INT8,
-            INT8_WEIGHT,  # threshold / 127
+            # S = threshold / 127.
+            INT8_WEIGHT,
             "tpu-mlir",
             follows_litert_spec=False,
             source="TPU-MLIR developer manual",
             symmetric_divisor=128,
-            has_lookup_tables=True,  # its Lut operator
+            # The Lut operator.
+            has_lookup_tables=True,
             extra_integer_ops=frozenset(["PRelu", "Sub"]),
-            # ForwardCalibration, S_y from S_x, is what the rows of movements say for every target
+            # ForwardCalibration (S_y from S_x) of data movement is SAME_AS_INPUT in the operator table.
             backward_calibration=frozenset(["Clip", "LeakyRelu", "PRelu", "Relu"]),
         ),
         Target(
@@ -116,7 +120,8 @@ TARGETS: Mapping[str, Target] = {
             UINT8,
             UINT8,
             "gemmlowp",
-            follows_litert_spec=True,  # the uint8 scheme that LiteRT's specification has grown from
+            # LiteRT's specification descends from this uint8 scheme.
+            follows_litert_spec=True,
             source="gemmlowp, doc/quantization.md",
             weight_zero_point=True,
             per_channel=False,
@@ -136,10 +141,10 @@ TARGETS: Mapping[str, Target] = {
 
 
 def get_target(name: str) -> Target:
-    """The target of that name.
+    """Return the target of that name.
 
     Raises:
-        UsageError: There is none.
+        UsageError: The name is unknown.
     """
     if name not in TARGETS:
         raise UsageError(f"target {name!r} is unknown; choose one of {', '.join(TARGETS)}")

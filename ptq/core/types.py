@@ -1,4 +1,4 @@
-"""The values that flow through ptq: integer types, real ranges, and the affine map between them.
+"""Integer types, real ranges, and the affine map between real numbers and integers.
 
 A real number r and an integer q correspond by r = scale · (q − zero_point)  (Jacob et al. 2018, eq. 1).
 """
@@ -19,7 +19,7 @@ IntArray = NDArray[np.integer[Any]]
 
 @dataclass(frozen=True)
 class QType:
-    """An integer type and the sub-range of it that quantization may use."""
+    """An integer type and the sub-range of it that quantization uses."""
 
     bits: int
     signed: bool
@@ -33,12 +33,12 @@ class QType:
 
     @property
     def name(self) -> str:
-        """The type's name as numpy and ONNX spell it, e.g. ``uint8``."""
+        """Name of the type in numpy and ONNX, such as ``uint8``."""
         return self.dtype.name
 
     @property
     def lsb_count(self) -> int:
-        """The number of quantization steps between the lowest and the highest value."""
+        """Number of quantization levels above the lowest one: hi − lo."""
         return self.hi - self.lo
 
 
@@ -50,7 +50,7 @@ INT32 = QType(32, True, -(2**31), 2**31 - 1)
 
 @dataclass(frozen=True)
 class Range:
-    """The interval of real values that the integers shall cover: scalars, or arrays along an axis."""
+    """Interval of real values that the integers must cover: scalars, or arrays along an axis."""
 
     lo: NDArray[np.float64]
     hi: NDArray[np.float64]
@@ -59,10 +59,10 @@ class Range:
         object.__setattr__(self, "lo", np.asarray(lo, np.float64))
         object.__setattr__(self, "hi", np.asarray(hi, np.float64))
         if self.lo.shape != self.hi.shape or not bool(np.all(self.lo <= self.hi)):
-            raise PlanError(f"range [{lo}, {hi}] is empty; give a low end below its high end")
+            raise PlanError(f"invalid range [{lo}, {hi}]: low end must be ≤ high end")
 
     def union(self, other: Range) -> Range:
-        """The smallest range that contains both."""
+        """Return the smallest range that contains both."""
         return Range(np.minimum(self.lo, other.lo), np.maximum(self.hi, other.hi))
 
 
@@ -71,10 +71,10 @@ class QuantParams:
     """Scale and zero point of one tensor: r = scale · (q − zero_point).
 
     Attributes:
-        scale: float32, 0-d for the whole tensor or 1-d along ``axis``; positive and finite.
+        scale: float32, positive and finite; 0-d per tensor, or 1-d along ``axis``.
         zero_point: int64 of the same shape, within the integer type.
-        qtype: The integer type of q; values saturate at its ``lo`` and ``hi``.
-        axis: The channel axis of a 1-d scale, None for a 0-d one.
+        qtype: Integer type of q; values saturate at its ``lo`` and ``hi``.
+        axis: Channel axis of a 1-d scale; None for a 0-d scale.
     """
 
     scale: FloatArray
@@ -87,7 +87,7 @@ class QuantParams:
         object.__setattr__(self, "zero_point", np.asarray(self.zero_point, np.int64))
         if self.scale.ndim > 1 or (self.scale.ndim == 1) != (self.axis is not None):
             raise PlanError(
-                "a per-channel scale is 1-d and names its axis; a per-tensor one is 0-d"
+                "a per-channel scale must be 1-d and have an axis; a per-tensor scale must be 0-d"
             )
         if self.scale.shape != self.zero_point.shape:
             raise PlanError("scale and zero point differ in shape")
@@ -100,7 +100,7 @@ class QuantParams:
 
     @classmethod
     def per_tensor(cls, scale: float, zero_point: int, qtype: QType) -> QuantParams:
-        """One scale and zero point for the whole tensor."""
+        """Return parameters with one scale and one zero point."""
         return cls(np.array(scale, np.float32), np.array(zero_point, np.int64), qtype)
 
     def __eq__(self, other: object) -> bool:
@@ -116,7 +116,7 @@ class QuantParams:
         return hash((self.scale.tobytes(), self.zero_point.tobytes(), self.qtype, self.axis))
 
     def broadcast_to_rank(self, rank: int) -> tuple[FloatArray, NDArray[np.int64]]:
-        """Scale and zero point shaped to broadcast against a tensor of that rank."""
+        """Return scale and zero point, shaped to broadcast against a tensor of that rank."""
         if self.axis is None:
             return self.scale, self.zero_point
         shape = [1] * rank
@@ -124,22 +124,22 @@ class QuantParams:
         return self.scale.reshape(shape), self.zero_point.reshape(shape)
 
     def quantize(self, x: ArrayLike) -> IntArray:
-        """Real to integer as ONNX QuantizeLinear does it: float32 division, ties to even, saturation."""
+        """Quantize as ONNX QuantizeLinear does: float32 division, ties to even, saturation."""
         scale, zero_point = self.broadcast_to_rank(np.ndim(x))
-        # float32 holds bounds of 16 bits exactly; those of 32 bits need float64.
+        # float32 holds bounds of 16 bits exactly; bounds of 32 bits need float64.
         real, whole = (np.float32, np.int32) if self.qtype.bits <= 16 else (np.float64, np.int64)
-        steps: NDArray[Any] = np.asarray(np.asarray(x, np.float32) / scale)
-        steps = steps.astype(real, copy=False)
+        lsb: NDArray[Any] = np.asarray(np.asarray(x, np.float32) / scale)
+        lsb = lsb.astype(real, copy=False)
         lo, hi = self.qtype.lo - zero_point, self.qtype.hi - zero_point
-        np.clip(steps, lo.astype(real), hi.astype(real), out=steps)
-        np.rint(steps, out=steps)
-        integers: IntArray = steps.astype(whole)
+        np.clip(lsb, lo.astype(real), hi.astype(real), out=lsb)
+        np.rint(lsb, out=lsb)
+        integers: IntArray = lsb.astype(whole)
         integers += zero_point.astype(whole)
         q: IntArray = integers.astype(self.qtype.dtype)
         return q
 
     def dequantize(self, q: IntArray) -> FloatArray:
-        """Integer to real as ONNX DequantizeLinear does it: one float32 product."""
+        """Dequantize as ONNX DequantizeLinear does: one float32 product."""
         scale, zero_point = self.broadcast_to_rank(np.ndim(q))
         whole = np.int32 if self.qtype.bits <= 16 else np.int64
         real: FloatArray = (q.astype(whole) - zero_point.astype(whole)).astype(np.float32)

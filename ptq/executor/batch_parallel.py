@@ -17,7 +17,7 @@ from ptq.kernels.thread_pool import worker_count
 
 Feed = Mapping[str, NDArray[Any]]
 
-# Nanoseconds that a value computed takes one thread at the least: conversion and finish.
+# Nanoseconds that a value computed takes one thread at the least: conversion and requantize.
 _NANOSECONDS_PER_VALUE = 1.5
 
 # Most rows of a piece: with fewer, what a step costs by itself counts (measured: 4 % of the processor time with 4,

@@ -1,28 +1,28 @@
-"""In which order can steps run that read each other's tensors?"""
+"""Order of steps, and how long each tensor is needed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol, TypeVar
 
 
 class Schedulable(Protocol):
-    """What reads and writes tensors by name."""
+    """A step that reads and writes tensors by name."""
 
     @property
     def inputs(self) -> tuple[str | None, ...]:
-        """Names of what it reads, None where an input is left out."""
+        """Names of the tensors that it reads, None if an input is absent."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of what it writes."""
+        """Names of the tensors that it writes."""
 
 
 S = TypeVar("S", bound=Schedulable)
 
 
 def sort_topologically(steps: Sequence[S]) -> list[S]:
-    """Every step after those that write what it reads."""
+    """Return the steps, each after those that write its inputs."""
     writer = {name: step for step in steps for name in step.outputs}
     placed: dict[int, S] = {}
     for root in steps:
@@ -37,3 +37,13 @@ def sort_topologically(steps: Sequence[S]) -> list[S]:
             stack.append((step, True))
             stack.extend((writer[n], False) for n in step.inputs if n is not None and n in writer)
     return list(placed.values())
+
+
+def tensors_to_release(steps: Sequence[Schedulable], outputs: Collection[str]) -> list[list[str]]:
+    """Return for each step the names of the tensors that it reads last, without the program's outputs."""
+    last = {n: i for i, s in enumerate(steps) for n in s.inputs if n is not None}
+    released: list[list[str]] = [[] for _ in steps]
+    for name, index in last.items():
+        if name not in outputs:
+            released[index].append(name)
+    return released

@@ -1,8 +1,8 @@
-"""How do exact sums become outputs? The bias is added and the arithmetic finishes them, in float32 where it can.
+"""Output stage of a planned sum: accumulators plus bias, requantized, in float32 wherever that is exact.
 
-A channel whose weights are almost nothing has a bias of up to 2^31 units, far beyond what float32 holds exactly. Most
-such channels are one constant whatever the input, and rounding the bias to float32 does not change it: a Finish is
-monotone, so that the ends of a channel's range tell. The few others are completed in int32, apart.
+A channel with almost zero weights has a bias of up to 2^31 units, far beyond the integers that float32 holds exactly.
+Most channels of this kind are constant for all inputs, and rounding the bias to float32 does not change the constant.
+A requantizer is monotone, so the ends of a channel's range prove that. The few other channels are added in int32.
 """
 
 from __future__ import annotations
@@ -18,25 +18,32 @@ from ptq.kernels import channel_broadcast
 from ptq.kernels.exact_blas import AccumulationPlan
 from ptq.kernels.requantizer import Requantizer
 
-# Totals of a channel that are tried, from the least to the greatest; two would do but where a Finish wraps.
+# Totals of a channel that are tested, from the least to the greatest. Two suffice unless the requantizer wraps.
 _PROBES = 33
 
 
 @dataclass(frozen=True, eq=False)
 class _PreparedBias:
-    """What a Finish needs of the bias: the channels kept apart, their biases, and those of the others repeated."""
+    """The bias as one requantizer needs it.
 
-    finish: Requantizer
+    Attributes:
+        requantize: The requantizer.
+        int32_channels: Channels that are added in int32.
+        int32_bias: Their biases.
+        repeated_bias: Biases of all channels, 0 for those in int32, repeated (`repeat_channels`); None if all are 0.
+    """
+
+    requantize: Requantizer
     int32_channels: NDArray[np.intp]
     int32_bias: NDArray[np.int32]
     repeated_bias: NDArray[Any] | None
 
 
 class OutputStage:
-    """The second half of a planned sum.
+    """Second half of a planned sum: from accumulators to outputs.
 
     Attributes:
-        dtype: What the accumulators must be held in: float32, or int32 where that is not exact.
+        dtype: Type that the accumulators must have: float32, or int32 if float32 is not exact.
     """
 
     def __init__(self, plan: AccumulationPlan) -> None:
@@ -44,42 +51,44 @@ class OutputStage:
         self._plan = plan
         self._prepared: _PreparedBias | None = None
 
-    def apply(self, acc: NDArray[Any], finish: Requantizer) -> IntArray | FloatArray:
-        """Add the bias to accumulators (rows, O), contiguous, and finish them; they are overwritten.
+    def apply(self, acc: NDArray[Any], requantize: Requantizer) -> IntArray | FloatArray:
+        """Add the bias to accumulators and requantize them; the accumulators are overwritten.
 
-        int32 holds them modulo 2^32.
+        Args:
+            acc: Shape (rows, O), contiguous; int32 accumulators are modulo 2^32.
+            requantize: The requantizer.
         """
-        completion = self._prepared
-        if completion is None or completion.finish is not finish:
-            completion = self._prepared = self._prepare_bias(finish)
-        every, apart = slice(0, acc.shape[1]), completion.int32_channels
-        wide = acc[:, apart].astype(np.int32) + completion.int32_bias if apart.size else None
-        if completion.repeated_bias is not None:
-            channel_broadcast.apply_per_channel(np.add, acc, completion.repeated_bias, acc)
-        q = finish(acc, every)
+        prepared = self._prepared
+        if prepared is None or prepared.requantize is not requantize:
+            prepared = self._prepared = self._prepare_bias(requantize)
+        channels, inexact = slice(0, acc.shape[1]), prepared.int32_channels
+        wide = acc[:, inexact].astype(np.int32) + prepared.int32_bias if inexact.size else None
+        if prepared.repeated_bias is not None:
+            channel_broadcast.apply_per_channel(np.add, acc, prepared.repeated_bias, acc)
+        q = requantize(acc, channels)
         if wide is not None:
-            q[:, apart] = finish(wide, apart)
+            q[:, inexact] = requantize(wide, inexact)
         return q
 
-    def _prepare_bias(self, finish: Requantizer) -> _PreparedBias:
+    def _prepare_bias(self, requantize: Requantizer) -> _PreparedBias:
         plan = self._plan
-        apart = plan.inexact_channels[~_constant_channels(plan, finish)]
+        inexact = plan.inexact_channels[~_constant_channels(plan, requantize)]
         rest = plan.bias.copy()
-        rest[apart] = 0
+        rest[inexact] = 0
         bias = channel_broadcast.repeat_channels(rest.astype(self.dtype)) if np.any(rest) else None
-        return _PreparedBias(finish, apart, plan.bias[apart].astype(np.int32), bias)
+        return _PreparedBias(requantize, inexact, plan.bias[inexact].astype(np.int32), bias)
 
 
-def _constant_channels(plan: AccumulationPlan, finish: Requantizer) -> NDArray[np.bool_]:
-    """Which of the channels ``beyond`` give one output, added in float32 as in int32, whatever comes in."""
-    beyond = plan.inexact_channels
-    least, most, bias = (a[beyond] for a in (plan.min_total, plan.max_total, plan.bias))
+def _constant_channels(plan: AccumulationPlan, requantize: Requantizer) -> NDArray[np.bool_]:
+    """Return which of the plan's inexact channels give one output for all inputs, in float32 as in int32."""
+    inexact = plan.inexact_channels
+    least, most, bias = (a[inexact] for a in (plan.min_total, plan.max_total, plan.bias))
     fits = (least >= -(2**31)) & (most < 2**31)
     if not np.any(fits):
         return fits
     totals = np.linspace(least, most, _PROBES).astype(np.int64)
     rounded = (totals - bias).astype(np.float32) + bias.astype(np.float32)
-    exact = finish(np.where(fits, totals, 0).astype(np.int32), beyond)
-    alike = np.all(exact == exact[0], 0) & np.all(finish(rounded, beyond) == exact[0], 0)
-    constant: NDArray[np.bool_] = fits & alike
+    exact = requantize(np.where(fits, totals, 0).astype(np.int32), inexact)
+    is_constant = np.all(exact == exact[0], 0) & np.all(requantize(rounded, inexact) == exact[0], 0)
+    constant: NDArray[np.bool_] = fits & is_constant
     return constant

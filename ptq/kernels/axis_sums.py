@@ -1,4 +1,4 @@
-"""What do integers add up to along axes? Exact sums of raw values; zero points are left to the caller."""
+"""Exact sums of raw integers along axes; the caller subtracts zero points."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ptq.core.types import IntArray
 def axis_sums(
     q: IntArray, axes: Sequence[int] | None, keepdims: bool
 ) -> tuple[NDArray[np.int64], int]:
-    """Sum of q along the axes (None: all), and how many values each sum has."""
+    """Return the sums of q along the axes (None: all), and the number of values in each sum."""
     along = tuple(range(q.ndim)) if axes is None else tuple(int(axis) % q.ndim for axis in axes)
     # int32 holds the sum of 2^23 bytes, and numpy adds it about twice as fast as int64.
     count = prod(q.shape[axis] for axis in along)

@@ -1,10 +1,10 @@
-"""What does a convolution accumulate? Channels last, exact, one tile after the other while it is in the cache.
+"""Exact accumulators of a convolution, channels last, tile by tile so that a tile stays in the cache.
 
     acc[n, o…, m] = bias[m] + Σ (w[m, t…, i] − w_zero_point)·(x[n, o·stride − begin + t·dilation, i] − zero_point)
 
-Padding stands for the real number 0 and so adds nothing. Three ways lead there: a 1×1 convolution is a matrix
-product as it stands, a depthwise one multiplies and adds tap by tap (`depthwise`), all others copy the windows
-of some output rows into a matrix (im2col). `exact` says when float32 may do it.
+Padding stands for the real number 0 and adds nothing. There are three methods. A 1×1 convolution is a matrix product.
+A depthwise convolution multiplies and adds tap by tap (`depthwise`). All other convolutions copy the windows of some
+output rows into a matrix (im2col). `exact_blas` decides whether float32 is exact.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ptq.kernels.thread_pool import (
 
 Convolution = Callable[[IntArray, Requantizer], IntArray]
 
-# Elements of a tile's largest buffer: half a MiB of float32.
+# Elements of a tile's largest buffer: 0.5 MiB of float32.
 _TILE_ELEMENTS = 2**17
 
 
@@ -52,22 +52,22 @@ def convolution(
     group: int = 1,
     auto_pad: str = "NOTSET",
 ) -> Convolution:
-    """Prepare a convolution: pack its weights, and return what runs it on an input and a Finish.
+    """Prepare a convolution: pack its weights and return a function of an input and a requantizer.
 
     Args:
         w: Shape (O, spatial…, C / group), integers.
         bias: Shape (O,), in units of the accumulator, or None.
-        x_qtype: The type of x, which has shape (N, spatial…, C).
-        x_zero_point: Of x.
+        x_qtype: Type of x, which has shape (N, spatial…, C).
+        x_zero_point: Zero point of x.
         w_zero_point: One number, or one for each output channel.
-        strides: One for each spatial axis; None for ones.
-        pads: ONNX order, all begins and then all ends; None for zeros.
-        dilations: One for each spatial axis; None for ones.
-        group: The groups into which the input and output channels are divided.
-        auto_pad: NOTSET, VALID, SAME_UPPER or SAME_LOWER, resolved when x is there.
+        strides: One for each spatial axis; None means 1.
+        pads: In ONNX's order, all begins and then all ends; None means 0.
+        dilations: One for each spatial axis; None means 1.
+        group: Number of groups of the input and output channels.
+        auto_pad: NOTSET, VALID, SAME_UPPER or SAME_LOWER; resolved for each size of x.
 
     Raises:
-        ModelError: If shapes and attributes do not fit each other.
+        ModelError: Shapes and attributes do not fit each other.
     """
     if len(w) % group:
         raise ModelError(
@@ -89,7 +89,7 @@ def convolution(
 
 
 def subtract_weight_zero_point(w: IntArray, zero_point: IntArray | int) -> IntArray:
-    """Weights minus their zero point, which is one number or one for each output channel (axis 0)."""
+    """Return weights minus their zero point: one number, or one for each output channel (axis 0)."""
     zeros = np.asarray(zero_point, np.int64)
     return exact_blas.subtract_zero_points(w, zeros.reshape((-1,) + (1,) * (w.ndim - 1)))
 
@@ -104,10 +104,10 @@ def _pointwise(
     product = matrix_product(w.reshape(len(w), -1).T, bias, x_qtype, zero_point)
     step = (slice(None), *(slice(None, None, stride) for stride in strides))
 
-    def convolve(x: IntArray, finish: Requantizer) -> IntArray:
+    def convolve(x: IntArray, requantize: Requantizer) -> IntArray:
         _check_channels(x, w.shape[-1])
         x = x[step]
-        return product(x.reshape(-1, x.shape[-1]), finish).reshape(*x.shape[:-1], len(w))
+        return product(x.reshape(-1, x.shape[-1]), requantize).reshape(*x.shape[:-1], len(w))
 
     return convolve
 
@@ -128,27 +128,27 @@ def _dense(
         exact_blas.pack(matrix[:, g * each : (g + 1) * each], plan.lo, plan.hi)
         for g in range(group)
     ]
-    totals = OutputStage(plan)
+    output_stage = OutputStage(plan)
 
     @lru_cache(maxsize=4)
-    def placed(sizes: tuple[int, ...]) -> tuple[window.WindowAxis, ...]:
-        """The windows in an image of that size."""
+    def axes_of(sizes: tuple[int, ...]) -> tuple[window.WindowAxis, ...]:
+        """Return the windows in an image of that size."""
         return window.window_axes(sizes, kernel, **geometry)
 
     @lru_cache(maxsize=window_view.MAX_FRAMES)
-    def framed(sizes: tuple[int, ...], first: int, last: int) -> window_view.Frame:
-        return window_view.frame_of_rows(placed(sizes), first, last)
+    def frame_of(sizes: tuple[int, ...], first: int, last: int) -> window_view.Frame:
+        return window_view.frame_of_rows(axes_of(sizes), first, last)
 
-    def convolve(x: IntArray, finish: Requantizer) -> IntArray:
+    def convolve(x: IntArray, requantize: Requantizer) -> IntArray:
         _check_channels(x, group * inner)
-        axes = placed(x.shape[1:-1])
+        axes = axes_of(x.shape[1:-1])
         sizes = tuple(axis.outputs for axis in axes)
         across = prod(sizes[1:])
         bands = min(
             sizes[0], -(-sizes[0] * across * max(group * taps * inner, outputs) // _TILE_ELEMENTS)
         )
-        rows_seen = len(x) * sizes[0] * across
-        work = group * exact_blas.estimate_nanoseconds(rows_seen, taps * inner, each)
+        row_count = len(x) * sizes[0] * across
+        work = group * exact_blas.estimate_nanoseconds(row_count, taps * inner, each)
         if len(x) % worker_count(work):
             bands = balanced_tile_count(bands, sizes[0], work)
         rows = -(-sizes[0] // bands)
@@ -159,17 +159,17 @@ def _dense(
             n, band = divmod(i, bands)
             first, last = band * rows, min((band + 1) * rows, sizes[0])
             m = (last - first) * across
-            frame = framed(x.shape[1:-1], first, last)
+            frame = frame_of(x.shape[1:-1], first, last)
             padded = window_view.pad_frame(x[n], frame, plan.offset, zero_point)
-            seen = window_view.window_views(padded, axes, last - first, group)
-            columns = scratch_buffer("columns", seen.shape)
-            np.copyto(columns, seen)
-            acc = scratch_buffer("acc", (m, outputs), totals.dtype)
+            windows = window_view.window_views(padded, axes, last - first, group)
+            columns = scratch_buffer("columns", windows.shape)
+            np.copyto(columns, windows)
+            acc = scratch_buffer("acc", (m, outputs), output_stage.dtype)
             for g in range(group):
                 left = columns[g].reshape(m, taps * inner)
                 exact_blas.multiply(left, packed[g], acc[:, g * each : (g + 1) * each])
-            done = totals.apply(acc, finish)
-            out[n, first:last] = done.reshape(last - first, *sizes[1:], outputs)
+            outputs_of_tile = output_stage.apply(acc, requantize)
+            out[n, first:last] = outputs_of_tile.reshape(last - first, *sizes[1:], outputs)
 
         run_tiles(tile, len(x) * bands, work)
         return out.array

@@ -1,10 +1,10 @@
-"""What does a transposed convolution accumulate?
+"""Exact accumulators of a transposed convolution.
 
 Every input position i adds its products to the outputs i·stride − begin + t·dilation, one for each tap t:
 
     acc[n, p…, m] = bias[m] + Σ (w[m, t…, c] − w_zero_point)·(x[n, i…, c] − zero_point)   over all i, t that meet p
 
-First a matrix product for all taps, then the taps are added where they belong.
+One matrix product computes all taps; then each tap is added at its output positions.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ def transposed_convolution(
     Args:
         w: Shape (O, spatial…, C / group), integers.
         bias: Shape (O,), in units of the accumulator, or None.
-        x_qtype: The type of x, which has shape (N, spatial…, C).
-        x_zero_point: Of x.
+        x_qtype: Type of x, which has shape (N, spatial…, C).
+        x_zero_point: Zero point of x.
         w_zero_point: One number, or one for each output channel.
-        strides: One for each spatial axis; None for ones.
-        pads: What is cut off the full output, ONNX order; None for zeros.
-        dilations: One for each spatial axis; None for ones.
-        group: The groups into which the input and output channels are divided.
+        strides: One for each spatial axis; None means 1.
+        pads: Positions that are cut off the full output, in ONNX's order; None means 0.
+        dilations: One for each spatial axis; None means 1.
+        group: Number of groups of the input and output channels.
         auto_pad: NOTSET, VALID, SAME_UPPER or SAME_LOWER.
-        output_padding: Positions added at each axis's end; None for zeros.
-        output_shape: Spatial sizes of the output, from which the pads follow.
+        output_padding: Positions added at the end of each axis; None means 0.
+        output_shape: Spatial sizes of the output; the pads follow from them.
 
     Raises:
-        ModelError: If shapes and attributes do not fit each other.
+        ModelError: Shapes and attributes do not fit each other.
     """
     outputs, *kernel, inner = w.shape
     rank, taps = len(kernel), prod(kernel)
@@ -64,17 +64,17 @@ def transposed_convolution(
             f"{outputs} output channels do not divide into {group} groups; correct the node"
         )
     each = outputs // group
-    step = tuple(strides or (1,) * rank)
-    spread = tuple(dilations or (1,) * rank)
+    stride = tuple(strides or (1,) * rank)
+    dilation = tuple(dilations or (1,) * rank)
     extra = tuple(output_padding or (0,) * rank)
     wide = w.astype(np.int64) - np.asarray(w_zero_point, np.int64).reshape(
         (-1,) + (1,) * (rank + 1)
     )
-    # Positions at the border see fewer weights than others, so that the offset must be the zero point itself.
+    # Positions at the border read fewer weights, so the offset must be the zero point itself.
     plan = exact_blas.plan_accumulation(
         wide.reshape(outputs, -1).T, bias, x_qtype.dtype, x_zero_point, centred=True
     )
-    totals = OutputStage(plan)
+    output_stage = OutputStage(plan)
     packed = [
         exact_blas.pack(
             wide[g * each : (g + 1) * each]
@@ -88,7 +88,7 @@ def transposed_convolution(
     ]
     product_type = np.dtype(np.float32 if all(p.exact for p in packed) else np.int32)
 
-    def convolve(x: IntArray, finish: Requantizer) -> IntArray:
+    def convolve(x: IntArray, requantize: Requantizer) -> IntArray:
         if x.shape[-1] != group * inner:
             raise ModelError(
                 f"a convolution of {group * inner} input channels got {x.shape[-1]}; check the input's layout"
@@ -96,10 +96,10 @@ def transposed_convolution(
         sizes = x.shape[1:-1]
         full = tuple(
             (n - 1) * s + (k - 1) * d + 1 + e
-            for n, s, k, d, e in zip(sizes, step, kernel, spread, extra, strict=True)
+            for n, s, k, d, e in zip(sizes, stride, kernel, dilation, extra, strict=True)
         )
-        cut = _kept_spans(sizes, full, step, pads, auto_pad, output_shape)
-        out = TiledOutput((len(x), *(last - first for first, last in cut), outputs))
+        spans = _kept_spans(sizes, full, stride, pads, auto_pad, output_shape)
+        out = TiledOutput((len(x), *(last - first for first, last in spans), outputs))
 
         def tile(n: int) -> None:
             left = scratch_buffer("left", x.shape[1:])
@@ -107,8 +107,8 @@ def transposed_convolution(
             left = left.reshape(-1, group * inner)
             canvas = scratch_buffer(
                 "canvas",
-                (*(max(f, c[1]) for f, c in zip(full, cut, strict=True)), outputs),
-                totals.dtype,
+                (*(max(f, c[1]) for f, c in zip(full, spans, strict=True)), outputs),
+                output_stage.dtype,
             )
             canvas[...] = 0
             part = scratch_buffer("taps", (len(left), taps * each), product_type)
@@ -117,14 +117,16 @@ def transposed_convolution(
                 for number, tap in enumerate(np.ndindex(*kernel)):
                     where = tuple(
                         slice(t * d, t * d + (m - 1) * s + 1, s)
-                        for t, d, m, s in zip(tap, spread, sizes, step, strict=True)
+                        for t, d, m, s in zip(tap, dilation, sizes, stride, strict=True)
                     )
                     target = canvas[(*where, slice(g * each, (g + 1) * each))]
                     added = part[:, number * each : (number + 1) * each].reshape(*sizes, each)
-                    np.add(target, added.astype(totals.dtype, copy=False), out=target)
-            kept = canvas[tuple(slice(first, last) for first, last in cut)]
-            done = totals.apply(np.ascontiguousarray(kept).reshape(-1, outputs), finish)
-            out[n] = done.reshape(kept.shape)
+                    np.add(target, added.astype(output_stage.dtype, copy=False), out=target)
+            kept = canvas[tuple(slice(first, last) for first, last in spans)]
+            outputs_of_tile = output_stage.apply(
+                np.ascontiguousarray(kept).reshape(-1, outputs), requantize
+            )
+            out[n] = outputs_of_tile.reshape(kept.shape)
 
         work = exact_blas.estimate_nanoseconds(prod(x.shape[:-1]), inner, taps * outputs)
         run_tiles(tile, len(x), work)
@@ -141,14 +143,14 @@ def _kept_spans(
     auto_pad: str,
     output_shape: Sequence[int] | None,
 ) -> list[tuple[int, int]]:
-    """The part [first, last) of the full output that is kept along each axis."""
+    """Return the span [first, last) of the full output that is kept along each axis."""
     if auto_pad not in window.AUTO_PADS:
         raise ModelError(
             f"auto_pad {auto_pad!r} is unknown; use one of {', '.join(window.AUTO_PADS)}"
         )
     rank = len(sizes)
     if output_shape is None and auto_pad.startswith("SAME"):
-        # Never more than there is: ONNX Runtime lets the padding not go below zero.
+        # At most the full output: ONNX Runtime's padding is never negative.
         output_shape = [min(n * s, f) for n, s, f in zip(sizes, strides, full, strict=True)]
     if output_shape is not None:
         wanted = tuple(output_shape)[-rank:]
@@ -159,6 +161,6 @@ def _kept_spans(
     kept = [(ends[i], full[i] - ends[rank + i]) for i in range(rank)]
     if any(last <= first for first, last in kept):
         raise ModelError(
-            f"pads {ends} leave nothing of the output's {tuple(full)}; correct the node's pads"
+            f"pads {ends} remove the whole output of sizes {tuple(full)}; correct the node's pads"
         )
     return kept

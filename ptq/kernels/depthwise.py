@@ -1,10 +1,10 @@
-"""What does a depthwise convolution accumulate, where every output channel sees one input channel?
+"""Exact accumulators of a depthwise convolution: every output channel reads one input channel.
 
-With channels last, the outputs of one row lie in memory as (column, channel), and so do the inputs that tap t of
-their windows sees: a run of them is Σ over taps of the product of two vectors, weights repeated along the columns.
-einsum does all taps of many runs in one call, multiplication and addition in one loop, and lets go of the interpreter
-lock meanwhile: 0.14 ns a multiplication, against 0.24 with numpy's multiply and add tap by tap. Runs are short, so
-that accumulators and weights stay in the innermost cache.
+With channels last, the outputs of one row lie in memory as (column, channel). So do the inputs that tap t of their
+windows reads. A run of outputs is Σ over taps of the product of two vectors, with weights repeated along the columns.
+einsum computes all taps of many runs in one call, with one loop that multiplies and adds. It releases the interpreter
+lock meanwhile. One multiplication takes 0.14 ns, against 0.24 ns with numpy's multiply and add for each tap. Runs are
+short, so that accumulators and weights stay in the first cache.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from ptq.kernels.thread_pool import (
     worker_count,
 )
 
-# Elements of a tile's accumulator, or of each row of taps where they are copied: half a MiB of float32.
+# Elements of a tile's accumulator, or of each row of taps if they are copied: 0.5 MiB of float32.
 _TILE_ELEMENTS = 2**17
 
-# Elements of a run: enough to hide a loop's overhead, few enough for accumulators to stay in the first cache.
+# Elements of a run: enough to hide the overhead of a loop, few enough that accumulators stay in the first cache.
 _SHORTEST_RUN = 2**10
 _LONGEST_RUN = 2**13
 
@@ -49,49 +49,49 @@ def depthwise_convolution(
     """Prepare a 1-D or 2-D convolution with as many groups as input channels.
 
     Args:
-        w: Shape (O, spatial…, 1), O a multiple of the channels, the weights' zero point subtracted.
+        w: Shape (O, spatial…, 1), zero point subtracted; O is a multiple of ``channels``.
         bias: Shape (O,) or None.
-        x_qtype: Of the input.
-        zero_point: Of the input.
-        channels: Of the input.
-        geometry: Strides, pads, dilations and auto_pad, for `window.axes`.
+        x_qtype: Type of the input.
+        zero_point: Zero point of the input.
+        channels: Number of input channels.
+        geometry: strides, pads, dilations and auto_pad, for `window_axes`.
     """
     outputs, *kernel, _ = w.shape
     multiplier = outputs // channels
     plan = exact_blas.plan_accumulation(w.reshape(outputs, -1).T, bias, x_qtype.dtype, zero_point)
-    # Beyond float32 (more than 250 taps) float64 is exact: |w·x| < 2^17, so it takes 2^36 taps to reach 2^53.
+    # Beyond float32 (more than 250 taps) float64 is exact: |w·x| < 2^17, so 2^36 taps are needed to reach 2^53.
     real = np.dtype(np.float32 if plan.exact else np.float64)
-    totals = OutputStage(plan)
-    # One dimension is a column: repeated weights would have the length of the whole signal.
+    output_stage = OutputStage(plan)
+    # A 1-D signal is a column; as a row its repeated weights would be as long as the whole signal.
     taps = w.reshape(outputs, *kernel, *(1,) * (2 - len(kernel))).transpose(1, 2, 0)
     taps = np.ascontiguousarray(taps, real)
 
     @lru_cache(maxsize=4)
-    def repeated(columns: int) -> NDArray[Any]:
-        """Weights of a run of some columns, shape (kh, kw, columns · O)."""
+    def repeat_taps(columns: int) -> NDArray[Any]:
+        """Return the weights of a run of some columns, shape (kh, kw, columns · O)."""
         return np.tile(taps, columns)
 
     @lru_cache(maxsize=4)
-    def placed(
+    def axes_and_runs(
         sizes: tuple[int, ...],
     ) -> tuple[tuple[window.WindowAxis, window.WindowAxis], list[tuple[int, int, int]]]:
-        """The windows in an image of that size, and the runs of an output row."""
+        """Return the windows in an image of that size, and the runs of an output row."""
         found = window.window_axes(sizes, kernel, **geometry)
         across = found[1] if len(found) > 1 else window.WindowAxis(1, 1, 1, 1, 0, 0, 1)
         return (found[0], across), _split_row(across, outputs)
 
     @lru_cache(maxsize=window_view.MAX_FRAMES)
-    def framed(sizes: tuple[int, ...], first: int, last: int) -> window_view.Frame:
-        axes, _ = placed(sizes)
+    def frame_of(sizes: tuple[int, ...], first: int, last: int) -> window_view.Frame:
+        axes, _ = axes_and_runs(sizes)
         return window_view.frame_of_rows(axes if axes[1].stride == 1 else axes[:1], first, last)
 
-    def convolve(x: IntArray, finish: Requantizer) -> IntArray:
+    def convolve(x: IntArray, requantize: Requantizer) -> IntArray:
         if x.shape[-1] != channels:
             raise ModelError(
                 f"a convolution of {channels} input channels got {x.shape[-1]}; check the input's layout"
             )
         sizes = x.shape[1:-1]
-        axes, runs = placed(sizes)
+        axes, runs = axes_and_runs(sizes)
         vertical, across = axes
         high, wide = vertical.outputs, across.outputs
         shape = (len(x), *(high, wide)[: len(sizes)], outputs)
@@ -99,7 +99,7 @@ def depthwise_convolution(
             x = x[:, :, None]
         copies = across.kernel if across.stride > 1 else 1
         bands = min(high, -(-high * wide * outputs * copies // _TILE_ELEMENTS))
-        # The products, and conversion, bias and finish of every output.
+        # The products, and conversion, bias and requantization of every output.
         work = prod(shape) * (0.14 * taps[..., 0].size + 1.5)
         if len(x) % worker_count(work):
             bands = balanced_tile_count(bands, high, work)
@@ -111,18 +111,18 @@ def depthwise_convolution(
             n, band = divmod(i, bands)
             first, last = band * rows, min((band + 1) * rows, high)
             image = x[n] if multiplier == 1 else np.repeat(x[n], multiplier, -1)
-            seen = _tap_views(image, axes, framed(sizes, first, last), plan, zero_point, real)
+            seen = _tap_views(image, axes, frame_of(sizes, first, last), plan, zero_point, real)
             acc = scratch_buffer("acc", (last - first, wide * outputs), real)
             for start, count, columns in runs:
                 length = columns * outputs
                 part = slice(start * outputs, start * outputs + count * length)
                 left = seen[..., part].reshape(*seen.shape[:3], count, length)
                 into = acc[:, part].reshape(-1, count, length)
-                np.einsum("hijrx,ijx->hrx", left, repeated(columns), out=into)
+                np.einsum("hijrx,ijx->hrx", left, repeat_taps(columns), out=into)
             total = acc.reshape(-1, outputs)
             if not plan.exact:
                 total = total.astype(np.int64).astype(np.int32)
-            out[n, first:last] = totals.apply(total, finish).reshape(-1, wide, outputs)
+            out[n, first:last] = output_stage.apply(total, requantize).reshape(-1, wide, outputs)
 
         run_tiles(tile, len(x) * bands, work)
         return out.array.reshape(shape)
@@ -131,10 +131,10 @@ def depthwise_convolution(
 
 
 def _split_row(across: window.WindowAxis, channels: int) -> list[tuple[int, int, int]]:
-    """A row cut into runs: first column, number of runs, columns of each.
+    """Cut a row into runs: first column, number of runs, columns of each run.
 
-    They are equal, but for the last one where only overlong runs divide the row. Taps that overlap (stride 1) stay
-    in the first cache if runs are short; others are streamed, the longer the better.
+    The runs are equal, except for the last one if only too long runs divide the row. Taps that overlap (stride 1)
+    stay in the first cache if runs are short. Other taps are streamed; long runs are best for them.
     """
     wide = across.outputs
     whole = [c for c in range(1, wide + 1) if wide % c == 0]
@@ -156,7 +156,7 @@ def _tap_views(
     zero_point: int,
     real: np.dtype[Any],
 ) -> NDArray[Any]:
-    """What each tap sees for the framed output rows: (rows, kh, kw, columns · channels)."""
+    """Return what each tap reads for the framed output rows: (rows, kh, kw, columns · channels)."""
     vertical, across = axes
     if across.stride == 1:
         padded = window_view.pad_frame(x, frame, plan.offset, zero_point, real)
@@ -166,7 +166,7 @@ def _tap_views(
         padded = _columns_by_tap(x, across, frame, plan, zero_point, real)
         row, tap, _, item = padded.strides
     rows = (len(padded) - vertical.extent) // vertical.stride + 1
-    # as_strided does the same through Python's array interface: 3 µs more a tile.
+    # as_strided does the same through Python's array interface and takes 3 µs more for each tile.
     return np.ndarray(
         (rows, vertical.kernel, across.kernel, across.outputs * x.shape[-1]),
         real,
@@ -183,7 +183,7 @@ def _columns_by_tap(
     zero_point: int,
     real: np.dtype[Any],
 ) -> NDArray[Any]:
-    """The columns that each tap sees, beside each other: (input rows, kw, columns, C)."""
+    """Return the columns that each tap reads, tap after tap: (input rows, kw, columns, C)."""
     padded = scratch_buffer(
         "padded", (*frame.sizes, across.kernel, across.outputs, x.shape[-1]), real
     )

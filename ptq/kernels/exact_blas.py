@@ -1,15 +1,16 @@
-"""When is a floating-point sum of integer products exact, and how is it computed fast?
+"""Exact sums of integer products in float32: when they are exact, and how they are computed fast.
 
-With x − c in [lo, hi], lo ≤ 0 ≤ hi, and P, N the sums of the positive weights and of the negative ones'
-magnitudes in one output channel, every partial sum of Σ w·(x − c), in whatever order and subset, lies in
+With x − c in [lo, hi], lo ≤ 0 ≤ hi, let P be the sum of the positive weights of one output channel, and N the sum of
+the magnitudes of its negative weights. Every partial sum of Σ w·(x − c), in any order and of any subset, lies in
 
     [ lo·P − hi·N,  hi·P − lo·N ].
 
-float32 holds every integer up to 2^24, and an addition or a fused multiply-add whose exact result it holds does
-not round. So while both ends stay within 2^24 a sgemm is exact in integers, whatever order it sums in. Else the
-sum is cut into chunks of which each is exact, and the chunks are added in int32.
+float32 holds every integer up to 2^24. An addition or a fused multiply-add does not round if float32 holds its exact
+result. So a sgemm of integers is exact in any order while both ends stay within 2^24. Otherwise the sum is cut into
+chunks that are exact, and the chunks are added in int32.
 
-The offset c need not be the zero point z: Σ w·(x − z) + b = Σ w·(x − c) + [b + (c − z)·Σ w]. c = 0 saves a pass.
+The offset c may differ from the zero point z: Σ w·(x − z) + b = Σ w·(x − c) + [b + (c − z)·Σ w]. c = 0 saves a pass
+over x.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from ptq.kernels.thread_pool import scratch_buffer
 
 FLOAT32_EXACT_MAX = 2**24
 
-# OpenBLAS gives a product below 2^19 multiplications to one thread, and on x86 with AVX-512 to kernels that need
-# no packing. That is what we want: its own threads, spinning between calls, get into the way of ours (measured:
-# up to 8 ms a call on a shared machine), and blocks of 48 rows × 16 columns are 15 % faster than one large call.
+# OpenBLAS computes a product below 2^19 multiplications on one thread, and on x86 with AVX-512 by kernels that need
+# no packing. Both are wanted. Its own threads spin between calls and disturb ours (measured: up to 8 ms for each
+# call on a shared machine). Blocks of 48 rows × 16 columns are 15 % faster than one large call.
 _BLOCK_ROWS = 48
 _BLOCK_COLUMNS = 16
 _CHUNK_DEPTH = 576
 _SINGLE_THREAD_WORK = 2**19 - 1
 _MAX_BLOCK_ROWS = 56
 
-# One in so many channels may be summed apart from the others before it is cheaper to sum all of them so.
+# At most one in this many channels is added in int32; with more, int32 for all channels is cheaper.
 _CHANNELS_PER_INEXACT = 8
 
 Int64 = NDArray[np.int64]
@@ -43,17 +44,18 @@ Int64 = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class AccumulationPlan:
-    """How a sum of integer products is to be computed.
+    """How a sum of integer products is computed.
 
     Attributes:
         offset: The c that is subtracted from x.
-        bias: What remains to be added per output channel, int64.
-        exact: Whether the products' sum is exact in float32, and with the bias too but for the channels ``beyond``.
-        beyond: Channels whose bias takes them out of float32's exact range, though their products do not.
+        bias: What is added to each output channel after that, int64.
+        exact: Whether the sum of products is exact in float32, and also with the bias except for
+            ``inexact_channels``.
+        inexact_channels: Channels whose bias exceeds the exact range of float32, although their products do not.
         lo: Least value of x − c.
         hi: Greatest value of x − c.
-        least: Per output channel, the least total that any x gives, bias included, int64.
-        most: The greatest.
+        min_total: Least total of each output channel over all x, bias included, int64.
+        max_total: Greatest total of each output channel over all x, bias included, int64.
     """
 
     offset: int
@@ -67,10 +69,10 @@ class AccumulationPlan:
 
 
 def subtract_zero_points(q: IntArray, zeros: IntArray) -> IntArray:
-    """Q less its zero points, which broadcast; of bytes in 16 bits."""
-    kind = np.int16 if q.itemsize == 1 else np.int64
-    less: IntArray = q.astype(kind) - zeros.astype(kind)
-    return less
+    """Return integers minus their zero points, which broadcast; int16 for 8-bit integers."""
+    dtype = np.int16 if q.itemsize == 1 else np.int64
+    difference: IntArray = q.astype(dtype) - zeros.astype(dtype)
+    return difference
 
 
 def plan_accumulation(
@@ -81,14 +83,14 @@ def plan_accumulation(
     *,
     centred: bool = False,
 ) -> AccumulationPlan:
-    """The offset, the remaining bias and the exactness of bias + Σ w·(x − zero_point).
+    """Plan bias + Σ w·(x − zero_point): the offset, the remaining bias, and whether float32 is exact.
 
     Args:
-        w: Shape (K, O), the weights' zero point already subtracted.
+        w: Shape (K, O), zero point already subtracted.
         bias: Shape (O,) or None.
-        dtype: The integer type of x; all its values may occur.
-        zero_point: Of x.
-        centred: Allow no offset but the zero point (where not every output sees every weight).
+        dtype: Integer type of x; all its values may occur.
+        zero_point: Zero point of x.
+        centred: The offset must be the zero point, because some outputs read only a part of the weights.
     """
     wide = np.zeros(w.shape[1], np.int64) if bias is None else bias.astype(np.int64)
     info = np.iinfo(dtype)
@@ -102,22 +104,21 @@ def plan_accumulation(
     for offset in (zero_point,) if centred else (0, zero_point):
         rest = wide + (offset - zero_point) * (positive - negative)
         largest = np.maximum(np.abs(rest), reach(zero_point) + np.abs(wide))
-        beyond = np.flatnonzero(largest > FLOAT32_EXACT_MAX)
-        exact = bool(np.all(reach(offset) <= FLOAT32_EXACT_MAX)) and len(
-            beyond
-        ) * _CHANNELS_PER_INEXACT <= len(rest)
+        inexact = np.flatnonzero(largest > FLOAT32_EXACT_MAX)
+        few_inexact = len(inexact) * _CHANNELS_PER_INEXACT <= len(rest)
+        exact = bool(np.all(reach(offset) <= FLOAT32_EXACT_MAX)) and few_inexact
         if exact:
             break
     else:
-        beyond = beyond[:0]
+        inexact = inexact[:0]
     lo, hi = int(info.min) - offset, int(info.max) - offset
     least, most = rest + lo * positive - hi * negative, rest + hi * positive - lo * negative
-    return AccumulationPlan(offset, rest, exact, beyond, lo, hi, least, most)
+    return AccumulationPlan(offset, rest, exact, inexact, lo, hi, least, most)
 
 
 @dataclass(frozen=True, eq=False)
 class PackedMatrix:
-    """A right operand (K, N), cut for exactness along K and for speed along N.
+    """A right operand (K, N), cut along K for exactness and along N for speed.
 
     Attributes:
         columns: N.
@@ -131,7 +132,7 @@ class PackedMatrix:
 
 
 def pack(w: NDArray[Any], lo: int, hi: int) -> PackedMatrix:
-    """Cut a right operand (K, N) of integers for a left one whose values lie in [lo, hi], lo ≤ 0 ≤ hi."""
+    """Cut a right operand (K, N) of integers, for a left operand with values in [lo, hi], lo ≤ 0 ≤ hi."""
     depth, columns = w.shape
     largest = int(np.abs(w).max(initial=0)) * max(hi, -lo)
     w = w.astype(np.float32)
@@ -147,10 +148,9 @@ def pack(w: NDArray[Any], lo: int, hi: int) -> PackedMatrix:
             exact = bool(np.all(reach.sum(0) <= FLOAT32_EXACT_MAX))
             whole_p, whole_n = p.sum(0), n.sum(0)
             whole = np.maximum(hi * whole_p - lo * whole_n, hi * whole_n - lo * whole_p)
-            least = math.ceil(
-                whole.max(initial=0) / FLOAT32_EXACT_MAX
-            )  # with fewer, one chunk reaches too far
-        # A single product is at most 255 · 255 < 2^24, so that the loop ends with depth chunks at the latest.
+            # With fewer chunks, one of them exceeds the exact range.
+            least = math.ceil(whole.max(initial=0) / FLOAT32_EXACT_MAX)
+        # A single product is at most 255 · 255 < 2^24, so the loop ends with ``depth`` chunks at the latest.
         if exact or np.all(reach <= FLOAT32_EXACT_MAX):
             break
         cut = max(cut + 1, least)
@@ -172,19 +172,22 @@ def _panels(w: FloatArray) -> list[tuple[int, FloatArray]]:
 
 
 def is_single_threaded(a: IntArray, b: IntArray) -> bool:
-    """Whether OpenBLAS leaves a's last two axes times b's, if they are not empty, to the thread that asks for it."""
+    """Return whether OpenBLAS computes the product of the last two axes on the calling thread.
+
+    Empty operands count as not.
+    """
     return bool(0 < a.shape[-2] * a.shape[-1] * b.shape[-1] <= _SINGLE_THREAD_WORK)
 
 
 def estimate_nanoseconds(rows: int, depth: int, columns: int) -> float:
-    """A guess at the nanoseconds that a product takes one thread, with conversion, bias and finish."""
+    """Estimate the nanoseconds of a product on one thread, with conversion, bias and requantization."""
     return rows * (0.02 * depth * columns + 0.2 * depth + columns)
 
 
 def multiply(a: FloatArray, b: PackedMatrix, out: NDArray[Any]) -> None:
     """Write the product of integers a (M, K), held in float32, with b into out (M, N).
 
-    out is float32 only if b is exact; int32 takes every sum, modulo 2^32.
+    ``out`` may be float32 only if b is exact. int32 holds every sum modulo 2^32.
     """
     direct = out.dtype == np.float32
     for i, (rows, panels) in enumerate(b.chunks):

@@ -1,4 +1,4 @@
-"""How does integer-only hardware multiply by a real number, and compute exp, 1/x, 1/√x and the logistic function?
+"""Fixed-point arithmetic of gemmlowp and TensorFlow Lite: real factors, exp, 1/x, 1/√x, logistic, tanh in int32.
 
 With a 31-bit multiplier m in [2^30, 2^31) and a shift s:  M ≈ m · 2^(s − 31), and x · M in two roundings,
 
@@ -7,13 +7,13 @@ With a 31-bit multiplier m in [2^30, 2^31) and a shift s:  M ≈ m · 2^(s − 3
 
 (Jacob et al. 2018, section 2.2; gemmlowp; LiteRT without TFLITE_SINGLE_ROUNDING.)
 
-Qa.b has a integer and b fractional bits. exp on [−1/4, 0) is a Taylor polynomial about −1/8; what is left of x is
-a sum of powers of two, whose exponentials are multiplied on. 1/(1 + x) takes three Newton steps from the line
-48/17 − 32/17 · (1 + x)/2. With e = exp(−|x|) the logistic function of |x| is 1/(1 + e), the hyperbolic tangent
-(1 − e²)/(1 + e²). For 1/√x, x is scaled by a power of four into [2^27, 2^29), and five Newton steps
+Qa.b has a integer bits and b fractional bits. exp on [−1/4, 0) is a Taylor polynomial about −1/8. The rest of x is a
+sum of powers of two, and the result is multiplied by their exponentials. 1/(1 + x) takes three Newton steps from the
+line 48/17 − 32/17 · (1 + x)/2. With e = exp(−|x|) the logistic function of |x| is 1/(1 + e), and the hyperbolic
+tangent is (1 − e²)/(1 + e²). For 1/√x, x is scaled by a power of four into [2^27, 2^29). Five Newton steps
 y ← y · (3 − x·y²)/2 from y = 1 give it in Q3.28. (gemmlowp, fixedpoint.h; TensorFlow Lite.)
 
-All functions take and give int64 arrays whose values fit int32, and broadcast.
+All functions take and return int64 arrays whose values fit int32, and broadcast.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _HALF_SQRT_2 = 1518500250  # Q0.31
 
 
 def doubling_high_mul(a: Int64, b: Int64 | int) -> Int64:
-    """High 32 bits of 2·a·b, ties towards +∞; INT32_MIN · INT32_MIN saturates.
+    """Return the high 32 bits of 2·a·b, ties towards +∞; INT32_MIN · INT32_MIN saturates.
 
-    Bound: 1/2 of a·b / 2^31. (gemmlowp, fixedpoint.h, SaturatingRoundingDoublingHighMul.)
+    Error bound: 1/2 against a·b / 2^31. (gemmlowp, fixedpoint.h, SaturatingRoundingDoublingHighMul.)
 
-    One addition serves both signs: the truncated division of a negative product with its own, smaller nudge
-    1 − 2^30 equals the floor of the product with the nudge 2^30.
+    One addition serves both signs. gemmlowp divides a negative product with truncation, after a smaller nudge 1 −
+    2^30. That equals the floor of the product with the nudge 2^30.
     """
     high = (a * np.int64(b) if isinstance(b, int) else a * b) + (1 << 30)
     high >>= 31
@@ -53,21 +53,22 @@ def doubling_high_mul(a: Int64, b: Int64 | int) -> Int64:
 
 
 def divide_by_power_of_two(x: Int64, exponent: Int64 | int) -> Int64:
-    """X / 2^exponent, ties away from zero; exponent from 0 to 62, |x| at most 2^62.
+    """Return x / 2^exponent, ties away from zero; exponent from 0 to 62, |x| at most 2^62.
 
-    Bound: 1/2. (gemmlowp, fixedpoint.h, RoundingDivideByPOT.)
+    Error bound: 1/2. (gemmlowp, fixedpoint.h, RoundingDivideByPOT.)
     """
     power = np.asarray(exponent, np.int64)
     half = (np.int64(1) << power) >> 1
-    # x >> 63 takes one from a negative x, so that its ties fall to the lower integer.
+    # x >> 63 subtracts one from a negative x, so that its ties go to the lower integer.
     away = np.where(power > 0, x >> 63, 0)
     return (x + half + away) >> power
 
 
 def multiply_by_power_of_two(x: Int64, exponent: int) -> Int64:
-    """X · 2^exponent, saturated to int32; ties of a negative exponent away from zero; exponent up to 31.
+    """Return x · 2^exponent, saturated to int32, for an exponent up to 31.
 
-    Bound: 1/2, exact for an exponent of 0 and more. (gemmlowp, fixedpoint.h, SaturatingRoundingMultiplyByPOT.)
+    Ties of a negative exponent are rounded away from zero. Error bound: 1/2; exact for an exponent of 0 or more.
+    (gemmlowp, fixedpoint.h, SaturatingRoundingMultiplyByPOT.)
     """
     if exponent <= 0:
         return divide_by_power_of_two(x, -exponent)
@@ -76,9 +77,9 @@ def multiply_by_power_of_two(x: Int64, exponent: int) -> Int64:
 
 
 def quantize_multiplier(real: float | NDArray[Any]) -> tuple[Int64, Int64]:
-    """Multiplier m and shift s of non-negative reals: real ≈ m · 2^(s − 31).
+    """Return multiplier m and shift s of non-negative reals: real ≈ m · 2^(s − 31).
 
-    Zero gives (0, 0), and so does what is below 2^-32. Bound: 2^-31 relative, half of m's last bit.
+    Zero and reals below 2^-32 give (0, 0). Error bound: 2^-31 relative, half of m's last bit.
     (Jacob et al. 2018, eq. 6; TensorFlow Lite, QuantizeMultiplier.)
     """
     fraction, exponent = np.frexp(np.asarray(real, np.float64))
@@ -92,9 +93,9 @@ def quantize_multiplier(real: float | NDArray[Any]) -> tuple[Int64, Int64]:
 
 
 def multiply(x: Int64, multiplier: Int64 | int, shift: Int64 | int) -> Int64:
-    """X · multiplier · 2^(shift − 31) by gemmlowp's two roundings; the left shift wraps in int32.
+    """Return x · multiplier · 2^(shift − 31) with gemmlowp's two roundings; the left shift wraps in int32.
 
-    Bound: 1/2 for a shift of 0 and more, 1/2 + 2^(shift − 1) below: 3/4 at most.
+    Error bound: 1/2 for a shift of 0 or more, 1/2 + 2^(shift − 1) below: 3/4 at most.
     (TensorFlow Lite, MultiplyByQuantizedMultiplier without TFLITE_SINGLE_ROUNDING.)
     """
     left, right = np.maximum(shift, 0), np.maximum(-np.asarray(shift, np.int64), 0)
@@ -105,19 +106,20 @@ def multiply(x: Int64, multiplier: Int64 | int, shift: Int64 | int) -> Int64:
 
 
 def rescale(x: Int64, real: float | NDArray[Any]) -> Int64:
-    """X · real as ``multiply`` does it with the quantized multiplier of ``real``.
+    """Return x · real, computed by `multiply` with the quantized multiplier of ``real``.
 
-    Bound: that of ``multiply`` and 2^-31 · |x · real|.
+    Error bound: that of `multiply` plus 2^-31 · |x · real|.
     """
     return multiply(x, *quantize_multiplier(real))
 
 
 def exp_of_negative(x: Int64, integer_bits: int = 5) -> Int64:
-    """exp(x) in Q0.31 for x ≤ 0 in Q5.26, or with fewer integer bits; exp(0) is the largest int32.
+    """Return exp(x) in Q0.31 for x ≤ 0 in Q5.26, or with fewer integer bits; exp(0) is the largest int32.
 
-    Bound: 2^-22 absolute. (gemmlowp, fixedpoint.h, exp_on_negative_values.)
+    Error bound: 2^-22 absolute. (gemmlowp, fixedpoint.h, exp_on_negative_values.)
     """
-    lowest = 29 - integer_bits  # the bit that counts quarters
+    # The bit that counts quarters.
+    lowest = 29 - integer_bits
     quarter = 1 << lowest
     within = (x & (quarter - 1)) - quarter
     value = _exp_of_last_quarter(within << integer_bits)
@@ -128,7 +130,7 @@ def exp_of_negative(x: Int64, integer_bits: int = 5) -> Int64:
 
 
 def _exp_of_last_quarter(x: Int64) -> Int64:
-    """exp(x) in Q0.31 for −1/4 ≤ x < 0: degree 4 about −1/8, off by e^(−1/8) · 8^-5 / 5! = 2^-22.1."""
+    """Return exp(x) in Q0.31, −1/4 ≤ x < 0: degree 4 about −1/8, error e^(−1/8) · 8^-5 / 5! = 2^-22.1."""
     x = x + (1 << 28)
     x2 = doubling_high_mul(x, x)
     x3 = doubling_high_mul(x2, x)
@@ -139,29 +141,29 @@ def _exp_of_last_quarter(x: Int64) -> Int64:
 
 
 def rounding_half_sum(a: Int64, b: Int64 | int) -> Int64:
-    """(a + b) / 2, ties away from zero."""
+    """Return (a + b) / 2, ties away from zero."""
     total = a + b
     return (total + (total >= 0)) >> 1
 
 
 def one_over_one_plus(x: Int64) -> Int64:
-    """1 / (1 + x) in Q0.31 for x in [0, 1) of Q0.31.
+    """Return 1 / (1 + x) in Q0.31 for x in [0, 1) of Q0.31.
 
-    Bound: 2^-27 absolute. (gemmlowp, fixedpoint.h, one_over_one_plus_x_for_x_in_0_1.)
+    Error bound: 2^-27 absolute. (gemmlowp, fixedpoint.h, one_over_one_plus_x_for_x_in_0_1.)
     """
     return multiply_by_power_of_two(_two_over_one_plus(x), 1)
 
 
 def one_minus_over_one_plus(x: Int64) -> Int64:
-    """(1 − x) / (1 + x) = 2 / (1 + x) − 1 in Q0.31 for x in [0, 1) of Q0.31.
+    """Return (1 − x) / (1 + x) = 2 / (1 + x) − 1 in Q0.31 for x in [0, 1) of Q0.31.
 
-    Bound: 2^-26 absolute. (gemmlowp, fixedpoint.h, one_minus_x_over_one_plus_x_for_x_in_0_1.)
+    Error bound: 2^-26 absolute. (gemmlowp, fixedpoint.h, one_minus_x_over_one_plus_x_for_x_in_0_1.)
     """
     return multiply_by_power_of_two(_two_over_one_plus(x) - _ONE, 2)
 
 
 def _two_over_one_plus(x: Int64) -> Int64:
-    """2 / (1 + x) in Q2.29, the reciprocal of (1 + x) / 2."""
+    """Return 2 / (1 + x) in Q2.29, the reciprocal of (1 + x) / 2."""
     half = rounding_half_sum(x, INT32_MAX)
     estimate = _48_OVER_17 + doubling_high_mul(half, _MINUS_32_OVER_17)
     for _ in range(3):
@@ -171,15 +173,15 @@ def _two_over_one_plus(x: Int64) -> Int64:
 
 
 def leading_zeros(x: Int64) -> Int64:
-    """Leading zero bits of positive x as 32-bit integers."""
+    """Return the number of leading zero bits of positive x as 32-bit integers."""
     # frexp's exponent is the bit length, exact for integers below 2^53.
     return 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
 
 
 def reciprocal(x: Int64, integer_bits: int) -> tuple[Int64, Int64]:
-    """1 / x of a positive fixed-point x, as a Q0.31 value and the bits over 1 that x has.
+    """Return 1 / x of a positive fixed-point x: a Q0.31 value, and the number of bits of x above 1.
 
-    Bound: 2^-26 relative. (TensorFlow Lite, GetReciprocal.)
+    Error bound: 2^-26 relative. (TensorFlow Lite, GetReciprocal.)
     """
     headroom = leading_zeros(x)
     scaled = (x << headroom) - (1 << 31)
@@ -187,9 +189,9 @@ def reciprocal(x: Int64, integer_bits: int) -> tuple[Int64, Int64]:
 
 
 def logistic(x: Int64, integer_bits: int) -> Int64:
-    """1 / (1 + exp(−x)) in Q0.31 for an int32 x of so many integer bits, at most 5, above INT32_MIN.
+    """Return 1 / (1 + exp(−x)) in Q0.31 for an int32 x above INT32_MIN with at most 5 integer bits.
 
-    Bound: 2^-22 absolute, as its exponential has.
+    Error bound: 2^-22 absolute, that of its exponential.
     """
     positive = one_over_one_plus(exp_of_negative(-np.abs(x), integer_bits))
     value = np.where(x > 0, positive, INT32_MAX - positive)
@@ -197,19 +199,20 @@ def logistic(x: Int64, integer_bits: int) -> Int64:
 
 
 def tanh(x: Int64, integer_bits: int) -> Int64:
-    """The hyperbolic tangent in Q0.31 of an int32 x of so many integer bits, at most 4, above INT32_MIN.
+    """Return the hyperbolic tangent in Q0.31 of an int32 x above INT32_MIN with at most 4 integer bits.
 
-    Bound: 2^-20 absolute: |d/de (1 − e)/(1 + e)| ≤ 2, twice the error of its exponential and of the division.
+    Error bound: 2^-20 absolute. |d/de (1 − e)/(1 + e)| ≤ 2, so it is twice the error of the exponential and of the
+    division.
     """
-    # the bits of x in Q4.27 are those of 2x in Q5.26
+    # The bits of x in Q4.27 are those of 2x in Q5.26.
     value = one_minus_over_one_plus(exp_of_negative(-np.abs(x), integer_bits + 1))
     return np.sign(x) * value
 
 
 def inverse_sqrt(x: Int64) -> tuple[Int64, Int64]:
-    """Multiplier m and shift s of 1 / sqrt(x) ≈ m · 2^(s − 31), for integers x < 2^31; below 1 as 1.
+    """Return multiplier m and shift s of 1 / sqrt(x) ≈ m · 2^(s − 31), for integers x < 2^31; x < 1 counts as 1.
 
-    Bound: 2^-19 relative. (TensorFlow Lite, GetInvSqrtQuantizedMultiplierExp.)
+    Error bound: 2^-19 relative. (TensorFlow Lite, GetInvSqrtQuantizedMultiplierExp.)
     """
     scaled, shift = np.maximum(x, 2), np.full(x.shape, 11, np.int64)
     large = scaled >= 1 << 29

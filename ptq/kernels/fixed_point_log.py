@@ -1,8 +1,9 @@
-"""How is log(x) of x ≥ 1 computed in 32-bit fixed point? As LiteRT's LogSoftmax does it.
+"""Logarithm of x ≥ 1 in 32-bit fixed point, as LiteRT's LogSoftmax computes it.
 
-log(x) = k·log 2 + log(r / c) with c = 2^(−1/4), r near it and k a half off by a quarter. Two candidates give r
-and k: x by its headroom, and x·sqrt(1/2) by its own. With q = 2(r − c) and p = (r + c)/2, log(r / c) is a rational
-function whose denominator goes through 1/(1 + x). (TensorFlow Lite, log_x_for_x_greater_than_or_equal_to_1.)
+log(x) = k·log 2 + log(r / c) with c = 2^(−1/4), r near c, and k an integer or half-integer, corrected by a quarter.
+There are two candidates for r and k: x normalized by its leading zeros, and x·sqrt(1/2) normalized by its own. With
+q = 2(r − c) and p = (r + c)/2, log(r / c) is a rational function; its denominator is inverted by 1/(1 + x).
+(TensorFlow Lite, log_x_for_x_greater_than_or_equal_to_1.)
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ _ALPHA_F = 638450708
 
 
 def log_of_one_and_more(x: Int64) -> Int64:
-    """log(x) in Q5.26 for x ≥ 1 in Q12.19.
+    """Return log(x) in Q5.26 for x ≥ 1 in Q12.19.
 
-    Bound: 2^-20 absolute. (TensorFlow Lite, log_x_for_x_greater_than_or_equal_to_1_impl.)
+    Error bound: 2^-20 absolute. (TensorFlow Lite, log_x_for_x_greater_than_or_equal_to_1_impl.)
     """
     quarter = _QUARTER >> _OUTPUT_BITS
     headroom = leading_zeros(x)

@@ -1,7 +1,4 @@
-"""What does float32 hardware do that numpy has no function for?
-
-The fused multiply-add, a·b + c in one rounding, and C's ``round``, whose ties go away from zero.
-"""
+"""Float32 operations that numpy lacks: fused multiply-add, and rounding with ties away from zero (C's ``round``)."""
 
 from __future__ import annotations
 
@@ -14,11 +11,11 @@ from ptq.core.types import FloatArray
 
 
 def fma(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> FloatArray:
-    """A · b + c rounded once to float32.
+    """Return a · b + c, rounded once to float32.
 
-    The product of two float32 (24 bits each) is exact in float64. Knuth's TwoSum gives the error of the sum, and
-    an inexact sum is moved to the neighbour whose last bit is odd; from such a value with 53 ≥ 24 + 2 bits the
-    second rounding is the correct one (Boldo and Melquiond 2008).
+    The product of two float32 numbers (24 bits each) is exact in float64. Knuth's TwoSum gives the error of the sum.
+    An inexact sum is replaced by its neighbour with an odd last bit (rounding to odd). From 53 ≥ 24 + 2 bits the
+    second rounding is then correct (Boldo and Melquiond 2008).
     """
     product = np.asarray(a, np.float32).astype(np.float64) * np.asarray(b, np.float32)
     addend = np.asarray(c, np.float32).astype(np.float64)
@@ -32,7 +29,7 @@ def fma(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> FloatArray:
 
 
 def round_half_away(x: NDArray[Any]) -> NDArray[Any]:
-    """Nearest integer, ties away from zero, in the floating-point type of x."""
+    """Round to the nearest integer, ties away from zero, in the floating-point type of x."""
     whole = np.trunc(x)
     away: NDArray[Any] = whole + np.copysign(np.abs(x - whole) >= 0.5, x).astype(whole.dtype)
     return away

@@ -1,9 +1,7 @@
-"""How does a convolution become a matrix product, and how is one of integers computed whole?
+"""Convolution as a matrix product of raw integers (im2col), for arithmetics with their own accumulation.
 
-Every window of a channels-last x is one row of a matrix (im2col); its columns run over the window's positions and,
-fastest, over the channels. That is also the order in which ONNX Runtime sums.
-
-These are for arithmetics whose sums are not the exact one of `conv` and `matmul`; they need the raw integers.
+Every window of a channels-last x is one row of a matrix. Its columns run over the window's positions, and fastest
+over the channels. ONNX Runtime sums in this order. `conv` and `matmul` compute exact sums only.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from ptq.kernels import window
 
 
 def exact_matmul(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
-    """The matrix product of integers; exact while Σ|a·b| < 2^53, which is 2^37 products of two bytes."""
+    """Return the matrix product of integers; exact while Σ|a·b| < 2^53, which is 2^37 products of two bytes."""
     product: NDArray[np.int64] = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
     return product
 
@@ -29,17 +27,17 @@ def exact_matmul(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
 def im2col(
     x: NDArray[Any], kernel: Sequence[int], group: int, fill: int, **geometry: Any
 ) -> tuple[NDArray[Any], tuple[int, ...]]:
-    """The windows of x as rows.
+    """Return the windows of x as rows.
 
     Args:
         x: Shape (N, spatial…, C).
-        kernel: The window's taps along each spatial axis.
-        group: The groups into which the channels are divided.
-        fill: What stands in the padding.
-        geometry: strides, pads, dilations and auto_pad as `window.axes` takes them.
+        kernel: Number of taps of the window along each spatial axis.
+        group: Number of groups of the channels.
+        fill: Value of the padding.
+        geometry: strides, pads, dilations and auto_pad, for `window_axes`.
 
     Returns:
-        Rows (group, N · outputs, taps · C / group) and the outputs' sizes.
+        Rows (group, N · outputs, taps · C / group), and the sizes of the output.
 
     Raises:
         ModelError: The channels do not divide into the groups, or the geometry does not fit.

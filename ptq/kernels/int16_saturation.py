@@ -1,12 +1,12 @@
-"""What do u8 × s8 products lose on a processor without VNNI?
+"""Saturation of pairs of u8 × s8 products in int16, on x86 processors without VNNI.
 
-AVX2 multiplies adjacent bytes and adds each pair in int16, saturating (VPMADDUBSW), before it widens:
+AVX2 multiplies adjacent bytes and adds each pair in int16 with saturation (VPMADDUBSW), before it widens:
 
     acc = Σ_k sat16(a[2k] · b[2k] + a[2k+1] · b[2k+1]),     a from 0 to 255, b from −128 to 127
 
-with K padded by a zero to an even number, in the order of `summed`. A pair leaves int16 only where two weights of one
-sign add up to more than 128 in magnitude (255 · 129 > 32767), so that few corrections make an exact sum the saturated
-one, and weights no pair of which adds up to more need none.
+K is padded by a zero to an even number, in the order of `weight_matrix`. A pair can leave int16 only if two weights
+of one sign add up to more than 128 in magnitude (255 · 129 > 32767). So few corrections turn an exact sum into the
+saturated sum. Weights without a pair above 128 need none.
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ from numpy.typing import NDArray
 
 _UINT8_MAX = 255
 _INT16_MIN, _INT16_MAX = -(2**15), 2**15 - 1
-_CHUNK_WEIGHTS = 2**22  # weights
+# Weights that are processed in one piece.
+_CHUNK_WEIGHTS = 2**22
 MAX_PAIR_SUM = _INT16_MAX // _UINT8_MAX
-"""What two neighbouring weights of one sign may add up to, 128, whatever they are multiplied by."""
+"""Largest magnitude, 128, of the sum of two neighbouring weights of one sign that never saturates."""
 
 
 def weight_matrix(op: str, weight: NDArray[Any], attrs: Mapping[str, Any]) -> NDArray[Any] | None:
-    """The weight of a Conv, Gemm or MatMul in the order in which products are added, shape (…, K, N).
+    """Return the weight of a Conv, Gemm or MatMul in the order in which products are added, shape (…, K, N).
 
-    K runs over a window's positions and, fastest, over the channels of a group.
+    K runs over a window's positions, and fastest over the channels of a group.
 
     Args:
         op: The operator.
-        weight: As ONNX lays it out.
-        attrs: The operator's attributes.
+        weight: The weight in ONNX's layout.
+        attrs: Attributes of the operator.
 
     Returns:
-        None where products are not added in pairs: of vectors, and of a Conv with one input and one output channel
-        a group.
+        None if products are not added in pairs: products of vectors, and a Conv with one input and one output channel
+        in each group.
     """
     if op == "Conv":
         if weight.shape[1] == 1 and len(weight) == attrs.get("group", 1):
@@ -48,7 +49,7 @@ def weight_matrix(op: str, weight: NDArray[Any], attrs: Mapping[str, Any]) -> ND
 
 
 def largest_pair_sum(b: NDArray[Any]) -> NDArray[Any]:
-    """The largest magnitude that two neighbours of one sign in b (…, K, N) add up to, by column: shape (…, N)."""
+    """Return the largest magnitude of the sum of two neighbours of one sign in b (…, K, N): shape (…, N)."""
     few = max(1, _CHUNK_WEIGHTS // max(1, b[..., 0].size)) if b.shape[-1] else 1
     parts = [_largest_pair_sum(b[..., i : i + few]) for i in range(0, max(1, b.shape[-1]), few)]
     return np.concatenate(parts, axis=-1)
@@ -67,9 +68,9 @@ def _largest_pair_sum(b: NDArray[Any]) -> NDArray[Any]:
 
 
 def clip_pair_sums(b: NDArray[Any]) -> NDArray[Any]:
-    """Whole numbers b (…, K, N), of magnitude 128 at most, with no pair that saturates.
+    """Return integers b (…, K, N) of magnitude at most 128, changed so that no pair saturates.
 
-    Of two that would, the one of larger magnitude comes nearer to zero.
+    In a pair that could saturate, the integer of larger magnitude is moved towards zero.
     """
     first, second = _split_pairs(b, -2)
     over = np.where(first * second > 0, np.abs(first) + np.abs(second) - MAX_PAIR_SUM, 0)
@@ -82,7 +83,7 @@ def clip_pair_sums(b: NDArray[Any]) -> NDArray[Any]:
 
 
 def saturable_pairs(b: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which pairs of rows of b (K, N) can saturate, for some unsigned bytes a: shape (⌈K/2⌉, N)."""
+    """Return which pairs of rows of b (K, N) saturate for some unsigned bytes a: shape (⌈K/2⌉, N)."""
     first, second = _split_pairs(b, 0)
     highest = _UINT8_MAX * (np.maximum(first, 0) + np.maximum(second, 0))
     lowest = _UINT8_MAX * (np.minimum(first, 0) + np.minimum(second, 0))
@@ -91,7 +92,7 @@ def saturable_pairs(b: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def saturation_loss(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
-    """What int16 saturation takes from the product of a (M, K), uint8, with b (K, N), int8: shape (M, N)."""
+    """Return the exact minus the saturated product of a (M, K), uint8, with b (K, N), int8: shape (M, N)."""
     lost = np.zeros((len(a), b.shape[1]), np.int64)
     a_first, a_second = _split_pairs(a, 1)
     b_first, b_second = _split_pairs(b, 0)
@@ -105,7 +106,7 @@ def saturation_loss(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _split_pairs(q: NDArray[Any], axis: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Every first and every second of two neighbours along an axis, a zero appended to an odd number."""
+    """Return first and second neighbours of each pair along an axis; an odd number is padded by a zero."""
     if q.dtype.kind != "f":
         q = q.astype(np.int32)
     if q.shape[axis] % 2:

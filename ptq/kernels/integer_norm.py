@@ -1,14 +1,14 @@
-"""How are integers centred and divided by their standard deviation in integers alone?
+"""Standardization in integers alone: subtract the mean, divide by the standard deviation.
 
-Over n integers q (the zero point cancels, and so does the scale but for eps), with d = n·q − Σq:
+Over n integers q (the zero point cancels, and so does the scale except for eps), with d = n·q − Σq:
 
     x̂ = (q − mean) / sqrt(var + eps / S²) = d / sqrt(V + n²·eps / S²),      V = n·Σq² − (Σq)²
 
-V is exact in int64 for n up to 2^18: V ≤ n²·255²/4 < 2^50. The radicand keeps up to 24 bits of fraction for eps,
-is brought below 2^31 by a shift of an even number of bits, and its root inverted by `inverse_sqrt`.
+V is exact in int64 for n up to 2^18: V ≤ n²·255²/4 < 2^50. The radicand has up to 24 fractional bits for eps. It is
+shifted below 2^31 by an even number of bits, and `inverse_sqrt` gives the inverse of its root.
 
-Bound: |x̂| < sqrt(n) ≤ 2^9; the result, in Q11.20, is off by 2^-18·|x̂| + 2^-20 at most (the inverse root's
-relative 2^-19, and the roundings of a product).
+Error bound: |x̂| < sqrt(n) ≤ 2^9. The result, in Q11.20, has an error of at most 2^-18·|x̂| + 2^-20: the relative
+2^-19 of the inverse root, and the roundings of one product.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ptq.kernels.fixed_point import Int64, inverse_sqrt, multiply
 
 FRACTION_BITS = 20
 MAX_COUNT = 2**18
-"""The largest n."""
+"""Largest n."""
 
 _RADICAND_BITS = 60
 _MAX_EPSILON_BITS = 24
 
 
 def standardize(q: Int64, axes: tuple[int, ...], epsilon: float) -> Int64:
-    """x̂ over the axes in Q11.20; ``epsilon`` is eps / S² in units of squared integers."""
+    """Return x̂ over the axes in Q11.20; ``epsilon`` is eps / S², in units of squared integers."""
     n = math.prod(q.shape[axis] for axis in axes)
     total = q.sum(axis=axes, keepdims=True)
     spread = n * (q * q).sum(axis=axes, keepdims=True) - total * total
@@ -36,7 +36,7 @@ def standardize(q: Int64, axes: tuple[int, ...], epsilon: float) -> Int64:
     free = _RADICAND_BITS - max(2 * n.bit_length() + 14, math.frexp(added)[1])
     fraction = min(max(free, 0), _MAX_EPSILON_BITS) // 2 * 2
     radicand = (spread << fraction) + round(math.ldexp(added, fraction))
-    # frexp's exponent is the bit length, or one more where the float64 rounds up
+    # frexp's exponent is the bit length, or one more if the float64 is rounded up.
     excess = np.maximum(np.frexp(radicand.astype(np.float64))[1].astype(np.int64) - 30, 0)
     halves = (excess + 1) // 2
     multiplier, shift = inverse_sqrt(radicand >> (2 * halves))

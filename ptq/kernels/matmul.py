@@ -1,8 +1,8 @@
-"""What does a matrix product accumulate?
+"""Exact accumulators of a matrix product.
 
     acc[…, m, n] = bias[n] + Σ_k (a[…, m, k] − a_zero_point)·(b[…, k, n] − b_zero_point)
 
-exactly; `exact` says when float32 may do it.
+`exact_blas` decides whether float32 is exact.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ptq.kernels.accumulate import OutputStage
 from ptq.kernels.requantizer import Requantizer
 from ptq.kernels.thread_pool import TiledOutput, balanced_tile_count, run_tiles, scratch_buffer
 
-# Elements of a tile's operand and accumulator together: 1 MiB of float32, where overhead no longer counts.
+# Elements of a tile's operand and accumulator together: 1 MiB of float32, so that overhead is negligible.
 _TILE_ELEMENTS = 2**18
 _BLOCK_ROWS = 48
 _MIN_TILE_ROWS = 16
@@ -29,13 +29,13 @@ _MIN_TILE_ROWS = 16
 def matrix_product(
     w: IntArray, bias: NDArray[np.int32] | None, a_qtype: QType, a_zero_point: int
 ) -> Callable[[IntArray, Requantizer], IntArray]:
-    """Prepare the product of integer rows (M, K) with a matrix (K, N), its zero point already subtracted."""
+    """Prepare the product of integer rows (M, K) with a matrix (K, N) whose zero point is already subtracted."""
     depth, columns = w.shape
     plan = exact_blas.plan_accumulation(w, bias, a_qtype.dtype, a_zero_point)
     packed = exact_blas.pack(w, plan.lo, plan.hi)
-    totals = OutputStage(plan)
+    output_stage = OutputStage(plan)
 
-    def product(a: IntArray, finish: Requantizer) -> IntArray:
+    def product(a: IntArray, requantize: Requantizer) -> IntArray:
         if a.shape[1] != depth:
             raise ModelError(f"{a.shape[1]} columns meet {depth} rows; check the operands' shapes")
         total = len(a)
@@ -46,9 +46,9 @@ def matrix_product(
         def tile(i: int) -> None:
             rows = slice(i * height, min((i + 1) * height, total))
             left = to_float32(a[rows], plan.offset)
-            acc = scratch_buffer("acc", (rows.stop - rows.start, columns), totals.dtype)
+            acc = scratch_buffer("acc", (rows.stop - rows.start, columns), output_stage.dtype)
             exact_blas.multiply(left, packed, acc)
-            out[rows] = totals.apply(acc, finish)
+            out[rows] = output_stage.apply(acc, requantize)
 
         run_tiles(tile, max(1, -(-total // height)), work)
         return out.array
@@ -57,17 +57,17 @@ def matrix_product(
 
 
 def rows_per_tile(total: int, width: int, work: float) -> int:
-    """How many of some rows make a tile: what fits the cache, and a share for every thread."""
+    """Return the number of rows in a tile: as many as fit the cache, and a share for every thread."""
     bands = max(
         1, balanced_tile_count(-(-total * width // _TILE_ELEMENTS), total // _MIN_TILE_ROWS, work)
     )
     height = max(1, -(-total // bands))
-    # Long tiles are cut into blocks of 48 rows; a short one is a block of its own.
+    # Long tiles are cut into blocks of 48 rows; a short tile is one block.
     return height if height < 10 * _BLOCK_ROWS else -(-height // _BLOCK_ROWS) * _BLOCK_ROWS
 
 
 def to_float32(a: IntArray, offset: int | IntArray) -> FloatArray:
-    """Write a − offset in float32; the offset is one number or an array that broadcasts."""
+    """Return a − offset in float32, in a scratch buffer; the offset is one number or an array that broadcasts."""
     left: FloatArray = scratch_buffer("left", a.shape)
     window_view.copy_minus_offset(a, offset, left)
     return left
@@ -85,15 +85,15 @@ def matmul_by_constant(
     """Prepare a product with a constant right operand.
 
     Args:
-        b: Shape (K, N), (…, K, N), or (K,) as ONNX MatMul has it.
+        b: Shape (K, N), (…, K, N), or (K,), as in ONNX MatMul.
         bias: Shape (N,), in units of the accumulator, or None.
-        a_qtype: The type of a.
+        a_qtype: Type of a.
         a_zero_point: One number, or one for each row of a.
-        b_qtype: The type of b.
+        b_qtype: Type of b.
         b_zero_point: One number, or one for each column of b.
 
     Raises:
-        ModelError: If the shapes do not fit each other.
+        ModelError: The shapes do not fit each other.
     """
     if b.ndim == 2 and np.ndim(a_zero_point) == 0:
         rows = matrix_product(
@@ -101,12 +101,14 @@ def matmul_by_constant(
         )
         columns = b.shape[1]
 
-        def flat(a: IntArray, finish: Requantizer) -> IntArray:
-            return rows(a.reshape(-1, a.shape[-1]), finish).reshape(*a.shape[:-1], columns)
+        def flat(a: IntArray, requantize: Requantizer) -> IntArray:
+            return rows(a.reshape(-1, a.shape[-1]), requantize).reshape(*a.shape[:-1], columns)
 
         return flat
     packed = _pack_matrices(b, b_zero_point, *_value_range(a_qtype, a_zero_point))
-    return lambda a, finish: _multiply_matrices(a, a_zero_point, b.shape, packed, bias, finish)
+    return lambda a, requantize: _multiply_matrices(
+        a, a_zero_point, b.shape, packed, bias, requantize
+    )
 
 
 def matmul_of_activations(
@@ -116,36 +118,45 @@ def matmul_of_activations(
     b_qtype: QType,
     b_zero_point: IntArray | int,
 ) -> Callable[[IntArray, IntArray, Requantizer], IntArray]:
-    """Prepare a product of two operands that both arrive at run time, as ONNX MatMul takes them.
+    """Prepare a product of two operands that are both computed at run time, as in ONNX MatMul.
 
     Args:
-        a_qtype: The type of a, shape (…, M, K) or (K,).
+        a_qtype: Type of a, shape (…, M, K) or (K,).
         a_zero_point: One number, or one for each row of a.
-        b_qtype: The type of b, shape (…, K, N) or (K,).
+        b_qtype: Type of b, shape (…, K, N) or (K,).
         b_zero_point: One number, or one for each column of b.
 
     Raises:
-        ModelError: If the shapes do not fit each other.
+        ModelError: The shapes do not fit each other.
     """
     interval = _value_range(a_qtype, a_zero_point)
     largest = max(map(abs, interval)) * max(map(abs, _value_range(b_qtype, b_zero_point)))
-    whole = np.ndim(a_zero_point) == np.ndim(b_zero_point) == 0
+    scalar_zero_points = np.ndim(a_zero_point) == np.ndim(b_zero_point) == 0
 
-    def multiply(a: IntArray, b: IntArray, finish: Requantizer) -> IntArray:
-        short = largest * a.shape[-1] <= exact_blas.FLOAT32_EXACT_MAX
-        if whole and short and a.ndim > 1 and b.ndim > 1 and exact_blas.is_single_threaded(a, b):
-            return _multiply_small_matrices(a, b, int(a_zero_point), int(b_zero_point), finish)
+    def multiply(a: IntArray, b: IntArray, requantize: Requantizer) -> IntArray:
+        is_exact = largest * a.shape[-1] <= exact_blas.FLOAT32_EXACT_MAX
+        if (
+            scalar_zero_points
+            and is_exact
+            and a.ndim > 1
+            and b.ndim > 1
+            and exact_blas.is_single_threaded(a, b)
+        ):
+            return _multiply_small_matrices(a, b, int(a_zero_point), int(b_zero_point), requantize)
         return _multiply_matrices(
-            a, a_zero_point, b.shape, _pack_matrices(b, b_zero_point, *interval), None, finish
+            a, a_zero_point, b.shape, _pack_matrices(b, b_zero_point, *interval), None, requantize
         )
 
     return multiply
 
 
 def _multiply_small_matrices(
-    a: IntArray, b: IntArray, a_zero_point: int, b_zero_point: int, finish: Requantizer
+    a: IntArray, b: IntArray, a_zero_point: int, b_zero_point: int, requantize: Requantizer
 ) -> IntArray:
-    """Multiply many small matrices of a with those of b, several at a time; float32 must hold any sum of theirs."""
+    """Multiply many small matrices of a with those of b, several in one call.
+
+    float32 must hold every sum of a product exactly.
+    """
     (m, depth), (rows, columns) = a.shape[-2:], b.shape[-2:]
     if depth != rows:
         raise ModelError(f"{depth} columns meet {rows} rows; check the operands' shapes")
@@ -164,14 +175,14 @@ def _multiply_small_matrices(
         window_view.copy_minus_offset(right[part], b_zero_point, second)
         acc = scratch_buffer("acc", (part.stop - part.start, m, columns))
         np.matmul(to_float32(left[part], a_zero_point), second, out=acc)
-        out[part] = finish(acc.reshape(-1, columns), slice(0, columns)).reshape(acc.shape)
+        out[part] = requantize(acc.reshape(-1, columns), slice(0, columns)).reshape(acc.shape)
 
     run_tiles(tile, max(1, -(-total // each)), work)
     return out.array.reshape(*batch, m, columns)
 
 
 def _value_range(qtype: QType, zero_point: IntArray | int) -> tuple[int, int]:
-    """The least and the greatest value that q − zero_point takes."""
+    """Return the least and the greatest value of q − zero_point."""
     info = np.iinfo(qtype.dtype)
     return int(info.min) - int(np.max(zero_point)), int(info.max) - int(np.min(zero_point))
 
@@ -197,9 +208,9 @@ def _multiply_matrices(
     b_shape: tuple[int, ...],
     packed: list[exact_blas.PackedMatrix],
     bias: NDArray[np.int32] | None,
-    finish: Requantizer,
+    requantize: Requantizer,
 ) -> IntArray:
-    """Multiply every matrix of a with its matrix of b, batch axes broadcast."""
+    """Multiply every matrix of a with its matrix of b; batch axes broadcast."""
     a_vector, b_vector = a.ndim == 1, len(b_shape) == 1
     left = a[None] if a_vector else a
     right = (*b_shape, 1) if b_vector else b_shape
@@ -225,7 +236,7 @@ def _multiply_matrices(
         rows = slice(band * height, min((band + 1) * height, m))
         offset = spread[of_a[item], rows] if scalar is None else scalar
         operand = packed[of_b[item]]
-        # Exact in float32 by its own bound; a bias is not part of that bound.
+        # The bound of exactness in float32 does not include a bias.
         real = operand.exact and bias is None
         acc = scratch_buffer(
             "acc", (rows.stop - rows.start, columns), np.float32 if real else np.int32
@@ -233,7 +244,7 @@ def _multiply_matrices(
         exact_blas.multiply(to_float32(left[of_a[item], rows], offset), operand, acc)
         if bias is not None:
             acc += bias
-        out[item, rows] = finish(acc, slice(0, columns))
+        out[item, rows] = requantize(acc, slice(0, columns))
 
     run_tiles(tile, len(of_a) * bands, work)
     shape = batch + (() if a_vector else (m,)) + (() if b_vector else (columns,))
@@ -241,7 +252,7 @@ def _multiply_matrices(
 
 
 def _subtract_zero_points(q: IntArray, zero_point: IntArray | int, axis: int) -> IntArray:
-    """Subtract zero points: one number, one for each row or column (1-d), or already of the same rank."""
+    """Subtract zero points: one number, one for each row or column (1-d), or an array of the same rank."""
     zeros = np.asarray(zero_point, np.int64)
     return exact_blas.subtract_zero_points(
         q, np.expand_dims(zeros, axis) if zeros.ndim == 1 else zeros

@@ -1,7 +1,7 @@
-"""What does a pool see in its windows: the greatest integer, or their sum and count?
+"""Maxima and sums of the windows of a pool, channels last.
 
-Channels last. The windows follow ONNX Runtime: in ceil mode the last one must start inside the input or its
-left padding, padding never wins a maximum and adds nothing to a sum.
+The windows are those of ONNX Runtime. In ceil mode the last window must start inside the input or its left padding.
+Padding is never the maximum and adds nothing to a sum.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def max_pool(
     auto_pad: str = "NOTSET",
     ceil_mode: bool | int = False,
 ) -> IntArray:
-    """The greatest integer of every window of x (N, spatial…, C), of the same type.
+    """Return the greatest integer of every window of x (N, spatial…, C), in the same type.
 
     Raises:
-        ModelError: If the attributes do not fit the input.
+        ModelError: The attributes do not fit the input.
     """
     axes = _axes(x, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
     for i, axis in enumerate(axes, start=1):
@@ -49,14 +49,14 @@ def window_sums(
     ceil_mode: bool | int = False,
     count_include_pad: bool | int = False,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The sum of the raw integers of every window of x (N, spatial…, C), and the number of taps it stands for.
+    """Return the sum of raw integers of every window of x (N, spatial…, C), and the number of taps that count.
 
     Returns:
-        Sums (N, outputs…, C) over the taps inside the image, and counts (outputs…, 1): those taps, or with
-        ``count_include_pad`` those in the padding too, but none beyond it (as ONNX Runtime's AveragePool).
+        Sums (N, outputs…, C) over the taps inside the image, and counts (outputs…, 1) of these taps. With
+        ``count_include_pad`` taps in the padding count too, but not taps beyond it (ONNX Runtime's AveragePool).
 
     Raises:
-        ModelError: If the attributes do not fit the input.
+        ModelError: The attributes do not fit the input.
     """
     axes = _axes(x, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
     sums: NDArray[Any] = x.astype(np.int32)
@@ -76,17 +76,17 @@ def sequential_window_sum(
     ceil_mode: bool | int = False,
     count_include_pad: bool | int = False,
 ) -> tuple[FloatArray, NDArray[np.int32]]:
-    """The float32 sum of every window, added one tap after the other in row-major order, and its count.
+    """Return the float32 sum of every window, added tap after tap in row-major order, and its count.
 
-    ONNX Runtime's QLinearAveragePool adds dequantized values so; float32 rounds after every addition, which
-    makes the order part of the result. Padding adds nothing.
+    ONNX Runtime's QLinearAveragePool adds dequantized values in this order. float32 rounds after every addition, so
+    the order changes the result. Padding adds nothing.
 
     Returns:
-        Sums (N, outputs…, C), and counts (outputs…, 1): the taps inside the image, or with
-        ``count_include_pad`` all taps of the window, even those that ceil mode puts beyond the padding.
+        Sums (N, outputs…, C), and counts (outputs…, 1): the taps inside the image. With ``count_include_pad`` all
+        taps of the window count, even those that ceil mode puts beyond the padding.
 
     Raises:
-        ModelError: If the attributes do not fit the input.
+        ModelError: The attributes do not fit the input.
     """
     axes = _axes(values, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode)
     padded = np.asarray(values, np.float32)
@@ -122,13 +122,13 @@ def _axes(
 
 
 def _tap_slice(axis: window.WindowAxis, tap: int) -> slice:
-    """Where tap number ``tap`` of all windows lies in the padded input."""
+    """Return where tap number ``tap`` of all windows lies in the padded input."""
     first = tap * axis.dilation
     return slice(first, first + (axis.outputs - 1) * axis.stride + 1, axis.stride)
 
 
 def _pad_axis(x: NDArray[Any], position: int, axis: window.WindowAxis, fill: int) -> NDArray[Any]:
-    """The input with everything that its windows see along one axis."""
+    """Return the input with all positions that its windows read along one axis."""
     behind = max((axis.outputs - 1) * axis.stride + axis.extent - axis.begin - axis.size, 0)
     if axis.begin == behind == 0:
         return x
@@ -150,7 +150,7 @@ def _reduce_windows(
 
 
 def _tap_counts(axes: tuple[window.WindowAxis, ...], include_pad: bool) -> NDArray[np.int32]:
-    """The number of taps of every window, shape (outputs…, 1)."""
+    """Return the number of taps of every window that count, shape (outputs…, 1)."""
     total = np.ones((1,) * len(axes), np.int32)
     for i, axis in enumerate(axes):
         starts = np.arange(axis.outputs) * axis.stride - axis.begin

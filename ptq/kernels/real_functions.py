@@ -1,7 +1,7 @@
-"""What are ONNX's functions of one value, on real numbers? In float64, within 2^-48 of the exact value, relative.
+"""ONNX's functions of one value, in float64, with a relative error of at most 2^-48.
 
-On 8 bits such a function is a table of 256 entries (`lookup`), so its cost does not matter and its error is far
-below a step. Where a function is not defined (log of a negative number) the value is NaN.
+For 8 bits a function of one value is a table of 256 entries (`lookup`). So its cost does not matter, and its error is
+far below one LSB. Where a function is not defined (log of a negative number) the value is NaN.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 Real = NDArray[np.float64]
 Function = Callable[[Real], Real]
 FunctionMaker = Callable[[Mapping[str, Any]], Function]
-"""The function of some ONNX attributes."""
+"""Maps ONNX attributes to the function."""
 
-# Selu's constants as ONNX's schema has them, both of float32.
+# Selu's defaults in ONNX's schema, both float32.
 _SELU_ALPHA, _SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
 
 
@@ -29,7 +29,7 @@ def _without_attributes(function: Callable[[Real], Any]) -> FunctionMaker:
 def _with_attribute(
     name: str, default: float, function: Callable[[Real, float], Any]
 ) -> FunctionMaker:
-    """A function of one attribute, which is a float32 as ONNX stores it."""
+    """Return the maker of a function with one attribute, which is a float32 as in ONNX."""
 
     def make(attrs: Mapping[str, Any]) -> Function:
         value = float(np.float32(np.asarray(attrs.get(name, default)).item()))
@@ -100,10 +100,10 @@ FUNCTIONS: Mapping[str, FunctionMaker] = {
 
 
 def real_function(op: str, attrs: Mapping[str, Any]) -> Function:
-    """The float64 function that an ONNX operator of one value is under its attributes.
+    """Return the float64 function of an ONNX operator of one value under its attributes.
 
-    A constant exponent of Pow is its attribute ``exponent``. No warning is given where the function is infinite
-    or not defined.
+    A constant exponent of Pow is its attribute ``exponent``. There is no warning where the function is infinite or
+    not defined.
     """
     function = FUNCTIONS[op](attrs)
 

@@ -1,4 +1,4 @@
-"""The one seam between an integer core and an arithmetic: what becomes of an accumulator."""
+"""Type of the step from accumulators to outputs: the interface between the kernels and an arithmetic."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ Channels = slice | NDArray[np.intp]
 
 
 class Requantizer(Protocol):
-    """Turns accumulators into outputs: rescale, round, add the zero point, clamp; or rescale alone.
+    """A function from accumulators to outputs: rescale, round, add the zero point, clamp; or rescale to float.
 
-    Monotone in every channel, but where int32 wraps.
+    It is monotone in every channel, except where int32 wraps.
     """
 
     def __call__(self, acc: Accumulator, channels: Channels) -> IntArray | FloatArray:
-        """Finish one tile.
+        """Requantize one tile.
 
         Args:
-            acc: Shape (..., channels), bias included. float32 only where every value is an
-                integer of magnitude at most 2^24 and so exact, or the channel gives one output for all that
-                may come in; int32 otherwise. May be overwritten.
-            channels: Which output channels the last axis holds (per-channel parameters follow it): a slice
-                of all of them, or the positions of some.
+            acc: Shape (..., channels), bias included. It may be overwritten. It is float32 only if every value is an
+                integer of magnitude at most 2^24 and thus exact, or if the channel gives one output for all inputs.
+                Otherwise int32.
+            channels: Output channels of the last axis, for per-channel parameters: a slice of all, or the positions
+                of some.
 
         Returns:
-            Integers of the output's type, or float32 where the output stays real; same shape.
+            Integers of the output's type, or float32 for a float output; same shape.
         """
         ...

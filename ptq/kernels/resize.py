@@ -1,9 +1,9 @@
-"""Where does each pixel of a resized array come from? ONNX's coordinates, and LiteRT's two interpolations.
+"""Source positions of resized arrays: ONNX's coordinates, and LiteRT's two interpolations.
 
-ONNX's are computed in float32 as ONNX Runtime computes them. LiteRT's bilinear one counts in 1/1024 of a pixel:
+ONNX's positions are computed in float32 as in ONNX Runtime. LiteRT's bilinear positions count in 1/1024 of a pixel:
 
-    step = (1024 · in + out/2) / out                          aligned corners: (1024(in−1) + (out−1)/2) / (out−1)
-    p = i · step, half-pixel centres + step/2 − 512;  lo = max(p / 1024, 0),  hi = min((p + 1023) / 1024, in − 1)
+    step = (1024 · in + out/2) / out                          align_corners: (1024(in−1) + (out−1)/2) / (out−1)
+    p = i · step, half_pixel_centers + step/2 − 512;  lo = max(p / 1024, 0),  hi = min((p + 1023) / 1024, in − 1)
     q = Σ of four neighbours weighted in 2^-20, ties away from zero
 
 with truncating integer divisions.
@@ -26,9 +26,9 @@ Int64 = NDArray[np.int64]
 _ONE = 1024
 _HALF = np.float32(0.5)
 _TIE_TOLERANCE = np.float32(1e-6)
-"""Positions that lie so close to half-way are half-way to ONNX Runtime."""
+"""ONNX Runtime treats positions this close to a half as ties."""
 _POSITION_TOLERANCE = 1e-4
-"""Positions that differ by less, in pixels, are one: LiteRT resolves 1/1024."""
+"""Positions that differ by less, in pixels, are equal: LiteRT resolves 1/1024."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class ResizeAxis:
     """One axis of a resized array.
 
     Attributes:
-        size: Its length.
-        out: Its length afterwards.
-        scale: The factor that ONNX computes positions with; not quite out / size where it was rounded.
+        size: Length of the input.
+        output_size: Length of the output.
+        scale: Factor that ONNX computes positions with; it differs from output_size / size if that was rounded.
     """
 
     size: int
@@ -48,11 +48,11 @@ class ResizeAxis:
 
 @dataclass(frozen=True)
 class OnnxSampling:
-    """ONNX's attributes.
+    """Attributes of ONNX Resize.
 
     Attributes:
-        coordinates: coordinate_transformation_mode.
-        rounding: nearest_mode; None where it interpolates.
+        coordinate_mode: coordinate_transformation_mode.
+        nearest_mode: nearest_mode; None if it interpolates.
     """
 
     coordinate_mode: str
@@ -61,7 +61,7 @@ class OnnxSampling:
 
 @dataclass(frozen=True)
 class LitertSampling:
-    """LiteRT's attributes."""
+    """Attributes of LiteRT's RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR."""
 
     align_corners: bool
     half_pixel_centers: bool
@@ -75,7 +75,7 @@ LITERT_SAMPLINGS = (
 
 
 def source_positions(coordinates: str, axis: ResizeAxis) -> FloatArray:
-    """The real position in the input of every output position, shape (out,), as ONNX Runtime has it."""
+    """Return the real input position of every output position, shape (output_size,), as in ONNX Runtime."""
     i, scale = np.arange(axis.output_size, dtype=np.float32), np.float32(axis.scale)
     if coordinates == "align_corners":
         last = np.float32(axis.output_size - 1)
@@ -90,7 +90,7 @@ def source_positions(coordinates: str, axis: ResizeAxis) -> FloatArray:
 
 
 def nearest_positions(sampling: OnnxSampling, axis: ResizeAxis) -> Int64:
-    """The input position that each output position copies, shape (out,)."""
+    """Return the input position that each output position copies, shape (output_size,)."""
     if axis.scale == 1:
         return np.minimum(np.arange(axis.output_size), axis.size - 1)
     real = source_positions(sampling.coordinate_mode, axis)
@@ -109,7 +109,10 @@ def nearest_positions(sampling: OnnxSampling, axis: ResizeAxis) -> Int64:
 def resample_nearest(
     x: NDArray[Any], axes: Sequence[ResizeAxis], sampling: OnnxSampling
 ) -> NDArray[Any]:
-    """Each output position copies its nearest input position, axis by axis; an array that keeps its shape, itself."""
+    """Copy the nearest input position to each output position, axis by axis.
+
+    An array whose shape does not change is returned itself.
+    """
     if all(axis.size == axis.output_size for axis in axes):
         return x
     for number, axis in enumerate(axes):
@@ -122,23 +125,23 @@ def resample_nearest(
 def matching_litert_sampling(
     sampling: OnnxSampling, axes: Sequence[ResizeAxis]
 ) -> LitertSampling | None:
-    """LiteRT's attributes that take the same positions along the axes; None where there are none."""
-    for corners in LITERT_SAMPLINGS:
-        if all(_has_same_positions(sampling, corners, axis) for axis in axes):
-            return corners
+    """Return LiteRT's attributes that give the same positions along the axes; None if there are none."""
+    for litert in LITERT_SAMPLINGS:
+        if all(_has_same_positions(sampling, litert, axis) for axis in axes):
+            return litert
     return None
 
 
-def _has_same_positions(sampling: OnnxSampling, corners: LitertSampling, axis: ResizeAxis) -> bool:
+def _has_same_positions(sampling: OnnxSampling, litert: LitertSampling, axis: ResizeAxis) -> bool:
     if sampling.nearest_mode is not None:
         return np.array_equal(
-            nearest_positions(sampling, axis), litert_nearest_positions(axis, corners)
+            nearest_positions(sampling, axis), litert_nearest_positions(axis, litert)
         )
     i, ratio = np.arange(axis.output_size), axis.size / axis.output_size
-    if corners.align_corners:
+    if litert.align_corners:
         theirs = i * (axis.size - 1) / (axis.output_size - 1) if axis.output_size > 1 else i * ratio
     else:
-        theirs = (i + 0.5) * ratio - 0.5 if corners.half_pixel_centers else i * ratio
+        theirs = (i + 0.5) * ratio - 0.5 if litert.half_pixel_centers else i * ratio
     ours = source_positions(sampling.coordinate_mode, axis)
     inside = (0, axis.size - 1)
     return bool(
@@ -146,28 +149,28 @@ def _has_same_positions(sampling: OnnxSampling, corners: LitertSampling, axis: R
     )
 
 
-def litert_nearest_positions(axis: ResizeAxis, corners: LitertSampling) -> Int64:
-    """The input position of every output position as LiteRT computes it, in float32."""
+def litert_nearest_positions(axis: ResizeAxis, litert: LitertSampling) -> Int64:
+    """Return the input position of every output position as LiteRT computes it, in float32."""
     spans = (axis.size, axis.output_size)
-    if corners.align_corners and axis.output_size > 1:
+    if litert.align_corners and axis.output_size > 1:
         spans = (axis.size - 1, axis.output_size - 1)
     step = np.float32(spans[0]) / np.float32(max(spans[1], 1))
-    offset = np.float32(0.5 if corners.half_pixel_centers else 0.0)
+    offset = np.float32(0.5 if litert.half_pixel_centers else 0.0)
     position = (np.arange(axis.output_size, dtype=np.float32) + offset) * step
-    whole = round_half_away(position) if corners.align_corners else np.floor(position)
+    whole = round_half_away(position) if litert.align_corners else np.floor(position)
     position_of: Int64 = np.clip(whole, 0, axis.size - 1).astype(np.int64)
     return position_of
 
 
-def _neighbours(axis: ResizeAxis, corners: LitertSampling) -> tuple[Int64, Int64, Int64]:
-    """The two neighbours of every output position along one axis, and the upper one's weight of 1024."""
+def _neighbours(axis: ResizeAxis, litert: LitertSampling) -> tuple[Int64, Int64, Int64]:
+    """Return the two neighbours of every output position along one axis, and the upper one's weight in 1/1024."""
     size, out = axis.size, axis.output_size
-    if corners.align_corners and out > 1:
+    if litert.align_corners and out > 1:
         step = (_ONE * (size - 1) + (out - 1) // 2) // (out - 1)
     else:
         step = (_ONE * size + out // 2) // max(out, 1)
     position = np.arange(out, dtype=np.int64) * step
-    if corners.half_pixel_centers:
+    if litert.half_pixel_centers:
         position += step // 2 - _ONE // 2
     lower = np.maximum(position, 0) // _ONE
     upper = np.minimum((position + _ONE - 1) // _ONE, size - 1)
@@ -175,11 +178,11 @@ def _neighbours(axis: ResizeAxis, corners: LitertSampling) -> tuple[Int64, Int64
 
 
 def litert_bilinear(
-    q: IntArray, height: ResizeAxis, width: ResizeAxis, corners: LitertSampling
+    q: IntArray, height: ResizeAxis, width: ResizeAxis, litert: LitertSampling
 ) -> IntArray:
-    """LiteRT's interpolation of raw integers, (N, H, W, C)."""
-    y0, y1, dy = _neighbours(height, corners)
-    x0, x1, dx = _neighbours(width, corners)
+    """Return LiteRT's bilinear interpolation of raw integers, (N, H, W, C)."""
+    y0, y1, dy = _neighbours(height, litert)
+    x0, x1, dx = _neighbours(width, litert)
     wide, dy, dx = q.astype(np.int64), dy[:, None, None], dx[:, None]
     top, bottom = wide[:, y0], wide[:, y1]
     value = (_ONE - dy) * ((_ONE - dx) * top[:, :, x0] + dx * top[:, :, x1])

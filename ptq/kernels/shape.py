@@ -1,4 +1,4 @@
-"""How are arrays rearranged? ONNX's rules for axes and bounds, channels last where depth is concerned."""
+"""Rearrangement of arrays by ONNX's rules for axes and bounds; channels last if depth is concerned."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Array = NDArray[Any]
 
 
 def reshape(x: Array, shape: Sequence[int], allow_zero: bool = False) -> Array:
-    """Reshape as ONNX does: −1 takes what is left, 0 keeps the input's dimension unless allowed."""
+    """Reshape as ONNX does: −1 takes the rest; 0 keeps the input's dimension unless ``allow_zero``."""
     kept = [x.shape[i] if d == 0 and not allow_zero else d for i, d in enumerate(shape)]
     return x.reshape(kept)
 
 
 def flatten(x: Array, axis: int) -> Array:
-    """Two dimensions: the product of those before the axis, and of the rest."""
+    """Reshape to two dimensions: the product of those before the axis, and of the rest."""
     split = axis % x.ndim if axis < 0 else axis
     return x.reshape(prod(x.shape[:split]), prod(x.shape[split:]))
 
@@ -31,21 +31,21 @@ def slice_axes(
     axes: Sequence[int] | None = None,
     steps: Sequence[int] | None = None,
 ) -> Array:
-    """Slice as ONNX does: Python's rules, where an end beyond −size − 1 means before the first."""
+    """Slice as ONNX does: Python's rules, but an end beyond −size − 1 means before the first."""
     index = [slice(None)] * x.ndim
     along = range(len(starts)) if axes is None else axes
     strides = (1,) * len(starts) if steps is None else steps
     for axis, start, end, step in zip(along, starts, ends, strides, strict=True):
-        # A negative end counts from the back, save one that a negative step runs past the front with.
+        # A negative end counts from the back, unless a negative step runs past the first element.
         stop = None if step < 0 and end < -x.shape[axis] else end
         index[axis] = slice(start, stop, step)
     return np.ascontiguousarray(x[tuple(index)])
 
 
 def split_part(x: Array, axis: int, sizes: Sequence[int] | None, count: int, index: int) -> Array:
-    """One of the parts that Split gives: of the sizes, or of ``count`` equal ones, the last of what is left.
+    """Return one output of Split: of the given sizes, or of ``count`` equal sizes, the last one smaller.
 
-    No sizes at all mean equal ones, as in ONNX Runtime.
+    An empty list of sizes means equal sizes, as in ONNX Runtime.
     """
     length = x.shape[axis]
     each = -(-length // count)
@@ -61,7 +61,7 @@ def split_part(x: Array, axis: int, sizes: Sequence[int] | None, count: int, ind
 
 
 def pad(x: Array, pads: Sequence[int], axes: Sequence[int] | None, mode: str, value: int) -> Array:
-    """Pad as ONNX does: all begins, then all ends, of the axes (None: all); negative ones crop."""
+    """Pad as ONNX does: all begins, then all ends, of the axes (None: all); negative pads crop."""
     along = range(x.ndim) if axes is None else axes
     half = len(pads) // 2
     before, after = [0] * x.ndim, [0] * x.ndim
@@ -79,7 +79,7 @@ def pad(x: Array, pads: Sequence[int], axes: Sequence[int] | None, mode: str, va
 
 
 def depth_to_space(x: Array, block: int, mode: str = "DCR") -> Array:
-    """(N, H, W, b·b·C) to (N, bH, bW, C); ``DCR`` has the block as the slower part of the depth."""
+    """Return (N, H, W, b·b·C) as (N, bH, bW, C); in ``DCR`` the block is the slower part of the depth."""
     n, h, w, depth = x.shape
     channels = depth // (block * block)
     if mode == "DCR":
@@ -90,17 +90,17 @@ def depth_to_space(x: Array, block: int, mode: str = "DCR") -> Array:
 
 
 def space_to_depth(x: Array, block: int) -> Array:
-    """(N, bH, bW, C) to (N, H, W, b·b·C), the block the slower part of the depth."""
+    """Return (N, bH, bW, C) as (N, H, W, b·b·C); the block is the slower part of the depth."""
     n, h, w, channels = x.shape
     parts = x.reshape(n, h // block, block, w // block, block, channels)
-    moved = np.ascontiguousarray(parts.transpose(0, 1, 3, 2, 4, 5))
-    return moved.reshape(n, h // block, w // block, block * block * channels)
+    permuted = np.ascontiguousarray(parts.transpose(0, 1, 3, 2, 4, 5))
+    return permuted.reshape(n, h // block, w // block, block * block * channels)
 
 
 def space_to_batch(
     x: Array, block: Sequence[int], paddings: Sequence[Sequence[int]], value: int
 ) -> Array:
-    """Pad axes 1, 2, … and move each block's positions to the batch, the first position slowest."""
+    """Pad axes 1, 2, … and put the positions of each block into the batch, the first position slowest."""
     rank = len(block)
     rest = [(0, 0)] * (x.ndim - 1 - rank)
     width = [(0, 0), *((int(b), int(e)) for b, e in paddings), *rest]
@@ -108,17 +108,17 @@ def space_to_batch(
     parts = [n for size, b in zip(x.shape[1:], block, strict=False) for n in (size // b, b)]
     split = x.reshape(x.shape[0], *parts, *x.shape[1 + rank :])
     positions, sizes = range(2, 2 * rank + 1, 2), range(1, 2 * rank, 2)
-    moved = split.transpose(*positions, 0, *sizes, *range(1 + 2 * rank, split.ndim))
-    return np.ascontiguousarray(moved).reshape(-1, *moved.shape[rank + 1 :])
+    permuted = split.transpose(*positions, 0, *sizes, *range(1 + 2 * rank, split.ndim))
+    return np.ascontiguousarray(permuted).reshape(-1, *permuted.shape[rank + 1 :])
 
 
 def batch_to_space(x: Array, block: Sequence[int], crops: Sequence[Sequence[int]]) -> Array:
-    """Move a batch's block positions back to axes 1, 2, … and crop these: undoes ``space_to_batch``."""
+    """Put the block positions of a batch back to axes 1, 2, … and crop these: inverse of `space_to_batch`."""
     rank = len(block)
     split = x.reshape(*block, x.shape[0] // prod(block), *x.shape[1:])
     order = [rank, *(a for i in range(rank) for a in (rank + 1 + i, i))]
-    moved = np.ascontiguousarray(split.transpose(*order, *range(2 * rank + 1, split.ndim)))
+    permuted = np.ascontiguousarray(split.transpose(*order, *range(2 * rank + 1, split.ndim)))
     sizes = [size * b for size, b in zip(x.shape[1:], block, strict=False)]
-    whole = moved.reshape(moved.shape[0], *sizes, *x.shape[1 + rank :])
+    joined_blocks = permuted.reshape(permuted.shape[0], *sizes, *x.shape[1 + rank :])
     kept = [slice(int(b), n - int(e)) for (b, e), n in zip(crops, sizes, strict=True)]
-    return np.ascontiguousarray(whole[(slice(None), *kept)])
+    return np.ascontiguousarray(joined_blocks[(slice(None), *kept)])

@@ -1,7 +1,7 @@
-"""On how many threads do the kernels work, and how is a job shared out among them?
+"""Threads of the kernels: their number, tiles that they share, buffers, and outputs.
 
-numpy lets go of the interpreter lock inside its loops, so tiles run side by side on plain threads. The caller
-works too: it takes tiles from the same counter as the pool, so a pool that is busy or slow to wake costs nothing.
+numpy releases the interpreter lock inside its loops, so tiles run in parallel on ordinary threads. The calling
+thread works too. It takes tiles from the same counter as the pool, so a busy or slow pool costs nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from numpy.typing import DTypeLike, NDArray
 
 from ptq.core.errors import UsageError
 
-# Nanoseconds of work below which one thread is as fast: every time two threads meet at the interpreter lock one of
-# them sleeps, which costs some 40 µs on a virtual machine (measured: no gain below 1.5 ms, 1.5 times from 3 ms on).
+# Nanoseconds of work below which one thread is as fast. Whenever two threads want the interpreter lock, one of them
+# sleeps, which costs about 40 µs on a virtual machine (measured: no gain below 1.5 ms, 1.5 times from 3 ms on).
 MIN_PARALLEL_NANOSECONDS = 2_000_000
 
-# Arrays of a slot that are kept ready.
+# Arrays of a slot that are kept for reuse.
 _MAX_VIEWS = 64
 
 Item = TypeVar("Item")
@@ -37,10 +37,10 @@ _lock = threading.Lock()
 
 
 def thread_count() -> int:
-    """The number of threads: PTQ_THREADS, or all processors, and never more than the process may use.
+    """Return the number of threads: PTQ_THREADS or all processors, at most the processors of the process.
 
     Raises:
-        UsageError: If PTQ_THREADS is not a positive number.
+        UsageError: PTQ_THREADS is not a positive number.
     """
     usable = _usable_cpus()
     wanted = os.environ.get("PTQ_THREADS")
@@ -60,12 +60,12 @@ def _usable_cpus() -> int:
 def run_tiles(tile: Callable[[int], None], tiles: int, work: float) -> None:
     """Call ``tile(i)`` for every i below ``tiles``, on all threads, in no particular order.
 
-    Tiles that are shared out run tiles of their own on the thread that they are on.
+    A tile that runs on several threads runs its own inner tiles on its thread alone.
 
     Args:
-        tile: Does one of them.
-        tiles: Their number.
-        work: A guess at the nanoseconds they take one thread; too little work stays on the caller's thread.
+        tile: Computes one tile.
+        tiles: Number of tiles.
+        work: Estimated nanoseconds of all tiles on one thread; little work stays on the calling thread.
     """
     numbers = count()
 
@@ -88,15 +88,15 @@ def run_tiles(tile: Callable[[int], None], tiles: int, work: float) -> None:
     try:
         share_alone()
     finally:
-        # A helper that has not begun is not waited for: the pool may be busy with another's.
-        begun = [future for future in futures if not future.cancel()]
-        errors = [error for future in begun if (error := future.exception())]
+        # Only helpers that have started are waited for: the pool may be busy with another job.
+        started = [future for future in futures if not future.cancel()]
+        errors = [error for future in started if (error := future.exception())]
     if errors:
         raise errors[0]
 
 
 def parallel_map(job: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """The job's results, in order; the jobs run on all threads, however small they are."""
+    """Return the results of the job for each item, in order; the jobs run on all threads, whatever their size."""
     found: dict[int, Result] = {}
 
     def tile(i: int) -> None:
@@ -107,7 +107,7 @@ def parallel_map(job: Callable[[Item], Result], items: Sequence[Item]) -> list[R
 
 
 def worker_count(work: float) -> int:
-    """The number of threads that share a job of so many nanoseconds; one inside of a tile that is shared out."""
+    """Return the number of threads for a job of that many nanoseconds; 1 inside a tile of a parallel job."""
     return (
         thread_count()
         if work >= MIN_PARALLEL_NANOSECONDS and not getattr(_local, "sharing", False)
@@ -116,7 +116,10 @@ def worker_count(work: float) -> int:
 
 
 def balanced_tile_count(tiles: int, most: int, work: float) -> int:
-    """At least that many tiles, at most ``most``, such that no thread of the job's is left without a last one."""
+    """Return the number of tiles: at least ``tiles``, at most ``most``, a multiple of the job's threads.
+
+    So no thread is idle while the last tiles run.
+    """
     number = worker_count(work)
     return min(-(-tiles // number) * number, most)
 
@@ -124,7 +127,7 @@ def balanced_tile_count(tiles: int, most: int, work: float) -> int:
 def scratch_buffer(
     slot: str, shape: tuple[int, ...], dtype: DTypeLike = np.float32
 ) -> NDArray[Any]:
-    """An uninitialised array that the next call of this thread for the same slot takes back."""
+    """Return an uninitialised array; the next call of this thread with the same slot reuses its memory."""
     kept: _ScratchMemory | None = getattr(_local, slot, None)
     if kept is None:
         kept = _ScratchMemory()
@@ -134,7 +137,7 @@ def scratch_buffer(
 
 
 class _ScratchMemory:
-    """A thread's memory, and the arrays in it that were asked for before."""
+    """Memory of one slot of a thread, and the arrays in it that were requested before."""
 
     def __init__(self) -> None:
         self.memory: NDArray[np.uint8] = np.empty(0, np.uint8)
@@ -152,7 +155,7 @@ class _ScratchMemory:
 
 
 class TiledOutput:
-    """A result that tiles are written into; the first tile brings its type."""
+    """An output array that tiles are written into; the first tile determines its type."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape
@@ -168,7 +171,7 @@ class TiledOutput:
 
     @property
     def array(self) -> NDArray[Any]:
-        """The result, once at least one tile was written."""
+        """The output, after at least one tile was written."""
         assert self._array is not None
         return self._array
 
@@ -186,5 +189,6 @@ def _reset_pool() -> None:
     _pool, _lock = None, threading.Lock()
 
 
-if hasattr(os, "register_at_fork"):  # threads do not survive a fork
+# Threads do not survive a fork.
+if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_pool)

@@ -1,4 +1,4 @@
-"""Where do the windows of a convolution or a pool lie?
+"""Windows of a convolution or a pool along each spatial axis.
 
 Along one axis, window o covers the positions o·stride − begin + t·dilation, t = 0 … kernel−1, and
 
@@ -19,7 +19,17 @@ AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
 @dataclass(frozen=True)
 class WindowAxis:
-    """The windows along one spatial axis."""
+    """The windows along one spatial axis.
+
+    Attributes:
+        size: Length of the input.
+        kernel: Number of taps of a window.
+        stride: Distance between the first taps of two windows.
+        dilation: Distance between two taps of a window.
+        begin: Padding before the input.
+        end: Padding after the input.
+        outputs: Number of windows.
+    """
 
     size: int
     kernel: int
@@ -31,16 +41,16 @@ class WindowAxis:
 
     @property
     def extent(self) -> int:
-        """The positions from a window's first tap to its last, both included."""
+        """Number of positions from a window's first tap to its last, both included."""
         return (self.kernel - 1) * self.dilation + 1
 
     def input_span(self, first: int, last: int) -> tuple[int, int]:
-        """The half-open span of positions that the outputs [first, last) look at, padding included."""
+        """Return the half-open span of positions that the outputs [first, last) read, padding included."""
         start = first * self.stride - self.begin
         return start, start + (last - first - 1) * self.stride + self.extent
 
     def clip_to_input(self, span: tuple[int, int]) -> slice:
-        """The part of a span that is not padding; it may be empty."""
+        """Return the part of a span that is not padding; it may be empty."""
         start = min(max(span[0], 0), self.size)
         return slice(start, min(max(span[1], start), self.size))
 
@@ -55,19 +65,19 @@ def window_axes(
     auto_pad: str = "NOTSET",
     ceil_mode: bool = False,
 ) -> tuple[WindowAxis, ...]:
-    """The windows along every spatial axis.
+    """Return the windows along every spatial axis.
 
     Args:
-        sizes: The input's spatial sizes.
-        kernel: The window's taps along each axis.
-        strides: One per axis; None for ones.
-        pads: ONNX order, all begins and then all ends; None for zeros; only with NOTSET.
-        dilations: One per axis; None for ones.
+        sizes: Spatial sizes of the input.
+        kernel: Number of taps of the window along each axis.
+        strides: One for each axis; None means 1.
+        pads: In ONNX's order, all begins and then all ends; None means 0; only with NOTSET.
+        dilations: One for each axis; None means 1.
         auto_pad: NOTSET, VALID, SAME_UPPER or SAME_LOWER.
         ceil_mode: Round the number of outputs up, while the last window starts inside the input or before it.
 
     Raises:
-        ModelError: If the attributes do not fit each other or leave no output.
+        ModelError: The attributes do not fit each other, or there is no output.
     """
     rank = len(sizes)
     strides = tuple(strides or (1,) * rank)
@@ -97,7 +107,7 @@ def window_axes(
             outputs -= 1
         if outputs < 1:
             raise ModelError(
-                f"a window of {extent} finds no place in {size} positions padded by {begin} and {end}; "
+                f"a window of {extent} positions does not fit in {size} positions padded by {begin} and {end}; "
                 "check kernel_shape, dilations and pads against the input's shape"
             )
         found.append(WindowAxis(size, kernel[i], strides[i], dilations[i], begin, end, outputs))

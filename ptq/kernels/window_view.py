@@ -1,4 +1,4 @@
-"""What do the windows of some output rows see of one image?"""
+"""What the windows of some output rows read of one image: the framed part with padding, and views of its windows."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ptq.core.types import IntArray
 from ptq.kernels.thread_pool import scratch_buffer
 from ptq.kernels.window import WindowAxis
 
-# Frames that a layer keeps: those of its tiles, in a few sizes of images.
+# Frames that a layer caches: those of its tiles, for a few sizes of images.
 MAX_FRAMES = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """Where the part of an image that some output rows see lies among the padding.
+    """The part of an image that some output rows read, with its padding.
 
     Attributes:
-        sizes: The spatial sizes of the part, padding included.
-        source: What is seen of the image.
-        inside: Where that stands in the part.
-        borders: The padding, each piece as an index into the part.
+        sizes: Spatial sizes of the part, padding included.
+        source: Slices of the image that the part holds.
+        interior: Slices of the part that hold them.
+        borders: Slices of the part that hold padding.
     """
 
     sizes: tuple[int, ...]
@@ -35,7 +35,7 @@ class Frame:
 
 
 def frame_of_rows(axes: tuple[WindowAxis, ...], first: int, last: int) -> Frame:
-    """What the output rows [first, last) see."""
+    """Return the frame that the output rows [first, last) read."""
     spans = (
         axes[0].input_span(first, last),
         *(axis.input_span(0, axis.outputs) for axis in axes[1:]),
@@ -57,7 +57,7 @@ def frame_of_rows(axes: tuple[WindowAxis, ...], first: int, last: int) -> Frame:
 def pad_frame(
     x: IntArray, frame: Frame, offset: int, zero_point: int, real: DTypeLike = np.float32
 ) -> NDArray[Any]:
-    """The framed part of one image (spatial…, C): x − offset, padded, as real numbers.
+    """Return the framed part of one image (spatial…, C): x − offset with padding, as floats.
 
     Padding stands for the real number 0, so it holds zero_point − offset.
     """
@@ -69,7 +69,7 @@ def pad_frame(
 
 
 def copy_minus_offset(x: IntArray, offset: int | IntArray, out: NDArray[Any]) -> None:
-    """Write x − offset into real numbers; exact, as no difference has more than 17 bits."""
+    """Write x − offset as floats; exact, because no difference has more than 17 bits."""
     if isinstance(offset, int) and offset == 0:
         np.copyto(out, x)
     else:
@@ -79,7 +79,7 @@ def copy_minus_offset(x: IntArray, offset: int | IntArray, out: NDArray[Any]) ->
 def window_views(
     padded: NDArray[Any], axes: tuple[WindowAxis, ...], rows: int, group: int
 ) -> NDArray[Any]:
-    """The windows of some output rows: (group, rows, outputs…, taps…, C / group), without a copy."""
+    """Return the windows of some output rows, without a copy: (group, rows, outputs…, taps…, C / group)."""
     *spatial, item = padded.strides
     inner = padded.shape[-1] // group
     return as_strided(

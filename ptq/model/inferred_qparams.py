@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ptq.core.ops import OPS, QLINEAR_FORMS
-from ptq.core.opspec import RUNS_ON_INTEGERS, OutputRule
 from ptq.core.types import QuantParams
 from ptq.model.node import Value, consumers_of, operator_of, spec_name
 from ptq.model.qdq_units import qparams_of, read_quantizer
@@ -24,13 +23,9 @@ def infer_qparams(integers: Value) -> QuantParams | None:
                 if value is integers:
                     return qparams_of(scale, zero_point, integers)
         spec = OPS.get(spec_name(node))
-        moves = (
-            spec is not None
-            and spec.qlinear is RUNS_ON_INTEGERS
-            and spec.output_rule is not OutputRule.NONE
-        )
         if (
-            moves
+            spec is not None
+            and spec.moves_integers
             and node.inputs[0] is integers
             and (behind := infer_qparams(node.outputs[0])) is not None
         ):

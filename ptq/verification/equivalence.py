@@ -20,7 +20,8 @@ from ptq.core.types import QuantParams
 from ptq.executor.arithmetics import kernels_of_arithmetic
 from ptq.executor.arithmetics.node_site import Site
 from ptq.executor.float_islands import FloatIsland
-from ptq.executor.program import Program, Step, read_program
+from ptq.executor.program import Program, Step
+from ptq.executor.program_reader import read_program
 from ptq.kernels.lookup import every_value
 from ptq.model.graph import Graph
 from ptq.model.node import Node, attributes_of, constant_of, name_of, operator_of

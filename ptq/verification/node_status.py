@@ -12,7 +12,7 @@ from ptq.core.ops import OPS, QLINEAR_FORMS
 from ptq.core.opspec import OpSpec, OutputRule, QLinearForm, Role
 from ptq.executor.arithmetics import kernels_of_arithmetic
 from ptq.executor.float_islands import FloatIsland
-from ptq.executor.program import read_program
+from ptq.executor.program_reader import read_program
 from ptq.model.graph import Graph
 from ptq.model.node import (
     QUANTIZERS,

@@ -69,7 +69,7 @@ def test_a_device_without_an_end_is_no_plan_and_no_statistics(
     monkeypatch.setattr("ptq.core.files.read.__defaults__", (1000,))
     result = ptq("quantize", model, "--data", data, option, "/dev/zero")
     assert result.code == MODEL
-    assert result.line.startswith("error: /dev/zero: cannot be read (more than 0 MB, and no reg")
+    assert result.line.startswith("error: /dev/zero: cannot be read (more than 0 MB, and not a reg")
 
 
 def test_brackets_without_an_end_are_no_plan(ptq, model, data):
@@ -77,9 +77,7 @@ def test_brackets_without_an_end_are_no_plan(ptq, model, data):
         stream.write("[" * 100_000)
     result = ptq("quantize", model, "--data", data, "--plan", "deep.json")
     assert result.code == MODEL
-    assert result.line == (
-        "error: deep.json: no plan is nested so deep; write one with --save-plan"
-    )
+    assert result.line == ("error: deep.json: the plan is nested too deeply; create a new plan")
 
 
 def test_nodes_to_skip_beside_a_plan_are_a_contradiction(ptq, model, data):

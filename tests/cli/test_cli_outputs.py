@@ -124,7 +124,7 @@ def test_too_little_room_is_found_out_before_the_work(ptq, model, data, monkeypa
     monkeypatch.setattr("ptq.api.quantize", None)
     outcome = ptq("quantize", model, "--data", data)
     assert outcome.code == 1
-    assert "has 0.0 MB of space left" in outcome.line
+    assert "has 0.0 MB free" in outcome.line
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def edited(change: Any) -> str:
         (lambda d: d["tensors"]["x"].update(scale=-1.0), "x"),
         (lambda d: d["tensors"]["x"].update(scale="wide"), "wide"),
         (lambda d: d["tensors"]["x"].update(zero_point=300), "outside uint8"),
-        (lambda d: d["tensors"]["x"].update(type="float32"), "no integer type"),
+        (lambda d: d["tensors"]["x"].update(type="float32"), "not an integer type"),
         (lambda d: d["tensors"]["x"].update(type="fancy"), "fancy"),
         (lambda d: d["tensors"]["x"].update(range=[0]), "misuses"),
         (lambda d: d["tensors"].update(x=[]), "misuses"),

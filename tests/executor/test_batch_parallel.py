@@ -39,16 +39,14 @@ def three_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 def together(executor: Executor, feed: Feed) -> set[str]:
     """The operators that a second run takes all rows to at once; it equals the first."""
     expected = executor.run(feed)
-    stretches = executor._batch_segments.find_segments(feed)
-    assert stretches is not None
+    segments = executor._batch_segments.find_segments(feed)
+    assert segments is not None
     again = executor.run(feed)
     for name, array in expected.items():
         assert (array.dtype, array.shape) == (again[name].dtype, again[name].shape)
         assert array.tobytes() == again[name].tobytes()
     steps = executor.program.steps
-    at_once = [
-        steps[i] for stretch in stretches if not stretch.split_batch() for i in stretch.steps
-    ]
+    at_once = [steps[i] for segment in segments if not segment.split_batch() for i in segment.steps]
     return {"island" if isinstance(step, FloatIsland) else step.op for step in at_once}
 
 

@@ -9,7 +9,8 @@ from cases import CASES, quantized_case
 from ptq.core.ops import OPS
 from ptq.executor.arithmetics import kernels_of_arithmetic
 from ptq.executor.float_islands import FloatIsland
-from ptq.executor.program import Program, Step, read_program
+from ptq.executor.program import Program, Step
+from ptq.executor.program_reader import read_program
 
 
 def program(name: str, form: str = "qdq", target: str = "ort") -> Program:

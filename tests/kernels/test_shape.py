@@ -9,7 +9,17 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ptq.kernels import shape as move
+from ptq.kernels.shape import (
+    batch_to_space,
+    depth_to_space,
+    flatten,
+    pad,
+    reshape,
+    slice_axes,
+    space_to_batch,
+    space_to_depth,
+    split_part,
+)
 
 X = np.random.default_rng(0).integers(-128, 128, (2, 4, 6, 9)).astype(np.int8)
 
@@ -46,7 +56,7 @@ def test_slice_is_onnxruntimes(
 ) -> None:
     operands = [np.array(v, np.int64) for v in (starts, ends, axes, steps)]
     expected = onnxruntime_output("Slice", X, operands)
-    np.testing.assert_array_equal(move.slice_axes(X, starts, ends, axes, steps), expected)
+    np.testing.assert_array_equal(slice_axes(X, starts, ends, axes, steps), expected)
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
@@ -54,11 +64,11 @@ def test_pad_is_onnxruntimes(mode: str) -> None:
     pads = [0, 1, 2, 0, 0, 2, 0, 3]
     filling = [np.float32(7)] if mode == "constant" else []
     expected = onnxruntime_output("Pad", X, [np.array(pads, np.int64), *filling], mode=mode)
-    np.testing.assert_array_equal(move.pad(X, pads, None, mode, 7), expected)
+    np.testing.assert_array_equal(pad(X, pads, None, mode, 7), expected)
 
 
 def test_pad_of_some_axes_crops_with_negative_pads() -> None:
-    padded = move.pad(X, [-1, 2, 1, -3], [1, 3], "constant", 5)
+    padded = pad(X, [-1, 2, 1, -3], [1, 3], "constant", 5)
     expected = np.pad(X[:, 1:, :, :-3], [(0, 0), (0, 1), (0, 0), (2, 0)], constant_values=5)
     np.testing.assert_array_equal(padded, expected)
 
@@ -67,41 +77,41 @@ def test_pad_of_some_axes_crops_with_negative_pads() -> None:
 def test_depth_to_space_is_onnxruntimes(mode: str) -> None:
     x = np.arange(2 * 12 * 2 * 3, dtype=np.uint8).reshape(2, 12, 2, 3)
     expected = onnxruntime_output("DepthToSpace", x, [], blocksize=2, mode=mode)
-    got = move.depth_to_space(np.moveaxis(x, 1, -1), 2, mode)
+    got = depth_to_space(np.moveaxis(x, 1, -1), 2, mode)
     np.testing.assert_array_equal(np.moveaxis(got, -1, 1), expected)
 
 
 def test_space_to_depth_is_onnxruntimes() -> None:
     x = np.arange(2 * 3 * 4 * 6, dtype=np.uint8).reshape(2, 3, 4, 6)
     expected = onnxruntime_output("SpaceToDepth", x, [], blocksize=2)
-    got = move.space_to_depth(np.moveaxis(x, 1, -1), 2)
+    got = space_to_depth(np.moveaxis(x, 1, -1), 2)
     np.testing.assert_array_equal(np.moveaxis(got, -1, 1), expected)
 
 
 def test_a_split_into_no_sizes_is_one_into_equal_parts() -> None:
     expected = onnxruntime_output("Split", X[:, :, :, :1], [], axis=1, num_outputs=1)
-    np.testing.assert_array_equal(move.split_part(X[:, :, :, :1], 1, [], 1, 0), expected)
-    np.testing.assert_array_equal(move.split_part(X, 2, (), 3, 1), X[:, :, 2:4])
+    np.testing.assert_array_equal(split_part(X[:, :, :, :1], 1, [], 1, 0), expected)
+    np.testing.assert_array_equal(split_part(X, 2, (), 3, 1), X[:, :, 2:4])
 
 
 def test_batch_to_space_undoes_space_to_batch() -> None:
-    parts = move.space_to_batch(X, (2, 3), [(1, 1), (0, 0)], 0)
+    parts = space_to_batch(X, (2, 3), [(1, 1), (0, 0)], 0)
     assert parts.shape == (12, 3, 2, 9)
-    np.testing.assert_array_equal(move.batch_to_space(parts, (2, 3), [(1, 1), (0, 0)]), X)
+    np.testing.assert_array_equal(batch_to_space(parts, (2, 3), [(1, 1), (0, 0)]), X)
 
 
 def test_space_to_batch_puts_a_blocks_positions_into_the_batch() -> None:
-    parts = move.space_to_batch(X, (2, 2), [(0, 0), (0, 0)], 0)
+    parts = space_to_batch(X, (2, 2), [(0, 0), (0, 0)], 0)
     np.testing.assert_array_equal(parts[2 * 2 : 2 * 3], X[:, 1::2, 0::2])
 
 
 def test_reshape_keeps_a_zero_dimension_and_infers_minus_one() -> None:
-    assert move.reshape(X, (0, -1, 9)).shape == (2, 24, 9)
-    assert move.reshape(X[:0], (0, 3), allow_zero=True).shape == (0, 3)
+    assert reshape(X, (0, -1, 9)).shape == (2, 24, 9)
+    assert reshape(X[:0], (0, 3), allow_zero=True).shape == (0, 3)
 
 
 @pytest.mark.parametrize(
     ("axis", "shape"), [(0, (1, 432)), (2, (8, 54)), (-1, (48, 9)), (4, (432, 1))]
 )
 def test_flatten_joins_what_is_before_and_after_the_axis(axis: int, shape: tuple[int, int]) -> None:
-    assert move.flatten(X, axis).shape == shape
+    assert flatten(X, axis).shape == shape

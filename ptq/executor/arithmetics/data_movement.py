@@ -23,8 +23,16 @@ from ptq.executor.arithmetics.node_site import (
     require_input,
 )
 from ptq.executor.arithmetics.resize import resize_nearest
-from ptq.kernels import shape as move
 from ptq.kernels.pool import max_pool
+from ptq.kernels.shape import (
+    depth_to_space,
+    flatten,
+    pad,
+    reshape,
+    slice_axes,
+    space_to_depth,
+    split_part,
+)
 
 Integers = tuple[int, ...]
 
@@ -57,12 +65,12 @@ def _required_integers(site: Site, name: str, position: int) -> Callable[[Inputs
 
 def _reshape(site: Site) -> Kernel:
     shape, allow_zero = _required_integers(site, "shape", 1), bool(site.attrs.get("allowzero", 0))
-    return lambda inputs: move.reshape(require_input(site, inputs, 0), shape(inputs), allow_zero)
+    return lambda inputs: reshape(require_input(site, inputs, 0), shape(inputs), allow_zero)
 
 
 def _flatten(site: Site) -> Kernel:
     axis = int(site.attrs.get("axis", 1))
-    return lambda inputs: move.flatten(require_input(site, inputs, 0), axis)
+    return lambda inputs: flatten(require_input(site, inputs, 0), axis)
 
 
 def _squeeze(site: Site) -> Kernel:
@@ -100,7 +108,7 @@ def _slice(site: Site) -> Kernel:
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         x = require_input(site, inputs, 0)
-        return move.slice_axes(x, starts(inputs), ends(inputs), axes(inputs), steps(inputs))
+        return slice_axes(x, starts(inputs), ends(inputs), axes(inputs), steps(inputs))
 
     return kernel
 
@@ -116,7 +124,7 @@ def _pad(site: Site) -> Kernel:
     def kernel(inputs: Inputs) -> NDArray[Any]:
         given = find_input(site, inputs, 2)
         value = filling if given is None or "value" in site.attrs else int(given.reshape(()))
-        return move.pad(require_input(site, inputs, 0), pads(inputs), axes(inputs), mode, value)
+        return pad(require_input(site, inputs, 0), pads(inputs), axes(inputs), mode, value)
 
     return kernel
 
@@ -147,7 +155,7 @@ def _split(site: Site) -> Kernel:
     count = int(site.attrs["num_outputs"])
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        return move.split_part(
+        return split_part(
             require_input(site, inputs, 0), axis, sizes(inputs), count, site.output_index
         )
 
@@ -160,12 +168,12 @@ def _identity(site: Site) -> Kernel:
 
 def _depth_to_space(site: Site) -> Kernel:
     block, mode = int(site.attrs["blocksize"]), str(site.attrs.get("mode", "DCR"))
-    return lambda inputs: move.depth_to_space(require_input(site, inputs, 0), block, mode)
+    return lambda inputs: depth_to_space(require_input(site, inputs, 0), block, mode)
 
 
 def _space_to_depth(site: Site) -> Kernel:
     block = int(site.attrs["blocksize"])
-    return lambda inputs: move.space_to_depth(require_input(site, inputs, 0), block)
+    return lambda inputs: space_to_depth(require_input(site, inputs, 0), block)
 
 
 def _max_pool(site: Site) -> Kernel:

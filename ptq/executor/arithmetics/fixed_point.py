@@ -32,7 +32,13 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
-from ptq.executor.arithmetics import data_movement, linear_raw, litert, unary_functions
+from ptq.executor.arithmetics import (
+    data_movement,
+    linear,
+    linear_raw,
+    quantizers,
+    unary_functions,
+)
 from ptq.executor.arithmetics.activation_clamp import with_clamp
 from ptq.executor.arithmetics.fixed_point_align import (
     ScaleAlignment,
@@ -75,10 +81,10 @@ def _sum(site: Site, *, sign: int) -> Kernel:
         left, right = a(require_input(site, inputs, 0)), b(require_input(site, inputs, 1))
         total = left + sign * right
         axis = a.axis if a.axis is not None else b.axis
-        finish = output_requantizer(
+        requantize = output_requantizer(
             site, reshape_per_channel(real, axis, total.ndim), a.max_magnitude + b.max_magnitude
         )
-        return finish(total)
+        return requantize(total)
 
     return kernel
 
@@ -86,7 +92,7 @@ def _sum(site: Site, *, sign: int) -> Kernel:
 def _with_requantized_inputs(site: Site, *, join: KernelMaker) -> Kernel:
     quantized = [i for i, params in enumerate(site.inputs) if params is not None]
     ways, maxfracbits = align_scales([_input_qparams(site, i) for i in quantized], one_scale=True)
-    finish = output_requantizer(
+    requantize = output_requantizer(
         site, _rescale_factor(site, maxfracbits), max(way.max_magnitude for way in ways)
     )
     joined = join(site)
@@ -95,7 +101,7 @@ def _with_requantized_inputs(site: Site, *, join: KernelMaker) -> Kernel:
         parts = [require_input(site, inputs, i) for i in range(len(site.inputs))]
         for i, way in zip(quantized, ways, strict=True):
             parts[i] = way(parts[i])
-        return finish(joined(parts))
+        return requantize(joined(parts))
 
     return kernel
 
@@ -147,7 +153,7 @@ def _prepare_product(
     (way,), maxfracbits = align_scales([_input_qparams(site, 0)], one_scale=True)
     w_scale = weight_qparams(site).scale.astype(np.float64)
     unit = w_scale * np.ldexp(1.0, -int(maxfracbits))
-    addend = linear_raw.constant_bias(site)
+    addend = linear.constant_bias(site)
     of_bias = 0
     if addend is not None:
         addend = np.rint(addend * (_bias_scale(site) / unit)).astype(np.int64)
@@ -180,22 +186,22 @@ def _align_input(way: ScaleAlignment, kernel: Kernel) -> Kernel:
 
 
 def _conv(site: Site) -> Kernel:
-    prepare, finish, addend, way = _prepare_product(site)
-    return _align_input(way, linear_raw.conv(site, prepare, finish, addend, fill=0))
+    prepare, requantize, addend, way = _prepare_product(site)
+    return _align_input(way, linear_raw.conv(site, prepare, requantize, addend, fill=0))
 
 
 def _gemm(site: Site) -> Kernel:
     if site.attrs.get("alpha", 1.0) != 1.0 or site.attrs.get("transA", 0):
         raise UnsupportedError("fixed-point Gemm has no alpha and no transA; fold them")
-    prepare, finish, addend, way = _prepare_product(site)
-    return _align_input(way, linear_raw.gemm(site, prepare, finish, addend))
+    prepare, requantize, addend, way = _prepare_product(site)
+    return _align_input(way, linear_raw.gemm(site, prepare, requantize, addend))
 
 
 def _matmul(site: Site) -> Kernel:
     if constant_input(site, 1) is None and weight_qparams(site).axis is not None:
         raise UnsupportedError("the right operand of MatMul has several scales; give it one")
-    prepare, finish, _, way = _prepare_product(site)
-    return _align_input(way, linear_raw.matmul(site, prepare, finish))
+    prepare, requantize, _, way = _prepare_product(site)
+    return _align_input(way, linear_raw.matmul(site, prepare, requantize))
 
 
 KERNELS: Mapping[str, KernelMaker] = {
@@ -210,7 +216,7 @@ KERNELS: Mapping[str, KernelMaker] = {
         for op, join in data_movement.MULTI_INPUT_OPS.items()
     },
     **{op: partial(_comparison_kernel, comparison=how) for op, how in COMPARISONS.items()},
-    **{op: litert.KERNELS[op] for op in ("QuantizeLinear", "DequantizeLinear")},
+    **quantizers.LITERT,
     "Add": partial(_sum, sign=1),
     "Clip": _clip,
     "Conv": _conv,

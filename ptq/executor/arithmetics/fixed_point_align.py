@@ -115,8 +115,8 @@ def output_requantizer(site: Site, real: NDArray[Any], reach: int) -> Callable[[
     y, (lo, hi) = output_qparams(site), output_bounds(site)
     m, r = mantissa_and_shift(real, RESCALE_BITS)
 
-    def finish(x: Int64) -> IntArray:
+    def requantize(x: Int64) -> IntArray:
         q: IntArray = np.clip(shift_right(x * m, r) + int(y.zero_point), lo, hi)
         return q.astype(y.qtype.dtype)
 
-    return finish
+    return requantize

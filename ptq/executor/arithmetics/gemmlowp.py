@@ -29,15 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
-from ptq.executor.arithmetics import fixed_point_functions, linear_raw, litert
-from ptq.executor.arithmetics.litert_finish import gemmlowp_requantizer
+from ptq.executor.arithmetics import fixed_point_functions, linear, linear_raw, litert
+from ptq.executor.arithmetics.litert_requantizer import gemmlowp_requantizer
 from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
     activation_qparams,
-    output_qparams,
-    weight_qparams,
+    product_scale_ratio,
 )
 from ptq.kernels.im2col import exact_matmul
 
@@ -77,10 +76,7 @@ def factored_product_preparer(z1: int) -> linear_raw.ProductPreparer:
 
 
 def _output_pipeline(site: Site) -> linear_raw.AllChannelsRequantizer:
-    product = activation_qparams(site).scale.astype(np.float64) * weight_qparams(site).scale
-    return linear_raw.with_int32_wraparound(
-        gemmlowp_requantizer(site, product / float(output_qparams(site).scale))
-    )
+    return linear_raw.with_int32_wraparound(gemmlowp_requantizer(site, product_scale_ratio(site)))
 
 
 def _conv(site: Site) -> Kernel:
@@ -89,7 +85,7 @@ def _conv(site: Site) -> Kernel:
         site,
         factored_product_preparer(z1),
         _output_pipeline(site),
-        linear_raw.constant_bias(site),
+        linear.constant_bias(site),
         fill=z1,
     )
 
@@ -99,7 +95,7 @@ def _gemm(site: Site) -> Kernel:
         raise UnsupportedError("gemmlowp has no alpha; fold Gemm's into B and C")
     z1 = int(activation_qparams(site).zero_point)
     return linear_raw.gemm(
-        site, factored_product_preparer(z1), _output_pipeline(site), linear_raw.constant_bias(site)
+        site, factored_product_preparer(z1), _output_pipeline(site), linear.constant_bias(site)
     )
 
 

@@ -1,6 +1,6 @@
 """How do the operators that sum products reach their integer cores? The same way in every arithmetic.
 
-Conv, ConvTranspose, Gemm and MatMul differ between arithmetics only in their finish (ptq.kernels.requantizer), which
+Conv, ConvTranspose, Gemm and MatMul differ between arithmetics only in their requantize (ptq.kernels.requantizer), which
 the arithmetic hands in; a MatMul's or Gemm's channels are the columns of its right operand.
 """
 
@@ -28,25 +28,55 @@ from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
 
 
 def float_rescaler(scale: FloatArray) -> Requantizer:
-    """The finish of an output that stays real: float32 products with a scale, per tensor or per channel."""
+    """The requantize of an output that stays real: float32 products with a scale, per tensor or per channel."""
     if scale.size == 1:
         scale = scale.reshape(())
 
-    def finish(acc: Accumulator, channels: Channels) -> FloatArray:
+    def requantize(acc: Accumulator, channels: Channels) -> FloatArray:
         value = acc.astype(np.float32, copy=False)
         return value * (scale[channels] if scale.ndim else scale)
 
-    return finish
+    return requantize
 
 
-def _constant_weight(site: Site) -> NDArray[Any]:
+def constant_weight(site: Site) -> NDArray[Any]:
+    """Return the integers of input 1.
+
+    Raises:
+        UnsupportedError: They arrive at run time.
+    """
     w = constant_input(site, 1)
     if w is None:
         raise UnsupportedError(f"{site.op} needs a constant weight; leave the node float")
     return w
 
 
-def _constant_bias(site: Site) -> NDArray[Any] | None:
+def gemm_weight(site: Site) -> NDArray[Any]:
+    """Return the constant B of a Gemm as (K, N), whatever ``transB`` is.
+
+    Raises:
+        UnsupportedError: It arrives at run time.
+    """
+    b = constant_weight(site)
+    return np.ascontiguousarray(b.T) if site.attrs.get("transB", 0) else b
+
+
+def require_unscaled_bias(site: Site) -> None:
+    """Check that ``beta`` does not scale the C of a Gemm.
+
+    Raises:
+        UnsupportedError: It does.
+    """
+    if site.attrs.get("beta", 1.0) != 1.0:
+        raise UnsupportedError("Gemm's beta has no integer form; fold it into C")
+
+
+def constant_bias(site: Site) -> NDArray[Any] | None:
+    """Return the integers of input 2, or None if the node has no bias.
+
+    Raises:
+        UnsupportedError: They arrive at run time.
+    """
     bias = constant_input(site, 2)
     if bias is None and len(site.inputs) > 2 and site.inputs[2] is not None:
         raise UnsupportedError(f"{site.op} needs a constant bias; leave the node float")
@@ -54,7 +84,7 @@ def _constant_bias(site: Site) -> NDArray[Any] | None:
 
 
 def _channel_bias(site: Site, channels: int) -> NDArray[Any] | None:
-    bias = _constant_bias(site)
+    bias = constant_bias(site)
     if bias is not None and bias.shape != (channels,):
         raise UnsupportedError(
             f"the bias of {site.op} has shape {[*bias.shape]}, not one value for each of {channels} "
@@ -63,7 +93,7 @@ def _channel_bias(site: Site, channels: int) -> NDArray[Any] | None:
     return bias
 
 
-def _spatial_attributes(site: Site, rank: int) -> dict[str, Any]:
+def spatial_attributes(site: Site, rank: int) -> dict[str, Any]:
     """Attributes that Conv and ConvTranspose share, with ONNX's defaults."""
     return {
         "strides": tuple(site.attrs.get("strides", (1,) * rank)),
@@ -82,9 +112,9 @@ def _check_channels(site: Site, channels: int) -> None:
         )
 
 
-def conv(site: Site, finish: Requantizer) -> Kernel:
+def conv(site: Site, requantize: Requantizer) -> Kernel:
     """A convolution of channels-last x with constant weights O·spatial·I."""
-    w, x = _constant_weight(site), activation_qparams(site)
+    w, x = constant_weight(site), activation_qparams(site)
     _check_channels(site, len(w))
     core = convolution(
         w,
@@ -92,14 +122,14 @@ def conv(site: Site, finish: Requantizer) -> Kernel:
         x_qtype=x.qtype,
         x_zero_point=int(x.zero_point),
         w_zero_point=weight_qparams(site).zero_point,
-        **_spatial_attributes(site, w.ndim - 2),
+        **spatial_attributes(site, w.ndim - 2),
     )
-    return lambda inputs: core(require_input(site, inputs, 0), finish)
+    return lambda inputs: core(require_input(site, inputs, 0), requantize)
 
 
-def conv_transpose(site: Site, finish: Requantizer) -> Kernel:
+def conv_transpose(site: Site, requantize: Requantizer) -> Kernel:
     """A transposed convolution of channels-last x with constant weights O·spatial·I."""
-    w, x = _constant_weight(site), activation_qparams(site)
+    w, x = constant_weight(site), activation_qparams(site)
     rank, params = w.ndim - 2, weight_qparams(site)
     _check_channels(site, len(w))
     shape = site.attrs.get("output_shape")
@@ -111,14 +141,14 @@ def conv_transpose(site: Site, finish: Requantizer) -> Kernel:
         w_zero_point=params.zero_point,
         output_padding=tuple(site.attrs.get("output_padding", (0,) * rank)),
         output_shape=None if shape is None else tuple(shape),
-        **_spatial_attributes(site, rank),
+        **spatial_attributes(site, rank),
     )
-    return lambda inputs: core(require_input(site, inputs, 0), finish)
+    return lambda inputs: core(require_input(site, inputs, 0), requantize)
 
 
 def _column_bias(site: Site, columns: int) -> NDArray[Any] | None:
     """Gemm's C as one value a column."""
-    bias = _constant_bias(site)
+    bias = constant_bias(site)
     if bias is None:
         return None
     if bias.size != 1 and (bias.size != columns or bias.shape[-1] != columns):
@@ -128,31 +158,29 @@ def _column_bias(site: Site, columns: int) -> NDArray[Any] | None:
     return np.broadcast_to(bias.reshape(-1), (columns,))
 
 
-def gemm(site: Site, finish: Requantizer) -> Kernel:
-    """The matrix product of Gemm plus C; alpha is left to the finish.
+def gemm(site: Site, requantize: Requantizer) -> Kernel:
+    """The matrix product of Gemm plus C; alpha is left to the requantize.
 
     Raises:
         UnsupportedError: B is not constant, beta scales C, or C is not one value a column.
     """
-    b = _constant_weight(site)
-    if site.attrs.get("transB", 0):
-        b = np.ascontiguousarray(b.T)
+    b = gemm_weight(site)
     bias = _column_bias(site, b.shape[-1])
-    if bias is not None and site.attrs.get("beta", 1.0) != 1.0:
-        raise UnsupportedError("Gemm's beta has no integer form; fold it into C")
-    return _constant_matmul(site, b, bias, finish)
+    if bias is not None:
+        require_unscaled_bias(site)
+    return _constant_matmul(site, b, bias, requantize)
 
 
-def matmul(site: Site, finish: Requantizer) -> Kernel:
+def matmul(site: Site, requantize: Requantizer) -> Kernel:
     """The product of two activations, or of an activation and a constant."""
     b = constant_input(site, 1)
     if b is not None:
-        return _constant_matmul(site, b, None, finish)
+        return _constant_matmul(site, b, None, requantize)
     if weight_qparams(site).axis is not None:
         # a scale a column of what arrives at run time: prepared anew for every feed
-        return lambda inputs: _constant_matmul(site, require_input(site, inputs, 1), None, finish)(
-            inputs
-        )
+        return lambda inputs: _constant_matmul(
+            site, require_input(site, inputs, 1), None, requantize
+        )(inputs)
     left, right = activation_qparams(site), activation_qparams(site, 1)
     core = matmul_of_activations(
         a_qtype=left.qtype,
@@ -161,12 +189,12 @@ def matmul(site: Site, finish: Requantizer) -> Kernel:
         b_zero_point=int(right.zero_point),
     )
     return lambda inputs: core(
-        require_input(site, inputs, 0), require_input(site, inputs, 1), finish
+        require_input(site, inputs, 0), require_input(site, inputs, 1), requantize
     )
 
 
 def _constant_matmul(
-    site: Site, b: NDArray[Any], bias: NDArray[Any] | None, finish: Requantizer
+    site: Site, b: NDArray[Any], bias: NDArray[Any] | None, requantize: Requantizer
 ) -> Kernel:
     left, right = activation_qparams(site), weight_qparams(site)
     columns = 0 if site.attrs.get("transB", 0) else b.ndim - 1
@@ -184,6 +212,6 @@ def _constant_matmul(
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         a = require_input(site, inputs, 0)
-        return core(np.ascontiguousarray(a.T) if transposed else a, finish)
+        return core(np.ascontiguousarray(a.T) if transposed else a, requantize)
 
     return kernel

@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
-from ptq.executor.arithmetics.node_site import Inputs, Kernel, Site, constant_input, require_input
+from ptq.executor.arithmetics.linear import (
+    constant_weight,
+    gemm_weight,
+    require_unscaled_bias,
+    spatial_attributes,
+)
+from ptq.executor.arithmetics.node_site import Inputs, Kernel, Site, require_input
 from ptq.kernels.im2col import im2col
 from ptq.kernels.requantizer import Requantizer
 
@@ -27,47 +33,24 @@ AllChannelsRequantizer = Callable[[Int64], NDArray[Any]]
 """Accumulators (…, N), bias included, to output integers."""
 
 
-def with_int32_wraparound(finish: Requantizer) -> AllChannelsRequantizer:
-    """A finish that takes all channels of an accumulator of int32, as hardware wraps it."""
-    return lambda acc: finish(acc.astype(np.int32), slice(0, acc.shape[-1]))
-
-
-def constant_weight(site: Site) -> NDArray[Any]:
-    """The integers of input 1.
-
-    Raises:
-        UnsupportedError: They arrive at run time.
-    """
-    w = constant_input(site, 1)
-    if w is None:
-        raise UnsupportedError(f"{site.op} needs a constant weight; leave the node float")
-    return w
-
-
-def constant_bias(site: Site) -> NDArray[Any] | None:
-    """The integers of input 2, None where the node has none.
-
-    Raises:
-        UnsupportedError: They arrive at run time.
-    """
-    c = constant_input(site, 2)
-    if c is None and len(site.inputs) > 2 and site.inputs[2] is not None:
-        raise UnsupportedError(f"{site.op} needs a constant bias; leave the node float")
-    return c
+def with_int32_wraparound(requantize: Requantizer) -> AllChannelsRequantizer:
+    """A requantize that takes all channels of an accumulator of int32, as hardware wraps it."""
+    return lambda acc: requantize(acc.astype(np.int32), slice(0, acc.shape[-1]))
 
 
 def conv(
     site: Site,
     prepare: ProductPreparer,
-    finish: AllChannelsRequantizer,
+    requantize: AllChannelsRequantizer,
     addend: NDArray[Any] | None,
     *,
     fill: int,
 ) -> Kernel:
     """A convolution of channels-last x with constant weights O·spatial·I, padded with ``fill``."""
-    w, attrs = constant_weight(site), site.attrs
-    group = int(attrs.get("group", 1))
+    w = constant_weight(site)
     outputs, *kernel, _ = w.shape
+    attributes = spatial_attributes(site, len(kernel))
+    group = attributes["group"]
     if outputs % group:
         raise UnsupportedError(f"{outputs} output channels do not divide into {group} groups")
     each = outputs // group
@@ -76,35 +59,30 @@ def conv(
         prepare(w[g : g + each].reshape(each, -1).T, zeros[g : g + each])
         for g in range(0, outputs, each)
     ]
-    geometry = {key: attrs.get(key) for key in ("strides", "pads", "dilations")}
-    geometry = {key: None if v is None else tuple(v) for key, v in geometry.items()}
-    auto_pad = attrs.get("auto_pad", "NOTSET")
 
-    def kernel_of(inputs: Inputs) -> NDArray[Any]:
+    def run(inputs: Inputs) -> NDArray[Any]:
         x = require_input(site, inputs, 0)
-        rows, sizes = im2col(x, kernel, group, fill, auto_pad=auto_pad, **geometry)
+        rows, sizes = im2col(x, kernel, fill=fill, **attributes)
         acc = np.concatenate([p(r) for p, r in zip(products, rows, strict=True)], axis=1)
-        return _requantize(acc, addend, finish).reshape(len(x), *sizes, outputs)
+        return _add_and_requantize(acc, addend, requantize).reshape(len(x), *sizes, outputs)
 
-    return kernel_of
+    return run
 
 
 def gemm(
     site: Site,
     prepare: ProductPreparer,
-    finish: AllChannelsRequantizer,
+    requantize: AllChannelsRequantizer,
     addend: NDArray[Any] | None,
 ) -> Kernel:
-    """Gemm with a constant B; alpha is left to the finish.
+    """Gemm with a constant B; alpha is left to the requantize.
 
     Raises:
         UnsupportedError: B is not constant, or beta scales C.
     """
-    b = constant_weight(site)
-    if site.attrs.get("transB", 0):
-        b = b.T
-    if addend is not None and site.attrs.get("beta", 1.0) != 1.0:
-        raise UnsupportedError("Gemm's beta has no integer form; fold it into C")
+    b = gemm_weight(site)
+    if addend is not None:
+        require_unscaled_bias(site)
     if addend is not None and addend.size not in (1, b.shape[1]):
         raise UnsupportedError(f"Gemm adds one C a column, not of shape {addend.shape}")
     product = prepare(b, _zero_points(site, b.shape[1]))
@@ -112,12 +90,12 @@ def gemm(
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         a = require_input(site, inputs, 0)
-        return _requantize(product(a.T if turned else a), addend, finish)
+        return _add_and_requantize(product(a.T if turned else a), addend, requantize)
 
     return kernel
 
 
-def matmul(site: Site, prepare: ProductPreparer, finish: AllChannelsRequantizer) -> Kernel:
+def matmul(site: Site, prepare: ProductPreparer, requantize: AllChannelsRequantizer) -> Kernel:
     """MatMul of two activations or by a constant, batches broadcast.
 
     Raises:
@@ -131,14 +109,16 @@ def matmul(site: Site, prepare: ProductPreparer, finish: AllChannelsRequantizer)
         zeros = _zero_points(site, b.shape[-1])
         if b.ndim == 2:
             rows = a.reshape(-1, a.shape[-1])
-            return _requantize(prepare(b, zeros)(rows), None, finish).reshape(
+            return _add_and_requantize(prepare(b, zeros)(rows), None, requantize).reshape(
                 *a.shape[:-1], b.shape[1]
             )
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         left = np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(-1, *a.shape[-2:])
         right = np.broadcast_to(b, (*batch, *b.shape[-2:])).reshape(-1, *b.shape[-2:])
         acc = [prepare(r, zeros)(m) for m, r in zip(left, right, strict=True)]
-        return _requantize(np.stack(acc), None, finish).reshape(*batch, a.shape[-2], b.shape[-1])
+        return _add_and_requantize(np.stack(acc), None, requantize).reshape(
+            *batch, a.shape[-2], b.shape[-1]
+        )
 
     return kernel
 
@@ -150,7 +130,7 @@ def _zero_points(site: Site, columns: int) -> Int64:
     return np.broadcast_to(params.zero_point.reshape(-1), (columns,))
 
 
-def _requantize(
-    acc: Int64, addend: NDArray[Any] | None, finish: AllChannelsRequantizer
+def _add_and_requantize(
+    acc: Int64, addend: NDArray[Any] | None, requantize: AllChannelsRequantizer
 ) -> NDArray[Any]:
-    return finish(acc if addend is None else acc + addend.reshape(-1))
+    return requantize(acc if addend is None else acc + addend.reshape(-1))

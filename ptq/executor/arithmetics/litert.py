@@ -28,10 +28,11 @@ from ptq.executor.arithmetics import (
     litert_select,
     litert_softmax,
     normalization,
+    quantizers,
     unary_functions,
 )
 from ptq.executor.arithmetics.litert_elementwise import require_same_scale
-from ptq.executor.arithmetics.litert_finish import float64_requantizer, gemmlowp_requantizer
+from ptq.executor.arithmetics.litert_requantizer import float64_requantizer, gemmlowp_requantizer
 from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
@@ -39,51 +40,46 @@ from ptq.executor.arithmetics.node_site import (
     activation_qparams,
     constant_input,
     output_qparams,
-    weight_qparams,
+    product_scale_ratio,
 )
 from ptq.kernels.requantizer import Requantizer
 
 
-def _multiplier(site: Site) -> NDArray[np.float64]:
-    product = activation_qparams(site).scale.astype(np.float64) * weight_qparams(site).scale
-    return np.asarray(product / float(output_qparams(site).scale))
-
-
-def _gemm_multiplier(site: Site) -> NDArray[np.float64]:
+def _gemm_factor(site: Site) -> NDArray[np.float64]:
     if site.attrs.get("alpha", 1.0) != 1.0:
         raise UnsupportedError("FULLY_CONNECTED has no alpha; fold Gemm's into B and C")
-    return _multiplier(site)
+    return product_scale_ratio(site)
 
 
 def _conv(site: Site) -> Kernel:
-    return linear.conv(site, gemmlowp_requantizer(site, _multiplier(site)))
+    return linear.conv(site, gemmlowp_requantizer(site, product_scale_ratio(site)))
 
 
 def _conv_transpose(site: Site) -> Kernel:
-    return linear.conv_transpose(site, gemmlowp_requantizer(site, _multiplier(site)))
+    return linear.conv_transpose(site, gemmlowp_requantizer(site, product_scale_ratio(site)))
 
 
 def _gemm(site: Site) -> Kernel:
-    return linear.gemm(site, float64_requantizer(site, _gemm_multiplier(site)))
+    return linear.gemm(site, float64_requantizer(site, _gemm_factor(site)))
 
 
 def gemmlowp_gemm(site: Site) -> Kernel:
     """FULLY_CONNECTED as tflite-micro and LiteRT up to 2.14 compute it, in two integer roundings."""
-    return linear.gemm(site, gemmlowp_requantizer(site, _gemm_multiplier(site)))
+    return linear.gemm(site, gemmlowp_requantizer(site, _gemm_factor(site)))
 
 
 def _matmul(site: Site) -> Kernel:
     """BATCH_MATMUL, or FULLY_CONNECTED where the right operand is a constant matrix."""
     right = constant_input(site, 1)
-    finish: Requantizer
+    requantize: Requantizer
     if right is not None and right.ndim == 2:
-        finish = float64_requantizer(site, _multiplier(site))
+        requantize = float64_requantizer(site, product_scale_ratio(site))
     else:
         in_float32 = activation_qparams(site).scale * activation_qparams(site, 1).scale
-        finish = gemmlowp_requantizer(
+        requantize = gemmlowp_requantizer(
             site, np.float64(in_float32) / float(output_qparams(site).scale)
         )
-    return linear.matmul(site, finish)
+    return linear.matmul(site, requantize)
 
 
 KERNELS: Mapping[str, KernelMaker] = {
@@ -102,6 +98,7 @@ KERNELS: Mapping[str, KernelMaker] = {
     **litert_select.KERNELS,
     **litert_softmax.KERNELS,
     **normalization.KERNELS,
+    **quantizers.LITERT,
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
     "Gemm": _gemm,

@@ -33,6 +33,7 @@ from ptq.executor.arithmetics.node_site import (
     output_bounds,
     output_qparams,
     require_input,
+    scale_ratio,
 )
 from ptq.kernels.fixed_point import Int64, rescale
 from ptq.kernels.float32 import round_half_away
@@ -116,7 +117,7 @@ def _mul(site: Site) -> Kernel:
 
 
 def _requantize(site: Site) -> Kernel:
-    ratio = float(activation_qparams(site).scale) / float(output_qparams(site).scale)
+    ratio = scale_ratio(site)
     return unary_table_kernel(site, lambda q: rescale(q, ratio))
 
 
@@ -146,21 +147,22 @@ def _quantize_bound(y: QuantParams, real: float) -> int:
     return int(y.zero_point) + int(round_half_away(np.asarray(np.float32(real) / y.scale)))
 
 
-def _ratio(site: Site) -> FloatArray:
+def _float32_scale_ratio(site: Site) -> FloatArray:
     ratio: FloatArray = activation_qparams(site).scale / output_qparams(site).scale
     return ratio
 
 
-def _relu(site: Site) -> Kernel:
-    return relu_kernel(site, _ratio(site), 0.0, None)
+def activation_makers(ratio: Callable[[Site], float | FloatArray]) -> Mapping[str, KernelMaker]:
+    """Return the makers of Clip, LeakyRelu and Relu, given how the ratio sx / so is computed."""
 
+    def clip(site: Site) -> Kernel:
+        return relu_kernel(site, ratio(site), site.attrs.get("min"), site.attrs.get("max"))
 
-def _clip(site: Site) -> Kernel:
-    return relu_kernel(site, _ratio(site), site.attrs.get("min"), site.attrs.get("max"))
-
-
-def _leaky_relu(site: Site) -> Kernel:
-    return leaky_relu_kernel(site, _ratio(site))
+    return {
+        "Clip": clip,
+        "LeakyRelu": lambda site: leaky_relu_kernel(site, ratio(site)),
+        "Relu": lambda site: relu_kernel(site, ratio(site), 0.0, None),
+    }
 
 
 def leaky_relu_kernel(site: Site, identity: float | FloatArray) -> Kernel:
@@ -230,29 +232,10 @@ def require_output(site: Site, scale: float, zero_point: int) -> None:
         )
 
 
-def _quantize(site: Site) -> Kernel:
-    y = output_qparams(site)
-
-    def kernel(inputs: Any) -> NDArray[Any]:
-        ratio = np.asarray(require_input(site, inputs, 0), np.float32) / y.scale
-        return saturate_to_output(site, round_half_away(ratio))
-
-    return kernel
-
-
-def _dequantize(site: Site) -> Kernel:
-    params = site.inputs[0] or activation_qparams(site)
-    return lambda inputs: params.dequantize(require_input(site, inputs, 0))
-
-
 KERNELS: Mapping[str, KernelMaker] = {
+    **activation_makers(_float32_scale_ratio),
     "Add": _sum(1),
-    "Clip": _clip,
-    "DequantizeLinear": _dequantize,
-    "LeakyRelu": _leaky_relu,
     "Mul": _mul,
-    "QuantizeLinear": _quantize,
-    "Relu": _relu,
     "Requantize": _requantize,
     "Sigmoid": _fixed_scale_table_maker(_logistic, 1 / 256, lowest=True),
     "Sub": _sum(-1),

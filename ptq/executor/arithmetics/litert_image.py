@@ -22,7 +22,6 @@ from ptq.executor.arithmetics.node_site import (
     require_input,
 )
 from ptq.executor.arithmetics.resize import read_sampling, resize_axes
-from ptq.kernels import shape as move
 from ptq.kernels.resize import (
     LitertSampling,
     ResizeAxis,
@@ -30,6 +29,7 @@ from ptq.kernels.resize import (
     litert_nearest_positions,
     matching_litert_sampling,
 )
+from ptq.kernels.shape import batch_to_space, space_to_batch
 
 
 def _read_image(
@@ -80,14 +80,14 @@ def _output_shape(site: Site, inputs: Inputs) -> tuple[int, ...]:
 def _space_to_batch(site: Site) -> Kernel:
     block, paddings = tuple(site.attrs["block"]), site.attrs["paddings"]
     zero_point = int(activation_qparams(site).zero_point)
-    return lambda inputs: move.space_to_batch(
+    return lambda inputs: space_to_batch(
         require_input(site, inputs, 0), block, paddings, zero_point
     )
 
 
 def _batch_to_space(site: Site) -> Kernel:
     block, crops = tuple(site.attrs["block"]), site.attrs["crops"]
-    return lambda inputs: move.batch_to_space(require_input(site, inputs, 0), block, crops)
+    return lambda inputs: batch_to_space(require_input(site, inputs, 0), block, crops)
 
 
 KERNELS: Mapping[str, KernelMaker] = {

@@ -30,6 +30,7 @@ from ptq.executor.arithmetics.node_site import (
     output_qparams,
     reduced_axes,
     require_input,
+    scale_ratio,
 )
 from ptq.kernels.axis_sums import axis_sums
 from ptq.kernels.fixed_point import multiply, quantize_multiplier, rescale
@@ -56,9 +57,7 @@ def _average_pool(site: Site) -> Kernel:
 
 def _mean_of_sums(site: Site, total: NDArray[np.int64], count: int) -> NDArray[Any]:
     """The mean of sums of x − zx."""
-    multiplier, shift = quantize_multiplier(
-        float(activation_qparams(site).scale) / float(output_qparams(site).scale)
-    )
+    multiplier, shift = quantize_multiplier(scale_ratio(site))
     extra = min(max(count.bit_length() - 1, 0), 32, 31 + int(shift))
     divided = (int(multiplier) << extra) // count if count else 0
     return saturate_to_output(site, multiply(total, divided, int(shift) - extra))
@@ -91,8 +90,7 @@ def _global_average_pool(site: Site) -> Kernel:
 
 
 def _reduce_sum(site: Site) -> Kernel:
-    x = activation_qparams(site)
-    ratio = float(x.scale) / float(output_qparams(site).scale)
+    x, ratio = activation_qparams(site), scale_ratio(site)
     keepdims = bool(site.attrs.get("keepdims", 1))
 
     def kernel(inputs: Inputs) -> NDArray[Any]:

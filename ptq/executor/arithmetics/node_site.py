@@ -100,6 +100,27 @@ def output_qparams(site: Site) -> QuantParams:
     return _require_per_tensor(site, _require_8bit(site, site.outputs[0], "output"), "output")
 
 
+def scale_ratio(site: Site) -> float:
+    """Return Sx / Sy in float64: the factor from units of input 0 to units of the output.
+
+    Raises:
+        UnsupportedError: One of them has no 8-bit parameters with one scale.
+    """
+    return float(activation_qparams(site).scale) / float(output_qparams(site).scale)
+
+
+def product_scale_ratio(site: Site) -> NDArray[np.float64]:
+    """Return Sx · Sw / Sy in float64: the factor from accumulators to units of the output.
+
+    It is 0-d, or one value for each scale of the weight.
+
+    Raises:
+        UnsupportedError: One of them has no 8-bit parameters, or input 0 or the output has several scales.
+    """
+    product = activation_qparams(site).scale.astype(np.float64) * weight_qparams(site).scale
+    return np.asarray(product / float(output_qparams(site).scale))
+
+
 def output_bounds(site: Site) -> tuple[int, int]:
     """Lowest and highest integer of the output: its type's, narrowed by a fused activation."""
     qtype = output_qparams(site).qtype

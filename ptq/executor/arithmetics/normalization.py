@@ -58,11 +58,11 @@ def _scale_and_shift(
         )
     offset = np.rint(beta / step * 2.0**_GUARD_BITS).astype(np.int64)
 
-    def finish(x: Int64) -> NDArray[Any]:
+    def scale_and_shift(x: Int64) -> NDArray[Any]:
         scaled = np.sign(slope).astype(np.int64) * rescale(x, np.abs(slope))
         return saturate_to_output(site, divide_by_power_of_two(scaled + offset, _GUARD_BITS))
 
-    return finish
+    return scale_and_shift
 
 
 def _standardize_input(site: Site, inputs: Inputs, axes: tuple[int, ...]) -> Int64:
@@ -76,12 +76,14 @@ def _standardize_input(site: Site, inputs: Inputs, axes: tuple[int, ...]) -> Int
 
 
 def _layer_normalization(site: Site) -> Kernel:
-    finish = _scale_and_shift(site, _real_constant(site, 1, 1.0), _real_constant(site, 2, 0.0))
+    scale_and_shift = _scale_and_shift(
+        site, _real_constant(site, 1, 1.0), _real_constant(site, 2, 0.0)
+    )
     first = int(site.attrs.get("axis", -1))
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         rank = require_input(site, inputs, 0).ndim
-        return finish(_standardize_input(site, inputs, tuple(range(first % rank, rank))))
+        return scale_and_shift(_standardize_input(site, inputs, tuple(range(first % rank, rank))))
 
     return kernel
 
@@ -92,8 +94,8 @@ def _instance_normalization(site: Site) -> Kernel:
     def kernel(inputs: Inputs) -> NDArray[Any]:
         rank = require_input(site, inputs, 0).ndim
         a_channel = (-1, *(1,) * (rank - 2))
-        finish = _scale_and_shift(site, gamma.reshape(a_channel), beta.reshape(a_channel))
-        return finish(_standardize_input(site, inputs, tuple(range(2, rank))))
+        scale_and_shift = _scale_and_shift(site, gamma.reshape(a_channel), beta.reshape(a_channel))
+        return scale_and_shift(_standardize_input(site, inputs, tuple(range(2, rank))))
 
     return kernel
 

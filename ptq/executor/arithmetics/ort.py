@@ -19,7 +19,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from ptq.core.types import FloatArray, IntArray
-from ptq.executor.arithmetics import data_movement, linear, ort_elementwise, ort_pool, ort_softmax
+from ptq.executor.arithmetics import (
+    data_movement,
+    linear,
+    ort_elementwise,
+    ort_pool,
+    ort_softmax,
+    quantizers,
+)
 from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
@@ -38,7 +45,7 @@ _ROUNDING_ADDEND = np.float32(3 * 2**22)
 
 
 def float32_requantizer(site: Site, scale: FloatArray) -> Requantizer:
-    """The finish of QLinearConv, QLinearMatMul and QGemm: float32 scale, per tensor or per channel."""
+    """The requantize of QLinearConv, QLinearMatMul and QGemm: float32 scale, per tensor or per channel."""
     y = output_qparams(site)
     zero_point, dtype = int(y.zero_point), y.qtype.dtype
     if scale.size == 1:
@@ -47,7 +54,7 @@ def float32_requantizer(site: Site, scale: FloatArray) -> Requantizer:
     lo, hi = (np.float32(bound - zero_point) for bound in output_bounds(site))
     offset = dtype.type(zero_point)
 
-    def finish(acc: Accumulator, channels: Channels) -> IntArray:
+    def requantize(acc: Accumulator, channels: Channels) -> IntArray:
         value = acc.astype(np.float32, order="C", copy=False)
         if every is not None and value.ndim == 2 and isinstance(channels, slice):
             apply_per_channel(np.multiply, value, every, value)
@@ -60,7 +67,7 @@ def float32_requantizer(site: Site, scale: FloatArray) -> Requantizer:
             np.add(q, offset, out=q)
         return q
 
-    return finish
+    return requantize
 
 
 def product_requantizer(site: Site, x_scale: FloatArray) -> Requantizer:
@@ -107,6 +114,7 @@ KERNELS: Mapping[str, KernelMaker] = {
     **ort_elementwise.KERNELS,
     **ort_pool.KERNELS,
     **ort_softmax.KERNELS,
+    **quantizers.ORT,
     "Conv": _conv,
     "Gemm": _gemm,
     "MatMul": _matmul,

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray
-from ptq.executor.arithmetics import linear_raw, ort
+from ptq.executor.arithmetics import linear, linear_raw, ort
 from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
@@ -77,7 +77,7 @@ def _conv(site: Site) -> Kernel:
         site,
         _saturating_product(site),
         _requantizer(site, x.scale),
-        linear_raw.constant_bias(site),
+        linear.constant_bias(site),
         fill=int(x.zero_point),
     )
 
@@ -87,7 +87,7 @@ def _gemm(site: Site) -> Kernel:
         return ort.KERNELS["Gemm"](site)
     scale = np.float32(site.attrs.get("alpha", 1.0)) * activation_qparams(site).scale
     return linear_raw.gemm(
-        site, _saturating_product(site), _requantizer(site, scale), linear_raw.constant_bias(site)
+        site, _saturating_product(site), _requantizer(site, scale), linear.constant_bias(site)
     )
 
 

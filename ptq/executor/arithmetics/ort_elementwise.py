@@ -205,16 +205,6 @@ def _comparison_kernel(site: Site, *, comparison: BinaryFunction) -> Kernel:
     return lambda inputs: table(require_input(site, inputs, 0), require_input(site, inputs, 1))
 
 
-def _quantize(site: Site) -> Kernel:
-    params = site.outputs[0] or output_qparams(site)
-    return lambda inputs: params.quantize(require_input(site, inputs, 0))
-
-
-def _dequantize(site: Site) -> Kernel:
-    params = site.inputs[0] or activation_qparams(site)
-    return lambda inputs: params.dequantize(require_input(site, inputs, 0))
-
-
 KERNELS: Mapping[str, KernelMaker] = {
     **{
         op: partial(_with_requantized_inputs, join=join)
@@ -223,10 +213,8 @@ KERNELS: Mapping[str, KernelMaker] = {
     **{op: partial(_comparison_kernel, comparison=how) for op, how in COMPARISONS.items()},
     "Add": _add,
     "Clip": _clip,
-    "DequantizeLinear": _dequantize,
     "LeakyRelu": _leaky_relu,
     "Mul": _mul,
-    "QuantizeLinear": _quantize,
     "Relu": _relu,
     "Requantize": requantize,
     "Sigmoid": _sigmoid,

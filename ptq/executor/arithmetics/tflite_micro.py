@@ -25,14 +25,13 @@ from numpy.typing import NDArray
 from ptq.executor.arithmetics import fixed_point_functions, linear, litert
 from ptq.executor.arithmetics.litert_elementwise import (
     activation_bounds,
+    activation_makers,
     binary_table_kernel,
-    leaky_relu_kernel,
-    relu_kernel,
     require_same_scale,
 )
-from ptq.executor.arithmetics.litert_finish import gemmlowp_requantizer
 from ptq.executor.arithmetics.litert_functions import abs_kernel, div_kernel
 from ptq.executor.arithmetics.litert_nonlinear import prelu_kernel
+from ptq.executor.arithmetics.litert_requantizer import gemmlowp_requantizer
 from ptq.executor.arithmetics.node_site import (
     Inputs,
     Kernel,
@@ -42,10 +41,11 @@ from ptq.executor.arithmetics.node_site import (
     constant_input,
     output_qparams,
     require_input,
+    scale_ratio,
     weight_qparams,
 )
-from ptq.kernels import shape as move
 from ptq.kernels.fixed_point import rescale
+from ptq.kernels.shape import space_to_batch
 
 _RELU6 = (0.0, 6.0)
 
@@ -66,25 +66,13 @@ def _mul(site: Site) -> Kernel:
     return binary_table_kernel(site, lambda qa, qb: rescale(qa * qb, multiplier))
 
 
-def _ratio(site: Site) -> float:
-    return float(activation_qparams(site).scale) / float(output_qparams(site).scale)
-
-
 def _abs(site: Site) -> Kernel:
-    return abs_kernel(site, _ratio(site))
-
-
-def _relu(site: Site) -> Kernel:
-    return relu_kernel(site, _ratio(site), 0.0, None)
-
-
-def _leaky_relu(site: Site) -> Kernel:
-    return leaky_relu_kernel(site, _ratio(site))
+    return abs_kernel(site, scale_ratio(site))
 
 
 def _prelu(site: Site) -> Kernel:
     product = float(activation_qparams(site, 0).scale) * float(activation_qparams(site, 1).scale)
-    return prelu_kernel(site, _ratio(site), product / float(output_qparams(site).scale))
+    return prelu_kernel(site, scale_ratio(site), product / float(output_qparams(site).scale))
 
 
 def _div(site: Site) -> Kernel:
@@ -105,22 +93,21 @@ def _space_to_batch(site: Site) -> Kernel:
     block, paddings = tuple(site.attrs["block"]), site.attrs["paddings"]
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        return move.space_to_batch(require_input(site, inputs, 0), block, paddings, 0)
+        return space_to_batch(require_input(site, inputs, 0), block, paddings, 0)
 
     return kernel
 
 
 KERNELS: Mapping[str, KernelMaker] = {
     **litert.KERNELS,
+    **activation_makers(scale_ratio),
     "Abs": _abs,
     "Clip": _clip,
     "Div": _div,
     "Gemm": litert.gemmlowp_gemm,
-    "LeakyRelu": _leaky_relu,
     "MatMul": _matmul,
     "Mul": _mul,
     "PRelu": _prelu,
-    "Relu": _relu,
     "Sigmoid": fixed_point_functions.sigmoid,
     "SpaceToBatchND": require_same_scale(_space_to_batch),
     "Tanh": fixed_point_functions.hyperbolic_tangent,

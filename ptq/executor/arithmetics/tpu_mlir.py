@@ -26,18 +26,17 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import IntArray
-from ptq.executor.arithmetics import data_movement, linear, litert
+from ptq.executor.arithmetics import data_movement, linear, quantizers
 from ptq.executor.arithmetics.node_site import (
     Kernel,
     KernelMaker,
     Site,
-    activation_qparams,
     output_bounds,
     output_qparams,
-    weight_qparams,
+    product_scale_ratio,
 )
+from ptq.executor.arithmetics.tpu_mlir_data_movement import data_movement_makers
 from ptq.executor.arithmetics.tpu_mlir_elementwise import elementwise_makers
-from ptq.executor.arithmetics.tpu_mlir_moves import data_movement_makers
 from ptq.kernels.multiplier_shift import mantissa_and_shift, shift_right
 from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
 
@@ -49,7 +48,7 @@ def multiplier_shift_requantizer(site: Site, real: NDArray[np.float64], bits: in
     lo, hi = output_bounds(site)
     multiplier, rshift = mantissa_and_shift(real, bits)
 
-    def finished(acc: Accumulator, channels: Channels) -> IntArray:
+    def requantize(acc: Accumulator, channels: Channels) -> IntArray:
         by, right = multiplier, rshift
         if multiplier.ndim:
             by, right = multiplier[channels], rshift[channels]
@@ -57,32 +56,27 @@ def multiplier_shift_requantizer(site: Site, real: NDArray[np.float64], bits: in
         q: IntArray = np.clip(value + zero_point, lo, hi).astype(dtype)
         return q
 
-    return finished
-
-
-def _requantize_factor(site: Site) -> NDArray[np.float64]:
-    product = activation_qparams(site).scale.astype(np.float64) * weight_qparams(site).scale
-    return np.asarray(product / float(output_qparams(site).scale))
+    return requantize
 
 
 def _conv(site: Site, *, bits: int) -> Kernel:
-    return linear.conv(site, multiplier_shift_requantizer(site, _requantize_factor(site), bits))
+    return linear.conv(site, multiplier_shift_requantizer(site, product_scale_ratio(site), bits))
 
 
 def _conv_transpose(site: Site, *, bits: int) -> Kernel:
     return linear.conv_transpose(
-        site, multiplier_shift_requantizer(site, _requantize_factor(site), bits)
+        site, multiplier_shift_requantizer(site, product_scale_ratio(site), bits)
     )
 
 
 def _gemm(site: Site, *, bits: int) -> Kernel:
     if site.attrs.get("alpha", 1.0) != 1.0:
         raise UnsupportedError("InnerProduct has no alpha; fold Gemm's into B and C")
-    return linear.gemm(site, multiplier_shift_requantizer(site, _requantize_factor(site), bits))
+    return linear.gemm(site, multiplier_shift_requantizer(site, product_scale_ratio(site), bits))
 
 
 def _matmul(site: Site, *, bits: int) -> Kernel:
-    return linear.matmul(site, multiplier_shift_requantizer(site, _requantize_factor(site), bits))
+    return linear.matmul(site, multiplier_shift_requantizer(site, product_scale_ratio(site), bits))
 
 
 def make_kernels(bits: int) -> Mapping[str, KernelMaker]:
@@ -98,7 +92,7 @@ def make_kernels(bits: int) -> Mapping[str, KernelMaker]:
         **data_movement_makers(bits),
         **elementwise_makers(bits),
         **{op: partial(maker, bits=bits) for op, maker in makers.items()},
-        **{op: litert.KERNELS[op] for op in ("QuantizeLinear", "DequantizeLinear")},
+        **quantizers.LITERT,
     }
 
 

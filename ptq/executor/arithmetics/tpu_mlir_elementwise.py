@@ -43,6 +43,7 @@ from ptq.executor.arithmetics.node_site import (
     output_bounds,
     output_qparams,
     require_input,
+    scale_ratio,
 )
 from ptq.kernels.float32 import round_half_away
 from ptq.kernels.multiplier_shift import Int64, mantissa_and_shift, shift_right
@@ -64,10 +65,6 @@ def common_shift_multipliers(reals: tuple[float, float]) -> tuple[tuple[int, int
     rshift = int(mantissa_and_shift(max(reals), _MULTIPLIER_BITS)[1])
     first, second = (int(np.floor(np.ldexp(real, rshift) + 0.5)) for real in reals)
     return (first, second), rshift
-
-
-def _ratio(site: Site) -> float:
-    return float(activation_qparams(site).scale) / float(output_qparams(site).scale)
 
 
 def _is_symmetric(params: QuantParams) -> bool:
@@ -98,7 +95,7 @@ def _mul(site: Site, *, bits: int) -> Kernel:
 
 
 def _requantize(site: Site, *, bits: int) -> Kernel:
-    return unary_table_kernel(site, multiply_shift_function(_ratio(site), bits))
+    return unary_table_kernel(site, multiply_shift_function(scale_ratio(site), bits))
 
 
 def _clip(site: Site, *, bits: int) -> Kernel:
@@ -108,16 +105,16 @@ def _clip(site: Site, *, bits: int) -> Kernel:
 def _leaky_relu(site: Site, *, bits: int) -> Kernel:
     alpha = float(np.float32(site.attrs.get("alpha", 0.01)))
     above, below = (
-        multiply_shift_function(_ratio(site), bits),
-        multiply_shift_function(alpha * _ratio(site), _MULTIPLIER_BITS),
+        multiply_shift_function(scale_ratio(site), bits),
+        multiply_shift_function(alpha * scale_ratio(site), _MULTIPLIER_BITS),
     )
     return unary_table_kernel(site, lambda q: np.where(q >= 0, above(q), below(q)))
 
 
 def _prelu(site: Site, *, bits: int) -> Kernel:
-    above = multiply_shift_function(_ratio(site), bits)
+    above = multiply_shift_function(scale_ratio(site), bits)
     below = multiply_shift_function(
-        float(activation_qparams(site, 1).scale) * _ratio(site), _MULTIPLIER_BITS
+        float(activation_qparams(site, 1).scale) * scale_ratio(site), _MULTIPLIER_BITS
     )
     return binary_table_kernel(site, lambda q, slope: np.where(q >= 0, above(q), below(q * slope)))
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ptq.core.ops import OPS, QLINEAR_FORMS
-from ptq.core.opspec import RUNS_ON_INTEGERS, OutputRule
 from ptq.model.graph import Graph
 from ptq.model.node import (
     MICROSOFT_PREFIX,
@@ -114,18 +113,9 @@ def _declare_integer_types(graph: Graph) -> None:
             position, first = QLINEAR_ZERO_POINTS[op]
             zero_point = node.inputs[position] if position < len(node.inputs) else None
             _copy_dtype(output, node.inputs[first] if zero_point is None else zero_point, None)
-        elif _is_data_movement(node):
+        elif (spec := OPS.get(spec_name(node))) is not None and spec.moves_integers:
             for moved in node.outputs:
                 _copy_dtype(moved, node.inputs[0], None)
-
-
-def _is_data_movement(node: Node) -> bool:
-    spec = OPS.get(spec_name(node))
-    return (
-        spec is not None
-        and spec.qlinear is RUNS_ON_INTEGERS
-        and spec.output_rule is not OutputRule.NONE
-    )
 
 
 def _copy_dtype(value: Value, model: Value | None, otherwise: np.dtype[Any] | None) -> None:

@@ -6,10 +6,9 @@ An Identity between gives the same integers the other one; ONNX Runtime's optimi
 from __future__ import annotations
 
 from ptq.core.ops import OPS, QLINEAR_FORMS
-from ptq.core.opspec import RUNS_ON_INTEGERS, OutputRule
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, operator_of, spec_name
+from ptq.model.node import Value, operator_of, spec_name
 from ptq.model.qdq_units import qparams_of, read_quantizer
 from ptq.model.qlinear_inputs import read_operands
 
@@ -59,14 +58,8 @@ def _written_qparams(integers: Value) -> QuantParams | None:
         ):
             return None
         return qparams_of(*operands.output_qparams, integers)
-    before = writer.inputs[0] if op != "Identity" and _is_data_movement(writer) else None
+    spec = OPS.get(spec_name(writer))
+    if spec is None or not spec.moves_integers or op == "Identity":
+        return None
+    before = writer.inputs[0]
     return None if before is None else _written_qparams(before)
-
-
-def _is_data_movement(node: Node) -> bool:
-    spec = OPS.get(spec_name(node))
-    return (
-        spec is not None
-        and spec.qlinear is RUNS_ON_INTEGERS
-        and spec.output_rule is not OutputRule.NONE
-    )

@@ -65,7 +65,7 @@ def nodes_faster_in_float(
         idle = [
             n
             for c in _connected_components(nodes)
-            if all(specs[n].is_data_movement for n in c)
+            if all(specs[n].follows_neighbours for n in c)
             for n in c
         ]
         return [] if len(idle) == len(graph.nodes) else idle

@@ -14,6 +14,7 @@ from qlinear import (
 )
 
 from ptq.core.types import INT8, UINT8, QuantParams
+from ptq.executor.arithmetics import quantizers
 from ptq.executor.arithmetics.node_site import Site
 from ptq.executor.arithmetics.ort_elementwise import KERNELS
 
@@ -153,7 +154,7 @@ def test_quantize_linear_is_onnxruntimes(cases: RandomOperands) -> None:
     x = (cases.rng.integers(-600, 600, 500) / 2 * yp.scale).astype(np.float32)
     arrays = {"x": x, **qparam_inputs("y", yp)}
     theirs = onnxruntime_output("QuantizeLinear", "", list(arrays), arrays, ["x"])
-    kernel = KERNELS["QuantizeLinear"](Site("QuantizeLinear", {}, (None,), (yp,), (None,)))
+    kernel = quantizers.ORT["QuantizeLinear"](Site("QuantizeLinear", {}, (None,), (yp,), (None,)))
     assert_same_integers(kernel([x]), theirs)
 
 

@@ -76,7 +76,7 @@ def _make_requantizer(
     near = 0.5 - _FLOAT32_ERROR - (np.zeros_like(window) if positive else window)
     by, plus, limit = (_channelwise_operation(a.astype(np.float32)) for a in (scale, added, near))
 
-    def finish(acc: Accumulator, channels: Channels) -> IntArray:
+    def requantize(acc: Accumulator, channels: Channels) -> IntArray:
         value, rounded = scratch_buffer("value", acc.shape), scratch_buffer("rounded", acc.shape)
         close = scratch_buffer("close", acc.shape, np.bool_)
         by(np.multiply, acc.astype(np.float32, copy=False), channels, value)
@@ -99,7 +99,7 @@ def _make_requantizer(
             q.reshape(-1)[ties] = np.clip(again, lo, hi)
         return q
 
-    return finish
+    return requantize
 
 
 def _channelwise_operation(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ptq.core.types import INT8, UINT8, QType, QuantParams
-from ptq.executor.arithmetics.litert_finish import float64_requantizer, gemmlowp_requantizer
+from ptq.executor.arithmetics.litert_requantizer import float64_requantizer, gemmlowp_requantizer
 from ptq.executor.arithmetics.node_site import Site
 from ptq.kernels.fixed_point import rescale
 from ptq.kernels.requantizer import Requantizer
