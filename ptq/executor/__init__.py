@@ -1,1 +1,17 @@
-"""TODO."""
+"""Integer execution of a quantized graph: the numbers that its runtime computes, to the bit.
+
+In reading order:
+
+    executor          how a graph runs, step by step; the entry point
+    program           what a quantized graph is as integer steps and float islands
+    program_reader    how QDQ and QOperator graphs become steps
+    float_islands     which parts compute in float, as models of their own
+    lookup_tables     which float islands are tables of 256 entries
+    schedule          in which order steps run, and when a tensor is released
+    layout            how arrays and attributes change from channels first to channels last
+    step_layout       which layout the arrays of a step have
+    step_runner       how a step or an island is prepared, and what runs it
+    arithmetics       how each runtime computes each operator
+    row_independence  which steps may run on some rows of a batch at a time
+    batch_parallel    which segments of the program run on pieces of a batch in parallel
+"""

@@ -1,4 +1,4 @@
-"""Which stretches of a program are run on pieces of a batch side by side, and on which pieces?"""
+"""Parallel execution of a batch: segments of the program whose rows are independent, and pieces of the batch."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ptq.kernels.thread_pool import worker_count
 
 Feed = Mapping[str, NDArray[Any]]
 
-# Nanoseconds that a value computed takes one thread at the least: conversion and requantize.
+# Least nanoseconds for one computed value on one thread: conversion and requantization.
 _NANOSECONDS_PER_VALUE = 1.5
 
-# Most rows of a piece: with fewer, what a step costs by itself counts (measured: 4 % of the processor time with 4,
-# 9 % with 2); with more, threads wait longer for the one that is late.
+# Maximum rows of a piece. With fewer rows the fixed cost of a step counts (measured: 4 % of the processor time with 4
+# rows, 9 % with 2). With more rows threads wait longer for the last one.
 _MAX_PIECE_SIZE = 8
 
 
@@ -30,11 +30,11 @@ class Segment:
     """Consecutive steps.
 
     Attributes:
-        steps: Their positions.
-        rows: Of the batch; 0 where they must be run on all at once.
-        work: A guess at the nanoseconds they take one thread, rather too few.
-        arriving: What they read of others, and its shape.
-        leaving: Names of what others read of them, and of the program's outputs.
+        steps: Their positions in the program.
+        batch_size: Rows of the batch; 0 if the steps must run on all rows at once.
+        nanoseconds: Estimated time of the steps on one thread, rather too low.
+        input_shapes: Shapes of the tensors that they read from other steps, by name.
+        outputs: Names of the tensors that other steps read, and of the program's outputs.
     """
 
     steps: range
@@ -44,11 +44,11 @@ class Segment:
     outputs: tuple[str, ...] = ()
 
     def is_valid_for(self, tensors: Mapping[str, Tensor]) -> bool:
-        """Whether what arrives has the shapes that are known; values before the stretch may decide them."""
+        """Return whether the inputs have the learned shapes; values computed before may change them."""
         return all(tensors[name].shape == shape for name, shape in self.input_shapes.items())
 
     def split_batch(self) -> list[slice]:
-        """The rows for all threads; none where it is better, or must be, that they are run at once."""
+        """Return the rows of each piece; no pieces if all rows should, or must, run at once."""
         number = worker_count(self.nanoseconds)
         if number == 1 or self.batch_size < 2:
             return []
@@ -60,32 +60,37 @@ class Segment:
 
 
 class BatchSegments:
-    """How batches of known shapes are divided; it learns from runs at once."""
+    """Segments of the program for feeds of given shapes; the shapes of tensors are learned from a run."""
 
     def __init__(self, program: Program, tables: Collection[str]) -> None:
-        """The steps, and the names of those islands that map one value to one value."""
+        """Take the program, and the names of the islands that are tables."""
         self._program, self._table_islands = program, tables
         self._segments: dict[tuple[Shape, ...], list[Segment]] = {}
 
     def find_segments(self, feed: Feed) -> list[Segment] | None:
-        """The whole program in stretches; None where nothing was learned of feeds of these shapes."""
+        """Return the segments of the program; None if no run with a feed of these shapes was learned."""
         return self._segments.get(self._feed_shapes(feed))
 
     def learn_shapes(self, feed: Feed, shapes: Mapping[str, Shape]) -> None:
-        """Take the shapes of every tensor that the steps gave in a run on the feed."""
-        known = {**shapes, **{name: array.shape for name, array in feed.items()}}
-        leading = [known[name][:1] for name in self._program.inputs]
+        """Learn the segments from a run.
+
+        Args:
+            feed: Arrays of the program's inputs by name.
+            shapes: Shapes of all tensors that the steps computed.
+        """
+        all_shapes = {**shapes, **{name: array.shape for name, array in feed.items()}}
+        leading = [all_shapes[name][:1] for name in self._program.inputs]
         rows = leading[0][0] if leading and leading[0] else 0
         if rows < 2:
             return
         steps = self._program.steps
         last = {name: i for i, step in enumerate(steps) for name in step.inputs}
         free = [
-            rows_are_independent(step, self._program, self._table_islands, rows, known)
+            rows_are_independent(step, self._program, self._table_islands, rows, all_shapes)
             for step in steps
         ]
         self._segments[self._feed_shapes(feed)] = [
-            self._make_segment([*positions], rows if divided else 0, known, last)
+            self._make_segment([*positions], rows if divided else 0, all_shapes, last)
             for divided, positions in groupby(range(len(steps)), free.__getitem__)
         ]
 

@@ -1,4 +1,4 @@
-"""The parts of a quantized graph that a runtime computes in float, cut out as graphs of their own."""
+"""Float islands: parts of a quantized graph that a runtime computes in float, as models of their own."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ptq.model.node import Node, Value, name_of, operator_of, values_read_by
 
 @dataclass(frozen=True, eq=False)
 class FloatIsland:
-    """Float operators that touch, with the quantizers at their shores.
+    """Connected float operators, with the quantizers around them.
 
     Attributes:
         name: Name of its first node.
         ops: Its float operators.
-        graph: The island as a model: integers in, integers out, but for the graph's own real inputs and
-            outputs and for tensors that no quantizer stands on.
-        inputs: Names of what it reads.
-        outputs: Names of what others read of it.
+        graph: The island as a model. Inputs and outputs are integers, except float inputs and outputs of the whole
+            graph and tensors without a quantizer.
+        inputs: Names of its inputs.
+        outputs: Names of its outputs.
     """
 
     name: str
@@ -30,10 +30,11 @@ class FloatIsland:
 
 
 def extract_islands(graph: Graph, nodes: list[Node]) -> list[FloatIsland]:
-    """Cut out the islands that the nodes form.
+    """Extract the float islands that the nodes form.
 
-    Nodes are joined where a real tensor runs between them, but never around an integer step: a node's
-    level counts the integer steps before it, and an island has one level.
+    Nodes with a float tensor between them belong to one island, unless an integer step lies on another path between
+    them. So each node has a level: the number of changes between integer steps and float nodes before it. All nodes
+    of an island have one level.
     """
     chosen = set(nodes)
     level, root = _integer_step_levels(graph, chosen), {node: node for node in nodes}
@@ -57,7 +58,7 @@ def extract_islands(graph: Graph, nodes: list[Node]) -> list[FloatIsland]:
 
 
 def _readers(graph: Graph) -> dict[Value, list[Node]]:
-    """The nodes of the main graph that read each value, themselves or in a sub-graph, in order."""
+    """Return the nodes of the main graph that read each value, directly or in a sub-graph, in order."""
     readers: dict[Value, list[Node]] = {}
     for node in graph.nodes:
         for value in values_read_by(node):
@@ -69,12 +70,7 @@ def _integer_step_levels(graph: Graph, chosen: set[Node]) -> dict[Node, int]:
     level: dict[Node, int] = {}
     for node in graph.nodes:
         before = [value.producer() for value in values_read_by(node)]
-        steps = [
-            level[p]
-            + (0 if p in chosen and node in chosen else int((p in chosen) != (node in chosen)))
-            for p in before
-            if p is not None
-        ]
+        steps = [level[p] + int((p in chosen) != (node in chosen)) for p in before if p is not None]
         level[node] = max(steps, default=0)
     return level
 
@@ -87,15 +83,15 @@ def _extract_island(
         node for node in producers if node is not None and operator_of(node) == "DequantizeLinear"
     )
     quantizers: dict[Node, None] = {}
-    shores: list[Value] = []
+    written: list[Value] = []
     own = set(members)
     for value in (value for node in members for value in node.outputs):
         outside = [node for node in readers.get(value, ()) if node not in own]
         leaving = [node for node in outside if operator_of(node) == "QuantizeLinear"]
         quantizers.update(dict.fromkeys(leaving))
-        shores += [node.outputs[0] for node in leaving]
+        written += [node.outputs[0] for node in leaving]
         if len(leaving) < len(outside) or value.is_graph_output():
-            shores.append(value)
+            written.append(value)
     inside = [*dequantizers, *members, *quantizers]
     made = {v for node in inside for v in node.outputs}
     inputs = dict.fromkeys(
@@ -104,7 +100,7 @@ def _extract_island(
         for v in values_read_by(node)
         if v not in made and not v.is_initializer()
     )
-    outputs = dict.fromkeys(name_of(v) for v in shores)
+    outputs = dict.fromkeys(name_of(v) for v in written)
     assert members[0].name
     return FloatIsland(
         name=members[0].name,

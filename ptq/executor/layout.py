@@ -1,4 +1,4 @@
-"""Channels last: how arrays and the axes that an operator names change between ONNX's layout and the kernels'."""
+"""Conversion between ONNX's layout and channels last: arrays, weights, and axes in attributes."""
 
 from __future__ import annotations
 
@@ -14,23 +14,28 @@ from ptq.core.types import QuantParams
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """An array at run time, and whether its channels have been moved from axis 1 to the end."""
+    """An array at run time.
+
+    Attributes:
+        array: The array.
+        is_channels_last: Whether its channels are the last axis instead of axis 1.
+    """
 
     array: NDArray[Any]
     is_channels_last: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its shape as ONNX has it; none of a sequence, which a float stretch may hand out."""
+        """Shape in ONNX's layout; () for a sequence, which a float island may return."""
         shape: tuple[int, ...] = getattr(self.array, "shape", ())
         return (shape[0], shape[-1], *shape[1:-1]) if self.is_channels_last else shape
 
     def slice_batch(self, rows: slice) -> Tensor:
-        """Some of its rows along the leading axis, which is the same in both layouts."""
+        """Return some rows along the leading axis, which is the same in both layouts."""
         return Tensor(self.array[rows], self.is_channels_last)
 
     def to_channels_last(self, rank: int | None = None) -> NDArray[Any]:
-        """The array channels last, broadcast to ``rank`` first where it has fewer axes."""
+        """Return the array channels last; an array of fewer axes is first broadcast to ``rank``."""
         if self.is_channels_last:
             return self.array
         array = self.array
@@ -39,7 +44,7 @@ class Tensor:
         return np.ascontiguousarray(np.moveaxis(array, 1, -1)) if array.ndim > 2 else array
 
     def to_channels_first(self) -> NDArray[Any]:
-        """The array as ONNX has it."""
+        """Return the array in ONNX's layout."""
         return (
             np.ascontiguousarray(np.moveaxis(self.array, -1, 1))
             if self.is_channels_last
@@ -48,12 +53,12 @@ class Tensor:
 
 
 def concat_batch(pieces: Sequence[Tensor]) -> Tensor:
-    """The tensor of which these are rows, in order and in one layout."""
+    """Concatenate tensors of one layout along the batch axis."""
     return Tensor(np.concatenate([piece.array for piece in pieces]), pieces[0].is_channels_last)
 
 
 def weight_channels_last(op: str, weight: NDArray[Any], group: int) -> NDArray[Any]:
-    """A convolution's weight as O·spatial·I (from ONNX's O·I·spatial, or I·O·spatial when transposed)."""
+    """Return a convolution's weight as O·spatial·I, from ONNX's O·I·spatial or (transposed) I·O·spatial."""
     if op == "ConvTranspose":
         inputs, per_group = weight.shape[:2]
         parts = weight.reshape(group, inputs // group, per_group, *weight.shape[2:])
@@ -64,7 +69,7 @@ def weight_channels_last(op: str, weight: NDArray[Any], group: int) -> NDArray[A
 
 
 def weight_qparams_channels_last(op: str, params: QuantParams, group: int) -> QuantParams:
-    """A convolution's weight parameters along O; the groups of a transposed one share theirs."""
+    """Return a convolution's weight parameters along O; groups of a transposed one share theirs."""
     if params.axis is None:
         return params
     repeats = group if op == "ConvTranspose" else 1
@@ -74,17 +79,17 @@ def weight_qparams_channels_last(op: str, params: QuantParams, group: int) -> Qu
 
 
 def axis_channels_last(axis: int, rank: int) -> int:
-    """Where an axis of ONNX's layout stands channels last."""
+    """Return the position of an axis of ONNX's layout in the channels-last layout."""
     axis %= rank
     return axis if axis == 0 else rank - 1 if axis == 1 else axis - 1
 
 
 _DEFAULT_AXIS: Mapping[str, int] = {"Concat": 0, "LpNormalization": -1, "Split": 0}
-"""Operators of which an attribute names one axis, and its default."""
+"""Operators with an attribute for one axis, and the default of that attribute."""
 
 
 def attrs_channels_last(op: str, attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:
-    """The attributes of an operator that follows the layout of its input, for a channels-last array."""
+    """Return the attributes of an operator with Layout.FOLLOWS for a channels-last array of that rank."""
     renamed = dict(attrs)
     if op in _DEFAULT_AXIS:
         renamed["axis"] = axis_channels_last(int(attrs.get("axis", _DEFAULT_AXIS[op])), rank)

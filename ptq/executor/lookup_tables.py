@@ -1,4 +1,4 @@
-"""Which islands are a table: a function of one 8-bit value, the same everywhere?"""
+"""Float islands that are lookup tables: elementwise functions of one 8-bit tensor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ptq.model.node import QUANTIZERS, constant_of, operator_of, shape_of
 
 
 def find_table_islands(program: Program) -> frozenset[str]:
-    """Names of the islands of which running them once on all 256 values of their one input says all."""
+    """Return the names of islands that one run on all 256 values of their only input describes completely."""
     islands = (step for step in program.steps if isinstance(step, FloatIsland))
     return frozenset(island.name for island in islands if _is_table(island, program))
 
@@ -27,7 +27,7 @@ def _is_table(island: FloatIsland, program: Program) -> bool:
 
 
 def _is_elementwise(island: FloatIsland) -> bool:
-    """Whether each output value depends on one input value, the same way everywhere."""
+    """Return whether each output value depends on one input value, by the same function at every position."""
     shape = shape_of(island.graph.inputs[0])
     rank = 0 if shape is None else len(shape)
     for node in island.graph.nodes:

@@ -1,8 +1,4 @@
-"""Reads a quantized graph, QDQ or QOperator, as a sequence of integer steps.
-
-Between steps no tensor is real: what a runtime computes in float between a DequantizeLinear and a
-QuantizeLinear is one step, an island, that takes integers and gives integers.
-"""
+"""Reading of a quantized graph, QDQ or QOperator, as a program of integer steps and float islands."""
 
 from __future__ import annotations
 
@@ -45,21 +41,22 @@ from ptq.model.qlinear_inputs import QuantizedOperand, qlinear_unsupported_reaso
 
 
 def read_program(
-    graph: Graph, runs: Callable[[str], bool], floats: Collection[str] = ()
+    graph: Graph, has_kernel: Callable[[str], bool], floats: Collection[str] = ()
 ) -> Program:
     """Read a quantized graph.
 
     Args:
         graph: QDQ, QOperator, or a mixture.
-        runs: Whether the arithmetic has a kernel for an operator; those without are islands.
-        floats: Integer tensors, and real results of products of them, whose operators are islands all the same.
+        has_kernel: Whether the arithmetic has a kernel for an operator; operators without one go to float islands.
+        floats: Names of tensors whose operators go to float islands: integer tensors, and float outputs of integer
+            products.
     """
-    reader = _Reader(graph, runs, floats)
-    strays: list[Node] = []
+    reader = _Reader(graph, has_kernel, floats)
+    others: list[Node] = []
     for node in graph.nodes:
         if not reader.read(node):
-            strays.append(node)
-    found = extract_islands(graph, [n for n in strays if operator_of(n) not in QUANTIZERS])
+            others.append(node)
+    found = extract_islands(graph, [n for n in others if operator_of(n) not in QUANTIZERS])
     steps = sort_topologically([*reader.steps, *found])
     return Program(
         steps=tuple(steps),
@@ -80,7 +77,7 @@ class _Reader:
     constants: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     def read(self, node: Node) -> bool:
-        """Take the node as a step; False where it belongs to an island or to another step."""
+        """Read the node as a step; return False if it belongs to a float island or to another step."""
         op = operator_of(node)
         if op == "QuantizeLinear":
             return self._read_quantize(node)
@@ -88,14 +85,14 @@ class _Reader:
             return self._read_dequantize(node)
         if op in QLINEAR_FORMS:
             return self._read_qlinear(node, *QLINEAR_FORMS[op])
-        runs = self.has_kernel(spec_name(node))
-        found = quantized_op(node) if runs else None
+        has_kernel = self.has_kernel(spec_name(node))
+        found = quantized_op(node) if has_kernel else None
         if found is not None and self._is_forced_float(found):
             return False
         if found is not None:
             self._add_quantized_op(found)
             return True
-        return runs and self._read_integer_op(node)
+        return has_kernel and self._read_integer_op(node)
 
     def _is_forced_float(self, found: QuantizedOp) -> bool:
         if found.has_float_output:
@@ -106,15 +103,15 @@ class _Reader:
     def _read_quantize(self, node: Node) -> bool:
         source, output = node.inputs[0], node.outputs[0]
         assert source is not None
-        meaning = _output_qparams(node, output)
-        if meaning is None:
+        params = _output_qparams(node, output)
+        if params is None:
             return False
-        self.params[name_of(output)] = meaning
+        self.params[name_of(output)] = params
         before = quantized_source(source)
         if (
             before is not None
             and _is_8bit_per_tensor(before.params)
-            and _is_8bit_per_tensor(meaning)
+            and _is_8bit_per_tensor(params)
         ):
             self._add_tensor(before)
             self._add_step(node, "Requantize", (name_of(before.integers),), name_of(output))
@@ -137,7 +134,7 @@ class _Reader:
         return True
 
     def _add_dequantize(self, value: Value, integers: QuantizedTensor) -> None:
-        """The real reading of integers that leave the graph, or that have more than 8 bits."""
+        """Add the DequantizeLinear of integers that leave the graph, or that are requantized in float."""
         maker = value.producer()
         assert maker is not None
         if all(step.name != maker.name for step in self.steps):
@@ -161,7 +158,7 @@ class _Reader:
         self._add_steps(found.node, found.spec, tuple(names), outputs)
 
     def _read_integer_op(self, node: Node) -> bool:
-        """An operator that stands on integers itself, in a QOperator graph."""
+        """Read an operator that itself runs on integers, in a QOperator graph."""
         spec, first = OPS.get(spec_name(node)), node.inputs[0]
         if (
             spec is None
@@ -169,23 +166,25 @@ class _Reader:
             or not (spec.qlinear is RUNS_ON_INTEGERS or spec.is_activation)
         ):
             return False
-        meaning = self.params.get(name_of(first))
-        if meaning is None and first.is_initializer():
-            meaning = infer_qparams(first)
-        renames = spec.op == "Identity"  # and may give the integers another meaning
-        if meaning is None or not (
-            _is_8bit_per_tensor(meaning) or (renames and meaning.qtype.bits == 8)
+        params = self.params.get(name_of(first))
+        if params is None and first.is_initializer():
+            params = infer_qparams(first)
+        # An Identity may give the integers other parameters.
+        may_reinterpret = spec.op == "Identity"
+        if params is None or not (
+            _is_8bit_per_tensor(params) or (may_reinterpret and params.qtype.bits == 8)
         ):
             return False
-        self.params[name_of(first)] = meaning
+        self.params[name_of(first)] = params
         self._add_operand(first)
         attrs = all_attributes(node)
         for key in SCALAR_INPUTS & attrs.keys():
-            attrs[key] = meaning.dequantize(np.asarray(attrs[key]))
-        moves = spec.output_rule is not OutputRule.NONE
-        if moves:
+            attrs[key] = params.dequantize(np.asarray(attrs[key]))
+        keeps_integers = spec.output_rule is not OutputRule.NONE
+        if keeps_integers:
             for value in node.outputs:
-                self.params[name_of(value)] = (infer_qparams(value) if renames else None) or meaning
+                inferred = infer_qparams(value) if may_reinterpret else None
+                self.params[name_of(value)] = inferred or params
         names = tuple(
             self._add_operand(v)
             if spec.role_of(i) in (Role.KEEP, Role.VALUE)
@@ -194,7 +193,7 @@ class _Reader:
             else None
             for i, v in enumerate(node.inputs)
         )
-        self._add_steps(node, spec, names, node.outputs, attrs, raw=moves)
+        self._add_steps(node, spec, names, node.outputs, attrs, keeps_integers=keeps_integers)
         return True
 
     def _add_steps(
@@ -205,14 +204,16 @@ class _Reader:
         outputs: Sequence[Value],
         attrs: Mapping[str, Any] | None = None,
         *,
-        raw: bool = False,
+        keeps_integers: bool = False,
     ) -> None:
-        """A step for each output that anybody reads."""
+        """Add one step for each output that is read."""
         assert node.name
         attrs = all_attributes(node) if attrs is None else attrs
-        for position, output in enumerate(outputs):
+        for index, output in enumerate(outputs):
             if output.uses() or output.is_graph_output():
-                step = Step(node.name, spec.op, attrs, inputs, (name_of(output),), position, raw)
+                step = Step(
+                    node.name, spec.op, attrs, inputs, (name_of(output),), index, keeps_integers
+                )
                 self.steps.append(step)
 
     def _read_qlinear(self, node: Node, spec: OpSpec, form: QLinearForm) -> bool:
@@ -222,10 +223,10 @@ class _Reader:
             return False
         name = name_of(node.outputs[0])
         if operands.output_qparams is not None:
-            meaning = qparams_of(*operands.output_qparams, node.outputs[0])
-            if meaning is None:
+            params = qparams_of(*operands.output_qparams, node.outputs[0])
+            if params is None:
                 return False
-            self.params[name] = meaning
+            self.params[name] = params
         elif spec.float_output_form is None:
             return False
         inputs = {i: self._add_triple(t, spec, i, node) for i, t in operands.triples.items()}
@@ -245,9 +246,9 @@ class _Reader:
         if spec.role_of(index) is Role.WEIGHT:
             array = constant_of(integers)
             axis = channel_axis(node, array.ndim if array is not None else 2)
-        meaning = qparams_of(scale, zero_point, integers, axis)
-        if meaning is not None:
-            self.params[name_of(integers)] = meaning
+        params = qparams_of(scale, zero_point, integers, axis)
+        if params is not None:
+            self.params[name_of(integers)] = params
         return self._add_operand(integers)
 
     def _add_tensor(self, quantized: QuantizedTensor) -> None:

@@ -1,10 +1,10 @@
-"""At which steps may the rows of a batch be run apart, to the same bits?
+"""Row independence: steps that give the same bits if they run on some rows of a batch at a time.
 
-Where every tensor that arrives has a row for each sample along its leading axis, and so has the output, of which row
-i depends on their rows i alone, in the same way whatever the number of rows. One rule an operator says so, given what
-met there in a run. Rules are sufficient, not necessary; an operator without one, and an island that is no table, keep
-the rows together. (ONNX Runtime's float kernels round a row by where it lies in memory, so that islands are not the
-same to the bit.)
+A step is row-independent if three things hold. Every input that is computed has one row for each sample along its
+leading axis. So has the output. Row i of the output depends only on row i of the inputs, in the same way for any
+number of rows. There is one rule for each operator, which reads the shapes of a run. Rules are sufficient, not
+necessary. An operator without a rule is not row-independent, nor is an island that is not a table: ONNX Runtime's
+float kernels round a row differently by its place in memory.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class StepShapes:
-    """A step, and what it met when it ran on a whole batch, as ONNX lays tensors out.
+    """A step, and the shapes of its tensors in a run on a whole batch, in ONNX's layout.
 
     Attributes:
         step: The step.
-        arriving: Shape of each input that arrives, None for constants and absent ones.
-        fixed: Each constant input, None for the others.
-        result: Shape of the output.
-        scales: What the integers of its input and its output mean, where they mean anything.
+        input_shapes: Shape of each computed input, None for constants and absent inputs.
+        constants: Each constant input, None for the others.
+        output_shape: Shape of the output.
+        qparams: Parameters of its first input and its output, if they have any.
     """
 
     step: Step
@@ -45,12 +45,12 @@ class StepShapes:
 
     @property
     def only_input_shape(self) -> Shape | None:
-        """Shape of input 0 where it is the only one that arrives."""
+        """Shape of input 0 if no other input is computed; otherwise None."""
         first, *others = self.input_shapes
         return first if all(other is None for other in others) else None
 
     def integer_attribute(self, name: str) -> tuple[int, ...] | None:
-        """A constant operand; None where it is absent or computed."""
+        """Return an operand as integers; None if it is absent or computed."""
         given = self.step.attrs.get(name)
         return None if given is None else tuple(int(value) for value in np.ravel(given))
 
@@ -65,14 +65,14 @@ def rows_are_independent(
     rows: int,
     shapes: Mapping[str, Shape],
 ) -> bool:
-    """Whether the step may be run on some of the rows at a time, and the pieces of its output be joined.
+    """Return whether the step may run on some rows at a time, so that its outputs can be concatenated.
 
     Args:
-        step: One of the program's.
-        program: All steps.
-        tables: Names of the islands that map one value to one value.
+        step: One of the program's steps.
+        program: The program.
+        tables: Names of the islands that are tables.
         rows: Size of the batch in a run.
-        shapes: Of every tensor in that run.
+        shapes: Shapes of all tensors in that run.
     """
     names = [name for name in step.inputs if name is not None and name not in program.constants]
     if any(shapes[name][:1] != (rows,) for name in (*names, *step.outputs)):
@@ -80,7 +80,7 @@ def rows_are_independent(
     if isinstance(step, FloatIsland):
         return step.name in tables
     around = (program.params.get(name or "") for name in (*step.inputs[:1], *step.outputs))
-    met = StepShapes(
+    step_shapes = StepShapes(
         step,
         tuple(shapes[name] if name in names else None for name in step.inputs),
         tuple(program.constants.get(name or "") for name in step.inputs),
@@ -88,46 +88,48 @@ def rows_are_independent(
         tuple(params for params in around if params is not None),
     )
     rule = INDEPENDENCE_RULES.get(step.op)
-    return rule is not None and rule(met)
+    return rule is not None and rule(step_shapes)
 
 
-def _elementwise_rule(met: StepShapes) -> bool:
-    """Broadcast operands meet row by row if they have as many axes, constants if they have fewer or one row."""
-    rank = len(met.output_shape)
-    return all(len(shape) == rank for shape in met.input_shapes if shape is not None) and all(
-        c.ndim < rank or (c.ndim == rank and len(c) == 1) for c in met.constants if c is not None
+def _elementwise_rule(shapes: StepShapes) -> bool:
+    """Operands have the rank of the output; constants have a lower rank, or one row."""
+    rank = len(shapes.output_shape)
+    return all(len(shape) == rank for shape in shapes.input_shapes if shape is not None) and all(
+        c.ndim < rank or (c.ndim == rank and len(c) == 1) for c in shapes.constants if c is not None
     )
 
 
-def _add(met: StepShapes) -> bool:
-    """ONNX Runtime's addition asks which operand is a scalar: of the batch only if nothing else has a size."""
-    return _elementwise_rule(met) and prod(met.output_shape[1:]) != 1
+def _add(shapes: StepShapes) -> bool:
+    """Elementwise, unless a row is one value: ONNX Runtime's addition treats a scalar operand differently."""
+    return _elementwise_rule(shapes) and prod(shapes.output_shape[1:]) != 1
 
 
-def _batch_axis_rule(met: StepShapes) -> bool:
-    """Whatever it does with a row, it is ONNX's batch axis."""
-    return met.only_input_shape is not None
+def _batch_axis_rule(shapes: StepShapes) -> bool:
+    """The leading axis is ONNX's batch axis; rows are never combined."""
+    return shapes.only_input_shape is not None
 
 
-def _quantizer_rule(met: StepShapes) -> bool:
-    rank = len(met.output_shape)
-    return met.only_input_shape is not None and all(
-        params.axis is None or params.axis % rank != 0 for params in met.qparams
+def _quantizer_rule(shapes: StepShapes) -> bool:
+    rank = len(shapes.output_shape)
+    return shapes.only_input_shape is not None and all(
+        params.axis is None or params.axis % rank != 0 for params in shapes.qparams
     )
 
 
-def _gemm(met: StepShapes) -> bool:
-    c = met.constants[2] if len(met.constants) > 2 else None
-    turned = bool(met.step.attrs.get("transA", 0))
+def _gemm(shapes: StepShapes) -> bool:
+    c = shapes.constants[2] if len(shapes.constants) > 2 else None
+    transposed = bool(shapes.step.attrs.get("transA", 0))
     return (
-        met.only_input_shape is not None and not turned and (c is None or c.ndim < 2 or len(c) == 1)
+        shapes.only_input_shape is not None
+        and not transposed
+        and (c is None or c.ndim < 2 or len(c) == 1)
     )
 
 
-def _matmul(met: StepShapes) -> bool:
-    """Matrices along a batch axis; of the left operand's, its own rows too."""
-    rank = len(met.output_shape)
-    for position, (shape, c) in enumerate(zip(met.input_shapes, met.constants, strict=True)):
+def _matmul(shapes: StepShapes) -> bool:
+    """A leading batch axis of matrices; for the left operand also the rows of a matrix."""
+    rank = len(shapes.output_shape)
+    for position, (shape, c) in enumerate(zip(shapes.input_shapes, shapes.constants, strict=True)):
         if shape is not None:
             if len(shape) != rank or (rank == 2 and position == 1):
                 return False
@@ -139,98 +141,102 @@ def _matmul(met: StepShapes) -> bool:
 
 
 def _axis_rule(default: int) -> Rule:
-    """One that runs along an axis, or from that axis on, but not along the first."""
+    """Return the rule of operators that run along one axis, or from it on, which must not be the first."""
 
-    def rule(met: StepShapes) -> bool:
-        axis = int(met.step.attrs.get("axis", default))
-        return met.only_input_shape is not None and axis % len(met.only_input_shape) != 0
+    def rule(shapes: StepShapes) -> bool:
+        axis = int(shapes.step.attrs.get("axis", default))
+        return shapes.only_input_shape is not None and axis % len(shapes.only_input_shape) != 0
 
     return rule
 
 
-def _concat(met: StepShapes) -> bool:
-    rank = len(met.output_shape)
-    arrive = all(shape is not None and len(shape) == rank for shape in met.input_shapes)
-    return arrive and int(met.step.attrs.get("axis", 0)) % rank != 0
+def _concat(shapes: StepShapes) -> bool:
+    rank = len(shapes.output_shape)
+    same_rank = all(shape is not None and len(shape) == rank for shape in shapes.input_shapes)
+    return same_rank and int(shapes.step.attrs.get("axis", 0)) % rank != 0
 
 
-def _axes_rule(met: StepShapes) -> bool:
-    """One whose axes are named, and none is the first."""
-    axes, shape = met.integer_attribute("axes"), met.only_input_shape
+def _axes_rule(shapes: StepShapes) -> bool:
+    """The axes are given, and the first axis is not one of them."""
+    axes, shape = shapes.integer_attribute("axes"), shapes.only_input_shape
     return bool(axes) and shape is not None and all(a % len(shape) for a in axes or ())
 
 
-def _unsqueeze(met: StepShapes) -> bool:
-    axes = met.integer_attribute("axes")
+def _unsqueeze(shapes: StepShapes) -> bool:
+    axes = shapes.integer_attribute("axes")
     return (
         bool(axes)
-        and met.only_input_shape is not None
-        and all(a % len(met.output_shape) for a in axes or ())
+        and shapes.only_input_shape is not None
+        and all(a % len(shapes.output_shape) for a in axes or ())
     )
 
 
-def _pad(met: StepShapes) -> bool:
-    pads, rank = met.integer_attribute("pads"), len(met.output_shape)
-    if pads is None or met.only_input_shape is None:
+def _pad(shapes: StepShapes) -> bool:
+    pads, rank = shapes.integer_attribute("pads"), len(shapes.output_shape)
+    if pads is None or shapes.only_input_shape is None:
         return False
-    if "axes" in met.step.attrs:
-        return _axes_rule(met)
+    if "axes" in shapes.step.attrs:
+        return _axes_rule(shapes)
     return len(pads) == 2 * rank and pads[0] == pads[rank] == 0
 
 
-def _slice(met: StepShapes) -> bool:
-    known = all(met.integer_attribute(name) is not None for name in ("starts", "ends"))
-    return known and _axes_rule(met)
+def _slice(shapes: StepShapes) -> bool:
+    constant = all(shapes.integer_attribute(name) is not None for name in ("starts", "ends"))
+    return constant and _axes_rule(shapes)
 
 
-def _gather(met: StepShapes) -> bool:
-    """Of rows at constant places, or of a constant at the places that rows name."""
-    data, places = met.input_shapes[:2]
-    axis = int(met.step.attrs.get("axis", 0))
+def _gather(shapes: StepShapes) -> bool:
+    """Rows gathered at constant indices along another axis, or a constant gathered at the indices of each row."""
+    data, indices = shapes.input_shapes[:2]
+    axis = int(shapes.step.attrs.get("axis", 0))
     if data is not None:
-        return places is None and axis % len(data) != 0
-    return met.constants[0] is not None and places is not None and axis % met.constants[0].ndim == 0
+        return indices is None and axis % len(data) != 0
+    return (
+        shapes.constants[0] is not None
+        and indices is not None
+        and axis % shapes.constants[0].ndim == 0
+    )
 
 
-def _transpose(met: StepShapes) -> bool:
-    perm = met.integer_attribute("perm")
-    return met.only_input_shape is not None and bool(perm) and perm is not None and perm[0] == 0
+def _transpose(shapes: StepShapes) -> bool:
+    perm = shapes.integer_attribute("perm")
+    return shapes.only_input_shape is not None and bool(perm) and perm is not None and perm[0] == 0
 
 
-def _flatten(met: StepShapes) -> bool:
-    shape, axis = met.only_input_shape, int(met.step.attrs.get("axis", 1))
+def _flatten(shapes: StepShapes) -> bool:
+    shape, axis = shapes.only_input_shape, int(shapes.step.attrs.get("axis", 1))
     return shape is not None and (axis + len(shape) if axis < 0 else axis) == 1
 
 
-def _reshape(met: StepShapes) -> bool:
-    """The first size is kept, or what the rest, which is a row's, leaves."""
-    shape, before = met.integer_attribute("shape"), met.only_input_shape
-    if not shape or before is None or bool(met.step.attrs.get("allowzero", 0)):
+def _reshape(shapes: StepShapes) -> bool:
+    """The first size is kept, or is what the other sizes, those of a row, leave."""
+    shape, before = shapes.integer_attribute("shape"), shapes.only_input_shape
+    if not shape or before is None or bool(shapes.step.attrs.get("allowzero", 0)):
         return False
-    return shape[0] == 0 or (shape[0] == -1 and met.output_shape[0] == before[0])
+    return shape[0] == 0 or (shape[0] == -1 and shapes.output_shape[0] == before[0])
 
 
-def _expand(met: StepShapes) -> bool:
-    shape = met.constants[1] if len(met.constants) > 1 else None
-    rank = len(met.output_shape)
-    if met.only_input_shape is None or len(met.only_input_shape) != rank or shape is None:
+def _expand(shapes: StepShapes) -> bool:
+    shape = shapes.constants[1] if len(shapes.constants) > 1 else None
+    rank = len(shapes.output_shape)
+    if shapes.only_input_shape is None or len(shapes.only_input_shape) != rank or shape is None:
         return False
     return len(shape) < rank or int(shape[0]) == 1
 
 
-def _tile(met: StepShapes) -> bool:
-    repeats, shape = met.integer_attribute("repeats"), met.only_input_shape
+def _tile(shapes: StepShapes) -> bool:
+    repeats, shape = shapes.integer_attribute("repeats"), shapes.only_input_shape
     if not repeats or shape is None:
         return False
     return len(repeats) == len(shape) and repeats[0] == 1
 
 
-def _resize(met: StepShapes) -> bool:
-    if met.only_input_shape is None:
+def _resize(shapes: StepShapes) -> bool:
+    if shapes.only_input_shape is None:
         return False
-    if "axes" in met.step.attrs:
-        return _axes_rule(met)
-    sizes, scales = (np.ravel(met.step.attrs.get(name, ())) for name in ("sizes", "scales"))
+    if "axes" in shapes.step.attrs:
+        return _axes_rule(shapes)
+    sizes, scales = (np.ravel(shapes.step.attrs.get(name, ())) for name in ("sizes", "scales"))
     return not sizes.size and scales.size > 0 and bool(scales[0] == 1)
 
 
@@ -268,4 +274,4 @@ INDEPENDENCE_RULES: Mapping[str, Rule] = {
     "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
 }
-"""By row of the operator table; a Shape, which counts the rows, has none."""
+"""Rules by row of the operator table. Shape has none: it counts the rows."""

@@ -73,6 +73,6 @@ def test_a_place_that_cannot_be_written_is_found_out_before_the_work(
         files.write(tmp_path / where, b"x")
 
 
-def test_a_good_place_is_no_error(tmp_path: Path) -> None:
+def test_a_writable_place_is_accepted(tmp_path: Path) -> None:
     files.check_writable(tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""The plan as a document; what was written is the oracle of what is read."""
+"""The plan as a JSON document; the plan that was written is the oracle."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ptq.rewrite.emit.to_qdq import to_qdq
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("target", ["ort", "litert"])
-def test_a_plan_reads_back_as_it_was_written(name: str, target: str) -> None:
+def test_a_plan_reads_back_unchanged(name: str, target: str) -> None:
     plan = quantized_case(name, target).plan
     again = Plan.from_json(plan.to_json())
     for field in vars(plan):
@@ -71,7 +71,7 @@ def test_a_damaged_plan_is_refused_in_one_line(change: Any, message: str) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", '{"format": 1}', "\x00"])
-def test_what_is_no_plan_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_plan_is_refused(text: str) -> None:
     with pytest.raises(PlanError):
         Plan.from_json(text)
 

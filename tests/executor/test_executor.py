@@ -196,7 +196,7 @@ def test_a_table_of_signed_integers_starts_at_the_lowest(target: str) -> None:
     assert find_disagreements(done) == []
 
 
-def test_integers_moved_as_they_are_may_be_read_with_another_meaning() -> None:
+def test_integers_moved_unchanged_may_be_read_with_other_parameters() -> None:
     text = """
         q = QuantizeLinear(x, s, z)
         m = Reshape(q, shape)
@@ -247,7 +247,7 @@ def test_an_output_of_rank_0_is_an_array() -> None:
     assert ours.tobytes() == theirs.tobytes()
 
 
-def test_a_sequence_that_a_float_stretch_gives_is_handed_out() -> None:
+def test_a_sequence_from_a_float_island_is_returned() -> None:
     model = conv_network("y = Relu(c)\ns = SequenceConstruct(y, c)")
     made = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
     model.graph.output.append(made)
@@ -256,7 +256,7 @@ def test_a_sequence_that_a_float_stretch_gives_is_handed_out() -> None:
     assert [item.tobytes() for item in ours] == [item.tobytes() for item in theirs[1]]
 
 
-def test_runs_side_by_side_prepare_each_kernel_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parallel_runs_prepare_each_kernel_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thread_pool, "thread_count", lambda: 3)
     done, prepared = quantized_case("residual"), []
     meeting = threading.Barrier(3, timeout=30)

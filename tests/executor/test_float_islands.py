@@ -1,4 +1,4 @@
-"""Cutting float parts out of a graph; ONNX Runtime's run of the whole is the oracle."""
+"""Extraction of float islands; ONNX Runtime's run of the whole graph is the oracle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from ptq.model.session import Session
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("target", ["ort", "litert"])
-def test_an_island_is_a_model_that_gives_what_the_whole_gave(name: str, target: str) -> None:
+def test_an_island_is_a_model_that_computes_what_the_whole_graph_computes(
+    name: str, target: str
+) -> None:
     done = quantized_case(name, target)
     program = Executor(done.qdq, target).program
     found = [step for step in program.steps if isinstance(step, FloatIsland)]

@@ -1,4 +1,4 @@
-"""int8 activations between quantizers: ONNX Runtime, which moves them to uint8 on x86, is the oracle of every tie."""
+"""int8 activations between quantizers: ONNX Runtime, which shifts them to uint8 on x86, is the oracle of every tie."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_averages_tie_as_in_onnx_runtime(zero):
     assert np.array_equal(Executor(graph).run(feed)["y"], expected)
 
 
-def test_what_is_asked_of_a_moved_tensor_comes_and_goes_in_int8():
+def test_a_tensor_shifted_to_uint8_is_fed_and_returned_in_int8():
     graph = foreign_graph(
         INPUT_QDQ + "r = Sigmoid(xd)" + OUTPUT_QDQ, ALL, x_zero=np.int8(3), y_zero=np.int8(-7)
     )

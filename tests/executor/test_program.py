@@ -52,7 +52,7 @@ PRODUCTS = {op for op, spec in OPS.items() if spec.float_output_form is not None
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("target", ["ort", "litert"])
-def test_no_step_but_a_product_hands_out_reals(name: str, target: str) -> None:
+def test_only_products_return_float(name: str, target: str) -> None:
     done = quantized_case(name, target)
     read = program(name, target=target)
     values = {v.name: v for node in done.qdq.nodes for v in node.outputs}

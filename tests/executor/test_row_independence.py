@@ -10,8 +10,7 @@ import pytest
 from ptq.core.ops import OPS
 from ptq.core.types import INT8, QuantParams
 from ptq.executor.program import Program, Step
-from ptq.executor.row_independence import INDEPENDENCE_RULES, Shape
-from ptq.executor.row_independence import rows_are_independent as step_apart
+from ptq.executor.row_independence import INDEPENDENCE_RULES, Shape, rows_are_independent
 
 N = 5  # rows
 IMAGE, MATRIX, STACK = (N, 4, 6, 6), (N, 8), (N, 3, 8)
@@ -35,7 +34,7 @@ def apart(
     }
     step = Step("node", op, attrs, tuple(names), ("y",))
     program = Program((step,), params or {}, fixed, tuple(fed), ("y",))
-    return step_apart(step, program, (), N, {**fed, "y": result})
+    return rows_are_independent(step, program, (), N, {**fed, "y": result})
 
 
 def test_every_row_of_the_table_has_a_rule_but_those_that_count_rows() -> None:
@@ -73,7 +72,7 @@ ones = np.ones
         ("Softmax", [MATRIX], MATRIX),
     ],
 )
-def test_rows_are_apart(op: str, inputs: list[Any], result: Shape) -> None:
+def test_rows_are_independent(op: str, inputs: list[Any], result: Shape) -> None:
     assert apart(op, inputs, result)
 
 
@@ -154,7 +153,7 @@ def test_what_a_reshape_leaves_to_the_first_axis_is_the_rows_or_not() -> None:
     assert not apart("Reshape", [STACK], (N * 24,), shape=(-1,))
 
 
-def test_rows_are_joined_along_other_axes_only() -> None:
+def test_rows_are_concatenated_along_other_axes_only() -> None:
     assert apart("Concat", [IMAGE, IMAGE], (N, 8, 6, 6), axis=1)
     assert not apart("Concat", [IMAGE, IMAGE], (2 * N, 4, 6, 6), axis=-4)
     assert not apart("Concat", [IMAGE, np.ones(IMAGE)], (N, 8, 6, 6), axis=1)

@@ -1,4 +1,4 @@
-"""Oracles: sums in int64, and the types that a Finish is promised."""
+"""Oracles: sums in int64, and the types that a requantizer is promised."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_only_the_channels_of_a_large_bias_are_summed_in_int32(
     assert in_int32 == {1, 30}
 
 
-def test_a_transposed_convolution_sums_large_biases_apart_too() -> None:
+def test_a_transposed_convolution_adds_large_biases_in_int32_too() -> None:
     rng = np.random.default_rng(4)
     x = rng.integers(0, 256, (1, 5, 5, 6)).astype(np.uint8)
     w = rng.integers(-127, 128, (24, 3, 3, 6)).astype(np.int8)
@@ -89,12 +89,12 @@ def test_where_most_biases_are_large_all_channels_are_summed_in_int32() -> None:
 def scaling(factor: float, noted: list[str]) -> Any:
     """A Finish that rescales to uint8, and notes in what types accumulators come."""
 
-    def finish(acc: Any, channels: Channels) -> Any:
+    def requantize(acc: Any, channels: Channels) -> Any:
         noted.append(acc.dtype.name)
         scaled = np.rint(acc.astype(np.float32) * np.float32(factor))
         return np.clip(scaled, 0, 255).astype(np.uint8)
 
-    return finish
+    return requantize
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_a_large_bias_stays_in_float32_where_the_output_is_one_constant(
     totals, noted = OutputStage(plan), []
     acc = np.arange(4 * 255 + 1, dtype=np.float32)[:, None] * np.ones(16, np.float32)
     expected = scaling(factor, [])((acc.astype(np.int64) + bias).astype(np.int32), slice(None))
-    totals.apply(acc.copy(), finish := scaling(factor, noted))
+    totals.apply(acc.copy(), requantize := scaling(factor, noted))
     noted.clear()
-    np.testing.assert_array_equal(totals.apply(acc, finish), expected)
+    np.testing.assert_array_equal(totals.apply(acc, requantize), expected)
     assert (len(np.unique(expected[:, 1])) > 1) is apart
     assert noted == (["float32", "int32"] if apart else ["float32"])

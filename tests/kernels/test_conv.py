@@ -224,11 +224,11 @@ def test_a_tiles_error_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(thread_pool, "MIN_PARALLEL_NANOSECONDS", 0)
 
     def fail(acc: Any, channels: Channels) -> Any:
-        raise ValueError("from the finish")
+        raise ValueError("from the requantizer")
 
     x = np.zeros((4, 40, 40, 64), np.uint8)
     run = convolution(np.ones((64, 3, 3, 64), np.int8), None, x_qtype=UINT8, x_zero_point=0)
-    with pytest.raises(ValueError, match="from the finish"):
+    with pytest.raises(ValueError, match="from the requantizer"):
         run(x, fail)
 
 

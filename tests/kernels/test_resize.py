@@ -1,4 +1,4 @@
-"""Where resized pixels come from. Oracles: ONNX Runtime live, and linear interpolation in float64."""
+"""Source positions of resized arrays. Oracles: ONNX Runtime live, and linear interpolation in float64."""
 
 from __future__ import annotations
 
@@ -151,6 +151,6 @@ def test_bilinear_interpolation_is_the_real_one_to_the_nearest(corners: LitertSa
         ({"coordinate_transformation_mode": "tf_crop_and_resize"}, "tf_crop_and_resize"),
     ],
 )
-def test_what_is_not_computed_here_is_named(attrs: dict[str, Any], what: str) -> None:
+def test_an_unsupported_resize_is_named(attrs: dict[str, Any], what: str) -> None:
     assert what in resize_unsupported_reason(attrs)
     assert not resize_unsupported_reason({})

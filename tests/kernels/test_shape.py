@@ -1,4 +1,4 @@
-"""Movements against ONNX Runtime, or against what undoes them."""
+"""Data movement against ONNX Runtime, or against its inverse."""
 
 from __future__ import annotations
 
@@ -113,5 +113,7 @@ def test_reshape_keeps_a_zero_dimension_and_infers_minus_one() -> None:
 @pytest.mark.parametrize(
     ("axis", "shape"), [(0, (1, 432)), (2, (8, 54)), (-1, (48, 9)), (4, (432, 1))]
 )
-def test_flatten_joins_what_is_before_and_after_the_axis(axis: int, shape: tuple[int, int]) -> None:
+def test_flatten_multiplies_the_sizes_before_and_after_the_axis(
+    axis: int, shape: tuple[int, int]
+) -> None:
     assert flatten(X, axis).shape == shape

@@ -1,4 +1,4 @@
-"""Oracle: the definition — every tile once, errors out, the environment obeyed."""
+"""Oracle: the definition — every tile once, errors raised, the environment applied."""
 
 from __future__ import annotations
 

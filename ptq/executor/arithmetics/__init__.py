@@ -1,4 +1,41 @@
-"""How each system of integer arithmetic computes each operator."""
+"""Integer arithmetics of runtimes: how each computes each operator.
+
+In reading order:
+
+    node_site                what an arithmetic knows about a node before the data
+    linear                   Conv, ConvTranspose, Gemm, MatMul on exact sums, in every arithmetic
+    linear_raw               Conv, Gemm, MatMul for arithmetics with their own accumulation
+    data_movement            Reshape, Transpose, Concat, MaxPool …: the same in every arithmetic
+    min_max                  reductions and selections by order: the same in every arithmetic
+    resize                   sizes, factors and modes of a Resize
+    activation_clamp         Relu and Clip as bounds of a requantization
+    legacy_softmax           Softmax over several axes, as before opset 13
+    unary_functions          functions of one value as tables
+    quantizers               QuantizeLinear and DequantizeLinear
+    ort                      ONNX Runtime with VNNI
+    ort_elementwise          its elementwise operators
+    ort_pool                 its average pools
+    ort_softmax              its Softmax
+    ort_avx2                 ONNX Runtime without VNNI
+    litert                   LiteRT's reference kernels
+    litert_requantizer       its rounding of accumulators, at the speed of float32
+    litert_elementwise       its elementwise operators
+    litert_functions         its Abs, Div, Gelu, Sqrt
+    litert_nonlinear         its PRelu, HardSwish, LpNormalization
+    litert_pool              its averages and sums
+    litert_softmax           its Softmax and LogSoftmax
+    litert_select            its comparisons
+    litert_image             its Resize and space-to-batch
+    normalization            LayerNormalization and InstanceNormalization in integers
+    tflite_micro             where tflite-micro differs from LiteRT
+    gemmlowp                 the uint8 scheme of gemmlowp
+    fixed_point_functions    Sigmoid and Tanh in fixed point
+    tpu_mlir                 TPU-MLIR's multipliers and shifts
+    tpu_mlir_elementwise     its elementwise operators and pools
+    tpu_mlir_data_movement   its data movement between scales
+    fixed_point              scale alignment by shifts alone
+    fixed_point_align        its alignment and requantization
+"""
 
 from __future__ import annotations
 
@@ -30,15 +67,15 @@ from ptq.kernels.requantizer import Requantizer
 
 @dataclass(frozen=True, eq=False)
 class Arithmetic:
-    """One row.
+    """One row of the table of arithmetics.
 
     Attributes:
-        name: As ``--arithmetic`` takes it.
-        kernels: What prepares the kernel of each operator; an operator that is missing cannot be run.
-        equals: Whose bytes it gives, or how far it is from being tied to a runtime.
-        source: Where its rules come from.
-        unsigned_pairs: Whether an int8 tensor between a QuantizeLinear and its one DequantizeLinear is
-            computed in uint8, 128 more, as ONNX Runtime does on x86: sums with a zero point round otherwise.
+        name: Value of ``--arithmetic``.
+        kernels: Kernel maker of each operator; an operator without one cannot run.
+        reference: The runtime whose bytes it computes, or how closely it follows a publication.
+        source: Source of its rules.
+        computes_int8_as_uint8: Whether an int8 tensor between a QuantizeLinear and its only DequantizeLinear is
+            computed in uint8, plus 128, as ONNX Runtime does on x86. A zero point in the sum changes the rounding.
     """
 
     name: str
@@ -49,7 +86,10 @@ class Arithmetic:
 
 
 def _with_float_outputs(kernels: Mapping[str, KernelMaker]) -> Mapping[str, KernelMaker]:
-    """The kernels with products whose output stays real, which only ONNX Runtime has: the exact sum, scaled."""
+    """Return the kernels with Gemm and MatMul whose output stays float: the exact sum times a scale.
+
+    Only ONNX Runtime has such products; the rule serves all arithmetics.
+    """
 
     def either(op: str, core: Callable[[Site, Requantizer], Kernel]) -> KernelMaker:
         def make(site: Site) -> Kernel:
@@ -127,14 +167,14 @@ INT8_AS_UINT8 = frozenset(row.name for row in ALL_ARITHMETICS if row.computes_in
 ARITHMETICS: Mapping[str, Mapping[str, KernelMaker]] = {
     row.name: row.kernels for row in ALL_ARITHMETICS
 }
-"""Kernels by operator, by arithmetic; a pair that is missing cannot be run."""
+"""Kernel makers by operator, by arithmetic."""
 
 
 def kernels_of_arithmetic(name: str) -> Mapping[str, KernelMaker]:
-    """The kernels of the arithmetic of that name.
+    """Return the kernel makers of the arithmetic of that name.
 
     Raises:
-        UsageError: There is none.
+        UsageError: The name is unknown.
     """
     if name not in ARITHMETICS:
         raise UsageError(f"arithmetic {name!r} is unknown; choose one of {', '.join(ARITHMETICS)}")

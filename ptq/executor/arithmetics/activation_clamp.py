@@ -1,6 +1,6 @@
-"""Which of the output's integers do the bounds of a Relu or Clip leave?
+"""Relu and Clip as bounds of a requantization.
 
-Those from Zo + round(lo / So) to Zo + round(hi / So), ties away from zero.
+The bounds lo and hi become the integers Zo + round(lo / So) and Zo + round(hi / So), ties away from zero.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ptq.executor.arithmetics.node_site import Site, output_bounds, output_qpara
 
 
 def with_clamp(site: Site) -> Site:
-    """The site of a Relu or Clip with its bounds as the clamp; what remains is a requantization."""
+    """Return the site of a Relu or Clip with its bounds as ``clamp``; the rest of its work is a requantization."""
     relu = site.op == "Relu"
     least = 0.0 if relu else site.attrs.get("min")
     most = None if relu else site.attrs.get("max")

@@ -1,7 +1,7 @@
-"""Which operators only move integers? Those of every arithmetic: none of them reads a scale.
+"""Data movement: operators whose output holds integers of their inputs. The kernels are those of every arithmetic.
 
-An operand that newer opsets moved to an input is an attribute of the site, or else arrives at its position: the
-shape that a subgraph of Shape, Gather and Concat computes comes at run time, as int64.
+None of them reads a scale. An operand that newer opsets have as an input is an attribute of the site, or is computed
+at run time: the int64 shape that a subgraph of Shape, Gather and Concat computes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Integers = tuple[int, ...]
 
 
 def _integer_operand(site: Site, name: str, position: int) -> Callable[[Inputs], Integers | None]:
-    """An operand of whole numbers by its attribute, or by its input; None where it is absent."""
+    """Return what reads an operand of integers from its attribute or its input; it gives None if absent."""
     given = site.attrs.get(name)
     if given is not None:
         fixed = tuple(int(value) for value in np.ravel(given))
@@ -114,7 +114,7 @@ def _slice(site: Site) -> Kernel:
 
 
 def _pad(site: Site) -> Kernel:
-    """Pads with real zero, unless ``value`` (real) or a third input (integers) names another."""
+    """Pad with the real number 0, unless ``value`` (a float) or input 2 (an integer) gives another value."""
     pads, axes = _required_integers(site, "pads", 1), _integer_operand(site, "axes", 3)
     mode = str(site.attrs.get("mode", "constant"))
     params = site.inputs[0]
@@ -150,7 +150,7 @@ def _tile(site: Site) -> Kernel:
 
 
 def _split(site: Site) -> Kernel:
-    """One part: sizes as given, else equal ones of which the last may be smaller."""
+    """Return one output: of the given sizes, or of equal sizes of which the last may be smaller."""
     axis, sizes = int(site.attrs.get("axis", 0)), _integer_operand(site, "split", 1)
     count = int(site.attrs["num_outputs"])
 
@@ -182,7 +182,7 @@ def _max_pool(site: Site) -> Kernel:
 
 
 def pool_window(site: Site) -> dict[str, Any]:
-    """The window of a pool, with ONNX's defaults."""
+    """Return the window of a pool, with ONNX's defaults."""
     kernel_shape = tuple(site.attrs["kernel_shape"])
     rank = len(kernel_shape)
     return {
@@ -214,10 +214,10 @@ DATA_MOVEMENT_OPS: Mapping[str, KernelMaker] = {
     "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
 }
-"""Movements whose output holds integers of input 0; the value's scale must be the same on both sides."""
+"""Operators whose output holds integers of input 0; both sides must have one scale and zero point."""
 
 INDEX_OPS: Mapping[str, KernelMaker] = {**min_max.ARG_REDUCTION_OPS, "Shape": _shape}
 """Operators whose output is not quantized at all."""
 
 MULTI_INPUT_OPS: Mapping[str, KernelMaker] = {**min_max.SELECTION_OPS, "Concat": _concat}
-"""Operators whose output holds integers of several inputs, brought to the output's scale and zero point before."""
+"""Operators whose output holds integers of several inputs, which must have the output's scale and zero point."""

@@ -1,11 +1,11 @@
-"""How does an integer tensor become a fixed-point one, aligned with others, and an integer again?
+"""Alignment of integer tensors to one fixed-point scale, and requantization to the output.
 
     scale ≈ i_s · 2^-fracbits,  i_s ∈ [128, 255]
     x_i = ((n − zero_point) · i_s) << (maxfracbits − fracbits),     x ≈ x_i · 2^-maxfracbits
     q = Zy + (x_i · m >> r),                                        m · 2^-r ≈ 2^-maxfracbits / Sy,  m of 16 bits
 
-The shift is never negative. A tensor's mantissa is the nearest one, its relative error at most 2^-8; that of the
-rescale at most 2^-16. Ties of >> go upwards. |x_i| < 2^46 keeps the last product within int64.
+The shift is never negative. The mantissa of a tensor is the nearest one, with a relative error of at most 2^-8; the
+error of the rescaling is at most 2^-16. Ties of >> go upwards. |x_i| < 2^46 keeps the last product within int64.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SUM_BITS = 62 - RESCALE_BITS
 
 
 def reshape_per_channel(value: NDArray[Any], axis: int | None, rank: int) -> NDArray[Any]:
-    """One value a channel, shaped to broadcast against a tensor of that rank; a scalar as it is."""
+    """Return one value for each channel, shaped to broadcast against that rank; a scalar unchanged."""
     if axis is None or value.ndim == 0:
         return value
     shape = [1] * rank
@@ -38,14 +38,14 @@ def reshape_per_channel(value: NDArray[Any], axis: int | None, rank: int) -> NDA
 
 @dataclass(frozen=True, eq=False)
 class ScaleAlignment:
-    """One tensor's way to the common scale 2^-maxfracbits.
+    """Conversion of one tensor to the common scale 2^-maxfracbits.
 
     Attributes:
-        zero_point: Of the tensor, scalar or along its channels.
-        mantissa: i_s, likewise.
-        shift: maxfracbits − fracbits, likewise; not negative.
-        axis: The channel axis, None for scalars.
-        reach: The largest magnitude that x_i can have.
+        zero_point: Zero point of the tensor, scalar or along its channels.
+        mantissa: i_s, scalar or along its channels.
+        shift: maxfracbits − fracbits, scalar or along its channels; not negative.
+        axis: Channel axis, None for scalars.
+        max_magnitude: Largest possible |x_i|.
     """
 
     zero_point: Int64
@@ -55,7 +55,7 @@ class ScaleAlignment:
     max_magnitude: int
 
     def __call__(self, n: NDArray[Any]) -> Int64:
-        """The fixed-point tensor x_i."""
+        """Return the fixed-point tensor x_i."""
         zero_point, m, shift = (
             reshape_per_channel(value, self.axis, n.ndim)
             for value in (self.zero_point, self.mantissa, self.shift)
@@ -67,50 +67,52 @@ class ScaleAlignment:
 def align_scales(
     tensors: Sequence[QuantParams], *, one_scale: bool = False
 ) -> tuple[tuple[ScaleAlignment, ...], Int64]:
-    """Bring tensors to a common number of fraction bits.
+    """Align tensors to a common number of fraction bits.
 
     Args:
         tensors: Parameters of the tensors, per tensor or per channel of one axis.
-        one_scale: One scalar number for all channels, as an operation that sums over them needs.
+        one_scale: One scalar for all channels, as an operation that sums over channels needs.
 
     Returns:
-        Each tensor's alignment, and maxfracbits: a scalar, or one a channel.
+        Alignment of each tensor, and maxfracbits: a scalar, or one value for each channel.
 
     Raises:
-        UnsupportedError: The scales lie too far apart.
+        UnsupportedError: The scales differ by too large a factor.
     """
-    written = [mantissa_and_shift(t.scale, SCALE_BITS) for t in tensors]
-    most = np.asarray(np.max(np.broadcast_arrays(*(bits for _, bits in written)), axis=0))
+    mantissas = [mantissa_and_shift(t.scale, SCALE_BITS) for t in tensors]
+    most = np.asarray(np.max(np.broadcast_arrays(*(bits for _, bits in mantissas)), axis=0))
     if one_scale:
         most = np.asarray(most.max())
-    ways = []
-    for params, (m, bits) in zip(tensors, written, strict=True):
+    alignments = []
+    for params, (m, bits) in zip(tensors, mantissas, strict=True):
         shift = np.asarray(most - bits)
         axis = params.axis
         if axis is None and shift.ndim:
             axis = next(t.axis for t in tensors if t.axis is not None)
         info = np.iinfo(params.qtype.dtype)
         widest = np.maximum(info.max - params.zero_point, params.zero_point - info.min)
-        furthest = int(np.max(shift))
-        if furthest > _SUM_BITS:
+        largest_shift = int(np.max(shift))
+        if largest_shift > _SUM_BITS:
             raise UnsupportedError(
-                f"scales that differ by 2^{furthest} cannot be aligned; leave the node float"
+                f"scales that differ by 2^{largest_shift} cannot be aligned; leave the node float"
             )
-        reach = int(np.max((widest * m) << shift))
-        ways.append(ScaleAlignment(params.zero_point, m, shift, axis, reach))
-    return tuple(ways), most
+        max_magnitude = int(np.max((widest * m) << shift))
+        alignments.append(ScaleAlignment(params.zero_point, m, shift, axis, max_magnitude))
+    return tuple(alignments), most
 
 
-def output_requantizer(site: Site, real: NDArray[Any], reach: int) -> Callable[[Int64], IntArray]:
-    """Zy + (x_i · m >> r), clamped, with m · 2^-r ≈ real, broadcast against x_i.
+def output_requantizer(
+    site: Site, real: NDArray[Any], max_magnitude: int
+) -> Callable[[Int64], IntArray]:
+    """Return the function Zy + (x_i · m >> r), clamped, with m · 2^-r ≈ real, which broadcasts against x_i.
 
     Raises:
-        UnsupportedError: The sums, of magnitude up to ``reach``, may leave their bits.
+        UnsupportedError: The sums, of magnitude up to ``max_magnitude``, may exceed their bits.
     """
-    if reach >= 1 << _SUM_BITS:
+    if max_magnitude >= 1 << _SUM_BITS:
         raise UnsupportedError(
-            f"sums of {site.op} may need {reach.bit_length()} of {_SUM_BITS} bits: its scales differ "
-            "too much; leave the node float"
+            f"sums of {site.op} may need {max_magnitude.bit_length()} of {_SUM_BITS} bits: its scales differ "
+            "by too large a factor; leave the node float"
         )
     y, (lo, hi) = output_qparams(site), output_bounds(site)
     m, r = mantissa_and_shift(real, RESCALE_BITS)

@@ -1,11 +1,11 @@
-"""How are the logistic function and tanh computed where no table of a real function is at hand? In fixed point.
+"""Logistic function and tanh in fixed point, for runtimes that do not use tables of float functions.
 
     d = MBQM(x − zx, sx · 2^27) in Q4.27;  beyond ±15 the output is at the end of its range, and else
-    Sigmoid   q = lo + RDPOT(logistic(d), 23)        of at most 256 steps, clamped         output 1/256, lo
+    Sigmoid   q = lo + RDPOT(logistic(d), 23)        at most 256 levels, clamped           output 1/256, lo
     Tanh      q = zo + RDPOT(tanh(d), 24)                                                  output 1/128, middle
 
-Error bound: 1/2 + 2^-10 steps before saturation; the functions are off by 2^-20 at most, 2^-12 of a step, and their
-argument by the two roundings of MBQM. So they do for TensorFlow Lite's uint8 and for tflite-micro.
+Error bound: 1/2 + 2^-10 LSB before saturation. The functions have an error of at most 2^-20, which is 2^-12 LSB, and
+their argument has that of MBQM's two roundings. TensorFlow Lite's uint8 kernels and tflite-micro compute so.
 
 Source: gemmlowp, fixedpoint.h; TensorFlow Lite, reference/integer_ops/logistic.h and tanh.h.
 """
@@ -34,32 +34,32 @@ _RADIUS = (1 << _INTEGER_BITS) - 1
 
 
 def sigmoid(site: Site) -> Kernel:
-    """LOGISTIC."""
+    """Return the kernel of LOGISTIC."""
     lo = output_qparams(site).qtype.lo
     require_output(site, 1 / 256, lo)
     return _fixed_point_table(site, logistic, 8, (0, 256))
 
 
 def hyperbolic_tangent(site: Site) -> Kernel:
-    """TANH."""
+    """Return the kernel of TANH."""
     y = output_qparams(site)
     require_output(site, 1 / 128, (y.qtype.lo + y.qtype.hi + 1) // 2)
     return _fixed_point_table(site, tanh, 7, (-128, 128))
 
 
 def _fixed_point_table(
-    site: Site, of: Callable[[Int64, int], Int64], bits: int, ends: tuple[int, int]
+    site: Site, function: Callable[[Int64, int], Int64], bits: int, ends: tuple[int, int]
 ) -> Kernel:
-    """``of`` in steps of 2^-bits, at the ends of its range where the input leaves Q4.27."""
+    """Tabulate ``function`` in LSB of 2^-bits, and ``ends`` where the input exceeds Q4.27."""
     multiplier, shift = quantize_multiplier(float(activation_qparams(site).scale) * 2.0**_FRACTION)
     if shift < 0:
-        raise UnsupportedError(f"the fixed-point {site.op} cannot tell steps below 2^-27 apart")
+        raise UnsupportedError(f"the fixed-point {site.op} cannot represent an LSB below 2^-27")
     radius = (_RADIUS << _FRACTION) >> int(shift)
 
-    def function(q: Int64) -> Int64:
+    def in_fixed_point(q: Int64) -> Int64:
         inside = np.clip(q, -radius, radius)
-        value = of(multiply(inside, multiplier, shift), _INTEGER_BITS)
-        steps = divide_by_power_of_two(value, 31 - bits)
-        return np.where(q <= -radius, ends[0], np.where(q >= radius, ends[1], steps))
+        value = function(multiply(inside, multiplier, shift), _INTEGER_BITS)
+        lsb = divide_by_power_of_two(value, 31 - bits)
+        return np.where(q <= -radius, ends[0], np.where(q >= radius, ends[1], lsb))
 
-    return unary_table_kernel(site, function)
+    return unary_table_kernel(site, in_fixed_point)

@@ -1,21 +1,21 @@
-"""How does gemmlowp's paradigm compute? uint8 on both sides, each with its own zero point.
+"""gemmlowp's uint8 scheme: both operands are uint8, each with its own zero point.
 
-With rows q1 (M, N) and columns q2 (N, P), the sum of Jacob et al. 2018, eq. 4, is factored (eqs. 7–9) so that its
-core knows no zero point and costs no subtraction:
+With rows q1 (M, N) and columns q2 (N, P), the sum of Jacob et al. 2018, eq. 4, is factored (eqs. 7–9). Its core then
+contains no zero point and needs no subtraction:
 
     Σ_j (q1 − Z1)(q2 − Z2) = N·Z1·Z2 − Z1·a2 − Z2·a1 + Σ_j q1·q2,     a1 = Σ_j q1,   a2 = Σ_j q2
 
-a2, of constant weights, and N·Z1·Z2 are known beforehand; symmetric weights have Z2 = 0 and drop the term in a1.
-Then bias, S_bias = S1·S2 and Z_bias = 0 (eq. 11), and the output pipeline:
+a2, of constant weights, and N·Z1·Z2 are computed in advance. Symmetric weights have Z2 = 0, so the term with a1
+vanishes. Then come the bias, S_bias = S1·S2 and Z_bias = 0 (eq. 11), and the output pipeline:
 
     OutputStageBiasAddition → OutputStageScaleInt32ByFixedPointAndExponent → clamp → saturating cast
     q3 = Z3 + RDPOT(SRDHM(acc · 2^max(e, 0), m), max(−e, 0)),      M = S1·S2/S3 = m · 2^(e−31), in float64
 
-With e ≤ 0 that is OutputStageQuantizeDownInt32ByFixedPoint. e > 0, M of 1 and more, is not excluded: that M lies
-in (0, 1) is experience, not a law. An accumulator that overflows in the left shift saturates, as its output would.
+With e ≤ 0 that is OutputStageQuantizeDownInt32ByFixedPoint. e > 0, M of 1 or more, is allowed: that M lies in (0, 1)
+is an observation, not a law. An accumulator that overflows in the left shift saturates, as its output would.
 
-The logistic function too is computed in fixed point (``fixed_functions``).
-Other operators without a matrix product are those of `litert` on uint8, built of the same primitives.
+The logistic function is computed in fixed point too (`fixed_point_functions`). Other operators without a matrix
+product are those of `litert` on uint8, of the same primitives.
 
 Source: Jacob et al. 2018, sections 2.2–2.4; gemmlowp, doc/quantization.md and public/output_stages.h.
 """
@@ -44,13 +44,13 @@ from ptq.kernels.im2col import exact_matmul
 def factored_product(
     q1: NDArray[Any], z1: int, q2: NDArray[Any], z2: NDArray[np.int64] | int
 ) -> NDArray[np.int64]:
-    """Σ_j (q1 − z1)(q2 − z2) by eqs. 7–9 of Jacob et al. 2018.
+    """Return Σ_j (q1 − z1)(q2 − z2) by eqs. 7–9 of Jacob et al. 2018.
 
     Args:
         q1: Shape (M, N), raw integers.
-        z1: Its zero point.
+        z1: Zero point of q1.
         q2: Shape (N, P), raw integers.
-        z2: Its zero point, one or one a column.
+        z2: Zero point of q2, one or one for each column.
     """
     return factored_product_preparer(z1)(
         q2, np.broadcast_to(np.asarray(z2, np.int64), q2.shape[1:])
@@ -58,7 +58,7 @@ def factored_product(
 
 
 def factored_product_preparer(z1: int) -> linear_raw.ProductPreparer:
-    """The factored product with all that depends on q2 alone computed beforehand."""
+    """Return what prepares the factored product: it computes the terms of q2 alone in advance."""
 
     def prepare(q2: NDArray[Any], z2: linear_raw.Int64) -> linear_raw.PreparedProduct:
         a2 = q2.sum(0, dtype=np.int64)

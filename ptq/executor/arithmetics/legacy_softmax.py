@@ -1,4 +1,4 @@
-"""How does a Softmax run along several axes at once, as it did before opset 13? As along one that holds them all."""
+"""Softmax over several trailing axes, as before opset 13: a Softmax along one axis that holds them all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ptq.executor.arithmetics.node_site import Inputs, Kernel, KernelMaker, Site
 
 
 def softmax_over_trailing_axes(maker: KernelMaker) -> KernelMaker:
-    """The maker, for sites too that run along all axes from one on (attribute ``together``)."""
+    """Return the maker, extended to sites that run along all axes from one on (attribute ``together``)."""
 
     def make(site: Site) -> Kernel:
         if not site.attrs.get("together"):

@@ -1,7 +1,7 @@
-"""How do the operators that sum products reach their integer cores? The same way in every arithmetic.
+"""Conv, ConvTranspose, Gemm and MatMul on exact sums of products: the same in every arithmetic.
 
-Conv, ConvTranspose, Gemm and MatMul differ between arithmetics only in their requantize (ptq.kernels.requantizer), which
-the arithmetic hands in; a MatMul's or Gemm's channels are the columns of its right operand.
+Arithmetics differ only in the requantizer (`ptq.kernels.requantizer`), which they pass in. The channels of a MatMul
+or Gemm are the columns of its right operand.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
 
 
 def float_rescaler(scale: FloatArray) -> Requantizer:
-    """The requantize of an output that stays real: float32 products with a scale, per tensor or per channel."""
+    """Return the requantizer of a float output: float32 products with a scale, per tensor or per channel."""
     if scale.size == 1:
         scale = scale.reshape(())
 
@@ -43,7 +43,7 @@ def constant_weight(site: Site) -> NDArray[Any]:
     """Return the integers of input 1.
 
     Raises:
-        UnsupportedError: They arrive at run time.
+        UnsupportedError: They are computed at run time.
     """
     w = constant_input(site, 1)
     if w is None:
@@ -55,7 +55,7 @@ def gemm_weight(site: Site) -> NDArray[Any]:
     """Return the constant B of a Gemm as (K, N), whatever ``transB`` is.
 
     Raises:
-        UnsupportedError: It arrives at run time.
+        UnsupportedError: It is computed at run time.
     """
     b = constant_weight(site)
     return np.ascontiguousarray(b.T) if site.attrs.get("transB", 0) else b
@@ -65,7 +65,7 @@ def require_unscaled_bias(site: Site) -> None:
     """Check that ``beta`` does not scale the C of a Gemm.
 
     Raises:
-        UnsupportedError: It does.
+        UnsupportedError: beta is not 1.
     """
     if site.attrs.get("beta", 1.0) != 1.0:
         raise UnsupportedError("Gemm's beta has no integer form; fold it into C")
@@ -75,7 +75,7 @@ def constant_bias(site: Site) -> NDArray[Any] | None:
     """Return the integers of input 2, or None if the node has no bias.
 
     Raises:
-        UnsupportedError: They arrive at run time.
+        UnsupportedError: They are computed at run time.
     """
     bias = constant_input(site, 2)
     if bias is None and len(site.inputs) > 2 and site.inputs[2] is not None:
@@ -94,7 +94,7 @@ def _channel_bias(site: Site, channels: int) -> NDArray[Any] | None:
 
 
 def spatial_attributes(site: Site, rank: int) -> dict[str, Any]:
-    """Attributes that Conv and ConvTranspose share, with ONNX's defaults."""
+    """Return the attributes that Conv and ConvTranspose share, with ONNX's defaults."""
     return {
         "strides": tuple(site.attrs.get("strides", (1,) * rank)),
         "pads": tuple(site.attrs.get("pads", (0,) * 2 * rank)),
@@ -113,7 +113,7 @@ def _check_channels(site: Site, channels: int) -> None:
 
 
 def conv(site: Site, requantize: Requantizer) -> Kernel:
-    """A convolution of channels-last x with constant weights O·spatial·I."""
+    """Return the kernel of a convolution of channels-last x with constant weights O·spatial·I."""
     w, x = constant_weight(site), activation_qparams(site)
     _check_channels(site, len(w))
     core = convolution(
@@ -128,7 +128,7 @@ def conv(site: Site, requantize: Requantizer) -> Kernel:
 
 
 def conv_transpose(site: Site, requantize: Requantizer) -> Kernel:
-    """A transposed convolution of channels-last x with constant weights O·spatial·I."""
+    """Return the kernel of a transposed convolution of channels-last x with constant weights O·spatial·I."""
     w, x = constant_weight(site), activation_qparams(site)
     rank, params = w.ndim - 2, weight_qparams(site)
     _check_channels(site, len(w))
@@ -147,7 +147,7 @@ def conv_transpose(site: Site, requantize: Requantizer) -> Kernel:
 
 
 def _column_bias(site: Site, columns: int) -> NDArray[Any] | None:
-    """Gemm's C as one value a column."""
+    """Return Gemm's C as one value for each column."""
     bias = constant_bias(site)
     if bias is None:
         return None
@@ -159,10 +159,10 @@ def _column_bias(site: Site, columns: int) -> NDArray[Any] | None:
 
 
 def gemm(site: Site, requantize: Requantizer) -> Kernel:
-    """The matrix product of Gemm plus C; alpha is left to the requantize.
+    """Return the kernel of a Gemm: the matrix product plus C. The requantizer applies alpha.
 
     Raises:
-        UnsupportedError: B is not constant, beta scales C, or C is not one value a column.
+        UnsupportedError: B is not constant, beta scales C, or C is not one value for each column.
     """
     b = gemm_weight(site)
     bias = _column_bias(site, b.shape[-1])
@@ -172,12 +172,12 @@ def gemm(site: Site, requantize: Requantizer) -> Kernel:
 
 
 def matmul(site: Site, requantize: Requantizer) -> Kernel:
-    """The product of two activations, or of an activation and a constant."""
+    """Return the kernel of a product of two activations, or of an activation and a constant."""
     b = constant_input(site, 1)
     if b is not None:
         return _constant_matmul(site, b, None, requantize)
     if weight_qparams(site).axis is not None:
-        # a scale a column of what arrives at run time: prepared anew for every feed
+        # A right operand that is computed at run time, with a scale for each column: prepared for every feed.
         return lambda inputs: _constant_matmul(
             site, require_input(site, inputs, 1), None, requantize
         )(inputs)

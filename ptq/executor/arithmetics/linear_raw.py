@@ -1,8 +1,8 @@
-"""How do Conv, Gemm and MatMul become products of two matrices of raw integers?
+"""Conv, Gemm and MatMul as products of matrices of raw integers, for arithmetics with their own accumulation.
 
-For arithmetics whose accumulation is their own. They hand in how a right operand (K, N) is prepared and then
-multiplied by rows (M, K); K runs over the window's positions and, fastest, the channels of a group. The padding of
-a convolution holds the zero point of x, which stands for the real number 0.
+The arithmetic passes in how a right operand (K, N) is prepared and then multiplied by rows (M, K). K runs over the
+window's positions, and fastest over the channels of a group. The padding of a convolution holds the zero point of x,
+which stands for the real number 0.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Int64 = NDArray[np.int64]
 PreparedProduct = Callable[[NDArray[Any]], Int64]
 """Rows (M, K) to accumulators (M, N)."""
 ProductPreparer = Callable[[NDArray[Any], Int64], PreparedProduct]
-"""A right operand (K, N) and its zero points, one a column."""
+"""A right operand (K, N) and its zero points, one for each column."""
 AllChannelsRequantizer = Callable[[Int64], NDArray[Any]]
 """Accumulators (…, N), bias included, to output integers."""
 
 
 def with_int32_wraparound(requantize: Requantizer) -> AllChannelsRequantizer:
-    """A requantize that takes all channels of an accumulator of int32, as hardware wraps it."""
+    """Return the requantizer for all channels at once, of accumulators that wrap in int32 as in hardware."""
     return lambda acc: requantize(acc.astype(np.int32), slice(0, acc.shape[-1]))
 
 
@@ -46,7 +46,18 @@ def conv(
     *,
     fill: int,
 ) -> Kernel:
-    """A convolution of channels-last x with constant weights O·spatial·I, padded with ``fill``."""
+    """Return the kernel of a convolution of channels-last x with constant weights O·spatial·I.
+
+    Args:
+        site: The node.
+        prepare: Prepares the product with a group's weights.
+        requantize: Turns accumulators into outputs.
+        addend: Bias in units of the accumulator, one for each output channel, or None.
+        fill: Integer of the padding.
+
+    Raises:
+        UnsupportedError: The weight is not constant or not quantized, or its channels do not divide into the groups.
+    """
     w = constant_weight(site)
     outputs, *kernel, _ = w.shape
     attributes = spatial_attributes(site, len(kernel))
@@ -75,10 +86,16 @@ def gemm(
     requantize: AllChannelsRequantizer,
     addend: NDArray[Any] | None,
 ) -> Kernel:
-    """Gemm with a constant B; alpha is left to the requantize.
+    """Return the kernel of a Gemm with a constant B. The requantizer applies alpha.
+
+    Args:
+        site: The node.
+        prepare: Prepares the product with B.
+        requantize: Turns accumulators into outputs.
+        addend: C in units of the accumulator, one for each column, or None.
 
     Raises:
-        UnsupportedError: B is not constant, or beta scales C.
+        UnsupportedError: B is not constant, beta scales C, or C is not one value for each column.
     """
     b = gemm_weight(site)
     if addend is not None:
@@ -96,7 +113,7 @@ def gemm(
 
 
 def matmul(site: Site, prepare: ProductPreparer, requantize: AllChannelsRequantizer) -> Kernel:
-    """MatMul of two activations or by a constant, batches broadcast.
+    """Return the kernel of a MatMul of two activations or by a constant; batches broadcast.
 
     Raises:
         UnsupportedError: An operand is a vector.

@@ -1,12 +1,12 @@
-"""How does LiteRT compute in 8 bits? Its reference kernels, to the bit.
+"""LiteRT's 8-bit reference kernels, to the bit.
 
     Conv, ConvTranspose        q = zo + MBQM(acc, sx · sw[c] / so)                        the product in float64
     Gemm, MatMul by a constant q = zo + round_half_away(acc · (sx · sw[c] / so))          FULLY_CONNECTED: float64
     MatMul of activations      q = zo + MBQM(acc, float32(sa · sb) / so)                  BATCH_MATMUL
 
-MBQM is gemmlowp's product with two roundings (ptq.kernels.fixed_point). The rules were found by experiment with
-ai-edge-litert 2.3.0, its reference kernels forced (BUILTIN_REF); they keep to LiteRT's 8-bit quantization
-specification. tflite-micro has FULLY_CONNECTED as gemmlowp does it: ``gemmlowp_gemm``.
+MBQM is gemmlowp's product with two roundings (`ptq.kernels.fixed_point`). The rules were found by experiment with
+ai-edge-litert 2.3.0, with its reference kernels forced (BUILTIN_REF). They agree with LiteRT's 8-bit quantization
+specification. tflite-micro computes FULLY_CONNECTED as gemmlowp does: ``gemmlowp_gemm``.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def _gemm(site: Site) -> Kernel:
 
 
 def gemmlowp_gemm(site: Site) -> Kernel:
-    """FULLY_CONNECTED as tflite-micro and LiteRT up to 2.14 compute it, in two integer roundings."""
+    """Return the kernel of FULLY_CONNECTED in tflite-micro and LiteRT up to 2.14: two integer roundings."""
     return linear.gemm(site, gemmlowp_requantizer(site, _gemm_factor(site)))
 
 
 def _matmul(site: Site) -> Kernel:
-    """BATCH_MATMUL, or FULLY_CONNECTED where the right operand is a constant matrix."""
+    """BATCH_MATMUL, or FULLY_CONNECTED if the right operand is a constant matrix."""
     right = constant_input(site, 1)
     requantize: Requantizer
     if right is not None and right.ndim == 2:
@@ -86,7 +86,7 @@ KERNELS: Mapping[str, KernelMaker] = {
     **unary_functions.LITERT,
     **{op: require_same_scale(make) for op, make in data_movement.DATA_MOVEMENT_OPS.items()},
     **{
-        op: require_same_scale(make, joined=True)
+        op: require_same_scale(make, all_inputs=True)
         for op, make in data_movement.MULTI_INPUT_OPS.items()
     },
     **data_movement.INDEX_OPS,

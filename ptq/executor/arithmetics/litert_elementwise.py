@@ -1,4 +1,4 @@
-"""How does LiteRT compute elementwise operators in 8 bits? Each rule, as a table of all its values.
+"""LiteRT's elementwise operators in 8 bits, each as a table of all its values.
 
     Add, Sub    a' = MBQM((a − za) · 2^20, sa / 2m),  b' likewise,  m = max(sa, sb)
                 q = zo + MBQM(a' ± b', 2m / (2^20 · so))                              multipliers in float64
@@ -43,18 +43,23 @@ _HEADROOM = 20
 
 
 def describe_qparams(params: QuantParams | None) -> str:
-    """Scale and zero point in words, for a message."""
+    """Return scale and zero point in words, for a message."""
     if params is None:
         return "none"
     return f"scale {params.scale}, zero point {params.zero_point}"
 
 
-def require_same_scale(make: KernelMaker, *, joined: bool = False) -> KernelMaker:
-    """An operator whose input, or inputs if they are joined, must have the output's parameters (LiteRT's Prepare)."""
+def require_same_scale(make: KernelMaker, *, all_inputs: bool = False) -> KernelMaker:
+    """Return the maker of an operator whose input must have the output's parameters (LiteRT's Prepare).
+
+    Args:
+        make: The maker.
+        all_inputs: Every quantized input must have them, not only input 0.
+    """
 
     def checked(site: Site) -> Kernel:
-        for params in site.inputs if joined else site.inputs[:1]:
-            if params != site.outputs[0] and not (joined and params is None):
+        for params in site.inputs if all_inputs else site.inputs[:1]:
+            if params != site.outputs[0] and not (all_inputs and params is None):
                 raise UnsupportedError(
                     f"{site.op} in LiteRT needs input and output with one scale and zero point; "
                     f"the input has {describe_qparams(params)}, the output {describe_qparams(site.outputs[0])}"
@@ -69,7 +74,7 @@ def require_same_scale(make: KernelMaker, *, joined: bool = False) -> KernelMake
 
 
 def saturate_to_output(site: Site, value: NDArray[Any]) -> IntArray:
-    """The zero point added, clamped to the output's bounds."""
+    """Add the output's zero point and clamp to the output's bounds."""
     y = output_qparams(site)
     lo, hi = output_bounds(site)
     q: IntArray = np.clip(value + int(y.zero_point), lo, hi).astype(y.qtype.dtype)
@@ -77,14 +82,14 @@ def saturate_to_output(site: Site, value: NDArray[Any]) -> IntArray:
 
 
 def unary_table_kernel(site: Site, function: Function) -> Kernel:
-    """A function of x − zx, before the output's zero point, as a table."""
+    """Return the kernel of a function of x − zx, to which the output's zero point is added, as a table."""
     x = activation_qparams(site)
     table = tabulate(lambda q: saturate_to_output(site, function(q - int(x.zero_point))), x.qtype)
     return lambda inputs: lookup(table, require_input(site, inputs, 0))
 
 
 def binary_table_kernel(site: Site, function: PairFunction) -> Kernel:
-    """A function of a − za and b − zb, before the output's zero point, as a table."""
+    """Return the kernel of a function of a − za and b − zb, plus the output's zero point, as a table."""
     a, b = activation_qparams(site, 0), activation_qparams(site, 1)
 
     def centred(qa: Int64, qb: Int64) -> IntArray:
@@ -98,12 +103,12 @@ def _sum(sign: int) -> KernelMaker:
     def make(site: Site) -> Kernel:
         a, b = float(activation_qparams(site, 0).scale), float(activation_qparams(site, 1).scale)
         twice = 2.0 * max(a, b)
-        whole = twice / (2.0**_HEADROOM * float(output_qparams(site).scale))
+        output_factor = twice / (2.0**_HEADROOM * float(output_qparams(site).scale))
 
         def total(qa: Int64, qb: Int64) -> Int64:
             left = rescale(qa << _HEADROOM, a / twice)
             right = rescale(qb << _HEADROOM, b / twice)
-            return rescale(left + sign * right, whole)
+            return rescale(left + sign * right, output_factor)
 
         return binary_table_kernel(site, total)
 
@@ -124,7 +129,7 @@ def _requantize(site: Site) -> Kernel:
 def relu_kernel(
     site: Site, ratio: float | FloatArray, lo: float | None, hi: float | None
 ) -> Kernel:
-    """RELU and its kind: rescaled by the ratio sx / so, real bounds rounded to integers of the output."""
+    """Return the kernel of RELU and its variants: rescaled by the ratio sx / so, clamped to the real bounds."""
     y = output_qparams(site)
     low, high = activation_bounds(y, lo, hi)
     offset = int(y.zero_point)
@@ -134,7 +139,7 @@ def relu_kernel(
 
 
 def activation_bounds(y: QuantParams, lo: float | None, hi: float | None) -> tuple[int, int]:
-    """Real bounds of a fused activation as integers: zo + round(bound / so), within the type."""
+    """Return the real bounds of a fused activation as integers: zo + round(bound / so), within the type."""
     low, high = y.qtype.lo, y.qtype.hi
     if lo is not None:
         low = max(low, _quantize_bound(y, lo))
@@ -166,7 +171,7 @@ def activation_makers(ratio: Callable[[Site], float | FloatArray]) -> Mapping[st
 
 
 def leaky_relu_kernel(site: Site, identity: float | FloatArray) -> Kernel:
-    """LEAKY_RELU, rescaled by that ratio sx / so above zero."""
+    """Return the kernel of LEAKY_RELU; ``identity`` is the ratio sx / so for x above zero."""
     alpha = np.float32(site.attrs.get("alpha", 0.01))
     below = (activation_qparams(site).scale * alpha) / output_qparams(site).scale
 
@@ -179,9 +184,9 @@ def leaky_relu_kernel(site: Site, identity: float | FloatArray) -> Kernel:
 
 @cache
 def tanhf() -> Callable[[FloatArray], FloatArray]:
-    """The C library's tanhf, which LiteRT calls; without one, the float64 tanh rounded to float32.
+    """Return the C library's tanhf, which LiteRT calls; without it, the float64 tanh rounded to float32.
 
-    The two differ by a last bit on a few arguments, and then by one integer at a tie.
+    The two differ by the last bit for a few arguments, and then by one integer at a tie.
     """
     path = ctypes.util.find_library("m")
     if path is None:
@@ -192,8 +197,8 @@ def tanhf() -> Callable[[FloatArray], FloatArray]:
 
 
 def _logistic(x: FloatArray) -> FloatArray:
-    """1 / (1 + expf(−x)) in float32; float64 exp, rounded, is the C library's expf."""
-    # Below −88.7 the exponential is infinite in float32, and the result zero.
+    """Return 1 / (1 + expf(−x)) in float32; the rounded float64 exp equals the C library's expf."""
+    # Below −88.7 the exponential is infinite in float32, and the result is zero.
     with np.errstate(over="ignore"):
         exponential = np.exp(-x.astype(np.float64)).astype(np.float32)
     value: FloatArray = np.float32(1) / (np.float32(1) + exponential)
@@ -203,7 +208,7 @@ def _logistic(x: FloatArray) -> FloatArray:
 def _fixed_scale_table_maker(
     function: Callable[[FloatArray], FloatArray], scale: float, lowest: bool
 ) -> KernelMaker:
-    """A table of a real function whose output scale LiteRT's specification fixes."""
+    """Return the maker of a table of a float function whose output scale LiteRT's specification fixes."""
 
     def make(site: Site) -> Kernel:
         x, y = activation_qparams(site), output_qparams(site)
@@ -219,10 +224,10 @@ def _fixed_scale_table_maker(
 
 
 def require_output(site: Site, scale: float, zero_point: int) -> None:
-    """Hold an output to the parameters that LiteRT's specification fixes.
+    """Check that an output has the parameters that LiteRT's specification fixes.
 
     Raises:
-        UnsupportedError: It has others.
+        UnsupportedError: It has other parameters.
     """
     y = output_qparams(site)
     if float(y.scale) != scale or int(y.zero_point) != zero_point:

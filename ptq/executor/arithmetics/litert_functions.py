@@ -1,4 +1,4 @@
-"""How does LiteRT compute Abs, Div, Gelu and Sqrt in 8 bits?
+"""LiteRT's Abs, Div, Gelu and Sqrt in 8 bits.
 
     Abs    q = zo + MBQM(|x − zx|, sx / so)                                                    in float32
     Div    h = headroom(a − za);  v = SRDHM((a − za) · 2^h, 1 / (b − zb))                      reciprocal in Q0.31
@@ -7,16 +7,16 @@
            or by tanh: d / 2 · (1 + tanh(sqrt(2/π) · (d + 0.044715 · d³)))                     in float32
     Sqrt   q = zo + trunc(sqrt(sx · (x − zx)) / so)                                            in float32
 
-LiteRT refuses a divisor of zero and the root of a negative number when it meets one. Here x / 0 saturates by the
-sign of x and 0 / 0 is zero; the root is the lowest integer. And where Div shifts right by 32 bits or more, which
-is a quotient below half a step, or left, C++ does not say what comes. x86-64 and AArch64 count an exponent modulo 32,
-and so does this: zero becomes one step, and what is a fraction of a step may become the lowest or highest output.
+LiteRT refuses a divisor of zero and the root of a negative number at run time. Here x / 0 saturates by the sign of x,
+0 / 0 is zero, and the root is the lowest integer. C++ does not define Div if it shifts left, or right by 32 bits or
+more (a quotient below half an LSB). x86-64 and AArch64 take an exponent modulo 32, and so does this module: zero
+becomes 1 LSB, and a fraction of an LSB may become the lowest or highest output.
 
-Error bounds, in steps before saturation: Abs and Div 1/2 + 2^-8 (the two roundings of MBQM; a quotient that does
-not saturate is below 2^8 steps, with a relative 2^-26 of the reciprocal; none for Div below half a step), Gelu
-1/2 + 2^-14, Sqrt 1: it cuts off.
+Error bounds, in LSB before saturation: Abs and Div 1/2 + 2^-8 (the two roundings of MBQM; a quotient that does not
+saturate is below 2^8 LSB, with a relative error 2^-26 of the reciprocal; no bound for Div below half an LSB), Gelu
+1/2 + 2^-14, Sqrt 1, because it truncates.
 
-Found by experiment with ai-edge-litert 2.3.0, its reference kernels forced (BUILTIN_REF).
+Found by experiment with ai-edge-litert 2.3.0, with its reference kernels forced (BUILTIN_REF).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from ptq.kernels.fixed_point import (
 from ptq.kernels.float32 import round_half_away
 
 _SATURATING_LSB = 2**20
-"""Steps beyond every output."""
+"""LSB beyond every output."""
 
 
 def _abs(site: Site) -> Kernel:
@@ -60,7 +60,7 @@ def _abs(site: Site) -> Kernel:
 
 
 def abs_kernel(site: Site, ratio: float | FloatArray) -> Kernel:
-    """ABS with the ratio sx / so."""
+    """Return the kernel of ABS with the ratio sx / so."""
     return unary_table_kernel(site, lambda q: rescale(np.abs(q), ratio))
 
 
@@ -76,11 +76,11 @@ def _sqrt(site: Site) -> Kernel:
 
 def _gelu(site: Site) -> Kernel:
     x, y = activation_qparams(site), output_qparams(site)
-    share = _by_tanh if site.attrs.get("approximate", "none") in ("tanh", b"tanh") else _by_erfc
+    factor = _by_tanh if site.attrs.get("approximate", "none") in ("tanh", b"tanh") else _by_erfc
 
     def function(q: Int64) -> NDArray[Any]:
         d = x.scale * q.astype(np.float32)
-        return round_half_away(np.float32(0.5) * d * share(d) * (np.float32(1) / y.scale))
+        return round_half_away(np.float32(0.5) * d * factor(d) * (np.float32(1) / y.scale))
 
     return unary_table_kernel(site, function)
 
@@ -91,14 +91,14 @@ def _by_erfc(d: FloatArray) -> FloatArray:
 
 
 def _by_tanh(d: FloatArray) -> FloatArray:
-    bent = d + np.float32(0.044715) * (d * d * d)
-    return np.float32(1) + tanhf()(np.float32(np.sqrt(2 / np.pi)) * bent)
+    cubic = d + np.float32(0.044715) * (d * d * d)
+    return np.float32(1) + tanhf()(np.float32(np.sqrt(2 / np.pi)) * cubic)
 
 
 def _divide_with_masked_shift(x: Int64, exponent: Int64) -> Int64:
-    """``divide_by_power_of_two`` as gemmlowp writes it for int32, with the shifts of x86-64 and of AArch64.
+    """Return `divide_by_power_of_two` as gemmlowp writes it for int32, with the shifts of x86-64 and AArch64.
 
-    They take an exponent modulo 64 and 32. Below 0 and above 31, where C++ leaves it open what comes, the mask is −1.
+    Their shifts take an exponent modulo 64 and 32. Below 0 and above 31, which C++ does not define, the mask is −1.
     """
     mask = ((np.int64(1) << (exponent & 63)) - 1).astype(np.int32).astype(np.int64)
     remainder, threshold = x & mask, (mask >> 1) + (x < 0)
@@ -112,7 +112,7 @@ def _div(site: Site) -> Kernel:
 
 
 def div_kernel(site: Site, ratio: float | FloatArray) -> Kernel:
-    """DIV with the ratio sa / (sb · so)."""
+    """Return the kernel of DIV with the ratio sa / (sb · so)."""
     multiplier, shift = quantize_multiplier(ratio)
 
     def quotient(a: Int64, b: Int64) -> Int64:
@@ -121,8 +121,8 @@ def div_kernel(site: Site, ratio: float | FloatArray) -> Kernel:
         headroom = leading_zeros(np.where(a < 0, ~a, a)) - 1
         unscaled = doubling_high_mul(a << headroom, inverse)
         right = over_one + headroom - shift
-        steps = _divide_with_masked_shift(doubling_high_mul(unscaled, multiplier), right)
-        return np.where(b == 0, np.sign(a) * _SATURATING_LSB, steps)
+        lsb = _divide_with_masked_shift(doubling_high_mul(unscaled, multiplier), right)
+        return np.where(b == 0, np.sign(a) * _SATURATING_LSB, lsb)
 
     return binary_table_kernel(site, quotient)
 

@@ -1,7 +1,7 @@
-"""How does LiteRT resize and regroup images? Raw integers, channels last; scales must be the same.
+"""LiteRT's resizing and regrouping of images: raw integers, channels last; input and output have one scale.
 
-Resize is RESIZE_BILINEAR or RESIZE_NEAREST_NEIGHBOR where these take the same positions (``ptq.kernels.resize``).
-SpaceToBatchND and BatchToSpaceND are LiteRT's operators under their own names: ONNX has no such forms of them.
+Resize is RESIZE_BILINEAR or RESIZE_NEAREST_NEIGHBOR if these take the same positions (`ptq.kernels.resize`).
+SpaceToBatchND and BatchToSpaceND are LiteRT's operators under their own names: ONNX has none that equal them.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ from ptq.kernels.shape import batch_to_space, space_to_batch
 def _read_image(
     site: Site, inputs: Inputs
 ) -> tuple[NDArray[Any], ResizeAxis, ResizeAxis, LitertSampling]:
-    """The array with a height, of 1 where it has none; what becomes of height and width."""
+    """Return the array with a height (1 if it has none), the axes of height and width, and LiteRT's sampling."""
     q, (batch, *image, depth) = require_input(site, inputs, 0), resize_axes(site, inputs)
     if len(image) == 1:
         q, image = q[:, None], [ResizeAxis(1, 1, 1.0), *image]
-    # of a LiteRT model they are known; ONNX's factors can take float32 to the other side of a position
-    corners = site.attrs.get("corners") or matching_litert_sampling(read_sampling(site), image)
+    # A LiteRT model states them. ONNX's float32 factors may round to the other side of a position.
+    sampling = site.attrs.get("corners") or matching_litert_sampling(read_sampling(site), image)
     if (
         len(image) != 2
         or batch.size != batch.output_size
         or depth.size != depth.output_size
-        or corners is None
+        or sampling is None
     ):
         raise UnsupportedError(f"{site.op} of these axes and coordinates is not among LiteRT's")
     height, width = image
-    return q, height, width, corners
+    return q, height, width, sampling
 
 
 def _bilinear(site: Site) -> Kernel:
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        q, height, width, corners = _read_image(site, inputs)
-        resized = litert_bilinear(q, height, width, corners)
+        q, height, width, sampling = _read_image(site, inputs)
+        resized = litert_bilinear(q, height, width, sampling)
         return resized.reshape(_output_shape(site, inputs))
 
     return kernel
@@ -63,10 +63,10 @@ def _bilinear(site: Site) -> Kernel:
 
 def _nearest(site: Site) -> Kernel:
     def kernel(inputs: Inputs) -> NDArray[Any]:
-        q, height, width, corners = _read_image(site, inputs)
+        q, height, width, sampling = _read_image(site, inputs)
         rows, columns = (
-            litert_nearest_positions(height, corners),
-            litert_nearest_positions(width, corners),
+            litert_nearest_positions(height, sampling),
+            litert_nearest_positions(width, sampling),
         )
         return q[:, rows[:, None], columns].reshape(_output_shape(site, inputs))
 

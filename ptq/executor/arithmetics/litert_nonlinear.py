@@ -1,12 +1,12 @@
-"""How does LiteRT compute the remaining activations in 8 bits?
+"""LiteRT's PRelu, HardSwish and LpNormalization in 8 bits.
 
     PRelu            x ≥ zx: zo + MBQM(x − zx, sx / so);  below: zo + MBQM((x − zx)(a − za), (sx · sa) / so)
     HardSwish        int16: v = (x − zx) · 2^7;  r = relu6(x + 3) / 6 as Q0.15 from v by sx / 128 / (3 / 32768)
                      q = zo + RDPOT(r · v', −e),  v' = v · m,  (m, e) of sx / 128 / so
     LpNormalization  q = MBQM(x − zx, m, s + 7) with (m, s) = 1 / sqrt(Σ (x − zx)²)            output 1/128, 0
 
-Multipliers of PRelu and HardSwish are formed in float32. LpNormalization is LiteRT's L2_NORMALIZATION, there along
-the last axis.
+Multipliers of PRelu and HardSwish are computed in float32. LpNormalization is LiteRT's L2_NORMALIZATION, which runs
+along the last axis.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _prelu(site: Site) -> Kernel:
 
 
 def prelu_kernel(site: Site, identity: float | FloatArray, below: float | FloatArray) -> Kernel:
-    """PRELU with the ratios sx / so and sx · sa / so."""
+    """Return the kernel of PRELU with the ratios sx / so and sx · sa / so."""
     return binary_table_kernel(
         site, lambda q, a: np.where(q >= 0, rescale(q, identity), rescale(q * a, below))
     )
@@ -63,20 +63,20 @@ def _saturate_int16(x: Int64) -> Int64:
 
 
 def _int16_multiplier(real: FloatArray) -> tuple[int, int]:
-    """A multiplier in Q0.15 and its exponent."""
+    """Return a multiplier in Q0.15 and its exponent."""
     multiplier, exponent = quantize_multiplier(real)
     return min((int(multiplier) + (1 << 15)) >> 16, _INT16_MAX), int(exponent)
 
 
 def _high_mul_16(a: Int64, b: int) -> Int64:
-    """High half of the doubled product of int16, ties upwards."""
+    """Return the high half of the doubled product of int16, ties upwards."""
     return (a * b + (1 << 14)) >> 15
 
 
 def _shift_right_16(x: Int64, exponent: int) -> Int64:
-    """X / 2^exponent as ``divide_by_power_of_two``, the mask of the remainder an int16.
+    """Return x / 2^exponent as `divide_by_power_of_two` does, with an int16 mask of the remainder.
 
-    From 2^16 on that mask is −1, and what is left is the sign of x, with +1 at zero.
+    From 2^16 on that mask is −1, and the result is the sign of x, with +1 for zero.
     """
     return divide_by_power_of_two(x, exponent) if exponent < 16 else np.where(x < 0, -1, 1)
 

@@ -1,4 +1,4 @@
-"""How does LiteRT average in 8 bits?
+"""LiteRT's averages and sums in 8 bits.
 
     AveragePool   Σ and n of the raw integers inside the image;  q = Σ / n, ties away from zero    equal scales
     Mean          (m, s) = QM(sx / so),  k = min(floor(log2 n), 32, 31 + s),  m' = (m · 2^k) / n truncated
@@ -56,7 +56,7 @@ def _average_pool(site: Site) -> Kernel:
 
 
 def _mean_of_sums(site: Site, total: NDArray[np.int64], count: int) -> NDArray[Any]:
-    """The mean of sums of x − zx."""
+    """Return the mean, given sums of x − zx."""
     multiplier, shift = quantize_multiplier(scale_ratio(site))
     extra = min(max(count.bit_length() - 1, 0), 32, 31 + int(shift))
     divided = (int(multiplier) << extra) // count if count else 0

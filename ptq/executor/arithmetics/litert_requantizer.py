@@ -1,13 +1,13 @@
-"""How does LiteRT turn an accumulator into an integer, and how does numpy do it at the speed of float32?
+"""LiteRT's rounding of accumulators to integers, at the speed of float32.
 
-Almost everywhere every way of rounding acc · M agrees with float32's; they part only near ties. So a tile is
-rounded in float32, and the few elements near a tie are computed again by the exact rule.
+All ways to round acc · M agree with float32 rounding, except near ties. So a tile is rounded in float32, and the few
+elements near a tie are computed again by the exact rule.
 
-How near. gemmlowp rounds t = acc · M · 2^e to an integer h, |h − t| ≤ 1/2, and then h / 2^e to the nearest, ties away
-from zero: the result is that of acc · M unless a tie lies within ``window`` = 2^−(e+1). Where nothing below zero is
-kept (a ReLU), what lies that near below a tie is rounded up and nothing else changes, so that the window is added and
+How near: gemmlowp rounds t = acc · M · 2^e to an integer h, |h − t| ≤ 1/2, and then h / 2^e to the nearest, ties away
+from zero. The result is that of acc · M unless a tie lies within ``window`` = 2^−(e+1). If nothing below zero is kept
+(a ReLU), values within ``window`` below a tie are rounded up and nothing else changes. Then the window is added, and
 only float32's own error remains. That is four relative errors of 2^−24 (M, the accumulator, the product, the sum) of
-a value that is clamped to |v| ≤ 2^9: at most 2^−13, and 2^−12 covers it.
+a value that is clamped to |v| ≤ 2^9: at most 2^−13, which 2^−12 covers.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _FLOAT32_ERROR = 2.0**-12
 _MAX_WINDOW = 0.25
 
 ExactRounding = Callable[[NDArray[np.int64], NDArray[np.intp]], NDArray[Any]]
-"""acc · M, rounded, for accumulators and the channel of each."""
+"""Accumulators, and the channel of each, to acc · M rounded."""
 
 
 def gemmlowp_requantizer(site: Site, real: float | NDArray[np.float64]) -> Requantizer:
-    """Zo + MBQM(acc, real[c]), clamped; ``real`` per tensor or per channel."""
+    """Return the requantizer Zo + MBQM(acc, real[c]), clamped; ``real`` per tensor or per channel."""
     multiplier, shift = quantize_multiplier(_per_tensor_or_channel(real))
     effective = np.ldexp(multiplier.astype(np.float64), (shift - 31).astype(np.int32))
     window = np.ldexp(0.5, np.minimum(shift, 0).astype(np.int32))
@@ -48,7 +48,10 @@ def gemmlowp_requantizer(site: Site, real: float | NDArray[np.float64]) -> Requa
 
 
 def float64_requantizer(site: Site, real: float | NDArray[np.float64]) -> Requantizer:
-    """Zo + round_half_away(acc · real[c]) in float64, clamped; ``real`` per tensor or per channel."""
+    """Return the requantizer Zo + round_half_away(acc · real[c]), clamped, with the product in float64.
+
+    ``real`` is one number, or one for each channel.
+    """
     effective = _per_tensor_or_channel(real)
 
     def exact(acc: NDArray[np.int64], channel: NDArray[np.intp]) -> NDArray[Any]:
@@ -58,7 +61,7 @@ def float64_requantizer(site: Site, real: float | NDArray[np.float64]) -> Requan
 
 
 def _per_tensor_or_channel(real: float | NDArray[np.float64]) -> NDArray[np.float64]:
-    """One number 0-d, so that a slice of the channels does not index it."""
+    """Return the factors as float64, a single one 0-d, so that a slice of channels does not index it."""
     each = np.asarray(real, np.float64)
     return each.reshape(()) if each.size == 1 else each
 
@@ -105,7 +108,10 @@ def _make_requantizer(
 def _channelwise_operation(
     values: NDArray[np.float32],
 ) -> Callable[[np.ufunc, FloatArray, Channels, NDArray[Any]], None]:
-    """What writes ``operation(rows, value of the channel)``; all channels alike take one number."""
+    """Return what writes ``operation(rows, value of the channel)``.
+
+    If all channels have one value, it is a scalar.
+    """
     if values.size and np.all(values == values.flat[0]):
         one = values.flat[0]
         return lambda operation, rows, channels, out: operation(rows, one, out=out)

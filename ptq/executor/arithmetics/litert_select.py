@@ -1,14 +1,14 @@
-"""How does LiteRT compare 8-bit integers?
+"""LiteRT's comparisons of 8-bit integers.
 
-The comparisons bring each side to a common unit of 2^-8 first,
+A comparison first converts each side to a common unit of 2^-8,
 
     c = MBQM((q − z) · 2^8, s)        multiplier from float64
 
-and compare these: real values that differ by less than the unit are equal. Above a scale of 1 the shift to the
-right has a negative number of bits, which C++ does not define: LiteRT on x86-64 keeps the sign, with +1 for zero.
+and compares these: real values that differ by less than the unit are equal. Above a scale of 1 the right shift has a
+negative number of bits, which C++ does not define: LiteRT on x86-64 returns the sign, with +1 for zero.
 
-Maximum, minimum and their reductions and positions look at the raw integers, which all arithmetics do
-(``ptq.executor.arithmetics.min_max``).
+Maximum, minimum and their reductions and positions read the raw integers, as in all arithmetics
+(`ptq.executor.arithmetics.min_max`).
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _UNIT_BITS = 8
 
 
 def _to_common_unit(q: Int64, params: QuantParams) -> Int64:
-    steps = (q - int(params.zero_point)) << _UNIT_BITS
+    units = (q - int(params.zero_point)) << _UNIT_BITS
     if params.scale > 1:
-        return np.where(steps < 0, -1, 1)
-    return rescale(steps, float(params.scale))
+        return np.where(units < 0, -1, 1)
+    return rescale(units, float(params.scale))
 
 
 def _comparison_maker(comparison: BinaryFunction) -> KernelMaker:

@@ -1,12 +1,12 @@
-"""How does LiteRT compute Softmax and LogSoftmax in 8 bits? In fixed point.
+"""LiteRT's Softmax and LogSoftmax in 8 bits, in fixed point.
 
     d = q − max(q);  x = SRDHM(d · 2^s, m) in Q5.26 with (m, s) = QM(beta · sx · 2^26)
-    e = exp(x) in Q0.31, nothing where x would leave Q5.26;  Σ in Q12.19
+    e = exp(x) in Q0.31, 0 where x would exceed Q5.26;  Σ in Q12.19
     Softmax     q = e / Σ · 256 − 128
     LogSoftmax  q = (x − log Σ) · 16 + 127
 
-The reference kernel aborts where Σ reaches 512; here such an output is the lowest integer, as in LiteRT's
-optimized kernels.
+The reference kernel aborts if Σ reaches 512. Here that output is the lowest integer, as in LiteRT's optimized
+kernels.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ _INPUT_BITS = 5
 
 
 class DifferenceScaling:
-    """Differences of the input's integers as Q5.26, and the least of them that Q5.26 holds."""
+    """Conversion of differences of the input's integers to Q5.26, and the least difference that fits."""
 
     def __init__(self, scale: float, beta: float) -> None:
         real = min(beta * scale * 2.0 ** (31 - _INPUT_BITS), float(INT32_MAX))
         multiplier, shift = quantize_multiplier(real)
         self.multiplier, self.shift = int(multiplier), int(shift)
         if self.shift < 0:
-            raise UnsupportedError(f"Softmax in LiteRT cannot tell steps of {scale} apart")
+            raise UnsupportedError(f"Softmax in LiteRT cannot represent an input scale of {scale}")
         radius = ((1 << _INPUT_BITS) - 1) << (31 - _INPUT_BITS)
         self.min_difference = -(radius >> self.shift)
 
     def __call__(self, difference: Int64) -> Int64:
-        """Differences from ``least`` to 0 in Q5.26."""
+        """Return differences from ``min_difference`` to 0 in Q5.26."""
         return doubling_high_mul(difference << self.shift, self.multiplier)
 
 
 def exp_of_differences(scaling: DifferenceScaling, difference: Int64) -> Int64:
-    """Exp of each difference in Q0.31, 0 below the least."""
+    """Return exp of each difference in Q0.31, 0 below ``min_difference``."""
     inside = np.maximum(difference, scaling.min_difference)
     return np.where(difference >= scaling.min_difference, exp_of_negative(scaling(inside)), 0)
 
@@ -78,13 +78,13 @@ def _softmax(site: Site) -> Kernel:
     scaling = DifferenceScaling(float(x.scale), float(site.attrs.get("beta", 1.0)))
     # A difference of 8-bit integers has 256 values: index −difference.
     table = exp_of_differences(scaling, -np.arange(256, dtype=np.int64))
-    parts = divide_by_power_of_two(table, _SUM_BITS)
+    summands = divide_by_power_of_two(table, _SUM_BITS)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = require_input(site, inputs, 0).astype(np.int16)
         below = q.max(axis=axis, keepdims=True, initial=np.iinfo(q.dtype).min) - q
-        # From 4096 on the sum can leave int32; every share is below half a step long before.
-        total = np.minimum(parts[below].sum(axis=axis, keepdims=True), INT32_MAX)
+        # From 4096 elements on the sum can exceed int32; long before, every quotient is below half an LSB.
+        total = np.minimum(summands[below].sum(axis=axis, keepdims=True), INT32_MAX)
         inverse, over_one = reciprocal(total, _SUM_BITS)
         exponent = np.minimum(over_one + 31 - 8, 62)
         share = divide_by_power_of_two(doubling_high_mul(table[below], inverse), exponent)
@@ -100,16 +100,16 @@ def _log_softmax(site: Site) -> Kernel:
     axis = int(site.attrs.get("axis", -1))
     scaling = DifferenceScaling(float(x.scale), 1.0)
     differences = -np.arange(256, dtype=np.int64)
-    parts = divide_by_power_of_two(exp_of_differences(scaling, differences), _SUM_BITS)
+    summands = divide_by_power_of_two(exp_of_differences(scaling, differences), _SUM_BITS)
     scaled = scaling(np.maximum(differences, scaling.min_difference))
     back = quantize_multiplier(2.0 ** (31 - scaling.shift) / scaling.multiplier)
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         q = require_input(site, inputs, 0).astype(np.int16)
         below = q.max(axis=axis, keepdims=True, initial=np.iinfo(q.dtype).min) - q
-        total = np.minimum(parts[below].sum(axis=axis, keepdims=True), INT32_MAX)
+        total = np.minimum(summands[below].sum(axis=axis, keepdims=True), INT32_MAX)
         logarithm = log_of_one_and_more(total)
-        # Differences down to here keep the logarithm of the share within Q5.26.
+        # Differences down to this one keep the logarithm of the quotient within Q5.26.
         least = np.maximum(scaling.min_difference - 1, multiply(logarithm + INT32_MIN, *back))
         share = divide_by_power_of_two(scaled[below] - logarithm, 31 - _INPUT_BITS - 4)
         held = np.where(-below > least, np.clip(share + y.qtype.hi, lo, hi), lo)

@@ -1,7 +1,7 @@
-"""Which operators choose among integers by their order? Those of every arithmetic: dequantization keeps it.
+"""Operators that select integers by their order: the kernels of every arithmetic, because dequantization is monotone.
 
-Extremes and their positions along axes need one scale on both sides as a movement does, or none; the larger, smaller
-or conditional of several tensors needs them in the output's scale.
+Extremes along axes and their positions need one scale for input and output, or none for positions. The larger, the
+smaller or the selected of several tensors needs inputs with the output's scale.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ BinaryFunction = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 
 
 def _reduction_maker(reduction: Reduction, of_none: str) -> KernelMaker:
-    """Along no values at all it is the last integer in the other direction, what an infinity saturates to."""
+    """Return the maker of a reduction along axes.
+
+    Along zero values it gives the extreme integer of the other direction, to which an infinity saturates.
+    """
 
     def make(site: Site) -> Kernel:
         keepdims = bool(site.attrs.get("keepdims", 1))
@@ -52,7 +55,7 @@ def _global_max_pool(site: Site) -> Kernel:
 
 
 def _arg_reduction_maker(first: Reduction) -> KernelMaker:
-    """Where an axis has its extreme value: the first such place, or the last if asked."""
+    """Return the maker of the position of an extreme along an axis: the first one, or the last one."""
 
     def make(site: Site) -> Kernel:
         axis = int(site.attrs.get("axis", 0))
@@ -91,7 +94,7 @@ COMPARISONS: Mapping[str, BinaryFunction] = {
     "LessOrEqual": np.less_equal,
     "NotEqual": np.not_equal,
 }
-"""Comparisons of real values; ONNX says NotEqual as Equal and Not."""
+"""Comparisons of real values; ONNX writes NotEqual as Equal and Not."""
 
 REDUCTION_OPS: Mapping[str, KernelMaker] = {
     "GlobalMaxPool": _global_max_pool,
@@ -111,4 +114,4 @@ SELECTION_OPS: Mapping[str, KernelMaker] = {
     "Min": _selection_maker(np.minimum),
     "Where": _where,
 }
-"""Choices among several tensors."""
+"""Selections among several tensors."""

@@ -1,4 +1,4 @@
-"""A node as an arithmetic sees it: everything that is known before the data are."""
+"""A node as an arithmetic sees it: everything that is known before the data, and functions that read it."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
 
 Kernel = Callable[[Sequence[NDArray[Any] | None]], NDArray[Any]]
-"""Runs one node: all its inputs by position (None where absent) to one of its outputs."""
+"""Runs one node: all its inputs by position (None if absent) to one of its outputs."""
 
 
 @dataclass(frozen=True, eq=False)
 class Site:
     """One node of an integer program.
 
-    Spatial tensors are channels last (N, spatial…, C), convolution weights O·spatial·I, and attributes that
-    name axes (axis, axes, perm, pads of Pad) are given in the layout of the arrays that the kernel gets.
-    ``pads`` of convolutions and pools keep ONNX's order: all begins, then all ends, spatial axes only.
+    Spatial tensors are channels last (N, spatial…, C), weights of convolutions are O·spatial·I. Attributes that name
+    axes (axis, axes, perm, pads of Pad) count in the layout of the arrays that the kernel gets. ``pads`` of
+    convolutions and pools are in ONNX's order: all begins, then all ends, spatial axes only.
 
     Attributes:
-        op: ONNX operator type, e.g. ``Conv``.
-        attrs: ONNX attributes, defaults left out; what newer opsets moved to inputs (axes, pads, min, max …)
-            is here too.
-        inputs: Quantization of each input; None where the input is absent or not quantized.
-        constants: Integer value of each constant input, None for those that arrive at run time.
-        outputs: Quantization of the output that the kernel gives; None where it is not quantized
-            (indices, shapes).
-        clamp: A fused activation's bounds in the output's integers, on top of its type's own.
+        op: ONNX operator type, such as ``Conv``.
+        attrs: ONNX attributes without defaults. Operands that newer opsets have as inputs (axes, pads, min, max …)
+            are here too.
+        inputs: Parameters of each input; None if the input is absent or not quantized.
+        outputs: Parameters of the output that the kernel returns; None if it is not quantized (indices, shapes,
+            floats).
+        constants: Integers of each constant input; None for inputs that are computed.
+        clamp: Bounds of a fused activation, in integers of the output, in addition to those of its type.
         name: Name of the node.
-        output: Position of that output among the node's; each has a kernel of its own.
+        output_index: Position of that output among those of the node; each output has its own kernel.
     """
 
     op: str
@@ -48,7 +48,7 @@ class Site:
 
 
 KernelMaker = Callable[[Site], Kernel]
-"""Prepares the kernel of one node; raises UnsupportedError where the arithmetic cannot express it."""
+"""Prepares the kernel of one node; raises UnsupportedError if the arithmetic cannot express it."""
 
 Inputs = Sequence[NDArray[Any] | None]
 
@@ -72,10 +72,10 @@ def _require_per_tensor(site: Site, params: QuantParams, what: str) -> QuantPara
 
 
 def activation_qparams(site: Site, index: int = 0) -> QuantParams:
-    """Parameters of an 8-bit input with one scale.
+    """Return the parameters of an 8-bit input with one scale.
 
     Raises:
-        UnsupportedError: The input is not quantized, per channel, or of another width.
+        UnsupportedError: The input is not quantized, has per-channel scales, or is not 8-bit.
     """
     what = f"input {index}"
     params = site.inputs[index] if index < len(site.inputs) else None
@@ -83,19 +83,19 @@ def activation_qparams(site: Site, index: int = 0) -> QuantParams:
 
 
 def weight_qparams(site: Site) -> QuantParams:
-    """Parameters of input 1, an 8-bit weight, per tensor or per channel.
+    """Return the parameters of input 1, an 8-bit weight, per tensor or per channel.
 
     Raises:
-        UnsupportedError: It is not quantized, or of another width.
+        UnsupportedError: It is not quantized, or is not 8-bit.
     """
     return _require_8bit(site, site.inputs[1] if len(site.inputs) > 1 else None, "weight")
 
 
 def output_qparams(site: Site) -> QuantParams:
-    """Parameters of the first output, 8-bit with one scale.
+    """Return the parameters of the output, 8-bit with one scale.
 
     Raises:
-        UnsupportedError: The output is not quantized, per channel, or of another width.
+        UnsupportedError: The output is not quantized, has per-channel scales, or is not 8-bit.
     """
     return _require_per_tensor(site, _require_8bit(site, site.outputs[0], "output"), "output")
 
@@ -122,7 +122,7 @@ def product_scale_ratio(site: Site) -> NDArray[np.float64]:
 
 
 def output_bounds(site: Site) -> tuple[int, int]:
-    """Lowest and highest integer of the output: its type's, narrowed by a fused activation."""
+    """Return the lowest and the highest integer of the output: its type's, narrowed by a fused activation."""
     qtype = output_qparams(site).qtype
     if site.clamp is None:
         return qtype.lo, qtype.hi
@@ -130,18 +130,18 @@ def output_bounds(site: Site) -> tuple[int, int]:
 
 
 def constant_input(site: Site, index: int) -> NDArray[Any] | None:
-    """The integers of a constant input, None where it is absent or arrives at run time."""
+    """Return the integers of a constant input; None if it is absent or computed at run time."""
     return site.constants[index] if index < len(site.constants) else None
 
 
 def find_input(site: Site, inputs: Inputs, index: int) -> NDArray[Any] | None:
-    """An input at run time, whether it arrives or is constant; None where the node has none."""
+    """Return an input at run time, constant or computed; None if the node has none."""
     value = inputs[index] if index < len(inputs) else None
     return constant_input(site, index) if value is None else value
 
 
 def require_input(site: Site, inputs: Inputs, index: int) -> NDArray[Any]:
-    """An input at run time that the node cannot do without.
+    """Return a required input at run time.
 
     Raises:
         UnsupportedError: It is absent.
@@ -153,9 +153,9 @@ def require_input(site: Site, inputs: Inputs, index: int) -> NDArray[Any]:
 
 
 def reduced_axes(site: Site, inputs: Inputs) -> tuple[int, ...] | None:
-    """The axes that a reduction runs along, each once; None for all.
+    """Return the axes that a reduction runs along, each once; None for all axes.
 
-    That is also what no axes at all mean, unless an attribute says that nothing is reduced then.
+    No axes mean all axes, unless the attribute ``noop_with_empty_axes`` says that nothing is reduced.
     """
     given = site.attrs.get("axes")
     if given is None:

@@ -1,13 +1,14 @@
-"""How are LayerNormalization and InstanceNormalization computed in integers alone?
+"""LayerNormalization and InstanceNormalization in integers alone.
 
     x̂ in Q11.20 from the integers of x (`ptq.kernels.integer_norm`)
     q = zo + RDPOT(MBQM(x̂, 2^-10 · gamma / so) + round(2^10 · beta / so), 10)
 
-gamma and beta are real constants, which become multipliers and offsets before anything runs. LiteRT has no such
-operators (its converter takes them apart); this is our own, of the same primitives, for its integer-only targets.
+gamma and beta are float constants. They become multipliers and offsets before any data. LiteRT has no operators for
+these: its converter decomposes them. This form is ptq's own, for LiteRT's integer-only targets, of the same
+primitives.
 
-Error bound, in steps of the output, before saturation: 1/2 + 2^-8 + 2^-18 · |x̂ · gamma| / so. It holds for gamma
-below 2^10 steps and up to 2^18 values; more is refused.
+Error bound, in LSB of the output, before saturation: 1/2 + 2^-8 + 2^-18 · |x̂ · gamma| / so. It holds for gamma
+below 2^10 LSB and up to 2^18 values; other nodes are refused.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ def _real_constant(site: Site, index: int, default: float) -> NDArray[np.float64
 def _scale_and_shift(
     site: Site, gamma: NDArray[np.float64], beta: NDArray[np.float64]
 ) -> ScaleAndShift:
-    step = float(output_qparams(site).scale)
-    slope = gamma / step * 2.0 ** (_GUARD_BITS - FRACTION_BITS)
+    lsb = float(output_qparams(site).scale)
+    slope = gamma / lsb * 2.0 ** (_GUARD_BITS - FRACTION_BITS)
     if np.abs(slope).max(initial=0.0) >= 1:
         raise UnsupportedError(
-            f"{site.op} multiplies by more than 2^10 steps; give the output a wider range"
+            f"{site.op} multiplies by more than 2^10 LSB; give the output a wider range"
         )
-    offset = np.rint(beta / step * 2.0**_GUARD_BITS).astype(np.int64)
+    offset = np.rint(beta / lsb * 2.0**_GUARD_BITS).astype(np.int64)
 
     def scale_and_shift(x: Int64) -> NDArray[Any]:
         scaled = np.sign(slope).astype(np.int64) * rescale(x, np.abs(slope))
@@ -93,8 +94,10 @@ def _instance_normalization(site: Site) -> Kernel:
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
         rank = require_input(site, inputs, 0).ndim
-        a_channel = (-1, *(1,) * (rank - 2))
-        scale_and_shift = _scale_and_shift(site, gamma.reshape(a_channel), beta.reshape(a_channel))
+        per_channel = (-1, *(1,) * (rank - 2))
+        scale_and_shift = _scale_and_shift(
+            site, gamma.reshape(per_channel), beta.reshape(per_channel)
+        )
         return scale_and_shift(_standardize_input(site, inputs, tuple(range(2, rank))))
 
     return kernel

@@ -1,15 +1,15 @@
-"""How does ONNX Runtime's CPU provider compute in 8 bits? Its QLinear kernels, to the bit.
+"""ONNX Runtime's QLinear kernels on the CPU, to the bit.
 
-An accumulator becomes an integer by one float32 product, clamped, rounded half to even, the zero point last:
+An accumulator becomes an integer by one float32 product, clamped, rounded half to even, with the zero point last:
 
     s[c] = (sx · sw[c]) / sy        both in float32
     q    = rne(clamp(float32(acc) · s[c], lo − zy, hi − zy)) + zy
 
-A Gemm or MatMul whose output has no scale hands out float32(acc) · (sx · sw[c]).
+A Gemm or MatMul whose output has no scale returns float32(acc) · (sx · sw[c]).
 
 The rules were found by experiment with ONNX Runtime 1.31.1 on x86-64 with VNNI, where u8 × s8 products accumulate
-exactly; its AVX2 kernels without VNNI saturate pairs of them in int16. Operators without a QLinear kernel are not
-in the table: ONNX Runtime computes them in float.
+exactly. Its AVX2 kernels without VNNI saturate pairs of them in int16 (`ort_avx2`). Operators without a QLinear
+kernel are not in the table: ONNX Runtime computes them in float.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from ptq.executor.arithmetics.node_site import (
 from ptq.kernels.channel_broadcast import apply_per_channel, repeat_channels
 from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
 
-# 3 · 2^22: from here to 2^24 float32 holds the integers alone, so that adding it rounds half to even, and its last
-# byte is zero: the last byte of the sum is the rounded number, modulo 256.
+# 3 · 2^22. Between 2^23 and 2^24 float32 holds integers only, so that adding this constant rounds half to even. Its
+# last byte is zero, so the last byte of the sum is the rounded number modulo 256.
 _ROUNDING_ADDEND = np.float32(3 * 2**22)
 
 
 def float32_requantizer(site: Site, scale: FloatArray) -> Requantizer:
-    """The requantize of QLinearConv, QLinearMatMul and QGemm: float32 scale, per tensor or per channel."""
+    """Return the requantizer of QLinearConv, QLinearMatMul and QGemm: float32 scale, one or one a channel."""
     y = output_qparams(site)
     zero_point, dtype = int(y.zero_point), y.qtype.dtype
     if scale.size == 1:
@@ -71,7 +71,7 @@ def float32_requantizer(site: Site, scale: FloatArray) -> Requantizer:
 
 
 def product_requantizer(site: Site, x_scale: FloatArray) -> Requantizer:
-    """By sx · sw / sy to integers, or by sx · sw to real numbers where the output has no scale."""
+    """Return the requantizer by sx · sw / sy, or by sx · sw to float if the output has no scale."""
     product: FloatArray = np.asarray(x_scale * weight_qparams(site).scale)
     if site.outputs[0] is None:
         return linear.float_rescaler(product)
@@ -92,11 +92,14 @@ def _matmul(site: Site) -> Kernel:
     return linear.matmul(site, product_requantizer(site, activation_qparams(site).scale))
 
 
-def _data_movement_maker(move: KernelMaker) -> KernelMaker:
-    """A movement; where the scales differ it is DequantizeLinear, movement, QuantizeLinear."""
+def _data_movement_maker(maker: KernelMaker) -> KernelMaker:
+    """Return the maker of a data movement.
+
+    If the scales differ it is DequantizeLinear, data movement, QuantizeLinear.
+    """
 
     def make(site: Site) -> Kernel:
-        kernel = move(site)
+        kernel = maker(site)
         if not site.inputs or site.inputs[0] is None:
             return kernel
         same = site.inputs[0] == site.outputs[0] and site.clamp is None
@@ -109,7 +112,7 @@ def _data_movement_maker(move: KernelMaker) -> KernelMaker:
 
 
 KERNELS: Mapping[str, KernelMaker] = {
-    **{op: _data_movement_maker(move) for op, move in data_movement.DATA_MOVEMENT_OPS.items()},
+    **{op: _data_movement_maker(maker) for op, maker in data_movement.DATA_MOVEMENT_OPS.items()},
     **data_movement.INDEX_OPS,
     **ort_elementwise.KERNELS,
     **ort_pool.KERNELS,

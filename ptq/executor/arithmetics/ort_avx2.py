@@ -1,15 +1,15 @@
-"""How does ONNX Runtime's CPU provider compute in 8 bits on a processor without VNNI?
+"""ONNX Runtime's QLinear kernels on x86 processors without VNNI.
 
-As `ort`, but for products of uint8 activations with int8 weights, whose pairs saturate in int16:
+They equal those of `ort`, except products of uint8 activations with int8 weights. Pairs of these saturate in int16:
 
     acc = Σ sat16(a[2k] · b[2k] + a[2k+1] · b[2k+1]) − za · Σ b − zb · Σ a + K · za · zb + bias
 
-on raw a and b, in QLinearConv, QLinearMatMul and QGemm. K runs over a window's positions and, fastest, over the
-channels of a group; padding holds za. Convolutions with one input and one output channel a group, int8
-activations and uint8 weights sum exactly; but int8 activations between quantizers are moved to uint8 first, and
+on raw a and b, in QLinearConv, QLinearMatMul and QGemm. K runs over a window's positions, and fastest over the
+channels of a group; padding holds za. Convolutions with one input and one output channel in each group, int8
+activations, and uint8 weights sum exactly. But int8 activations between quantizers are shifted to uint8 first, and
 saturate.
 
-Source: ONNX Runtime 1.31.1 run on an emulated Haswell and on an AMD EPYC (AVX2, no VNNI). The session option
+Source: ONNX Runtime 1.31.1 on an emulated Haswell and on an AMD EPYC (AVX2, no VNNI). The session option
 ``session.x64quantprecision=1`` or weights in uint8 avoid it.
 """
 
@@ -36,14 +36,14 @@ from ptq.kernels.int16_saturation import saturable_pairs, saturation_loss
 
 
 def _can_saturate(site: Site) -> bool:
-    """Whether the products of the site are of uint8 by int8, and large enough for some input."""
+    """Return whether the products of the site are uint8 by int8, and large enough for some input."""
     if activation_qparams(site).qtype.signed or not weight_qparams(site).qtype.signed:
         return False
     w = constant_input(site, 1)
     if w is None or site.op != "Conv":
         return True
     group = int(site.attrs.get("group", 1))
-    # one input and one output channel a group, even where there is but one group
+    # One input and one output channel in each group, even if there is only one group.
     depthwise = w.shape[-1] == 1 and len(w) == group
     return not depthwise and bool(saturable_pairs(w.reshape(len(w), -1).T).any())
 

@@ -1,11 +1,11 @@
-"""How does ONNX Runtime compute elementwise operators in 8 bits? Each as a table of all its values.
+"""ONNX Runtime's elementwise operators in 8 bits, each as a table of all its values.
 
 One operand:   q = QuantizeLinear(f(sx · (x − zx)))                   all in float32
 QLinearAdd:    rA = sa/sy, rB = sb/sy, F = zy − fma(rA, za, rB·zb);    q = rne(fma(a, rA, fma(b, rB, F)))
 QLinearMul:    r = (sa·sb)/sy;    q = rne((a − za)(b − zb) · r + zy)
 Concat, Where: an input whose parameters are not the output's passes through QuantizeLinear(sx · (x − zx))
 
-QLinearAdd and QLinearMul add the zero point before they round, so a tie falls to the even *integer of the output*.
+QLinearAdd and QLinearMul add the zero point before they round, so a tie goes to the even *integer of the output*.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from ptq.kernels.lookup import PairTable, lookup, tabulate
 
 RealFunction = Callable[[FloatArray], FloatArray]
 
-# Coefficients of Eigen's rational approximation of the logistic function, as MLAS has them: the odd numerator from
-# the 9th power down to the 1st, the even denominator from the 10th down to the constant.
+# Coefficients of Eigen's rational approximation of the logistic function, as in MLAS: the odd numerator from the 9th
+# power down to the 1st, the even denominator from the 10th power down to the constant.
 _NUMERATOR = (
     4.37031012579801e-11,
     1.15627324459942e-07,
@@ -55,7 +55,7 @@ _DENOMINATOR = (
 
 
 def logistic(x: FloatArray) -> FloatArray:
-    """1 / (1 + exp(−x)) as MLAS approximates it with FMA: p(x²)·x / q(x²) + 1/2 for |x| ≤ 18."""
+    """Return 1 / (1 + exp(−x)) as MLAS approximates it with FMA: p(x²)·x / q(x²) + 1/2 for |x| ≤ 18."""
     x = np.clip(x, np.float32(-18), np.float32(18))
     square = x * x
     ratio = _horner(square, _NUMERATOR) * x / _horner(square, _DENOMINATOR)
@@ -71,14 +71,14 @@ def _horner(x: FloatArray, coefficients: tuple[float, ...]) -> FloatArray:
 
 
 def _round_and_clamp(site: Site, value: NDArray[Any]) -> IntArray:
-    """Half to even of what already holds the zero point."""
+    """Round half to even a value that already contains the zero point, and clamp it."""
     lo, hi = output_bounds(site)
     q: IntArray = np.rint(np.clip(value, lo, hi)).astype(output_qparams(site).qtype.dtype)
     return q
 
 
 def quantized_function_table(site: Site, function: RealFunction, index: int = 0) -> IntArray:
-    """Dequantize, apply, quantize: the 256 values of an input."""
+    """Return the table of dequantize, function, quantize for the 256 values of an input."""
     x, y = activation_qparams(site, index), output_qparams(site)
     lo, hi = output_bounds(site)
     table = y.quantize(tabulate(lambda q: function(x.dequantize(q)), x.qtype))
@@ -91,7 +91,7 @@ def _unary_table_kernel(site: Site, function: RealFunction) -> Kernel:
 
 
 def requantize(site: Site) -> Kernel:
-    """DequantizeLinear, then QuantizeLinear with the output's parameters."""
+    """Return the kernel of DequantizeLinear, then QuantizeLinear with the output's parameters."""
     return _unary_table_kernel(site, lambda real: real)
 
 
@@ -116,10 +116,10 @@ def _sigmoid(site: Site) -> Kernel:
 
 
 def _is_first_scalar(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
-    """Whether ONNX Runtime walks the two shapes with the first as the scalar of every span.
+    """Return whether ONNX Runtime treats the first operand as the scalar of every span of the two shapes.
 
-    It begins at the innermost axis that is not 1 in both, or at the outermost that both have: there the first has
-    size 1. Beside an operand without axes the first's innermost counts.
+    A span starts at the innermost axis that is not 1 in both shapes, or at the outermost axis that both have. There
+    the first operand has size 1. Next to an operand without axes, the innermost axis of the first counts.
     """
     if not first or not second:
         return not first or first[-1] == 1
@@ -128,7 +128,7 @@ def _is_first_scalar(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
 
 
 def _add(site: Site) -> Kernel:
-    """QLinearAdd, which exchanges its operands where the first is the scalar of a broadcast."""
+    """QLinearAdd, which exchanges its operands if the first is the scalar of a broadcast."""
     a, b = activation_qparams(site, 0), activation_qparams(site, 1)
     output_qparams(site)
 
@@ -170,9 +170,9 @@ def _mul(site: Site) -> Kernel:
     return lambda inputs: table(require_input(site, inputs, 0), require_input(site, inputs, 1))
 
 
-def _with_requantized_inputs(site: Site, *, join: KernelMaker) -> Kernel:
-    """Inputs whose parameters are not the output's pass through DequantizeLinear and QuantizeLinear, in order."""
-    kernel = join(site)
+def _with_requantized_inputs(site: Site, *, maker: KernelMaker) -> Kernel:
+    """Inputs whose parameters are not the output's are dequantized and quantized first."""
+    kernel = maker(site)
     if site.outputs[0] is None:
         return kernel
     tables = [
@@ -183,11 +183,11 @@ def _with_requantized_inputs(site: Site, *, join: KernelMaker) -> Kernel:
     ]
 
     def converted(inputs: Inputs) -> NDArray[Any]:
-        parts = [require_input(site, inputs, index) for index in range(len(tables))]
+        arrays = [require_input(site, inputs, index) for index in range(len(tables))]
         return kernel(
             [
-                part if table is None else lookup(table, part)
-                for table, part in zip(tables, parts, strict=True)
+                array if table is None else lookup(table, array)
+                for table, array in zip(tables, arrays, strict=True)
             ]
         )
 
@@ -195,7 +195,7 @@ def _with_requantized_inputs(site: Site, *, join: KernelMaker) -> Kernel:
 
 
 def _comparison_kernel(site: Site, *, comparison: BinaryFunction) -> Kernel:
-    """A comparison of dequantized values, which ONNX Runtime has no integer kernel for."""
+    """A comparison of dequantized values; ONNX Runtime has no integer kernel for it."""
     a, b = activation_qparams(site, 0), activation_qparams(site, 1)
 
     def compare(qa: NDArray[np.int64], qb: NDArray[np.int64]) -> NDArray[Any]:
@@ -207,8 +207,8 @@ def _comparison_kernel(site: Site, *, comparison: BinaryFunction) -> Kernel:
 
 KERNELS: Mapping[str, KernelMaker] = {
     **{
-        op: partial(_with_requantized_inputs, join=join)
-        for op, join in data_movement.MULTI_INPUT_OPS.items()
+        op: partial(_with_requantized_inputs, maker=maker)
+        for op, maker in data_movement.MULTI_INPUT_OPS.items()
     },
     **{op: partial(_comparison_kernel, comparison=how) for op, how in COMPARISONS.items()},
     "Add": _add,

@@ -1,9 +1,9 @@
-"""How does ONNX Runtime average in 8 bits?
+"""ONNX Runtime's average pools in 8 bits.
 
 QLinearAveragePool:        d = sx · (x − zx), added one by one in the window's order, in float32
                            q = rne(float32((Σd / n) / sy) + zy)               the zero point before rounding
                            n the window's taps inside the image, or with count_include_pad all of them;
-                           where strides skip, SAME leaves half of it before the first window
+                           if strides skip positions, SAME leaves half of them before the first window
                            a window that is the whole image, without padding, is a QLinearGlobalAveragePool
 QLinearGlobalAveragePool:  s = sx / (sy · n);  q = rne(clamp(float32(Σx − n·zx) · s)) + zy          after it
 """
@@ -60,7 +60,7 @@ def _average_pool(site: Site) -> Kernel:
 
 
 def _covers_image(sizes: tuple[int, ...], window: Mapping[str, Any]) -> bool:
-    """Whether the only window is the image itself."""
+    """Return whether the only window is the image itself."""
     if sizes != window["kernel_shape"]:
         return False
     return not any(
@@ -73,7 +73,10 @@ def _window_arguments(window: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _drop_skipped_positions(q: IntArray, window: Mapping[str, Any]) -> IntArray:
-    """The integers from the first that a window sees: SAME halves what strides skip as it halves padding."""
+    """Return the integers from the first position that a window reads.
+
+    SAME divides the positions that strides skip in half, as it divides padding.
+    """
     if not window["auto_pad"].startswith("SAME"):
         return q
     odd = int(window["auto_pad"] == "SAME_LOWER")

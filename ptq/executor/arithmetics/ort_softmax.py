@@ -1,9 +1,9 @@
-"""How does ONNX Runtime compute Softmax in 8 bits? By a table of exponentials, and in float32 from there.
+"""ONNX Runtime's Softmax in 8 bits: a table of exponentials, then float32.
 
     e[i] = float32(exp((i − 255 + B) · sx)),  B · sx = max(0, float32(log(FLT_MAX / D)) − 5),  i = x − max(x) + 255
     q    = rne((e · floor(1 / sy)) / Σe) + zy          Σ in the order of the D elements, in float32
 
-B lifts the table as far as a sum of D values cannot overflow. The output's effective scale is 1/floor(1/sy).
+B is as large as a sum of D values permits without overflow. The output's effective scale is 1/floor(1/sy).
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def _softmax(site: Site) -> Kernel:
     x, y = activation_qparams(site), output_qparams(site)
     lo, hi = output_bounds(site)
     axis = int(site.attrs.get("axis", -1))
-    steps = np.floor(np.float32(1) / y.scale)
+    inverse_scale = np.floor(np.float32(1) / y.scale)
     scale = float(x.scale)
     zero_point = int(y.zero_point)
-    # An output scale below 1/(148 D) lets e · floor(1 / sy) overflow. x86-64 converts that infinity to the least
-    # int32 for int8, to which a negative zero point adds by wrapping; for uint8, by way of 64 bits, to zero.
+    # With an output scale below 1/(148 D), e · floor(1 / sy) overflows. For int8, x86-64 converts that infinity to
+    # the least int32, and adding a negative zero point wraps. For uint8, through 64 bits, the infinity becomes zero.
     overflowed = (hi if zero_point < 0 else lo) if y.qtype.signed else zero_point
 
     def kernel(inputs: Inputs) -> NDArray[Any]:
@@ -55,10 +55,10 @@ def _softmax(site: Site) -> Kernel:
             return q.astype(y.qtype.dtype)
         table = _exponentials(scale, q.shape[axis])
         values = table[q - q.max(axis=axis, keepdims=True) + 255]
-        # accumulate adds one by one; sum would add in pairs and round otherwise.
+        # accumulate adds one by one; sum would add in pairs and round differently.
         total = np.take(np.add.accumulate(values, axis=axis), [-1], axis)
         with np.errstate(over="ignore"):
-            scaled = values * steps
+            scaled = values * inverse_scale
         rounded = np.rint(scaled / total) + np.float32(zero_point)
         rounded[np.isinf(scaled)] = overflowed
         q_out: IntArray = np.clip(rounded, lo, hi).astype(y.qtype.dtype)

@@ -1,4 +1,4 @@
-"""How is a Resize read from its site? Lengths, factors and modes, in the order of the arrays' axes."""
+"""Operands of a Resize: sizes, factors and modes, in the order of the arrays' axes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ptq.kernels.resize import OnnxSampling, ResizeAxis, resample_nearest
 
 
 def read_sampling(site: Site) -> OnnxSampling:
-    """ONNX's attributes, its defaults filled in."""
+    """Return ONNX's attributes with defaults."""
     coordinates = str(site.attrs.get("coordinate_transformation_mode", "half_pixel"))
     rounding = str(site.attrs.get("nearest_mode", "round_prefer_floor"))
     return OnnxSampling(coordinates, rounding if site.op.endswith("nearest") else None)
@@ -26,7 +26,7 @@ def _read_operand(site: Site, inputs: Inputs, name: str, position: int) -> NDArr
 
 
 def resize_axes(site: Site, inputs: Inputs) -> list[ResizeAxis]:
-    """What becomes of each axis of the array, whose channels stand last.
+    """Return each axis of the channels-last array with its size before and after.
 
     Raises:
         UnsupportedError: Neither sizes nor scales are given.
@@ -34,13 +34,13 @@ def resize_axes(site: Site, inputs: Inputs) -> list[ResizeAxis]:
     shape = require_input(site, inputs, 0).shape
     rank = len(shape)
     order = [0, *range(2, rank), 1] if rank > 2 else list(range(rank))
-    named = [int(a) % rank for a in site.attrs.get("axes", range(rank))]
+    axes = [int(a) % rank for a in site.attrs.get("axes", range(rank))]
     sizes, scales = (
         _read_operand(site, inputs, "sizes", 3),
         _read_operand(site, inputs, "scales", 2),
     )
     found = {}
-    for index, onnx_axis in enumerate(named):
+    for index, onnx_axis in enumerate(axes):
         length = shape[order.index(onnx_axis)]
         if sizes is not None:
             out = int(sizes[index])
@@ -54,8 +54,8 @@ def resize_axes(site: Site, inputs: Inputs) -> list[ResizeAxis]:
 
 
 def resize_nearest(site: Site) -> Kernel:
-    """Nearest neighbours where ONNX Runtime finds them."""
-    how = read_sampling(site)
+    """Return the kernel of nearest-neighbour Resize with the positions of ONNX Runtime."""
+    sampling = read_sampling(site)
     return lambda inputs: resample_nearest(
-        require_input(site, inputs, 0), resize_axes(site, inputs), how
+        require_input(site, inputs, 0), resize_axes(site, inputs), sampling
     )

@@ -1,4 +1,4 @@
-"""How does tflite-micro compute in 8 bits, where it differs from LiteRT's reference kernels?
+"""tflite-micro's 8-bit kernels, where they differ from LiteRT's reference kernels.
 
     Gemm, MatMul by a constant  q = zo + MBQM(acc, sx · sw[c] / so)     two roundings, not one in float64
     MatMul of activations       q = zo + MBQM(acc, sa · sb / so)        multiplier in float64, not float32
@@ -6,12 +6,12 @@
     Abs, Relu, LeakyRelu, Div,  by sx / so, sa / (sb · so) and sx · sa / so          the same
     PRelu
     Clip to [0, 6]              q = clamp(x, zx, zx + round(6 / sx))    RELU6 does not rescale
-    SpaceToBatchND              pads with the integer 0, not with the zero point: with an offset that is never
-                                set, and 0 in fresh memory alone
-    Sigmoid, Tanh               in fixed point (``fixed_functions``), not by a table of real values
+    SpaceToBatchND              pads with the integer 0, not with the zero point: the offset is never set, and is
+                                0 in fresh memory
+    Sigmoid, Tanh               in fixed point (`fixed_point_functions`), not by a table of float values
 
-ReduceSum has the formula that `litert` has here too; it is LiteRT's kernel that departs from it. All else is the
-same. Established by experiment with tflite-micro 0.dev20261023182759.
+ReduceSum has the formula of `litert`; only LiteRT's own kernel differs from it. All other operators are the same.
+Found by experiment with tflite-micro 0.dev20261023182759.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""How does TPU-MLIR compute in 8 bits? Every real factor is a multiplier and a right shift.
+"""TPU-MLIR's 8-bit arithmetic: every real factor is a multiplier and a right shift.
 
     Scale = M / 2^rshift                       M of 31 bits and its sign, or of 7 (``tpu-mlir-8``)
     Conv, Gemm, MatMul   q = ((Σ (x − Zx)·w + b) · M[c] >> rshift[c]) + Zy,      M / 2^rshift = Sx·Sw[c] / Sy
 
-b is int32 in steps of Sx·Sw; −Zx·Σw is part of the accumulator here and of b_i32 there. Padding holds Zx, so that
-it adds nothing; symmetric quantization is the case Zx = Zy = 0. The shift comes after the product with all of the
+b is int32 in units of Sx·Sw. −Zx·Σw is part of the accumulator here, and of b_i32 there. Padding holds Zx, so that
+it adds nothing. Symmetric quantization is the case Zx = Zy = 0. The shift comes after the product with the whole
 accumulator.
 
 The derivations write a plain >>. TPU-MLIR's own inference rounds it to the nearest, ties upwards (its
-applyMultiplierAndRShift passes ROUNDING_HALF_UP), and so do we; a float becomes an integer with ties away from
-zero. M is the nearest mantissa, as the manual's 0.1234 = 2119995857 / 2^34 has it; TPU-MLIR's search over shifts
-up to 30 (get_scale_and_shift) finds coarser ones for small scales.
+applyMultiplierAndRShift passes ROUNDING_HALF_UP), and so do we. A float becomes an integer with ties away from zero.
+M is the nearest mantissa, as in the manual's 0.1234 = 2119995857 / 2^34. TPU-MLIR's search over shifts up to 30
+(get_scale_and_shift) finds coarser ones for small scales.
 
 Source: TPU-MLIR developer manual, chapter Quantization; sophgo/tpu-mlir, lib/Support/MathUtils.cpp.
 """
@@ -42,7 +42,10 @@ from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
 
 
 def multiplier_shift_requantizer(site: Site, real: NDArray[np.float64], bits: int) -> Requantizer:
-    """Zy + (acc · M >> rshift), clamped; ``real`` per tensor or per output channel."""
+    """Return the requantizer Zy + (acc · M >> rshift), clamped.
+
+    ``real`` is one number, or one for each output channel.
+    """
     y = output_qparams(site)
     zero_point, dtype = int(y.zero_point), y.qtype.dtype
     lo, hi = output_bounds(site)
@@ -80,7 +83,7 @@ def _matmul(site: Site, *, bits: int) -> Kernel:
 
 
 def make_kernels(bits: int) -> Mapping[str, KernelMaker]:
-    """The arithmetic with multipliers of so many bits beside their sign."""
+    """Return the kernel makers of the arithmetic with multipliers of that many bits, without the sign."""
     makers: dict[str, Any] = {
         "Conv": _conv,
         "ConvTranspose": _conv_transpose,

@@ -1,9 +1,9 @@
-"""How does TPU-MLIR move integers whose scales may differ?
+"""TPU-MLIR's data movement between tensors of different scales.
 
-    origin   q = (Sx / Sy)(x − Zx) + Zy,    by multiplier and right shift, or as it is where the parameters are one
+    other    q = (Sx / Sy)(x − Zx) + Zy,    by multiplier and right shift; unchanged if the parameters are equal
     Pad      q = round(value / Sy + Zy)     in the padding; ties away from zero
 
-ForwardCalibration gives the output of a movement its input's threshold, so that nothing is rescaled.
+ForwardCalibration gives the output of a data movement its input's threshold, so that nothing is rescaled.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ptq.kernels.multiplier_shift import mantissa_and_shift, shift_right
 
 
 def _rescale_input(site: Site, index: int, bits: int) -> Kernel:
-    """Input ``index`` in the output's parameters; it is the only input of the kernel."""
+    """Return the kernel that brings input ``index``, its only input, to the output's parameters."""
     x, y = activation_qparams(site, index), output_qparams(site)
     if x == y and site.clamp is None:
         return lambda inputs: require_input(site, inputs, 0)
@@ -42,34 +42,41 @@ def _rescale_input(site: Site, index: int, bits: int) -> Kernel:
     return unary_table_kernel(alone, lambda q: shift_right(q * m, rshift))
 
 
-def _data_movement_kernel(site: Site, *, move: KernelMaker, bits: int) -> Kernel:
-    kernel = move(site)
+def _data_movement_kernel(site: Site, *, maker: KernelMaker, bits: int) -> Kernel:
+    kernel = maker(site)
     if site.inputs[0] is None:
         return kernel
     rescale = _rescale_input(site, 0, bits)
     return lambda inputs: rescale([kernel(inputs)])
 
 
-def _with_requantized_inputs(site: Site, *, join: KernelMaker, bits: int) -> Kernel:
-    ways = [None if x is None else _rescale_input(site, i, bits) for i, x in enumerate(site.inputs)]
-    kernel = join(site)
+def _with_requantized_inputs(site: Site, *, maker: KernelMaker, bits: int) -> Kernel:
+    rescalers = [
+        None if x is None else _rescale_input(site, i, bits) for i, x in enumerate(site.inputs)
+    ]
+    kernel = maker(site)
 
     def converted(inputs: Inputs) -> NDArray[Any]:
-        parts = [require_input(site, inputs, i) for i in range(len(ways))]
-        return kernel([p if way is None else way([p]) for way, p in zip(ways, parts, strict=True)])
+        arrays = [require_input(site, inputs, i) for i in range(len(rescalers))]
+        return kernel(
+            [
+                a if rescale is None else rescale([a])
+                for rescale, a in zip(rescalers, arrays, strict=True)
+            ]
+        )
 
     return converted
 
 
 def pad_value(site: Site) -> int:
-    """The integer in a Pad's padding: round(value / Sy + Zy), saturated."""
+    """Return the integer in a Pad's padding: round(value / Sy + Zy), saturated."""
     y, (lo, hi) = output_qparams(site), output_bounds(site)
     real = float(site.attrs.get("value", 0.0)) / float(y.scale) + float(y.zero_point)
     return int(np.clip(round_half_away(np.asarray(real)), lo, hi))
 
 
 def _pad(site: Site, *, bits: int) -> Kernel:
-    """Pad after the rescaling, so that the value is one of the output's integers."""
+    """Pad after rescaling, so that the value is an integer of the output."""
     rescale = _rescale_input(site, 0, bits)
     attrs = {key: v for key, v in site.attrs.items() if key != "value"}
     pad = data_movement.DATA_MOVEMENT_OPS["Pad"](replace(site, attrs=attrs))
@@ -86,15 +93,15 @@ def _pad(site: Site, *, bits: int) -> Kernel:
 
 
 def data_movement_makers(bits: int) -> Mapping[str, KernelMaker]:
-    """The makers of all movements."""
+    """Return the makers of all data movement operators."""
     return {
         **{
-            op: partial(_data_movement_kernel, move=move, bits=bits)
-            for op, move in data_movement.DATA_MOVEMENT_OPS.items()
+            op: partial(_data_movement_kernel, maker=maker, bits=bits)
+            for op, maker in data_movement.DATA_MOVEMENT_OPS.items()
         },
         **{
-            op: partial(_with_requantized_inputs, join=join, bits=bits)
-            for op, join in data_movement.MULTI_INPUT_OPS.items()
+            op: partial(_with_requantized_inputs, maker=maker, bits=bits)
+            for op, maker in data_movement.MULTI_INPUT_OPS.items()
         },
         "Pad": partial(_pad, bits=bits),
     }

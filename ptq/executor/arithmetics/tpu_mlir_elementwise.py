@@ -1,4 +1,4 @@
-"""How does TPU-MLIR add, average and bend?
+"""TPU-MLIR's elementwise operators and average pools in 8 bits.
 
 With S the scales, Z the zero points, and ratio = Sx / Sy:
 
@@ -14,8 +14,8 @@ With S the scales, Z the zero points, and ratio = Sx / Sy:
     Requantize        q = ((x − Zx) · M >> rshift) + Zy
     Relu, Clip        the same, clamped
 
-BackwardCalibration makes ratio 1 in LeakyRelu and PRelu; with another the upper branch is Requantize's. The
-manual subtracts Offset in AveragePool and splits at q ≥ 0 in LeakyRelu; both are slips (derived in the tests).
+BackwardCalibration makes ratio 1 in LeakyRelu and PRelu; with another ratio the upper branch is that of Requantize.
+The manual subtracts Offset in AveragePool and splits at q ≥ 0 in LeakyRelu. Both are slips (derived in the tests).
 
 Two products of an int8 with an 8-bit multiplier stay within 2 · 128 · 127 < 2^15: an int16 holds them.
 """
@@ -50,18 +50,18 @@ from ptq.kernels.multiplier_shift import Int64, mantissa_and_shift, shift_right
 from ptq.kernels.pool import window_sums
 
 _MULTIPLIER_BITS = 7
-"""Bits of an 8-bit multiplier beside its sign."""
+"""Bits of an 8-bit multiplier without its sign."""
 
 
 def multiply_shift_function(real: float, bits: int) -> Callable[[Int64], Int64]:
-    """X · M >> rshift with M / 2^rshift ≈ real, of either sign; a factor of 1 is exact."""
+    """Return the function x · M >> rshift with M / 2^rshift ≈ real, of either sign; 1 is exact."""
     m, rshift = mantissa_and_shift(abs(real), bits)
     signed = int(np.sign(real)) * m
     return lambda x: shift_right(x * signed, rshift)
 
 
 def common_shift_multipliers(reals: tuple[float, float]) -> tuple[tuple[int, int], int]:
-    """8-bit multipliers of two factors with one right shift, set by the larger factor."""
+    """Return 8-bit multipliers of two factors, and their one right shift, set by the larger factor."""
     rshift = int(mantissa_and_shift(max(reals), _MULTIPLIER_BITS)[1])
     first, second = (int(np.floor(np.ldexp(real, rshift) + 0.5)) for real in reals)
     return (first, second), rshift
@@ -120,7 +120,7 @@ def _prelu(site: Site, *, bits: int) -> Kernel:
 
 
 def average_factors(x: QuantParams, y: QuantParams, k: Any) -> tuple[NDArray[Any], np.float32]:
-    """Scale_f32 and Offset_f32 of an average of k values; the offset is to be added."""
+    """Return Scale_f32 and Offset_f32 of an average of k values; the offset is added."""
     ratio = float(x.scale) / float(y.scale)
     scale = np.asarray(ratio / np.asarray(k, np.float64), np.float32)
     return scale, np.float32(float(y.zero_point) - ratio * float(x.zero_point))
@@ -160,7 +160,11 @@ def _global_average_pool(site: Site) -> Kernel:
 
 
 def elementwise_makers(bits: int) -> Mapping[str, KernelMaker]:
-    """The makers of these operators, with multipliers of so many bits where the manual leaves them open."""
+    """Return the makers of these operators.
+
+    Args:
+        bits: Bits of the multipliers, where the manual does not fix them.
+    """
     return {
         **unary_functions.TPU_MLIR,
         "Add": partial(_sum, sign=1),

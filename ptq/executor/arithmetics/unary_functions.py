@@ -1,17 +1,17 @@
-"""How is a function of one value computed where its arithmetic has no rule of its own? As a table of 256 entries.
+"""Functions of one value as tables of 256 entries, in arithmetics without a rule of their own for them.
 
-    litert      d = sx · (x − zx);  q = zo + round(f(d) · (1 / so))             each step rounded to float32
+    litert      d = sx · (x − zx);  q = zo + round(f(d) · (1 / so))             each operation rounded to float32
     tpu-mlir    q = round(f(sx · (x − zx)) / so + zo)                            float64; its Lut operator
 
-round takes ties away from zero. The first is how LiteRT fills its own tables (LUTPopulate), the second TPU-MLIR
-(create_lookup_table); ``fixed-point`` takes the first. A device needs the 256 bytes and no arithmetic.
+round takes ties away from zero. LiteRT fills its own tables by the first rule (LUTPopulate), TPU-MLIR by the second
+(create_lookup_table). ``fixed-point`` uses the first rule. A device needs the 256 bytes and no arithmetic.
 
-Error bound, in steps of the output, before saturation: 1/2 for the second; for the first 1/2 + 2^-14, as a value
-that does not saturate is below 2^8 steps and meets float32's relative 2^-24 in d, in f, in 1/so and in the
-product: 2^8 · 2^-24 · (3 + |d·f'(d) / f(d)|), while |d·f'(d) / f(d)| ≤ 2^6. Beside a jump (Ceil, Floor, Round,
-Sign, ThresholdedRelu) the side is that of d as it is in float32.
+Error bound, in LSB of the output, before saturation: 1/2 for the second rule, 1/2 + 2^-14 for the first. A value that
+does not saturate is below 2^8 LSB. It has float32's relative error 2^-24 in d, in f, in 1/so and in the product:
+2^8 · 2^-24 · (3 + |d·f'(d) / f(d)|), while |d·f'(d) / f(d)| ≤ 2^6. Next to a discontinuity (Ceil, Floor, Round, Sign,
+ThresholdedRelu) the side is that of d in float32.
 
-A function that is infinite saturates; one that is not defined (Sqrt and Log of a negative number) gives the
+A function that is infinite saturates. A function that is not defined (Sqrt and Log of a negative number) gives the
 lowest integer, as LiteRT's LOG does.
 """
 
@@ -37,29 +37,29 @@ from ptq.kernels.lookup import lookup, tabulate
 from ptq.kernels.real_functions import FUNCTIONS, real_function
 
 OutputFunction = Callable[[Site, NDArray[np.int64]], NDArray[np.float64]]
-"""f in steps of the output, zero point added, of x − zx."""
+"""f of x − zx in LSB of the output, with the zero point added."""
 
 _SATURATING_LSB = 2.0**20
-"""Steps beyond every output."""
+"""LSB beyond every output."""
 
 
 def _in_float32(site: Site, q: NDArray[np.int64]) -> NDArray[np.float64]:
     d = activation_qparams(site).scale * q.astype(np.float32)
     with np.errstate(over="ignore"):
         value = real_function(site.op, site.attrs)(d.astype(np.float64)).astype(np.float32)
-        steps = value * (np.float32(1) / output_qparams(site).scale)
-    return _round_saturating(steps.astype(np.float64)) + int(output_qparams(site).zero_point)
+        lsb = value * (np.float32(1) / output_qparams(site).scale)
+    return _round_saturating(lsb.astype(np.float64)) + int(output_qparams(site).zero_point)
 
 
 def _in_float64(site: Site, q: NDArray[np.int64]) -> NDArray[np.float64]:
     x, y = activation_qparams(site), output_qparams(site)
     d = float(x.scale) * q.astype(np.float64)
-    steps = real_function(site.op, site.attrs)(d) / float(y.scale)
-    return _round_saturating(steps + int(y.zero_point))
+    lsb = real_function(site.op, site.attrs)(d) / float(y.scale)
+    return _round_saturating(lsb + int(y.zero_point))
 
 
-def _round_saturating(steps: NDArray[np.float64]) -> NDArray[np.float64]:
-    return round_half_away(np.clip(steps, -_SATURATING_LSB, _SATURATING_LSB))
+def _round_saturating(lsb: NDArray[np.float64]) -> NDArray[np.float64]:
+    return round_half_away(np.clip(lsb, -_SATURATING_LSB, _SATURATING_LSB))
 
 
 def _table_kernel(site: Site, rounded: OutputFunction) -> Kernel:

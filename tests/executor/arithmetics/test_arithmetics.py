@@ -154,7 +154,7 @@ def test_an_activation_is_the_real_one_to_the_nearest(
 @pytest.mark.parametrize(
     "name", [n for n in NAMES if n != "ort-avx2"]
 )  # uint8 × int8 saturates there
-def test_uint8_is_the_same_arithmetic_as_int8_moved_by_128(name: str) -> None:
+def test_uint8_is_the_same_arithmetic_as_int8_shifted_by_128(name: str) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 256, (5, 9), np.uint8), rng.integers(-127, 128, (9, 4)).astype(np.int8)
     unsigned = run_node(

@@ -1,4 +1,4 @@
-"""Movements of both arithmetics: operands from attributes, constants or the run, and what numpy says."""
+"""Data movement in two arithmetics: operands from attributes, constants or the run. Oracle: numpy."""
 
 from __future__ import annotations
 

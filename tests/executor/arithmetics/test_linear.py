@@ -1,4 +1,4 @@
-"""What the operators that sum products refuse, and shapes that they accept."""
+"""Conv, ConvTranspose, Gemm and MatMul: operands that they refuse, and shapes that they accept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finishing in float32 with exact ties, against the exact rule for every accumulator."""
+"""Requantization in float32 with exact ties, against the exact rule for every accumulator."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ def site(zero_point: int, qtype: QType, clamp: tuple[int, int] | None = None) ->
     return Site("Conv", {}, (), (y,), (), clamp)
 
 
-def finished(finish: Requantizer, acc: np.ndarray, width: int, dtype: type) -> np.ndarray:
+def requantize_in_slices(
+    requantize: Requantizer, acc: np.ndarray, width: int, dtype: type
+) -> np.ndarray:
     """Finish tiles of up to 3 of the channels, as float32 or int32."""
     tiles = [
-        finish(acc[:, c : c + 3].astype(dtype), slice(c, min(c + 3, width)))
+        requantize(acc[:, c : c + 3].astype(dtype), slice(c, min(c + 3, width)))
         for c in range(0, width, 3)
     ]
     return np.concatenate(tiles, axis=1)
@@ -31,7 +33,7 @@ def finished(finish: Requantizer, acc: np.ndarray, width: int, dtype: type) -> n
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
 @pytest.mark.parametrize("scale", [0.9, 0.3, 0.04, 0.0011, 2.0**-7, 3 * 2.0**-9, 1.7])
 @pytest.mark.parametrize("zero_point", [-5, -128])
-def test_gemmlowp_finish_is_two_roundings_of_every_accumulator(
+def test_gemmlowp_requantizer_is_two_roundings_of_every_accumulator(
     scale: float, dtype: type, zero_point: int
 ) -> None:
     channels = 7
@@ -40,15 +42,15 @@ def test_gemmlowp_finish_is_two_roundings_of_every_accumulator(
     reals[:2] = scale
     reach = min(int(300 / scale), 2**24 - 1)
     acc = rng.integers(-reach, reach, (4000, channels))
-    finish = gemmlowp_requantizer(site(zero_point, INT8), reals)
+    requantize = gemmlowp_requantizer(site(zero_point, INT8), reals)
     exact = np.clip(rescale(acc, reals) + zero_point, -128, 127)
-    np.testing.assert_array_equal(finished(finish, acc, channels, dtype), exact)
-    np.testing.assert_array_equal(finish(acc.astype(dtype), slice(0, channels)), exact)
+    np.testing.assert_array_equal(requantize_in_slices(requantize, acc, channels, dtype), exact)
+    np.testing.assert_array_equal(requantize(acc.astype(dtype), slice(0, channels)), exact)
 
 
 @pytest.mark.parametrize("numerator", [1, 3, 37, 255])
 @pytest.mark.parametrize("zero_point", [-128, 0])
-def test_gemmlowp_finish_rounds_what_lies_at_and_near_every_tie(
+def test_gemmlowp_requantizer_rounds_values_at_and_near_every_tie(
     numerator: int, zero_point: int
 ) -> None:
     # acc · numerator / 2^9 meets every tie, and the two roundings make ties of its neighbours
@@ -60,14 +62,14 @@ def test_gemmlowp_finish_rounds_what_lies_at_and_near_every_tie(
     np.testing.assert_array_equal(got, exact)
 
 
-def test_gemmlowp_finish_of_large_accumulators_saturates() -> None:
+def test_gemmlowp_requantizer_of_large_accumulators_saturates() -> None:
     acc = np.array([[2**31 - 1], [-(2**31)]], np.int32)
-    finish = gemmlowp_requantizer(site(3, UINT8), 0.001)
-    assert finish(acc, slice(0, 1)).tolist() == [[255], [0]]
+    requantize = gemmlowp_requantizer(site(3, UINT8), 0.001)
+    assert requantize(acc, slice(0, 1)).tolist() == [[255], [0]]
 
 
 @pytest.mark.parametrize("numerator", [1, 3, 37])
-def test_real_finish_rounds_every_tie_away_from_zero(numerator: int) -> None:
+def test_float64_requantizer_rounds_every_tie_away_from_zero(numerator: int) -> None:
     real = Fraction(numerator, 128)
     acc = np.arange(-6000, 6000).reshape(-1, 1)
     got = float64_requantizer(site(0, INT8), float(real))(acc.astype(np.float32), slice(0, 1))
@@ -75,23 +77,25 @@ def test_real_finish_rounds_every_tie_away_from_zero(numerator: int) -> None:
     np.testing.assert_array_equal(got[:, 0], np.clip(exact, -128, 127))
 
 
-def test_a_clamp_narrows_what_is_finished() -> None:
+def test_a_clamp_narrows_the_output() -> None:
     acc = np.arange(-300, 300, dtype=np.float32).reshape(-1, 2)
     got = gemmlowp_requantizer(site(4, INT8, clamp=(4, 40)), 0.5)(acc, slice(0, 2))
     assert (got.min(), got.max()) == (4, 40)
 
 
-def test_an_accumulator_that_is_not_contiguous_is_finished_in_its_own_order() -> None:
+def test_an_accumulator_that_is_not_contiguous_is_requantized_in_its_own_order() -> None:
     acc = np.arange(-500, 500).reshape(20, 50).T
-    finish = gemmlowp_requantizer(site(0, INT8), np.linspace(0.1, 0.4, 20))
-    expected = finish(np.ascontiguousarray(acc).astype(np.int32), slice(0, 20))
-    np.testing.assert_array_equal(finish(acc.astype(np.int32), slice(0, 20)), expected)
+    requantize = gemmlowp_requantizer(site(0, INT8), np.linspace(0.1, 0.4, 20))
+    expected = requantize(np.ascontiguousarray(acc).astype(np.int32), slice(0, 20))
+    np.testing.assert_array_equal(requantize(acc.astype(np.int32), slice(0, 20)), expected)
 
 
-def test_single_channels_are_finished_as_among_the_others() -> None:
+def test_single_channels_are_requantized_as_among_all_channels() -> None:
     scales = np.array([0.5, 0.25, 0.125, 1.5])
     acc = np.arange(-600, 600).reshape(-1, 4).astype(np.int32)
     for make in (gemmlowp_requantizer, float64_requantizer):
-        finish = make(site(2, INT8), scales)
-        among = finish(acc.copy(), slice(0, 4))
-        np.testing.assert_array_equal(finish(acc[:, [1, 3]], np.array([1, 3])), among[:, [1, 3]])
+        requantize = make(site(2, INT8), scales)
+        among = requantize(acc.copy(), slice(0, 4))
+        np.testing.assert_array_equal(
+            requantize(acc[:, [1, 3]], np.array([1, 3])), among[:, [1, 3]]
+        )

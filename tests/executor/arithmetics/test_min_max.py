@@ -1,4 +1,4 @@
-"""What chooses, compares and splits, in every arithmetic. Oracles: numpy on integers, ONNX Runtime live."""
+"""Selections, comparisons and Split, in every arithmetic. Oracles: numpy on integers, ONNX Runtime live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the ``tflite-micro`` arithmetic leaves the ``litert`` one.
+"""Operators of the ``tflite-micro`` arithmetic that differ from the ``litert`` arithmetic.
 
 Oracles: tflite-micro's bytes, recorded; gemmlowp's formula in Python's integers; the ``litert`` kernels.
 """

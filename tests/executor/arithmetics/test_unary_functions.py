@@ -1,6 +1,6 @@
 """The error of functions of one value, of all 256 inputs at several scales, against float64.
 
-The bounds are those that the modules state, in steps of the output.
+The bounds are those that the modules state, in LSB of the output.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def test_a_quotient_is_within_the_stated_steps_at_every_pair(scales: Any) -> Non
     assert error.max() <= 0.5 + 2.0**-8
 
 
-def test_a_quotient_of_no_step_comes_out_as_litert_s_shift_has_it() -> None:
+def test_a_quotient_below_one_lsb_is_what_litert_s_shift_gives() -> None:
     """Recorded from LiteRT on x86-64: shifts by 32 bits and more, and to the left."""
     a = np.array([0, 0, 1, -1, 1, -1, 2, -2, 2, 60], np.int8)
     b = np.array([100, -100, 100, 100, -100, -100, 100, 100, -100, 100], np.int8)
