@@ -127,7 +127,7 @@ def _prepared_graph(model: Path, result: ptq.Result) -> Graph:
     graph = open_and_prepare(model)[1].graph
     factors, between = result.plan.channel_factors, result.plan.boundaries
     return scale_channels(
-        graph, factors_by_group(group_channels(graph, shores=between), factors), between
+        graph, factors_by_group(group_channels(graph, boundaries=between), factors), between
     )
 
 

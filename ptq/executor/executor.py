@@ -27,8 +27,8 @@ from ptq.executor.schedule import tensors_to_release
 from ptq.executor.step_runner import Runner, prepare_island, prepare_step, prepare_table_island
 from ptq.kernels.thread_pool import parallel_map
 from ptq.model.graph import Graph
-from ptq.rewrite.imported.int8_pairs_to_uint8 import pairs_to_uint8, to_int8, to_uint8
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
+from ptq.rewrite.shift_to_uint8 import pairs_to_uint8, to_int8, to_uint8
 
 
 class Executor:

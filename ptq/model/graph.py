@@ -6,7 +6,7 @@ name only (initializers listed among the inputs, Constant nodes), so that nobody
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +133,11 @@ class Graph:
 
     # Changing
 
+    def replace_model(self, other: Graph) -> None:
+        """Take over the model of another graph, which is not used afterwards."""
+        self._model, self._names = other._model, other._names
+        self._next_suffixes = other._next_suffixes
+
     def unique_name(self, hint: str) -> str:
         """A name that nothing in the model has yet, ``hint`` itself where that is free."""
         name, number = hint, self._next_suffixes.get(hint, 1)
@@ -205,11 +210,21 @@ class Graph:
             if use.node not in kept:
                 use.node.replace_input_with(use.idx, new)
 
-    def substitute(self, old: Value, new: Value) -> None:
-        """Let ``new`` stand for ``old`` everywhere; as a graph output by `hand_over_output`."""
+    def substitute(
+        self, old: Value, new: Value, *, keep: Iterable[Node] = (), rename_old: str = ""
+    ) -> None:
+        """Let ``new`` replace ``old`` for all readers, but for the nodes in ``keep``, and as a graph output.
+
+        As a graph output ``new`` takes the name of ``old``, see `replace_output`. Elsewhere it does so if
+        ``rename_old`` is given; ``old`` then gets this suffix.
+        """
         if old.is_graph_output():
             self.replace_output(old, new)
-        self.redirect(old, new)
+        elif rename_old:
+            name = name_of(old)
+            old.name = self.unique_name(f"{name}_{rename_old}")
+            new.name = name
+        self.redirect(old, new, keep)
 
     def replace_output(self, old: Value, new: Value) -> None:
         """Let ``new`` be the graph output that ``old`` was, under its name; readers of ``old`` stay.
@@ -261,19 +276,10 @@ class Graph:
                 value.shape = None
         return part
 
-    def transform_proto(
-        self, change: Callable[[onnx.ModelProto], onnx.ModelProto], freed: Container[str] = ()
-    ) -> Graph:
-        """The graph after a transformation that only ONNX's own message knows, some weights made inputs."""
+    def transform_proto(self, change: Callable[[onnx.ModelProto], onnx.ModelProto]) -> Graph:
+        """The graph after a transformation that only ONNX's own message knows."""
         proto, aside = external_data.proto_without_weights(self._model)
-        kept = {name: tensor for name, tensor in aside.tensors.items() if name not in freed}
-        return Graph(
-            to_ir(
-                change(proto),
-                "the model",
-                external_data.DetachedWeights(kept, aside.initializer_names),
-            )
-        )
+        return Graph(to_ir(change(proto), "the model", aside))
 
     def with_opset(self, version: int) -> Graph:
         """The same model in a newer version of ONNX's operators, by ONNX's own converter.

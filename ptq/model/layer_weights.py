@@ -1,43 +1,99 @@
-"""Layout of the weight of Conv, Gemm and MatMul: the one place that knows it."""
+"""Layout of the constant weight of Conv, ConvTranspose, Gemm and MatMul: the one place that knows it.
+
+Conv, QLinearConv                                  (outputs, inputs / groups, kernel…)
+ConvTranspose                                      (inputs, outputs / groups, kernel…)
+Gemm, QGemm with transB                            (outputs, inputs)
+Gemm, QGemm without transB                         (inputs, outputs)
+MatMul, QLinearMatMul, MatMulIntegerToFloat        (…, inputs, outputs)
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.model.node import Node, attributes_of, constant_of, operator_of
+from ptq.model.node import MICROSOFT_PREFIX, Node, attributes_of, constant_of, operator_of
+
+_CONV_AXES = {"Conv": 0, "QLinearConv": 0, "ConvTranspose": 1}
+_MATRIX_OPS = frozenset(["Gemm", "MatMul", "MatMulIntegerToFloat", "QGemm", "QLinearMatMul"])
+
+
+def channel_axis(node: Node, rank: int) -> int | None:
+    """Axis of the weight along which its output channels lie; None for an operator without weight layout."""
+    op = operator_of(node).removeprefix(MICROSOFT_PREFIX)
+    if op in _MATRIX_OPS:
+        return matrix_channel_axis(attributes_of(node), rank)
+    return _CONV_AXES.get(op)
+
+
+def matrix_channel_axis(attributes: Mapping[str, Any], rank: int) -> int:
+    """Axis of the right operand of a Gemm or MatMul along which its output channels lie."""
+    return 0 if attributes.get("transB") else rank - 1
+
+
+def input_output_matrix(weight: NDArray[Any], attributes: Mapping[str, Any]) -> NDArray[Any]:
+    """View of the right operand of a Gemm or MatMul with shape (…, inputs, outputs).
+
+    The function is its own inverse: it also brings such a matrix back into the node's layout.
+    """
+    return weight.T if attributes.get("transB") else weight
+
+
+def output_channel_count(node: Node, shape: tuple[int, ...]) -> int:
+    """Number of output channels of a node whose weight has this shape.
+
+    For an operator without weight layout, such as InstanceNormalization, this is the length of the first axis.
+    """
+    groups = attributes_of(node).get("group", 1) if operator_of(node) == "ConvTranspose" else 1
+    return int(shape[channel_axis(node, len(shape)) or 0] * groups)
+
+
+def summed_input_count(node: Node, shape: tuple[int, ...]) -> int:
+    """Number of products that a Conv, Gemm or MatMul adds for one output value, from the shape of its weight."""
+    if operator_of(node) == "Conv":
+        return prod(shape[1:])
+    return shape[-1 if attributes_of(node).get("transB") else -2]
 
 
 def output_channel_view(node: Node, weight: NDArray[Any]) -> NDArray[Any]:
-    """The weight by output channel, shape (channels, others); a view."""
-    turned = (
-        weight.T
-        if operator_of(node) == "Gemm" and not attributes_of(node).get("transB")
-        else weight
-    )
-    return turned.reshape(len(turned), -1)
+    """View of the weight of a Conv or Gemm with shape (output channels, values of a channel)."""
+    if operator_of(node) == "Gemm":
+        return input_output_matrix(weight, attributes_of(node)).T
+    return weight.reshape(len(weight), -1)
 
 
 def input_channel_view(node: Node, weight: NDArray[Any], width: int) -> NDArray[Any]:
-    """The weight by input channel, shape (groups, outputs, channels of a group, others); a view."""
+    """View of the weight of a Conv or Gemm with shape (groups, outputs, channels of a group, values).
+
+    Args:
+        node: The Conv or Gemm.
+        weight: Array in the layout of its weight.
+        width: Inputs of a Gemm that belong to one channel; more than 1 after a Flatten. A Conv does not use it.
+    """
+    attributes = attributes_of(node)
     if operator_of(node) == "Gemm":
-        turned = weight if attributes_of(node).get("transB") else weight.T
-        return turned.reshape(1, len(turned), -1, width)
-    groups = int(attributes_of(node).get("group", 1))
+        by_output = input_output_matrix(weight, attributes).T
+        return by_output.reshape(1, len(by_output), -1, width)
+    groups = int(attributes.get("group", 1))
     return weight.reshape(groups, len(weight) // groups, weight.shape[1], -1)
 
 
 def layer_channels(node: Node) -> int | None:
-    """The output channels of a layer whose weight and bias are constants of its own; None for other nodes."""
+    """Number of output channels of a Conv or plain Gemm with constant float32 weight and bias; else None.
+
+    A plain Gemm has alpha = beta = 1 and no transA. The bias may be absent.
+    """
     if operator_of(node) not in ("Conv", "Gemm") or len(node.outputs) != 1:
         return None
     weight, attrs = constant_of(node.inputs[1]), attributes_of(node)
     plain = (attrs.get("alpha", 1.0), attrs.get("beta", 1.0), attrs.get("transA", 0)) == (1, 1, 0)
     if weight is None or weight.dtype != np.float32 or not plain or not weight.size:
         return None
-    channels = len(output_channel_view(node, weight))
+    channels = output_channel_count(node, weight.shape)
     if len(node.inputs) > 2 and node.inputs[2] is not None:
         bias = constant_of(node.inputs[2])
         if bias is None or bias.shape != (channels,):

@@ -22,7 +22,8 @@ from ptq.optimization.candidates import CandidateComparison
 from ptq.optimization.equalization_factors import equalization_factors
 from ptq.optimization.given import NOTHING_GIVEN, Given
 from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes
-from ptq.rewrite.equalize.channel_groups import GATED_OPS, ChannelGroups, group_channels
+from ptq.rewrite.equalize.channel_groups import ChannelGroups, group_channels
+from ptq.rewrite.equalize.channel_walk import GATED_OPS
 from ptq.rewrite.equalize.cross_layer_equalization import equalize_layers
 from ptq.rewrite.equalize.layer_pairs import find_layer_pairs
 from ptq.rewrite.equalize.scale_channels import (
@@ -159,12 +160,12 @@ def _with_factors(
     graph: Graph, factors: Mapping[str, tuple[float, ...]], between: Boundaries
 ) -> PreparedModel:
     """The graph with these factors, what between integers and float takes them back left float."""
-    found = group_channels(graph, shores=between)
+    found = group_channels(graph, boundaries=between)
     by = factors_by_group(found, factors)
     unlike = {name for name, numbers in found.groups.items() if (by[numbers] != 1).any()}
     used = {name: seeing for name, seeing in between.items() if name in unlike}
     changed = scale_channels(
-        graph, factors_by_group(group_channels(graph, shores=used), factors), used
+        graph, factors_by_group(group_channels(graph, boundaries=used), factors), used
     )
     floats = dict.fromkeys(
         (node.name or "" for node in boundary_scale_nodes(changed, used)), _REASON

@@ -1,4 +1,4 @@
-"""How a tensor or a constant takes the place of another, so that the names a user knows survive."""
+"""Basic edits: one tensor or constant replaces another, and the names that the user knows stay."""
 
 from __future__ import annotations
 
@@ -15,40 +15,33 @@ from ptq.model.node import Node, Value, name_of
 
 
 def replace_node(graph: Graph, node: Node, new: Value) -> None:
-    """Delete a node; ``new`` stands for its first output, under that output's name, type and shape.
+    """Delete a node; ``new`` replaces its first output and takes that output's name, type and shape.
 
     Raises:
-        ModelError: ``new`` is a graph input, graph output or constant, whose own name must stay.
+        ModelError: The output is a graph output, and ``new`` is a graph input, graph output or constant.
     """
     old = node.outputs[0]
-    if old.is_graph_output():
-        graph.substitute(old, new)
-    else:
-        name = name_of(old)
-        old.name = graph.unique_name(f"{name}_replaced")
-        new.name, new.type, new.shape = name, old.type or new.type, old.shape or new.shape
-        graph.redirect(old, new)
+    if not old.is_graph_output():
+        new.type, new.shape = old.type or new.type, old.shape or new.shape
+    graph.substitute(old, new, rename_old="replaced")
     graph.remove(node)
 
 
 def replace_with_constant(graph: Graph, value: Value, array: NDArray[Any]) -> None:
-    """Let an initializer of the same name stand for a node's output, whose value is now known."""
-    name = name_of(value)
-    value.name = graph.unique_name(f"{name}_computed")
-    frozen = graph.add_constant(array, name)
-    frozen.name = name
-    graph.redirect(value, frozen)
+    """Replace a node's output, which is no graph output, by an initializer of the same name."""
+    constant = graph.add_constant(array, name_of(value))
+    graph.substitute(value, constant, rename_old="computed")
 
 
 def set_constant(graph: Graph, node: Node, index: int, array: NDArray[Any], hint: str) -> None:
-    """Give a node another constant as an input, under the old name unless that has other readers.
+    """Replace a node's constant input; the name stays unless the old constant has other readers.
 
     Args:
-        graph: Where the node stands.
+        graph: The graph of the node.
         node: The reader.
-        index: Which of its inputs; the list of inputs grows where it is too short.
+        index: Position of the input; the list of inputs grows if it is too short.
         array: The new value.
-        hint: Wished name where the input has been left out so far.
+        hint: Suggested name, used if the input was absent.
     """
     old = node.inputs[index] if index < len(node.inputs) else None
     constant = graph.add_constant(array, hint if old is None else name_of(old))
@@ -56,13 +49,11 @@ def set_constant(graph: Graph, node: Node, index: int, array: NDArray[Any], hint
         node.resize_inputs(index + 1)
     node.replace_input_with(index, constant)
     if old is not None and not old.uses() and not old.is_graph_output():
-        name = name_of(old)
-        old.name = graph.unique_name(f"{name}_replaced")
-        constant.name = name
+        graph.substitute(old, constant, rename_old="replaced")
 
 
 def set_attributes(node: Node, **attributes: Any) -> None:
-    """Set attributes from plain values; None deletes one."""
+    """Set attributes from plain values; None deletes an attribute."""
     for name, value in attributes.items():
         if value is None:
             node.attributes.pop(name, None)
@@ -72,7 +63,12 @@ def set_attributes(node: Node, **attributes: Any) -> None:
 
 
 def initializers_to_inputs(graph: Graph, types: Mapping[str, tuple[DTypeLike, int]]) -> Graph:
-    """The graph with some initializers for inputs, of a type and with so many axes of any length."""
+    """A copy of the graph in which some initializers are graph inputs.
+
+    Args:
+        graph: The graph.
+        types: By name of the initializer: the element type and the number of axes, all of any length.
+    """
 
     def change(proto: onnx.ModelProto) -> onnx.ModelProto:
         kept = [tensor for tensor in proto.graph.initializer if tensor.name not in types]

@@ -19,8 +19,8 @@ from ptq.rewrite.emit.bias_correction import correct_biases
 from ptq.rewrite.emit.set_weights import replace_weights
 from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.rewrite.emit.to_qlinear import to_qlinear
-from ptq.rewrite.emit.uint8_weights import weights_to_uint8
 from ptq.rewrite.prepare.prepare import PreparedModel
+from ptq.rewrite.shift_to_uint8 import weights_to_uint8
 from ptq.solver.recipe import AUTO, FALLBACK_METHOD, REDUCED_NOTE, Recipe
 from ptq.solver.rounding.gptq import GptqRounder, WeightRounding
 from ptq.solver.scales.weight_qparams import with_derived_biases

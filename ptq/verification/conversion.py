@@ -13,10 +13,9 @@ from ptq.model.graph import Graph
 from ptq.model.node import QUANTIZERS, operator_of
 from ptq.model.qdq_units import quantized_op, quantized_source
 from ptq.rewrite.emit.to_qlinear import has_ort_kernel, to_qlinear
-from ptq.rewrite.imported.int8_pairs_to_uint8 import pairs_to_uint8
-from ptq.rewrite.imported.int8_to_uint8 import activations_to_uint8
 from ptq.rewrite.imported.normalize_qdq import normalize_qdq
 from ptq.rewrite.imported.qlinear_to_qdq import qlinear_to_qdq
+from ptq.rewrite.shift_to_uint8 import activations_to_uint8, pairs_to_uint8
 from ptq.verification.equivalence import first_difference
 from ptq.verification.node_status import NodeStatus, reason_for_float
 from ptq.verification.ort_like_executor import steps_ort_runs_in_float

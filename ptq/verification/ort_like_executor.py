@@ -13,7 +13,7 @@ from ptq.executor.executor import Executor
 from ptq.executor.program import Program, Step
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
-from ptq.rewrite.imported.int8_pairs_to_uint8 import pairs_to_uint8
+from ptq.rewrite.shift_to_uint8 import pairs_to_uint8
 from ptq.verification.ort_fusions import float_tensors, integer_products
 
 

@@ -23,7 +23,7 @@ from ptq.kernels.thread_pool import parallel_map
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.model.session import Session, has_exact_int8_sums
-from ptq.rewrite.imported.int8_pairs_to_uint8 import pairs_to_uint8, to_int8
+from ptq.rewrite.shift_to_uint8 import pairs_to_uint8, to_int8
 from ptq.verification.node_status import NodeStatus, node_statuses
 from ptq.verification.ort_fusions import float_tensors
 from ptq.verification.ort_like_executor import comparable_tensors, with_integer_products

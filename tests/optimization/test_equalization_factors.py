@@ -156,7 +156,7 @@ def test_channels_that_float_alone_reads_all_fill_the_range_where_that_is_worth_
     power: float, pays: bool
 ) -> None:
     graph = two_layers(1, between="Sigmoid")
-    found = group_channels(graph, shores={"c": ("first",)})
+    found = group_channels(graph, boundaries={"c": ("first",)})
     assert not group_channels(graph).groups
     assert not found.readers
     reach = UNLIKE**power

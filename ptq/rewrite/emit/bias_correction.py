@@ -1,11 +1,14 @@
-"""Corrects biases for the mean error that rounded weights and a rounded input make.
+"""Bias correction: biases compensate the mean error of rounded weights and rounded inputs.
 
 With weights W rounded to Ŵ and an input x rounded to x̂, the mean of an output channel shifts by
-Σ Ŵ · E[x̂] − Σ W · E[x]; the bias takes it back (Nagel et al. 2019, "Data-Free Quantization Through Weight
-Equalization and Bias Correction", section 4.2, with the means observed). E[x̂ − x] is known by channel where samples
-were read again once ranges were set, else one number for the whole tensor, from its statistics; a tap counts for the
-share of the output positions at which it falls inside the input.
-Where the sizes vary, so does that share, and a convolution with padding is left as it is.
+
+    Σ Ŵ · E[x̂] − Σ W · E[x]
+
+and the bias subtracts this shift. Nagel et al. 2019, "Data-Free Quantization Through Weight Equalization and Bias
+Correction", section 4.2, here with observed means. E[x̂ − x] is one number for each channel if samples were read
+again after the ranges were set. Otherwise it is one number for the tensor, from its statistics. A kernel position
+counts for the share of the output positions at which it lies inside the input. If sizes vary, this share varies too,
+and a convolution with padding stays unchanged.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from numpy.typing import NDArray
 
 from ptq.core.plan import Plan
 from ptq.model.graph import Graph
+from ptq.model.layer_weights import input_channel_view, output_channel_view
 from ptq.model.node import Node, attributes_of, constant_of, name_of, operator_of, shape_of
 from ptq.observers.input_means import InputMean
 
@@ -26,7 +30,7 @@ CORRECTABLE_OPS = ("Conv", "Gemm")
 
 
 def channel_axes(graph: Graph) -> dict[str, int]:
-    """The tensors whose channel means bias correction needs, with their channel axis."""
+    """The tensors whose channel means bias correction needs, each with its channel axis."""
     return {
         name_of(value): 1
         for node in graph.nodes
@@ -37,10 +41,11 @@ def channel_axes(graph: Graph) -> dict[str, int]:
 
 
 def is_correctable(node: Node) -> bool:
-    """Whether the node's bias can be corrected, once the means of its input are known."""
+    """Whether the node's bias can be corrected, given the means of its input."""
     weight, bias = (constant_of(node.inputs[i]) if len(node.inputs) > i else None for i in (1, 2))
-    correct = operator_of(node) in CORRECTABLE_OPS and weight is not None and bias is not None
-    return correct and weight is not None and _tap_coverage(node, weight.shape) is not None
+    if operator_of(node) not in CORRECTABLE_OPS or weight is None or bias is None:
+        return False
+    return _kernel_coverage(node, weight.shape) is not None
 
 
 def correct_biases(
@@ -50,15 +55,14 @@ def correct_biases(
     rounded: Mapping[str, NDArray[Any]] | None = None,
     added: Mapping[str, NDArray[np.float64]] | None = None,
 ) -> tuple[Graph, int]:
-    """The graph with corrected biases, and how many nodes that concerned.
+    """A graph with corrected biases, and the number of corrected nodes.
 
     Args:
         graph: The prepared graph.
-        plan: Its plan; only weights that it quantizes make an error.
-        means: Of the tensors of `channel_axes`, as far as they are known.
-        rounded: Weights by node where they are not rounded to the nearest.
-        added: By node, what quantizing adds to the mean of each channel of its input, where that is known better
-            than for the tensor as a whole.
+        plan: Its plan; only weights that it quantizes have an error.
+        means: Means of the tensors of `channel_axes`; nodes that read other tensors stay unchanged.
+        rounded: By node, the dequantized weight if it is not rounded to nearest.
+        added: By node, the shift of the mean of each channel of its input by quantization, if it was measured.
     """
     corrected, count = graph.copy(), 0
     for node in corrected.nodes:
@@ -66,8 +70,8 @@ def correct_biases(
         if operator_of(node) in CORRECTABLE_OPS and first is not None and name_of(first) in means:
             weight = (rounded or {}).get(node.name or "")
             mean = means[name_of(first)]
-            of_channels = (added or {}).get(node.name or "")
-            mean = mean if of_channels is None else replace(mean, mean_shift=of_channels)
+            channel_shift = (added or {}).get(node.name or "")
+            mean = mean if channel_shift is None else replace(mean, mean_shift=channel_shift)
             count += _correct_bias(corrected, node, plan, mean, weight)
     return corrected, count
 
@@ -81,23 +85,23 @@ def _correct_bias(
     params = plan.operands.get((node.name, 1))
     if array is None or values is None or bias is None or params is None:
         return False
-    inside = _tap_coverage(node, array.shape)
-    if inside is None:
+    coverage = _kernel_coverage(node, array.shape)
+    if coverage is None:
         return False
     if rounded is None:
         rounded = params.dequantize(params.quantize(array))
     shift = _output_means(
-        node, rounded.astype(np.float64) * inside, mean.float_mean + mean.mean_shift
+        node, rounded.astype(np.float64) * coverage, mean.float_mean + mean.mean_shift
     )
-    shift = shift - _output_means(node, array * inside, mean.float_mean)
+    shift = shift - _output_means(node, array * coverage, mean.float_mean)
     new = (values.astype(np.float64).reshape(-1) - shift).reshape(values.shape)
     hint = f"{bias.name}_corrected"
     node.replace_input_with(2, graph.add_constant(new.astype(values.dtype), hint))
     return True
 
 
-def _tap_coverage(node: Node, weight: tuple[int, ...]) -> NDArray[np.float64] | None:
-    """The share of output positions at which each tap falls inside the input; None where it is not known."""
+def _kernel_coverage(node: Node, weight: tuple[int, ...]) -> NDArray[np.float64] | None:
+    """The share of output positions at which each kernel position lies inside the input; None if it varies."""
     attrs, kernel = attributes_of(node), weight[2:]
     pads = tuple(attrs.get("pads", (0,) * 2 * len(kernel)))
     if operator_of(node) == "Gemm" or (
@@ -123,12 +127,13 @@ def _tap_coverage(node: Node, weight: tuple[int, ...]) -> NDArray[np.float64] | 
 def _output_means(
     node: Node, weight: NDArray[Any], mean: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The mean of each output channel that the weight makes of the means of its inputs."""
-    attrs, weight = attributes_of(node), weight.astype(np.float64)
+    """The mean of each output channel, from the weight and the means of the input channels."""
+    weight = weight.astype(np.float64)
     if operator_of(node) == "Gemm":
-        columns: NDArray[np.float64] = (weight if attrs.get("transB") else weight.T) @ mean
-        return columns
-    groups = int(attrs.get("group", 1))
-    taps = weight.reshape(groups, -1, weight.shape[1], int(np.prod(weight.shape[2:]))).sum(axis=3)
-    sums: NDArray[np.float64] = np.einsum("goi,gi->go", taps, mean.reshape(groups, -1))
+        products: NDArray[np.float64] = output_channel_view(node, weight) @ mean
+        return products
+    by_channel = input_channel_view(node, weight, 1).sum(axis=3)
+    sums: NDArray[np.float64] = np.einsum(
+        "goi,gi->go", by_channel, mean.reshape(len(by_channel), -1)
+    )
     return sums.reshape(-1)

@@ -1,4 +1,4 @@
-"""Takes away the activations whose work the requantization before them does."""
+"""Removal of activations whose work the requantization before them does."""
 
 from __future__ import annotations
 
@@ -7,20 +7,12 @@ from ptq.model.graph import Graph
 
 
 def fold_activations(graph: Graph, plan: Plan) -> Graph:
-    """The graph without the activation nodes that the plan folds; their outputs' names stay."""
+    """A copy of the graph without the activations that the plan folds; their inputs take the outputs' names."""
     folded = graph.copy()
     for node in folded.nodes:
-        if node.name not in plan.folded:
-            continue
-        before, after = node.inputs[0], node.outputs[0]
-        assert before is not None
-        if after.is_graph_output():
-            folded.substitute(after, before)
-        else:
-            name = after.name
-            folded.redirect(after, before)
+        if node.name in plan.folded:
+            before, after = node.inputs[0], node.outputs[0]
+            assert before is not None
+            folded.substitute(after, before, rename_old="folded")
             folded.remove(node)
-            before.name = name
-            continue
-        folded.remove(node)
     return folded

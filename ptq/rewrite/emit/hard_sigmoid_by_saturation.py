@@ -1,10 +1,12 @@
-"""Writes hard sigmoids as sums, which 8 bits clamp by themselves.
+"""HardSigmoid, HardSwish → sums and products of integers, clamped by the saturation of 8 bits.
 
-HardSigmoid is clip(αx + β, 0, 1). Integers whose scale is read α times as large are αx; a sum with the constant β
-that starts at zero point 0 and ends at 1 or below is clamped there by its own saturation. HardSwish is that times x.
-ONNX Runtime has neither on integers, and computes them in four passes of float between quantizers: 0.9 ns an element,
-where QLinearAdd and QLinearMul take 0.3 together (measured on 1.31.1, one thread, between two convolutions). The
-factor is rounded to 1/255 on the way, which adds at most 0.002·|x| where |x| < 3.
+HardSigmoid is clip(αx + β, 0, 1). Integers read with a scale α times as large are αx. A sum with the constant β
+whose range starts at 0 with zero point 0 and ends at 1 or below is clamped by its own saturation. HardSwish is this
+times x.
+
+ONNX Runtime has neither operator on integers. It computes them in four float passes between quantizers, in 0.9 ns an
+element. QLinearAdd and QLinearMul take 0.3 ns together (measured on 1.31.1, one thread, between two convolutions).
+The factor is rounded to 1/255 on the way, which adds an error of at most 0.002·|x| for |x| < 3.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ _GATE_LEVELS = 255
 
 
 def hard_sigmoid_as_saturating_sum(graph: Graph, floats: Collection[str]) -> None:
-    """Write HardSigmoid and HardSwish between quantizers as integer sums and products, in place.
+    """Replace HardSigmoid and HardSwish between quantizers by integer sums and products, in place.
 
     Args:
-        graph: A graph with its quantizers, of uint8 activations.
-        floats: Names of the nodes that shall stay float.
+        graph: A graph with quantizers and uint8 activations.
+        floats: Names of the nodes that stay in float.
     """
     quantizers = QuantizerBuilder(graph)
     for node in graph.nodes:
@@ -67,7 +69,7 @@ def _scalar_qparams(scale: float, zero_point: int, qtype: QType) -> QuantParams:
 
 
 def _is_within_unit_range(params: QuantParams) -> bool:
-    """Whether the integers begin at 0 and end at 1 or before."""
+    """Whether the range of the integers starts at 0 and ends at 1 or below."""
     span = float(params.scale) * (params.qtype.hi - params.qtype.lo)
     return int(params.zero_point) == params.qtype.lo and span <= 1 + 1e-6
 
@@ -75,11 +77,11 @@ def _is_within_unit_range(params: QuantParams) -> bool:
 def _insert_affine(
     graph: Graph, quantizers: QuantizerBuilder, node: Node, x: QuantizedTensor, slope: float, shift: float, hint: str
 ) -> Value:  # fmt: skip
-    """Slope · x + shift, of integers that are read as slope · x."""
+    """Insert slope · x + shift; the integers of x are read with another scale as slope · x."""
     before = x.params
     params = _scalar_qparams(float(before.scale) * slope, int(before.zero_point), before.qtype)
-    again = graph.insert(
-        "Identity",  # integers of another meaning have a name of their own
+    copy = graph.insert(
+        "Identity",  # integers read with a second scale need a second name
         [x.integers],
         before=node,
         output=f"{hint}_integers",
@@ -87,9 +89,10 @@ def _insert_affine(
         shape_like=x.integers,
     )
     pair = quantizers.qparam_initializers(params, hint)
-    scaled = quantizers.dequantize(again, *pair, params, hint=hint, before=node)
+    scaled = quantizers.dequantize(copy, *pair, params, hint=hint, before=node)
     one = _scalar_qparams(shift, 0, before.qtype)
-    # of x's rank: beside a scalar QLinearAdd's order of operands, and so a tie, depends on the layout it runs in
+    # The constant has the rank of x. With a scalar, the layout decides the order of QLinearAdd's operands, and so how
+    # it rounds a tie.
     shape = (1,) * len(shape_of(x.integers) or ())
     code = graph.add_constant(np.ones(shape, before.qtype.dtype), f"{hint}_one")
     pair = quantizers.qparam_initializers(one, f"{hint}_shift")

@@ -1,9 +1,9 @@
-"""Keeps float what is meant to stay float.
+"""Protection of float nodes from quantization by ONNX Runtime.
 
-What stands between a DequantizeLinear and a QuantizeLinear, ONNX Runtime takes for an operator to run on integers.
-From its basic optimizations on it even quantizes by itself, per tensor and by min/max, a float constant weight
-there, also where a Relu or Clip follows; and it carries quantizers past operators that only move values (all
-measured on 1.31.1). A Sum of one operand before the QuantizeLinear is the identity, and hides the pattern.
+ONNX Runtime runs an operator between a DequantizeLinear and a QuantizeLinear on integers. From its basic
+optimizations on it even quantizes a float constant weight there, per-tensor and by min/max, also if a Relu or Clip
+follows. It also carries quantizers past data movement (all measured on 1.31.1). A Sum of one operand before the
+QuantizeLinear is the identity, and hides the pattern.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ptq.model.node import Node, Value, name_of, operator_of, spec_name
 
 
 def prevent_ort_quantization(
-    graph: Graph, floats: Collection[str], reals: Collection[str] = ()
+    graph: Graph, floats: Collection[str], float_outputs: Collection[str] = ()
 ) -> None:
-    """Part nodes that stay float from the quantizers behind them, in place.
+    """Insert a Sum between float nodes and the quantizers behind them, in place.
 
     Args:
-        graph: A graph with its quantizers.
-        floats: Names of the nodes that stay float.
-        reals: Names of those that hand out real numbers, though they read integers.
+        graph: A graph with quantizers.
+        floats: Names of the nodes that stay in float.
+        float_outputs: Names of the nodes that read integers and return float.
     """
-    shields: dict[Value, Value] = {}
+    sums: dict[Value, Value] = {}
     for node in graph.nodes:
         if operator_of(node) in ("MatMul", "Gemm") and node.name in floats:
             _protect_float_product(graph, node)
@@ -38,11 +38,11 @@ def prevent_ort_quantization(
         origin = _computing_node(value, past_activations=True)
         if value is None or origin is None or not _is_quantizable_by_ort(origin):
             continue
-        if origin.name not in floats and origin.name not in reals:
+        if origin.name not in floats and origin.name not in float_outputs:
             continue
-        if value not in shields:
-            shields[value] = _insert_identity_sum(graph, value)
-        node.replace_input_with(0, shields[value])
+        if value not in sums:
+            sums[value] = _insert_identity_sum(graph, value)
+        node.replace_input_with(0, sums[value])
 
 
 def _insert_identity_sum(graph: Graph, value: Value) -> Value:
@@ -57,7 +57,7 @@ def _insert_identity_sum(graph: Graph, value: Value) -> Value:
 
 
 def _protect_float_product(graph: Graph, node: Node) -> None:
-    """Shield a product of two dequantized tensors, which would be summed in integers whoever reads it."""
+    """Protect a product of two dequantized tensors, which ONNX Runtime would compute in integers for any reader."""
     origins = [_computing_node(value, past_activations=False) for value in node.inputs[:2]]
     first = node.inputs[0]
     if first is not None and all(
@@ -67,7 +67,7 @@ def _protect_float_product(graph: Graph, node: Node) -> None:
 
 
 def _is_quantizable_by_ort(node: Node) -> bool:
-    """Whether ONNX Runtime has integers for the operator and finds dequantized ones before it."""
+    """Whether ONNX Runtime has an integer kernel for the operator and finds a DequantizeLinear before it."""
     spec = OPS.get(spec_name(node))
     if spec is None or not (
         operator_of(node) == "ConvTranspose" or (spec.qlinear and spec.qlinear.op)
@@ -78,14 +78,14 @@ def _is_quantizable_by_ort(node: Node) -> bool:
 
 
 def _computing_node(value: Value | None, *, past_activations: bool) -> Node | None:
-    """The node that computes a value, not counting those that move it."""
+    """The node that computes a value, found through data movement and, if asked, through activations."""
     node = value.producer() if value is not None else None
     while node is not None:
         spec = OPS.get(spec_name(node))
-        moves = spec is not None and (
+        passes = spec is not None and (
             spec.qlinear is RUNS_ON_INTEGERS or (past_activations and spec.is_activation)
         )
-        before = node.inputs[0] if moves else None
+        before = node.inputs[0] if passes else None
         if before is None:
             break
         node = before.producer()

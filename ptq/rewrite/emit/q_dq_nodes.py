@@ -1,4 +1,4 @@
-"""Quantized constants and Q/DQ nodes: the pieces that both output forms are made of."""
+"""Quantized constants and Q/DQ nodes, from which both output forms are built."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ptq.model.node import Node, Value
 
 
 class QuantizerBuilder:
-    """Makes scales, zero points and quantized constants in one graph, each once."""
+    """Adds scales, zero points, quantized constants and Q/DQ nodes to one graph; equal constants are shared."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -21,7 +21,7 @@ class QuantizerBuilder:
         self._constants: dict[tuple[int, QuantParams], tuple[Value, Value, Value]] = {}
 
     def qparam_initializers(self, params: QuantParams, hint: str) -> tuple[Value, Value]:
-        """Scale and zero point as initializers."""
+        """The initializers for scale and zero point."""
         key = (hint, params)
         if key not in self._qparams:
             zero_point = params.zero_point.astype(params.qtype.dtype)
@@ -34,7 +34,7 @@ class QuantizerBuilder:
     def quantize_constant(
         self, value: Value, array: NDArray[Any], params: QuantParams
     ) -> tuple[Value, Value, Value]:
-        """A constant's integers, scale and zero point as initializers."""
+        """The initializers for a constant's integers, scale and zero point."""
         key = (id(value), params)
         if key not in self._constants:
             hint = value.name or "constant"
@@ -48,7 +48,7 @@ class QuantizerBuilder:
     def quantize(
         self, value: Value, params: QuantParams, *, before: Node | None, after: Node | None
     ) -> Value:
-        """A QuantizeLinear of the value; the integers."""
+        """Insert a QuantizeLinear of the value; the integers."""
         name = value.name or "tensor"
         return self._graph.insert(
             "QuantizeLinear",
@@ -71,7 +71,7 @@ class QuantizerBuilder:
         after: Node | None = None,
         before: Node | None = None,
     ) -> Value:
-        """A DequantizeLinear of the integers; the real values."""
+        """Insert a DequantizeLinear of the integers; the real values."""
         return self._graph.insert(
             "DequantizeLinear",
             [integers, scale, zero_point],

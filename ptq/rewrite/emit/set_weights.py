@@ -1,4 +1,4 @@
-"""Puts other values in the place of weights."""
+"""Replacement of weights by others of the same shape."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ptq.model.graph import Graph
 
 
 def replace_weights(graph: Graph, weights: Mapping[str, NDArray[Any]]) -> Graph:
-    """The graph with other weights, by the node whose second input they are."""
+    """A copy of the graph with these weights, by the name of the node that has the weight as its second input."""
     changed = graph.copy()
     for node in changed.nodes:
         array = weights.get(node.name or "")

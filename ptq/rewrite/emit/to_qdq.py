@@ -1,4 +1,4 @@
-"""Writes a plan into a graph as QuantizeLinear/DequantizeLinear pairs."""
+"""Plan → graph with QuantizeLinear/DequantizeLinear pairs."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes, fold_boun
 
 
 def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
-    """The graph with the plan's quantizers.
+    """A copy of the graph with the plan's quantizers.
 
-    A tensor that an integer node writes passes through Q and DQ for all its readers, graph outputs
-    included; one that a float node writes keeps its real values for readers that stay float.
+    All readers of a tensor that an integer node writes read it through Q and DQ, and so does a graph output. A tensor
+    that a float node writes is quantized for its integer readers only.
 
     Args:
         graph: The prepared graph.
         plan: Its plan.
-        fixed_scales: Whether operators may be written as others whose scales follow from the plan's.
+        fixed_scales: Whether an operator may be replaced by others whose scales follow from the plan's scales.
 
     Raises:
-        PlanError: The plan names what the graph does not have, or has a wrong number of scales.
+        PlanError: The plan names a node or tensor that the graph does not have, or has a wrong number of scales.
     """
     _check_plan(graph, plan)
     quantized = fold_activations(graph, plan)
-    between = boundary_scale_nodes(quantized, plan.boundaries)
+    boundary_scales = boundary_scale_nodes(quantized, plan.boundaries)
     quantizers = QuantizerBuilder(quantized)
     for node in quantized.nodes:
         if node.name not in plan.floats:
             _quantize_constants(node, plan, quantizers)
     integers = {node for node in quantized.nodes if node.name not in plan.floats}
-    reals = [n.name or "" for n in integers if name_of(n.outputs[0]) not in plan.tensors]
+    float_outputs = [n.name or "" for n in integers if name_of(n.outputs[0]) not in plan.tensors]
     writers = {name_of(v): node for node in quantized.nodes for v in node.outputs}
     values = {name_of(v): v for v in quantized.inputs}
     values.update((name_of(v), v) for node in quantized.nodes for v in node.outputs)
@@ -51,8 +51,8 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
             )
     for node in quantized.nodes:
         _requantize_edges(node, plan, quantizers)
-    fold_boundary_scales(quantized, between)
-    prevent_ort_quantization(quantized, plan.floats, reals)
+    fold_boundary_scales(quantized, boundary_scales)
+    prevent_ort_quantization(quantized, plan.floats, float_outputs)
     if plan.target == "ort":
         block_skip_layer_norm_fusion(quantized, plan.floats)
         decompose_float_prelu(quantized, plan.floats)
@@ -66,14 +66,14 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
 
 
 def _read_shape_from_integers(node: Node) -> None:
-    """Let a Shape read integers themselves: for their shape alone nothing need be dequantized."""
+    """Let a Shape read the integers before a DequantizeLinear, because only their shape matters."""
     maker = node.inputs[0].producer() if operator_of(node) == "Shape" and node.inputs[0] else None
     if maker is not None and operator_of(maker) == "DequantizeLinear":
         node.replace_input_with(0, maker.inputs[0])
 
 
 def _check_plan(graph: Graph, plan: Plan) -> None:
-    """Make sure that an edited plan speaks of this graph."""
+    """Refuse a plan that does not belong to this graph, for example after an edit."""
     nodes = {node.name or "": node for node in graph.nodes}
     tensors = {name_of(v) for v in graph.inputs}
     tensors.update(
@@ -81,17 +81,17 @@ def _check_plan(graph: Graph, plan: Plan) -> None:
     )
     for name, params in plan.tensors.items():
         if name not in tensors:
-            raise PlanError(f"the plan has a scale for {name}, which is no tensor of the graph")
+            raise PlanError(f"the plan has a scale for {name}, which is not a tensor of the graph")
         if params.axis is not None:
             raise PlanError(f"the plan quantizes {name} per channel; give activations one scale")
-    of_inputs = [*plan.operands, *plan.edges]
-    named = [*plan.floats, *plan.folded, *plan.clamps, *(node for node, _ in of_inputs)]
-    for name in named:
+    inputs_in_plan = [*plan.operands, *plan.edges]
+    nodes_in_plan = [*plan.floats, *plan.folded, *plan.clamps, *(n for n, _ in inputs_in_plan)]
+    for name in nodes_in_plan:
         if name not in nodes:
-            raise PlanError(f"the plan speaks of node {name}, which the graph does not have")
+            raise PlanError(f"the plan names node {name}, which is not in the graph")
     for (name, position), params in plan.edges.items():
         if not 0 <= position < len(nodes[name].inputs):
-            raise PlanError(f"the plan requantizes {name}[{position}], which is no input")
+            raise PlanError(f"the plan requantizes {name}[{position}], which is not an input")
         if params.axis is not None:
             raise PlanError(
                 f"the plan requantizes {name}[{position}] per channel; give it one scale"
@@ -100,7 +100,7 @@ def _check_plan(graph: Graph, plan: Plan) -> None:
         inputs = nodes[name].inputs
         array = constant_of(inputs[position]) if 0 <= position < len(inputs) else None
         if array is None:
-            raise PlanError(f"the plan has a scale for {name}[{position}], which is no constant")
+            raise PlanError(f"the plan has a scale for {name}[{position}], which is not a constant")
         channels = array.size if params.qtype.bits == 32 else array.shape[params.axis or 0]
         if params.axis is not None and params.scale.size != channels:
             raise PlanError(
@@ -119,7 +119,7 @@ def _quantize_constants(node: Node, plan: Plan, quantizers: QuantizerBuilder) ->
         if params is None:
             continue
         if (node.name, position) in plan.operands and params.qtype.bits == 32:
-            array = array.reshape(-1)  # a bias of any rank is one value a channel
+            array = array.reshape(-1)  # a bias of any rank has one value for each channel
         integers, scale, zero_point = quantizers.quantize_constant(value, array, params)
         real = quantizers.dequantize(
             integers, scale, zero_point, params, hint=name_of(value), before=node
@@ -128,7 +128,7 @@ def _quantize_constants(node: Node, plan: Plan, quantizers: QuantizerBuilder) ->
 
 
 def _requantize_edges(node: Node, plan: Plan, quantizers: QuantizerBuilder) -> None:
-    """A Q/DQ pair of its own before a node that takes a tensor in other parameters."""
+    """Insert a Q/DQ pair before a node that reads a tensor with parameters of its own."""
     for position, value in enumerate(node.inputs):
         params = plan.edges.get((node.name or "", position))
         maker = value.producer() if value is not None else None
@@ -155,7 +155,7 @@ def _quantize_tensor(
 ) -> None:
     name = name_of(value)
     by_integers = writer in integers
-    # nodes inside sub-graphs compute in float
+    # Nodes inside sub-graphs compute in float.
     readers = [use for use in value.uses() if by_integers or use.node in integers]
     if not readers and not (by_integers and value.is_graph_output()):
         return

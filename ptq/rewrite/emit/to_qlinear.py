@@ -1,8 +1,8 @@
-"""Rewrites a QDQ graph with ONNX Runtime's integer operators, QLinearConv, QGemm and so on.
+"""QDQ graph → graph with ONNX Runtime's integer operators: QLinearConv, QGemm and so on (QOperator form).
 
-What stands between a DequantizeLinear and a QuantizeLinear becomes its integer form, or runs on the integers
-itself where it only moves them; an operator without such a form keeps its quantizers. The integers of every
-tensor keep their name.
+An operator between a DequantizeLinear and a QuantizeLinear becomes its integer form. Data movement runs on the
+integers themselves. An operator without an integer form keeps its quantizers. The integers of every tensor keep
+their name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ptq.model.axes import softmax_axes
 from ptq.model.graph import Graph
 from ptq.model.node import Value, attributes_of, constant_of, name_of
 from ptq.model.qdq_units import QuantizedOp, QuantizedTensor, quantized_op
-from ptq.rewrite.imported.split_reinterpretation import split_reinterpreted_tensors
+from ptq.rewrite.imported.split_reinterpretation import split_reinterpreted_axes
 
 INT8_SINCE_OPSET: Mapping[str, int] = {
     "ArgMax": 13,
@@ -25,18 +25,18 @@ INT8_SINCE_OPSET: Mapping[str, int] = {
     "ReduceMin": 12,
     "Resize": 11,
 }
-"""From which opset on ONNX Runtime's own operators take 8-bit integers, where that is late."""
+"""The first opset in which an operator that is older accepts 8-bit integers in ONNX Runtime."""
 
 
 def to_qlinear(qdq: Graph, floats: Collection[str] = ()) -> Graph:
-    """The same integer function in ONNX Runtime's QOperator form.
+    """A copy of the graph with the same integer function in ONNX Runtime's QOperator form.
 
     Args:
-        qdq: The graph.
-        floats: Tensors, integer or real results of products, whose operators keep their quantizers all the same.
+        qdq: The graph in QDQ form.
+        floats: Integer or float results of operators that shall keep their quantizers.
     """
     graph = qdq.copy()
-    split_reinterpreted_tensors(graph, axes=True)
+    split_reinterpreted_axes(graph)
     for node in graph.nodes:
         found = quantized_op(node)
         if found is None:
@@ -51,16 +51,9 @@ def to_qlinear(qdq: Graph, floats: Collection[str] = ()) -> Graph:
             continue
         integers = _insert_integer_form(graph, found, form)
         if integers is not None:
-            _replace_value(graph, written, integers)
+            graph.substitute(written, integers, rename_old="replaced")
     graph.remove_unused()
     return graph
-
-
-def _replace_value(graph: Graph, old: Value, new: Value) -> None:
-    name = old.name
-    graph.substitute(old, new)
-    if not new.is_graph_output():
-        old.name, new.name = f"{name}_replaced", name
 
 
 def _insert_integer_form(graph: Graph, unit: QuantizedOp, form: QLinearForm) -> Value | None:
@@ -70,7 +63,7 @@ def _insert_integer_form(graph: Graph, unit: QuantizedOp, form: QLinearForm) -> 
 
 
 def has_ort_kernel(unit: QuantizedOp) -> bool:
-    """Whether ONNX Runtime has the form in these types: all activations alike, no int8 with unsigned weights."""
+    """Whether ONNX Runtime has a kernel for these types: activations of one type, and no int8 with uint8 weights."""
     kinds = {
         operand.params.qtype.signed
         for position, operand in enumerate(unit.inputs)
@@ -83,7 +76,7 @@ def has_ort_kernel(unit: QuantizedOp) -> bool:
 
 
 def _run_on_integers(graph: Graph, unit: QuantizedOp) -> None:
-    """Let the operator itself run on integers, which needs input and outputs with the same meaning."""
+    """Let the operator itself run on integers if inputs and outputs have the same scale and zero point."""
     first, node = unit.inputs[0], unit.node
     assert isinstance(first, QuantizedTensor)
     if any(output is not None and output.params != first.params for output in unit.outputs):
@@ -101,13 +94,13 @@ def _run_on_integers(graph: Graph, unit: QuantizedOp) -> None:
     for value, output in zip(node.outputs, unit.outputs, strict=True):
         if output is not None:
             value.type = output.integers.type
-            _replace_value(graph, output.integers, value)
+            graph.substitute(output.integers, value, rename_old="replaced")
         elif unit.spec.output_rule is not OutputRule.NONE:
             value.type = first.integers.type
 
 
 def _quantize_constant(graph: Graph, value: Value | None, tensor: QuantizedTensor) -> Value:
-    """A constant in the integers of a tensor; 0 where there is none."""
+    """A constant quantized with the parameters of a tensor; 0 if there is no constant."""
     real = constant_of(value) if value is not None else np.zeros((), np.float32)
     assert real is not None
     quantized = tensor.params.quantize(real.reshape(()))
@@ -115,11 +108,11 @@ def _quantize_constant(graph: Graph, value: Value | None, tensor: QuantizedTenso
 
 
 def _insert_integer_clip(graph: Graph, unit: QuantizedOp) -> Value | None:
-    """A Relu or Clip whose input and output mean the same is a Clip of integers; others stay."""
+    """Insert a Clip of integers for a Relu or Clip whose input and output have the same parameters; else None."""
     first, output = unit.inputs[0], unit.outputs[0]
     assert isinstance(first, QuantizedTensor) and output is not None
     if first.params != output.params or graph.opset < 12:
-        return None  # Clip takes 8-bit integers from opset 12 on
+        return None  # Clip accepts 8-bit integers from opset 12 on
     bounds: list[Value | None] = [None, None]
     if unit.spec.op == "Relu":
         bounds[0] = _quantize_constant(graph, None, first)
@@ -159,7 +152,7 @@ def _insert_qlinear(graph: Graph, unit: QuantizedOp, form: QLinearForm) -> Value
         inputs.pop()
     attrs = {**attributes_of(unit.node), **(form.attrs or {})}
     if unit.spec.op == "Gemm":
-        attrs.pop("beta", None)  # QGemm adds its integer C as it is
+        attrs.pop("beta", None)  # QGemm adds its integer C without a factor
     if unit.spec.op == "Softmax":
         attrs["opset"], attrs["axis"] = graph.opset, softmax_axes(unit.node)[0]
     return graph.insert(

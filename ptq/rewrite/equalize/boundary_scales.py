@@ -1,6 +1,7 @@
-"""How do the channels of a tensor between integers and float come by factors that one side alone sees?
+"""Factors for the channels of a tensor between integers and float that only the nodes on one side see.
 
-By a Mul with a constant a channel, before quantizers are there; then by the scales of these.
+Before quantization, a Mul with one constant for each channel applies them. In the quantized graph, per-channel scales
+of the quantizers replace the Mul.
 """
 
 from __future__ import annotations
@@ -18,30 +19,30 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 def insert_boundary_scale(
-    graph: Graph, value: Value, factors: NDArray[np.float64], seeing: Collection[str]
+    graph: Graph, value: Value, factors: NDArray[np.float64], scaled_for: Collection[str]
 ) -> None:
-    """Let the nodes that see a tensor's factors read its channels multiplied by them, the others without, in place.
+    """Let some nodes read the channels of a tensor multiplied by factors and the others without, in place.
 
     Args:
         graph: The graph.
-        value: The tensor; where its writer sees the factors, it has them.
-        factors: One a channel.
-        seeing: Names of nodes.
+        value: The tensor; it is already multiplied if its writer is one of these nodes.
+        factors: One for each channel.
+        scaled_for: Names of the nodes that read or write the multiplied channels.
     """
     writer = value.producer()
     assert writer is not None
-    has = writer.name in seeing
-    by = 1 / factors if has else factors
+    is_scaled = writer.name in scaled_for
+    by = 1 / factors if is_scaled else factors
     shape = (-1, *(1,) * (len(shape_of(value) or ()) - 2))
-    name = f"{name_of(value)}_{'as_it_is' if has else 'scaled'}"
+    name = f"{name_of(value)}_{'as_it_is' if is_scaled else 'scaled'}"
     constants = graph.add_constant(by.astype(np.float32).reshape(shape), f"{name}_factors")
-    uses = [use for use in value.uses() if (use.node.name in seeing) != has]
+    uses = [use for use in value.uses() if (use.node.name in scaled_for) != is_scaled]
     product = graph.insert(
         "Mul", [value, constants], after=writer, output=name, dtype=_FLOAT32, shape_like=value
     )
     for use in uses:
         use.node.replace_input_with(use.idx, product)
-    if has and value.is_graph_output():
+    if is_scaled and value.is_graph_output():
         scaled = graph.unique_name(f"{name_of(value)}_scaled")
         graph.replace_output(value, product)
         value.name = scaled
@@ -49,29 +50,29 @@ def insert_boundary_scale(
 
 def is_channel_scaling(node: Node) -> bool:
     """Whether a node multiplies each channel by a positive constant."""
-    by = _channel_factors(node)
-    return by is not None and bool((by > 0).all())
+    factors = _channel_factors(node)
+    return factors is not None and bool((factors > 0).all())
 
 
-def boundary_scale_nodes(graph: Graph, shores: Mapping[str, Collection[str]]) -> list[Node]:
-    """The Muls that `part_shore` has put into a graph that is not quantized yet."""
+def boundary_scale_nodes(graph: Graph, boundaries: Mapping[str, Collection[str]]) -> list[Node]:
+    """The Mul nodes that `insert_boundary_scale` has inserted into a graph that is not quantized yet."""
     return [
         node
         for node in graph.nodes
         if _channel_factors(node) is not None
         and (
-            (node.inputs[0] is not None and node.inputs[0].name in shores)
-            or (node.outputs[0].is_graph_output() and node.outputs[0].name in shores)
+            (node.inputs[0] is not None and node.inputs[0].name in boundaries)
+            or (node.outputs[0].is_graph_output() and node.outputs[0].name in boundaries)
         )
     ]
 
 
 def fold_boundary_scales(graph: Graph, nodes: Iterable[Node]) -> None:
-    """Let quantizers do with scales a channel what Muls do beside them, in place."""
+    """Replace Mul nodes next to quantizers by per-channel scales of these quantizers, in place."""
     for node in nodes:
-        by, value = _channel_factors(node), node.inputs[0]
+        factors, value = _channel_factors(node), node.inputs[0]
         maker = None if value is None else value.producer()
-        if by is None or value is None:
+        if factors is None or value is None:
             continue
         readers = consumers_of(node.outputs[0])
         if maker is not None and operator_of(maker) == "DequantizeLinear" and _is_per_tensor(maker):
@@ -83,42 +84,42 @@ def fold_boundary_scales(graph: Graph, nodes: Iterable[Node]) -> None:
                 dtype=_FLOAT32,
                 shape_like=value,
             )
-            _scale_quantizer(graph, real.producer(), by)
+            _scale_quantizer(graph, real.producer(), factors)
             replace_node(graph, node, real)
         elif readers and all(
             operator_of(n) == "QuantizeLinear" and _is_per_tensor(n) for n in readers
         ):
             graph.redirect(node.outputs[0], value)
             for reader in readers:
-                _scale_quantizer(graph, reader, 1 / by)
+                _scale_quantizer(graph, reader, 1 / factors)
 
 
-def _scale_quantizer(graph: Graph, quantizer: Node | None, by: NDArray[np.float64]) -> None:
-    """Multiply a quantizer's scale by a factor a channel, in place."""
+def _scale_quantizer(graph: Graph, quantizer: Node | None, factors: NDArray[np.float64]) -> None:
+    """Give a quantizer per-channel scales, its scale times one factor for each channel, in place."""
     assert quantizer is not None
     scale, zero_point = (constant_of(value) for value in quantizer.inputs[1:])
     assert scale is not None and zero_point is not None
     for position, array, hint in (
-        (1, (scale * by).astype(np.float32), "scales"),
-        (2, np.full(len(by), zero_point), "zero_points"),
+        (1, (scale * factors).astype(np.float32), "scales"),
+        (2, np.full(len(factors), zero_point), "zero_points"),
     ):
-        made = graph.add_constant(array, f"{name_of(quantizer.outputs[0])}_{hint}")
-        quantizer.replace_input_with(position, made)
+        constant = graph.add_constant(array, f"{name_of(quantizer.outputs[0])}_{hint}")
+        quantizer.replace_input_with(position, constant)
     set_attributes(quantizer, axis=1)
 
 
 def _is_per_tensor(quantizer: Node) -> bool:
-    """Whether it has one scale and zero point, both constant."""
-    given = [constant_of(value) for value in quantizer.inputs[1:]]
-    return len(given) == 2 and all(array is not None and array.ndim == 0 for array in given)
+    """Whether the quantizer has one scale and one zero point, both constant."""
+    params = [constant_of(value) for value in quantizer.inputs[1:]]
+    return len(params) == 2 and all(array is not None and array.ndim == 0 for array in params)
 
 
 def _channel_factors(node: Node) -> NDArray[np.float64] | None:
-    """The factors of a Mul with one a channel, along axis 1; None for other nodes."""
+    """The factors of a Mul with one factor for each channel, along axis 1; None for other nodes."""
     shape = shape_of(node.outputs[0])
-    by = constant_of(node.inputs[1]) if operator_of(node) == "Mul" else None
-    if by is None or shape is None or len(shape) < 2:
+    factors = constant_of(node.inputs[1]) if operator_of(node) == "Mul" else None
+    if factors is None or shape is None or len(shape) < 2:
         return None
-    if by.shape != (shape[1], *(1,) * (len(shape) - 2)):
+    if factors.shape != (shape[1], *(1,) * (len(shape) - 2)):
         return None
-    return by.reshape(-1).astype(np.float64)
+    return factors.reshape(-1).astype(np.float64)

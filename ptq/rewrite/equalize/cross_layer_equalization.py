@@ -1,12 +1,15 @@
-"""Scales channels between layers so that they become alike and one scale suits a whole weight.
+"""Cross-layer equalization of pairs of layers, and high-bias absorption.
 
-Nagel et al. 2019, "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.1: with
-r₁ and r₂ the largest magnitudes of a channel's weights in the first and in the second layer, the first is multiplied
-by √(r₂/r₁) and the second divided by it, again and again until nothing moves: three layers in a row are two pairs.
-Samples say in addition how far each channel goes, for a Clip is homogeneous only where its bounds are not met: a
-channel seen at one stays as it is, and no other is scaled to beyond one. Section 4.1.3, with the least value seen in
-place of three standard deviations: what all values of a channel exceed on their way into a Relu is a constant, and
-moves into the next layer's bias.
+Nagel et al. 2019, "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.1. Let r₁ and
+r₂ be the largest magnitudes of a channel's weights in the first and in the second layer. The first layer's channel is
+multiplied by √(r₂/r₁) and the second layer's divided by it. This is repeated until it converges, because three layers
+in a row are two pairs. One scale then suits a whole weight.
+
+Here samples also give the range of each channel, because a Clip is homogeneous only between its bounds. A channel
+that reaches a bound stays unchanged, and no other channel is scaled beyond a bound.
+
+High-bias absorption is section 4.1.3, with the least value on samples in place of three standard deviations. If all
+values of a channel exceed a positive constant before a Relu, this constant moves into the bias of the next layer.
 """
 
 from __future__ import annotations
@@ -27,52 +30,52 @@ from ptq.rewrite.equalize.layer_pairs import LayerPair, find_layer_pairs
 MAX_ITERATIONS = 100
 CONVERGED = 1e-3
 MAX_FACTOR = 2.0**10
-"""No channel is scaled by more: beyond, one of the weights says next to nothing."""
+"""Limit of a channel's factor; beyond it, one of the two weights would hardly matter."""
 
 ChannelRanges = Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32]]]
-"""The least and the greatest value of each channel, by tensor."""
+"""By tensor, the least and the greatest value of each channel."""
 
 
-def equalize_layers(graph: Graph, seen: ChannelRanges) -> tuple[Graph, int]:
-    """The graph with channels scaled, and between how many pairs of layers.
+def equalize_layers(graph: Graph, ranges: ChannelRanges) -> tuple[Graph, int]:
+    """A graph with equalized layers, and the number of scaled pairs of layers.
 
     Args:
         graph: A prepared graph.
-        seen: Extremes of the channels of the pairs' outputs; a pair without is left alone.
+        ranges: Ranges of the channels between the pairs; a pair without them stays unchanged.
 
     Returns:
-        A graph that computes the same, but for rounding, wherever channels stay within what was seen.
+        A graph that computes the same, except for rounding, as long as channels stay within the ranges.
     """
     changed = graph.copy()
-    found = [pair for pair in find_layer_pairs(changed) if pair.output in seen]
+    pairs = [pair for pair in find_layer_pairs(changed) if pair.output in ranges]
     weights = {
         node: np.array(constant_of(node.inputs[1]), np.float64)
-        for pair in found
+        for pair in pairs
         for node in (pair.first, pair.second)
     }
-    scalings = [_PairScaling(pair, _factor_limits(pair, *seen[pair.output])) for pair in found]
+    scalings = [_PairScaling(pair, _factor_limits(pair, *ranges[pair.output])) for pair in pairs]
     for _ in range(MAX_ITERATIONS):
         if max((scaling.equalize_once(weights) for scaling in scalings), default=0.0) < CONVERGED:
             break
-    moved = [s for s in scalings if np.any(np.abs(np.log(s.factor)) > CONVERGED)]
-    for scaling in moved:
+    scaled = [s for s in scalings if np.any(np.abs(np.log(s.factor)) > CONVERGED)]
+    for scaling in scaled:
         _scale_bias(changed, scaling)
-    for node in dict.fromkeys(n for s in moved for n in (s.pair.first, s.pair.second)):
+    for node in dict.fromkeys(n for s in scaled for n in (s.pair.first, s.pair.second)):
         set_constant(changed, node, 1, weights[node].astype(np.float32), "weight")
     for scaling in scalings:
-        _absorb_high_bias(changed, scaling.pair, seen[scaling.pair.output][0] * scaling.factor)
+        _absorb_high_bias(changed, scaling.pair, ranges[scaling.pair.output][0] * scaling.factor)
     changed.remove_unused()
-    return changed.with_shapes(), len(moved)
+    return changed.with_shapes(), len(scaled)
 
 
 @dataclass(eq=False)
 class _PairScaling:
-    """The factors of a pair's channels while they are sought.
+    """The factors of a pair's channels during the iteration.
 
     Attributes:
         pair: The layers.
-        limits: How large each factor may become; NaN for a channel that must stay as it is.
-        factor: What each channel is multiplied by so far.
+        limits: The upper limit of each factor; NaN for a channel that must stay unchanged.
+        factor: The factor of each channel so far.
     """
 
     pair: LayerPair
@@ -83,18 +86,18 @@ class _PairScaling:
         self.factor = np.ones_like(self.limits)
 
     def equalize_once(self, weights: Mapping[Node, NDArray[np.float64]]) -> float:
-        """Scale the weights once, in place; the largest logarithm of a change."""
+        """Scale the weights once, in place; the largest magnitude of the logarithm of a change."""
         above = output_channel_view(self.pair.first, weights[self.pair.first])
         below = input_channel_view(
             self.pair.second, weights[self.pair.second], self.pair.inputs_per_channel
         )
         first, second = np.abs(above).max(axis=1), np.abs(below).max(axis=(1, 3)).reshape(-1)
-        living, fixed = (first > 0) & (second > 0), np.isnan(self.limits)
-        free = living & ~fixed
+        used, fixed = (first > 0) & (second > 0), np.isnan(self.limits)
+        free = used & ~fixed
         if not free.any():
             return 0.0
-        # where some channels stay, the others come to fill the ranges that those leave
-        measure = living & fixed if np.any(living & fixed) else living
+        # If some channels are fixed, the other channels fill the ranges that the fixed ones set.
+        measure = used & fixed if np.any(used & fixed) else used
         ratio = first[measure].max() / second[measure].max()
         factor = self.factor.copy()
         factor[free] *= np.sqrt(ratio * second[free] / first[free])
@@ -111,11 +114,11 @@ class _PairScaling:
 def _factor_limits(
     pair: LayerPair, least: NDArray[Any], greatest: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """How far each channel can be scaled before it meets a bound; NaN where it has met one."""
+    """The factor at which each channel reaches a bound of the Clip; NaN if it reaches one already."""
     limits = np.full(least.shape, np.inf)
     for sign, bound, extreme in zip((-1, 1), pair.clip_bounds(), (least, greatest), strict=True):
         size = np.maximum(sign * extreme.astype(np.float64), np.finfo(np.float32).tiny)
-        if bound != 0:  # 0 bounds a channel alike at every scale
+        if bound != 0:  # a bound of 0 is the same at every scale
             limits = np.minimum(limits, sign * bound / size)
     return np.where(limits <= 1, np.nan, limits)
 
@@ -128,9 +131,9 @@ def _scale_bias(graph: Graph, scaling: _PairScaling) -> None:
 
 
 def _absorb_high_bias(graph: Graph, pair: LayerPair, least: NDArray[Any]) -> None:
-    """Move into the second layer's bias what all values of a channel exceed before a Relu that they pass.
+    """Move the part of a channel that all values exceed before a Relu into the second layer's bias.
 
-    A layer that pads reads zeros where the constant would have to be.
+    A layer with padding is left out, because it reads zeros in place of this constant.
     """
     between = consumers_of(pair.first.outputs[0])
     first, second = ([constant_of(v) for v in node.inputs] for node in (pair.first, pair.second))
@@ -143,11 +146,11 @@ def _absorb_high_bias(graph: Graph, pair: LayerPair, least: NDArray[Any]) -> Non
         or attributes_of(pair.second).get("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
     ):
         return
-    over = np.maximum(least.astype(np.float64), 0)
+    excess = np.maximum(least.astype(np.float64), 0)
     before, after, weight = first[2], second[2], second[1]
-    if before is None or after is None or weight is None or not over.any():
+    if before is None or after is None or weight is None or not excess.any():
         return
     table = input_channel_view(pair.second, weight.astype(np.float64), pair.inputs_per_channel)
-    moved = np.einsum("goij,gi->go", table, over.reshape(table.shape[0], -1)).reshape(-1)
-    set_constant(graph, pair.first, 2, (before - over).astype(np.float32), "bias")
-    set_constant(graph, pair.second, 2, (after + moved).astype(np.float32), "bias")
+    absorbed = np.einsum("goij,gi->go", table, excess.reshape(table.shape[0], -1)).reshape(-1)
+    set_constant(graph, pair.first, 2, (before - excess).astype(np.float32), "bias")
+    set_constant(graph, pair.second, 2, (after + absorbed).astype(np.float32), "bias")

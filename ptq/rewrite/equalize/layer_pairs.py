@@ -1,7 +1,7 @@
-"""Between which layers may channels be scaled without changing the function?
+"""Pairs of layers between which channels may be scaled without a change of the function.
 
-Where what lies between is homogeneous, f(a x) = a f(x) for a > 0, channel c of the first layer's output may be
-multiplied by a_c and the second layer's weights for it divided by it.
+If everything between them is homogeneous, f(a x) = a f(x) for a > 0, channel c of the first layer's output may be
+multiplied by a_c. The second layer's weights for this channel are divided by a_c.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from ptq.rewrite.match import scalar_constant
 HOMOGENEOUS = frozenset(
     ["AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LeakyRelu", "MaxPool", "PRelu", "Relu"]
 )
-"""Operators through which a channel's positive factor passes; Clip and Flatten do under conditions."""
+"""Operators that hand on a channel's positive factor; Clip and Flatten do so under conditions."""
 
 
 @dataclass(frozen=True, eq=False)
 class LayerPair:
-    """Two linear layers, the second alone reading what the first puts out.
+    """Two layers; the second alone reads the output of the first.
 
     Attributes:
-        first: Its output channels may be scaled.
-        second: It reads them.
-        clip: The bounded activation between them, if there is one.
-        width: Inputs of the second layer for each channel of the first: more than 1 after a Flatten.
+        first: The layer whose output channels may be scaled.
+        second: The layer that reads them.
+        clip: The Clip between them; None if there is none.
+        inputs_per_channel: Inputs of the second layer for each channel of the first: more than 1 after a Flatten.
     """
 
     first: Node
@@ -48,11 +48,11 @@ class LayerPair:
 
     @property
     def output(self) -> str:
-        """The tensor that is scaled."""
+        """The name of the tensor that is scaled."""
         return name_of(self.first.outputs[0])
 
     def clip_bounds(self) -> tuple[float, float]:
-        """What the Clip lets through; everything without one."""
+        """The bounds of the Clip; infinite if there is none."""
         return (-np.inf, np.inf) if self.clip is None else clip_bounds(self.clip)
 
 
@@ -63,11 +63,11 @@ def find_layer_pairs(graph: Graph) -> list[LayerPair]:
 
 
 def _find_pair(first: Node) -> LayerPair | None:
-    """The pair that a node is the first of."""
+    """The pair whose first layer is this node; None if there is none."""
     channels = layer_channels(first)
     if channels is None:
         return None
-    value, clip, width, bent = first.outputs[0], None, 1, False
+    value, clip, width, has_slopes = first.outputs[0], None, 1, False
     while True:
         readers = consumers_of(value)
         if len(readers) != 1 or value.is_graph_output() or readers[0].graph is not first.graph:
@@ -82,7 +82,7 @@ def _find_pair(first: Node) -> LayerPair | None:
                 if _input_count(node) == channels * width
                 else None
             )
-        if op == "Clip" and clip is None and not bent and is_bounded(node):
+        if op == "Clip" and clip is None and not has_slopes and is_bounded(node):
             clip = node
         elif op == "Flatten" and width == 1:
             shape = shape_of(value)
@@ -91,7 +91,8 @@ def _find_pair(first: Node) -> LayerPair | None:
             width = prod(n or 1 for n in shape[2:])
         elif op not in HOMOGENEOUS or len(node.outputs) != 1 or (op == "PRelu" and width > 1):
             return None
-        bent = bent or op in ("LeakyRelu", "PRelu")  # what was seen before it says little after it
+        # Behind a slope, the range of the first layer's output does not tell whether a Clip cuts.
+        has_slopes = has_slopes or op in ("LeakyRelu", "PRelu")
         value = node.outputs[0]
 
 
@@ -103,16 +104,16 @@ def _input_count(node: Node) -> int:
 
 
 def clip_bounds(clip: Node) -> tuple[float, float]:
-    """What a Clip lets through."""
-    found = [-np.inf, np.inf]
-    for place, value in enumerate(clip.inputs[1:3]):
-        given = scalar_constant(value)
-        found[place] = found[place] if given is None else given
-    return found[0], found[1]
+    """The constant bounds of a Clip; infinite if they are absent."""
+    bounds = [-np.inf, np.inf]
+    for position, value in enumerate(clip.inputs[1:3]):
+        bound = scalar_constant(value)
+        bounds[position] = bounds[position] if bound is None else bound
+    return bounds[0], bounds[1]
 
 
 def is_bounded(node: Node) -> bool:
-    """Whether both bounds of a Clip are constants, and 0 lies within."""
+    """Whether the bounds of a Clip are constants or absent, and 0 lies between them."""
     lo, hi = clip_bounds(node)
-    given = [value for value in node.inputs[1:3] if value is not None]
-    return all(scalar_constant(value) is not None for value in given) and lo <= 0 <= hi
+    bounds = [value for value in node.inputs[1:3] if value is not None]
+    return all(scalar_constant(value) is not None for value in bounds) and lo <= 0 <= hi

@@ -1,12 +1,12 @@
-"""How is a HardSwish, or a summand, written where every channel has a factor of its own?
+"""HardSwish and Add for tensors whose channels have factors of their own, written as depthwise convolutions.
 
-Both as depthwise convolutions of one tap, whose weights have a scale each channel. HardSwish is
-x · clip(x/6 + 1/2, 0, 1): its gate reads x divided by the factors, the product hands them on.
+A depthwise Conv with kernel size 1 has a scale for each channel. HardSwish is x · clip(x/6 + 1/2, 0, 1): its gate
+reads x divided by the factors, and the product hands the factors on.
 
-Between convolutions of integers ONNX Runtime takes 0.17 to 0.24 ns an element for such a gate or summand, where its
-QLinearAdd takes 0.11 to 0.17 with one value and 1.0 with one a channel; below 64 channels up to 0.4 (1.31.1, one
-thread). DequantizeLinear, HardSwish and QuantizeLinear with scales a channel take 15 there: the layout has channels
-last, and the quantizers then take each value for a run of its own.
+Between integer convolutions, ONNX Runtime takes 0.17 to 0.24 ns an element for this gate or summand (1.31.1, one
+thread). Its QLinearAdd takes 0.11 to 0.17 ns with one value and 1.0 ns with one value for each channel. Below 64
+channels the convolution takes up to 0.4 ns. DequantizeLinear, HardSwish and QuantizeLinear with per-channel scales
+take 15 ns there, because the layout has channels last and the quantizers process each value as a run of its own.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ptq.model.node import Node, Value, name_of, shape_of
 from ptq.rewrite.edit import replace_node
 
 MIN_CHANNELS = 64
-"""Channels, below which such a convolution is slow."""
+"""Number of channels below which this convolution is slow."""
 _IMAGE_RANK = 4
-"""That of images, of which the times above are."""
+"""Rank of images, for which the times above were measured."""
 _FLOAT32 = np.dtype(np.float32)
 
 
 def is_cheap_as_depthwise(value: Value) -> bool:
-    """Whether a depthwise convolution of one tap costs a tensor little."""
+    """Whether a depthwise convolution with kernel size 1 of this tensor costs little."""
     shape = shape_of(value)
     if shape is None or len(shape) != _IMAGE_RANK:
         return False
@@ -34,7 +34,7 @@ def is_cheap_as_depthwise(value: Value) -> bool:
 
 
 def scale_hard_swish(graph: Graph, node: Node, factors: NDArray[np.float64]) -> None:
-    """Let a HardSwish read its input multiplied by factors, and multiply its output by them, in place."""
+    """Replace a HardSwish whose input is multiplied by factors; its output is multiplied by them too, in place."""
     x, name = node.inputs[0], name_of(node.outputs[0])
     assert x is not None
     line = _insert_affine_conv(
@@ -45,14 +45,21 @@ def scale_hard_swish(graph: Graph, node: Node, factors: NDArray[np.float64]) -> 
     clipped = graph.insert(
         "Clip", [line, *bounds], before=node, output=gate, dtype=_FLOAT32, shape_like=x
     )
-    opened = graph.insert(
+    result = graph.insert(
         "Mul", [x, clipped], before=node, output=product, dtype=_FLOAT32, shape_like=x
     )
-    replace_node(graph, node, opened)
+    replace_node(graph, node, result)
 
 
 def add_per_channel(graph: Graph, node: Node, position: int, summand: NDArray[np.float64]) -> None:
-    """Let an Add of a constant, its input at a position, add these values to the channels, in place."""
+    """Replace an Add of a constant by a depthwise Conv that adds one value to each channel, in place.
+
+    Args:
+        graph: The graph.
+        node: The Add.
+        position: Position of its constant input.
+        summand: One value for each channel.
+    """
     x = node.inputs[1 - position]
     assert x is not None
     name = f"{name_of(node.outputs[0])}_summed"
@@ -69,7 +76,7 @@ def _insert_affine_conv(
     shifts: NDArray[np.float64],
     name: str,
 ) -> Value:
-    """Slope · x + shift, channel by channel, before a node."""
+    """Insert slope · x + shift, channel by channel, before a node."""
     spatial = len(shape_of(x) or ()) - 2
     weight = slopes.astype(np.float32).reshape(-1, *(1,) * (spatial + 1))
     constants = [

@@ -1,4 +1,7 @@
-"""Multiplies the channels of a graph by factors that weights, biases and summands take up: it computes the same."""
+"""Multiplication of the channels of a graph by factors, which weights, biases and summands absorb.
+
+The graph computes the same function.
+"""
 
 from __future__ import annotations
 
@@ -24,93 +27,100 @@ from ptq.rewrite.equalize.per_channel_ops import (
 def factors_by_tensor(
     found: ChannelGroups, factors: NDArray[np.float64]
 ) -> dict[str, tuple[float, ...]]:
-    """What layers' outputs are multiplied by, channel by channel; those that stay as they are, are left out."""
+    """The factors of the channels of the layers' outputs, by tensor; without outputs that stay unchanged."""
     outputs = [*(name_of(node.outputs[0]) for node in found.writers), *found.float_written]
-    by = {name: factors[found.groups[name]] for name in outputs}
-    return {name: tuple(map(float, of)) for name, of in by.items() if (of != 1).any()}
+    by_name = {name: factors[found.groups[name]] for name in outputs}
+    return {name: tuple(map(float, of)) for name, of in by_name.items() if (of != 1).any()}
 
 
 def factors_by_group(
     found: ChannelGroups, factors: Mapping[str, Sequence[float]]
 ) -> NDArray[np.float64]:
-    """The factor of each number, of those of layers' outputs.
+    """The factor of each group, from the factors of the channels of layers' outputs.
 
     Raises:
-        PlanError: They are of other tensors, not positive, or contradict each other.
+        PlanError: The factors name other tensors, are not positive, or contradict each other.
     """
-    by = np.ones(found.group_count)
+    by_group = np.ones(found.group_count)
     for name, of in factors.items():
-        numbers, given = found.groups.get(name), np.asarray(of, np.float64)
-        if numbers is None or given.shape != numbers.shape:
+        groups, values = found.groups.get(name), np.asarray(of, np.float64)
+        if groups is None or values.shape != groups.shape:
             raise PlanError(
-                f"the plan's factors name {name} with {given.size} channels, which the model has not; make it anew"
+                f"the plan has factors for {values.size} channels of {name}, which the model does not have; "
+                "create a new plan"
             )
-        by[numbers] = given
+        by_group[groups] = values
     for name, of in factors.items():
-        wrong = by[found.groups[name]] != of
-        if by[FIXED] != 1 or wrong.any() or not (np.isfinite(of).all() and np.min(of) > 0):
+        wrong = by_group[found.groups[name]] != of
+        if by_group[FIXED] != 1 or wrong.any() or not (np.isfinite(of).all() and np.min(of) > 0):
             raise PlanError(
-                f"the plan's factors of {name} are not positive, or channels that share one have two; make it anew"
+                f"the plan's factors of {name} are not positive, or differ for channels that must share one; "
+                "create a new plan"
             )
-    return by
+    return by_group
 
 
 def scale_channels(
     graph: Graph,
     factors: NDArray[np.float64],
-    shores: Mapping[str, Collection[str]] | None = None,
+    boundaries: Mapping[str, Collection[str]] | None = None,
 ) -> Graph:
-    """The graph with each channel multiplied by the factor of its number; it computes the same, but for rounding.
+    """A graph with each channel multiplied by the factor of its group; it computes the same, except for rounding.
 
-    At shores, as `channels` takes them, a Mul gives the factors or takes them back.
+    Args:
+        graph: A prepared graph.
+        factors: The factor of each group.
+        boundaries: As for `group_channels`; a Mul multiplies or divides their channels.
     """
     changed = graph.copy()
-    found = group_channels(changed, shores=shores)
+    found = group_channels(changed, boundaries=boundaries)
 
-    def by(value: Value | None) -> NDArray[np.float64] | None:
-        numbers = None if value is None else found.groups.get(name_of(value))
-        some = None if numbers is None else factors[numbers]
-        return None if some is None or (some == 1).all() else some
+    def factors_of(value: Value | None) -> NDArray[np.float64] | None:
+        groups = None if value is None else found.groups.get(name_of(value))
+        of = None if groups is None else factors[groups]
+        return None if of is None or (of == 1).all() else of
 
-    def give(node: Node, position: int, array: NDArray[np.float64], hint: str) -> None:
+    def set_float32(node: Node, position: int, array: NDArray[np.float64], hint: str) -> None:
         set_constant(changed, node, position, array.astype(np.float32), hint)
 
     for node in dict.fromkeys((*found.writers, *found.readers)):
         weight = np.array(constant_of(node.inputs[1]), np.float64)
-        above, below = by(node.outputs[0]), by(node.inputs[0])
-        if above is not None:
-            output_channel_view(node, weight)[...] *= above[:, None]
+        written, read = factors_of(node.outputs[0]), factors_of(node.inputs[0])
+        if written is not None:
+            output_channel_view(node, weight)[...] *= written[:, None]
             bias = constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
             if bias is not None:
-                give(node, 2, bias * above, "bias")
-        if below is not None:
+                set_float32(node, 2, bias * written, "bias")
+        if read is not None:
             table = input_channel_view(node, weight, 1)
-            table /= below.reshape(table.shape[0], 1, table.shape[2], 1)
-        if above is not None or below is not None:
-            give(node, 1, weight, "weight")
-    opened = {
-        node: factor for node in found.gated_nodes if (factor := by(node.inputs[0])) is not None
+            table /= read.reshape(table.shape[0], 1, table.shape[2], 1)
+        if written is not None or read is not None:
+            set_float32(node, 1, weight, "weight")
+    gated = {
+        node: factor
+        for node in found.gated_nodes
+        if (factor := factors_of(node.inputs[0])) is not None
     }
-    carried = {n for node in opened for n in found.input_groups(node).tolist()} - {FIXED}
+    gated_groups = {n for node in gated for n in found.input_groups(node).tolist()} - {FIXED}
     for node, position in found.summands:
-        factor, summand = by(node.outputs[0]), constant_of(node.inputs[position])
+        factor, summand = factors_of(node.outputs[0]), constant_of(node.inputs[position])
         if factor is None or summand is None:
             continue
-        numbers = found.groups[name_of(node.outputs[0])]
+        groups = found.groups[name_of(node.outputs[0])]
         if (
-            carried.intersection(numbers.tolist())
+            gated_groups.intersection(groups.tolist())
             and summand.size == 1
             and is_cheap_as_depthwise(node.outputs[0])
         ):
             add_per_channel(changed, node, position, factor * summand.item())
         else:
             spatial = len(shape_of(node.outputs[0]) or ()) - 2
-            give(node, position, summand * factor.reshape(-1, *(1,) * spatial), "summand")
+            set_float32(node, position, summand * factor.reshape(-1, *(1,) * spatial), "summand")
     for value in [value for node in changed.nodes for value in node.outputs]:
-        factor = by(value)
+        factor = factors_of(value)
         if name_of(value) in found.boundaries and factor is not None:
             insert_boundary_scale(changed, value, factor, found.boundaries[name_of(value)])
-    for node, factor in opened.items():
+    for node, factor in gated.items():
         scale_hard_swish(changed, node, factor)
     changed.remove_unused()
     return changed.with_shapes()

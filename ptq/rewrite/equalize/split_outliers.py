@@ -1,11 +1,11 @@
-"""Takes channels that dwarf the others out of what products round; their part of the sums is computed in float.
+"""Outlier splitting after LLM.int8: outlier channels of what products read are multiplied in float.
 
     x W = (m ⊙ x) (W / m) + x_F W_F       m is 0 for the channels F, whose rows W / m leaves out
 
-Exact but for rounding. A scale for all channels then spans only those that are left, and serves them all the better
-the more alike the factors m make them. After Dettmers et al. 2022,
-"LLM.int8(): 8-bit Matrix Multiplication for Transformers at Scale", whose channels are chosen anew for each input;
-here they are fixed beforehand, so that the model stays a static one.
+This is exact except for rounding. One scale for all channels then spans only the other channels. It serves them the
+better, the closer the factors m bring their ranges together. Dettmers et al. 2022, "LLM.int8(): 8-bit Matrix
+Multiplication for Transformers at Scale", chooses the channels for each input anew. Here they are fixed before
+inference, so that the model stays static.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
+from ptq.model.layer_weights import input_output_matrix
 from ptq.model.node import (
     Node,
     Value,
@@ -33,10 +34,10 @@ _Insert = Callable[[str, list[Value | None], Node | None, str], Value]
 
 @dataclass(frozen=True, eq=False)
 class SplitSite:
-    """A tensor that products read, channels along its last axis.
+    """A tensor that products read, with its channels along the last axis.
 
     Attributes:
-        tensor: Its name.
+        tensor: The name of the tensor.
         products: The nodes that multiply it by a constant matrix.
     """
 
@@ -44,13 +45,13 @@ class SplitSite:
     products: tuple[Node, ...]
 
     def channel_counts(self) -> tuple[int, int]:
-        """Channels in, and those out of all products."""
+        """The number of input channels, and the number of output channels of all products together."""
         matrices = [weight_by_input_channel(node) for node in self.products]
         return matrices[0].shape[0], sum(matrix.shape[1] for matrix in matrices)
 
 
 def split_sites(graph: Graph, integers: Collection[str]) -> list[SplitSite]:
-    """The tensors that products among the named nodes read, in graph order."""
+    """The tensors that products among the integer nodes read, in graph order."""
     found = []
     for value in (*graph.inputs, *(v for node in graph.nodes for v in node.outputs)):
         readers = [node for node in consumers_of(value) if node.name in integers]
@@ -63,13 +64,13 @@ def split_sites(graph: Graph, integers: Collection[str]) -> list[SplitSite]:
 def split_channels(
     graph: Graph, found: Sequence[SplitSite], factors: Mapping[str, NDArray[np.float32]]
 ) -> tuple[Graph, list[str]]:
-    """A graph that computes the same with channels taken out, and the names of the nodes that do not round.
+    """A graph that computes outlier channels in separate products, and the names of the added nodes.
 
     Args:
         graph: A prepared graph.
         found: Its sites.
-        factors: By tensor, what its channels are multiplied by, 0 for those to take out, of which there are some;
-            sites that are not named stay as they are.
+        factors: By tensor, the factor of each channel, 0 for at least one outlier channel; sites of other tensors
+            stay unchanged.
     """
     changed = graph.copy()
     nodes = {node.name: node for node in changed.nodes}
@@ -78,63 +79,59 @@ def split_channels(
     def insert(op: str, inputs: list[Value | None], after: Node | None, output: str) -> Value:
         first = None if after is not None else changed.nodes[0]
         attrs = {"axis": -1} if op == "Gather" else {}
-        made = changed.insert(op, inputs, after=after, before=first, attrs=attrs, output=output)
-        maker = made.producer()
+        result = changed.insert(op, inputs, after=after, before=first, attrs=attrs, output=output)
+        maker = result.producer()
         assert maker is not None
         added.append(maker.name or "")
-        return made
+        return result
 
     for site in found:
         if site.tensor not in factors:
             continue
         by = factors[site.tensor]
-        few = np.flatnonzero(by == 0)
+        outliers = np.flatnonzero(by == 0)
         products = [nodes[node.name] for node in site.products]
         value = products[0].inputs[0]
         assert value is not None
-        where, name = value.producer(), site.tensor
-        chosen = changed.add_constant(few, f"{name}_channels")
-        masked = changed.add_constant(by, f"{name}_factors")
-        apart = insert("Gather", [value, chosen], where, f"{name}_apart")
-        rest = insert("Mul", [value, masked], where, f"{name}_rest")
+        writer, name = value.producer(), site.tensor
+        indices = changed.add_constant(outliers, f"{name}_channels")
+        mask = changed.add_constant(by, f"{name}_factors")
+        outlier_values = insert("Gather", [value, indices], writer, f"{name}_apart")
+        masked_values = insert("Mul", [value, mask], writer, f"{name}_rest")
         for node in products:
             rows = weight_by_input_channel(node)
-            weight = changed.add_constant(rows[few], f"{node.name}_apart")
+            weight = changed.add_constant(rows[outliers], f"{node.name}_apart")
             if (by[by != 0] != 1).any():
                 divided = rows / np.where(by == 0, 1, by)[:, None]
-                divided[few] = 0
-                laid = divided.T if attributes_of(node).get("transB") else divided
-                node.replace_input_with(1, changed.add_constant(laid, f"{node.name}_divided"))
-            node.replace_input_with(0, rest)
-            _add_float_product(changed, node, apart, weight, insert)
+                divided[outliers] = 0
+                array = input_output_matrix(divided, attributes_of(node))
+                node.replace_input_with(1, changed.add_constant(array, f"{node.name}_divided"))
+            node.replace_input_with(0, masked_values)
+            _add_float_product(changed, node, outlier_values, weight, insert)
     changed.sort()
     changed.remove_unused()
     return changed.with_shapes(), added
 
 
 def _add_float_product(
-    graph: Graph, node: Node, apart: Value, weight: Value, insert: _Insert
+    graph: Graph, node: Node, outlier_values: Value, weight: Value, insert: _Insert
 ) -> None:
-    """Add a float product to what a product puts out, under the name that this had."""
+    """Add a float product to the output of a product; the sum takes the name of this output."""
     old = node.outputs[0]
     name = name_of(old)
     if operator_of(node) == "Gemm":
-        whole = insert("Gemm", [apart, weight, old], node, f"{name}_whole")
+        total = insert("Gemm", [outlier_values, weight, old], node, f"{name}_whole")
     else:
-        part = insert("MatMul", [apart, weight], node, f"{name}_part")
-        whole = insert("Add", [old, part], part.producer(), f"{name}_whole")
-    maker = whole.producer()
+        product = insert("MatMul", [outlier_values, weight], node, f"{name}_part")
+        total = insert("Add", [old, product], product.producer(), f"{name}_whole")
+    maker = total.producer()
     assert maker is not None
-    if old.is_graph_output():
-        graph.replace_output(old, whole)
-    else:
-        old.name = graph.unique_name(f"{name}_rest")
-        whole.name, whole.type, whole.shape = name, old.type, old.shape
-    graph.redirect(old, whole, keep=[maker])
+    total.type, total.shape = old.type, old.shape
+    graph.substitute(old, total, keep=[maker], rename_old="rest")
 
 
 def _is_product_of(node: Node, value: Value) -> bool:
-    """Whether the node multiplies the value, channels along its last axis, by a constant matrix."""
+    """Whether the node multiplies the value by a constant matrix, with the channels along its last axis."""
     if operator_of(node) not in ("MatMul", "Gemm") or node.inputs[0] is not value:
         return False
     attrs, weight = attributes_of(node), constant_of(node.inputs[1])
@@ -144,6 +141,5 @@ def _is_product_of(node: Node, value: Value) -> bool:
 
 
 def weight_by_input_channel(node: Node) -> NDArray[np.float32]:
-    """The weight of a product, (channels of what it reads, sums)."""
-    weight = np.asarray(constant_of(node.inputs[1]))
-    return weight.T if attributes_of(node).get("transB") else weight
+    """The weight of a product, shape (input channels, output channels)."""
+    return input_output_matrix(np.asarray(constant_of(node.inputs[1])), attributes_of(node))

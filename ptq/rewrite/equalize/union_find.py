@@ -1,4 +1,4 @@
-"""Which numbers stand for one thing? Union and find; the least number stands for all that are tied to it."""
+"""Union-find over numbers; the least number of a group represents it."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ GroupNumbers = NDArray[np.int64]
 
 
 class UnionFind:
-    """Numbers from 0 on, 0 being there from the start."""
+    """Groups of the numbers from 0 on; 0 exists from the start."""
 
     def __init__(self) -> None:
         self._parent = [0]
 
     def add_elements(self, count: int) -> GroupNumbers:
-        """So many further numbers, tied to none."""
+        """Add this many numbers, each a group of its own; the new numbers."""
         start = len(self._parent)
         self._parent.extend(range(start, start + count))
         return np.arange(start, start + count)
 
     def union(self, first: GroupNumbers, second: GroupNumbers) -> None:
-        """Tie numbers pair by pair."""
+        """Unite the groups of numbers, pair by pair."""
         for a, b in zip(first.tolist(), second.tolist(), strict=True):
             low, high = sorted((self._find_root(a), self._find_root(b)))
             self._parent[high] = low
 
     def group_numbers(self) -> tuple[int, GroupNumbers]:
-        """How many things there are, and by number which one it stands for, without gaps; 0 for 0."""
+        """The number of groups, and the group of each number, counted without gaps; 0 is in group 0."""
         roots = np.array([self._find_root(n) for n in range(len(self._parent))])
-        kept, numbers = np.unique(roots, return_inverse=True)
-        return len(kept), numbers
+        distinct, groups = np.unique(roots, return_inverse=True)
+        return len(distinct), groups
 
     def _find_root(self, number: int) -> int:
         root = number

@@ -1,7 +1,7 @@
-"""Makes one of quantizers that quantize the same value the same way.
+"""Equal QuantizeLinear nodes of one tensor → one node.
 
-quantize_static writes one for each reader on demand. ONNX Runtime's basic optimizations leave one of them, so that
-what computes the value has one reader and an integer kernel.
+quantize_static writes one for each reader if it is asked to. ONNX Runtime's basic optimizations keep one of them. The
+operator that computes the tensor then has one reader, and an integer kernel.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, consumers_of, operator_of
 from ptq.model.qdq_units import read_quantizer
+from ptq.rewrite.change import Change
 
 
-def deduplicate_quantizers(graph: Graph) -> None:
-    """Let the readers of later quantizers of a value read the first that is like them."""
+def deduplicate_quantizers(graph: Graph) -> list[Change]:
+    """Let the readers of a quantizer read the first one with equal parameters, in place."""
+    count = 0
     for node in graph.nodes:
         source = node.inputs[0] if operator_of(node) == "QuantizeLinear" else None
         if source is None or node.outputs[0].is_graph_output():
@@ -20,10 +22,13 @@ def deduplicate_quantizers(graph: Graph) -> None:
         first = _earlier_duplicate(node, source)
         if first is not None:
             graph.redirect(node.outputs[0], first)
+            count += 1
+    graph.remove_unused()
+    return [Change("deduplicate_quantizers", count)] if count else []
 
 
 def _earlier_duplicate(node: Node, source: Value) -> Value | None:
-    """The output of an earlier quantizer that has the same parameters."""
+    """The output of an earlier quantizer of the value with the same parameters."""
     own = read_quantizer(node, node.outputs[0])
     for other in consumers_of(source) if own is not None else ():
         if other is node:

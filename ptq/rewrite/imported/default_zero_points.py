@@ -1,4 +1,4 @@
-"""What does an operand of a QLinear operator leave out that a quantizer has to be told?"""
+"""What QLinear operators leave out of their operands and a quantizer needs: zero points, repeated scales, axes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ptq.model.qlinear_inputs import QuantizedOperand
 
 
 def with_default_zero_point(graph: Graph, triple: QuantizedOperand) -> QuantizedOperand:
-    """The operand with a zero point, and as many scales as zero points."""
+    """The operand with a zero point and with as many scales as zero points."""
     integers, scale, zero_point = triple
     scales, zeros = constant_of(scale), constant_of(zero_point)
     if scales is None or (zero_point is not None and zeros is None):
@@ -37,7 +37,7 @@ def with_default_zero_point(graph: Graph, triple: QuantizedOperand) -> Quantized
 def output_with_default_zero_point(
     graph: Graph, output: tuple[Value, Value | None], first: QuantizedOperand
 ) -> tuple[Value, Value | None]:
-    """The output's parameters; without a zero point it has the type of the first operand."""
+    """The scale and zero point of an output; a missing zero point gets the type of the first operand."""
     scale, zero_point = output
     zeros = constant_of(first[2])
     if zero_point is not None or zeros is None:
@@ -51,7 +51,7 @@ def operand_qparams(
     """The parameters of an operand.
 
     Raises:
-        UnsupportedError: They are computed, or in blocks.
+        UnsupportedError: The scale or zero point is computed, or there are scales for blocks.
     """
     if constant_of(scale) is None or (zero_point is not None and constant_of(zero_point) is None):
         raise UnsupportedError(
@@ -59,12 +59,14 @@ def operand_qparams(
         )
     params = qparams_of(scale, zero_point, integers)
     if params is None:
-        raise UnsupportedError(f"{operator_of(node)} {node.name} has scales in blocks")
+        raise UnsupportedError(
+            f"{operator_of(node)} {node.name} has block-wise scales, which ptq does not support"
+        )
     return params
 
 
 def weight_axis(spec: OpSpec, index: int, triple: QuantizedOperand, node: Node) -> int | None:
-    """The channel axis of an operand with several scales; it is not written in a QLinear form.
+    """The channel axis of a weight with several scales, which QLinear operators do not store; else None.
 
     Raises:
         UnsupportedError: The weight's rank is unknown.

@@ -1,7 +1,7 @@
-"""Folds what other tools leave to be computed of constants: their quantization, and weights turned round.
+"""Constant folding for what other tools leave in the graph: quantization of constants, transposed weights.
 
 QuantizeLinear(constant)                  → the integers
-DequantizeLinear(constant) → Transpose    → DequantizeLinear of the integers transposed, its axis with them
+DequantizeLinear(constant) → Transpose    → DequantizeLinear of the transposed integers, with the axis moved along
 DequantizeLinear(constant), a bound or fill value → the real number
 """
 
@@ -14,54 +14,64 @@ from ptq.core.opspec import OpSpec, Role
 from ptq.model.graph import Graph
 from ptq.model.node import Node, attributes_of, constant_of, name_of, operator_of, spec_name
 from ptq.model.qdq_units import quantized_source, read_quantizer
+from ptq.rewrite.change import Change
 
 
-def fold_quantized_constants(graph: Graph) -> None:
-    """Make initializers of quantized constants, so that weights are seen to be weights."""
+def fold_quantized_constants(graph: Graph) -> list[Change]:
+    """Replace quantized constants by initializers, in place, so that weights are recognized."""
+    count = 0
     for node in graph.nodes:
         if node.outputs[0].is_graph_output():
             continue
         if operator_of(node) == "QuantizeLinear":
-            _fold_quantize(graph, node)
+            count += _fold_quantize(graph, node)
         elif operator_of(node) == "Transpose":
-            _fold_transpose(graph, node)
+            count += _fold_transpose(graph, node)
         elif (spec := OPS.get(spec_name(node))) is not None:
-            _fold_dequantized_values(graph, node, spec)
+            count += _fold_dequantized_values(graph, node, spec)
+    graph.remove_unused()
+    return [Change("fold_quantized_constants", count)] if count else []
 
 
-def _fold_quantize(graph: Graph, node: Node) -> None:
+def _fold_quantize(graph: Graph, node: Node) -> bool:
     array, found = constant_of(node.inputs[0]), read_quantizer(node, node.outputs[0])
     if array is None or array.dtype != np.float32 or found is None:
-        return
+        return False
     integers = graph.add_constant(found.params.quantize(array), f"{name_of(found.integers)}_folded")
     graph.redirect(node.outputs[0], integers)
+    return True
 
 
-def _fold_dequantized_values(graph: Graph, node: Node, spec: OpSpec) -> None:
+def _fold_dequantized_values(graph: Graph, node: Node, spec: OpSpec) -> int:
+    count = 0
     for position, value in enumerate(node.inputs):
         found = quantized_source(value) if spec.role_of(position) is Role.VALUE else None
         array = constant_of(found.integers) if found is not None else None
         if found is not None and array is not None and value is not None:
             real = graph.add_constant(found.params.dequantize(array), f"{name_of(value)}_folded")
             node.replace_input_with(position, real)
+            count += 1
+    return count
 
 
-def _fold_transpose(graph: Graph, node: Node) -> None:
+def _fold_transpose(graph: Graph, node: Node) -> bool:
     source = quantized_source(node.inputs[0])
     array = constant_of(source.integers) if source is not None else None
     if source is None or array is None:
-        return
+        return False
     perm = [int(a) for a in attributes_of(node).get("perm", range(array.ndim)[::-1])]
     name = name_of(source.integers)
-    turned = graph.add_constant(np.ascontiguousarray(array.transpose(perm)), f"{name}_transposed")
+    transposed = np.ascontiguousarray(array.transpose(perm))
+    integers = graph.add_constant(transposed, f"{name}_transposed")
     axis = source.params.axis
     real = graph.insert(
         "DequantizeLinear",
-        [turned, source.scale, source.zero_point],
+        [integers, source.scale, source.zero_point],
         attrs={} if axis is None else {"axis": perm.index(axis)},
         before=node,
         output=f"{name}_transposed_dequantized",
         dtype=np.dtype(np.float32),
-        shape_like=turned,
+        shape_like=integers,
     )
     graph.redirect(node.outputs[0], real)
+    return True

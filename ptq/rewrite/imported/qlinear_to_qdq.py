@@ -1,8 +1,9 @@
-"""Rewrites ONNX Runtime's integer operators as QDQ: DequantizeLinear → float operator → QuantizeLinear.
+"""QLinear operators of ONNX Runtime → DequantizeLinear, float operator, QuantizeLinear.
 
-Every integer tensor keeps its name, scale and zero point. What stands on integers by itself (MaxPool, Reshape, Clip
-…) is put between quantizers too; a bias is the reading of its int32 with scale input × weight (and × alpha, by
-which QGemm multiplies its C as well). MatMulInteger, ConvInteger and DynamicQuantizeLinear stay as they are.
+Every integer tensor keeps its name, scale and zero point. Operators that run on integers without parameters (MaxPool,
+Reshape, Clip …) get quantizers around them too. A bias is its int32 values times the scale input × weight, and times
+alpha for QGemm, which multiplies its C by alpha too. MatMulInteger, ConvInteger and DynamicQuantizeLinear stay
+unchanged.
 """
 
 from __future__ import annotations
@@ -41,18 +42,20 @@ from ptq.rewrite.imported.default_zero_points import (
 
 
 def qlinear_to_qdq(graph: Graph, *, partly: bool = False) -> Graph:
-    """The same integer function between quantizers.
+    """A copy of the graph with the same integer function in QDQ form.
 
     Args:
         graph: A quantized graph.
-        partly: Leave as they are the operators that have no float form.
+        partly: Leave operators without a float form unchanged.
 
     Raises:
-        UnsupportedError: An operator has no float form; the text names it and says why.
+        UnsupportedError: An operator has no float form; the message names it and the reason.
     """
     rewritten = graph.copy()
     if graph.opset < 10:
-        raise UnsupportedError(f"opset {graph.opset} has no quantizers; raise it to 13 or more")
+        raise UnsupportedError(
+            f"opset {graph.opset} has no QuantizeLinear; convert the model to opset 13 or newer"
+        )
     writer = _QdqWriter(rewritten)
     for node in rewritten.nodes:
         op = operator_of(node)
@@ -74,12 +77,20 @@ def qlinear_to_qdq(graph: Graph, *, partly: bool = False) -> Graph:
 
 @dataclass
 class _QdqWriter:
+    """Converts one node after the other.
+
+    Attributes:
+        graph: The graph, changed in place.
+        known_operands: By name of the integers: the integers, their scale and zero point.
+        dequantized_values: Outputs of DequantizeLinear nodes, by names of integers, scale, zero point, and by axis.
+    """
+
     graph: Graph
     known_operands: dict[str, QuantizedOperand] = field(default_factory=dict)
     dequantized_values: dict[tuple[str, str, str, int | None], Value] = field(default_factory=dict)
 
     def record_quantizer(self, node: Node) -> None:
-        """Know the tensor that a quantizer writes or reads."""
+        """Store the scale and zero point of the tensor that a quantizer writes or reads."""
         reads = operator_of(node) == "DequantizeLinear"
         integers = node.inputs[0] if reads else node.outputs[0]
         scale, zero_point = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
@@ -87,10 +98,12 @@ class _QdqWriter:
             self.known_operands.setdefault(name_of(integers), (integers, scale, zero_point))
 
     def convert_qlinear(self, node: Node, spec: OpSpec, form: QLinearForm) -> None:
-        """One QLinear operator."""
+        """Convert one QLinear operator."""
         operands = read_operands(node, form)
         if operands is None or operands.unknown_inputs:
-            raise UnsupportedError(f"{operator_of(node)} {node.name} has inputs that QDQ has not")
+            raise UnsupportedError(
+                f"{operator_of(node)} {node.name} has inputs that QDQ cannot express"
+            )
         inputs: dict[int, Value | None] = {}
         triples = {i: with_default_zero_point(self.graph, t) for i, t in operands.triples.items()}
         for index, triple in triples.items():
@@ -114,7 +127,7 @@ class _QdqWriter:
             self.graph.redirect(node.outputs[0], self._insert_float_op(node, spec.op, reals, attrs))
 
     def convert_integer_op(self, node: Node, spec: OpSpec) -> None:
-        """An operator on integers whose meaning is known."""
+        """Convert an operator that runs on integers, if their scale and zero point are stored."""
         first = node.inputs[0]
         if (
             first is None
@@ -125,7 +138,7 @@ class _QdqWriter:
         integers, scale, zero_point = self.known_operands[name_of(first)]
         params = operand_qparams(integers, scale, zero_point, node)
         if spec.op == "Identity" and infer_qparams(node.outputs[0]) not in (None, params):
-            return  # it gives the same integers another meaning, under another name
+            return  # an Identity between two scales of the same integers, see split_reinterpretation
         for position, value in enumerate(node.inputs):
             role = spec.role_of(position)
             if value is not None and role is Role.ACTIVATION:
@@ -133,16 +146,16 @@ class _QdqWriter:
                 node.replace_input_with(position, real)
             elif value is not None and role is Role.VALUE:
                 node.replace_input_with(position, self._float_constant(value, params, node))
-        given = attributes_of(node)
+        attrs = attributes_of(node)
         for name in ATTRIBUTES_NOW_INPUTS.get(spec.op, {}).values():
-            if name in SCALAR_INPUTS and name in given:
-                bound = float(params.dequantize(np.asarray(given[name])))
+            if name in SCALAR_INPUTS and name in attrs:
+                bound = float(params.dequantize(np.asarray(attrs[name])))
                 set_attributes(node, **{name: bound})
         for value in node.outputs:
             self._append_quantizer(value, (scale, zero_point))
 
     def _append_quantizer(self, old: Value, parameters: tuple[Value, Value | None]) -> None:
-        """Put a QuantizeLinear behind a value that was integers, for all its readers and under its name."""
+        """Add a QuantizeLinear after a value that held integers; it takes the name and the readers of the value."""
         name, kind = name_of(old), old.type
         integers = self.graph.insert(
             "QuantizeLinear",
@@ -153,25 +166,25 @@ class _QdqWriter:
         )
         quantizer = integers.producer()
         assert quantizer is not None
-        if old.is_graph_output():
-            self.graph.replace_output(old, integers)
-        else:
-            old.name, integers.name = f"{name}_real", name
-        self.graph.redirect(old, integers, keep=[quantizer])
+        self.graph.substitute(old, integers, keep=[quantizer], rename_old="real")
         old.type, integers.type = None, kind
         declare_dtype(old, np.dtype(np.float32))
         self.known_operands[name] = (integers, *parameters)
 
     def _float_attributes(self, node: Node, spec: OpSpec) -> dict[str, Any]:
-        """The float operator's attributes; what only the integer form has is seen to or refused."""
+        """The attributes of the float operator, without those that only the integer form has.
+
+        Raises:
+            UnsupportedError: The float operator cannot do what such an attribute says.
+        """
         attrs = attributes_of(node)
         if spec.op == "Softmax":
             attrs["axis"] = _softmax_axis(self.graph, node)
             attrs.pop("opset", None)
         if spec.op in ("AveragePool", "GlobalAveragePool") and attrs.pop("channels_last", 0):
             raise UnsupportedError(
-                f"{operator_of(node)} {node.name} has its channels last, which no ONNX pool has; "
-                "convert the model from before ONNX Runtime optimized it"
+                f"{operator_of(node)} {node.name} has its channels last, which ONNX pools do not support; "
+                "convert the model as it was before ONNX Runtime optimized it"
             )
         return attrs
 
@@ -183,7 +196,7 @@ class _QdqWriter:
         attrs: dict[str, Any],
         parameters: tuple[Value, Value | None],
     ) -> None:
-        """Put the float operator and a QuantizeLinear in the place of an integer one."""
+        """Replace an integer operator by the float operator and a QuantizeLinear."""
         old = node.outputs[0]
         name = name_of(old)
         real = self._insert_float_op(node, op, inputs, attrs)
@@ -196,15 +209,13 @@ class _QdqWriter:
             shape_like=old,
         )
         integers.type = old.type
-        self.graph.substitute(old, integers)
-        if not integers.is_graph_output():
-            old.name, integers.name = f"{name}_replaced", name
+        self.graph.substitute(old, integers, rename_old="replaced")
         self.known_operands[name] = (integers, scale, zero_point)
 
     def _insert_float_op(
         self, node: Node, op: str, inputs: list[Value | None], attrs: dict[str, Any]
     ) -> Value:
-        """Put the float operator before an integer one, under its name."""
+        """Insert the float operator before an integer one and give it the name of that node."""
         real = self.graph.insert(
             op,
             inputs,
@@ -220,7 +231,7 @@ class _QdqWriter:
         return real
 
     def _dequantized_operand(self, triple: QuantizedOperand, axis: int | None, node: Node) -> Value:
-        """The real reading of an operand, one for all its readers."""
+        """The dequantized value of an operand, one for all its readers."""
         integers, scale, zero_point = triple
         key = (name_of(integers), name_of(scale), name_of(zero_point) if zero_point else "", axis)
         if key not in self.dequantized_values:
@@ -239,7 +250,8 @@ class _QdqWriter:
         scale = np.asarray((alpha * x.scale) * w.scale)
         if alpha <= 0:
             raise UnsupportedError(
-                f"{operator_of(node)} {node.name} multiplies its bias by {alpha:g}; no scale is so"
+                f"{operator_of(node)} {node.name} has alpha = {alpha:g} on its bias; "
+                "no integer scale can express that"
             )
         axis, array = None, constant_of(integers)
         if scale.ndim:
@@ -265,7 +277,7 @@ class _QdqWriter:
     def _insert_dequantizer(
         self, integers: Value, scale: Value, zero_point: Value | None, axis: int | None, node: Node
     ) -> Value:
-        # before opset 13 only Microsoft's has an axis
+        # Before opset 13 only Microsoft's DequantizeLinear has an axis.
         early = axis is not None and self.graph.opset < 13
         return self.graph.insert(
             "com.microsoft::DequantizeLinear" if early else "DequantizeLinear",
@@ -279,17 +291,21 @@ class _QdqWriter:
 
 
 def _softmax_axis(graph: Graph, node: Node) -> int:
-    """The axis, where the integer form's opset and the graph's mean the same by it.
+    """The axis of the float Softmax.
 
-    Before opset 13 Softmax ran over all axes from ``axis`` on: the same only for the last one.
+    Before opset 13 Softmax ran over all axes from ``axis`` on, which is the same only for the last axis.
+
+    Raises:
+        UnsupportedError: The axis has another meaning in the opset of the integer form than in the graph's opset.
     """
-    axis, together = softmax_axes(node)
-    if axis != -1 and together != (graph.opset < 13):
+    axis, several = softmax_axes(node)
+    if axis != -1 and several != (graph.opset < 13):
+        meaning = (
+            "several axes, the meaning before opset 13"
+            if several
+            else "one axis, the meaning from opset 13 on"
+        )
         raise UnsupportedError(
-            f"{operator_of(node)} {node.name} runs over several axes as Softmax did before opset 13; "
-            f"the model has opset {graph.opset}"
-            if together
-            else f"{operator_of(node)} {node.name} runs over one axis as Softmax does from opset 13 on; "
-            f"the model has opset {graph.opset}"
+            f"{operator_of(node)} {node.name} runs over {meaning}, but the model has opset {graph.opset}"
         )
     return axis

@@ -1,11 +1,11 @@
-"""Gives quantizers to movements that have none of their own.
+"""Q/DQ pairs around data movement that has none.
 
 DequantizeLinear → movement → operator      → … movement → QuantizeLinear → DequantizeLinear → operator
 operator → movement → QuantizeLinear        → operator → QuantizeLinear → DequantizeLinear → movement → …
 
-with the same scale and zero point, which changes no integer: QuantizeLinear takes a value back to the integer that
-DequantizeLinear made it from, and rises with its input, so that it commutes with MaxPool. These are the movements
-through which ONNX Runtime 1.31 carries quantizers (measured, one by one).
+with the same scale and zero point. No integer changes: QuantizeLinear returns a value to the integer that
+DequantizeLinear made it from, and it is monotonic, so that it commutes with MaxPool. ONNX Runtime 1.31 carries
+quantizers through these operators (each of them measured).
 """
 
 from __future__ import annotations
@@ -15,64 +15,74 @@ import numpy as np
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, consumers_of, operator_of
 from ptq.model.qdq_units import QuantizedTensor, quantized_result, quantized_source, read_quantizer
+from ptq.rewrite.change import Change
 
 PROPAGATED_OPS = frozenset(
     ["Identity", "MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"]
 )
 
 
-def quantize_data_movement(graph: Graph) -> None:
-    """Surround movements of quantized tensors with quantizers."""
+def quantize_data_movement(graph: Graph) -> list[Change]:
+    """Add a Q/DQ pair between data movement and its float neighbours, in place."""
+    count = 0
     for node in graph.nodes:
         if _can_propagate(graph, node):
-            _propagate_forward(graph, node)
+            count += _propagate_forward(graph, node)
     for node in reversed(graph.nodes):
         if operator_of(node) == "QuantizeLinear":
-            _propagate_backward(graph, node)
+            count += _propagate_backward(graph, node)
+    graph.remove_unused()
+    return [Change("quantize_data_movement", count)] if count else []
 
 
 def _can_propagate(graph: Graph, node: Node) -> bool:
     if operator_of(node) == "MaxPool" and graph.opset < 12:
-        return False  # there it takes no 8-bit integers
+        return False  # before opset 12 MaxPool has no 8-bit types
     return operator_of(node) in PROPAGATED_OPS and len(node.outputs) == 1
 
 
-def _propagate_forward(graph: Graph, node: Node) -> None:
-    source, moved = quantized_source(node.inputs[0]), node.outputs[0]
-    readers = [n for n in consumers_of(moved) if operator_of(n) != "QuantizeLinear"]
-    if source is None or not _is_per_tensor_8_bit(source) or not readers or moved.is_graph_output():
-        return
-    real = _insert_q_dq(graph, moved, source, node)
-    for use in list(moved.uses()):
+def _propagate_forward(graph: Graph, node: Node) -> bool:
+    source, output = quantized_source(node.inputs[0]), node.outputs[0]
+    readers = [n for n in consumers_of(output) if operator_of(n) != "QuantizeLinear"]
+    if source is None or not _is_per_tensor_8_bit(source):
+        return False
+    if not readers or output.is_graph_output():
+        return False
+    real = _insert_q_dq(graph, output, source, node)
+    for use in list(output.uses()):
         if use.node in readers:
             use.node.replace_input_with(use.idx, real)
+    return True
 
 
-def _propagate_backward(graph: Graph, node: Node) -> None:
-    found = read_quantizer(node, node.outputs[0])
+def _propagate_backward(graph: Graph, node: Node) -> int:
+    """Carry a quantizer before the data movement that it follows, step by step; the number of new pairs."""
+    count, found = 0, read_quantizer(node, node.outputs[0])
     while found is not None and _is_per_tensor_8_bit(found):
         value = node.inputs[0]
-        move = value.producer() if value is not None else None
+        movement = value.producer() if value is not None else None
         if (
-            move is None
-            or not _can_propagate(graph, move)
-            or quantized_result(move.outputs[0]) is None
+            movement is None
+            or not _can_propagate(graph, movement)
+            or quantized_result(movement.outputs[0]) is None
         ):
-            return
-        before = move.inputs[0]
+            break
+        before = movement.inputs[0]
         maker = before.producer() if before is not None else None
         if before is None or maker is None or operator_of(maker) == "DequantizeLinear":
-            return
-        if consumers_of(before) != [move] or before.is_graph_output():
-            return
+            break
+        if consumers_of(before) != [movement] or before.is_graph_output():
+            break
         real = _insert_q_dq(graph, before, found, maker)
-        move.replace_input_with(0, real)
+        movement.replace_input_with(0, real)
+        count += 1
         dequantizer = real.producer()
         assert dequantizer is not None
         integers = dequantizer.inputs[0]
-        quantize = integers.producer() if integers is not None else None
-        assert quantize is not None
-        node = quantize
+        quantizer = integers.producer() if integers is not None else None
+        assert quantizer is not None
+        node = quantizer
+    return count
 
 
 def _is_per_tensor_8_bit(tensor: QuantizedTensor) -> bool:
@@ -80,7 +90,7 @@ def _is_per_tensor_8_bit(tensor: QuantizedTensor) -> bool:
 
 
 def _insert_q_dq(graph: Graph, value: Value, tensor: QuantizedTensor, after: Node) -> Value:
-    """A QuantizeLinear and a DequantizeLinear of the value; the real reading of its integers."""
+    """Insert a QuantizeLinear and a DequantizeLinear of the value; the dequantized value."""
     parameters = [tensor.scale, tensor.zero_point]
     integers = graph.insert(
         "QuantizeLinear",

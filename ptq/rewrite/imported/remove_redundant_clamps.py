@@ -1,7 +1,7 @@
-"""Takes away a Relu or Clip that the QuantizeLinear after it repeats.
+"""QuantizeLinear ∘ Relu, Clip → QuantizeLinear, if saturation does the work of the clamp.
 
-QuantizeLinear saturates: where the clamp's bounds become the lowest and the highest integer, the clamp does nothing.
-ONNX Runtime 1.31 removes it by the same rule (measured on scales round 6 / 255).
+QuantizeLinear saturates. If the bounds of the clamp become the lowest and the highest integer, the clamp has no
+effect. ONNX Runtime 1.31 removes it by the same rule (measured with scales near 6 / 255).
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, attributes_of, constant_of, consumers_of, operator_of
 from ptq.model.qdq_units import quantized_source, read_quantizer
+from ptq.rewrite.change import Change
 
 
-def remove_redundant_clamps(graph: Graph) -> None:
-    """Let quantizers read what stands before a clamp of no effect."""
+def remove_redundant_clamps(graph: Graph) -> list[Change]:
+    """Let quantizers read the input of a clamp without effect, in place."""
+    count = 0
     for node in graph.nodes:
         if operator_of(node) != "QuantizeLinear" or node.inputs[0] is None:
             continue
@@ -25,13 +27,16 @@ def remove_redundant_clamps(graph: Graph) -> None:
         before = clamp.inputs[0] if clamp.inputs else None
         if (
             before is None
-            or quantized_source(before) is not None  # then it is an integer operator of its own
+            or quantized_source(before) is not None  # this clamp is an integer operator itself
             or consumers_of(clamp.outputs[0]) != [node]
             or clamp.outputs[0].is_graph_output()
         ):
             continue
         if _is_redundant(clamp, found.params):
             node.replace_input_with(0, before)
+            count += 1
+    graph.remove_unused()
+    return [Change("remove_redundant_clamps", count)] if count else []
 
 
 def _is_redundant(clamp: Node, params: QuantParams) -> bool:
@@ -48,7 +53,7 @@ def _is_redundant(clamp: Node, params: QuantParams) -> bool:
 
 
 def _constant_bound(clamp: Node, position: int, attribute: str, open_end: float) -> float | None:
-    """A constant bound; None where it is computed."""
+    """A constant bound; None if it is computed."""
     value: Value | None = clamp.inputs[position] if position < len(clamp.inputs) else None
     if value is None:
         return float(attributes_of(clamp).get(attribute, open_end))

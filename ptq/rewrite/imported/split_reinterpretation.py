@@ -1,6 +1,6 @@
-"""What do integers mean that are written with one scale and read with another? Two things: a tensor has one meaning.
+"""Integers written with one scale and read with another → two tensors with an Identity between them.
 
-An Identity between gives the same integers the other one; ONNX Runtime's optimizer takes it out again.
+Each tensor then has one scale. ONNX Runtime's optimizer removes the Identity again.
 """
 
 from __future__ import annotations
@@ -8,40 +8,49 @@ from __future__ import annotations
 from ptq.core.ops import OPS, QLINEAR_FORMS
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import Value, operator_of, spec_name
+from ptq.model.node import Node, Value, operator_of, spec_name
 from ptq.model.qdq_units import qparams_of, read_quantizer
 from ptq.model.qlinear_inputs import read_operands
+from ptq.rewrite.change import Change
 
 
-def split_reinterpreted_tensors(graph: Graph, *, axes: bool = False) -> None:
-    """Give integers that are written with one scale and read with another a second name, in place.
+def split_reinterpreted_tensors(graph: Graph) -> list[Change]:
+    """Give integers that are read with other parameters than they are written with a second name, in place."""
+    count = sum(_split(graph, node, axes_only=False) for node in graph.nodes)
+    return [Change("split_reinterpreted_tensors", count)] if count else []
 
-    Args:
-        graph: A graph with quantizers or QLinear operators.
-        axes: Only where one of them has a scale a channel.
-    """
-    for node in graph.nodes:
-        integers = node.inputs[0] if operator_of(node) == "DequantizeLinear" else None
-        written = None if integers is None else _written_qparams(integers)
-        if integers is None or written is None:
-            continue
-        read = read_quantizer(node, integers)
-        if read is None or written == read.params:
-            continue
-        if not axes or written.axis != read.params.axis:
-            again = graph.insert(
-                "Identity",
-                [integers],
-                before=node,
-                output=f"{integers.name}_as_{node.name}",
-                dtype=read.params.qtype.dtype,
-                shape_like=integers,
-            )
-            node.replace_input_with(0, again)
+
+def split_reinterpreted_axes(graph: Graph) -> list[Change]:
+    """Do so only where the channel axes differ: one side has per-channel scales, the other has not."""
+    count = sum(_split(graph, node, axes_only=True) for node in graph.nodes)
+    return [Change("split_reinterpreted_tensors", count)] if count else []
+
+
+def _split(graph: Graph, node: Node, *, axes_only: bool) -> bool:
+    """Insert the Identity before a DequantizeLinear; whether it was needed."""
+    integers = node.inputs[0] if operator_of(node) == "DequantizeLinear" else None
+    written = None if integers is None else _written_qparams(integers)
+    if integers is None or written is None:
+        return False
+    read = read_quantizer(node, integers)
+    if read is None or written == read.params:
+        return False
+    if axes_only and written.axis == read.params.axis:
+        return False
+    copy = graph.insert(
+        "Identity",
+        [integers],
+        before=node,
+        output=f"{integers.name}_as_{node.name}",
+        dtype=read.params.qtype.dtype,
+        shape_like=integers,
+    )
+    node.replace_input_with(0, copy)
+    return True
 
 
 def _written_qparams(integers: Value) -> QuantParams | None:
-    """What integers mean by what writes them, past operators that only move them; None where it does not say."""
+    """The parameters with which integers are written, traced through data movement; None if they are unknown."""
     writer = integers.producer()
     if writer is None:
         return None

@@ -1,4 +1,4 @@
-"""A model whose outlier channels are split off by factors that are its inputs: one session tries them all."""
+"""Model in which the factors that split off outlier channels are graph inputs: one session evaluates all of them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ptq.rewrite.equalize.split_outliers import SplitSite
 
 @dataclass(frozen=True, eq=False)
 class AdjustableOutliers:
-    """The float model with what products read rounded, the parameters of that being inputs.
+    """The float model with rounded inputs of products; the parameters of the rounding are graph inputs.
 
     Attributes:
-        graph: It.
-        inputs: By tensor, the inputs for the factors m, for 1/m or 0, for the scale and for the zero point.
+        graph: The model.
+        inputs: By tensor, the names of the inputs for the factors m, for 1/m or 0, for the scale and the zero point.
     """
 
     graph: Graph
@@ -28,7 +28,7 @@ class AdjustableOutliers:
 
 
 def make_outlier_factors_inputs(graph: Graph, found: Sequence[SplitSite]) -> AdjustableOutliers:
-    """Round each site's channels, multiplied by factors, but for those whose factor is 0."""
+    """Round the channels of each site, multiplied by factors; channels with factor 0 stay exact."""
     changed = graph.copy()
     nodes = {node.name: node for node in changed.nodes}
     inputs: dict[str, tuple[str, str, str, str]] = {}
@@ -37,18 +37,19 @@ def make_outlier_factors_inputs(graph: Graph, found: Sequence[SplitSite]) -> Adj
         products = [nodes[node.name] for node in site.products]
         value, first = products[0].inputs[0], products[0]
         one = np.ones((), np.float32)
-        given = [changed.add_constant(a, "knob") for a in (one, one, one, np.zeros((), np.uint8))]
-        by, back, *levels = given
-        scaled = changed.insert("Mul", [value, by], before=first, output="scaled")
-        rest = changed.insert("Mul", [scaled, back], before=first, output="rest")
-        apart = changed.insert("Sub", [value, rest], before=first, output="apart")
-        codes = changed.insert("QuantizeLinear", [scaled, *levels], before=first, output="codes")
-        real = changed.insert("DequantizeLinear", [codes, *levels], before=first, output="real")
-        rounded = changed.insert("Mul", [real, back], before=first, output="rounded")
-        whole = changed.insert("Add", [rounded, apart], before=first, output="whole")
+        defaults = (one, one, one, np.zeros((), np.uint8))
+        constants = [changed.add_constant(array, "knob") for array in defaults]
+        factors, inverse, *qparams = constants
+        scaled = changed.insert("Mul", [value, factors], before=first, output="scaled")
+        rest = changed.insert("Mul", [scaled, inverse], before=first, output="rest")
+        outliers = changed.insert("Sub", [value, rest], before=first, output="apart")
+        codes = changed.insert("QuantizeLinear", [scaled, *qparams], before=first, output="codes")
+        real = changed.insert("DequantizeLinear", [codes, *qparams], before=first, output="real")
+        rounded = changed.insert("Mul", [real, inverse], before=first, output="rounded")
+        total = changed.insert("Add", [rounded, outliers], before=first, output="whole")
         for node in products:
-            node.replace_input_with(0, whole)
-        names = [name_of(v) for v in given]
+            node.replace_input_with(0, total)
+        names = [name_of(v) for v in constants]
         inputs[site.tensor] = names[0], names[1], names[2], names[3]
         kinds = [(np.float32, 1), (np.float32, 1), (np.float32, 0), (np.uint8, 0)]
         types |= dict(zip(names, kinds, strict=True))

@@ -1,4 +1,4 @@
-"""The float model with its activations rounded, the scale of each an input: one model for any choice of ranges."""
+"""Float model with rounded activations whose scales are graph inputs: one model for any choice of ranges."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ptq.rewrite.emit.to_qdq import to_qdq
 
 @dataclass(frozen=True, eq=False)
 class AdjustableScales:
-    """A model to turn scales of.
+    """A model whose scales can be set at run time.
 
     Attributes:
         graph: The model; weights and biases are float.
         inputs: By tensor, the names of the inputs for its scale and its zero point.
-        shifts: By tensor, the name of the input for what rounding adds to its mean, which is taken off again where
-            a bias would be corrected for it.
+        mean_shifts: By tensor, the name of the input for the shift of its mean by rounding; it is subtracted before
+            nodes whose bias would be corrected for it.
     """
 
     graph: Graph
@@ -34,7 +34,7 @@ class AdjustableScales:
     mean_shifts: Mapping[str, str]
 
     def feed(self, params: Mapping[str, QuantParams]) -> dict[str, NDArray[Any]]:
-        """What to give the inputs of scales and zero points."""
+        """The arrays for the inputs of scales and zero points."""
         feed: dict[str, NDArray[Any]] = {}
         for name, (scale, zero_point) in self.inputs.items():
             p = params[name]
@@ -45,13 +45,13 @@ class AdjustableScales:
 def make_scales_inputs(
     graph: Graph, plan: Plan, tensors: Collection[str], summed: Collection[str] = ()
 ) -> AdjustableScales:
-    """Round activations where a plan does.
+    """Round the activations that a plan rounds.
 
     Args:
         graph: The prepared float model.
         plan: Its plan.
-        tensors: Activations whose parameters become inputs; those of the others stay the plan's.
-        summed: Activations whose mean by channel is known; biases behind them are corrected.
+        tensors: Activations whose parameters become inputs; the other parameters stay those of the plan.
+        summed: Activations with channel means; the biases of their readers are corrected.
     """
     bare = replace(plan, operands={}, edges={}, folded={}, clamps={}, boundaries={})
     rounded = to_qdq(graph, bare, fixed_scales=False)
@@ -65,7 +65,7 @@ def make_scales_inputs(
             continue
         maker = real.producer()
         if maker is not None and operator_of(maker) == "Sum" and len(maker.inputs) == 1:
-            real = maker.inputs[0]  # behind a shield, see `ptq.rewrite.emit.keep_float`
+            real = maker.inputs[0]  # a Sum of one operand, see `ptq.rewrite.emit.keep_float`
             assert real is not None
         name = name_of(real)
         if name in tensors and scale is not None and zero_point is not None:
@@ -80,21 +80,21 @@ def make_scales_inputs(
 def _insert_mean_shifts(
     graph: Graph, rounded: Graph, plan: Plan, tensors: Collection[str]
 ) -> dict[str, str]:
-    """Subtract a number from each of the tensors on its way to nodes whose biases can be corrected."""
-    twins = {node.name: node for node in rounded.nodes}
+    """Subtract a number from each of the tensors before nodes whose biases can be corrected; its name by tensor."""
+    rounded_nodes = {node.name: node for node in rounded.nodes}
     numbers: dict[str, Value] = {}
     for node in graph.nodes:
         first = node.inputs[0] if node.inputs else None
-        twin, planned = twins.get(node.name), (node.name or "", 1) in plan.operands
-        if first is None or first.name not in tensors or twin is None or not planned:
+        reader, planned = rounded_nodes.get(node.name), (node.name or "", 1) in plan.operands
+        if first is None or first.name not in tensors or reader is None or not planned:
             continue
         if not is_correctable(node):
             continue
         name = name_of(first)
         if name not in numbers:
             numbers[name] = rounded.add_constant(np.zeros((), np.float32), f"{name}_shift")
-        less = rounded.insert(
-            "Sub", [twin.inputs[0], numbers[name]], before=twin, output=f"{name}_shifted"
+        shifted = rounded.insert(
+            "Sub", [reader.inputs[0], numbers[name]], before=reader, output=f"{name}_shifted"
         )
-        twin.replace_input_with(0, less)
+        reader.replace_input_with(0, shifted)
     return {name: name_of(value) for name, value in numbers.items()}

@@ -1,9 +1,10 @@
-"""Takes a quantized model's rounding apart into its sources, each of which can be switched.
+"""The rounding of a quantized model split into its sources, each of which can be switched on and off.
 
-A source is the rounding of one node's constants, or of one tensor on its way between nodes. Of the float model two
-graphs are made. The first also puts out what each source adds to a tensor; that of constants is taken to where
-their node writes. The second is given what to add to each tensor: the float model where that is 0 and, but for
-what rounding does to rounding further on, the quantized one where it is the sum of all that the first puts out.
+A source is the rounding of one node's constants, or of one tensor. Two graphs are built from the float model.
+
+* The first also outputs the error of each source. The error of constants is measured at the output of their node.
+* The second has an input for the error to add to each tensor. With zeros it is the float model. With the sums of all
+  errors it is the quantized model, except for the effect of rounding on later rounding.
 """
 
 from __future__ import annotations
@@ -13,26 +14,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import onnx
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from ptq.core.ops import OPS
 from ptq.core.opspec import RUNS_ON_INTEGERS, OutputRule
 from ptq.core.plan import Plan
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, attributes_of, constant_of, name_of, operator_of, shape_of
+from ptq.rewrite.edit import initializers_to_inputs
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
 
 
 @dataclass(frozen=True)
 class ErrorSource:
-    """One place where something is rounded.
+    """One node's constants or one tensor that is rounded.
 
     Attributes:
-        kind: ``weights``, all of a node's constants, or ``tensor``.
-        tensor: Where its error shows: the tensor that is rounded, or the output of the node.
-        node: The node that writes the tensor; empty for an input of the graph.
-        touching: The nodes that must all be float for the rounding to vanish.
+        kind: ``weights`` for all constants of a node, or ``tensor``.
+        tensor: The tensor that has the error: the rounded tensor, or the output of the node.
+        node: The node that writes the tensor; empty for a graph input.
+        float_nodes_needed: The nodes that must all be float to remove this rounding.
     """
 
     kind: str
@@ -43,15 +44,15 @@ class ErrorSource:
 
 @dataclass(frozen=True, eq=False)
 class ErrorProbe:
-    """The two graphs.
+    """The two graphs, and what belongs to them.
 
     Attributes:
-        sources: All of them.
-        errors: The float model, which also puts out what each source adds.
-        added: The names of these outputs, in the order of the sources.
-        given: The float model, with an input for what to add to each tensor at which sources show.
-        inputs: The name of that input, by tensor.
-        fused: Nodes that stay float only together, by name.
+        sources: All sources of rounding error.
+        error_graph: The float model, which also outputs the error of each source.
+        error_outputs: The names of these outputs, in the order of the sources.
+        injected: The float model, with an input for the error to add to each tensor that has sources.
+        inputs: By tensor, the name of this input.
+        fused: By name, the nodes that can be float only together.
     """
 
     sources: tuple[ErrorSource, ...]
@@ -63,41 +64,41 @@ class ErrorProbe:
 
 
 def build_error_probe(graph: Graph, plan: Plan, quantized: Graph) -> ErrorProbe:
-    """Take a quantized model apart.
+    """Split the rounding of a quantized model into its sources.
 
     Args:
         graph: The prepared float model.
         plan: Its plan.
-        quantized: What was made of both, with quantizers (form ``qdq``).
+        quantized: The quantized model in QDQ form.
     """
     fused = _fused_groups(plan)
     sources: list[ErrorSource] = []
-    errors, given = graph.copy(), graph.copy()
-    added = []
-    made = {node.name: node for node in quantized.nodes}
+    errors, injected = graph.copy(), graph.copy()
+    outputs = []
+    by_name = {node.name: node for node in quantized.nodes}
     for node in errors.nodes:
         name = node.name or ""
-        rounded = _rounded_constants(node, made.get(name), plan) if len(node.outputs) == 1 else {}
+        single = len(node.outputs) == 1
+        rounded = _rounded_constants(node, by_name.get(name), plan) if single else {}
         if rounded and shape_of(node.outputs[0]) is not None:
-            added.append(_error_of_constants(errors, node, rounded))
+            outputs.append(_error_of_constants(errors, node, rounded))
             alone = fused.get(name, frozenset([name]))
             sources.append(ErrorSource("weights", name_of(node.outputs[0]), name, alone))
     for name in _rounded_tensors(graph, plan):
-        if (
-            shape_of(_find_value(graph, name)[0]) is not None
-        ):  # what is fed must say its number of axes
-            added.append(_error_of_tensor(errors, name, plan))
+        # A graph input needs a known rank.
+        if shape_of(_find_value(graph, name)[0]) is not None:
+            outputs.append(_error_of_tensor(errors, name, plan))
             sources.append(_tensor_source(graph, name, plan, fused))
-    inputs, ranks = {}, {}
+    inputs = dict[str, str]()
+    types = dict[str, tuple[DTypeLike, int]]()
     for tensor in dict.fromkeys(source.tensor for source in sources):
-        inputs[tensor], rank = _insert_error_input(given, tensor, plan)
-        ranks[inputs[tensor]] = rank
+        inputs[tensor], rank = _insert_error_input(injected, tensor, plan)
+        types[inputs[tensor]] = np.float32, rank
     errors.sort()
-    errors.add_outputs(added)
-    given.sort()
-    return ErrorProbe(
-        tuple(sources), errors, tuple(added), _initializers_to_inputs(given, ranks), inputs, fused
-    )
+    errors.add_outputs(outputs)
+    injected.sort()
+    injected = initializers_to_inputs(injected, types)
+    return ErrorProbe(tuple(sources), errors, tuple(outputs), injected, inputs, fused)
 
 
 def _fused_groups(plan: Plan) -> dict[str, frozenset[str]]:
@@ -109,18 +110,18 @@ def _fused_groups(plan: Plan) -> dict[str, frozenset[str]]:
     return together
 
 
-def _rounded_constants(node: Node, twin: Node | None, plan: Plan) -> dict[int, NDArray[Any]]:
-    """By input position, a node's constants as the quantized model has them, where they differ."""
+def _rounded_constants(node: Node, quantized: Node | None, plan: Plan) -> dict[int, NDArray[Any]]:
+    """By input position, the dequantized constants of the quantized node that differ from the float node's."""
     rounded: dict[int, NDArray[Any]] = {}
-    if twin is None or node.name in plan.floats:
+    if quantized is None or node.name in plan.floats:
         return rounded
     for position, value in enumerate(node.inputs):
         array = constant_of(value)
         if value is None or array is None:
             continue
         params = plan.operands.get((node.name or "", position)) or plan.tensors.get(name_of(value))
-        after = twin.inputs[position] if position < len(twin.inputs) else None
-        producer = after.producer() if after is not None else None
+        other = quantized.inputs[position] if position < len(quantized.inputs) else None
+        producer = other.producer() if other is not None else None
         integers = constant_of(producer.inputs[0]) if producer is not None else None
         if params is None or integers is None:
             continue
@@ -131,7 +132,7 @@ def _rounded_constants(node: Node, twin: Node | None, plan: Plan) -> dict[int, N
 
 
 def _rounded_tensors(graph: Graph, plan: Plan) -> Iterator[str]:
-    """The tensors whose values a quantizer changes; what is only moved is rounded already."""
+    """The tensors whose values a quantizer changes; data movement of rounded values changes none."""
     integers = [node for node in graph.nodes if node.name not in plan.floats]
     read = {name_of(v) for node in integers for v in node.inputs if v is not None}
     written = {name_of(v): node for node in integers for v in node.outputs}
@@ -144,7 +145,7 @@ def _rounded_tensors(graph: Graph, plan: Plan) -> Iterator[str]:
 
 
 def _is_integer_preserving(node: Node, plan: Plan) -> bool:
-    """Whether all that the node puts out are integers that it has read."""
+    """Whether the node only outputs integers that it has read."""
     spec = OPS.get(operator_of(node))
     if spec is None:
         return False
@@ -170,23 +171,22 @@ def _tensor_source(
             if value is not None and node.name not in plan.floats:
                 readers.setdefault(name_of(value), []).append(node)
     writer = writers.get(name)
-    touching: set[str] = set()
+    needed: set[str] = set()
     if writer is not None and writer.name not in plan.floats:
-        touching.add(writer.name or "")
+        needed.add(writer.name or "")
     frontier = [name]
     while frontier:
         for reader in readers.get(frontier.pop(), ()):
-            if reader.name not in touching and _is_integer_preserving(reader, plan):
+            if reader.name not in needed and _is_integer_preserving(reader, plan):
                 frontier += [name_of(v) for v in reader.outputs]
-            touching.add(reader.name or "")
-    whole = touching.union(*(fused.get(n, frozenset()) for n in touching))
-    return ErrorSource(
-        "tensor", name, (writer.name or "") if writer is not None else "", frozenset(whole)
-    )
+            needed.add(reader.name or "")
+    needed = needed.union(*(fused.get(n, frozenset()) for n in needed))
+    node_name = (writer.name or "") if writer is not None else ""
+    return ErrorSource("tensor", name, node_name, frozenset(needed))
 
 
 def _error_of_constants(graph: Graph, node: Node, rounded: Mapping[int, NDArray[Any]]) -> str:
-    """Compute a node a second time with other constants; the name of the difference."""
+    """Compute a node a second time with the rounded constants; the name of the difference."""
     inputs: list[Value | None] = list(node.inputs)
     for position, array in rounded.items():
         inputs[position] = graph.add_constant(array, f"{node.name}_{position}_rounded")
@@ -202,7 +202,7 @@ def _error_of_constants(graph: Graph, node: Node, rounded: Mapping[int, NDArray[
 
 
 def _error_of_tensor(graph: Graph, name: str, plan: Plan) -> str:
-    """Quantize and dequantize a tensor beside its readers; the name of the difference."""
+    """Quantize and dequantize a tensor, without a change for its readers; the name of the difference."""
     value, writer = _find_value(graph, name)
     first = None if writer is not None else graph.nodes[0]
     quantizers, params = QuantizerBuilder(graph), plan.tensors[name]
@@ -213,21 +213,21 @@ def _error_of_tensor(graph: Graph, name: str, plan: Plan) -> str:
 
 
 def _insert_difference(graph: Graph, rounded: Value, real: Value) -> str:
-    made = graph.insert(
+    error = graph.insert(
         "Sub", [rounded, real], after=rounded.producer(), output=f"{real.name}_error"
     )
-    made.type, made.shape = real.type, real.shape
-    return name_of(made)
+    error.type, error.shape = real.type, real.shape
+    return name_of(error)
 
 
 def _insert_error_input(graph: Graph, name: str, plan: Plan) -> tuple[str, int]:
-    """Add a constant to a tensor, for readers that would read it rounded; its name and number of axes."""
+    """Add a constant to a tensor, for the readers of the rounded tensor; the constant's name and number of axes."""
     value, writer = _find_value(graph, name)
     by_integers = writer is not None and writer.name not in plan.floats
     readers = [use for use in value.uses() if by_integers or use.node.name not in plan.floats]
-    added = graph.add_constant(np.zeros((), np.float32), f"{name}_error")
+    error = graph.add_constant(np.zeros((), np.float32), f"{name}_error")
     first = None if writer is not None else graph.nodes[0]
-    total = graph.insert("Add", [value, added], before=first, after=writer, output=f"{name}_sum")
+    total = graph.insert("Add", [value, error], before=first, after=writer, output=f"{name}_sum")
     total.type, total.shape = value.type, value.shape
     for use in readers:
         use.node.replace_input_with(use.idx, total)
@@ -235,7 +235,7 @@ def _insert_error_input(graph: Graph, name: str, plan: Plan) -> tuple[str, int]:
     assert shape is not None
     if by_integers and value.is_graph_output():
         graph.replace_output(value, total)
-    return name_of(added), len(shape)
+    return name_of(error), len(shape)
 
 
 def _find_value(graph: Graph, name: str) -> tuple[Value, Node | None]:
@@ -243,22 +243,3 @@ def _find_value(graph: Graph, name: str) -> tuple[Value, Node | None]:
         if name_of(value) == name:
             return value, None
     return next((v, node) for node in graph.nodes for v in node.outputs if v.name == name)
-
-
-def _initializers_to_inputs(graph: Graph, ranks: Mapping[str, int]) -> Graph:
-    """The graph with some initializers for inputs, float32 with so many axes of any length."""
-
-    def change(proto: onnx.ModelProto) -> onnx.ModelProto:
-        kept = [tensor for tensor in proto.graph.initializer if tensor.name not in ranks]
-        del proto.graph.initializer[:]
-        proto.graph.initializer.extend(kept)
-        for index in reversed(range(len(proto.graph.input))):
-            if proto.graph.input[index].name in ranks:
-                del proto.graph.input[index]
-        for name, rank in ranks.items():
-            proto.graph.input.append(
-                onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [None] * rank)
-            )
-        return proto
-
-    return graph.transform_proto(change, ranks)

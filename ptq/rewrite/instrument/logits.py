@@ -1,8 +1,8 @@
-"""Which numbers does a model press into probabilities, as its last step?
+"""Graph whose outputs are the logits: the numbers from which the last Softmax or Sigmoid computes probabilities.
 
-Where a sample is clear, a Softmax or Sigmoid hides any error of the numbers that it reads, so that a few samples on
-the fence decide which of two models comes out nearer to float. On the numbers themselves all samples tell. What is
-joined at the end is told apart for the same reason: the part of the largest numbers would hide the others.
+If a sample is clear, a Softmax or Sigmoid hides any error of its input. A few unclear samples would then decide
+which of two models is closer to float. On the logits, all samples count. The inputs of a last Concat become separate
+outputs for the same reason: the input with the largest numbers would hide the errors of the others.
 """
 
 from __future__ import annotations
@@ -19,53 +19,50 @@ _DATA_MOVEMENT_OPS = frozenset(
 
 
 def logits_graph(graph: Graph) -> Graph:
-    """The graph with what its outputs are made of put out instead; itself where that is the outputs.
+    """A graph whose outputs are the logits; the graph itself if its outputs are no probabilities.
 
-    What a last Softmax, LogSoftmax or Sigmoid reads, and each part of what a last Concat joins: beside boxes in
-    pixels nobody sees an error of scores.
+    The input of a last Softmax, LogSoftmax or Sigmoid replaces it. The inputs of a last Concat replace it too,
+    because next to boxes in pixels the errors of scores would not count.
     """
     found = {name_of(value): [name_of(v) for v in logits_of(value)] for value in graph.outputs}
     if all([before] == after for before, after in found.items()):
         return graph
 
     def change(proto: onnx.ModelProto) -> onnx.ModelProto:
-        known = {info.name: info for info in (*proto.graph.value_info, *proto.graph.output)}
-        wanted = {
-            after: known.get(after) or _info_of_same_type(known[before], after)
-            for before, parts in found.items()
-            for after in parts
+        infos = {info.name: info for info in (*proto.graph.value_info, *proto.graph.output)}
+        outputs = {
+            after: infos.get(after) or _info_of_same_type(infos[before], after)
+            for before, logits in found.items()
+            for after in logits
         }
         del proto.graph.output[:], proto.graph.value_info[:]
-        proto.graph.output.extend(wanted.values())
-        proto.graph.value_info.extend(info for name, info in known.items() if name not in wanted)
+        proto.graph.output.extend(outputs.values())
+        proto.graph.value_info.extend(info for name, info in infos.items() if name not in outputs)
         return proto
 
     return graph.transform_proto(change)
 
 
 def logits_of(output: Value) -> list[Value]:
-    """What the output's probabilities are made of, part by part; the output itself where it holds none."""
-    value, seen = output, output.producer()
-    while (
-        seen is not None and operator_of(seen) in _DATA_MOVEMENT_OPS and seen.inputs[0] is not None
-    ):
-        value = seen.inputs[0]
-        seen = value.producer()
-    if seen is not None and operator_of(seen) == "Concat":
-        parts = [part for part in seen.inputs if part is not None and _is_computed(part)]
-        return [source for part in parts for source in logits_of(part)] or [output]
-    if seen is None or operator_of(seen) not in _PROBABILITY_OPS or seen.inputs[0] is None:
+    """The logits of an output, one tensor for each input of a Concat; the output itself if it has none."""
+    node = output.producer()
+    while node is not None and operator_of(node) in _DATA_MOVEMENT_OPS and node.inputs[0]:
+        node = node.inputs[0].producer()
+    if node is not None and operator_of(node) == "Concat":
+        segments = [value for value in node.inputs if value is not None and _is_computed(value)]
+        return [logits for value in segments for logits in logits_of(value)] or [output]
+    if node is None or operator_of(node) not in _PROBABILITY_OPS or node.inputs[0] is None:
         return [output]
-    return [seen.inputs[0]] if _is_computed(seen.inputs[0]) else [output]
+    return [node.inputs[0]] if _is_computed(node.inputs[0]) else [output]
 
 
 def _is_computed(value: Value) -> bool:
-    """Whether a node computes it from samples."""
+    """Whether a node computes the value."""
     return constant_of(value) is None and value.producer() is not None
 
 
 def _info_of_same_type(info: onnx.ValueInfoProto, name: str) -> onnx.ValueInfoProto:
-    """Another value of the same type, of which no shape is known."""
+    """The description of another value with the same element type and unknown shape."""
     other = onnx.ValueInfoProto(name=name)
     other.type.tensor_type.elem_type = info.type.tensor_type.elem_type
     return other

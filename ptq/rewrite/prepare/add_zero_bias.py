@@ -1,6 +1,6 @@
-"""Gives a bias of zeros to the convolutions and Gemms without one.
+"""Conv, Gemm without bias → Conv, Gemm with a bias of zeros.
 
-It costs nothing in integers, LiteRT's CONV_2D refuses to go without, and bias correction needs a place.
+A bias costs nothing in integers. LiteRT's CONV_2D requires one, and bias correction needs one to change.
 """
 
 from __future__ import annotations
@@ -8,18 +8,21 @@ from __future__ import annotations
 import numpy as np
 
 from ptq.model.graph import Graph
-from ptq.model.node import attributes_of, constant_of, operator_of
+from ptq.model.layer_weights import output_channel_count
+from ptq.model.node import constant_of, operator_of
+from ptq.rewrite.change import Change
 
 
-def add_zero_bias(graph: Graph) -> list[str]:
-    """Add the biases, in place; nothing to report."""
+def add_zero_bias(graph: Graph) -> list[Change]:
+    """Add a bias of zeros to each layer with a constant weight and no bias, in place."""
+    count = 0
     for node in graph.nodes:
         weight = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
-        absent = len(node.inputs) < 3 or node.inputs[2] is None
-        if operator_of(node) not in ("Conv", "Gemm") or weight is None or not absent:
+        has_bias = len(node.inputs) > 2 and node.inputs[2] is not None
+        if operator_of(node) not in ("Conv", "Gemm") or weight is None or has_bias:
             continue
-        columns = operator_of(node) == "Gemm" and not attributes_of(node).get("transB")
-        zeros = np.zeros(weight.shape[1 if columns else 0], weight.dtype)
+        zeros = np.zeros(output_channel_count(node, weight.shape), weight.dtype)
         node.resize_inputs(3)
         node.replace_input_with(2, graph.add_constant(zeros, f"{node.outputs[0].name}_bias"))
-    return []
+        count += 1
+    return [Change("add_zero_bias", count)] if count else []

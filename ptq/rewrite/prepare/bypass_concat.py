@@ -1,7 +1,7 @@
-"""Who reads of a Concat only inputs that it was given whole, and may read those themselves?
+"""Concat → Split, Slice of whole inputs → those inputs.
 
-Heads for boxes and scores are joined and parted again; where a target wants one scale for all that is joined, the
-finer of the branches would pay for it.
+Detection heads concatenate boxes and scores and split them again. A target that wants one scale for all inputs of a
+Concat would give the input with the smallest range a scale that is too coarse.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from ptq.core.wording import plural
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
@@ -21,15 +20,13 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
+from ptq.rewrite.change import Change
 
 
-def bypass_concat(graph: Graph) -> list[str]:
-    """Let what a Split or Slice takes out of a Concat be read from its inputs; in place.
+def bypass_concat(graph: Graph) -> list[Change]:
+    """Replace outputs of Split or Slice that hold whole inputs of a Concat by those inputs, in place.
 
-    Where that is several inputs, a Concat of those alone stands for it. Graph outputs stay as they are.
-
-    Returns:
-        A sentence, if anything has changed.
+    A Concat of these inputs alone replaces an output that holds several. Graph outputs stay unchanged.
     """
     count = 0
     for node in graph.nodes:
@@ -37,15 +34,15 @@ def bypass_concat(graph: Graph) -> list[str]:
             count += sum(_bypass_output(graph, node, place) for place in range(len(node.outputs)))
             if not any(v.uses() or v.is_graph_output() for v in node.outputs):
                 graph.remove(node)
-    return [f"read {plural(count, 'part')} of a Concat from its inputs"] if count else []
+    return [Change("bypass_concat", count)] if count else []
 
 
 def _bypass_output(graph: Graph, node: Node, place: int) -> bool:
-    """Let the readers of an output read whole inputs of the Concat before the node, if they are such."""
-    old, joined = node.outputs[place], node.inputs[0]
-    concat = None if joined is None else joined.producer()
+    """Let the readers of an output read the inputs of the Concat before the node; whether it holds whole inputs."""
+    old, whole = node.outputs[place], node.inputs[0]
+    concat = None if whole is None else whole.producer()
     if (
-        joined is None
+        whole is None
         or concat is None
         or operator_of(concat) != "Concat"
         or concat.graph is not node.graph
@@ -53,7 +50,7 @@ def _bypass_output(graph: Graph, node: Node, place: int) -> bool:
         or not consumers_of(old)
     ):
         return False
-    shape = shape_of(joined)
+    shape = shape_of(whole)
     if shape is None:
         return False
     axis = int(attributes_of(concat)["axis"]) % len(shape)
@@ -64,23 +61,23 @@ def _bypass_output(graph: Graph, node: Node, place: int) -> bool:
     edges = list(itertools.accumulate((n or 0 for n in sizes), initial=0))
     if start not in edges or start + size not in edges or not size:
         return False
-    parts = concat.inputs[edges.index(start) : edges.index(start + size)]
-    if len(parts) == len(concat.inputs):
+    segments = concat.inputs[edges.index(start) : edges.index(start + size)]
+    if len(segments) == len(concat.inputs):
         return False
-    graph.redirect(old, _concat_inputs(graph, node, parts, axis, old))
+    graph.redirect(old, _concat_segments(graph, node, segments, axis, old))
     return True
 
 
-def _concat_inputs(
-    graph: Graph, node: Node, parts: Sequence[Value | None], axis: int, old: Value
+def _concat_segments(
+    graph: Graph, node: Node, segments: Sequence[Value | None], axis: int, old: Value
 ) -> Value:
-    """The one part, or the parts joined."""
-    whole = [value for value in parts if _axis_size(value, axis)]
-    if len(whole) == 1 and whole[0] is not None:
-        return whole[0]
+    """The only segment that is not empty, or a Concat of all that are not."""
+    filled = [value for value in segments if _axis_size(value, axis)]
+    if len(filled) == 1 and filled[0] is not None:
+        return filled[0]
     dtype = None if old.dtype is None else old.dtype.numpy()
     return graph.insert(
-        "Concat", whole, before=node, attrs={"axis": axis}, output=name_of(old), dtype=dtype,
+        "Concat", filled, before=node, attrs={"axis": axis}, output=name_of(old), dtype=dtype,
         shape_like=old,
     )  # fmt: skip
 
@@ -91,7 +88,7 @@ def _axis_size(value: Value | None, axis: int) -> int | None:
 
 
 def _start_offset(node: Node, place: int, axis: int, length: int | None) -> int | None:
-    """Where an output begins along the axis, if it is cut along that axis alone, element by element."""
+    """The position along the axis at which an output begins; None unless it is cut along this axis with step 1."""
     if operator_of(node) == "Split":
         if (int(attributes_of(node).get("axis", 0)) - axis) % len(shape_of(node.outputs[0]) or [1]):
             return None

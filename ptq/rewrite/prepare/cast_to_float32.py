@@ -1,6 +1,6 @@
-"""Which models compute in another floating-point type than float32, and how do they look in float32?
+"""float16, bfloat16 and float64 models → float32 models.
 
-Quantization is defined on float32. Inputs and outputs keep their types: a Cast stands at each border.
+Quantization is defined on float32. Inputs and outputs keep their types: a Cast is inserted at each of them.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ptq.core.wording import plural
 from ptq.model.graph import Graph
 from ptq.model.node import ONNX_DOMAINS, Node, Value, name_of, operator_of
+from ptq.rewrite.change import Change
 
 OTHER_FLOAT_TYPES = {
     ir.DataType.FLOAT16: "float16",
@@ -21,22 +21,22 @@ LINEAR_OPS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
 SUBGRAPH_TYPES = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
-def cast_to_float32(graph: Graph) -> list[str]:
-    """Let a model whose products are float16, bfloat16 or float64 compute in float32; in place.
+def cast_to_float32(graph: Graph) -> list[Change]:
+    """Let a model whose products are float16, bfloat16 or float64 compute in float32, in place.
 
-    A model with sub-graphs or operators of other domains stays as it is: their types are their own.
-
-    Returns:
-        One sentence if something changed.
+    Declines for a model with sub-graphs or operators of other domains, whose types are not known here.
     """
     products = [
         n
         for n in graph.nodes
         if operator_of(n) in LINEAR_OPS and n.outputs[0].dtype in OTHER_FLOAT_TYPES
     ]
-    if not products or not all(_is_convertible(node) for node in graph.nodes):
+    if not products:
         return []
     kind = next(OTHER_FLOAT_TYPES[v.dtype] for v in products[0].outputs if v.dtype is not None)
+    if not all(_is_convertible(node) for node in graph.nodes):
+        reason = "the model has sub-graphs or operators outside the ONNX domain"
+        return [Change("cast_to_float32", len(products), old=kind, declined=reason)]
     first = graph.nodes[0]
     for value in [
         *graph.inputs,
@@ -57,7 +57,7 @@ def cast_to_float32(graph: Graph) -> list[str]:
             graph.replace_output(value, cast)
             cast.type, cast.shape = ir.TensorType(dtype), shape
             assert cast.name == name
-    return [f"{plural(len(products), f'product in {kind}')} computed in float32"]
+    return [Change("cast_to_float32", len(products), old=kind)]
 
 
 def _is_convertible(node: Node) -> bool:
@@ -74,7 +74,7 @@ def _convert_constant(value: Value) -> None:
 
 
 def _convert_node(node: Node) -> None:
-    """Let a node put out float32 where it put out another floating-point type."""
+    """Declare float32 for the outputs and attributes of a node that have another floating-point type."""
     for name, attribute in list(node.attributes.items()):
         if name in ("to", "dtype", "output_dtype") and attribute.value in OTHER_FLOAT_TYPES:
             node.attributes[name] = ir.AttrInt64(name, int(ir.DataType.FLOAT))

@@ -1,6 +1,7 @@
-"""Which constant operands and attributes does no runtime take, whatever arrives beside them?
+"""Checks of constant operands and attributes that no runtime accepts, whatever the other inputs are.
 
-ONNX's checker does not look at them, nor ONNX Runtime before it runs the node; the passes rely on what holds here.
+ONNX's checker does not examine them, and ONNX Runtime does so only when it runs the node. The passes rely on these
+checks.
 """
 
 from __future__ import annotations
@@ -12,19 +13,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import ModelError
+from ptq.model.graph import Graph
+from ptq.model.layer_weights import output_channel_count
 from ptq.model.node import ONNX_DOMAINS, Node, attributes_of, constant_of, operator_of, shape_of
+from ptq.rewrite.change import Change
 
 _AXIS_LIMIT = 2**31
-"""ONNX Runtime takes an axis modulo twice as many."""
+"""ONNX Runtime computes an axis modulo 2³²."""
 _PADDINGS = ("NOTSET", "SAME_LOWER", "SAME_UPPER", "VALID")
 _POSITIVE_ATTRIBUTES = ("dilations", "kernel_shape", "strides")
 
 
-def check_node(node: Node) -> None:
-    """Refuse a node whose constants cannot mean anything to it.
+def check_nodes(graph: Graph) -> list[Change]:
+    """Refuse a graph with an invalid constant or attribute; nothing is changed.
 
     Raises:
-        ModelError: It is one; the text names it.
+        ModelError: As for `check_node`.
+    """
+    for node in graph.nodes:
+        check_node(node)
+    return []
+
+
+def check_node(node: Node) -> None:
+    """Refuse a node with an invalid constant or attribute.
+
+    Raises:
+        ModelError: The node has one; the message names the node and what is wrong.
     """
     op = operator_of(node)
     rule = _RULES.get("Reduce" if op.startswith("Reduce") else op)
@@ -34,7 +49,7 @@ def check_node(node: Node) -> None:
 
 
 def _constant_operands(node: Node) -> list[NDArray[Any] | None]:
-    """The operands, None for those that are absent or no constants; five or more."""
+    """The operands, five or more; None for those that are absent or not constant."""
     return [*map(constant_of, node.inputs), *[None] * 5]
 
 
@@ -67,7 +82,7 @@ def _check_clip(node: Node) -> str | None:
 def _check_conv(node: Node) -> str | None:
     _, weight, bias, *_ = _constant_operands(node)
     if weight is not None and weight.ndim < 3:
-        return f"has weights of shape {[*weight.shape]}, without a kernel"
+        return f"has weights of shape {[*weight.shape]}, without kernel axes"
     attrs = attributes_of(node)
     groups, kernel = attrs.get("group", 1), attrs.get("kernel_shape")
     if weight is not None and weight.shape[0] % groups:
@@ -76,15 +91,17 @@ def _check_conv(node: Node) -> str | None:
         return f"has kernel_shape {[*kernel]} and weights of shape {[*weight.shape]}"
     if weight is None or bias is None:
         return None
-    transposed = operator_of(node) == "ConvTranspose"
-    channels = weight.shape[1] * groups if transposed else weight.shape[0]
+    channels = output_channel_count(node, weight.shape)
     if bias.shape != (channels,):
         return f"has a bias of shape {[*bias.shape]} for {channels} channels"
     return None
 
 
 def _check_conv_transpose(node: Node) -> str | None:
-    """ONNX's shape inference gives an output that is smaller than the input two axes, and runtimes believe it."""
+    """Check output_shape too: if it is smaller than the input, ONNX's shape inference gives a wrong shape.
+
+    The inferred shape then has two axes, and runtimes rely on it.
+    """
     wanted = attributes_of(node).get("output_shape", ())
     shape = None if node.inputs[0] is None else shape_of(node.inputs[0])
     if shape is not None and any(
@@ -92,7 +109,7 @@ def _check_conv_transpose(node: Node) -> str | None:
     ):
         return (
             f"has output_shape {[*wanted]}, smaller than its input of shape {_format_shape(shape)}; "
-            "say it by pads"
+            "use pads instead"
         )
     return _check_conv(node)
 
@@ -102,8 +119,8 @@ def _check_gemm(node: Node) -> str | None:
     if weight is None:
         return None
     if weight.ndim != 2:
-        return f"has weights of shape {[*weight.shape]}, which are no matrix"
-    columns = weight.shape[0 if attributes_of(node).get("transB") else 1]
+        return f"has weights of shape {[*weight.shape]}, which is not a matrix"
+    columns = output_channel_count(node, weight.shape)
     if summand is None or (summand.ndim < 3 and summand.shape[-1:] in ((), (1,), (columns,))):
         return None
     return f"adds a C of shape {[*summand.shape]} to {columns} columns"
@@ -114,7 +131,7 @@ def _check_pad(node: Node) -> str | None:
     if pads is None or (axes is None and pads.size % 2 == 0):
         return None
     if axes is None:
-        return f"has {pads.size} pads, of which half are begins"
+        return f"has {pads.size} pads, an odd number"
     if axes.ndim == 1 and pads.size == 2 * axes.size:
         return None
     return f"has pads of shape {[*pads.shape]} for axes of shape {[*axes.shape]}"
@@ -147,7 +164,7 @@ def _check_slice(node: Node) -> str | None:
     shapes = [array.shape for array in _constant_operands(node)[1:] if array is not None]
     if len({*shapes}) < 2 and all(len(shape) == 1 for shape in shapes):
         return None
-    return f"cuts by operands of shapes {_format_shapes(shapes)}"
+    return f"has operands of shapes {_format_shapes(shapes)}"
 
 
 def _format_shape(shape: tuple[int | None, ...]) -> str:
@@ -155,7 +172,7 @@ def _format_shape(shape: tuple[int | None, ...]) -> str:
 
 
 def _check_squeeze(node: Node) -> str | None:
-    """ONNX removes no axis then, ONNX Runtime all of length 1."""
+    """Refuse an empty list of axes: ONNX then removes no axis, ONNX Runtime all axes of length 1."""
     axes = _constant_operands(node)[1]
     return "has an empty list of axes" if axes is not None and not axes.size else None
 

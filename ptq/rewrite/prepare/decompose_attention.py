@@ -1,30 +1,29 @@
-"""Which nodes are whole attentions, made of products and a Softmax that have integer kernels of their own?"""
+"""Attention → MatMul, Softmax, MatMul: the operators that define it have integer kernels, Attention has none."""
 
 from __future__ import annotations
 
 import onnx
 import onnx.inliner
 
-from ptq.core.wording import plural
 from ptq.model.graph import Graph
 from ptq.model.node import operator_of
 from ptq.model.operator_versions import write_default_attributes
+from ptq.rewrite.change import Change
 
 DECOMPOSED_OPS = [("", "Attention")]
+_KIND = "decompose_attention"
 
 
-def decompose_attention(graph: Graph) -> tuple[Graph, list[str]]:
-    """The model with ONNX's Attention nodes as the operators that define them.
-
-    Returns:
-        The graph, and one sentence if it changed.
-    """
+def decompose_attention(graph: Graph) -> list[Change]:
+    """Replace ONNX's Attention nodes by the operators that define them, in place."""
     nodes = [node for node in graph.nodes if operator_of(node) == "Attention"]
-    # of the scores before the Softmax, where they are put out, ONNX Runtime has another notion under a mask
-    if not nodes or any(len(node.outputs) > 3 and node.outputs[3].name for node in nodes):
-        return graph, []
+    if not nodes:
+        return []
+    if any(len(node.outputs) > 3 and node.outputs[3].name for node in nodes):
+        reason = "ONNX Runtime computes the scores, an output here, otherwise under a mask"
+        return [Change(_KIND, len(nodes), declined=reason)]
 
-    def opened(proto: onnx.ModelProto) -> onnx.ModelProto:
+    def inline(proto: onnx.ModelProto) -> onnx.ModelProto:
         proto = write_default_attributes(
             proto, [n for n in proto.graph.node if n.op_type == "Attention"]
         )
@@ -33,7 +32,7 @@ def decompose_attention(graph: Graph) -> tuple[Graph, list[str]]:
         )
 
     try:
-        graph = graph.with_shapes().transform_proto(opened)
-    except RuntimeError:  # a type is not known: the node stays, in float
-        return graph, []
-    return graph, [f"took {plural(len(nodes), 'Attention node')} apart into products and Softmax"]
+        graph.replace_model(graph.with_shapes().transform_proto(inline))
+    except RuntimeError:
+        return [Change(_KIND, len(nodes), declined="the type of an input is unknown")]
+    return [Change(_KIND, len(nodes))]

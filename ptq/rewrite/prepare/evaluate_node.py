@@ -1,6 +1,6 @@
-"""What does a node give when all its inputs are constants?
+"""Evaluation of one node with constant inputs by ONNX's reference evaluator.
 
-ONNX's reference evaluator answers; results that are too large to keep as weights are not asked for.
+Results that are too large to store as weights are not computed.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ NEVER_FOLDED = frozenset(
         "RandomUniformLike",
     }
 )
-"""Random, or the quantization itself: constants before them stay what they are."""
+"""Random operators, and quantizers: their constant inputs stay in the graph."""
 
 
 def evaluate_node(node: Node, opset: int) -> list[NDArray[Any]] | None:
-    """The values of the node's outputs; None where they are not constant, too large or unknown.
+    """The values of the node's outputs; None if they are not constant, too large or cannot be computed.
 
-    Too large is more than 64 MB and more than all the inputs together.
+    Results are too large if they take more than 64 MB and more than all inputs together.
     """
     inputs = [v for v in node.inputs if v is not None]
     if not inputs or not all(v.is_initializer() for v in inputs) or not _can_fold(node):
         return None
-    known = [a for a in map(constant_of, inputs) if a is not None]
-    if len(known) < len(inputs):
+    arrays = [a for a in map(constant_of, inputs) if a is not None]
+    if len(arrays) < len(inputs):
         return None
-    limit = max(MAX_BYTES, sum(a.nbytes for a in known))
-    if _expected_bytes(node, known) > limit:
+    limit = max(MAX_BYTES, sum(a.nbytes for a in arrays))
+    if _expected_bytes(node, arrays) > limit:
         return None
-    feeds = {str(v.name): a for v, a in zip(inputs, known, strict=True)}
+    feeds = {str(v.name): a for v, a in zip(inputs, arrays, strict=True)}
     results = _run(node, feeds, opset)
     if results is None or sum(a.nbytes for a in results) > limit:
         return None
@@ -66,7 +66,7 @@ def _can_fold(node: Node) -> bool:
 
 
 def _expected_bytes(node: Node, inputs: Sequence[NDArray[Any]]) -> int:
-    """The size of the result as far as it can be told beforehand; 0 otherwise."""
+    """The size of the result, if it follows from shapes and inputs without running the node; else 0."""
     shape = shape_of(node.outputs[0])
     dtype = dtype_of(node.outputs[0])
     if shape is not None and None not in shape:
@@ -84,10 +84,11 @@ def _element_count(sizes: NDArray[Any]) -> int:
 
 
 def _run(node: Node, feeds: dict[str, NDArray[Any]], opset: int) -> list[NDArray[Any]] | None:
-    from onnx.reference import ReferenceEvaluator  # 0.3 s, and many models have nothing to fold
+    # The import takes 0.3 s, and many models have nothing to fold.
+    from onnx.reference import ReferenceEvaluator
 
     untyped = onnx.TypeProto()
-    part = onnx.helper.make_graph(
+    graph = onnx.helper.make_graph(
         [ir.to_proto(node)],
         "constant",
         [onnx.helper.make_value_info(name, untyped) for name in feeds],
@@ -95,14 +96,14 @@ def _run(node: Node, feeds: dict[str, NDArray[Any]], opset: int) -> list[NDArray
     )
     try:
         with np.errstate(all="ignore"):
-            results = ReferenceEvaluator(part, opsets={"": opset}).run(None, feeds)
+            results = ReferenceEvaluator(graph, opsets={"": opset}).run(None, feeds)
         results = [np.asarray(r) if isinstance(r, np.generic) else r for r in results]
-    except Exception:  # whatever the reference lacks or refuses stays a node, as it was
+    except Exception:  # a node that the reference cannot run stays in the graph
         return None
     for value, result in zip((v for v in node.outputs if v.name), results, strict=True):
         dtype, shape = dtype_of(value), shape_of(value)
         if not isinstance(result, np.ndarray) or result.dtype.kind not in "biuf":
-            return None  # a sequence, strings
+            return None  # a sequence or strings
         if dtype is not None and dtype != result.dtype:
             return None
         if shape is not None and (

@@ -1,8 +1,7 @@
-"""Which tensors do not depend on the graph's inputs, because weights or static shapes fix them?
+"""Constant folding, of weights and of static shapes.
 
-One walk in the order of the nodes: each is evaluated if its inputs are constant; otherwise its
-output's shape is inferred from what the walk has found so far, and shape arithmetic is followed element
-by element.
+One walk over the nodes in their order. A node with constant inputs is evaluated. For other nodes, the output's shape
+is inferred from the results of the walk so far, and shape arithmetic is followed element by element.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from collections import Counter
 
 import numpy as np
 
-from ptq.core.wording import plural
 from ptq.model.graph import Graph
 from ptq.model.node import Node, dtype_of, operator_of
+from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_with_constant
 from ptq.rewrite.prepare.check_nodes import check_node
 from ptq.rewrite.prepare.evaluate_node import evaluate_node
@@ -27,14 +26,11 @@ from ptq.rewrite.prepare.remove_no_ops import is_no_op
 from ptq.rewrite.prepare.shape_inference import ShapeValues
 
 
-def fold_constants(graph: Graph) -> list[str]:
-    """Make initializers of what is constant, and of the shapes that are static; in place.
-
-    Returns:
-        One sentence for each kind of change.
+def fold_constants(graph: Graph) -> list[Change]:
+    """Replace constant tensors and static shapes by initializers, in place.
 
     Raises:
-        ModelError: A node's constants cannot mean anything to it.
+        ModelError: A node has an invalid constant or attribute.
     """
     values, folded = ShapeValues(), Counter[str]()
     for node in graph.nodes:
@@ -44,29 +40,25 @@ def fold_constants(graph: Graph) -> list[str]:
             named = [v for v in node.outputs if v.name]
             for value, array in zip(named, results, strict=True):
                 replace_with_constant(graph, value, array)
-            folded["constant"] += 1
+            folded["fold_constants"] += 1
             continue
         x = node.inputs[0] if node.inputs else None
         if x is not None and is_no_op(node, x):
-            refine_shape(node.outputs[0], x.shape)  # inference forgets symbols in a Slice
+            # Shape inference loses symbols in a Slice.
+            refine_shape(node.outputs[0], x.shape)
         refine_node_shapes(node, graph.opset)
         folded[_fold_shape(graph, node, values)] += 1
     graph.remove_unused()
-    sentences = {
-        "constant": ("evaluated", "constant node", ""),
-        "shape": ("evaluated", "node", " that static shapes fix"),
-        "reshape": ("made the target of", "Reshape node", " constant"),
-        "expand": ("removed", "Expand node", " without effect"),
-    }
+    kinds = ("fold_constants", "fold_static_shapes", "fold_reshape_target", "remove_no_ops")
     return [
-        f"{verb} {plural(folded[kind], what)}{rest}"
-        for kind, (verb, what, rest) in sentences.items()
+        Change(kind, folded[kind], old="Expand" if kind == "remove_no_ops" else "")
+        for kind in kinds
         if folded[kind]
     ]
 
 
 def _fold_shape(graph: Graph, node: Node, values: ShapeValues) -> str:
-    """Fold one node by what is known of shapes; the kind of change, or nothing."""
+    """Fold one node that static shapes determine; the kind of the change, or nothing."""
     output = node.outputs[0]
     elements = values.visit(node)
     if elements is not None and all(isinstance(e, int) for e in elements.reshape(-1)):
@@ -75,19 +67,19 @@ def _fold_shape(graph: Graph, node: Node, values: ShapeValues) -> str:
             replace_with_constant(
                 graph, output, np.array(elements.tolist(), dtype).reshape(elements.shape)
             )
-            return "shape"
+            return "fold_static_shapes"
     if elements is not None and not output.is_graph_output():
         for x in node.inputs:
             if x is not None and x.dtype == output.dtype and values.is_equal(x, output):
                 graph.substitute(output, x)
-                return "shape"
+                return "fold_static_shapes"
     match operator_of(node):
         case "Reshape" if fold_reshape(graph, node, values):
-            return "reshape"
+            return "fold_reshape_target"
         case "Expand" if is_identity_expand(node, values) and not output.is_graph_output():
             assert node.inputs[0] is not None
             graph.substitute(output, node.inputs[0])
-            return "expand"
+            return "remove_no_ops"
         case "Expand":
             infer_expand_shape(node, values)
     return ""

@@ -1,8 +1,10 @@
-"""Which factors vanish into the weights of all that reads them?
+"""Mul by a positive constant → the weights of the layers behind it.
 
-w ∗ (c · x) = (c · w) ∗ x.  A factor passes through what is homogeneous, pools, movements, activations of slope, and
-through a sum with a constant, which is divided by it; it vanishes where every way ends at constant weights. On
-integers a product with a constant is a rounding and a pass over the tensor, that buys nothing.
+    w ∗ (c · x) = (c · w) ∗ x
+
+A factor passes through homogeneous operators: pools, data movement, Relu and LeakyRelu. It passes through a sum with
+a constant too, which is divided by it. It is folded if every path ends at constant weights. On integers a product
+with a constant costs a rounding and a pass over the tensor, for nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.wording import plural
 from ptq.model.graph import Graph
 from ptq.model.node import (
     FLOAT_TYPES,
@@ -25,6 +26,7 @@ from ptq.model.node import (
     dtype_of,
     operator_of,
 )
+from ptq.rewrite.change import Change
 from ptq.rewrite.edit import set_constant
 from ptq.rewrite.match import scalar_constant
 
@@ -37,18 +39,23 @@ _HOMOGENEOUS_OPS = frozenset(
     ]
 )  # fmt: skip
 _MAX_FACTOR = 2.0**20
-"""Beyond it, or below its inverse, weights would leave the range where floats of any width are exact alike."""
+"""A factor beyond it, or below its inverse, could take weights out of the normal range of their float type."""
 
 
 @dataclass(frozen=True, eq=False)
 class _FactorPaths:
-    """Where the factor goes: weights to multiply and summands to divide, by node and position of the input."""
+    """The constants that absorb a factor, by node and position of the input.
+
+    Attributes:
+        weights: To be multiplied by the factor.
+        summands: To be divided by it.
+    """
 
     weights: dict[tuple[Node, int], NDArray[Any]] = field(default_factory=dict)
     summands: dict[tuple[Node, int], NDArray[Any]] = field(default_factory=dict)
 
     def trace(self, value: Value) -> bool:
-        """Whether every way from the value ends at weights; they are noted."""
+        """Collect the constants on all paths from the value; whether every path ends at weights."""
         if value.is_graph_output() or not value.uses():
             return False
         return all(self._can_absorb(node, value) for node in consumers_of(value))
@@ -76,32 +83,28 @@ class _FactorPaths:
 
 
 def _graph_of(value: Value) -> Any:
-    """The graph, or sub-graph, that a node's output stands in."""
+    """The graph or sub-graph of the node that computes a value."""
     node = value.producer()
     return None if node is None else node.graph
 
 
-def fold_scale_forward(graph: Graph) -> list[str]:
-    """Fold positive scalar factors into the weights behind them; in place.
-
-    Returns:
-        A sentence, if anything has changed.
-    """
+def fold_scale_forward(graph: Graph) -> list[Change]:
+    """Fold positive scalar factors into the weights behind them, in place."""
     count = 0
     for node in reversed(graph.nodes):
         found = _match_factor(node)
         if found is None:
             continue
         x, factor = found
-        ways, y = _FactorPaths(), node.outputs[0]
-        if not ways.trace(y):
+        paths, y = _FactorPaths(), node.outputs[0]
+        if not paths.trace(y):
             continue
-        for times, places in ((factor, ways.weights), (1 / factor, ways.summands)):
+        for times, places in ((factor, paths.weights), (1 / factor, paths.summands)):
             _scale_constants(graph, places, times)
         graph.redirect(y, x)
         graph.remove(node)
         count += 1
-    return [f"folded {plural(count, 'factor')} into the weights behind them"] if count else []
+    return [Change("fold_scale_forward", count)] if count else []
 
 
 def _scale_constants(
@@ -113,7 +116,7 @@ def _scale_constants(
 
 
 def _match_factor(node: Node) -> tuple[Value, float] | None:
-    """The tensor that a node multiplies by a positive constant, and the constant."""
+    """The x and the c of c · x, with c a positive constant; None if the node is something else."""
     if operator_of(node) != "Mul" or dtype_of(node.outputs[0]) not in FLOAT_TYPES:
         return None
     for x, other in (node.inputs, reversed(node.inputs)):

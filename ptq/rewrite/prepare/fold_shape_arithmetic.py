@@ -1,7 +1,7 @@
-"""Which Reshape and Expand nodes need no shape arithmetic at run time?
+"""Reshape and Expand without shape arithmetic at run time.
 
-A Reshape target with one dimension that varies is a constant: 0 where that dimension is copied from the
-same axis of the data, −1 where the others determine it. An Expand to the data's own shape is nothing.
+A Reshape target with at most one varying dimension is a constant. It has 0 where a dimension is copied from the same
+axis of the data, and −1 where the other dimensions determine it. An Expand to the data's own shape has no effect.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ptq.rewrite.prepare.shape_inference import (
 
 
 def fold_reshape(graph: Graph, node: Node, values: ShapeValues) -> bool:
-    """Give a Reshape a constant target if one exists that is right for every size."""
+    """Replace the target of a Reshape by a constant that is right for every size; whether there is one."""
     data, target = node.inputs[0], values.elements_of(node.inputs[1])
     if data is None or target is None:
         return False
@@ -60,7 +60,7 @@ def _constant_target(
 
 
 def _infer_reshape_shape(node: Node, target: Elements) -> None:
-    """Give the output the shape that follows from the data's, dimension by dimension."""
+    """Derive the output's shape from the data's shape, dimension by dimension."""
     sizes = None if node.inputs[0] is None else symbolic_shape(node.inputs[0])
     plain = target.reshape(-1).tolist()
     zero_beyond = sizes is None or 0 in plain[len(sizes) :]
@@ -74,8 +74,8 @@ def _infer_reshape_shape(node: Node, target: Elements) -> None:
 
 
 def _remaining_dimension(sizes: Sequence[Element], others: Sequence[Element]) -> Element:
-    """The product of all sizes over that of the others, where it is a number or one symbol."""
-    total, fixed = (prod(e for e in part if isinstance(e, int)) for part in (sizes, others))
+    """The product of all sizes divided by that of the others, if it is a number or one symbol."""
+    total, fixed = (prod(e for e in side if isinstance(e, int)) for side in (sizes, others))
     left = Counter(e for e in sizes if isinstance(e, str))
     left.subtract(e for e in others if isinstance(e, str))
     symbols = [(symbol, count) for symbol, count in left.items() if count]
@@ -87,7 +87,7 @@ def _remaining_dimension(sizes: Sequence[Element], others: Sequence[Element]) ->
 
 
 def is_identity_expand(node: Node, values: ShapeValues) -> bool:
-    """Whether an Expand gives its data back: their shape is the target, or already covers it."""
+    """Whether an Expand returns its data unchanged: the data's shape already covers the target."""
     data, target = node.inputs[0], values.elements_of(node.inputs[1])
     sizes = None if data is None else symbolic_shape(data)
     if sizes is None or target is None or target.ndim != 1 or target.size > len(sizes):
@@ -99,7 +99,7 @@ def is_identity_expand(node: Node, values: ShapeValues) -> bool:
 
 
 def infer_expand_shape(node: Node, values: ShapeValues) -> None:
-    """Give an Expand's output the shape that its target and its data fix."""
+    """Derive the shape of an Expand's output from its target and its data."""
     data, target = node.inputs[0], values.elements_of(node.inputs[1])
     sizes = None if data is None else symbolic_shape(data)
     if sizes is None or target is None or target.ndim != 1:

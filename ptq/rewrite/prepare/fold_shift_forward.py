@@ -1,7 +1,8 @@
-"""Which shifts vanish into the biases of all that reads them?
+"""Add of a constant → the biases of the layers behind it.
 
-w ∗ (x + b) = w ∗ x + Σ w·b, where nothing is padded. On integers a sum with a constant is a rounding and a pass over
-the tensor, that buys nothing.
+    w ∗ (x + b) = w ∗ x + Σ w·b        for layers without padding
+
+On integers a sum with a constant costs a rounding and a pass over the tensor, for nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.wording import plural
 from ptq.model.channel_affine import per_channel_constant
 from ptq.model.graph import Graph
 from ptq.model.layer_weights import input_channel_view, layer_channels
@@ -23,15 +23,12 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
+from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node, set_constant
 
 
-def fold_shift_forward(graph: Graph) -> list[str]:
-    """Fold constant summands into the biases behind them; in place.
-
-    Returns:
-        A sentence, if anything has changed.
-    """
+def fold_shift_forward(graph: Graph) -> list[Change]:
+    """Fold constant summands into the biases behind them, in place."""
     count = 0
     for node in graph.nodes:
         found = _match_shift(node)
@@ -45,11 +42,11 @@ def fold_shift_forward(graph: Graph) -> list[str]:
             _add_to_bias(graph, reader, shift)
         replace_node(graph, node, x)
         count += 1
-    return [f"folded {plural(count, 'summand')} into the biases behind them"] if count else []
+    return [Change("fold_shift_forward", count)] if count else []
 
 
 def _match_shift(node: Node) -> tuple[Value, NDArray[np.float64]] | None:
-    """The tensor that an Add shifts and what is added to each of its channels; None for another node."""
+    """The tensor that an Add shifts, and the summand of each channel; None if the node is something else."""
     if operator_of(node) != "Add" or node.outputs[0].is_graph_output():
         return None
     for x, summand in (node.inputs, reversed(node.inputs)):
@@ -61,14 +58,14 @@ def _match_shift(node: Node) -> tuple[Value, NDArray[np.float64]] | None:
             continue
         if shape != shape_of(node.outputs[0]):
             continue
-        by = per_channel_constant(array, len(shape), shape[1])
-        if by is not None:
-            return x, np.broadcast_to(by.astype(np.float64), (shape[1],))
+        shift = per_channel_constant(array, len(shape), shape[1])
+        if shift is not None:
+            return x, np.broadcast_to(shift.astype(np.float64), (shape[1],))
     return None
 
 
 def _can_absorb(reader: Node, node: Node, count: int) -> bool:
-    """Whether the reader is a layer without padding that reads the sum once, with as many channels."""
+    """Whether the reader is a layer without padding that reads the sum once and has this number of channels."""
     if reader.graph is not node.graph or layer_channels(reader) is None:
         return False
     if list(reader.inputs).count(node.outputs[0]) != 1 or reader.inputs[0] is not node.outputs[0]:

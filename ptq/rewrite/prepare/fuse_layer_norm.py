@@ -1,8 +1,8 @@
-"""Which arithmetic in pieces is a LayerNormalization (opset 17)?
+"""Sub, Pow, ReduceMean, Sqrt, Div → LayerNormalization (opset 17).
 
     c / sqrt(mean(c²) + eps) [· gamma [+ beta]],   c = x − mean(x)
 
-over the last axis. In pieces a variance, whose range is that of a square, would pass through 8 bits.
+over the last axis. The separate operators would quantize a variance, whose range is that of a square, to 8 bits.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptq.core.wording import plural
 from ptq.model.graph import Graph
 from ptq.model.node import (
     FLOAT_TYPES,
@@ -24,22 +23,31 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
+from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node
 from ptq.rewrite.match import (
-    find_occurrences,
     is_close,
     match_reduction,
     producer_inputs,
     producer_op,
     scalar_constant,
 )
+from ptq.rewrite.prepare.upgrade_opset import opset_too_old, try_upgrade_opset
 
 MIN_OPSET = 17
+_KIND, _OP = "fuse_layer_norm", "LayerNormalization"
 
 
 @dataclass(frozen=True, eq=False)
 class LayerNormPattern:
-    """A node that puts out c / sqrt(mean(c²) + eps)."""
+    """A node that computes c / sqrt(mean(c²) + eps).
+
+    Attributes:
+        node: The Div.
+        x: The tensor to normalize.
+        size: Length of its last axis.
+        epsilon: The eps of the equation.
+    """
 
     node: Node
     x: Value
@@ -47,35 +55,40 @@ class LayerNormPattern:
     epsilon: float
 
 
-def fuse_layer_norm(graph: Graph) -> tuple[Graph, list[str]]:
-    """Put LayerNormalization in the place of its pieces, raising the opset to 17 where there are some.
+def fuse_layer_norm(graph: Graph) -> list[Change]:
+    """Replace the operators of a layer normalization by LayerNormalization, in place; raises the opset to 17.
 
-    Returns:
-        The graph, and one sentence for each kind of change. Where ONNX's converter cannot raise the opset
-        the pieces stay.
+    Declines if ONNX's converter cannot raise the opset.
     """
-    graph, found, changes = find_occurrences(graph, MIN_OPSET, _find_layer_norms)
-    for pieces in found:
-        _insert_layer_norm(graph, pieces)
+    matches = _find_layer_norms(graph)
+    changes = try_upgrade_opset(graph, MIN_OPSET if matches else 0)
+    patterns = _find_layer_norms(graph) if graph.opset >= MIN_OPSET else []
+    for pattern in patterns:
+        _insert_layer_norm(graph, pattern)
     graph.remove_unused()
-    if found:
-        changes.append(f"named {plural(len(found), 'LayerNormalization node')}")
-    return graph, changes
+    if patterns:
+        changes.append(Change(_KIND, len(patterns), new=_OP))
+    elif matches and graph.opset < MIN_OPSET:
+        reason = opset_too_old(graph, MIN_OPSET)
+        changes.append(Change(_KIND, len(matches), new=_OP, declined=reason))
+    return changes
 
 
-def _insert_layer_norm(graph: Graph, pieces: LayerNormPattern) -> None:
-    last, dtype = pieces.node, dtype_of(pieces.x)
-    gamma, last = _trailing_constant(last, "Mul", pieces.size)
-    beta, last = _trailing_constant(last, "Add", pieces.size) if gamma is not None else (None, last)
+def _insert_layer_norm(graph: Graph, pattern: LayerNormPattern) -> None:
+    last, dtype = pattern.node, dtype_of(pattern.x)
+    gamma, last = _trailing_constant(last, "Mul", pattern.size)
+    beta, last = (
+        _trailing_constant(last, "Add", pattern.size) if gamma is not None else (None, last)
+    )
     y = last.outputs[0]
     name = name_of(y)
     if gamma is None:
-        gamma = graph.add_constant(np.ones(pieces.size, dtype), f"{name}_scale")
+        gamma = graph.add_constant(np.ones(pattern.size, dtype), f"{name}_scale")
     result = graph.insert(
-        "LayerNormalization",
-        [pieces.x, gamma] if beta is None else [pieces.x, gamma, beta],
+        _OP,
+        [pattern.x, gamma] if beta is None else [pattern.x, gamma, beta],
         before=last,
-        attrs={"axis": -1, "epsilon": pieces.epsilon},
+        attrs={"axis": -1, "epsilon": pattern.epsilon},
         output=f"{name}_named",
         dtype=dtype,
         shape_like=y,
@@ -84,7 +97,10 @@ def _insert_layer_norm(graph: Graph, pieces: LayerNormPattern) -> None:
 
 
 def _trailing_constant(node: Node, op: str, size: int) -> tuple[Value | None, Node]:
-    """The constant along the last axis that the only reader combines the node's output with, and that reader."""
+    """The constant along the last axis that the only reader combines with the node's output, and that reader.
+
+    None and the node itself if there is none.
+    """
     y = node.outputs[0]
     readers = [] if y.is_graph_output() else consumers_of(y)
     if len(readers) == 1 and operator_of(readers[0]) == op and readers[0].graph is node.graph:
@@ -96,7 +112,7 @@ def _trailing_constant(node: Node, op: str, size: int) -> tuple[Value | None, No
 
 
 def _find_layer_norms(graph: Graph) -> list[LayerNormPattern]:
-    return [s for s in map(_match_layer_norm, graph.nodes) if s is not None]
+    return [pattern for pattern in map(_match_layer_norm, graph.nodes) if pattern is not None]
 
 
 def _match_layer_norm(node: Node) -> LayerNormPattern | None:
@@ -111,8 +127,8 @@ def _match_layer_norm(node: Node) -> LayerNormPattern | None:
     total = producer_inputs(root)[0]
     if producer_op(total)[0] != "Add" or shape is None or shape[-1] is None:
         return None
-    for variance, added in (producer_inputs(total), producer_inputs(total)[::-1]):
-        epsilon = scalar_constant(added)
+    for variance, summand in (producer_inputs(total), producer_inputs(total)[::-1]):
+        epsilon = scalar_constant(summand)
         if epsilon is not None and epsilon > 0 and _is_variance(variance, x):
             return LayerNormPattern(node, x, shape[-1], epsilon)
     return None
@@ -127,7 +143,7 @@ def _match_centred(value: Value) -> Value | None:
 
 
 def _is_variance(value: Value, x: Value) -> bool:
-    """Whether it is mean((x − mean(x))²); exporters write the difference once or twice."""
+    """Whether the value is mean((x − mean(x))²); exporters write the difference once or twice."""
     square = _match_mean(value)
     if square is None:
         return False
@@ -138,7 +154,7 @@ def _is_variance(value: Value, x: Value) -> bool:
 
 
 def _match_mean(value: Value) -> Value | None:
-    """What the value is the mean of over the last axis, that axis being kept."""
+    """The tensor of a mean over the last axis that keeps this axis."""
     found = match_reduction(value, "ReduceMean")
     if found is None:
         return None

@@ -1,10 +1,9 @@
-"""Which Pad nodes vanish into the padding of the convolution or average pool after them?"""
+"""Conv, AveragePool ∘ Pad → Conv, AveragePool with padding of its own."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ptq.core.wording import plural
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
@@ -15,16 +14,13 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
+from ptq.rewrite.change import Change
 from ptq.rewrite.edit import set_attributes
 
 
-def fuse_pad_into_conv(graph: Graph) -> list[str]:
-    """Merge zero padding of spatial axes into its readers, if all of them can take it; in place.
-
-    Returns:
-        One sentence if something was merged.
-    """
-    folded = 0
+def fuse_pad_into_conv(graph: Graph) -> list[Change]:
+    """Fuse zero padding of spatial axes into its readers if all of them can absorb it, in place."""
+    count = 0
     for node in graph.nodes:
         pads = _zero_pads(node)
         y = node.outputs[0]
@@ -40,12 +36,12 @@ def fuse_pad_into_conv(graph: Graph) -> list[str]:
         assert node.inputs[0] is not None
         graph.substitute(y, node.inputs[0])
         graph.remove(node)
-        folded += 1
-    return [f"merged {plural(folded, 'Pad node')} into what follows"] if folded else []
+        count += 1
+    return [Change("fuse_pad_into_conv", count)] if count else []
 
 
 def _zero_pads(node: Node) -> list[int] | None:
-    """The spatial pads, begins and then ends, of a Pad by zeros; None for any other node."""
+    """The spatial pads of a Pad with zeros, all begins and then all ends; None for other nodes."""
     x = node.inputs[0] if operator_of(node) == "Pad" else None
     shape = None if x is None else shape_of(x)
     pads = constant_of(node.inputs[1]) if x is not None else None
@@ -89,7 +85,7 @@ def _can_absorb(node: Node, y: Value, pads: list[int]) -> bool:
         and not attrs.get("ceil_mode", 0)
         and (bool(attrs.get("count_include_pad", 0)) or not any(own))
         and all(
-            p + q < k  # ONNX Runtime wants every pad below the kernel's size
+            p + q < k  # ONNX Runtime requires pads smaller than the kernel
             for p, q, k in zip(
                 pads, own or [0] * len(pads), [*attrs["kernel_shape"]] * 2, strict=True
             )

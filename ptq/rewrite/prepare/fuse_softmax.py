@@ -1,26 +1,35 @@
-"""Which arithmetic in pieces is a Softmax or a LogSoftmax (opset 13)?
+"""Exp, ReduceSum, Div → Softmax, and Exp, ReduceSum, Log, Sub → LogSoftmax (opset 13).
 
-    e / sum(e), e = exp(c),   c − log(sum(exp(c))),   c = x − max(x) or x itself
+    e / sum(e), e = exp(c),   c − log(sum(exp(c))),   c = x − max(x) or c = x
 
-over one axis. By its name it is known as what presses scores into probabilities, whose order counts.
+over one axis. Only the named operator is recognized as a map from scores to probabilities, whose order matters.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptq.core.wording import plural
 from ptq.model.graph import Graph
 from ptq.model.node import FLOAT_TYPES, Node, Value, dtype_of, name_of, operator_of
+from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node
-from ptq.rewrite.match import find_occurrences, match_reduction, producer_inputs, producer_op
+from ptq.rewrite.match import match_reduction, producer_inputs, producer_op
+from ptq.rewrite.prepare.upgrade_opset import opset_too_old, try_upgrade_opset
 
 MIN_OPSET = 13
+_KIND = "fuse_softmax"
 
 
 @dataclass(frozen=True, eq=False)
 class SoftmaxPattern:
-    """A node that puts out a Softmax or LogSoftmax of x."""
+    """A node that computes a Softmax or LogSoftmax.
+
+    Attributes:
+        node: The last operator of the pattern.
+        op: Softmax or LogSoftmax.
+        x: Its input.
+        axis: Its axis.
+    """
 
     node: Node
     op: str
@@ -28,45 +37,49 @@ class SoftmaxPattern:
     axis: int
 
 
-def fuse_softmax(graph: Graph) -> tuple[Graph, list[str]]:
-    """Put Softmax and LogSoftmax in the place of their pieces, raising the opset to 13 where there are some.
+def fuse_softmax(graph: Graph) -> list[Change]:
+    """Replace the operators of a softmax by Softmax or LogSoftmax, in place; raises the opset to 13.
 
-    Returns:
-        The graph, and one sentence for each kind of change. Where ONNX's converter cannot raise the opset
-        the pieces stay.
+    Declines if ONNX's converter cannot raise the opset.
     """
-    graph, found, changes = find_occurrences(graph, MIN_OPSET, _find_softmaxes)
-    for pieces in found:
-        y = pieces.node.outputs[0]
+    matches = _find_softmaxes(graph)
+    changes = try_upgrade_opset(graph, MIN_OPSET if matches else 0)
+    patterns = _find_softmaxes(graph) if graph.opset >= MIN_OPSET else []
+    for pattern in patterns:
+        y = pattern.node.outputs[0]
         result = graph.insert(
-            pieces.op,
-            [pieces.x],
-            before=pieces.node,
-            attrs={"axis": pieces.axis},
+            pattern.op,
+            [pattern.x],
+            before=pattern.node,
+            attrs={"axis": pattern.axis},
             output=f"{name_of(y)}_named",
             dtype=dtype_of(y),
             shape_like=y,
         )
-        replace_node(graph, pieces.node, result)
+        replace_node(graph, pattern.node, result)
     graph.remove_unused()
-    for op in ("Softmax", "LogSoftmax"):
-        if count := sum(pieces.op == op for pieces in found):
-            changes.append(f"named {plural(count, f'{op} node')}")
-    return graph, changes
+    if graph.opset < MIN_OPSET:
+        return changes + _count_patterns(matches, opset_too_old(graph, MIN_OPSET))
+    return changes + _count_patterns(patterns)
+
+
+def _count_patterns(patterns: list[SoftmaxPattern], declined: str = "") -> list[Change]:
+    counts = {op: sum(p.op == op for p in patterns) for op in ("Softmax", "LogSoftmax")}
+    return [Change(_KIND, n, new=op, declined=declined) for op, n in counts.items() if n]
 
 
 def _find_softmaxes(graph: Graph) -> list[SoftmaxPattern]:
-    return [p for p in map(_match_softmax, graph.nodes) if p is not None]
+    return [pattern for pattern in map(_match_softmax, graph.nodes) if pattern is not None]
 
 
 def _match_softmax(node: Node) -> SoftmaxPattern | None:
     y = node.outputs[0]
     if operator_of(node) not in ("Div", "Sub") or dtype_of(y) not in FLOAT_TYPES:
         return None
-    parts = producer_inputs(y)
-    if len(parts) != 2:
+    operands = producer_inputs(y)
+    if len(operands) != 2:
         return None
-    first, total = parts
+    first, total = operands
     if operator_of(node) == "Sub":
         if producer_op(total)[0] != "Log":
             return None
@@ -85,7 +98,7 @@ def _match_softmax(node: Node) -> SoftmaxPattern | None:
 def _softmax_input(value: Value, axis: int) -> Value:
     """The x of x − max(x) over the axis; else the value itself."""
     if producer_op(value)[0] == "Sub":
-        x, most = producer_inputs(value)
-        if match_reduction(most, "ReduceMax") == (x, axis):
+        x, greatest = producer_inputs(value)
+        if match_reduction(greatest, "ReduceMax") == (x, axis):
             return x
     return value

@@ -1,7 +1,7 @@
-"""Which MatMul nodes are dense layers, one Gemm with its bias?
+"""Add ∘ MatMul → Gemm with a bias.
 
-A product of more than two axes becomes a Gemm between two Reshapes, which takes its bias into the accumulator; a
-MatMul cannot.
+A product of more than two axes becomes a Gemm between two Reshapes. Gemm adds its bias in the accumulator, which
+MatMul cannot do.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.wording import plural
 from ptq.model.graph import Graph
 from ptq.model.node import (
     FLOAT_TYPES,
@@ -22,19 +21,17 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
+from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node
 
 
-def matmul_add_to_gemm(graph: Graph) -> list[str]:
-    """Turn MatMul of a tensor and a constant matrix, and the Add of a bias, into Gemm; in place.
+def matmul_add_to_gemm(graph: Graph) -> list[Change]:
+    """Replace MatMul of a tensor and a constant matrix, and the Add of a bias, by Gemm, in place.
 
-    Before a BatchNormalization a MatMul of two axes alone becomes a Gemm, which can take its offset. Where several
-    axes of a larger tensor vary, which no Reshape can name, its shape is read when the model runs.
-
-    Returns:
-        One sentence if something changed.
+    Before a BatchNormalization, a MatMul of two axes becomes a Gemm too, because a Gemm can absorb its offset. If
+    several axes of a tensor vary, no Reshape can name them; its shape is then read when the model runs.
     """
-    turned, flat, leading = 0, dict[Value, Value](), dict[Value, Value]()
+    count, flat, leading = 0, dict[Value, Value](), dict[Value, Value]()
     for node in graph.nodes:
         shape = _match_dense(node)
         if shape is None:
@@ -65,21 +62,20 @@ def matmul_add_to_gemm(graph: Graph) -> list[str]:
         )
         if len(shape) > 2:
             sizes = [*(-1 if d is None else d for d in shape[:-1]), weight.shape[1]]
-            fixed = sizes.count(-1) < 2
-            name = name_of(gemm)
-            target = (
-                _add_sizes(graph, name, sizes) if fixed else _output_shape(graph, node, leading)
-            )
+            if sizes.count(-1) < 2:
+                target = _add_sizes(graph, name_of(gemm), sizes)
+            else:
+                target = _output_shape(graph, node, leading)
             gemm = _insert_reshape(graph, gemm, target, node)
         replace_node(graph, last, gemm)
         if last is not node:
             graph.remove(node)
-        turned += 1
-    return [f"turned {plural(turned, 'MatMul node')} into Gemm"] if turned else []
+        count += 1
+    return [Change("matmul_add_to_gemm", count)] if count else []
 
 
 def _match_dense(node: Node) -> tuple[int | None, ...] | None:
-    """The left operand's shape, where the right one is a constant matrix and a Gemm can take its place."""
+    """The shape of a MatMul's left operand if a Gemm can replace the node; else None."""
     if operator_of(node) != "MatMul" or node.inputs[0] is None:
         return None
     shape, weight = shape_of(node.inputs[0]), constant_of(node.inputs[1])
@@ -102,7 +98,7 @@ def _flatten_bias(graph: Graph, bias: Value | None) -> Value | None:
 
 
 def _flatten_to_matrix(graph: Graph, node: Node, flat: dict[Value, Value]) -> Value:
-    """The left operand as rows, once for all its readers."""
+    """The left operand reshaped to a matrix, once for all its readers."""
     value, weight = node.inputs[0], constant_of(node.inputs[1])
     assert value is not None
     assert weight is not None
@@ -113,7 +109,10 @@ def _flatten_to_matrix(graph: Graph, node: Node, flat: dict[Value, Value]) -> Va
 
 
 def _output_shape(graph: Graph, node: Node, leading: dict[Value, Value]) -> Value:
-    """The shape of the product: the left operand's, read once for all its readers, but for the last axis."""
+    """The shape of the product, computed when the model runs: that of the left operand except for the last axis.
+
+    The left operand's shape is read once for all its readers.
+    """
     value, weight = node.inputs[0], constant_of(node.inputs[1])
     assert value is not None
     assert weight is not None

@@ -1,4 +1,4 @@
-"""Which shape and type has a node's output, given what is known of its inputs by now?"""
+"""Shape and type inference by ONNX, for the whole model or for one node with the current shapes of its inputs."""
 
 from __future__ import annotations
 
@@ -10,17 +10,25 @@ import onnx.defs
 import onnx.shape_inference
 import onnx_ir as ir
 
+from ptq.model.graph import Graph
 from ptq.model.node import ONNX_DOMAINS, Node, Value, constant_of, name_of, shape_of
+from ptq.rewrite.change import Change
 
 MAX_CONSTANT_ELEMENTS = 1024
-"""Constants of at most so many elements are shown to the inference; larger ones are weights."""
+"""Shape inference gets the values of constants up to this size; larger constants are weights."""
+
+
+def infer_shapes(graph: Graph) -> list[Change]:
+    """Add what ONNX's shape inference finds for the whole model, in place; there is nothing to report."""
+    graph.replace_model(graph.with_shapes())
+    return []
 
 
 def refine_node_shapes(node: Node, opset: int) -> None:
-    """Fill in what ONNX's inference can say of one node's outputs; what is known already stays."""
+    """Complete the shapes and types of one node's outputs by ONNX's shape inference."""
     if (
         node.domain not in ONNX_DOMAINS
-        or _is_fully_known(node)
+        or _has_static_shapes(node)
         or not onnx.defs.has(node.op_type, opset)
     ):
         return
@@ -36,7 +44,7 @@ def refine_node_shapes(node: Node, opset: int) -> None:
             refine_shape(value, ir.serde.deserialize_type_proto_for_shape(message))
 
 
-def _is_fully_known(node: Node) -> bool:
+def _has_static_shapes(node: Node) -> bool:
     shapes = [shape_of(v) for v in node.outputs]
     return all(
         v.type is not None and s is not None and None not in s
@@ -67,16 +75,14 @@ def _infer_types(
             data,
             opset_imports=[onnx.helper.make_opsetid("", opset)],
         )
-    except (
-        onnx.shape_inference.InferenceError,
-        onnx.checker.ValidationError,
-    ):  # the final check judges the model, not this walk
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):
+        # The final inference over the whole model reports the error.
         return [None] * len(node.outputs)
     return [found.get(str(v.name)) for v in node.outputs]
 
 
 def refine_shape(value: Value, new: ir.Shape | None) -> None:
-    """Let known dimensions win over named ones, and those over unknown ones."""
+    """Merge a shape into the value's shape: numbers replace names, and both replace unknown dimensions."""
     old = value.shape
     if new is None or (old is not None and len(old) != len(new)):
         return
@@ -94,4 +100,5 @@ def _specificity_rank(size: int | ir.SymbolicDim) -> int:
         return 3 if size >= 0 else 0
     if size.value is None:
         return 0
-    return 1 if size.value.startswith("unk__") else 2  # the inference's own name, or the model's
+    # Shape inference names dimensions unk__…; other names are the model's own.
+    return 1 if size.value.startswith("unk__") else 2

@@ -1,7 +1,7 @@
-"""Which Gemm is more than A·B + bias, and what is left of it when the rest is folded or stands beside it?
+"""Gemm → Gemm of the form x·W + bias, with separate nodes for the rest.
 
-alpha and beta go into the constants, transA becomes a Transpose; a C that is no bias, one value a column, is added by
-an Add; a B that is computed makes the Gemm a MatMul.
+alpha and beta are folded into the constants, and transA becomes a Transpose. A bias has one value for each column; an
+Add adds any other C. A Gemm with a computed B becomes a MatMul.
 """
 
 from __future__ import annotations
@@ -10,21 +10,18 @@ import math
 
 import numpy as np
 
-from ptq.core.wording import plural
 from ptq.model.graph import Graph
+from ptq.model.layer_weights import output_channel_count
 from ptq.model.node import Node, Value, attributes_of, constant_of, dtype_of, name_of, operator_of
+from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node, set_attributes, set_constant
 
 FLOAT32 = np.dtype(np.float32)
 
 
-def normalize_gemm(graph: Graph) -> list[str]:
-    """Leave each Gemm its product and a bias; in place.
-
-    Returns:
-        One sentence if something changed.
-    """
-    changed = 0
+def normalize_gemm(graph: Graph) -> list[Change]:
+    """Reduce each Gemm of float32 tensors to a product and a bias, in place."""
+    count = 0
     for node in graph.nodes:
         if operator_of(node) != "Gemm" or any(
             value is not None and dtype_of(value) != FLOAT32 for value in node.inputs
@@ -39,12 +36,15 @@ def normalize_gemm(graph: Graph) -> list[str]:
             continue
         else:
             _normalize(graph, node)
-        changed += 1
-    return [f"took {plural(changed, 'Gemm node')} apart into product and sum"] if changed else []
+        count += 1
+    return [Change("normalize_gemm", count)] if count else []
 
 
 def _is_large_constant(value: Value | None) -> bool:
-    """Whether constants alone give a value, which is then too large to be kept: to quantize it costs more."""
+    """Whether a node computes the value from constants alone.
+
+    Constant folding has left this node because its result is too large to store; to quantize it costs more.
+    """
     producer = value.producer() if value is not None else None
     return producer is not None and all(constant_of(v) is not None for v in producer.inputs)
 
@@ -53,7 +53,7 @@ def _is_normalized(node: Node, shape: tuple[int, ...]) -> bool:
     attrs = attributes_of(node)
     c = node.inputs[2] if len(node.inputs) > 2 else None
     bias = constant_of(c)
-    columns = shape[0 if attrs.get("transB") else 1]
+    columns = output_channel_count(node, shape)
     return (
         not attrs.get("transA")
         and attrs.get("alpha", 1.0) == attrs.get("beta", 1.0) == 1
@@ -62,7 +62,7 @@ def _is_normalized(node: Node, shape: tuple[int, ...]) -> bool:
 
 
 def _normalize(graph: Graph, node: Node) -> None:
-    """Fold what is constant into the constants, in place; what is left of C is added behind."""
+    """Fold alpha and beta into the constants, in place; an Add adds a C that is not a bias."""
     attrs = attributes_of(node)
     alpha, beta = attrs.get("alpha", 1.0), attrs.get("beta", 1.0)
     weight = constant_of(node.inputs[1])
@@ -74,7 +74,7 @@ def _normalize(graph: Graph, node: Node) -> None:
         node.replace_input_with(0, _insert_transpose(graph, node, node.inputs[0]))
     set_attributes(node, alpha=None, beta=None, transA=None)
     c = node.inputs[2] if len(node.inputs) > 2 else None
-    bias, columns = constant_of(c), weight.shape[0 if attrs.get("transB") else 1]
+    bias, columns = constant_of(c), output_channel_count(node, weight.shape)
     if bias is not None and math.prod(bias.shape[:-1]) == 1:
         flat = np.broadcast_to(bias.reshape(-1) * np.float32(beta), (columns,))
         set_constant(graph, node, 2, flat.copy(), "bias")
@@ -94,7 +94,7 @@ def _normalize(graph: Graph, node: Node) -> None:
 
 
 def _to_matmul(graph: Graph, node: Node) -> None:
-    """A·B with both computed, scaled, and C added."""
+    """Replace a Gemm with a computed B by MatMul, Mul by alpha and Add of beta · C."""
     attrs = attributes_of(node)
     sides = []
     for value, flag in zip(node.inputs[:2], ("transA", "transB"), strict=True):

@@ -1,6 +1,6 @@
-"""What does a float model look like before anything is observed or quantized?
+"""Preparation: the ordered list of rewrites that a float model passes before calibration and quantization.
 
-Each rewrite is one pass; the result computes what the model computed, but for rounding.
+Each rewrite is one pass. The result computes the same function as the model, except for rounding.
 """
 
 from __future__ import annotations
@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import onnx_ir as ir
-
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.open import Model, open_model, require_float
+from ptq.rewrite.change import Rewrite, describe_change
 from ptq.rewrite.prepare.add_zero_bias import add_zero_bias
 from ptq.rewrite.prepare.bypass_concat import bypass_concat
 from ptq.rewrite.prepare.cast_to_float32 import cast_to_float32
-from ptq.rewrite.prepare.check_nodes import check_node
+from ptq.rewrite.prepare.check_nodes import check_nodes
 from ptq.rewrite.prepare.decompose_attention import decompose_attention
 from ptq.rewrite.prepare.fold_constants import fold_constants
 from ptq.rewrite.prepare.fold_scale_forward import fold_scale_forward
@@ -27,26 +26,57 @@ from ptq.rewrite.prepare.fuse_layer_norm import fuse_layer_norm
 from ptq.rewrite.prepare.fuse_pad_into_conv import fuse_pad_into_conv
 from ptq.rewrite.prepare.fuse_softmax import fuse_softmax
 from ptq.rewrite.prepare.matmul_add_to_gemm import matmul_add_to_gemm
+from ptq.rewrite.prepare.name_dimensions import name_dimensions
+from ptq.rewrite.prepare.node_shapes import infer_shapes
 from ptq.rewrite.prepare.normalize_gemm import normalize_gemm
 from ptq.rewrite.prepare.reduce_mean_to_pool import reduce_mean_to_pool
-from ptq.rewrite.prepare.remove_no_ops import remove_no_ops
+from ptq.rewrite.prepare.remove_no_ops import remove_no_ops, remove_unused
 from ptq.rewrite.prepare.resolve_auto_pad import resolve_auto_pad
 from ptq.rewrite.prepare.separate_output_weights import separate_output_weights
-from ptq.rewrite.prepare.shape_inference import shape_from_symbols, symbolic_shape
 from ptq.rewrite.prepare.simplify_constant_ops import simplify_constant_ops
 from ptq.rewrite.prepare.upgrade_opset import upgrade_opset
+
+PREPARE: tuple[Rewrite, ...] = (
+    name_dimensions,
+    upgrade_opset,
+    decompose_attention,
+    fold_constants,
+    infer_shapes,  # after constant folding, whose symbols it would replace by names of its own
+    separate_output_weights,
+    cast_to_float32,
+    remove_no_ops,
+    bypass_concat,
+    resolve_auto_pad,
+    fuse_pad_into_conv,
+    reduce_mean_to_pool,
+    normalize_gemm,
+    matmul_add_to_gemm,
+    fuse_batchnorm,
+    add_zero_bias,
+    fuse_layer_norm,
+    fuse_softmax,
+    fuse_activations,
+    simplify_constant_ops,
+    fold_scale_forward,
+    fold_shift_forward,
+    remove_unused,
+    check_nodes,  # again, because these rewrites make more operands constant
+    infer_shapes,
+)
+"""All rewrites of a float model, in their order."""
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedModel:
-    """A model made ready, and what was done to it.
+    """A model after preparation, and what was done to it.
 
     Attributes:
         graph: The model, with constants and BatchNormalization folded and shapes inferred.
-        changes: One sentence for each kind of change, for the report.
-        factors: By tensor, what its channels were multiplied by afterwards, so that one scale suits them.
-        shores: Tensors between integers and float of which some nodes alone see the factors, with their names.
-        floats: Nodes that were added to stay float, and why.
+        changes: One sentence for each change, for the report.
+        channel_factors: By tensor, the factors by which equalization multiplied its channels.
+        boundaries: Tensors between integers and float, with the names of the nodes that read or write the scaled
+            channels; for the other nodes the channels are unscaled.
+        float_nodes: Nodes that were added to stay in float, each with the reason.
     """
 
     graph: Graph
@@ -57,70 +87,23 @@ class PreparedModel:
 
 
 def prepare(graph: Graph) -> PreparedModel:
-    """Fold, fuse and convert what quantization would stumble over; the given graph stays as it is.
+    """Apply the rewrites of `PREPARE` to a copy of the graph.
 
-    Nodes inside sub-graphs stay too. Names of inputs, outputs and surviving tensors are kept.
+    Nodes inside sub-graphs stay unchanged. Names of inputs, outputs and remaining tensors stay.
 
     Raises:
-        ModelError: The opset is too old and cannot be raised, or a node's constants cannot mean anything to it.
+        ModelError: The opset is too old and cannot be raised, or a node has an invalid constant or attribute.
     """
-    graph = graph.copy()
-    _name_dimensions(graph)
-    graph, changes = upgrade_opset(graph)
-    graph, opened = decompose_attention(graph)
-    changes += opened
-    changes += fold_constants(graph)
-    graph = graph.with_shapes()  # after the walk, whose symbols it would dilute by names of its own
-    for rewrite in (
-        separate_output_weights,
-        cast_to_float32,
-        remove_no_ops,
-        bypass_concat,
-        resolve_auto_pad,
-        fuse_pad_into_conv,
-        reduce_mean_to_pool,
-        normalize_gemm,
-        matmul_add_to_gemm,
-        fuse_batchnorm,
-        add_zero_bias,
-    ):
-        changes += rewrite(graph)
-    for name in (fuse_layer_norm, fuse_softmax, fuse_activations):
-        graph, named = name(graph)
-        changes += named
-    changes += simplify_constant_ops(graph)
-    changes += fold_scale_forward(graph)
-    changes += fold_shift_forward(graph)
-    graph.remove_unused()
-    for node in graph.nodes:  # some have come to their constants by these passes
-        check_node(node)
-    return PreparedModel(graph.with_shapes(), tuple(changes))
-
-
-def _name_dimensions(graph: Graph) -> None:
-    """Give the inputs' nameless dimensions a name, by which they are known again further on.
-
-    Some exporters write −1, or ``?`` for several that differ.
-    """
-    for value in [*graph.inputs, *graph.outputs, *(v for n in graph.nodes for v in n.outputs)]:
-        symbols = symbolic_shape(value)
-        if symbols is None:
-            continue
-        shape = list(shape_from_symbols(symbols))
-        if value.is_graph_input():
-            names = [f"{value.name}_dim_{axis}" for axis in range(len(shape))]
-            shape = [
-                ir.SymbolicDim(name) if isinstance(d, ir.SymbolicDim) and d.value is None else d
-                for d, name in zip(shape, names, strict=True)
-            ]
-        value.shape = ir.Shape(shape)
+    prepared = graph.copy()
+    changes = [change for rewrite in PREPARE for change in rewrite(prepared)]
+    return PreparedModel(prepared, tuple(map(describe_change, changes)))
 
 
 def open_and_prepare(model: Model) -> tuple[Graph, PreparedModel]:
-    """The model as given, and prepared.
+    """The graph of a model, and the prepared model.
 
     Raises:
-        ModelError: It cannot be read, is no float model, or is one that ONNX Runtime refuses.
+        ModelError: The model cannot be read, is not a float model, or is refused by ONNX Runtime.
     """
     graph = require_float(open_model(model))
     with explain_failure(graph):

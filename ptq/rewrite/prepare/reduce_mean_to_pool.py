@@ -1,8 +1,7 @@
-"""Which ReduceMean nodes are global average pools?"""
+"""ReduceMean over the spatial axes → GlobalAveragePool, with a Flatten if the axes are removed."""
 
 from __future__ import annotations
 
-from ptq.core.wording import plural
 from ptq.model.graph import Graph
 from ptq.model.node import (
     FLOAT_TYPES,
@@ -14,41 +13,41 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
+from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node
 
 
-def reduce_mean_to_pool(graph: Graph) -> list[str]:
-    """Turn ReduceMean over the spatial axes into GlobalAveragePool, and Flatten if need be; in place.
-
-    Returns:
-        One sentence if something changed.
-    """
-    turned = 0
+def reduce_mean_to_pool(graph: Graph) -> list[Change]:
+    """Replace ReduceMean over the spatial axes by GlobalAveragePool and, if needed, Flatten, in place."""
+    count = 0
     for node in graph.nodes:
         x = node.inputs[0] if node.inputs else None
         if x is None or not _is_spatial_mean(node):
             continue
-        kept = attributes_of(node).get("keepdims", 1)
+        keepdims = attributes_of(node).get("keepdims", 1)
         name, dtype = name_of(node.outputs[0]), dtype_of(x)
         result = graph.insert(
             "GlobalAveragePool", [x], before=node, output=f"{name}_pool", dtype=dtype
         )
-        if not kept:
+        if not keepdims:
             result = graph.insert(
                 "Flatten", [result], before=node, attrs={"axis": 1}, output=f"{name}_flat"
             )
         replace_node(graph, node, result)
-        turned += 1
-    return [f"turned {plural(turned, 'ReduceMean node')} into GlobalAveragePool"] if turned else []
+        count += 1
+    return [Change("reduce_mean_to_pool", count)] if count else []
 
 
 def _is_spatial_mean(node: Node) -> bool:
-    """Whether it averages N·C·H·W over H and W, or D too; N·C·L may as well be a sequence."""
+    """Whether the node averages N·C·H·W over H and W, or N·C·D·H·W over D, H and W.
+
+    N·C·L is left out, because it may be a sequence.
+    """
     x = node.inputs[0]
     shape = None if x is None else shape_of(x)
     if operator_of(node) != "ReduceMean" or x is None or shape is None or len(shape) not in (4, 5):
         return False
-    axes = attributes_of(node).get("axes")  # an input from opset 18 on
+    axes = attributes_of(node).get("axes")  # from opset 18 on an input
     if axes is None and len(node.inputs) > 1:
         axes = constant_of(node.inputs[1])
     if axes is None or dtype_of(x) not in FLOAT_TYPES:

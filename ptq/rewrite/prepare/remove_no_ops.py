@@ -1,4 +1,4 @@
-"""Which nodes change nothing?"""
+"""Removal of nodes without effect: Identity, Dropout, Cast to the same type, Pad by zero and the like."""
 
 from __future__ import annotations
 
@@ -6,22 +6,19 @@ from collections import Counter
 
 import numpy as np
 
-from ptq.core.wording import plural
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, attributes_of, constant_of, operator_of, shape_of
+from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.shape_inference import symbolic_shape
 
 SLICE_TO_END = 10**9
-"""Exporters write such ends for 'to the end'; no axis has as many entries."""
+"""Exporters write ends of at least this size for "to the end"; no axis is that long."""
 
 
-def remove_no_ops(graph: Graph) -> list[str]:
-    """Remove Identity, Dropout, and other nodes that provably give their input back; in place.
+def remove_no_ops(graph: Graph) -> list[Change]:
+    """Remove nodes that provably return their input unchanged, in place.
 
-    A node between a graph input (or constant) and a graph output stays: both names are the user's.
-
-    Returns:
-        One sentence for each kind of node removed.
+    A node between a graph input (or constant) and a graph output stays, because the user knows both names.
     """
     removed = Counter[str]()
     for node in graph.nodes:
@@ -35,11 +32,17 @@ def remove_no_ops(graph: Graph) -> list[str]:
         graph.substitute(y, x)
         graph.remove(node)
         removed[node.op_type] += 1
-    return [f"removed {plural(n, f'{op} node')} without effect" for op, n in removed.items()]
+    return [Change("remove_no_ops", n, old=op) for op, n in removed.items()]
+
+
+def remove_unused(graph: Graph) -> list[Change]:
+    """Remove nodes and initializers that no output depends on, in place; there is nothing to report."""
+    graph.remove_unused()
+    return []
 
 
 def _drop_neutral_bounds(node: Node) -> None:
-    """Leave out scalar infinities that bound nothing: reductions of some exporters start from them."""
+    """Remove operands −∞ of Max and ∞ of Min: some exporters start reductions from them."""
     neutral = {"Max": -np.inf, "Min": np.inf}.get(operator_of(node))
     if neutral is None:
         return
@@ -66,8 +69,8 @@ def is_no_op(node: Node, x: Value) -> bool:
         case "Dropout":
             mask_is_read = any(v.uses() or v.is_graph_output() for v in node.outputs[1:])
             training = node.inputs[2] if len(node.inputs) > 2 else None
-            off = training is None or (rest[1] is not None and not rest[1].any())
-            return off and not mask_is_read
+            inference = training is None or (rest[1] is not None and not rest[1].any())
+            return inference and not mask_is_read
         case "Concat" | "Sum" | "Max" | "Min" | "Mean":
             return len(node.inputs) == 1
         case "Cast":
@@ -89,15 +92,15 @@ def is_no_op(node: Node, x: Value) -> bool:
 
 
 def _is_full_slice(node: Node, x: Value) -> bool:
-    given = [constant_of(v) for v in node.inputs[1:]]
+    operands = [constant_of(v) for v in node.inputs[1:]]
     shape = shape_of(x)
-    if len(given) < 2 or any(
-        g is None and v is not None for g, v in zip(given, node.inputs[1:], strict=True)
+    if len(operands) < 2 or any(
+        array is None and v is not None for array, v in zip(operands, node.inputs[1:], strict=True)
     ):
         return False
-    starts, ends = given[0], given[1]
-    axes = given[2] if len(given) > 2 else None
-    steps = given[3] if len(given) > 3 else None
+    starts, ends = operands[0], operands[1]
+    axes = operands[2] if len(operands) > 2 else None
+    steps = operands[3] if len(operands) > 3 else None
     if starts is None or ends is None or starts.any() or (steps is not None and np.any(steps != 1)):
         return False
     axes = np.arange(len(ends)) if axes is None else axes
@@ -109,7 +112,7 @@ def _is_full_slice(node: Node, x: Value) -> bool:
 
 
 def _is_same_shape(node: Node, x: Value) -> bool:
-    """Whether a Reshape's output has its input's shape in every dimension, or in all but one."""
+    """Whether a Reshape keeps every dimension, or all except one, which −1 then determines."""
     before, after = symbolic_shape(x), symbolic_shape(node.outputs[0])
     target = constant_of(node.inputs[1])
     if before is None or target is None or len(target) != len(before):
@@ -117,6 +120,6 @@ def _is_same_shape(node: Node, x: Value) -> bool:
     if node.attributes.get("allowzero") is not None and attributes_of(node)["allowzero"]:
         return before == after
     fits = [t == 0 or t == b for t, b in zip(target.tolist(), before, strict=True)]
-    # −1 is what the other dimensions leave; it needs them to be different from 0.
-    left = [t for t, fit in zip(target.tolist(), fits, strict=True) if not fit]
-    return not left or left == [-1]
+    # The other dimensions determine −1 if none of them is 0.
+    unmatched = [t for t, fit in zip(target.tolist(), fits, strict=True) if not fit]
+    return not unmatched or unmatched == [-1]

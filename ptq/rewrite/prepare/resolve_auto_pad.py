@@ -1,28 +1,25 @@
-"""How much padding does auto_pad mean, now that the sizes are known?
+"""auto_pad → explicit pads, for static sizes.
 
-SAME:  out = ⌈in / stride⌉,  total = max((out − 1)·stride + kernel − in, 0),  the odd one at the end
-(SAME_UPPER) or at the beginning (SAME_LOWER). ONNX operators, Conv and MaxPool. With dilations the
-specification and ONNX Runtime disagree; such nodes stay as they are.
+    SAME:  out = ⌈in / stride⌉,  total = max((out − 1)·stride + kernel − in, 0)
+
+An odd total has the larger pad at the end (SAME_UPPER) or at the beginning (SAME_LOWER): ONNX operators, Conv and
+MaxPool. With dilations the specification and ONNX Runtime disagree, so these nodes stay unchanged.
 """
 
 from __future__ import annotations
 
-from ptq.core.wording import plural
 from ptq.model.graph import Graph
 from ptq.model.node import Node, attributes_of, operator_of, shape_of
+from ptq.rewrite.change import Change
 from ptq.rewrite.edit import set_attributes
 
 CONVOLUTIONS = ("Conv", "ConvTranspose")
 PADDED_OPS = (*CONVOLUTIONS, "AveragePool", "MaxPool", "LpPool")
 
 
-def resolve_auto_pad(graph: Graph) -> list[str]:
-    """Write out auto_pad where sizes are static, and a convolution's kernel_shape; in place.
-
-    Returns:
-        One sentence if a padding changed its form.
-    """
-    resolved = 0
+def resolve_auto_pad(graph: Graph) -> list[Change]:
+    """Replace auto_pad by pads where sizes are static, and write kernel_shape of convolutions, in place."""
+    count = 0
     for node in graph.nodes:
         if operator_of(node) not in PADDED_OPS:
             continue
@@ -31,8 +28,8 @@ def resolve_auto_pad(graph: Graph) -> list[str]:
         )
         if "kernel_shape" not in node.attributes and weight is not None and None not in weight:
             set_attributes(node, kernel_shape=[d for d in weight[2:] if d is not None])
-        resolved += _resolve(node)
-    return [f"wrote out the padding of {plural(resolved, 'node')}"] if resolved else []
+        count += _resolve(node)
+    return [Change("resolve_auto_pad", count)] if count else []
 
 
 def _resolve(node: Node) -> bool:
@@ -55,6 +52,6 @@ def _resolve(node: Node) -> bool:
         small, large = total // 2, total - total // 2
         begins.append(small if mode == "SAME_UPPER" else large)
         ends.append(large if mode == "SAME_UPPER" else small)
-    # Rounding down gives out = ⌈in / stride⌉ with these pads; rounding up might give one more.
+    # With these pads, rounding down gives out = ⌈in / stride⌉; ceil_mode could give one more.
     set_attributes(node, auto_pad=None, pads=begins + ends, ceil_mode=None)
     return True

@@ -1,7 +1,7 @@
-"""What is known of the elements of a small integer tensor that is computed from shapes?
+"""Elements of small integer tensors that are computed from shapes.
 
-Each element is an integer, the symbol of one dimension (a string: two equal symbols are equal
-numbers, both at least 0), or None. The tensors are numpy arrays of such objects.
+Each element is an integer, the symbol of one dimension, or None for an unknown number. A symbol is a string; equal
+symbols are equal numbers, at least 0. The tensors are numpy arrays of these objects.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from ptq.model.node import Node, Value, attributes_of, constant_of, dtype_of, op
 
 Element = int | str | None
 Elements = NDArray[np.object_]
-MAX_ELEMENTS = 64  # shapes and pads are far shorter
+MAX_ELEMENTS = 64
+"""Shapes and pads are far shorter; larger tensors are not followed."""
 NAMED_PREFIX = "dim "
+"""Before the names that the model itself gives to dimensions."""
 
 
 def symbolic_shape(value: Value) -> tuple[int | str, ...] | None:
-    """The shape with a symbol for each dimension that varies; None where the rank is unknown."""
+    """The shape with a symbol for each dimension that varies; None if the rank is unknown."""
     if value.shape is None:
         return None
     symbols: list[int | str] = []
@@ -31,14 +33,14 @@ def symbolic_shape(value: Value) -> tuple[int | str, ...] | None:
             symbols.append(size)
             continue
         name = None if isinstance(size, int) else size.value
-        # '?' and 'None' are written for dimensions that have nothing to do with each other.
+        # Exporters write '?' and 'None' for dimensions that are independent of each other.
         named = name is not None and name != "None" and any(c.isalnum() for c in name)
         symbols.append(f"{NAMED_PREFIX}{name}" if named else f"axis {axis} of {value.name}")
     return tuple(symbols)
 
 
 def shape_from_symbols(symbols: Iterable[Element]) -> ir.Shape:
-    """The shape that symbols stand for: the model's own names stay, the others are left open."""
+    """The shape for these symbols: names of the model stay, other symbols become unknown dimensions."""
     return ir.Shape([_model_symbol(e) for e in symbols])
 
 
@@ -49,24 +51,24 @@ def _model_symbol(symbol: Element) -> int | str | None:
 
 
 class ShapeValues:
-    """The elements known so far, filled in by one walk over the nodes in their order."""
+    """The elements of the tensors that one walk over the nodes has visited."""
 
     def __init__(self) -> None:
-        self._known: dict[Value, Elements] = {}
+        self._elements: dict[Value, Elements] = {}
 
     def elements_of(self, value: Value | None) -> Elements | None:
-        """The elements of a value; None where nothing is known of it."""
+        """The elements of a value; None if it was neither visited nor is a small constant."""
         if value is None:
             return None
-        if value in self._known:
-            return self._known[value]
+        if value in self._elements:
+            return self._elements[value]
         if value.const_value is None or value.const_value.size > MAX_ELEMENTS:
             return None
         array = constant_of(value)
         return None if array is None or array.dtype.kind not in "iub" else array.astype(object)
 
     def is_equal(self, a: Value, b: Value) -> bool:
-        """Whether two values are known to be the same in every element."""
+        """Whether two values are certainly equal in every element."""
         first, second = self.elements_of(a), self.elements_of(b)
         if first is None or second is None or first.shape != second.shape:
             return False
@@ -74,7 +76,7 @@ class ShapeValues:
         return all(e is not None and e == f for e, f in pairs)
 
     def visit(self, node: Node) -> Elements | None:
-        """Learn what one node computes; None if it is none of the operators on shapes."""
+        """Compute and store the elements of a node's output; None if they cannot be followed."""
         rule = RULES.get(operator_of(node))
         dtype = dtype_of(node.outputs[0])
         if (
@@ -96,7 +98,7 @@ class ShapeValues:
             inputs = [f for f in found if f is not None]
         result = _apply(rule, inputs, attributes_of(node))
         if result is not None and result.size <= MAX_ELEMENTS:
-            self._known[node.outputs[0]] = result
+            self._elements[node.outputs[0]] = result
             return result
         return None
 
@@ -108,13 +110,13 @@ def _apply(rule: Rule, inputs: list[Elements], attrs: Mapping[str, Any]) -> Elem
     try:
         return np.asarray(rule(inputs, attrs), dtype=object)
     except (TypeError, IndexError, ValueError, NotImplementedError):
-        return None  # an index that is itself unknown, or a form that no exporter writes
+        return None  # an unknown index, or a form that no exporter writes
 
 
 def _require_integers(elements: Elements) -> list[int]:
     plain = [int(e) for e in elements.reshape(-1) if isinstance(e, int | np.integer)]
     if len(plain) < elements.size:
-        raise TypeError("not all known")
+        raise TypeError("an element is unknown")
     return plain
 
 
@@ -220,4 +222,4 @@ RULES: Mapping[str, Rule] = {
     "Equal": _elementwise(_equal),
     "Where": lambda i, at: np.frompyfunc(_where, 3, 1)(*i),
 }
-"""How each operator acts on elements; Reshape's 0 cannot occur, since its arrays would be empty."""
+"""The effect of each operator on elements. Reshape needs no rule for 0, because its arrays would be empty."""

@@ -1,10 +1,12 @@
-"""Which operators with a constant have a simpler one that every runtime computes on integers?"""
+"""Operators with a constant → simpler operators that every runtime computes on integers.
+
+Div by a constant → Mul,   PRelu with one slope → LeakyRelu,   Max or Min with a number → Clip
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ptq.core.wording import plural
 from ptq.model.graph import Graph
 from ptq.model.node import (
     FLOAT_TYPES,
@@ -16,18 +18,16 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
+from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node
 
 _BOUND_OPS = ("Max", "Min")
 
 
-def simplify_constant_ops(graph: Graph) -> list[str]:
-    """Turn Div by a constant into Mul, PRelu of one slope into LeakyRelu, Max or Min with a number into Clip.
+def simplify_constant_ops(graph: Graph) -> list[Change]:
+    """Replace Div, PRelu, Max and Min with one constant by simpler operators, in place.
 
-    All in place. The quotient may change by a last bit, where the reciprocal is not exact.
-
-    Returns:
-        One sentence for each kind of change.
+    A quotient may change in its last bit if the reciprocal is not exact.
     """
     divisions = [
         node for node in graph.nodes if operator_of(node) == "Div" and _div_to_mul(graph, node)
@@ -41,14 +41,14 @@ def simplify_constant_ops(graph: Graph) -> list[str]:
         op: [n for n in graph.nodes if operator_of(n) == op and _max_min_to_clip(graph, n)]
         for op in _BOUND_OPS
     }
-    turned = (
+    replaced = (
         ("Div", "Mul", divisions),
         ("PRelu", "LeakyRelu", slopes),
         *((op, "Clip", nodes) for op, nodes in bounds.items()),
     )
     return [
-        f"turned {plural(len(nodes), f'{old} node')} into {new}"
-        for old, new, nodes in turned
+        Change("simplify_constant_ops", len(nodes), old=old, new=new)
+        for old, new, nodes in replaced
         if nodes
     ]
 
@@ -83,7 +83,7 @@ def _prelu_to_leaky_relu(graph: Graph, node: Node) -> bool:
 
 
 def _max_min_to_clip(graph: Graph, node: Node) -> bool:
-    """A Max or Min of a tensor and one number."""
+    """Replace a Max or Min of a tensor and one number by Clip; whether the node is one."""
     if len(node.inputs) != 2 or dtype_of(node.outputs[0]) not in FLOAT_TYPES:
         return False
     for x, other in (node.inputs, reversed(node.inputs)):

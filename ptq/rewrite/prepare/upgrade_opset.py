@@ -1,4 +1,4 @@
-"""Which version of ONNX's operators can carry Q/DQ pairs, and how does an older model get there?"""
+"""Upgrades of the opset: old models get per-channel Q/DQ pairs, and fused patterns get their operator."""
 
 from __future__ import annotations
 
@@ -10,64 +10,83 @@ import onnx
 from ptq.core.errors import ModelError
 from ptq.model.graph import Graph
 from ptq.model.node import Node, attributes_of, dtype_of, name_of, operator_of, shape_of
+from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node, set_attributes
 
 MIN_QDQ_OPSET = 13
-"""QuantizeLinear and DequantizeLinear take an axis from here on."""
+"""QuantizeLinear and DequantizeLinear have an axis from this opset on."""
 TARGET_OPSET = 17
-"""LayerNormalization is one node from here on, and every runtime of the last years reads it."""
+"""LayerNormalization is one node from this opset on, and every runtime of the last years reads it."""
 TARGET_IR_VERSION = 8
-"""The format that came with opset 17."""
+"""The file format that came with opset 17."""
 SOFTMAX_OPS = ("Softmax", "LogSoftmax", "Hardmax")
 EXEMPT_DOMAIN = "ptq.aside"
+"""ONNX's converter leaves operators of other domains unchanged."""
 
 
-def upgrade_opset(graph: Graph) -> tuple[Graph, list[str]]:
-    """The same model in opset 17 if it is older than 13; as it is otherwise.
+def upgrade_opset(graph: Graph) -> list[Change]:
+    """Convert a model older than opset 13 to opset 17, in place.
 
-    Softmax, LogSoftmax and Hardmax changed their meaning in opset 13, but not along the last axis:
-    there they are kept out of the conversion, which would take them apart.
-
-    Returns:
-        The graph, and one sentence if it changed.
+    Softmax, LogSoftmax and Hardmax changed their meaning in opset 13, except along the last axis.
+    Along the last axis they are exempt from the conversion, which would decompose them.
 
     Raises:
         ModelError: ONNX's converter has no rule for one of the operators, or a wrong one.
     """
     if graph.opset >= MIN_QDQ_OPSET:
-        return graph, []
+        return []
     batched = [
         n for n in graph.model.graph.all_nodes() if graph.opset < 9 and operator_of(n) == "Scan"
     ]
     if batched:
         raise ModelError(
-            f"Scan {batched[0].name} of opset {graph.opset} has a batch, which later ones lack; "
+            f"Scan {batched[0].name} of opset {graph.opset} has a batch axis, which opset 9 removed; "
             "export opset 9 or newer"
         )
-    kept = {str(node.name) for node in graph.with_shapes().nodes if _is_unchanged_softmax(node)}
-    # the converter takes Softmax and LogSoftmax apart, and leaves Hardmax with its new meaning
-    parted = {
+    exempt = {str(node.name) for node in graph.with_shapes().nodes if _is_unchanged_softmax(node)}
+    # The converter decomposes Softmax and LogSoftmax, but leaves Hardmax, with its new meaning.
+    hardmax_axes = {
         node.name: attributes_of(node).get("axis", 1)
         for node in graph.nodes
-        if operator_of(node) == "Hardmax" and node.name not in kept
+        if operator_of(node) == "Hardmax" and node.name not in exempt
     }
-    aside = graph.transform_proto(lambda proto: _exempt_nodes(proto, kept))
+    prepared = graph.transform_proto(lambda proto: _exempt_nodes(proto, exempt))
     try:
-        raised = aside.with_opset(TARGET_OPSET)
+        upgraded = prepared.with_opset(TARGET_OPSET)
     except ModelError:
-        raised = aside.with_opset(MIN_QDQ_OPSET)
-    for node in raised.nodes:
+        upgraded = prepared.with_opset(MIN_QDQ_OPSET)
+    for node in upgraded.nodes:
         if node.domain == EXEMPT_DOMAIN:
             node.domain = ""
             set_attributes(node, axis=-1)
-        elif operator_of(node) == "Hardmax" and node.name in parted:
-            _flatten_hardmax(raised, node, parted[node.name])
-    raised.remove_unused()
-    return raised, [f"raised the opset from {graph.opset} to {raised.opset}"]
+        elif operator_of(node) == "Hardmax" and node.name in hardmax_axes:
+            _flatten_hardmax(upgraded, node, hardmax_axes[node.name])
+    upgraded.remove_unused()
+    change = Change("upgrade_opset", old=str(graph.opset), new=str(upgraded.opset))
+    graph.replace_model(upgraded)
+    return [change]
+
+
+def try_upgrade_opset(graph: Graph, version: int) -> list[Change]:
+    """Convert a graph to at least this opset, in place, if ONNX's converter can; see `graph.opset` after."""
+    if version <= graph.opset:
+        return []
+    try:
+        upgraded = graph.with_opset(version).with_shapes()
+    except ModelError:
+        return []
+    change = Change("upgrade_opset_for_fusion", old=str(graph.opset), new=str(version))
+    graph.replace_model(upgraded)
+    return [change]
+
+
+def opset_too_old(graph: Graph, version: int) -> str:
+    """The reason why operators of a later opset are not used in a graph."""
+    return f"ONNX's converter cannot raise the opset from {graph.opset} to {version}"
 
 
 def _is_unchanged_softmax(node: Node) -> bool:
-    """Whether it is a Softmax over the last axis, where old and new semantics coincide."""
+    """Whether the node is a Softmax over the last axis, for which old and new meaning coincide."""
     if operator_of(node) not in SOFTMAX_OPS or node.inputs[0] is None:
         return False
     shape = shape_of(node.inputs[0])
@@ -75,7 +94,7 @@ def _is_unchanged_softmax(node: Node) -> bool:
 
 
 def _flatten_hardmax(graph: Graph, node: Node, axis: int) -> None:
-    """A Hardmax over all axes from one on, as one over the last axis of a matrix."""
+    """Replace a Hardmax over all axes from ``axis`` on by one over the last axis of a matrix."""
     x, y = node.inputs[0], node.outputs[0]
     name, dtype = name_of(y), dtype_of(y)
     assert x is not None
@@ -96,7 +115,7 @@ def _flatten_hardmax(graph: Graph, node: Node, axis: int) -> None:
 
 
 def _exempt_nodes(proto: onnx.ModelProto, names: Set[str]) -> onnx.ModelProto:
-    """Put nodes into a domain that the converter does not touch, and raise the format's version."""
+    """Put nodes into a domain that the converter leaves unchanged, and raise the version of the file format."""
     proto.ir_version = max(proto.ir_version, TARGET_IR_VERSION)
     chosen = [node for node in proto.graph.node if node.name in names]
     for node in chosen:

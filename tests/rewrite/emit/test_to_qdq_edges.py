@@ -81,8 +81,8 @@ def test_a_plan_without_edges_is_read_as_one_that_has_none(done: QuantizedNetwor
 @pytest.mark.parametrize(
     ("edge", "params", "message"),
     [
-        (("Concat_m", 2), QuantParams.per_tensor(0.5, 3, INT8), "no input"),
-        (("Concat_z", 0), QuantParams.per_tensor(0.5, 3, INT8), "does not have"),
+        (("Concat_m", 2), QuantParams.per_tensor(0.5, 3, INT8), "not an input"),
+        (("Concat_z", 0), QuantParams.per_tensor(0.5, 3, INT8), "not in the graph"),
         (EDGE, QuantParams(np.float32([0.5, 1]), np.zeros(2, np.int64), INT8, 0), "one scale"),
     ],
 )

@@ -9,8 +9,8 @@ from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_integers
 from networks import to_samples
 
 from ptq.model.graph import Graph
-from ptq.rewrite.emit.uint8_weights import weights_to_uint8
 from ptq.rewrite.emit.vnni_saturation import saturable_nodes
+from ptq.rewrite.shift_to_uint8 import weights_to_uint8
 from ptq.verification.conversion import convert_graph
 from ptq.verification.portability import measure_portability
 

@@ -97,7 +97,7 @@ def parted(name: str, spread: float = 2.0) -> Parted:
     plain = Graph.from_proto(model).with_shapes()
     floats = [node.name or "" for node in plain.nodes if name_of(node.outputs[0]) in real]
     parting = per_channel_boundaries(plain, floats)
-    found = group_channels(plain, shores=parting)
+    found = group_channels(plain, boundaries=parting)
     factors = 2 ** np.random.default_rng(7).uniform(-spread, spread, found.group_count)
     factors[FIXED] = 1
     given = factors_by_tensor(found, factors)

@@ -146,7 +146,7 @@ def test_factors_survive_as_those_of_layers_outputs(parsed, rng):
         ({"a": (2.0,) * 7}, "7 channels"),
         ({"a": (2.0,) * 7 + (-1.0,)}, "not positive"),
         ({"a": (2.0,) * 7 + (float("nan"),)}, "not positive"),
-        ({"a": (2.0,) * 8, "b": (3.0,) * 8}, "two"),
+        ({"a": (2.0,) * 8, "b": (3.0,) * 8}, "differ for channels"),
     ],
 )
 def test_factors_of_another_model_are_refused(factors, said, parsed, rng):

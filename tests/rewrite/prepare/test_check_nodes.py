@@ -92,7 +92,7 @@ def test_a_transposed_convolution_that_shrinks_is_refused(rest: str) -> None:
     with pytest.raises(ModelError) as caught:
         ptq.inspect(model)
     assert str(caught.value).startswith("ConvTranspose ConvTranspose_t has output_shape [4, 9], ")
-    assert "its input of shape 2×4×8×8; say it by pads" in str(caught.value)
+    assert "its input of shape 2×4×8×8; use pads instead" in str(caught.value)
 
 
 @pytest.mark.parametrize(

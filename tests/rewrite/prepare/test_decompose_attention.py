@@ -31,5 +31,6 @@ def test_the_products_of_an_attention_are_quantized(attributes: str) -> None:
 def test_an_attention_that_puts_out_its_scores_stays_whole() -> None:
     line = "y, , , s = Attention<qk_matmul_output_mode = 1>(q, k, v)"
     model = build_network(line, SHAPES, opset=23, outputs=("y", "s"))
-    graph = prepare(Graph.from_proto(model)).graph
-    assert [node.op_type for node in graph.nodes] == ["Attention"]
+    prepared = prepare(Graph.from_proto(model))
+    assert [node.op_type for node in prepared.graph.nodes] == ["Attention"]
+    assert prepared.changes[0].startswith("decompose attention: not applied to 1 Attention node: ")

@@ -8,6 +8,7 @@ from networks import build_network, gaussian_array
 
 from ptq.model.graph import Graph
 from ptq.model.session import Session
+from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.fold_scale_forward import fold_scale_forward
 
 GIVEN = {
@@ -39,7 +40,7 @@ def graph_of(behind: str, factor: str = "f") -> Graph:
 @pytest.mark.parametrize("behind", BEHIND.values(), ids=BEHIND)
 def test_a_factor_vanishes_into_the_weights_behind_it(behind: str) -> None:
     before, after = graph_of(behind), graph_of(behind)
-    assert fold_scale_forward(after) == ["folded 1 factor into the weights behind them"]
+    assert fold_scale_forward(after) == [Change("fold_scale_forward", 1)]
     assert "Mul" not in {node.op_type for node in after.nodes}
     feed = {"x": gaussian_array(1, 3, 8, 8, seed=5)}
     one, other = (Session(graph, threads=1).run(feed)[0] for graph in (before, after))
@@ -48,7 +49,7 @@ def test_a_factor_vanishes_into_the_weights_behind_it(behind: str) -> None:
 
 def test_factors_one_behind_the_other_vanish_together() -> None:
     graph = graph_of("a = MaxPool<kernel_shape = [2, 2]>(m)\nn = Mul(a, b)\ny = Conv(n, v)")
-    assert fold_scale_forward(graph) == ["folded 2 factors into the weights behind them"]
+    assert fold_scale_forward(graph) == [Change("fold_scale_forward", 2)]
 
 
 @pytest.mark.parametrize("behind", NOT_BEHIND.values(), ids=NOT_BEHIND)

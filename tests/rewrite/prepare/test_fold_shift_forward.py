@@ -8,6 +8,7 @@ from networks import build_network, gaussian_array
 
 from ptq.model.graph import Graph
 from ptq.model.session import Session
+from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.fold_shift_forward import fold_shift_forward
 
 GIVEN = {
@@ -45,7 +46,7 @@ def graph_of(behind: str) -> Graph:
 @pytest.mark.parametrize("behind", BEHIND.values(), ids=BEHIND)
 def test_a_summand_vanishes_into_the_biases_behind_it(behind: str) -> None:
     before, after = graph_of(behind), graph_of(behind)
-    assert fold_shift_forward(after) == ["folded 1 summand into the biases behind them"]
+    assert fold_shift_forward(after) == [Change("fold_shift_forward", 1)]
     after.remove_unused()
     feed = {"x": gaussian_array(1, 3, 8, 8, seed=5)}
     one, other = (Session(graph, threads=1).run(feed)[0] for graph in (before, after))

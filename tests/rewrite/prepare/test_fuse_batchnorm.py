@@ -6,6 +6,7 @@ import onnxruntime
 import pytest
 
 from ptq.model.node import constant_of
+from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.fuse_batchnorm import fuse_batchnorm
 
 LINEAR = {
@@ -43,7 +44,9 @@ def test_a_batch_normalization_vanishes_into(kind, parsed, same_function, operat
         constants["bias"] = rng.standard_normal(n).astype(np.float32)
     text = f"g (float[{size}] x) => (float[{rank}] y) {{ t = {call} y = BatchNormalization(t, s, o, m, v) }}"
     before, after = parsed(text, **constants), parsed(text, **constants)
-    assert fuse_batchnorm(after)[0].startswith("folded 1 BatchNormalization node into")
+    assert [(c.kind, c.count, c.old) for c in fuse_batchnorm(after)] == [
+        ("fuse_batchnorm", 1, "BatchNormalization")
+    ]
     after.remove_unused()
     assert operators(after).total() == 1
     feeds = {"x": rng.standard_normal([int(d) for d in size.split(",")]).astype(np.float32)}
@@ -196,7 +199,9 @@ def test_a_normalization_that_cannot_fold_becomes_a_depthwise_convolution(
     }
     before = parsed(text, **constants)
     after = parsed(text, **constants).with_shapes()
-    assert fuse_batchnorm(after) == ["turned 1 BatchNormalization node into a depthwise Conv"]
+    assert fuse_batchnorm(after) == [
+        Change("replace_batchnorm", 1, old="BatchNormalization", new="a depthwise Conv")
+    ]
     assert operators(after)["BatchNormalization"] == 0
     assert operators(after)["Conv"] == operators(before)["Conv"] + 1
     same_function(before, after, {"x": rng.standard_normal((1, 3, 4, 4)).astype(np.float32)})
@@ -207,7 +212,9 @@ def test_one_without_an_axis_to_convolve_becomes_mul_and_add(parsed, same_functi
             t = Relu(x) y = BatchNormalization(t, s, o, m, v) }"""
     constants = normalization(rng, 3)
     before, after = parsed(text, **constants), parsed(text, **constants).with_shapes()
-    assert fuse_batchnorm(after) == ["turned 1 BatchNormalization node into Mul and Add"]
+    assert fuse_batchnorm(after) == [
+        Change("replace_batchnorm", 1, old="BatchNormalization", new="Mul and Add")
+    ]
     assert operators(after) == {"Relu": 1, "Mul": 1, "Add": 1}
     same_function(before, after, {"x": rng.standard_normal((2, 3)).astype(np.float32)})
 

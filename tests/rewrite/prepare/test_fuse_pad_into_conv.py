@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ptq.model.node import attributes_of
+from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.fuse_pad_into_conv import fuse_pad_into_conv
 
 CONSTANTS = {
@@ -40,7 +41,7 @@ KEPT = [
 def test_zero_padding_goes_into(pad, call, parsed, same_function, operators, rng):
     text = f"g (float[1,2,5,6] x) => (float[1,2,a,b] y) {{ t = {pad} y = {call} }}"
     before, after = parsed(text, **CONSTANTS), parsed(text, **CONSTANTS)
-    assert fuse_pad_into_conv(after) == ["merged 1 Pad node into what follows"]
+    assert fuse_pad_into_conv(after) == [Change("fuse_pad_into_conv", 1)]
     assert operators(after).total() == 1
     same_function(before, after, {"x": rng.standard_normal((1, 2, 5, 6)).astype(np.float32)})
 

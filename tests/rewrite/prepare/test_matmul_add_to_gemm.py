@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.matmul_add_to_gemm import matmul_add_to_gemm
 
 CONSTANTS = {
@@ -18,7 +19,7 @@ CONSTANTS = {
 def test_a_dense_layer_is_one_gemm(add, parsed, same_function, operators, rng):
     text = f"g (float[N,4] x) => (float[N,3] y) {{ t = MatMul(x, w) y = {add} }}"
     before, after = parsed(text, **CONSTANTS), parsed(text, **CONSTANTS)
-    assert matmul_add_to_gemm(after) == ["turned 1 MatMul node into Gemm"]
+    assert matmul_add_to_gemm(after) == [Change("matmul_add_to_gemm", 1)]
     assert operators(after) == {"Gemm": 1}
     same_function(before, after, {"x": rng.standard_normal((2, 4)).astype(np.float32)})
 
@@ -32,7 +33,7 @@ def test_a_dense_layer_of_more_axes_is_a_gemm_of_rows(
     text = f"g (float[{shape}] x) => (float[{y}] y) {{ t = MatMul(x, w) y = {add} }}"
     constants = {**CONSTANTS, "block": np.array([[[1, 2, 3]]], np.float32)}
     before, after = parsed(text, **constants), parsed(text, **constants)
-    assert matmul_add_to_gemm(after) == ["turned 1 MatMul node into Gemm"]
+    assert matmul_add_to_gemm(after) == [Change("matmul_add_to_gemm", 1)]
     assert operators(after) == {"Reshape": 2, "Gemm": 1}
     sizes = [7 if d == "N" else int(d) for d in shape.split(",")]
     same_function(before, after, {"x": rng.standard_normal(sizes).astype(np.float32)})
@@ -43,7 +44,7 @@ def test_layers_of_one_tensor_share_its_rows(parsed, operators):
     graph = parsed(
         f"g (float[N,2,4] x) => (float[N,2,3] y, float[N,2,3] z) {{ {body} }}", **CONSTANTS
     )
-    assert matmul_add_to_gemm(graph) == ["turned 2 MatMul nodes into Gemm"]
+    assert matmul_add_to_gemm(graph) == [Change("matmul_add_to_gemm", 2)]
     assert operators(graph) == {"Reshape": 3, "Gemm": 2}
 
 
@@ -51,7 +52,7 @@ def test_several_axes_may_vary(parsed, same_function, operators, rng):
     body = "t = MatMul(x, w) u = Add(t, b) s = MatMul(x, w) v = Add(b, s) y = Mul(u, v)"
     text = f"g (float[N,T,4] x) => (float[N,T,3] y) {{ {body} }}"
     before, after = parsed(text, **CONSTANTS), parsed(text, **CONSTANTS)
-    assert matmul_add_to_gemm(after) == ["turned 2 MatMul nodes into Gemm"]
+    assert matmul_add_to_gemm(after) == [Change("matmul_add_to_gemm", 2)]
     kinds = {"Gemm": 2, "Reshape": 3, "Shape": 1, "Slice": 1, "Concat": 2, "Mul": 1}
     assert operators(after) == kinds
     same_function(before, after, {"x": rng.standard_normal((2, 5, 4)).astype(np.float32)})

@@ -82,15 +82,16 @@ def test_the_given_graph_stays_as_it_is_and_the_result_is_final(parsed):
     assert again.graph.digest() == first.graph.digest()
 
 
-def test_what_was_done_is_told_in_sentences(parsed):
+def test_each_change_is_a_sentence_of_the_report(parsed):
     links = ["Conv", "normalize", "Identity", "pad", "Conv", "Relu"]
     assert prepare(chain(links, parsed)).changes == (
         "removed 1 Identity node without effect",
-        "merged 1 Pad node into what follows",
+        "fused 1 Pad node into the padding of the next nodes",
         "turned 1 ReduceMean node into GlobalAveragePool",
         "turned 1 MatMul node into Gemm",
         "folded 1 BatchNormalization node into convolutions",
         "folded 1 BatchNormalization node into Gemm nodes",
+        "added a zero bias to 1 layer",
     )
 
 

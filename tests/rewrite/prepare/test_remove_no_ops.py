@@ -52,7 +52,7 @@ def test_without_effect_is(call, parsed, same_function, operators, rng):
     text = f"g (float[2,3,4] x) => (float[2,3,4] y) {{ r = Relu(x) t = {call} y = Neg(t) }}"
     before, after = parsed(text, **CONSTANTS), parsed(text, **CONSTANTS).with_shapes()
     (change,) = remove_no_ops(after)
-    assert change.startswith("removed 1 ")
+    assert (change.kind, change.count) == ("remove_no_ops", 1)
     assert operators(after) == {"Relu": 1, "Neg": 1}
     same_function(before, after, {"x": rng.standard_normal((2, 3, 4)).astype(np.float32)})
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ptq.model.node import attributes_of
+from ptq.rewrite.change import Change
 from ptq.rewrite.prepare.resolve_auto_pad import resolve_auto_pad
 
 KINDS = {
@@ -27,7 +28,7 @@ def test_written_out_pads_mean_the_same_to_onnx_runtime(kind, pad, parsed, same_
         text = f"g (float[N,2,{size},9] x) => (float[N,2,a,b] y) {{ y = {call} }}"
         weight = rng.standard_normal((2, 2, 3, 2)).astype(np.float32)
         before, after = parsed(text, w=weight), parsed(text, w=weight)
-        assert resolve_auto_pad(after) == ["wrote out the padding of 1 node"]
+        assert resolve_auto_pad(after) == [Change("resolve_auto_pad", 1)]
         attrs = attributes_of(after.nodes[0])
         assert "auto_pad" not in attrs
         assert len(attrs["pads"]) == 4

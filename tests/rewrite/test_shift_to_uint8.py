@@ -14,7 +14,7 @@ from foreign_models import (
 )
 
 from ptq.model.session import Session
-from ptq.rewrite.imported.int8_pairs_to_uint8 import pairs_to_uint8, to_int8
+from ptq.rewrite.shift_to_uint8 import pairs_to_uint8, to_int8
 
 WD = "wd = DequantizeLinear(w, w_scale, w_zero)\n"
 SIGNED = {"x_zero": np.int8(-8), "y_zero": np.int8(-20), "w": random_integers(3, 3, 3, 3)}
