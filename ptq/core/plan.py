@@ -1,4 +1,8 @@
-"""Quantization plan: scales of all tensors and the form of each node, each with its reason, as data to edit."""
+"""The plan: parameters of tensors and precision of nodes, each with its reason, as a document that a user may edit.
+
+Formats 1 and 2 are read, format 2 is written. In format 1 ``channel_factors`` is ``factors``, and ``boundaries`` is
+``shores``.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +16,18 @@ import numpy as np
 from ptq.core.errors import PlanError
 from ptq.core.types import QType, QuantParams
 
-FORMAT = 1
+FORMAT = 2
+_KEYS_OF_FORMAT_1 = {"factors": "channel_factors", "shores": "boundaries"}
 
 
 @dataclass(frozen=True)
 class Why:
-    """Reason for a scale.
+    """The reason for a scale.
 
     Attributes:
-        kind: ``observed``, ``same`` (as another tensor), ``fixed`` (by a specification), ``derived``
-            (from other scales), ``constant`` (from the values of a constant) or ``overridden`` (by the user).
-        detail: The range method, the other tensor and the node between, the operator, or the formula.
+        kind: ``observed``, ``same`` (shared with another tensor), ``fixed`` (by a specification), ``derived``
+            (from other scales), ``constant`` (a constant's own values) or ``overridden`` (by the user).
+        detail: The method, the other tensor and the node between, the operator, or the formula.
     """
 
     kind: str
@@ -34,12 +39,12 @@ class Why:
 
 @dataclass(frozen=True)
 class Clamp:
-    """An activation that stays a node because its bounds are not those of the output's integer type.
+    """A fused activation that still clamps: its bounds lie inside the range of the output's integers.
 
     Attributes:
         producer: The node whose output is clamped.
-        lo: Lowest integer of the output.
-        hi: Highest integer of the output.
+        lo: Lowest integer, in the output's scale.
+        hi: Highest integer, in the output's scale.
     """
 
     producer: str
@@ -49,25 +54,25 @@ class Clamp:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Parameters of tensors and operands, and what becomes of each node.
+    """Parameters of tensors and operands, and the nodes that stay float.
 
     Attributes:
         target: Name of the target that the plan was solved for.
         graph: Digest of the prepared graph that the plan belongs to.
-        tensors: Parameters of activations, by name.
+        tensors: Parameters of activations, by tensor name.
         operands: Parameters of weights and biases, by (node, input position).
-        edges: Parameters of activations that one node reads with other parameters than the tensor's, by (node, input
-            position). The activation is requantized for that node.
-        folded: Activation nodes that are removed, and the node whose requantization clamps for them.
+        edges: Parameters of activations that one node reads in other parameters than the tensor's own, by (node,
+            input position). They are requantized before that node.
+        folded: Activation nodes that are removed, and the node whose requantization does their work.
         clamps: Activation nodes that stay, on integers, with the parameters of their input.
         floats: Nodes that stay float, with the reason.
-        why: Reason for each entry of ``tensors`` by name, and of ``operands`` and ``edges`` by ``node[position]``.
-        channel_factors: Factors of the channels of layer outputs, by tensor (channel equalization). They are applied
-            first. Weights compensate them, so that the function does not change.
-        boundaries: Tensors between integers and float that are scaled by such factors for these integer nodes only.
-            Their quantizers have per-channel scales.
-        rounding: Nodes whose weights are not rounded to nearest, with the method and its gain; None if not decided.
-            A plan without calibration samples rounds all weights to nearest.
+        why: The reason for each entry of ``tensors``, and of ``operands`` and ``edges`` under ``node[position]``.
+        channel_factors: Factors by which the channels of layer outputs were multiplied before quantization, by
+            tensor. The weights that write or read the tensor contain them, so the model's function is unchanged.
+        boundaries: Tensors between integers and float, with the names of the integer nodes that read or write
+            them multiplied by the channel factors. The quantizer between has one scale for each channel.
+        rounding: Nodes whose weights are rounded by second order (GPTQ), or were tried so, with the SQNR of both
+            ways. None before that is decided. Without calibration samples all weights are rounded to the nearest.
     """
 
     target: str
@@ -84,19 +89,19 @@ class Plan:
     rounding: Mapping[str, str] | None = None
 
     def check(self, digest: str) -> None:
-        """Check that the plan was made for the graph with that digest.
+        """Check that the plan was made for the graph with the given digest.
 
         Raises:
-            PlanError: It was made for another graph.
+            PlanError: The plan was made for another graph.
         """
         if self.graph != digest:
             raise PlanError(
-                "the plan belongs to another model or to another version of this model; create a new plan "
-                f"(its graph is {self.graph[:12]}…, this graph is {digest[:12]}…)"
+                "the plan belongs to another model or another version of it; create a new plan "
+                f"(graph {self.graph[:12]}…, this one is {digest[:12]}…)"
             )
 
     def to_json(self) -> str:
-        """Return the plan as a JSON document, which can be edited and read back."""
+        """The plan as a JSON document of format 2."""
         document = {
             "format": FORMAT,
             "target": self.target,
@@ -115,8 +120,8 @@ class Plan:
                 n: {"producer": c.producer, "lo": c.lo, "hi": c.hi} for n, c in self.clamps.items()
             },
             "floats": dict(self.floats),
-            "factors": {n: list(by) for n, by in self.channel_factors.items()},
-            "shores": {n: list(nodes) for n, nodes in self.boundaries.items()},
+            "channel_factors": {n: list(by) for n, by in self.channel_factors.items()},
+            "boundaries": {n: list(nodes) for n, nodes in self.boundaries.items()},
             "rounding": None if self.rounding is None else dict(self.rounding),
         }
         return json.dumps(document, indent=1) + "\n"
@@ -124,7 +129,6 @@ class Plan:
     def _entry(self, params: QuantParams, key: str) -> dict[str, Any]:
         reason = self.why[key]
         return {
-            # The shortest decimal that reads back as the same float32.
             "scale": _shortest_decimal(params.scale),
             "zero_point": params.zero_point.tolist(),
             "type": params.qtype.name,
@@ -135,19 +139,12 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Read a plan from its JSON document.
+        """Read a plan from a JSON document of format 1 or 2.
 
         Raises:
-            PlanError: It is not a plan, or an entry is invalid.
+            PlanError: The text is not a plan, or one of its entries is invalid.
         """
-        try:
-            document = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise PlanError(f"the plan is not JSON: {error}") from error
-        except RecursionError:
-            raise PlanError("the plan is nested too deeply; create a new plan") from None
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise PlanError(f"the plan is not of format {FORMAT}; write it anew with this version")
+        document = _parse_document(text)
         try:
             edges = document.get("edges", {})
             entries = {**document["tensors"], **document["operands"], **edges}
@@ -167,10 +164,11 @@ class Plan:
                 },
                 floats=dict(document["floats"]),
                 channel_factors={
-                    n: tuple(float(f) for f in by) for n, by in document.get("factors", {}).items()
+                    n: tuple(float(f) for f in by)
+                    for n, by in document.get("channel_factors", {}).items()
                 },
                 boundaries={
-                    n: tuple(map(str, nodes)) for n, nodes in document.get("shores", {}).items()
+                    n: tuple(map(str, nodes)) for n, nodes in document.get("boundaries", {}).items()
                 },
                 rounding=None if (how := document.get("rounding")) is None else dict(how),
                 why={n: Why(*map(str, e["why"])) for n, e in entries.items()},
@@ -180,8 +178,26 @@ class Plan:
 
 
 def operand_key(node: str, position: int) -> str:
-    """Return the name of an operand in a plan: ``node[position]``."""
+    """The name of an operand in a plan: ``node[position]``."""
     return f"{node}[{position}]"
+
+
+def _parse_document(text: str) -> dict[str, Any]:
+    """The JSON document with the keys of format 2."""
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise PlanError(f"the plan is not JSON: {error}") from error
+    except RecursionError:
+        raise PlanError("the plan is nested too deeply to be a plan; create a new plan") from None
+    found = document.get("format") if isinstance(document, dict) else None
+    if found not in (1, FORMAT):
+        raise PlanError(
+            "the file is not a plan of format 1 or 2; create a new plan with this version"
+        )
+    if found == 1:
+        document = {_KEYS_OF_FORMAT_1.get(key, key): value for key, value in document.items()}
+    return dict(document)
 
 
 def _parse_operand_key(key: str) -> tuple[str, int]:
@@ -190,6 +206,7 @@ def _parse_operand_key(key: str) -> tuple[str, int]:
 
 
 def _shortest_decimal(scale: np.ndarray[Any, Any]) -> Any:
+    """The shortest decimals that read back as the same float32."""
     flat = [float(str(s)) for s in np.atleast_1d(scale)]
     return flat if scale.ndim else flat[0]
 
