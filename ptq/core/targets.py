@@ -1,4 +1,4 @@
-"""Target table: the runtimes that ptq quantizes for, one row each."""
+"""The target table: the runtimes that ptq quantizes for, one row each."""
 
 from __future__ import annotations
 
@@ -12,27 +12,32 @@ from ptq.core.types import INT8, INT8_WEIGHT, UINT8, QType
 
 @dataclass(frozen=True)
 class Target:
-    """One row of the target table.
+    """What a runtime computes on integers, and in which numbers.
 
     Attributes:
-        name: Value of ``--target``.
+        name: The name that a user gives.
         activation: Integer type of activations.
         weight: Integer type of weights.
-        arithmetic: Default arithmetic of the executor.
+        arithmetic: Name of the arithmetic that its runtime computes in by default.
         follows_litert_spec: LiteRT's specification holds: fixed output parameters and same-scale operators.
-        source: Source of the facts in the row.
-        symmetric_divisor: n if activations have zero point 0 and S = threshold / n; None if scale and zero point are
-            both free.
-        weight_zero_point: Weights have their own zero point; otherwise it is the middle of their type.
+        source: The document or runtime that the facts of the row come from.
+        symmetric_divisor: n, where activations have zero point 0 and S = threshold / n. None where scale and zero
+            point are both free.
+        weight_zero_point: Weights have a zero point of their own. Otherwise it is the middle of their type.
         per_channel: A weight may have one scale for each output channel.
-        has_lookup_tables: The runtime computes functions of one value by tables of 256 entries.
+        has_lookup_tables: The runtime has tables of 256 entries for functions of one value.
         extra_integer_ops: Operators that the runtime computes on integers although ONNX Runtime does not.
-        float_outputs: Integer matrix products return float if no reader needs integers.
-        float_is_faster: Operators whose integer kernel is slower than the float kernel between quantizers.
-        scale_through: Functions x · g(x) through which channels may be scaled: the runtime computes g on integers
-            equally fast with a per-channel weight.
-        per_channel_boundaries: Quantizers between integers and float may have per-channel scales.
+        float_outputs: Gemm and MatMul return float where no node reads their output as integers.
+        float_is_faster: Operators whose integer kernel takes longer than the float one between quantizers.
+        scale_through: Functions x · g(x) through which channels may be scaled: the integer kernel of the gate g
+            takes no longer with one weight for each channel.
+        per_channel_boundaries: Quantizers may have one scale for each channel where integers meet float.
         backward_calibration: Operators whose input takes the output's range (BackwardCalibration), so that S_x = S_y.
+        costs: Name of the table of measured times in `ptq.solver.partition.cost_table`, which decides what stays
+            float. None where all that can be integers becomes integers, whatever it costs.
+        has_ort_workarounds: QDQ graphs are rewritten so that ONNX Runtime runs them fast.
+        int16_pairs_saturate: Its kernels for x86 without VNNI add pairs of products in int16, which saturates.
+        uint8_weights: Signed weights may be stored as uint8 with zero point 128: the same integers.
     """
 
     name: str
@@ -51,9 +56,13 @@ class Target:
     scale_through: frozenset[str] = field(default=frozenset())
     per_channel_boundaries: bool = False
     backward_calibration: frozenset[str] = field(default=frozenset())
+    costs: str | None = None
+    has_ort_workarounds: bool = False
+    int16_pairs_saturate: bool = False
+    uint8_weights: bool = False
 
     def can_quantize(self, spec: OpSpec) -> bool:
-        """Return whether the runtime gains from integers there: it has a kernel, or stores the weights."""
+        """Whether the runtime gains from integers: it has an integer kernel, or weights to store."""
         if spec.op in self.float_is_faster:
             return False
         if spec.op in self.extra_integer_ops or (spec.is_unary_function and self.has_lookup_tables):
@@ -63,7 +72,7 @@ class Target:
         return spec.qlinear is not None or Role.WEIGHT in spec.input_roles
 
     def output_rule(self, spec: OpSpec) -> OutputRule | FixedQParams:
-        """Return the source of the operator's output parameters on this target."""
+        """The rule for the operator's output scale and zero point on this target."""
         if not self.follows_litert_spec:
             return spec.output_rule
         if spec.fixed_output is not None:
@@ -79,17 +88,21 @@ TARGETS: Mapping[str, Target] = {
     for target in (
         Target(
             "ort",
-            # Measured: int8 leaves the neighbours of every tensor with two readers in float.
+            # measured: with int8 the neighbours of every tensor with two readers run in float
             UINT8,
             INT8_WEIGHT,
             "ort",
             follows_litert_spec=False,
             source="ONNX Runtime 1.31.1, CPU",
             float_outputs=True,
-            # Measured: 2.3 ns an element; DequantizeLinear, Softmax and QuantizeLinear together take 0.6 to 0.9.
+            # measured: 2.3 ns for each element; DequantizeLinear, Softmax and QuantizeLinear take 0.6 to 0.9 ns
             float_is_faster=frozenset(["Softmax"]),
             scale_through=frozenset(["HardSwish"]),
             per_channel_boundaries=True,
+            costs="ort-1.31-avx512-vnni",
+            has_ort_workarounds=True,
+            int16_pairs_saturate=True,
+            uint8_weights=True,
         ),
         Target(
             "litert",
@@ -103,16 +116,14 @@ TARGETS: Mapping[str, Target] = {
         Target(
             "tpu-mlir",
             INT8,
-            # S = threshold / 127.
-            INT8_WEIGHT,
+            INT8_WEIGHT,  # threshold / 127
             "tpu-mlir",
             follows_litert_spec=False,
             source="TPU-MLIR developer manual",
             symmetric_divisor=128,
-            # The Lut operator.
-            has_lookup_tables=True,
+            has_lookup_tables=True,  # its Lut operator
             extra_integer_ops=frozenset(["PRelu", "Sub"]),
-            # ForwardCalibration (S_y from S_x) of data movement is SAME_AS_INPUT in the operator table.
+            # ForwardCalibration, S_y from S_x: the operator table says it of data movement for every target
             backward_calibration=frozenset(["Clip", "LeakyRelu", "PRelu", "Relu"]),
         ),
         Target(
@@ -120,7 +131,7 @@ TARGETS: Mapping[str, Target] = {
             UINT8,
             UINT8,
             "gemmlowp",
-            # LiteRT's specification descends from this uint8 scheme.
+            # the uint8 scheme from which LiteRT's specification grew
             follows_litert_spec=True,
             source="gemmlowp, doc/quantization.md",
             weight_zero_point=True,
@@ -135,16 +146,18 @@ TARGETS: Mapping[str, Target] = {
             follows_litert_spec=False,
             source="TensorRT's explicit quantization: Q/DQ nodes, int8, zero point 0",
             symmetric_divisor=127,
+            # nothing was measured on TensorRT: the times of ONNX Runtime stand in for its own
+            costs="ort-1.31-avx512-vnni",
         ),
     )
 }
 
 
 def get_target(name: str) -> Target:
-    """Return the target of that name.
+    """The target with the given name.
 
     Raises:
-        UsageError: The name is unknown.
+        UsageError: No target has the name.
     """
     if name not in TARGETS:
         raise UsageError(f"target {name!r} is unknown; choose one of {', '.join(TARGETS)}")

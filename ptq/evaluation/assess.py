@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ptq.core.run_options import RunOptions
+from ptq.core.targets import get_target
 from ptq.data.splits import SampleSplit, takes_any_batch
 from ptq.evaluation.diagnostics import diagnose
 from ptq.evaluation.drop import Budget, BudgetSearch, check_budget
@@ -92,7 +93,11 @@ def build_report(
         islands=executor.islands,
         tensors=rows,
         nodes=node_rows(prepared, made.plan),
-        saturable=saturable_nodes(made.quantized_graph) if made.plan.target == "ort" else (),
+        saturable=(
+            saturable_nodes(made.quantized_graph)
+            if get_target(made.plan.target).int16_pairs_saturate
+            else ()
+        ),
         budget=_check_max_drop(evaluation, max_drop),
         search=search,
         suspects=(

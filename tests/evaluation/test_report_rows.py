@@ -49,7 +49,7 @@ def test_the_error_of_an_activation_is_near_the_true_one() -> None:
     [
         ("relu", "Conv_c", "int8", ""),
         ("relu", "Relu_y", "folded", "the requantization of Conv_c does its work"),
-        ("if capturing", "choice", "float", "ptq has no row for If"),
+        ("if capturing", "choice", "float", "operator If is not supported"),
     ],
 )
 def test_every_node_has_a_fate(name: str, node: str, fate: str, why: str) -> None:

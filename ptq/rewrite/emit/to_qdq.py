@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from ptq.core.errors import PlanError
 from ptq.core.plan import Plan
+from ptq.core.targets import TARGETS
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, constant_of, name_of, operator_of, values_read_by
@@ -16,6 +17,9 @@ from ptq.rewrite.emit.hard_sigmoid_by_saturation import hard_sigmoid_as_saturati
 from ptq.rewrite.emit.keep_float import prevent_ort_quantization
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
 from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes, fold_boundary_scales
+
+ORT_WORKAROUNDS = (block_skip_layer_norm_fusion, decompose_float_prelu)
+"""Rewrites for the speed of ONNX Runtime that keep all scales; `hard_sigmoid_as_saturating_sum` adds scales."""
 
 
 def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
@@ -53,9 +57,10 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
         _requantize_edges(node, plan, quantizers)
     fold_boundary_scales(quantized, boundary_scales)
     prevent_ort_quantization(quantized, plan.floats, float_outputs)
-    if plan.target == "ort":
-        block_skip_layer_norm_fusion(quantized, plan.floats)
-        decompose_float_prelu(quantized, plan.floats)
+    target = TARGETS.get(plan.target)
+    if target is not None and target.has_ort_workarounds:
+        for rewrite in ORT_WORKAROUNDS:
+            rewrite(quantized, plan.floats)
         if fixed_scales:
             hard_sigmoid_as_saturating_sum(quantized, plan.floats)
     for node in quantized.nodes:

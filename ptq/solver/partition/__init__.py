@@ -1,1 +1,12 @@
-"""TODO."""
+"""Precision of nodes for a target: quantized, or float with the reason.
+
+kernel_limits: the uses of an operator that its integer kernels do not cover.
+normalization_pattern: normalizations written in several operators, which stay float.
+cost_table: measured times of ONNX Runtime's kernels.
+cost_model: the time of one node, in float and on integers.
+min_cut: the minimum cut of a flow network.
+partition_cost: the cost of a partition of a graph, and the cheapest one.
+partition: the nodes that are faster in float.
+eligibility: the precision of every node, by all of the above.
+boundaries: tensors between integers and float that may have one scale for each channel.
+"""

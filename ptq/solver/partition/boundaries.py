@@ -1,9 +1,9 @@
-"""At which tensors between integers and float may every channel have a scale of its own at next to no cost?
+"""Tensors between integers and float at which every channel may have its own scale at almost no cost.
 
-There a DequantizeLinear or QuantizeLinear stands anyway. With a scale each channel it takes as long as with one where
-a channel's values lie side by side, and up to 13 ns a run of them more (ONNX Runtime 1.31.1, one thread). Between
-integer convolutions, whose layout has channels last, each value is a run of its own. What computes channels first
-parts an island's shores from each other, so that no layout passes from one to the other.
+A DequantizeLinear or QuantizeLinear stands there anyway. With one scale for each channel it takes as long as with
+one scale where the values of a channel lie side by side, plus up to 13 ns for each run of them (ONNX Runtime 1.31.1,
+one thread). Between integer convolutions, whose layout has channels last, each value is a run of its own. A float
+operator that computes channels first stops a layout, so that it does not pass from one boundary to another.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from ptq.model.node import (
 )
 
 Boundaries = Mapping[str, tuple[str, ...]]
-"""By tensor, the nodes that write or read it on integers: they alone see its channels multiplied by factors."""
+"""By tensor, the integer nodes that write or read it; only they see its channels multiplied by factors."""
 
 _CHANNELS_FIRST = frozenset(
     ["AveragePool", "Conv", "ConvTranspose", "GlobalAveragePool", "GlobalMaxPool", "InstanceNormalization", "MaxPool"]
 )  # fmt: skip
 _FLOAT32 = np.dtype(np.float32)
 _MIN_RUN = 16
-"""Values of a channel, below which a run's own time is more than that of its values."""
+"""Values of a channel in a row; below that number the run itself takes longer than its values."""
 
 
 def per_channel_boundaries(graph: Graph, floats: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Those tensors of a prepared graph, shapes inferred, that ONNX Runtime has channels first.
+    """The tensors between integers and float that ONNX Runtime keeps channels first.
 
     Args:
-        graph: The graph.
-        floats: Names of the nodes that stay float; outputs do too.
+        graph: A prepared graph, shapes inferred.
+        floats: Names of the nodes that stay float. Graph outputs are float too.
     """
     found: dict[str, tuple[str, ...]] = {}
     for writer in graph.nodes:
@@ -51,12 +51,12 @@ def per_channel_boundaries(graph: Graph, floats: Collection[str]) -> dict[str, t
         readers = consumers_of(value)
         if any(reader.graph is not writer.graph for reader in readers) or not _has_runs(value):
             continue
-        real = [node for node in readers if node.name in floats]
+        in_float = [node for node in readers if node.name in floats]
         integers = [node for node in readers if node.name not in floats]
         if writer.name not in floats:
-            if not real and not value.is_graph_output():
+            if not in_float and not value.is_graph_output():
                 continue
-            if not any(_reaches_integers(node, floats, _float_readers) for node in real):
+            if not any(_reaches_integers(node, floats, _float_readers) for node in in_float):
                 found[name_of(value)] = _node_names([writer, *integers])
         elif integers and not _reaches_integers(writer, floats, _float_writers):
             found[name_of(value)] = _node_names(integers)
@@ -68,7 +68,7 @@ def _node_names(nodes: Iterable[Node]) -> tuple[str, ...]:
 
 
 def _has_runs(value: Value) -> bool:
-    """Whether it has several channels along axis 1, and enough values of each, so far as is known."""
+    """Whether the tensor has several channels along axis 1, and enough values in each; an unknown size is enough."""
     shape = shape_of(value)
     if dtype_of(value) != _FLOAT32 or shape is None or len(shape) < 3 or (shape[1] or 0) < 2:
         return False
@@ -76,18 +76,18 @@ def _has_runs(value: Value) -> bool:
 
 
 def _reaches_integers(
-    start: Node, floats: Collection[str], beside: Callable[[Node], Iterable[Node]]
+    start: Node, floats: Collection[str], neighbours: Callable[[Node], Iterable[Node]]
 ) -> bool:
-    """Whether real numbers lead from a float node to an integer one past none that computes channels first."""
-    seen, left = {start}, [start]
-    while left:
-        node = left.pop()
+    """Whether a path of float nodes that do not compute channels first leads to an integer node."""
+    visited, ahead = {start}, [start]
+    while ahead:
+        node = ahead.pop()
         if node.name not in floats:
             return True
         if operator_of(node) not in _CHANNELS_FIRST:
-            new = [other for other in beside(node) if other not in seen]
-            seen.update(new)
-            left += new
+            new = [other for other in neighbours(node) if other not in visited]
+            visited.update(new)
+            ahead += new
     return False
 
 

@@ -1,13 +1,14 @@
-"""How long does ONNX Runtime take for a node, in float and on integers?
+"""The time that ONNX Runtime takes for a node, in float and on integers, estimated from a table of measured times.
 
-In passes: the time of quantizing one element, 0.2 ns. Measured on ONNX Runtime 1.31.1, one thread, AVX512 with VNNI,
-on convolutions of 1 to 672 channels. An integer convolution multiplies four times as fast as a float one, both whole
-blocks of output channels at a time, but gathers what it multiplies pixel by pixel, which costs more than the products
-where channels are few, or not a multiple of four, and group by group, by far the most where a group has few. A
-depthwise one has nothing to gain, and loses where channels are few. An integer pool that does not stand between
-convolutions runs channels first, one element after the other. Float convolutions keep channels in blocks, from and to
-which tensors are reordered. Of few rows or pixels a product takes as long as its weights take to read, four bytes
-each in float and one in integers.
+What the measurements show:
+
+* An integer convolution multiplies four times as fast as a float one. Both compute whole blocks of output channels.
+* It gathers its inputs pixel by pixel. That costs more than the products where channels are few, or are not a
+  multiple of four. It costs by far the most in groups of few channels.
+* A depthwise convolution gains nothing on integers, and loses where channels are few.
+* An integer pool outside convolutions runs channels first, one element after the other.
+* Float convolutions keep channels in blocks; tensors are reordered to them and from them.
+* With few rows or pixels a product takes the time of reading its weights: four bytes each in float, one in integers.
 """
 
 from __future__ import annotations
@@ -28,22 +29,18 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
+from ptq.solver.partition.cost_table import OrtCostTable
 
 VIEWS = frozenset(["Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"])
+"""Operators that only name the same bytes anew: they take no time."""
 _UNKNOWN_DIM = 64
-"""What a dimension that varies is taken to be; the first one, the batch, counts as 1."""
-_BLOCK = 16
-"""float32 numbers in a register, and columns of an integer product."""
-CHANNELS_FIRST_POOL = 50.0
-"""Passes of an integer pool that runs channels first, for each element it makes, whatever its window."""
-KERNEL_OVERHEAD = 3_000.0
-"""Passes that it takes to run a kernel at all, 0.6 µs."""
+"""Assumed length of a dimension that varies. A first dimension that varies, the batch, counts as 1."""
 _STRIDED_OPS = frozenset(["AveragePool", "Conv", "MaxPool"])
 
 
 @dataclass(frozen=True)
 class KernelCost:
-    """Passes of a node."""
+    """Passes of a node in float and on integers."""
 
     float_cost: float
     integer_cost: float
@@ -51,120 +48,166 @@ class KernelCost:
 
 @dataclass(frozen=True)
 class TensorSizes:
-    """The elements of tensors, varying dimensions estimated.
+    """Element counts of tensors, with estimates for dimensions that vary.
 
     Attributes:
-        parts: Of a tensor's varying pixels, the share that strides have left, by name.
-        rows: What a varying first dimension is taken to be where it is more than the batch, by name.
+        pixel_share: The share of pixels that strides leave, where the number of pixels varies, by tensor name.
+        first_dims: The estimate for a varying first dimension that holds more than the batch, by tensor name.
     """
 
     pixel_share: Mapping[str, float]
     first_dims: Mapping[str, float]
 
     def __call__(self, value: Value | None) -> float:
-        """The elements of a tensor; 1 where nothing is known."""
+        """The number of elements of a tensor; 1 if its shape is unknown."""
         shape = None if value is None else shape_of(value)
         if value is None or not shape:
             return 1.0
         name = name_of(value)
         varying = sum(d is None for d in shape[1:])
-        part = self.pixel_share.get(name, 1.0) if varying else 1.0
-        part *= self.first_dims.get(name, 1.0) if shape[0] is None else 1.0
+        share = self.pixel_share.get(name, 1.0) if varying else 1.0
+        share *= self.first_dims.get(name, 1.0) if shape[0] is None else 1.0
         return max(
-            float(math.prod(d or 1 for d in shape)) * float(_UNKNOWN_DIM**varying) * part, 1.0
+            float(math.prod(d or 1 for d in shape)) * float(_UNKNOWN_DIM**varying) * share, 1.0
         )
 
 
 def estimate_sizes(graph: Graph) -> TensorSizes:
-    """Follow strides, and what views make part of the first dimension, from the inputs on."""
-    parts: dict[str, float] = {}
-    rows: dict[str, float] = {}
-    size = TensorSizes(parts, rows)
+    """Estimate sizes from the inputs on, by the strides and by the views that merge axes into the first dimension."""
+    shares: dict[str, float] = {}
+    first_dims: dict[str, float] = {}
+    size = TensorSizes(shares, first_dims)
     for node in graph.nodes:
         before = [name_of(v) for v in node.inputs if v is not None and constant_of(v) is None]
-        part = max((parts.get(name, 1.0) for name in before), default=1.0)
+        share = max((shares.get(name, 1.0) for name in before), default=1.0)
         if operator_of(node) in _STRIDED_OPS:
-            part /= math.prod(attributes_of(node).get("strides", (1,)))
+            share /= math.prod(attributes_of(node).get("strides", (1,)))
         elif operator_of(node) == "ConvTranspose":
-            part *= math.prod(attributes_of(node).get("strides", (1,)))
+            share *= math.prod(attributes_of(node).get("strides", (1,)))
         elif operator_of(node) == "Resize" and len(node.inputs) > 2:
             scales = constant_of(node.inputs[2])
-            part *= 1.0 if scales is None or not scales.size else float(scales.prod())
-        parts.update((name_of(v), part) for v in node.outputs)
-        row = max((rows.get(name, 1.0) for name in before), default=1.0)
+            share *= 1.0 if scales is None or not scales.size else float(scales.prod())
+        shares.update((name_of(v), share) for v in node.outputs)
+        first_dim = max((first_dims.get(name, 1.0) for name in before), default=1.0)
         for value in node.outputs:
             if (shape_of(value) or (1,))[0] is None:
-                views = operator_of(node) in VIEWS
-                rows[name_of(value)] = size(node.inputs[0]) / size(value) if views else row
+                is_view = operator_of(node) in VIEWS
+                first_dims[name_of(value)] = (
+                    size(node.inputs[0]) / size(value) if is_view else first_dim
+                )
     return size
 
 
-def kernel_cost(
-    node: Node, spec: OpSpec, size: TensorSizes, call: float = KERNEL_OVERHEAD
-) -> KernelCost:
-    """What the node costs, where running a kernel takes ``call`` passes, an integer product twice as many."""
+def kernel_cost(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTable) -> KernelCost:
+    """The passes of a node by all that was measured of its operator."""
     weight = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
     x, y = size(node.inputs[0]), size(node.outputs[0])
+    call = costs.kernel_call
     if spec.op == "Conv" and weight is not None and weight.shape[0]:
         groups = int(attributes_of(node).get("group", 1))
-        own = _conv_cost(weight.shape, groups, x, y)
-        return KernelCost(own.float_cost + call, own.integer_cost + 2 * call)
+        own = _conv_cost(weight.shape, groups, x, y, costs)
+        return _with_calls(own, costs)
     if spec.op in ("Gemm", "MatMul") and weight is not None and weight.ndim > 1:
         summed = weight.shape[-1 if attributes_of(node).get("transB", 0) else -2]
-        own = _matmul_cost(x * weight.size / max(summed, 1), weight.size)
-        return KernelCost(own.float_cost + call, own.integer_cost + 2 * call)
-    largest = max(map(size, (*node.inputs, *node.outputs)))
+        own = _matmul_cost(x * weight.size / max(summed, 1), weight.size, costs)
+        return _with_calls(own, costs)
     if spec.op in VIEWS:
         return KernelCost(0.0, 0.0)
+    largest = largest_tensor(node, size)
+    in_float = largest * costs.float_operator + call
     if spec.op == "MaxPool" and all(operator_of(n) in VIEWS for n in consumers_of(node.outputs[0])):
-        return KernelCost(largest * 1.5 + call, y * CHANNELS_FIRST_POOL + call)
-    return KernelCost(largest * 1.5 + call, largest * _integer_cost_per_element(node, spec) + call)
+        return KernelCost(in_float, y * costs.channels_first_pool + call)
+    if spec.op == "AveragePool":
+        return KernelCost(in_float, largest * costs.integer_average_pool + call)
+    if spec.op == "HardSwish":
+        return KernelCost(in_float, largest * costs.integer_hard_swish + call)
+    return KernelCost(in_float, largest * _integer_operator_cost(spec, costs) + call)
 
 
-def _matmul_cost(products: float, weights: float) -> KernelCost:
-    """What it takes to multiply, and to read the weights from where a large cache or memory holds them."""
-    return KernelCost(products * 0.09 + weights * 0.3, products * 0.024 + weights * 0.15)
+def uniform_cost(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTable) -> KernelCost:
+    """The passes of a node by the kind of its operator alone, without kernel calls."""
+    largest = largest_tensor(node, size)
+    in_float = 0.0 if operator_of(node) in VIEWS else costs.float_operator * largest
+    return KernelCost(in_float, _integer_operator_cost(spec, costs) * largest)
 
 
-def _conv_cost(weight: tuple[int, ...], groups: int, x: float, y: float) -> KernelCost:
-    """What a convolution of weights (outputs, depth, kernel…) costs that makes y elements of x."""
+def largest_tensor(node: Node, size: TensorSizes) -> float:
+    """The number of elements of the largest tensor that the node reads or writes."""
+    return max(map(size, (*node.inputs, *node.outputs)))
+
+
+def _with_calls(own: KernelCost, costs: OrtCostTable) -> KernelCost:
+    """The cost of a product with the calls of its kernels."""
+    call = costs.kernel_call
+    return KernelCost(own.float_cost + call, own.integer_cost + costs.integer_product_calls * call)
+
+
+def _matmul_cost(products: float, weights: float, costs: OrtCostTable) -> KernelCost:
+    """The passes to multiply, and to read the weights from a large cache or memory."""
+    return KernelCost(
+        products * costs.float_product + weights * costs.float_weight,
+        products * costs.integer_product + weights * costs.integer_weight,
+    )
+
+
+def _conv_cost(
+    weight: tuple[int, ...], groups: int, x: float, y: float, costs: OrtCostTable
+) -> KernelCost:
+    """The passes of a convolution.
+
+    Args:
+        weight: Shape of the weight: outputs, depth, kernel axes.
+        groups: Number of groups.
+        x: Elements of the input.
+        y: Elements of the output.
+        costs: Measured times.
+    """
     outputs, depth, taps = weight[0], weight[1], math.prod(weight[2:])
     pixels = y / outputs
-    reordered = 0.3 * (x + y)
+    reordered = costs.float_conv_reorder * (x + y)
     if depth == 1 and outputs == groups:
-        real = pixels * taps * _round_up_to_block(outputs) * 0.11
-        integer = pixels * taps * (4.5 + 0.18 * outputs + 5 * (outputs % 8))
-        return KernelCost(real + reordered, integer)
-    blocks = _round_up_to_block(outputs // groups) * groups
-    if groups > 1:
-        gathered = groups * taps * 21.0
-    elif taps == 1:
-        gathered = 25.0 if depth % 4 or outputs < _BLOCK else 10.0
+        in_float = pixels * taps * _whole_blocks(outputs, costs) * costs.float_depthwise
+        return KernelCost(in_float + reordered, pixels * taps * _depthwise_tap(outputs, costs))
+    products = pixels * taps * (_whole_blocks(outputs // groups, costs) * groups)
+    if depth >= costs.block:
+        float_depth = _whole_blocks(depth, costs)
     else:
-        gathered = taps * 11.0 if depth % 4 else taps * 4.0 + (60.0 if outputs < _BLOCK else 0.0)
-    shallow = 3 * depth if taps == 1 else depth  # channels first, to blocks
-    products = pixels * taps * blocks
-    deep = products * (_round_up_to_block(depth) if depth >= _BLOCK else shallow)
-    real = _matmul_cost(deep, math.prod(weight)).float_cost
-    integer = _matmul_cost(products * depth, math.prod(weight)).integer_cost
-    return KernelCost(real + reordered, integer + pixels * gathered + 0.25 * y)
+        float_depth = costs.float_pointwise_depth * depth if taps == 1 else depth
+    weights = math.prod(weight)
+    in_float = _matmul_cost(products * float_depth, weights, costs).float_cost
+    in_integers = _matmul_cost(products * depth, weights, costs).integer_cost
+    gathered = pixels * _gather_cost(outputs, depth, taps, groups, costs)
+    return KernelCost(in_float + reordered, in_integers + gathered + costs.integer_conv_output * y)
 
 
-def _round_up_to_block(channels: int) -> int:
-    """Channels filled up to what a register holds of them."""
-    return -(-channels // _BLOCK) * _BLOCK
-
-
-def _integer_cost_per_element(node: Node, spec: OpSpec) -> float:
-    """The passes of an operator on integers, by element."""
-    if spec.op == "AveragePool":
-        return 6.0
-    if spec.op == "HardSwish":  # a sum and a product
-        return 2.3
+def _depthwise_tap(channels: int, costs: OrtCostTable) -> float:
+    """The passes of a depthwise integer convolution for one tap of all channels, for each output pixel."""
     return (
-        0.25
-        if spec.qlinear is RUNS_ON_INTEGERS
-        else 3.0
-        if spec.qlinear is AS_LOOKUP_TABLE
-        else 1.0
+        costs.depthwise_tap
+        + costs.depthwise_tap_channel * channels
+        + costs.depthwise_tap_odd_channel * (channels % costs.depthwise_channels)
     )
+
+
+def _gather_cost(outputs: int, depth: int, taps: int, groups: int, costs: OrtCostTable) -> float:
+    """The passes of an integer convolution to gather the inputs of one output pixel."""
+    aligned, few = depth % costs.gather_depth == 0, outputs < costs.block
+    if groups > 1:
+        return groups * taps * costs.gather_group_tap
+    if taps == 1:
+        return costs.gather_point if aligned and not few else costs.gather_point_unaligned
+    if not aligned:
+        return taps * costs.gather_tap_unaligned
+    return taps * costs.gather_tap + (costs.gather_few_outputs if few else 0.0)
+
+
+def _whole_blocks(channels: int, costs: OrtCostTable) -> int:
+    """The number of channels, rounded up to whole blocks."""
+    return -(-channels // costs.block) * costs.block
+
+
+def _integer_operator_cost(spec: OpSpec, costs: OrtCostTable) -> float:
+    """The passes of an operator on integers for each element, by the kind of operator."""
+    if spec.qlinear is RUNS_ON_INTEGERS:
+        return costs.integer_data_movement
+    return costs.lookup_table if spec.qlinear is AS_LOOKUP_TABLE else costs.integer_operator

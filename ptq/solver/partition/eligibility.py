@@ -1,4 +1,4 @@
-"""Which nodes will be quantized for a target, which stay float and why; known before any data."""
+"""The precision of every node for a target: quantized, or float with the reason. It needs no data."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ from ptq.model.node import (
     spec_name,
 )
 from ptq.model.qdq_units import returns_float
+from ptq.solver.partition.cost_table import get_cost_table
 from ptq.solver.partition.kernel_limits import unsupported_reason
 from ptq.solver.partition.normalization_pattern import normalization_nodes
 from ptq.solver.partition.partition import nodes_faster_in_float
 
 FLOAT32 = np.dtype(np.float32)
-_FLOAT_NEIGHBOURS = "its neighbours compute in float: integers would cost more than they save"
+_FLOAT_NEIGHBOURS = "neighbours are float; quantize/dequantize would cost more than int8 saves"
 
 
 @dataclass(frozen=True, eq=False)
 class Operand:
-    """One input of a node that will be quantized, in the role it has there."""
+    """One input of a node that will be quantized, with its role."""
 
     position: int
     value: Value
@@ -45,26 +46,27 @@ class Operand:
 
 @dataclass(frozen=True, eq=False)
 class QuantizedNode:
-    """A node that will be quantized."""
+    """A node that will be quantized, with its row of the operator table and its inputs."""
 
     node: Node
     spec: OpSpec
     operands: tuple[Operand, ...]
 
     def inputs_with_role(self, role: Role) -> list[Value]:
-        """The inputs in that role."""
+        """The inputs with the given role."""
         return [o.value for o in self.operands if o.role is role]
 
 
 @dataclass(frozen=True, eq=False)
 class PrecisionAssignment:
-    """The fate of every node of the main graph.
+    """The precision of every node of the main graph.
 
     Attributes:
-        integers: Nodes that will be quantized, by name, in graph order.
-        floats: The others, with the reason.
-        fused: Activation nodes whose work the node before them may do in its requantization.
-        real: Outputs of quantized nodes that stay real: their kernels hand them out so, and no integer node
+        quantized_nodes: Nodes that will be quantized, by name, in graph order.
+        float_nodes: All other nodes, with the reason.
+        fused_activations: Activation nodes whose work the requantization of their producer may do, with that
+            producer.
+        float_outputs: Outputs of quantized nodes that stay float: their kernels return float, and no integer node
             reads them.
     """
 
@@ -80,13 +82,13 @@ def assign_precision(
     skip: Mapping[str, str] | None = None,
     refused: Mapping[str, str] | None = None,
 ) -> PrecisionAssignment:
-    """Decide for every node.
+    """Decide for every node whether it is quantized or stays float.
 
     Args:
         graph: A prepared graph, shapes inferred.
-        target: What the nodes shall run on.
-        skip: Names of nodes, or operators, that shall stay float, with the reason.
-        refused: Tensors that cannot be quantized, with the reason.
+        target: The target to quantize for.
+        skip: Names of nodes, or operators, to keep float, with the reason.
+        refused: Names of tensors that cannot be quantized, with the reason.
     """
     integers: dict[str, QuantizedNode] = {}
     floats: dict[str, str] = {}
@@ -98,36 +100,39 @@ def assign_precision(
         else:
             integers[node.name] = verdict
     if target.has_lookup_tables:
-        for name, before in _activations_after_float(integers, floats):
-            del integers[name]
-            floats[name] = f"follows {before}, which stays float"
+        _fall_back_to_float(integers, floats, _activations_after_float(integers, floats))
     if not target.follows_litert_spec:
-        pieces = normalization_nodes(graph)
-        for name in [name for name in integers if name in pieces]:
-            del integers[name]
-            floats[name] = "part of a normalization, whose moments 8 bits do not hold"
-        specs = {name: integer.spec for name, integer in integers.items()}
-        for name in nodes_faster_in_float(graph, specs, dict(_fused_activations(integers)), target):
-            alone = Role.WEIGHT in integers.pop(name).spec.input_roles
-            floats[name] = (
-                f"{target.source} computes it faster in float" if alone else _FLOAT_NEIGHBOURS
-            )
-    real = frozenset(_unread_float_outputs(integers)) if target.float_outputs else frozenset[str]()
-    return PrecisionAssignment(integers, floats, dict(_fused_activations(integers)), real)
+        _fall_back_to_float(integers, floats, _normalizations(graph, integers))
+        _fall_back_to_float(integers, floats, _slower_on_integers(graph, integers, target))
+    outputs = (
+        frozenset(_unread_float_outputs(integers)) if target.float_outputs else frozenset[str]()
+    )
+    return PrecisionAssignment(integers, floats, dict(_fused_activations(integers)), outputs)
+
+
+def _fall_back_to_float(
+    integers: dict[str, QuantizedNode], floats: dict[str, str], reasons: Mapping[str, str]
+) -> None:
+    """Keep nodes float that could be quantized, with the reason."""
+    for name, reason in reasons.items():
+        del integers[name]
+        floats[name] = reason
 
 
 def _assign_node(
     node: Node, target: Target, skip: Mapping[str, str], refused: Mapping[str, str]
 ) -> QuantizedNode | str:
+    """The node with its operands if it can be quantized by itself, otherwise the reason why it stays float."""
     op = operator_of(node)
     for key in (node.name or "", op):
         if key in skip:
             return skip[key]
     spec = OPS.get(spec_name(node))
     if spec is None:
-        return f"ptq has no row for {spec_name(node)}"
+        return f"operator {spec_name(node)} is not supported"
     if spec.op in target.float_is_faster:
-        return f"{target.source} computes {spec.op} faster in float"
+        source, note = _measured_runtime(target)
+        return f"{source} computes {spec.op} faster in float{note}"
     if not target.can_quantize(spec):
         return f"{target.source} has no integer kernel for {spec.op}"
     if infinite := infinite_attribute(node):
@@ -142,7 +147,7 @@ def _assign_node(
             return problem
         operands.append(Operand(position, value, role))
     if not any(o.role is Role.ACTIVATION and constant_of(o.value) is None for o in operands):
-        return "reads no activation"
+        return "has no activation input (constants or indices only)"
     for name in map(name_of, node.outputs if spec.output_rule is not OutputRule.NONE else ()):
         if name in refused:
             return refused[name]
@@ -150,6 +155,7 @@ def _assign_node(
 
 
 def _input_role(spec: OpSpec, position: int, value: Value) -> Role:
+    """The role of an input; a weight that is not constant may be an activation."""
     role = spec.role_of(position)
     if role is Role.WEIGHT and spec.two_activations and constant_of(value) is None:
         return Role.ACTIVATION
@@ -157,6 +163,7 @@ def _input_role(spec: OpSpec, position: int, value: Value) -> Role:
 
 
 def _input_problem(node: Node, value: Value, role: Role, refused: Mapping[str, str]) -> str | None:
+    """Why an input forbids integers; None if it does not."""
     if role is Role.KEEP:
         return None
     name = name_of(value)
@@ -179,16 +186,17 @@ def _input_problem(node: Node, value: Value, role: Role, refused: Mapping[str, s
 
 
 def _is_always_empty(node: Node, value: Value) -> bool:
-    """Whether nothing is ever in the tensor; what is joined to others, such as a cache at first, may be empty."""
+    """Whether the tensor never holds a value. An input of Concat may be empty at first, as a cache is."""
     return node.op_type != "Concat" and 0 in (shape_of(value) or ())
 
 
 def _has_one_per_channel(shape: tuple[int, ...], channels: int) -> bool:
-    """Whether the last axis counts the channels and all others are 1."""
+    """Whether the last axis has one value for each channel, and all other axes have length 1."""
     return shape[-1:] == (channels,) and math.prod(shape) == channels
 
 
 def _output_channels(node: Node) -> int:
+    """The number of output channels by the weight's shape; -1 if the weight is not constant."""
     weight = constant_of(node.inputs[1])
     if weight is None:
         return -1
@@ -202,9 +210,9 @@ def _output_channels(node: Node) -> int:
 
 def _activations_after_float(
     integers: Mapping[str, QuantizedNode], floats: Mapping[str, str]
-) -> list[tuple[str, str]]:
-    """Activations whose producer stays float: to quantize what is between would cost and gain nothing."""
-    left = []
+) -> dict[str, str]:
+    """Activations whose producer stays float: a quantizer between them would cost time and gain nothing."""
+    found = {}
     for name, integer in integers.items():
         before = integer.inputs_with_role(Role.ACTIVATION)[0]
         producer = before.producer()
@@ -212,12 +220,42 @@ def _activations_after_float(
             continue
         spec = OPS.get(spec_name(producer))
         if spec is not None and spec.can_fuse_activation and consumers_of(before) == [integer.node]:
-            left.append((name, producer.name or ""))
-    return left
+            found[name] = f"follows {producer.name or ''}, which stays float"
+    return found
+
+
+def _normalizations(graph: Graph, integers: Mapping[str, QuantizedNode]) -> dict[str, str]:
+    """The pieces of normalizations."""
+    pieces = normalization_nodes(graph)
+    reason = "part of a normalization, whose moments 8 bits do not hold"
+    return {name: reason for name in integers if name in pieces}
+
+
+def _slower_on_integers(
+    graph: Graph, integers: Mapping[str, QuantizedNode], target: Target
+) -> dict[str, str]:
+    """Nodes that are faster in float by the costs measured for the target."""
+    specs = {name: integer.spec for name, integer in integers.items()}
+    names = nodes_faster_in_float(graph, specs, dict(_fused_activations(integers)), target)
+    source, note = _measured_runtime(target)
+    by_itself, by_neighbours = (
+        f"{source} computes it faster in float{note}",
+        _FLOAT_NEIGHBOURS + note,
+    )
+    return {
+        name: by_itself if Role.WEIGHT in specs[name].input_roles else by_neighbours
+        for name in names
+    }
+
+
+def _measured_runtime(target: Target) -> tuple[str, str]:
+    """The runtime that the target's costs were measured on, and a remark if another version is installed."""
+    table = get_cost_table(target)
+    return (target.source, "") if table is None else (table.source, table.version_note())
 
 
 def _unread_float_outputs(integers: Mapping[str, QuantizedNode]) -> Iterator[str]:
-    """Outputs of kernels that hand out real numbers, read by no node that will be quantized."""
+    """Outputs of kernels that return float, where no quantized node reads them."""
     for integer in integers.values():
         if returns_float(integer.node, integer.spec):
             value = integer.node.outputs[0]
@@ -226,6 +264,7 @@ def _unread_float_outputs(integers: Mapping[str, QuantizedNode]) -> Iterator[str
 
 
 def _fused_activations(integers: Mapping[str, QuantizedNode]) -> Iterator[tuple[str, str]]:
+    """Activations that are the only reader of a quantized producer that can fuse them, with that producer."""
     for name, integer in integers.items():
         if not integer.spec.is_activation:
             continue

@@ -1,4 +1,4 @@
-"""What of an operator do the integer kernels of its row not cover?"""
+"""The uses of an operator that its integer kernels do not cover."""
 
 from __future__ import annotations
 
@@ -14,71 +14,78 @@ from ptq.model.axes import resize_unsupported_reason
 from ptq.model.node import Node, attributes_of, constant_of, shape_of
 
 MASK_MAGNITUDE = 1e4
-"""A constant of this magnitude beside activations masks them, -1e4, -1e9 or the lowest float: no range holds both."""
+"""From this magnitude on a constant masks activations (-1e4, -1e9, the lowest float): no 8-bit range holds both."""
 _TRIED_LENGTHS = range(1, 257)
+"""Lengths for which a Resize is checked where an axis varies."""
 
 
 def unsupported_reason(node: Node, spec: OpSpec, target: Target) -> str | None:
-    """Why the node has no integer kernel though its operator has one; None where it has."""
-    found = _LIMITS.get(spec.op)
-    return found(node, target) if found is not None else None
+    """The reason why the node has no integer kernel although its operator has one; None if it has one."""
+    checks = [_LIMITS.get(spec.op)]
+    if target.follows_litert_spec:
+        checks.append(_LITERT_LIMITS.get(spec.op))
+    return next((reason for check in checks if check and (reason := check(node))), None)
 
 
-def _gemm(node: Node, target: Target) -> str | None:
+def _gemm(node: Node) -> str | None:
     attrs = attributes_of(node)
     if any(attrs.get(name, 1.0) != 1.0 for name in ("alpha", "beta")):
-        # ONNX Runtime leaves it float in a QDQ graph; its QGemm multiplies C by alpha too
+        # ONNX Runtime runs it in float in a QDQ graph; its QGemm multiplies C by alpha too
         return "Gemm with alpha or beta has no integer kernel"
     return "Gemm with transA has no integer kernel" if attrs.get("transA") else None
 
 
-def _pad(node: Node, target: Target) -> str | None:
+def _pad(node: Node) -> str | None:
     mode = attributes_of(node).get("mode", "constant")
     return f"Pad in mode {mode} has no integer kernel" if mode != "constant" else None
 
 
-def _average_pool(node: Node, target: Target) -> str | None:
-    attrs = attributes_of(node)
-    if any(d != 1 for d in attrs.get("dilations", ())):
+def _average_pool(node: Node) -> str | None:
+    if any(d != 1 for d in attributes_of(node).get("dilations", ())):
         return "AveragePool with dilations has no integer kernel"
-    padded = any(attrs.get("pads", ())) or attrs.get("auto_pad", "NOTSET").startswith("SAME")
-    if target.follows_litert_spec and attrs.get("count_include_pad") and padded:
-        return "AVERAGE_POOL_2D counts no padding"
     return None
 
 
-def _max_pool(node: Node, target: Target) -> str | None:
+def _litert_average_pool(node: Node) -> str | None:
+    attrs = attributes_of(node)
+    padded = any(attrs.get("pads", ())) or attrs.get("auto_pad", "NOTSET").startswith("SAME")
+    return (
+        "AVERAGE_POOL_2D counts no padding" if attrs.get("count_include_pad") and padded else None
+    )
+
+
+def _max_pool(node: Node) -> str | None:
     return "MaxPool with indices has no integer kernel" if len(node.outputs) > 1 else None
 
 
-def _pow(node: Node, target: Target) -> str | None:
+def _pow(node: Node) -> str | None:
     exponents = [a for a in map(constant_of, node.inputs[1:]) if a is not None]
     if any(a.size != 1 for a in exponents):
         return "Pow with several exponents is no function of one value"
     return None
 
 
-def _layer_normalization(node: Node, target: Target) -> str | None:
+def _layer_normalization(node: Node) -> str | None:
     if len(node.outputs) > 1:
         return "LayerNormalization with its mean as an output has no integer kernel"
     return None
 
 
-def _lp_normalization(node: Node, target: Target) -> str | None:
+def _lp_normalization(node: Node) -> str | None:
     p = attributes_of(node).get("p", 2)
     return f"L2_NORMALIZATION has p = 2, not {p}" if p != 2 else None
 
 
-def _reduction(node: Node, target: Target) -> str | None:
+def _reduction(node: Node) -> str | None:
     axes = node.inputs[1] if len(node.inputs) > 1 else None
-    named = constant_of(axes)
-    none = axes is None or (named is not None and not named.size)
+    constant = constant_of(axes)
+    none = axes is None or (constant is not None and not constant.size)
     if attributes_of(node).get("noop_with_empty_axes") and none:
         return "it reduces along no axis"
     return None
 
 
-def _where(node: Node, target: Target) -> str | None:
+def _where(node: Node) -> str | None:
     for value in node.inputs[1:]:
         array = constant_of(value)
         if array is not None and array.size and np.abs(array).max() >= MASK_MAGNITUDE:
@@ -87,74 +94,77 @@ def _where(node: Node, target: Target) -> str | None:
     return None
 
 
-def _resize(node: Node, target: Target) -> str | None:
-    return resize_unsupported_reason(attributes_of(node)) or (
-        _litert_resize_problem(node) if target.follows_litert_spec else None
-    )
+def _resize(node: Node) -> str | None:
+    return resize_unsupported_reason(attributes_of(node))
 
 
-def _litert_resize_problem(node: Node) -> str | None:
-    """Why LiteRT has no such Resize: it resizes height and width, from three systems of coordinates."""
+def _litert_resize(node: Node) -> str | None:
+    """LiteRT resizes height and width only, in three systems of coordinates."""
     attrs, found = attributes_of(node), _possible_axes(node)
     if found is None:
         return "LiteRT resizes by constant factors, or to constant sizes from known ones"
     batch, depth, *image = found
-    if len(image) not in (1, 2) or any(way.size != way.output_size for way in (*batch, *depth)):
+    if len(image) not in (1, 2) or any(case.size != case.output_size for case in (*batch, *depth)):
         return "LiteRT resizes height and width only"
     linear = attrs.get("mode", "nearest") == "linear"
     coordinates = str(attrs.get("coordinate_transformation_mode", "half_pixel"))
     rounding = str(attrs.get("nearest_mode", "round_prefer_floor"))
-    how = OnnxSampling(coordinates, None if linear else rounding)
-    # lengths that vary are tried one by one: the factor may suit LiteRT at all of them, or not
+    sampling = OnnxSampling(coordinates, None if linear else rounding)
+    # an axis that varies is checked length by length: LiteRT may have the factor for some lengths only
     if all(
-        matching_litert_sampling(how, pair) for pair in zip(*_repeat_to_longest(image), strict=True)
+        matching_litert_sampling(sampling, pair)
+        for pair in zip(*_repeat_to_longest(image), strict=True)
     ):
         return None
-    said = coordinates if linear else f"{coordinates} and {rounding}"
-    return f"LiteRT has no Resize with coordinates {said} by these factors"
+    modes = coordinates if linear else f"{coordinates} and {rounding}"
+    return f"LiteRT has no Resize with coordinates {modes} by these factors"
 
 
-def _repeat_to_longest(image: list[list[ResizeAxis]]) -> list[list[ResizeAxis]]:
-    most = max(len(ways) for ways in image)
-    return [ways * most if len(ways) == 1 else ways for ways in image]
+def _repeat_to_longest(axes: list[list[ResizeAxis]]) -> list[list[ResizeAxis]]:
+    """The cases of each axis, those of an axis with one case repeated to the most cases of any axis."""
+    most = max(len(cases) for cases in axes)
+    return [cases * most if len(cases) == 1 else cases for cases in axes]
 
 
 def _possible_axes(node: Node) -> list[list[ResizeAxis]] | None:
-    """What may become of every axis: one way where its length is known, else several; None where nothing is known."""
+    """The possible cases of each axis: one if its length is fixed, else one for each length that is tried.
+
+    None if the rank, or both scales and sizes, are unknown.
+    """
     source = node.inputs[0]
     shape = shape_of(source) if source is not None else None
     given = [constant_of(value) for value in (*node.inputs, None, None, None)[2:4]]
     scales, sizes = (None if g is None or not g.size else g.reshape(-1) for g in given)
     if shape is None or (scales is None and sizes is None):
         return None
-    named = [int(a) % len(shape) for a in attributes_of(node).get("axes", range(len(shape)))]
-    if any(g is not None and g.size != len(named) for g in (scales, sizes)):
+    resized = [int(a) % len(shape) for a in attributes_of(node).get("axes", range(len(shape)))]
+    if any(g is not None and g.size != len(resized) for g in (scales, sizes)):
         return None
     found: list[list[ResizeAxis]] = [
         [ResizeAxis(n, n, 1.0) for n in (_TRIED_LENGTHS if d is None else (d,))] for d in shape
     ]
-    for index, axis in enumerate(named):
-        ways = []
+    for index, axis in enumerate(resized):
+        cases = []
         for before in found[axis]:
             if sizes is not None:
                 if shape[axis] is None:
                     return None
                 out = int(sizes[index])
-                ways.append(
+                cases.append(
                     ResizeAxis(before.size, out, float(np.float32(out) / np.float32(before.size)))
                 )
             elif scales is not None:
                 factor = np.float32(scales[index])
-                ways.append(
+                cases.append(
                     ResizeAxis(
                         before.size, math.floor(factor * np.float32(before.size)), float(factor)
                     )
                 )
-        found[axis] = [way for way in ways if way.output_size]
+        found[axis] = [case for case in cases if case.output_size]
     return found if all(found) else None
 
 
-_LIMITS: Mapping[str, Callable[[Node, Target], str | None]] = {
+_LIMITS: Mapping[str, Callable[[Node], str | None]] = {
     "AveragePool": _average_pool,
     "Gemm": _gemm,
     "LayerNormalization": _layer_normalization,
@@ -170,3 +180,10 @@ _LIMITS: Mapping[str, Callable[[Node, Target], str | None]] = {
     "Resize nearest": _resize,
     "Where": _where,
 }
+"""By operator, the check for limits of all targets."""
+_LITERT_LIMITS: Mapping[str, Callable[[Node], str | None]] = {
+    "AveragePool": _litert_average_pool,
+    "Resize linear": _litert_resize,
+    "Resize nearest": _litert_resize,
+}
+"""By operator, the check for further limits of LiteRT's specification."""

@@ -1,6 +1,6 @@
-"""Which division of things into integers and reals is the cheapest, if parting two of them costs something?
+"""Minimum cut of a flow network: the cheapest partition into an integer side and a float side.
 
-A minimum cut: of two that are equally cheap the one with more integers.
+Of two equally cheap partitions the one with more integers is taken.
 """
 
 from __future__ import annotations
@@ -12,28 +12,34 @@ from typing import Any
 import numpy as np
 import scipy
 
-INTEGERS, REALS = 0, 1
-"""The two ends of the cut."""
-_TOTAL_CAPACITY = 2**28  # of all capacities: their sums stay in int32, as scipy counts flows
+INTEGERS, FLOATS = 0, 1
+"""Source and sink of the network."""
+_TOTAL_CAPACITY = 2**28
+"""Sum of all finite capacities: sums stay in int32, in which SciPy counts flows."""
 
 
 @dataclass
 class MinCut:
-    """A flow network; what stays on the source's side is worth integers."""
+    """A flow network; the source side of its minimum cut becomes integers.
+
+    Attributes:
+        edges: Capacity of each edge, by the indices of its two vertices.
+        vertices: Index of each vertex, by name.
+    """
 
     edges: dict[tuple[int, int], float] = field(default_factory=dict)
-    vertices: dict[str | int, int] = field(default_factory=lambda: {INTEGERS: 0, REALS: 1})
+    vertices: dict[str | int, int] = field(default_factory=lambda: {INTEGERS: 0, FLOATS: 1})
 
     def add_edge(self, start: str | int, end: str | int, cost: float) -> None:
-        """Let it cost that much to part the two, the first with integers, the second without."""
-        ends = tuple(self.vertices.setdefault(place, len(self.vertices)) for place in (start, end))
+        """Add a cost for ``start`` on the integer side while ``end`` is on the float side."""
+        ends = tuple(self.vertices.setdefault(name, len(self.vertices)) for name in (start, end))
         if ends[0] != ends[1] and cost:
             self.edges[ends[0], ends[1]] = self.edges.get((ends[0], ends[1]), 0.0) + cost
 
     def source_side(self) -> set[str | int]:
-        """The largest source side of the cheapest cuts."""
+        """The vertices on the integer side: of all minimum cuts the side with the most vertices."""
         finite = sum(cost for cost in self.edges.values() if cost < math.inf)
-        # a power of two, in which quarters are whole numbers and so equal costs equal
+        # a power of two, so that costs in quarters of a pass stay exact and equal costs stay equal
         unit = 2.0 ** math.ceil(math.log2(max(finite, 1.0) / _TOTAL_CAPACITY))
         capacities = [
             2 * _TOTAL_CAPACITY if cost == math.inf else max(1, round(cost / unit))
@@ -43,10 +49,11 @@ class MinCut:
         shape: Any = (len(self.vertices), len(self.vertices))
         counts: Any = np.asarray(capacities, np.int32)
         capacity: Any = scipy.sparse.csr_array((counts, (rows, columns)), shape)
-        flows = scipy.sparse.csgraph  # loaded when first asked for, as all of SciPy's parts are
-        residual = capacity - flows.maximum_flow(capacity, INTEGERS, REALS).flow
+        # SciPy loads the submodule when it is first used
+        flows = scipy.sparse.csgraph
+        residual = capacity - flows.maximum_flow(capacity, INTEGERS, FLOATS).flow
         residual.data = np.maximum(residual.data, 0)
         residual.eliminate_zeros()
-        reached = flows.breadth_first_order(residual.T, REALS, return_predecessors=False)
-        reals = set(reached.tolist())
-        return {place for place, index in self.vertices.items() if index not in reals}
+        reached = flows.breadth_first_order(residual.T, FLOATS, return_predecessors=False)
+        floats = set(reached.tolist())
+        return {name for name, index in self.vertices.items() if index not in floats}

@@ -1,12 +1,12 @@
-"""Which nodes are pieces of a normalization, whose moments 8 bits do not hold?
+"""The nodes of normalizations that are written in several operators; 8 bits do not hold their moments.
 
-A variance has the range of a square: where most channels are small and one is not, most variances share the
-lowest steps, and a reciprocal root amplifies what is left. So a normalization in pieces, along whatever axes,
-stays float as a whole:
+A variance has the range of a square. Where most channels are small and one is not, most variances share the lowest
+LSB, and a reciprocal square root amplifies the error. So a normalization in several operators, along any axes, stays
+float as a whole:
 
-* its statistics: a mean, a sum or a norm, the square root above it and what stands between them;
-* what is squared or centred for them alone;
-* what joins them with the tensor that they are of, and the constants that then scale and shift it.
+* its statistics: a mean, a sum or a norm, the square root above it, and the nodes between them;
+* the squares and differences that only these statistics read;
+* the operators that combine a statistic with its tensor, and the constants that then scale and shift the result.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ _STATISTICS_OPS = _ARITHMETIC | {
 
 
 def normalization_nodes(graph: Graph) -> frozenset[str]:
-    """The names of the nodes that are pieces of a normalization; those with operators of their own are none."""
+    """The names of all nodes that are pieces of a normalization; normalization operators themselves are not."""
     found: dict[Node, None] = {}
     for node in graph.nodes:
         if _is_root(node):
             found.update(dict.fromkeys(_statistics_nodes(node)))
     statistics = set(found)
-    for node in graph.nodes:  # in order: what reads a statistic comes after it
+    # graph order: the readers of a statistic come after it
+    for node in graph.nodes:
         made = [maker for maker in _producers(node) if maker in found]
         if not made or node in found or operator_of(node) not in _STATISTICS_OPS:
             continue
         if any(maker in statistics for maker in made):
             found[node] = None
-            reals = [value for value in node.inputs if constant_of(value) is None]
-            if all(value is None or value.producer() in statistics for value in reals):
+            variable = [value for value in node.inputs if constant_of(value) is None]
+            if all(value is None or value.producer() in statistics for value in variable):
                 statistics.add(node)
         elif operator_of(node) in _ARITHMETIC and any(
             constant_of(v) is not None for v in node.inputs
@@ -51,7 +52,7 @@ def normalization_nodes(graph: Graph) -> frozenset[str]:
 
 
 def _is_root(node: Node) -> bool:
-    """Whether it is a square root, or a norm that holds one."""
+    """Whether the node is a square root, or a norm that contains one."""
     if operator_of(node) == "Pow":
         exponent = constant_of(node.inputs[1])
         return exponent is not None and exponent.size == 1 and abs(float(exponent.item())) == 0.5
@@ -59,30 +60,31 @@ def _is_root(node: Node) -> bool:
 
 
 def _statistics_nodes(root: Node) -> list[Node]:
-    """The nodes between the reductions that a square root is of and the root, these included."""
-    way: dict[Node, bool] = {}
+    """The nodes on the paths from reductions to a square root, both ends included."""
+    on_path: dict[Node, bool] = {}
 
-    def leads(node: Node) -> bool:
-        if node not in way:
-            way[node] = operator_of(node) in _REDUCTIONS
-            if not way[node] and operator_of(node) in _STATISTICS_OPS:
-                makers = [leads(maker) for maker in _producers(node)]  # all of them, for the way
-                way[node] = any(makers)
-        return way[node]
+    def follows_reduction(node: Node) -> bool:
+        if node not in on_path:
+            on_path[node] = operator_of(node) in _REDUCTIONS
+            if not on_path[node] and operator_of(node) in _STATISTICS_OPS:
+                # a list, so that every producer is visited
+                on_producers = [follows_reduction(maker) for maker in _producers(node)]
+                on_path[node] = any(on_producers)
+        return on_path[node]
 
-    leads(root)
-    return [node for node, is_on in way.items() if is_on]
+    follows_reduction(root)
+    return [node for node, is_on in on_path.items() if is_on]
 
 
 def _is_reduction_or_square(node: Node) -> bool:
-    """Whether it is a reduction, a difference or a square."""
+    """Whether the node is a reduction, a difference, a square or a magnitude."""
     if operator_of(node) == "Mul":
         return node.inputs[0] is node.inputs[1]
     return operator_of(node) in _REDUCTIONS | {"Abs", "Pow", "Sub"}
 
 
 def _is_read_only_by(node: Node, readers: dict[Node, None]) -> bool:
-    """Whether all that reads its outputs is among them."""
+    """Whether only the given nodes read the node's outputs."""
     return not any(value.is_graph_output() for value in node.outputs) and all(
         reader in readers for value in node.outputs for reader in consumers_of(value)
     )

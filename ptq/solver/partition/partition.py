@@ -1,18 +1,17 @@
-"""Which nodes are worth integers, when it is up to speed alone?
+"""The nodes that are faster in float than on integers, by a minimum cut of the graph.
 
-Products (Conv, Gemm, MatMul) are. What stands between them, sums, activations, pools, movements, is worth
-integers where its neighbours are: every crossing costs a quantizer over the whole tensor. The cheapest division
-of a graph is a minimum cut; of two equally cheap ones the one with more integers is taken.
-A model without products that can be all integers becomes so.
+Products (Conv, Gemm, MatMul) become integers. All else, such as sums, activations, pools and data movement, becomes
+integers where that is cheaper: every crossing between float and integers costs a quantizer over the whole tensor.
+The cheapest partition of a graph is a minimum cut; of two equally cheap ones the one with more integers is taken.
+A model without products becomes integers if it can as a whole.
 
-Where ONNX Runtime is faster with some of the products in float, as first layers of few channels, groups of few, or
-depthwise ones, products are weighed like the others, and those stay float that are slower on integers and gain their
-neighbours nothing.
+On ONNX Runtime some products are faster in float: first layers of few channels, groups of few, depthwise ones. There
+products take part in the cut. Those stay float that are slower on integers and gain their neighbours nothing.
 
-Costs are counted in passes over the elements of a tensor: a quantizer is one, an operator one and on four bytes
-a value one and a half, a movement of single bytes a quarter, an operator that runs in float between quantizers
-three, another view of the same bytes nothing. A product whose kernel hands out real numbers costs nothing to
-read in float.
+Costs are counted in passes over the elements of a tensor (`cost_table`). For each element a quantizer costs one pass.
+An operator costs one on integers and one and a half in float, which has four bytes a value. Data movement of single
+bytes costs a quarter, and an operator that runs in float between quantizers three. A view of the same bytes costs
+nothing. To read a product in float costs nothing where its kernel returns float.
 """
 
 from __future__ import annotations
@@ -21,95 +20,103 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from ptq.core.opspec import AS_LOOKUP_TABLE, RUNS_ON_INTEGERS, OpSpec
+from ptq.core.opspec import OpSpec
 from ptq.core.targets import Target
 from ptq.model.graph import Graph
-from ptq.model.node import Node, consumers_of, operator_of, shape_of
+from ptq.model.node import Node, consumers_of, shape_of
 from ptq.solver.partition.cost_model import (
-    KERNEL_OVERHEAD,
-    VIEWS,
     KernelCost,
-    TensorSizes,
     estimate_sizes,
     kernel_cost,
+    largest_tensor,
+    uniform_cost,
 )
+from ptq.solver.partition.cost_table import ORT_1_31_AVX512_VNNI, OrtCostTable, get_cost_table
 from ptq.solver.partition.partition_cost import PartitionProblem, float_tensors, is_product
 
-_FLOAT_COST = 1.5
-_SMALL_MODEL = 250_000
-"""Passes, 50 µs: below them calls and copies take longer than what is computed."""
-_FLOAT_COST_FACTORS = tuple(1.25**n for n in range(12))
-"""How many times dearer products in float are taken to be, until some are worth integers."""
+_PRODUCT_WEIGHTS = tuple(1.25**n for n in range(12))
+"""Factors on the float time of products, tried in turn until some products become integers."""
 _REQUIRED_RATIO = 0.92
-"""What must be left of the passes for products to stay float where integers gain as it is: costs are estimates."""
+"""The share of the time that may be left for products to stay float where integers gain: costs are estimates."""
 _REQUIRED_RATIO_GUESSED = 2 / 3
-"""The same where costs are guesses: sizes vary, or float tensors do not stay in a cache."""
-_CACHED_ELEMENTS = 2**19
-"""Elements of a float tensor, 2 MB."""
+"""The same where costs are guesses: sizes vary, or float tensors do not stay in the cache."""
 
 
 def nodes_faster_in_float(
     graph: Graph, specs: Mapping[str, OpSpec], fused: Mapping[str, str], target: Target
 ) -> list[str]:
-    """The nodes that could be quantized and had better stay float.
+    """The nodes that could be quantized but had better stay float, by name.
 
     Args:
-        graph: The prepared graph.
-        specs: The rows of the nodes that could be quantized, by name.
-        fused: Those whose work the node before them does for nothing, and that node.
-        target: What it shall run on. One with tables of its own computes on integers alone, whatever that costs.
+        graph: The prepared graph, shapes inferred.
+        specs: Rows of the operator table for the nodes that could be quantized, by node name.
+        fused: Activations whose work a producer does at no cost, with that producer.
+        target: The target. Without a cost table it keeps all integers but data movement that no integers surround.
     """
     nodes = {node.name or "": node for node in graph.nodes if node.name in specs}
     products = {name for name in nodes if is_product(specs[name])}
-    if target.has_lookup_tables or not products:
-        idle = [
-            n
-            for c in _connected_components(nodes)
-            if all(specs[n].follows_neighbours for n in c)
-            for n in c
-        ]
+    costs = get_cost_table(target)
+    if costs is None or not products:
+        idle = _data_movement_alone(nodes, specs)
         return [] if len(idle) == len(graph.nodes) else idle
-    size = estimate_sizes(graph)
-    rules = {n: kernel_cost(node, specs[n], size) for n, node in nodes.items()}
-    plain = {
-        n: KernelCost(
-            _float_cost(node, size), _integer_cost(specs[n]) * _largest_tensor(node, size)
-        )
-        for n, node in nodes.items()
+    problem = PartitionProblem(nodes, specs, fused, estimate_sizes(graph), target, costs)
+    integers = _partition_around_products(problem, products)
+    if target.float_outputs:
+        integers = _partition_of_all(graph, problem, products, integers)
+    return [name for name in nodes if name not in integers]
+
+
+def _partition_around_products(problem: PartitionProblem, products: Collection[str]) -> set[str]:
+    """The integer nodes of the cheapest partition that has all products on integers."""
+    costs = {
+        name: uniform_cost(node, problem.specs[name], problem.size, problem.costs)
+        for name, node in problem.nodes.items()
     }
-    problem = PartitionProblem(nodes, specs, fused, size, target)
-    kept = replace(problem, kernel_overhead=0.0).integer_nodes(nodes.keys() - products, plain)
-    real, mixed = (problem.cost_of(division, rules) for division in ((), kept))
-    rest = sum(
-        _FLOAT_COST * _largest_tensor(n, size) + KERNEL_OVERHEAD
-        for n in graph.nodes
-        if n.name not in nodes
-    )
-    less = (
-        1.0
-        if mixed >= real
-        else _REQUIRED_RATIO
-        if _fits_cache(nodes.values())
-        else _REQUIRED_RATIO_GUESSED
-    )
-    most = (mixed + rest) * less - rest
-    least = sum(
-        min(own.float_cost, own.integer_cost) for name, own in rules.items() if name not in fused
-    )
-    if target.float_outputs and real > _SMALL_MODEL and least < most:
-        freed = _partition_with_products(products, problem, rules)
-        if problem.cost_of(freed, rules) < most:
-            kept = freed
-    return [name for name in nodes if name not in kept]
+    free = problem.nodes.keys() - products
+    return replace(problem, costs=problem.costs.without_kernel_calls()).integer_nodes(free, costs)
 
 
-def _partition_with_products(
-    products: Collection[str], problem: PartitionProblem, costs: Mapping[str, KernelCost]
+def _partition_of_all(
+    graph: Graph, problem: PartitionProblem, products: Collection[str], integers: set[str]
 ) -> set[str]:
-    """The cheapest division that leaves some products in integers, as who quantizes wants."""
-    for dearer in _FLOAT_COST_FACTORS:
+    """The integer nodes of the cheapest partition, products included, if it gains enough; else those given."""
+    table, nodes = problem.costs, problem.nodes
+    costs = {
+        n: kernel_cost(node, problem.specs[n], problem.size, table) for n, node in nodes.items()
+    }
+    all_float, given = (problem.cost_of(kept, costs) for kept in ((), integers))
+    unquantizable = sum(
+        table.float_operator * largest_tensor(node, problem.size) + table.kernel_call
+        for node in graph.nodes
+        if node.name not in nodes
+    )
+    limit = (given + unquantizable) * _required_ratio(problem, given < all_float) - unquantizable
+    lower_bound = sum(
+        min(own.float_cost, own.integer_cost)
+        for name, own in costs.items()
+        if name not in problem.fused
+    )
+    if all_float <= table.small_model or lower_bound >= limit:
+        return integers
+    found = _partition_with_some_products(problem, products, costs)
+    return found if problem.cost_of(found, costs) < limit else integers
+
+
+def _required_ratio(problem: PartitionProblem, integers_gain: bool) -> float:
+    """The share of the time of all-integer products below which products stay float."""
+    if not integers_gain:
+        return 1.0
+    fits = _fits_cache(problem.nodes.values(), problem.costs)
+    return _REQUIRED_RATIO if fits else _REQUIRED_RATIO_GUESSED
+
+
+def _partition_with_some_products(
+    problem: PartitionProblem, products: Collection[str], costs: Mapping[str, KernelCost]
+) -> set[str]:
+    """The integer nodes of the cheapest partition with at least one product, which a quantization should have."""
+    for weight in _PRODUCT_WEIGHTS:
         favoured = {
-            name: KernelCost(own.float_cost * dearer, own.integer_cost) if name in products else own
+            name: KernelCost(own.float_cost * weight, own.integer_cost) if name in products else own
             for name, own in costs.items()
         }
         found = problem.integer_nodes(problem.nodes.keys(), favoured)
@@ -119,10 +126,10 @@ def _partition_with_products(
 
 
 class FloatTimeModel:
-    """What leaving nodes float costs that could be integers.
+    """The time that it costs to keep nodes float that could be integers.
 
     Attributes:
-        real: Passes of them all in float.
+        all_float_time: Passes of all these nodes in float.
     """
 
     def __init__(
@@ -132,35 +139,43 @@ class FloatTimeModel:
         fused: Mapping[str, str],
         target: Target,
     ) -> None:
-        """Take what `not_worth` takes; ``specs`` are the integers that there are.
+        """Estimate all nodes that could be integers.
 
-        For a target with tables of its own integers count as free. Running kernels at all is not counted, as it
-        would be for a network so small that all of it had better be float.
+        The arguments are those of `nodes_faster_in_float`, with rows of the integer nodes only. A target without a
+        cost table has the float times of ONNX Runtime, and its integers cost nothing. Kernel calls are not counted:
+        they would make all of a very small network faster in float.
         """
+        table = get_cost_table(target)
+        measured = (table or ORT_1_31_AVX512_VNNI).without_kernel_calls()
         size = estimate_sizes(graph)
         nodes = {node.name or "": node for node in graph.nodes if node.name in specs}
-        costs = {name: kernel_cost(node, specs[name], size, 0.0) for name, node in nodes.items()}
-        if target.has_lookup_tables:
+        costs = {
+            name: kernel_cost(node, specs[name], size, measured) for name, node in nodes.items()
+        }
+        if table is None:
             costs = {name: KernelCost(own.float_cost, 0.0) for name, own in costs.items()}
         self._costs = costs
-        self._problem = PartitionProblem(nodes, specs, fused, size, target, 0.0)
+        self._problem = PartitionProblem(nodes, specs, fused, size, target, measured)
         self._all = frozenset(nodes)
         self.all_float_time = self._problem.cost_of((), self._costs)
 
     def __call__(self, more: Collection[str], floats: Collection[str] = ()) -> float:
-        """Passes that ``more`` cost where ``floats`` are float already; below 0 where it is faster so."""
-        now, costs = self._problem.cost_of, self._costs
+        """The passes that ``more`` float nodes cost beyond the float nodes ``floats``; negative if they save time."""
+        cost_of, costs = self._problem.cost_of, self._costs
         before = self._all.difference(floats)
-        of = before.intersection(more)
-        after = before - of
-        for name in self._neighbours(of):  # `not_worth` would find these not worth it any more
-            if name in after and now(after - {name}, costs, [name]) < now(after, costs, [name]):
+        changed = before.intersection(more)
+        after = before - changed
+        # `nodes_faster_in_float` would no longer keep these neighbours on integers
+        for name in self._neighbours(changed):
+            if name in after and (
+                cost_of(after - {name}, costs, [name]) < cost_of(after, costs, [name])
+            ):
                 after -= {name}
-        of = before - after
-        return now(after, costs, of) - now(before, costs, of)
+        changed = before - after
+        return cost_of(after, costs, changed) - cost_of(before, costs, changed)
 
     def _neighbours(self, names: Collection[str]) -> list[str]:
-        """The neighbours that are no products."""
+        """The neighbours that are not products."""
         values = float_tensors(self._problem.nodes[name] for name in sorted(names))
         near = {
             n.name or "" for v in values for n in (*consumers_of(v), v.producer()) if n is not None
@@ -169,38 +184,29 @@ class FloatTimeModel:
         return sorted(name for name in near if name in specs and not is_product(specs[name]))
 
 
-def _fits_cache(nodes: Collection[Node]) -> bool:
-    """Whether every real tensor that the nodes read or write is known to be small."""
+def _fits_cache(nodes: Collection[Node], costs: OrtCostTable) -> bool:
+    """Whether every float tensor that the nodes read or write has a fixed size that fits the cache."""
     shapes = [shape_of(value) for value in float_tensors(nodes)]
     return all(
         shape is not None
         and None not in shape[1:]
-        and math.prod(side or 1 for side in shape) <= _CACHED_ELEMENTS
+        and math.prod(side or 1 for side in shape) <= costs.cached_elements
         for shape in shapes
     )
 
 
-def _largest_tensor(node: Node, size: TensorSizes) -> float:
-    """The elements of the largest tensor that the node reads or writes."""
-    return max(size(value) for value in (*node.inputs, *node.outputs) if value is not None)
-
-
-def _float_cost(node: Node, size: TensorSizes) -> float:
-    return 0.0 if operator_of(node) in VIEWS else _FLOAT_COST * _largest_tensor(node, size)
-
-
-def _integer_cost(spec: OpSpec) -> float:
-    return (
-        0.25
-        if spec.qlinear is RUNS_ON_INTEGERS
-        else 3.0
-        if spec.qlinear is AS_LOOKUP_TABLE
-        else 1.0
-    )
+def _data_movement_alone(nodes: Mapping[str, Node], specs: Mapping[str, OpSpec]) -> list[str]:
+    """The nodes of connected components that only move data."""
+    return [
+        name
+        for component in _connected_components(nodes)
+        if all(specs[name].follows_neighbours for name in component)
+        for name in component
+    ]
 
 
 def _connected_components(nodes: Mapping[str, Node]) -> list[list[str]]:
-    """The nodes, those together that hand tensors to one another."""
+    """The nodes by connected component: a tensor connects its writer with its readers."""
     root = {name: name for name in nodes}
 
     def find(name: str) -> str:
@@ -214,7 +220,7 @@ def _connected_components(nodes: Mapping[str, Node]) -> list[list[str]]:
             maker = value.producer() if value is not None else None
             if maker is not None and maker.name in nodes:
                 root[find(name)] = find(maker.name or "")
-    together: dict[str, list[str]] = {}
+    components: dict[str, list[str]] = {}
     for name in nodes:
-        together.setdefault(find(name), []).append(name)
-    return list(together.values())
+        components.setdefault(find(name), []).append(name)
+    return list(components.values())

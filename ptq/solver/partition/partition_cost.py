@@ -1,7 +1,8 @@
-"""What does a division of a graph into integers and reals cost, and which is the cheapest?
+"""The cost of a partition of a graph into integer and float nodes, and the cheapest partition.
 
-Its nodes, and every crossing: a quantizer or its reverse, with the transposition that goes with it, passes over the
-whole tensor once and is two kernels to run, one more where a float convolution's blocks of channels end or begin.
+The cost is that of the nodes and of every crossing. At a crossing QuantizeLinear or DequantizeLinear and a
+Transpose pass over the whole tensor: together one pass for each element and two kernel calls. Where a float
+convolution's blocks of channels begin or end, a third kernel reorders them.
 """
 
 from __future__ import annotations
@@ -15,27 +16,27 @@ import numpy as np
 from ptq.core.opspec import OpSpec, Role
 from ptq.core.targets import Target
 from ptq.model.node import Node, Value, constant_of, consumers_of, dtype_of, operator_of
-from ptq.solver.partition.cost_model import (
-    CHANNELS_FIRST_POOL,
-    KERNEL_OVERHEAD,
-    VIEWS,
-    KernelCost,
-    TensorSizes,
-)
-from ptq.solver.partition.min_cut import INTEGERS, REALS, MinCut
+from ptq.solver.partition.cost_model import VIEWS, KernelCost, TensorSizes
+from ptq.solver.partition.cost_table import OrtCostTable
+from ptq.solver.partition.min_cut import FLOATS, INTEGERS, MinCut
 
-_REORDER_COST = 0.55
-"""Passes that it takes for an element where a float convolution's blocks of channels end or begin."""
+_CROSSING_KERNELS = 2
+"""Kernel calls at a crossing without blocks: the quantizer and the Transpose."""
 _LAYOUT_OPS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
-"""What makes a layout of its own, also where it cannot be quantized."""
+"""Operators that set the layout of their output, also where they cannot be quantized."""
 
 
 @dataclass(frozen=True, eq=False)
 class PartitionProblem:
-    """What is to be divided.
+    """The nodes to partition.
 
     Attributes:
-        call: Passes that running a kernel at all takes at a crossing.
+        nodes: The nodes that could be quantized, by name.
+        specs: Their rows of the operator table.
+        fused: Activations whose work a producer does at no cost, with that producer.
+        size: The number of elements of each tensor.
+        target: The target to quantize for.
+        costs: Measured times.
     """
 
     nodes: Mapping[str, Node]
@@ -43,32 +44,37 @@ class PartitionProblem:
     fused: Mapping[str, str]
     size: TensorSizes
     target: Target
-    kernel_overhead: float = KERNEL_OVERHEAD
+    costs: OrtCostTable
 
     def integer_nodes(self, free: Collection[str], costs: Mapping[str, KernelCost]) -> set[str]:
-        """The integers of the cheapest division; what is not free is among them."""
-        places: dict[str, str | int] = dict.fromkeys(self.nodes, INTEGERS)
-        places.update((name, name) for name in free)
-        division = MinCut()
+        """The integer nodes of the cheapest partition.
+
+        Args:
+            free: Nodes that may be integer or float. All other nodes are integer.
+            costs: The cost of each node.
+        """
+        vertices: dict[str, str | int] = dict.fromkeys(self.nodes, INTEGERS)
+        vertices.update((name, name) for name in free)
+        cut = MinCut()
         for name in sorted(free):
             if self.specs[name].op in VIEWS and not costs[name].float_cost:
                 continue
             own = costs[name]
             if name in self.fused:
-                division.add_edge(places[self.fused[name]], name, own.float_cost)
+                cut.add_edge(vertices[self.fused[name]], name, own.float_cost)
             else:
-                division.add_edge(INTEGERS, name, own.float_cost)
-                division.add_edge(name, REALS, own.integer_cost)
+                cut.add_edge(INTEGERS, name, own.float_cost)
+                cut.add_edge(name, FLOATS, own.integer_cost)
             for other in self._required_nodes(name):
                 if other in free:
-                    division.add_edge(name, other, math.inf)
+                    cut.add_edge(name, other, math.inf)
         for value in float_tensors(self.nodes.values()):
-            _add_crossing(division, value, places, self)
-        integers = division.source_side()
+            _add_crossing(cut, value, vertices, self)
+        integers = cut.source_side()
         return {name for name in self.nodes if name not in free or name in integers}
 
     def _required_nodes(self, name: str) -> list[str]:
-        """Without which a node's integers cost more than is said: what does its work, or wants its layout."""
+        """The nodes that must be integer for the node's integer cost to hold: they do its work or set its layout."""
         if name in self.fused:
             return [self.fused[name]]
         if self.specs[name].op != "MaxPool":
@@ -80,13 +86,13 @@ class PartitionProblem:
         ]
 
     def _layout_producers(self, name: str) -> set[str]:
-        """The nodes that hand a layout on to this one, back to those that make it, past those that are float."""
+        """The nodes from which the layout of this node's input comes, up to those that set it."""
         found: set[str] = set()
-        seen, ahead = {name}, [self.nodes[name]]
+        visited, ahead = {name}, [self.nodes[name]]
         while ahead:
             makers = {value.producer() for value in ahead.pop().inputs if value}
-            new = [m for m in makers if m is not None and m.name not in seen]
-            seen.update(m.name or "" for m in new)
+            new = [m for m in makers if m is not None and m.name not in visited]
+            visited.update(m.name or "" for m in new)
             found.update(m.name or "" for m in new if m.name in self.nodes)
             ahead += [m for m in new if not self._sets_layout(m)]
         return found
@@ -101,7 +107,13 @@ class PartitionProblem:
         costs: Mapping[str, KernelCost],
         of: Collection[str] | None = None,
     ) -> float:
-        """What a division costs, or that part of it which depends on some nodes."""
+        """The cost of a partition, in passes.
+
+        Args:
+            kept: The integer nodes.
+            costs: The cost of each node.
+            of: Count only what depends on these nodes; None counts everything.
+        """
         some = self.nodes if of is None else sorted(of)
         after = () if of is None else (name for name, maker in self.fused.items() if maker in of)
         total = 0.0
@@ -123,29 +135,30 @@ class PartitionProblem:
         return total
 
     def quantize_cost(self, value: Value) -> float:
-        """What it costs where a float tensor is read as integers."""
+        """The passes where integer nodes read a tensor that is written in float."""
         maker = value.producer()
-        if (
-            maker is not None and operator_of(maker) == "MaxPool"
-        ):  # the quantizer is moved before it
+        # ONNX Runtime moves the quantizer before a MaxPool
+        if maker is not None and operator_of(maker) == "MaxPool":
             pooled = maker.inputs[0] or value
-            return self._crossing_cost(pooled, [maker]) + self.size(value) * CHANNELS_FIRST_POOL
+            pool = self.size(value) * self.costs.channels_first_pool
+            return self._crossing_cost(pooled, [maker]) + pool
         return self._crossing_cost(value, [maker])
 
     def dequantize_cost(self, value: Value) -> float:
-        """What it costs where integers are read as a float tensor."""
+        """The passes where float nodes read a tensor that is written in integers."""
         return self._crossing_cost(value, consumers_of(value))
 
     def _crossing_cost(self, value: Value, beyond: Iterable[Node | None]) -> float:
+        """The passes of a quantizer with the given nodes on its float side."""
         floats = (self.nodes.get(self.fused.get(n.name or "", n.name or "")) for n in beyond if n)
         in_blocks = any(operator_of(node) == "Conv" for node in floats if node is not None)
-        return self.size(value) * (1 + _REORDER_COST * in_blocks) + self.kernel_overhead * (
-            2 + in_blocks
-        )
+        per_element = 1 + self.costs.block_boundary * in_blocks
+        kernels = _CROSSING_KERNELS + in_blocks
+        return self.size(value) * per_element + self.costs.kernel_call * kernels
 
 
 def float_tensors(nodes: Iterable[Node]) -> list[Value]:
-    """The real tensors that the nodes read or write."""
+    """The float32 tensors that the nodes read or write, without constants."""
     values = [value for node in nodes for value in (*node.inputs, *node.outputs) if value]
     return [
         v for v in dict.fromkeys(values) if constant_of(v) is None and dtype_of(v) == np.float32
@@ -153,25 +166,26 @@ def float_tensors(nodes: Iterable[Node]) -> list[Value]:
 
 
 def _add_crossing(
-    division: MinCut, value: Value, places: Mapping[str, str | int], problem: PartitionProblem
+    cut: MinCut, value: Value, vertices: Mapping[str, str | int], problem: PartitionProblem
 ) -> None:
-    """What it costs where a tensor is read as what it is not written as."""
-    readers: set[str | int] = {REALS} if value.is_graph_output() else set()
-    readers |= {places.get(reader.name or "", REALS) for reader in consumers_of(value)}
-    any_integer, any_real = f"{value.name} as integers", f"{value.name} as reals"
+    """Add the cost where a tensor is written on one side and read on the other."""
+    readers: set[str | int] = {FLOATS} if value.is_graph_output() else set()
+    readers |= {vertices.get(reader.name or "", FLOATS) for reader in consumers_of(value)}
+    any_integer, any_float = f"{value.name} as integers", f"{value.name} as floats"
     for reader in readers:
-        division.add_edge(reader, any_integer, math.inf)
-        division.add_edge(any_real, reader, math.inf)
+        cut.add_edge(reader, any_integer, math.inf)
+        cut.add_edge(any_float, reader, math.inf)
     maker = value.producer()
     name = maker.name or "" if maker is not None else ""
+    writer = vertices.get(name, FLOATS)
     specs = problem.specs
     if name in specs and specs[name].float_output_form is not None and problem.target.float_outputs:
-        division.add_edge(any_integer, any_real, problem.size(value))
+        cut.add_edge(any_integer, any_float, problem.size(value))
     else:
-        division.add_edge(any_integer, places.get(name, REALS), problem.quantize_cost(value))
-        division.add_edge(places.get(name, REALS), any_real, problem.dequantize_cost(value))
+        cut.add_edge(any_integer, writer, problem.quantize_cost(value))
+        cut.add_edge(writer, any_float, problem.dequantize_cost(value))
 
 
 def is_product(spec: OpSpec) -> bool:
-    """Whether it multiplies by weights."""
+    """Whether the operator is a product: it multiplies by weights, as Conv, Gemm and MatMul do."""
     return spec.can_fuse_activation and Role.WEIGHT in spec.input_roles

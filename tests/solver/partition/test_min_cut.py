@@ -6,16 +6,16 @@ import math
 
 import pytest
 
-from ptq.solver.partition.min_cut import INTEGERS, REALS, MinCut
+from ptq.solver.partition.min_cut import FLOATS, INTEGERS, MinCut
 
 
 def division_of(real: float, far: float) -> MinCut:
     """``a`` costs ``real`` in float; in integers 0.5, and 1.75 to hand it on; parting ``b`` costs ``far``."""
     division = MinCut()
     division.add_edge(INTEGERS, "a", real)
-    division.add_edge("a", REALS, 0.5)
+    division.add_edge("a", FLOATS, 0.5)
     division.add_edge("a", "handed on", 1.75)
-    division.add_edge("handed on", REALS, math.inf)
+    division.add_edge("handed on", FLOATS, math.inf)
     division.add_edge(INTEGERS, "b", far)
     return division
 
