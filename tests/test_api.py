@@ -312,7 +312,7 @@ def test_how_weights_are_stored_depends_on_the_processor_where_it_is_left_to_ptq
 
 
 def test_reduced_weights_are_int8() -> None:
-    with pytest.raises(UsageError, match="reduced are int8; leave them out for gemmlowp"):
+    with pytest.raises(UsageError, match="reduced are int8, but target gemmlowp has uint8"):
         ptq.quantize(MODEL, FEW, target="gemmlowp", weights="reduced")
 
 
@@ -326,10 +326,10 @@ def test_a_plan_keeps_its_scales_of_weights_on_all_processors(
     plain = ptq.quantize(MODEL, FEW, weights="s8", threads=1)
     obeyed = ptq.quantize(MODEL, FEW, plan=plain.plan, threads=1)
     assert obeyed.graph.to_bytes() == plain.graph.to_bytes()
-    with pytest.raises(UsageError, match="a plan says the scales of weights"):
+    with pytest.raises(UsageError, match="a plan sets the scales of weights"):
         ptq.quantize(MODEL, FEW, plan=plain.plan, weights="reduced")
 
 
 def test_uint8_weights_are_for_onnx_runtime_alone(result: ptq.Result) -> None:
-    with pytest.raises(UsageError, match="for target ort; leave them out for litert"):
+    with pytest.raises(UsageError, match="u8 need target ort, not litert"):
         ptq.quantize(MODEL, stats=result.calibration, target="litert", weights="u8")

@@ -27,10 +27,10 @@ from ptq.optimization.output_error import RangeEvaluator, error_db
 from ptq.rewrite.equalize.boundary_scales import is_channel_scaling
 from ptq.rewrite.instrument.logits import logits_of
 from ptq.solver.quantizer import CalibratedModel, solve_plan
-from ptq.solver.recipe import AUTO, FALLBACK_METHOD, Recipe
+from ptq.solver.recipe import AUTO, FALLBACK_METHOD, ChosenMethod, Recipe
 from ptq.solver.scales.group_qparams import group_qparams
 from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups
-from ptq.solver.solve import ChosenMethod, assign_precision_and_groups
+from ptq.solver.solve import assign_precision_and_groups
 
 METHODS = (FALLBACK_METHOD, "minmax", "percentile")
 MAX_RUNS = 24

@@ -1,6 +1,7 @@
-"""How does a float model become a quantized one? Plan, correct, write: steps that may be run again and again.
+"""Calibrated model and recipe → plan → quantized model.
 
-What they all start from, model and statistics, is the Ground; another Recipe or plan never runs the model again.
+Planning, rounding, bias correction and writing may run again and again: every trial starts from one
+`CalibratedModel`, and neither another recipe nor another plan runs the float model again.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from ptq.core.plan import Plan
 from ptq.core.targets import get_target
+from ptq.core.wording import plural
 from ptq.model.graph import Graph
-from ptq.observers import get_observer
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.input_means import input_means
 from ptq.observers.input_statistics import InputStatistics
@@ -21,22 +22,22 @@ from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.rewrite.emit.to_qlinear import to_qlinear
 from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.rewrite.shift_to_uint8 import weights_to_uint8
-from ptq.solver.recipe import AUTO, FALLBACK_METHOD, REDUCED_NOTE, Recipe
+from ptq.solver.recipe import REDUCED_NOTE, Recipe
 from ptq.solver.rounding.gptq import GptqRounder, WeightRounding
 from ptq.solver.scales.weight_qparams import with_derived_biases
-from ptq.solver.solve import SolverSettings, solve
+from ptq.solver.solve import solve
 
 
 @dataclass(frozen=True, eq=False)
 class CalibratedModel:
-    """What is known before anything is decided.
+    """A float model with all measurements from which it can be quantized.
 
     Attributes:
-        name: What to call the model.
-        source: The float model as given.
-        prepared: The same, prepared.
-        calibration: The statistics of the prepared graph.
-        inputs: How the inputs of weighted nodes vary together, where it was gathered.
+        name: Name of the model for reports.
+        source: The float model as the user gave it.
+        prepared: The float model after preparation.
+        calibration: Statistics of the prepared graph.
+        rounder: Second-order rounding by the input covariances of linear layers; empty where none were collected.
     """
 
     name: str
@@ -48,15 +49,15 @@ class CalibratedModel:
 
 @dataclass(frozen=True, eq=False)
 class QuantizedModel:
-    """All that one quantization made.
+    """The result of one quantization.
 
     Attributes:
-        ground: What it was made from.
-        recipe: What was asked.
-        plan: What was decided.
-        quantized: The quantized model.
-        changes: What was done to the graph, a sentence each.
-        fault: What a check found and left, since the plan is the user's; None where there is nothing.
+        calibrated_model: The model that was quantized.
+        recipe: The request.
+        plan: The decisions.
+        quantized_graph: The quantized model.
+        changes: One line for each change of the graph.
+        check_failure: The failure that the self-check found in a plan of the user; None if there is none.
     """
 
     calibrated_model: CalibratedModel
@@ -67,86 +68,106 @@ class QuantizedModel:
     check_failure: str | None = None
 
 
-def solve_plan(ground: CalibratedModel, recipe: Recipe) -> Plan:
-    """Solve a plan.
+def solve_plan(calibrated: CalibratedModel, recipe: Recipe) -> Plan:
+    """Solve a plan for the prepared graph.
 
     Raises:
-        StatsError: A tensor that needs a range was not observed.
-        UsageError: There is no such target, method, or node to skip.
+        StatsError: The statistics lack a tensor whose range is needed.
+        UsageError: The target, the range method or a node to keep float does not exist.
     """
-    graph = ground.prepared.graph
-    method, said = recipe.method, recipe.method
-    if method == AUTO:
-        method, said = FALLBACK_METHOD, f"{FALLBACK_METHOD}, without samples to judge by"
-    reduced = recipe.weights == "reduced"
-    settings = SolverSettings(
-        said, recipe.per_tensor, recipe.float_nodes, recipe.chosen_methods, reduced
-    )
-    row, observer = get_target(recipe.target), get_observer(method)
-    plan = solve(graph, ground.calibration.tensors, observer, row, settings)
-    return replace(
-        plan, channel_factors=ground.prepared.channel_factors, boundaries=ground.prepared.boundaries
-    )
+    prepared = calibrated.prepared
+    target = get_target(recipe.target)
+    plan = solve(prepared.graph, calibrated.calibration.tensors, target, recipe)
+    return replace(plan, channel_factors=prepared.channel_factors, boundaries=prepared.boundaries)
 
 
-def complete_user_plan(ground: CalibratedModel, plan: Plan) -> Plan:
-    """A plan of the user's, made complete.
+def complete_user_plan(calibrated: CalibratedModel, plan: Plan) -> Plan:
+    """The user's plan with bias scales that follow from its input and weight scales.
 
     Raises:
-        PlanError: It does not fit the graph.
+        PlanError: The plan does not fit the graph.
     """
-    plan.check(ground.prepared.graph.digest())
-    return with_derived_biases(ground.prepared.graph, plan)
+    plan.check(calibrated.prepared.graph.digest())
+    return with_derived_biases(calibrated.prepared.graph, plan)
 
 
-def apply_plan(ground: CalibratedModel, recipe: Recipe, plan: Plan) -> QuantizedModel:
-    """Write a plan into the model.
+def apply_plan(calibrated: CalibratedModel, recipe: Recipe, plan: Plan) -> QuantizedModel:
+    """Quantize the prepared graph: round weights, correct biases, write quantizers.
 
     Raises:
-        PlanError: It does not fit the graph.
-        UnsupportedError: An operator has no such form.
+        PlanError: The plan does not fit the graph.
+        UnsupportedError: An operator does not exist in the form that the recipe asks for.
     """
-    graph, changes = ground.prepared.graph, ground.prepared.changes
-    changes = (*changes, *filter(None, [recipe.range_note, recipe.self_check_note]))
-    choices: Mapping[str, WeightRounding] = {}
-    if recipe.rounding == "second-order":
-        choices = ground.rounder.choose_roundings(graph, plan, corrected=recipe.correct_bias)
-    chosen = {node: choice.weight for node, choice in choices.items()}
-    weights = {node: weight for node, weight in chosen.items() if weight is not None}
+    prepared = calibrated.prepared
+    changes = [*prepared.changes, *filter(None, [recipe.range_note, recipe.self_check_note])]
+    roundings = _choose_roundings(calibrated, recipe, plan)
+    graph = _write_weights(calibrated, recipe, plan, roundings, changes)
+    if recipe.weights == "reduced":
+        changes.append(REDUCED_NOTE)
+    plan = replace(plan, rounding={node: str(choice) for node, choice in roundings.items()})
+    return QuantizedModel(calibrated, recipe, plan, _emit(graph, recipe, plan), tuple(changes))
+
+
+def _choose_roundings(
+    calibrated: CalibratedModel, recipe: Recipe, plan: Plan
+) -> Mapping[str, WeightRounding]:
+    """The second-order rounding of weights, by node; empty where the recipe asks for none."""
+    if recipe.rounding != "second-order":
+        return {}
+    graph = calibrated.prepared.graph
+    return calibrated.rounder.choose_roundings(graph, plan, corrected=recipe.correct_bias)
+
+
+def _write_weights(
+    calibrated: CalibratedModel,
+    recipe: Recipe,
+    plan: Plan,
+    roundings: Mapping[str, WeightRounding],
+    changes: list[str],
+) -> Graph:
+    """The prepared graph with rounded weights and the biases corrected for them; appends to ``changes``."""
+    graph = calibrated.prepared.graph
+    rounded = {node: choice.weight for node, choice in roundings.items()}
+    weights = {node: weight for node, weight in rounded.items() if weight is not None}
     if recipe.correct_bias:
-        means = input_means(ground.calibration, plan.tensors)
-        added = ground.rounder.mean_shift(graph, plan)
-        graph, count = correct_biases(graph, plan, means, weights, added)
+        means = input_means(calibrated.calibration, plan.tensors)
+        mean_shift = calibrated.rounder.mean_shift(graph, plan)
+        graph, count = correct_biases(graph, plan, means, weights, mean_shift)
         if count:
-            note = f"corrected {count} biases for the mean error of their rounded weights"
-            changes = (*changes, note)
-    if choices:
-        graph, changes = replace_weights(graph, weights), (*changes, _describe_rounding(choices))
+            changes.append(f"bias correction: {plural(count, 'layer')}")
+    if roundings:
+        graph = replace_weights(graph, weights)
+        changes.append(_describe_rounding(roundings))
     elif plan.rounding and recipe.rounding == "second-order":
-        changes = (
-            *changes,
-            "rounded all weights to the nearest: the plan's rounding needs samples",
+        changes.append(
+            "weight rounding: to nearest in all layers "
+            "(the plan's second-order rounding needs calibration samples)"
         )
-    plan = replace(plan, rounding={node: str(choice) for node, choice in choices.items()})
+    return graph
+
+
+def _emit(graph: Graph, recipe: Recipe, plan: Plan) -> Graph:
+    """The quantized graph in the form and with the weight format of the recipe."""
     quantized = to_qdq(graph, plan)
     if recipe.form == "qoperator":
         quantized = to_qlinear(quantized)
-    if recipe.weights == "u8":
-        quantized = weights_to_uint8(quantized)
-    if recipe.weights == "reduced":
-        changes = (*changes, REDUCED_NOTE)
-    return QuantizedModel(ground, recipe, plan, quantized, changes)
+    return weights_to_uint8(quantized) if recipe.weights == "u8" else quantized
 
 
-def _describe_rounding(choices: Mapping[str, WeightRounding]) -> str:
+def _describe_rounding(roundings: Mapping[str, WeightRounding]) -> str:
+    """The report's line on second-order rounding: how many layers, and the median gain."""
     gains = sorted(
-        choice.gain_db for choice in choices.values() if choice.integer_weights is not None
+        choice.gain_db for choice in roundings.values() if choice.integer_weights is not None
     )
-    left = len(choices) - len(gains)
     if not gains:
-        return "rounded all weights to the nearest: by how their inputs vary together loses on held-out samples"
-    said = (
-        f"rounded {len(gains)} weights by how their inputs vary together: on held-out samples the median error of "
-        f"their sums is {gains[len(gains) // 2]:.1f} dB below that of rounding to the nearest"
+        return "weight rounding: to nearest in all layers (second-order is not better on held-out samples)"
+    nearest = len(roundings) - len(gains)
+    line = (
+        f"weight rounding: second-order (GPTQ) in {plural(len(gains), 'layer')}; layer error "
+        f"{gains[len(gains) // 2]:.1f} dB lower than round-to-nearest (median, held-out)"
     )
-    return said + (f"; {left} to the nearest, as that loses there" if left else "")
+    return line + (
+        f"; to nearest in {plural(nearest, 'layer')}, where second-order is not better"
+        if nearest
+        else ""
+    )

@@ -1,4 +1,4 @@
-"""What is asked of a quantization: target, range method, weight format, rounding, nodes to keep float."""
+"""The request for one quantization: target, range method, weight format, rounding, nodes to keep float."""
 
 from __future__ import annotations
 
@@ -8,52 +8,54 @@ from typing import Literal
 
 from ptq.core.errors import UsageError
 from ptq.core.plan import Plan
-from ptq.core.targets import Target
+from ptq.core.targets import TARGETS, Target
 from ptq.model.session import has_exact_int8_sums
-from ptq.solver.solve import ChosenMethod
 
 QuantizedForm = Literal["qdq", "qoperator"]
-
-
 WeightFormat = Literal["s8", "reduced", "u8"]
-
-
 WeightFormatOption = Literal["auto", "s8", "reduced", "u8"]
-
-
 RoundingMethod = Literal["second-order", "nearest"]
 
-
 AUTO = "auto"
-
-
 DEFAULT_METHOD = AUTO
-
-
-REDUCED_NOTE = "kept sums of two products within int16, where x86 without VNNI saturates"
-
-
 FALLBACK_METHOD = "mse"
-"""The method where none was chosen for a tensor."""
+"""The range method under ``auto`` for a tensor that has no chosen method."""
+REDUCED_NOTE = (
+    "weight format: reduced (sums of two products fit int16, in which x86 without VNNI saturates)"
+)
+
+
+@dataclass(frozen=True)
+class ChosenMethod:
+    """The range method of one scale group.
+
+    Attributes:
+        method: Name of the range method.
+        detail: The reason, for the plan.
+    """
+
+    method: str
+    detail: str
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is asked of a quantization.
+    """The request for one quantization.
 
     Attributes:
-        target: What to quantize for.
-        method: Name of the range method; ``auto`` takes those of ``chosen``.
+        target: Name of the target to quantize for.
+        method: Name of the range method. ``auto`` takes ``chosen_methods``.
         form: ``qdq`` or ``qoperator``.
-        per_tensor: One scale for a whole weight.
-        correct_bias: Take the mean error of rounded weights out of the biases.
-        floats: Nodes, or operators, to leave float, with the reason.
-        weights: ``s8``; ``reduced``, int8 too but no two neighbours so large that their products saturate int16 on
-            a processor without VNNI; or ``u8``, int8 weights stored as uint8 with zero point 128, the same integers.
-        rounding: How weights become integers; ``second-order`` where the ground knows how inputs vary.
-        chosen: The range method of single tensors, where that is left to ptq.
-        chosen_note: How it was chosen, a sentence.
-        left_note: What a check left float beside what was asked, a sentence.
+        per_tensor: One scale for a whole weight instead of one for each output channel.
+        correct_bias: Subtract the mean error of rounded weights from the biases.
+        float_nodes: Names of nodes, or operators, to keep float, with the reason.
+        weights: ``s8``; ``reduced``, int8 with neighbours so small that their products do not saturate int16 on a
+            processor without VNNI; or ``u8``, int8 weights stored as uint8 with zero point 128, the same integers.
+        rounding: How weights become integers. ``second-order`` needs input covariances; nodes without them are
+            rounded to the nearest.
+        chosen_methods: The range method of single scale groups, by any tensor of the group.
+        range_note: How ``chosen_methods`` was found, for the report.
+        self_check_note: What the self-check kept float, for the report.
     """
 
     target: str = "ort"
@@ -68,35 +70,50 @@ class Recipe:
     range_note: str = ""
     self_check_note: str = ""
 
+    @property
+    def default_method(self) -> ChosenMethod:
+        """The range method of scale groups that ``chosen_methods`` does not name."""
+        if self.method == AUTO:
+            return ChosenMethod(FALLBACK_METHOD, f"{FALLBACK_METHOD}, without samples to judge by")
+        return ChosenMethod(self.method, self.method)
+
     def as_signed_qdq(self) -> Recipe:
-        """The same written in QDQ with signed weights: the same integers."""
+        """The same request in QDQ form with signed weights: the integers are the same."""
         return replace(self, form="qdq", weights="s8" if self.weights == "u8" else self.weights)
 
     def with_float_nodes(self, floats: Mapping[str, str]) -> Recipe:
-        """The same with more nodes left float, each with its reason."""
+        """The same request with more nodes kept float, each with its reason."""
         return replace(self, float_nodes={**self.float_nodes, **floats})
 
 
 def resolve_weight_format(
     asked: WeightFormatOption, row: Target, plan: Plan | None = None
 ) -> WeightFormat:
-    """How weights are stored; where that is left to ptq, so that nothing saturates where it is checked: here.
+    """The weight format that an option stands for.
+
+    ``auto`` is ``reduced`` where this processor saturates sums of two products and the target has signed weights.
+    Otherwise it is ``s8``.
 
     Args:
-        asked: What the user asks for.
+        asked: The option.
         row: The target.
-        plan: One to obey, which says the scales of weights.
+        plan: The user's plan, which sets the scales of weights; None if there is no such plan.
 
     Raises:
-        UsageError: They are not for that target, or a plan says otherwise.
+        UsageError: The target has no such format, or the plan excludes it.
     """
-    if asked == "u8" and row.name != "ort":
-        raise UsageError(f"weights u8 are for target ort; leave them out for {row.name}")
+    if asked == "u8" and not row.uint8_weights:
+        able = ", ".join(target.name for target in TARGETS.values() if target.uint8_weights)
+        raise UsageError(f"weights u8 need target {able}, not {row.name}; choose auto or s8")
     if asked == "reduced" and not row.weight.signed:
-        raise UsageError(f"weights reduced are int8; leave them out for {row.name}")
+        raise UsageError(
+            f"weights reduced are int8, but target {row.name} has uint8; choose auto or s8"
+        )
     if asked == "reduced" and plan is not None:
-        raise UsageError("a plan says the scales of weights; leave out weights reduced")
+        raise UsageError(
+            "a plan sets the scales of weights: weights reduced cannot change them; choose auto or s8"
+        )
     if asked == "auto":
-        left = plan is not None or not row.weight.signed or has_exact_int8_sums()
-        return "s8" if left else "reduced"
+        exact = plan is not None or not row.weight.signed or has_exact_int8_sums()
+        return "s8" if exact else "reduced"
     return asked

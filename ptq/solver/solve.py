@@ -1,4 +1,4 @@
-"""From what was observed to a plan: scale groups, ranges, fixed parameters, folded activations."""
+"""Statistics and a recipe → a plan: precision, scale groups, ranges, fixed parameters, folded activations."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ptq.core.targets import TARGETS, Target
 from ptq.core.types import INT8, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of, name_of, operator_of
-from ptq.observers import Observer, TensorStats, get_observer
+from ptq.observers import TensorStats, get_observer
 from ptq.observers.attention_mask import is_masked
 from ptq.solver.partition.eligibility import PrecisionAssignment, QuantizedNode, assign_precision
+from ptq.solver.recipe import Recipe
 from ptq.solver.scales.concat_ranges import concats_with_unlike_ranges
 from ptq.solver.scales.group_qparams import group_qparams, tensors_holding_values
 from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups, scale_groups
@@ -24,43 +25,16 @@ from ptq.solver.scales.weight_qparams import weight_and_bias_qparams
 SKIPPED_REASON = "skipped by the user"
 
 _MIN_DIVISOR_LSB = 8
-"""Below, half a step is more than 1/16 of a divisor."""
+"""With a divisor below 8 LSB the rounding error, half an LSB, is more than 1/16 of the divisor."""
+_FOLD_TOLERANCE_LSB = 0.5 + 1e-4
+"""How far the range of the integers may exceed the bounds of a folded activation.
 
-
-@dataclass(frozen=True)
-class ChosenMethod:
-    """A range method for one scale group.
-
-    Attributes:
-        method: Its name.
-        detail: The reason, for the plan.
-    """
-
-    method: str
-    detail: str
-
-
-@dataclass(frozen=True)
-class SolverSettings:
-    """What the user may ask of a plan.
-
-    Attributes:
-        method: Name of the range method, for the reasons.
-        per_tensor: One scale for a whole weight instead of one an output channel.
-        floats: Names of nodes, or operators, to leave float, with the reason.
-        chosen: The method for single scale groups, by any of their tensors.
-        reduced: Weights no two neighbours of which are so large that their products saturate int16.
-    """
-
-    method: str
-    per_tensor: bool = False
-    float_nodes: Mapping[str, str] = field(default_factory=dict)
-    chosen_methods: Mapping[str, ChosenMethod] = field(default_factory=dict)
-    reduced_weights: bool = False
+The range [-1, 1] in 255 LSB puts both ends half an LSB outside; 1e-4 is for float rounding.
+"""
 
 
 def tensors_to_observe(graph: Graph) -> list[str]:
-    """The tensors whose ranges any target may ask for, in graph order."""
+    """The tensors whose ranges some target needs, in graph order."""
     wanted: dict[str, None] = {}
     for target in TARGETS.values():
         groups = scale_groups(assign_precision(graph, target), target)
@@ -68,33 +42,27 @@ def tensors_to_observe(graph: Graph) -> list[str]:
     return list(wanted)
 
 
-def solve(
-    graph: Graph,
-    stats: Mapping[str, TensorStats],
-    observer: Observer,
-    target: Target,
-    settings: SolverSettings,
-) -> Plan:
+def solve(graph: Graph, stats: Mapping[str, TensorStats], target: Target, recipe: Recipe) -> Plan:
     """Choose scale and zero point of every tensor that the target computes on as integers.
 
     Args:
         graph: A prepared graph, shapes inferred.
-        stats: What calibration saw, by tensor.
-        observer: The range method.
-        target: What to quantize for.
-        settings: The user's wishes.
+        stats: Statistics of the calibration, by tensor.
+        target: The target to quantize for.
+        recipe: The range methods, the nodes to keep float, and the form of weight scales.
 
     Raises:
-        StatsError: A tensor that needs a range was not observed.
-        UsageError: A node to leave float does not exist.
+        StatsError: The statistics lack a tensor whose range is needed.
+        UsageError: A node to keep float, or a range method, does not exist.
     """
-    check_skipped_nodes(graph, settings.float_nodes)
-    fate, groups = assign_precision_and_groups(graph, stats, target, settings.float_nodes)
-    draft = _Draft(target, fate, settings, floats=dict(fate.float_nodes))
+    get_observer(recipe.default_method.method)
+    check_skipped_nodes(graph, recipe.float_nodes)
+    assignment, groups = assign_precision_and_groups(graph, stats, target, recipe.float_nodes)
+    draft = _Draft(target, assignment, recipe, floats=dict(assignment.float_nodes))
     for group in groups.to_groups():
-        _solve_group(draft, group, groups, stats, observer)
+        _solve_group(draft, group, groups, stats)
     _solve_requantized_inputs(draft, groups.requantized_inputs)
-    for integer in fate.quantized_nodes.values():
+    for integer in assignment.quantized_nodes.values():
         _solve_operands(draft, integer)
         _solve_activation(draft, integer)
     return Plan(
@@ -112,11 +80,11 @@ def solve(
 
 @dataclass
 class _Draft:
-    """The plan while it is being solved."""
+    """The plan while it is solved; the fields have the meaning that they have in `Plan`."""
 
     target: Target
     assignment: PrecisionAssignment
-    settings: SolverSettings
+    recipe: Recipe
     tensors: dict[str, QuantParams] = field(default_factory=dict)
     operands: dict[tuple[str, int], QuantParams] = field(default_factory=dict)
     edges: dict[tuple[str, int], QuantParams] = field(default_factory=dict)
@@ -127,64 +95,88 @@ class _Draft:
 
 
 def check_skipped_nodes(graph: Graph, skip: Collection[str]) -> None:
-    """Make sure that the nodes or operators to leave float exist.
+    """Check that the nodes or operators to keep float exist.
 
     Raises:
-        UsageError: One does not.
+        UsageError: A name is neither a node nor an operator of the graph.
     """
-    known = {node.name for node in graph.nodes} | {node.op_type for node in graph.nodes}
-    unknown = sorted(set(skip) - known)
+    names = {node.name for node in graph.nodes} | {node.op_type for node in graph.nodes}
+    unknown = sorted(set(skip) - names)
     if unknown:
         raise UsageError(
-            f"--skip {unknown[0]}: the prepared graph has no such node or operator; "
-            "`ptq inspect` lists them"
+            f"cannot skip {unknown[0]}: the prepared graph has no such node or operator; "
+            "inspect the model to list them"
         )
 
 
 def assign_precision_and_groups(
     graph: Graph, stats: Mapping[str, TensorStats], target: Target, floats: Mapping[str, str]
 ) -> tuple[PrecisionAssignment, ScaleGroups]:
-    """Decide for every node, leaving float also those whose data or groups forbid integers."""
-    refused = {
+    """Decide which nodes are quantized, and which tensors share a scale.
+
+    Nodes also stay float where the statistics or the scale groups allow no integers. A tensor without statistics
+    makes its nodes float, which changes the groups; so both are computed again until every group has a range.
+
+    Args:
+        graph: A prepared graph, shapes inferred.
+        stats: Statistics of the calibration, by tensor.
+        target: The target to quantize for.
+        floats: Names of nodes, or operators, to keep float, with the reason.
+
+    Raises:
+        StatsError: The statistics lack a tensor that every calibration collects.
+    """
+    unlike = {} if target.has_lookup_tables else concats_with_unlike_ranges(graph, stats)
+    skip = {**_small_divisors(graph, stats), **unlike, **floats}
+    refused = _unquantizable_tensors(graph, stats)
+    assignment = assign_precision(graph, target, skip, refused)
+    groups = scale_groups(assignment, target)
+    while unobserved := _unobserved_tensors(groups, stats):
+        missing = unobserved.intersection(tensors_to_observe(graph))
+        if missing:
+            raise StatsError(
+                f"tensor {min(missing)} was not observed; calibrate again with this version"
+            )
+        refused.update((n, f"{n} was not observed before its activation") for n in unobserved)
+        assignment = assign_precision(graph, target, skip, refused)
+        groups = scale_groups(assignment, target)
+    return assignment, groups
+
+
+def _unquantizable_tensors(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str, str]:
+    """Tensors whose values no 8-bit range holds, with the reason."""
+    found = {
         name: f"{name} held NaN or Inf during calibration"
-        for name, seen in stats.items()
-        if seen.nonfinite_count
+        for name, observed in stats.items()
+        if observed.nonfinite_count
     }
     for node in graph.nodes:
         name = name_of(node.inputs[0]) if operator_of(node) == "Softmax" and node.inputs[0] else ""
         if name in stats and is_masked(stats[name]):
-            refused[name] = f"{name} is masked: too wide for 8 bits to tell apart what is not"
-    apart = {} if target.has_lookup_tables else concats_with_unlike_ranges(graph, stats)
-    skip = {**_small_divisors(graph, stats), **apart, **floats}
-    while True:
-        fate = assign_precision(graph, target, skip, refused)
-        groups = scale_groups(fate, target)
-        unknown = [
-            n
-            for n in groups.observed_tensors()
-            if tensors_holding_values(groups.values[n], stats) is None
-        ]
-        if not unknown:
-            return fate, groups
-        lost = set(unknown).intersection(tensors_to_observe(graph))
-        if lost:
-            raise StatsError(
-                f"tensor {min(lost)} was not observed; calibrate again with this version"
-            )
-        refused.update((n, f"{n} was not observed before its activation") for n in unknown)
+            found[name] = f"{name} is masked: too wide for 8 bits to tell apart what is not"
+    return found
+
+
+def _unobserved_tensors(groups: ScaleGroups, stats: Mapping[str, TensorStats]) -> set[str]:
+    """Tensors that set the range of their group, but whose values no statistics describe."""
+    return {
+        name
+        for name in groups.observed_tensors()
+        if tensors_holding_values(groups.values[name], stats) is None
+    }
 
 
 def _small_divisors(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str, str]:
-    """The divisions whose divisor comes so near to zero that its integers say little of it, with the reason."""
+    """Div nodes whose divisor comes too near to zero for 8 bits, with the reason."""
     found = {}
     for node in graph.nodes:
         divisor = node.inputs[1] if operator_of(node) == "Div" else None
-        seen = None if divisor is None else stats.get(name_of(divisor))
-        if divisor is None or seen is None or not seen.count:
+        observed = None if divisor is None else stats.get(name_of(divisor))
+        if divisor is None or observed is None or not observed.count:
             continue
-        least = max(seen.min, -seen.max, 0.0)
-        step = (max(seen.max, 0.0) - min(seen.min, 0.0)) / INT8.lsb_count
-        if least < _MIN_DIVISOR_LSB * step:
+        least = max(observed.min, -observed.max, 0.0)
+        lsb = (max(observed.max, 0.0) - min(observed.min, 0.0)) / INT8.lsb_count
+        if least < _MIN_DIVISOR_LSB * lsb:
             found[node.name or ""] = (
                 f"its divisor {name_of(divisor)} came within {_MIN_DIVISOR_LSB} steps of zero"
             )
@@ -192,26 +184,21 @@ def _small_divisors(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str,
 
 
 def _solve_group(
-    draft: _Draft,
-    group: ScaleGroup,
-    groups: ScaleGroups,
-    stats: Mapping[str, TensorStats],
-    observer: Observer,
+    draft: _Draft, group: ScaleGroup, groups: ScaleGroups, stats: Mapping[str, TensorStats]
 ) -> None:
-    qtype, method = draft.target.activation, draft.settings.method
+    """Set the parameters and the reason of all tensors of a scale group."""
     if group.fixed_qparams is not None:
         op, fixed = group.fixed_qparams
-        params = QuantParams.per_tensor(fixed.scale, fixed.zero_point, qtype)
+        params = QuantParams.per_tensor(fixed.scale, fixed.zero_point, draft.target.activation)
         reason = Why("fixed", f"LiteRT's specification for {op}")
     else:
+        methods = draft.recipe.chosen_methods
         chosen = next(
-            (c for n in group.tensors if (c := draft.settings.chosen_methods.get(n))), None
+            (methods[n] for n in group.tensors if n in methods), draft.recipe.default_method
         )
-        if chosen is not None:
-            method, observer = chosen.detail, get_observer(chosen.method)
-        params = group_qparams(group, groups, stats, observer, draft.target)
+        params = group_qparams(group, groups, stats, get_observer(chosen.method), draft.target)
         observed = any(constant_of(groups.values[name]) is None for name in group.observed_tensors)
-        reason = Why("observed", method) if observed else Why("constant", "its own extremes")
+        reason = Why("observed", chosen.detail) if observed else Why("constant", "its own extremes")
     for name in group.tensors:
         draft.tensors[name] = params
         draft.why[name] = (
@@ -220,7 +207,7 @@ def _solve_group(
 
 
 def _solve_requantized_inputs(draft: _Draft, edges: Iterable[tuple[str, int]]) -> None:
-    """What an input is requantized to on its way to one node: the parameters of that node's output."""
+    """Requantize inputs to the parameters of the output of the node that reads them."""
     for name, position in edges:
         output = name_of(draft.assignment.quantized_nodes[name].node.outputs[0])
         draft.edges[name, position] = draft.tensors[output]
@@ -228,12 +215,17 @@ def _solve_requantized_inputs(draft: _Draft, edges: Iterable[tuple[str, int]]) -
 
 
 def _solve_operands(draft: _Draft, integer: QuantizedNode) -> None:
+    """Set the parameters and the reasons of a node's weight and bias."""
     name = integer.node.name
     assert name is not None
     inputs = [draft.tensors[name_of(value)] for value in integer.inputs_with_role(Role.ACTIVATION)]
-    asked = draft.settings
+    recipe = draft.recipe
     solved = weight_and_bias_qparams(
-        integer, inputs, draft.target, per_tensor=asked.per_tensor, reduced=asked.reduced_weights
+        integer,
+        inputs,
+        draft.target,
+        per_tensor=recipe.per_tensor,
+        reduced=recipe.weights == "reduced",
     )
     for position, (params, why) in solved.items():
         draft.operands[name, position] = params
@@ -241,19 +233,20 @@ def _solve_operands(draft: _Draft, integer: QuantizedNode) -> None:
 
 
 def _solve_activation(draft: _Draft, integer: QuantizedNode) -> None:
-    """Fold a fused activation where the output's integers cannot leave its bounds anyway."""
+    """Fold a fused activation into its producer, or clamp on integers.
+
+    It folds where the bounds contain 0 and the range of the output's integers lies within the bounds.
+    """
     name = integer.node.name
     if name is None or name not in draft.assignment.fused_activations:
         return
     producer = draft.assignment.fused_activations[name]
     params = draft.tensors[name_of(integer.node.outputs[0])]
     lo, hi = _clamp_bounds(integer)
-    step, zero = float(params.scale), int(params.zero_point)
-    lowest, highest = step * (params.qtype.lo - zero), step * (params.qtype.hi - zero)
-    half = step * (
-        0.5 + 1e-4
-    )  # [-1, 1] in 255 steps puts both ends half a step out, but for rounding
-    if lo <= 0 <= hi and lowest >= lo - half and highest <= hi + half:
+    scale, zero = float(params.scale), int(params.zero_point)
+    lowest, highest = scale * (params.qtype.lo - zero), scale * (params.qtype.hi - zero)
+    tolerance = scale * _FOLD_TOLERANCE_LSB
+    if lo <= 0 <= hi and lowest >= lo - tolerance and highest <= hi + tolerance:
         draft.folded[name] = producer
         before = name_of(integer.inputs_with_role(Role.ACTIVATION)[0])
         del draft.tensors[before], draft.why[before]
@@ -263,7 +256,7 @@ def _solve_activation(draft: _Draft, integer: QuantizedNode) -> None:
 
 
 def _clamp_bounds(integer: QuantizedNode) -> tuple[float, float]:
-    """The real bounds of a Relu or Clip."""
+    """The lower and upper bound of a Relu or Clip, in float."""
     if integer.spec.op == "Relu":
         return 0.0, math.inf
     bounds = [-math.inf, math.inf]

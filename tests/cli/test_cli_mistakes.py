@@ -77,7 +77,9 @@ def test_brackets_without_an_end_are_no_plan(ptq, model, data):
         stream.write("[" * 100_000)
     result = ptq("quantize", model, "--data", data, "--plan", "deep.json")
     assert result.code == MODEL
-    assert result.line == ("error: deep.json: the plan is nested too deeply; create a new plan")
+    assert result.line == (
+        "error: deep.json: the plan is nested too deeply to be a plan; create a new plan"
+    )
 
 
 def test_nodes_to_skip_beside_a_plan_are_a_contradiction(ptq, model, data):
@@ -89,7 +91,10 @@ def test_nodes_to_skip_beside_a_plan_are_a_contradiction(ptq, model, data):
 
 @pytest.mark.parametrize(
     ("option", "said"),
-    [("--arithmetic", "arithmetic 'nope' is unknown"), ("--skip", "--skip nope: the prepared")],
+    [
+        ("--arithmetic", "arithmetic 'nope' is unknown"),
+        ("--skip", "cannot skip nope: the prepared"),
+    ],
 )
 def test_a_name_of_nothing_is_found_out_before_a_sample_is_run(
     ptq, model, data, option, said, monkeypatch

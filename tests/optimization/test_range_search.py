@@ -15,13 +15,12 @@ from ptq.core.targets import TARGETS
 from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
 from ptq.model.session import Session
-from ptq.observers import OBSERVERS
 from ptq.optimization.output_error import RangeEvaluator, ReferenceOutputs
 from ptq.optimization.range_search import is_significantly_lower
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.quantizer import CalibratedModel, solve_plan
 from ptq.solver.recipe import Recipe
-from ptq.solver.solve import SolverSettings, solve
+from ptq.solver.solve import solve
 
 WEIGHT = np.array([[0.9, 0.1], [-0.2, 0.8]], np.float32)[:, :, None, None]
 SIZE = 128
@@ -152,9 +151,8 @@ def test_every_fold_is_judged_with_ranges_of_its_own() -> None:
     graph, whole = prepared.graph, SampleOptions().open(spikes(16), prepared.graph)
     seen, folds = collect_in_folds(graph, whole, run=RunOptions(threads=1))
     plan = solve_plan(CalibratedModel("", graph, prepared, seen), Recipe(method="mse"))
-    settings = SolverSettings("mse")
     params = [
-        solve(graph, f.calibration.tensors, OBSERVERS["mse"], TARGETS["ort"], settings).tensors
+        solve(graph, f.calibration.tensors, TARGETS["ort"], Recipe(method="mse")).tensors
         for f in folds
     ]
     assert len({float(of["x"].scale) for of in params}) == FOLDS

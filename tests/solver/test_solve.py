@@ -25,7 +25,8 @@ from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
 from ptq.observers import OBSERVERS
 from ptq.rewrite.prepare.prepare import prepare
-from ptq.solver.solve import SKIPPED_REASON, SolverSettings, solve, tensors_to_observe
+from ptq.solver.recipe import Recipe
+from ptq.solver.solve import SKIPPED_REASON, solve, tensors_to_observe
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -105,7 +106,7 @@ def test_a_nan_in_a_tensor_leaves_its_nodes_float_and_says_so() -> None:
 
 
 def test_a_skipped_node_that_does_not_exist_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match=r"--skip Conv_z.*ptq inspect"):
+    with pytest.raises(UsageError, match=r"cannot skip Conv_z.*inspect the model"):
         quantize_network(CASES["relu"], skip=["Conv_z"])
 
 
@@ -113,7 +114,7 @@ def test_statistics_that_lack_a_tensor_are_refused() -> None:
     done = quantized_case("residual")
     less = {n: s for n, s in done.calibration.tensors.items() if n != "y"}
     with pytest.raises(StatsError, match="tensor y was not observed"):
-        solve(done.prepared, less, OBSERVERS["minmax"], TARGETS["ort"], SolverSettings("minmax"))
+        solve(done.prepared, less, TARGETS["ort"], Recipe(method="minmax"))
 
 
 @pytest.mark.parametrize("target", ["ort", "litert"])
@@ -145,8 +146,8 @@ def test_no_skip_list_asks_for_statistics_that_calibration_did_not_gather(
         run=RunOptions(threads=1),
     ).tensors
     for node in graph.nodes:
-        settings = SolverSettings("minmax", float_nodes={str(node.name): SKIPPED_REASON})
-        plan = solve(graph, stats, OBSERVERS["minmax"], TARGETS[target], settings)
+        recipe = Recipe(target, "minmax", float_nodes={str(node.name): SKIPPED_REASON})
+        plan = solve(graph, stats, TARGETS[target], recipe)
         assert node.name in plan.floats
 
 

@@ -24,13 +24,13 @@ from ptq.executor.executor import Executor
 from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
 from ptq.model.session import Session
-from ptq.observers import OBSERVERS
 from ptq.observers.calibration_file import Calibration
 from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.rewrite.emit.to_qlinear import to_qlinear
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.quantizer import CalibratedModel
-from ptq.solver.solve import SKIPPED_REASON, SolverSettings, solve, tensors_to_observe
+from ptq.solver.recipe import Recipe
+from ptq.solver.solve import SKIPPED_REASON, solve, tensors_to_observe
 
 Array = Any
 Shape = Sequence[int | str | None] | None
@@ -145,10 +145,14 @@ def quantize_network(
         CollectedTensors(tensors_to_observe(graph)),
         run=RunOptions(threads=1),
     )
-    settings = SolverSettings(
-        method, per_tensor, dict.fromkeys(skip, SKIPPED_REASON), reduced_weights=reduced
+    recipe = Recipe(
+        row.name,
+        method,
+        per_tensor=per_tensor,
+        float_nodes=dict.fromkeys(skip, SKIPPED_REASON),
+        weights="reduced" if reduced else "s8",
     )
-    plan = solve(graph, calibration.tensors, OBSERVERS[method], row, settings)
+    plan = solve(graph, calibration.tensors, row, recipe)
     return QuantizedNetwork(model, these, graph, calibration, plan, to_qdq(graph, plan))
 
 

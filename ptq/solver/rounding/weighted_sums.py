@@ -1,7 +1,7 @@
-"""What does each output value of a Conv, Gemm or MatMul see of the node's input, in integers?
+"""The weighted sums of a Conv, Gemm or MatMul, and the integers that they add on some samples.
 
-The inputs of one weighted sum are a row: of a convolution the taps of one window, channel after channel as its
-weights are laid out, 0 where the window lies on padding.
+The inputs of one weighted sum are a row. In a convolution they are the taps of one window, channel after channel as
+its weights are laid out, with 0 where the window lies on padding.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class LinearOp:
 
     Attributes:
         node: The node.
-        groups: How many groups of inputs it has.
-        length: The inputs that one sum adds, K.
-        taps: Of these, how many belong to one channel.
-        count: The sums of one group.
-        channels: Of the input.
+        groups: Number of groups of inputs.
+        length: Number of inputs that one sum adds, K.
+        taps: How many of these inputs belong to one channel.
+        outputs_per_group: Number of sums in one group.
+        input_channels: Number of channels of the input.
     """
 
     def __init__(self, node: Node) -> None:
-        """Read off the node, once: a graph is slow to ask."""
+        """Read shapes and attributes of the node once, since reading them from a graph is slow."""
         weight = constant_of(node.inputs[1])
         assert weight is not None
         self.node = node
@@ -52,55 +52,58 @@ class LinearOp:
         self.input_channels = self.groups * self.length // self.taps
 
     def weight_columns(self) -> NDArray[Any]:
-        """The weight with the inputs of each sum in a column, shape (groups, K, sums)."""
+        """The weight with one column for each sum, shape (groups, K, sums)."""
         weight = constant_of(self.node.inputs[1])
         assert weight is not None
         if self._convolves:
-            apart: NDArray[Any] = weight.reshape(self.groups, self.outputs_per_group, self.length)
-            return apart.transpose(0, 2, 1)
+            grouped: NDArray[Any] = weight.reshape(self.groups, self.outputs_per_group, self.length)
+            return grouped.transpose(0, 2, 1)
         whole: NDArray[Any] = (weight.T if self._transposed else weight)[None]
         return whole
 
     def from_columns(self, columns: NDArray[Any]) -> NDArray[Any]:
-        """The inverse of `columns`: an array of that shape, laid out as the node's weight."""
+        """The inverse of `weight_columns`: an array of shape (groups, K, sums), laid out as the node's weight."""
         if self._convolves:
             return columns.transpose(0, 2, 1).reshape(self._shape)
         whole: NDArray[Any] = columns[0]
         return whole.T if self._transposed else whole
 
     def avoid_saturation(self, integers: NDArray[Any]) -> NDArray[Any]:
-        """Integers for some sums, as `columns` lays them out, with no two neighbours that saturate int16.
+        """The integers with no two neighbours whose products saturate int16.
 
-        All inputs of a group, or those of some of its channels.
+        Args:
+            integers: The integers of some sums, laid out as by `weight_columns`: all inputs of a group, or those of
+                some of its channels.
         """
+        # a depthwise convolution adds its products one by one
         if self._convolves and self.length == self.taps and self.outputs_per_group == 1:
-            return integers  # added one by one
-        apart = integers.reshape(len(integers), -1, self.taps, integers.shape[2]).swapaxes(1, 2)
-        kept = clip_pair_sums(apart.reshape(integers.shape)).reshape(apart.shape)
-        return kept.swapaxes(1, 2).reshape(integers.shape)
+            return integers
+        by_tap = integers.reshape(len(integers), -1, self.taps, integers.shape[2]).swapaxes(1, 2)
+        clipped = clip_pair_sums(by_tap.reshape(integers.shape)).reshape(by_tap.shape)
+        return clipped.swapaxes(1, 2).reshape(integers.shape)
 
     def sample_rows(
         self, samples: NDArray[Any], params: QuantParams, first: int, quota: int
     ) -> NDArray[np.int16]:
-        """Some rows of each sample, as integers less their zero point, shape (groups, rows, K).
+        """Some rows of each sample, as integers without zero point, shape (groups, rows, K).
 
-        Which rows depends on nothing but the number of the sample and how many it has.
+        The choice of rows depends only on the number of the sample and on how many rows a sample has.
 
         Args:
             samples: The node's first input of several samples, stacked along a new first axis.
-            params: What the input is quantized with.
-            first: The number of the first sample.
-            quota: How many rows of a sample at most.
+            params: Parameters of the input.
+            first: Number of the first sample.
+            quota: Largest number of rows of a sample.
         """
         if self._convolves:
             return self._sample_windows(samples, params, first, quota)
         lines = samples.reshape(len(samples), -1, self.length)
         at = _pick_positions(lines.shape[1], quota, first, len(samples))
-        seen = lines[np.arange(len(samples))[:, None], at]
-        return _centered_codes(seen, params).reshape(1, -1, self.length)
+        picked = lines[np.arange(len(samples))[:, None], at]
+        return _centered_codes(picked, params).reshape(1, -1, self.length)
 
     def channel_sums(self, samples: NDArray[Any]) -> NDArray[np.float64]:
-        """The sum of each channel of the input over all values of some samples, stacked as for `rows`."""
+        """The sum of each channel of the input over all values of samples that are stacked as for `sample_rows`."""
         sums: NDArray[np.float64] = samples.reshape(self._channel_shape(samples)).sum(
             (0, 2), np.float64
         )
@@ -109,14 +112,14 @@ class LinearOp:
     def rounding_error_sums(
         self, samples: NDArray[Any], params: QuantParams
     ) -> NDArray[np.float64]:
-        """What rounding adds to the sum of each channel of the input, over all values of some samples.
+        """The sum of the rounding error of each channel of the input, over all values of some samples.
 
         Args:
-            samples: As for `rows`.
-            params: What the input is quantized with.
+            samples: The node's first input, stacked as for `sample_rows`.
+            params: Parameters of the input.
         """
-        real = samples.reshape(self._channel_shape(samples))
-        error = _centered_codes(real, params) * np.float32(params.scale) - real
+        exact = samples.reshape(self._channel_shape(samples))
+        error = _centered_codes(exact, params) * np.float32(params.scale) - exact
         sums: NDArray[np.float64] = error.sum(axis=(0, 2), dtype=np.float64)
         return sums
 
@@ -143,16 +146,17 @@ class LinearOp:
             found, [c.reshape(-1) for c in np.unravel_index(place, outputs)]
         )
         stacked = samples.reshape(-1, *samples.shape[2:])
-        seen = stacked[(number, slice(None), *index)]  # (rows, taps, channels)
-        codes = np.where(inside[:, :, None], _centered_codes(seen, params), np.int16(0))
-        apart = codes.reshape(len(codes), self.taps, self.groups, channels // self.groups)
-        return apart.transpose(2, 0, 3, 1).reshape(self.groups, len(codes), self.length)
+        # shape (rows, taps, channels)
+        windows = stacked[(number, slice(None), *index)]
+        codes = np.where(inside[:, :, None], _centered_codes(windows, params), np.int16(0))
+        grouped = codes.reshape(len(codes), self.taps, self.groups, channels // self.groups)
+        return grouped.transpose(2, 0, 3, 1).reshape(self.groups, len(codes), self.length)
 
 
 def _tap_positions(
     found: Sequence[WindowAxis], starts: Sequence[NDArray[np.int64]]
 ) -> tuple[NDArray[np.bool_], list[NDArray[np.int64]]]:
-    """Where the taps of some windows lie, shape (windows, taps) by axis, and whether inside the input."""
+    """Whether each tap of some windows lies inside the input, and its index on each axis, shape (windows, taps)."""
     taps = np.meshgrid(*(np.arange(a.kernel) * a.dilation for a in found), indexing="ij")
     inside, index = np.ones(1, np.bool_), []
     for axis, start, tap in zip(found, starts, taps, strict=True):
@@ -162,22 +166,25 @@ def _tap_positions(
     return np.broadcast_to(inside, index[0].shape), index
 
 
-def _centered_codes(real: NDArray[Any], params: QuantParams) -> NDArray[np.int16]:
-    """What `QuantParams.quantize` gives, less the zero point."""
+def _centered_codes(values: NDArray[Any], params: QuantParams) -> NDArray[np.int16]:
+    """The integers of `QuantParams.quantize` less the zero point."""
     zero_point = int(params.zero_point)
-    steps = np.rint(real / np.float32(params.scale))
-    np.clip(steps, params.qtype.lo - zero_point, params.qtype.hi - zero_point, out=steps)
-    return steps.astype(np.int16)
+    codes = np.rint(values / np.float32(params.scale))
+    np.clip(codes, params.qtype.lo - zero_point, params.qtype.hi - zero_point, out=codes)
+    return codes.astype(np.int16)
 
 
 def _pick_positions(available: int, quota: int, first: int, samples: int) -> NDArray[np.int64]:
-    """Places for each sample, shape (samples, ≤ quota): multiples of the golden ratio, which no period meets."""
+    """Positions of rows for each sample, shape (samples, at most quota).
+
+    They are multiples of the golden ratio of the number of rows, so that no period in a sample meets them.
+    """
     count = min(quota, available)
     if count == available:
         return np.broadcast_to(np.arange(available), (samples, available))
-    step = next(
+    stride = next(
         s for s in range(round(available * 0.618), 2 * available) if math.gcd(s, available) == 1
     )
     number = (first + np.arange(samples))[:, None] * count + np.arange(count)
-    picked: NDArray[np.int64] = number % available * step % available
+    picked: NDArray[np.int64] = number % available * stride % available
     return picked

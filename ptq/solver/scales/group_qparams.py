@@ -1,4 +1,4 @@
-"""Which scale and zero point does a scale group take, given a range method?"""
+"""Statistics and a range method → scale and zero point of a scale group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups
 
 
 def tensors_holding_values(value: Value, observed: Container[str]) -> list[Value] | None:
-    """The observed or constant tensors that hold all of its values; None where there are none such."""
+    """The observed or constant tensors that together hold all values of a tensor; None if one is missing.
+
+    A tensor that was not observed holds what data movement brought from the inputs of its producer.
+    """
     if constant_of(value) is not None or name_of(value) in observed:
         return [value]
     node = value.producer()
@@ -47,8 +50,15 @@ def group_qparams(
 ) -> QuantParams:
     """The parameters of a group that no specification prescribes.
 
+    Args:
+        group: The group.
+        groups: All groups, with their tensors.
+        stats: Statistics of the calibration, by tensor.
+        observer: The range method.
+        target: The target to quantize for.
+
     Raises:
-        StatsError: No finite value was seen.
+        StatsError: No finite value was observed.
     """
     return _range_to_qparams(_group_range(group, groups, stats, observer, target), target)
 
@@ -60,23 +70,24 @@ def _group_range(
     observer: Observer,
     target: Target,
 ) -> Range:
-    """The smallest range that contains that of each observed member."""
-    span = Range(0.0, 0.0)
+    """The smallest range that contains 0 and the range of each observed tensor of the group."""
+    found = Range(0.0, 0.0)
     for name in group.observed_tensors:
         for source in tensors_holding_values(groups.values[name], stats) or ():
             array = constant_of(source)
             if array is not None:
-                span = span.union(Range(float(array.min()), float(array.max())))
+                found = found.union(Range(float(array.min()), float(array.max())))
             elif stats[name_of(source)].count:
-                seen = stats[name_of(source)]
-                around_zero = target.symmetric_divisor is not None
-                span = span.union(observer(seen, target.activation, symmetric=around_zero))
-    return span
+                symmetric = target.symmetric_divisor is not None
+                found = found.union(
+                    observer(stats[name_of(source)], target.activation, symmetric=symmetric)
+                )
+    return found
 
 
-def _range_to_qparams(span: Range, target: Target) -> QuantParams:
+def _range_to_qparams(covered: Range, target: Target) -> QuantParams:
     """The parameters that cover the range: with a zero point, or S = threshold / n around 0."""
     if target.symmetric_divisor is None:
-        return asymmetric_qparams(span, target.activation)
-    params = symmetric_qparams(span, replace(target.activation, hi=target.symmetric_divisor))
+        return asymmetric_qparams(covered, target.activation)
+    params = symmetric_qparams(covered, replace(target.activation, hi=target.symmetric_divisor))
     return replace(params, qtype=target.activation)

@@ -1,4 +1,4 @@
-"""Which tensors must share scale and zero point: union-find over the rows' output rules."""
+"""Groups of tensors that must share scale and zero point: union-find over the output rules of operators."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ class ScaleGroup:
     """Tensors with one scale and zero point.
 
     Attributes:
-        tensors: All of them, in graph order.
-        observed: Those whose statistics set the range.
-        fixed: The operator whose specification prescribes the parameters, and these.
-        via: For a tensor that follows another: which, and through which node.
+        tensors: Names of all tensors of the group, in graph order.
+        observed_tensors: Names of the tensors whose statistics set the range.
+        fixed_qparams: The operator whose specification prescribes the parameters, and the parameters; None if
+            no specification does.
+        shared_via: For each tensor that shares the scale of another: that tensor and the node between, in words.
     """
 
     tensors: tuple[str, ...]
@@ -30,12 +31,12 @@ class ScaleGroup:
 
 @dataclass
 class ScaleGroups:
-    """The union-find structure; members are tensor names.
+    """The union-find structure over tensor names.
 
     Attributes:
-        values: The tensors by name.
-        edges: Inputs, by node and position, that cannot share the output's parameters though they must:
-            they are requantized on the way to that node.
+        values: The tensors, by name.
+        requantized_inputs: Inputs, by (node, position), that must have the output's parameters but cannot share
+            them: they are requantized before that node.
     """
 
     values: dict[str, Value] = field(default_factory=dict)
@@ -47,7 +48,7 @@ class ScaleGroups:
     _via: dict[str, str] = field(default_factory=dict)
 
     def add(self, value: Value) -> str:
-        """Take a tensor in, alone in its group until it is joined."""
+        """Add a tensor as a group of its own."""
         name = name_of(value)
         self.values.setdefault(name, value)
         if name not in self._parent:
@@ -64,10 +65,10 @@ class ScaleGroups:
     def union(self, leader: str, follower: str, via: str) -> None:
         """Let ``follower`` share the parameters of ``leader``, because of the node ``via``."""
         self._via.setdefault(follower, f"{leader}, through {via}")
-        lost, kept = self.find_root(follower), self.find_root(leader)
-        if lost != kept:
-            self._parent[lost] = kept
-            self._members[kept] += self._members.pop(lost)
+        old_root, root = self.find_root(follower), self.find_root(leader)
+        if old_root != root:
+            self._parent[old_root] = root
+            self._members[root] += self._members.pop(old_root)
 
     def members_of(self, name: str) -> list[str]:
         """The tensors of the tensor's group."""
@@ -100,22 +101,22 @@ class ScaleGroups:
             )
 
 
-def scale_groups(fate: PrecisionAssignment, target: Target) -> ScaleGroups:
+def scale_groups(assignment: PrecisionAssignment, target: Target) -> ScaleGroups:
     """Group the activations of all nodes that will be quantized."""
     groups = ScaleGroups()
-    for integer in fate.quantized_nodes.values():
+    for integer in assignment.quantized_nodes.values():
         for value in integer.inputs_with_role(Role.ACTIVATION):
             if name_of(value) not in groups.values:
                 groups._observed.add(groups.add(value))
-        _add_outputs(groups, integer, target, fate)
-    for integer in fate.quantized_nodes.values():
+        _add_outputs(groups, integer, target, assignment)
+    for integer in assignment.quantized_nodes.values():
         if target.output_rule(integer.spec) is OutputRule.ONE_GROUP:
-            _share_input_scales(groups, integer, target, fate)
+            _share_input_scales(groups, integer, target, assignment)
     return groups
 
 
 def _add_outputs(
-    groups: ScaleGroups, integer: QuantizedNode, target: Target, fate: PrecisionAssignment
+    groups: ScaleGroups, integer: QuantizedNode, target: Target, assignment: PrecisionAssignment
 ) -> None:
     rule = target.output_rule(integer.spec)
     node = integer.node
@@ -124,11 +125,11 @@ def _add_outputs(
         return
     first = name_of(integer.inputs_with_role(Role.ACTIVATION)[0])
     for value in node.outputs:
-        if name_of(value) in fate.float_outputs:
+        if name_of(value) in assignment.float_outputs:
             continue
         name = groups.add(value)
-        if node.name in fate.fused_activations or _is_calibrated_backward(integer, target):
-            # the producer requantizes straight to what the activation puts out
+        if node.name in assignment.fused_activations or _is_calibrated_backward(integer, target):
+            # the producer requantizes directly to the output of the activation
             groups._observed.discard(first)
             groups._observed.add(name)
             groups.union(name, first, node.name)
@@ -141,7 +142,7 @@ def _add_outputs(
 
 
 def _is_calibrated_backward(integer: QuantizedNode, target: Target) -> bool:
-    """Whether the input takes the output's range: the target says so, and nobody else reads the input."""
+    """Whether the input takes the output's range: the target wants it, and no other node reads the input."""
     first = integer.inputs_with_role(Role.ACTIVATION)[0]
     return (
         integer.spec.op in target.backward_calibration
@@ -152,12 +153,13 @@ def _is_calibrated_backward(integer: QuantizedNode, target: Target) -> bool:
 
 
 def _share_input_scales(
-    groups: ScaleGroups, integer: QuantizedNode, target: Target, fate: PrecisionAssignment
+    groups: ScaleGroups, integer: QuantizedNode, target: Target, assignment: PrecisionAssignment
 ) -> None:
-    """A Concat and its like: all inputs where the target demands it, else those that nobody else reads.
+    """Let inputs share the output's scale, for Concat and similar operators.
 
-    Sharing costs an input with other readers its own resolution; one that only the node reads is spared a
-    second rounding. An activation that shared a range with what is not bounded as it is could not be folded.
+    Where LiteRT's specification holds, all inputs share it. Elsewhere only inputs that no other node reads do: they
+    save a second rounding, while an input with other readers would lose its own resolution. Inputs with different
+    fused bounds do not share, since an activation could not be folded into a range beyond its bounds.
     """
     node = integer.node
     assert node.name
@@ -170,8 +172,8 @@ def _share_input_scales(
             (node.name, o.position) for o in activations if name_of(o.value) not in sharing
         ]
     else:
-        sharing = [name for name in names if _is_read_only_by(groups, name, node, fate)]
-        bounds = {name: _fused_bounds(groups, name, fate) for name in sharing}
+        sharing = [name for name in names if _is_read_only_by(groups, name, node, assignment)]
+        bounds = {name: _fused_bounds(groups, name, assignment) for name in sharing}
         if len(set(bounds.values())) > 1:
             sharing = [name for name in sharing if not bounds[name]]
     if len(sharing) < len(names):
@@ -183,8 +185,8 @@ def _share_input_scales(
 def _shareable_inputs(groups: ScaleGroups, integer: QuantizedNode) -> list[str]:
     """The inputs that can take the output's parameters.
 
-    Prescribed ones cannot, unless all are prescribed alike; nor can a constant that others read, which would
-    tie together what has nothing to do with each other.
+    Inputs with prescribed parameters cannot, unless all have the same ones. A constant with several readers cannot
+    either: it would put unrelated tensors into one group.
     """
     values = integer.inputs_with_role(Role.ACTIVATION)
     prescribed = {groups.fixed_qparams_of(name_of(value)) for value in values}
@@ -196,13 +198,15 @@ def _shareable_inputs(groups: ScaleGroups, integer: QuantizedNode) -> list[str]:
     ]
 
 
-def _is_read_only_by(groups: ScaleGroups, name: str, node: Node, fate: PrecisionAssignment) -> bool:
-    """Whether all that reads the tensor, or another of its group, is the node or within the group."""
+def _is_read_only_by(
+    groups: ScaleGroups, name: str, node: Node, assignment: PrecisionAssignment
+) -> bool:
+    """Whether every reader of the tensor's group is the node, or writes into the group itself."""
     values = [groups.values[member] for member in groups.members_of(name)]
     return all(
         not value.is_graph_output()
         and all(
-            reader is node or _stays_in_group(groups, name, reader, fate)
+            reader is node or _stays_in_group(groups, name, reader, assignment)
             for reader in consumers_of(value)
         )
         for value in values
@@ -210,24 +214,26 @@ def _is_read_only_by(groups: ScaleGroups, name: str, node: Node, fate: Precision
 
 
 def _stays_in_group(
-    groups: ScaleGroups, name: str, reader: Node, fate: PrecisionAssignment
+    groups: ScaleGroups, name: str, reader: Node, assignment: PrecisionAssignment
 ) -> bool:
-    """Whether the reader is a folded activation or a movement that stays within the tensor's group."""
-    integer = fate.quantized_nodes.get(reader.name or "")
+    """Whether the reader is a folded activation or data movement whose output is in the tensor's group."""
+    integer = assignment.quantized_nodes.get(reader.name or "")
     if integer is None or not (
-        reader.name in fate.fused_activations
+        reader.name in assignment.fused_activations
         or integer.spec.output_rule is OutputRule.SAME_AS_INPUT
     ):
         return False
     return groups.find_root(name_of(reader.outputs[0])) == groups.find_root(name)
 
 
-def _fused_bounds(groups: ScaleGroups, name: str, fate: PrecisionAssignment) -> frozenset[str]:
-    """How the fused activations that put out the tensor's group are bounded."""
+def _fused_bounds(
+    groups: ScaleGroups, name: str, assignment: PrecisionAssignment
+) -> frozenset[str]:
+    """The bounds of the fused activations that write tensors of the group, in words."""
     bounds = set()
     for member in groups.members_of(name):
         producer = groups.values[member].producer()
-        if producer is not None and producer.name in fate.fused_activations:
+        if producer is not None and producer.name in assignment.fused_activations:
             limits = [constant_of(value) for value in producer.inputs[1:]]
             bounds.add(f"{producer.op_type}{[None if b is None else b.item() for b in limits]}")
     return frozenset(bounds)

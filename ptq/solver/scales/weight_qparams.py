@@ -1,7 +1,7 @@
 """Scales of weights and biases.
 
-Weights are symmetric in [-127, 127] with zero point 0, one scale an output channel (LiteRT's 8-bit specification);
-a bias has S_bias = S_input · S_weight and Z_bias = 0 (Jacob et al. 2018, eq. 11).
+Weights are symmetric in [-127, 127] with zero point 0 and one scale for each output channel (LiteRT's 8-bit
+specification). A bias has S_bias = S_input · S_weight and Z_bias = 0 (Jacob et al. 2018, eq. 11).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from ptq.solver.partition.eligibility import QuantizedNode
 
 QParamsWithReason = tuple[QuantParams, Why]
 
-BIAS_BITS = 24  # what float32, in which runtimes rescale, resolves
+BIAS_BITS = 24
+"""Bits that float32 resolves, in which runtimes rescale."""
 
 
 def weight_and_bias_qparams(
@@ -42,9 +43,9 @@ def weight_and_bias_qparams(
     Args:
         integer: The node.
         activations: Parameters of its activation inputs, in order.
-        target: What to quantize for.
+        target: The target to quantize for.
         per_tensor: One scale for the whole weight.
-        reduced: Whether no two neighbours may be so large that their products saturate int16.
+        reduced: Choose scales for which sums of two neighbouring products never saturate int16.
     """
     by_role = {operand.role: operand for operand in integer.operands}
     weight, bias = by_role.get(Role.WEIGHT), by_role.get(Role.BIAS)
@@ -70,10 +71,10 @@ def weight_and_bias_qparams(
 
 
 def with_derived_biases(graph: Graph, plan: Plan) -> Plan:
-    """The plan with every bias in the steps of its input and weight, whose scales a user may have edited.
+    """The plan with the scale of every bias computed from its input and weight scales, which a user may have edited.
 
     Raises:
-        PlanError: A bias does not fit int32 in such steps.
+        PlanError: A bias does not fit int32 with that scale.
     """
     solved = dict(plan.operands)
     for node in graph.nodes:
@@ -96,12 +97,12 @@ def with_derived_biases(graph: Graph, plan: Plan) -> Plan:
 
 def _constant_array(value: Value) -> NDArray[Any]:
     array = constant_of(value)
-    assert array is not None  # eligible nodes have constant weights and biases
+    assert array is not None  # quantized nodes have constant weights and biases
     return array
 
 
 def _channel_axis(integer: QuantizedNode, weight: Value) -> int | None:
-    """The axis of a weight along which each output channel may have its own scale."""
+    """The axis of a weight along which each output channel may have its own scale; None if it may not."""
     match integer.spec.op:
         case "Conv":
             return 0
@@ -110,13 +111,13 @@ def _channel_axis(integer: QuantizedNode, weight: Value) -> int | None:
         case "Gemm":
             return 0 if attributes_of(integer.node).get("transB") else 1
         case "MatMul":
-            # QLinearMatMul takes one scale a column only where all batches share the columns
+            # QLinearMatMul takes one scale for each column only where all batches share the columns
             return 1 if _constant_array(weight).ndim == 2 else None
     return None
 
 
 def _largest_pair_sums(integer: QuantizedNode, array: NDArray[Any]) -> NDArray[Any] | None:
-    """The largest that two neighbours of one sign add up to, by output channel, where products are added in pairs."""
+    """The largest sum of two neighbouring weights of one sign, by output channel; None if pairs are not added."""
     if integer.spec.op not in ("Conv", "Gemm", "MatMul"):
         return None
     columns = weight_matrix(integer.spec.op, array, attributes_of(integer.node))
@@ -126,13 +127,16 @@ def _largest_pair_sums(integer: QuantizedNode, array: NDArray[Any]) -> NDArray[A
 def _weight_qparams(
     array: NDArray[Any], target: Target, axis: int | None, paired: NDArray[Any] | None
 ) -> QParamsWithReason:
-    others = None if axis is None else tuple(a for a in range(array.ndim) if a != axis)
+    """Parameters of a weight by its own extremes, or by its largest sums of two neighbours (``paired``)."""
+    other_axes = None if axis is None else tuple(a for a in range(array.ndim) if a != axis)
     if target.weight_zero_point:
-        span = Range(
-            np.min(array, axis=others, initial=0.0), np.max(array, axis=others, initial=0.0)
+        extremes = Range(
+            np.min(array, axis=other_axes, initial=0.0), np.max(array, axis=others, initial=0.0)
         )
-        return asymmetric_qparams(span, target.weight, axis), Why("observed", "its own extremes")
-    ends = np.stack([array.min(axis=others), array.max(axis=others)]).astype(np.float64)
+        return asymmetric_qparams(extremes, target.weight, axis), Why(
+            "observed", "its own extremes"
+        )
+    ends = np.stack([array.min(axis=other_axes), array.max(axis=others)]).astype(np.float64)
     threshold = np.abs(ends).max(axis=0)
     detail = "largest magnitude" + ("" if axis is None else " a channel")
     if paired is not None:
@@ -144,15 +148,15 @@ def _weight_qparams(
 def _zero_weight_qparams(
     weight: QuantParams, first: QuantParams, bias: NDArray[Any]
 ) -> QParamsWithReason:
-    """The scale of a weight of zeros: it says nothing by itself, but the bias is counted in it."""
-    step = float(np.abs(bias).max()) / 2**BIAS_BITS
-    scale = np.full(weight.scale.shape, max(step / float(first.scale), SCALE_FLOOR), np.float32)
+    """Parameters of a weight of zeros: its scale only sets the scale of the bias."""
+    lsb = float(np.abs(bias).max()) / 2**BIAS_BITS
+    scale = np.full(weight.scale.shape, max(lsb / float(first.scale), SCALE_FLOOR), np.float32)
     params = QuantParams(scale, weight.zero_point, weight.qtype, weight.axis)
     return params, Why("derived", "weight of zeros: the bias alone")
 
 
 def _bias_limit(weight: NDArray[Any], params: QuantParams) -> int:
-    """The magnitude that a bias may have beside K products in an int32."""
+    """The largest magnitude of a bias, in its integers, with which K products still fit int32."""
     largest = int(np.max(params.qtype.hi - params.zero_point))
     products = weight.size // max(1, params.scale.size) * 255 * largest
     return max(INT32.hi - products, INT32.hi // 2)
@@ -161,7 +165,7 @@ def _bias_limit(weight: NDArray[Any], params: QuantParams) -> int:
 def _widen_for_bias(
     weight: QuantParams, first: QuantParams, bias: NDArray[Any], room: int
 ) -> QParamsWithReason | None:
-    """Weight scales enlarged where the bias would not fit int32; None where it does."""
+    """Weight scales enlarged where the bias would not fit int32; None if the bias fits everywhere."""
     magnitude = np.abs(bias.astype(np.float64)).reshape(-1)
     if weight.axis is not None:
         magnitude = magnitude.reshape(-1, weight.scale.size).max(axis=0)
@@ -180,9 +184,11 @@ def _widen_for_bias(
 
 
 def _bias_qparams(bias: NDArray[Any], first: QuantParams, second: QuantParams) -> QParamsWithReason:
+    """Parameters of a bias: input scale × weight scale, zero point 0."""
     scale = np.asarray(first.scale * second.scale)
+    # the groups of a ConvTranspose share their scales
     if scale.ndim and scale.size != bias.size:
-        scale = np.tile(scale, bias.size // scale.size)  # ConvTranspose: groups share their scales
+        scale = np.tile(scale, bias.size // scale.size)
     zeros = np.zeros(scale.shape, np.int64)
     params = QuantParams(scale, zeros, INT32, 0 if scale.ndim else None)
     return params, Why("derived", "input scale × weight scale")

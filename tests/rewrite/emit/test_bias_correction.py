@@ -65,7 +65,7 @@ def test_the_mean_error_of_the_outputs_shrinks(transposed: bool) -> None:
 
 def test_the_report_says_how_many_biases_were_corrected() -> None:
     report = ptq.quantize(network(0), {"x": images(1)}).report
-    assert any("corrected 3 biases" in change for change in report.changes)
+    assert any("bias correction: 3 layers" in change for change in report.changes)
 
 
 def test_nothing_is_corrected_without_means() -> None:

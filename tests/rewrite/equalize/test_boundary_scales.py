@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -25,7 +25,6 @@ from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of, name_of, operator_of
 from ptq.model.session import Session
-from ptq.observers import OBSERVERS
 from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes
 from ptq.rewrite.equalize.channel_groups import FIXED, group_channels
@@ -35,7 +34,8 @@ from ptq.rewrite.equalize.scale_channels import (
     scale_channels,
 )
 from ptq.solver.partition.boundaries import per_channel_boundaries
-from ptq.solver.solve import SolverSettings, solve, tensors_to_observe
+from ptq.solver.recipe import Recipe
+from ptq.solver.solve import solve, tensors_to_observe
 from ptq.verification.conversion import convert_graph
 from ptq.verification.verify import verify_graph
 
@@ -114,10 +114,8 @@ def parted(name: str, spread: float = 2.0) -> Parted:
     skip = dict.fromkeys(
         [*floats, *(n.name or "" for n in boundary_scale_nodes(scaled, parting))], "float"
     )
-    plan = solve(
-        scaled, seen.tensors, OBSERVERS["minmax"], row, SolverSettings("minmax", float_nodes=skip)
-    )
-    plan = Plan(**{**vars(plan), "channel_factors": given, "boundaries": parting})
+    plan = solve(scaled, seen.tensors, row, Recipe(method="minmax", float_nodes=skip))
+    plan = replace(plan, channel_factors=given, boundaries=parting)
     qdq = to_qdq(scaled, plan)
     return Parted(plain, scaled, plan, qdq, QuantizedNetwork(model, these, scaled, seen, plan, qdq))
 

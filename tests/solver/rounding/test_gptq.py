@@ -24,7 +24,7 @@ from ptq.model.session import Session
 from ptq.observers.covariance import Covariance
 from ptq.observers.input_statistics import CovarianceBlock, InputStatistics
 from ptq.rewrite.emit.vnni_saturation import saturable_nodes
-from ptq.solver.rounding import gptq
+from ptq.solver.rounding import damping
 from ptq.solver.rounding.gptq import GptqRounder
 
 
@@ -112,7 +112,10 @@ def test_every_weight_is_rounded_and_the_plan_and_report_say_so(rounded: ptq.Res
     assert all(text.startswith("second-order") for text in result.plan.rounding.values())
     rows = {row.name: row.why for row in result.report.nodes}
     assert all("second-order" in rows[name] for name in result.plan.rounding)
-    assert any("rounded 5 weights" in change for change in result.report.changes)
+    assert any(
+        "weight rounding: second-order (GPTQ) in 5 layers" in change
+        for change in result.report.changes
+    )
     assert ptq.Plan.from_json(result.plan.to_json()).rounding == result.plan.rounding
 
 
@@ -181,7 +184,7 @@ def test_without_samples_weights_are_rounded_to_the_nearest_and_the_report_says_
     again = ptq.quantize(network(), stats=first.calibration, plan=first.plan, threads=1)
     mine, theirs = weights(again.graph), weights(nearest.graph)
     assert all(np.array_equal(mine[name], theirs[name]) for name in mine)
-    assert any("needs samples" in change for change in again.report.changes)
+    assert any("needs calibration samples" in change for change in again.report.changes)
     assert not again.plan.rounding
 
 
@@ -289,8 +292,8 @@ def test_dampings_tried_at_once_are_chosen_as_those_tried_one_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     figures = []
-    for small in (gptq._STACKED_LIMIT, 0):
-        monkeypatch.setattr(gptq, "_STACKED_LIMIT", small)
+    for small in (damping._STACKED_LIMIT, 0):
+        monkeypatch.setattr(damping, "_STACKED_LIMIT", small)
         plan, second, graph = chosen(TOGETHER, TOGETHER[::-1] * (1, 0.5))
         choice = second.choose_roundings(graph, plan, corrected=False)["matrix"]
         figures.append((str(choice), None if choice.weight is None else choice.weight.tolist()))
