@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from cases import CASES
 from networks import build_network, gaussian_array
 from onnx import TensorProto
 from parts import W
-from ptq.data.progress import start_progress, with_progress
 
 from ptq.core.errors import DataError, ModelError
 from ptq.data.splits import SampleOptions, input_specs, split_samples, takes_any_batch
@@ -75,28 +72,6 @@ def test_a_model_takes_any_batch_where_its_first_dimension_varies() -> None:
     assert takes_any_batch(GRAPH)
     assert not takes_any_batch(Graph.from_proto(CASES["relu"]))
     assert not takes_any_batch(Graph.from_proto(CASES["clip bounds from an input"]))
-
-
-def test_nobody_need_hear_of_a_stage() -> None:
-    heard: list[tuple[str, int | None]] = []
-
-    def progress(stage: str, steps: int | None) -> Callable[[], None]:
-        heard.append((stage, steps))
-        return lambda: heard.append(("step", None))
-
-    start_progress("s", 3, progress)()
-    start_progress("t", None, None)()
-    assert heard == [("s", 3), ("step", None)]
-
-
-def test_progress_hears_of_every_sample() -> None:
-    opened = SampleOptions(samples=5).open(ARRAYS, GRAPH)
-    heard: list[str] = []
-    assert (
-        len(list(with_progress(opened, "s", lambda stage, total: lambda: heard.append(stage)))) == 5
-    )
-    assert heard == ["s"] * 5
-    assert with_progress(opened, "s", None) is opened
 
 
 SCORES = build_network(

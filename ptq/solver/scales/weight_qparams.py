@@ -131,12 +131,12 @@ def _weight_qparams(
     other_axes = None if axis is None else tuple(a for a in range(array.ndim) if a != axis)
     if target.weight_zero_point:
         extremes = Range(
-            np.min(array, axis=other_axes, initial=0.0), np.max(array, axis=others, initial=0.0)
+            np.min(array, axis=other_axes, initial=0.0), np.max(array, axis=other_axes, initial=0.0)
         )
         return asymmetric_qparams(extremes, target.weight, axis), Why(
             "observed", "its own extremes"
         )
-    ends = np.stack([array.min(axis=other_axes), array.max(axis=others)]).astype(np.float64)
+    ends = np.stack([array.min(axis=other_axes), array.max(axis=other_axes)]).astype(np.float64)
     threshold = np.abs(ends).max(axis=0)
     detail = "largest magnitude" + ("" if axis is None else " a channel")
     if paired is not None:
