@@ -14,6 +14,7 @@ from ptq.executor.arithmetics import kernels_of_arithmetic
 from ptq.executor.arithmetics.node_site import Kernel, Site
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
+from ptq.model.layer_weights import input_output_matrix
 
 OPS = ("Conv", "Gemm")
 
@@ -35,7 +36,7 @@ class Layer:
         """O·spatial·I, or (O, K)."""
         w = self.site.constants[1]
         assert w is not None
-        return w.T if self.site.op == "Gemm" and not self.site.attrs.get("transB", 0) else w
+        return input_output_matrix(w, self.site.attrs).T if self.site.op == "Gemm" else w
 
     @property
     def bias(self) -> NDArray[Any]:

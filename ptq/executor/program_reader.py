@@ -16,9 +16,9 @@ from ptq.core.types import QuantParams
 from ptq.executor.float_islands import FloatIsland, extract_islands
 from ptq.executor.program import Program, Step
 from ptq.executor.schedule import sort_topologically
-from ptq.model.axes import channel_axis
 from ptq.model.graph import Graph
 from ptq.model.inferred_qparams import infer_qparams
+from ptq.model.layer_weights import channel_axis
 from ptq.model.node import (
     QUANTIZERS,
     Node,

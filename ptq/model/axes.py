@@ -8,17 +8,6 @@ from typing import Any
 from ptq.model.node import Node, attributes_of, operator_of, shape_of
 
 
-def channel_axis(node: Node, rank: int) -> int | None:
-    """The axis of a constant operand along which each output channel may have a scale; None for no such."""
-    op = operator_of(node).removeprefix("com.microsoft::")
-    if op in ("Gemm", "QGemm"):
-        return 0 if attributes_of(node).get("transB") else rank - 1
-    axes = {"Conv": 0, "QLinearConv": 0, "ConvTranspose": 1}
-    if op in axes:
-        return axes[op]
-    return rank - 1 if op in ("MatMul", "QLinearMatMul", "MatMulIntegerToFloat") else None
-
-
 def softmax_axes(node: Node) -> tuple[int, bool]:
     """The axis that a Softmax or QLinearSoftmax runs along, and whether along all from it on together.
 

@@ -13,8 +13,8 @@ from ptq.core.ops import OPS
 from ptq.core.opset_changes import ATTRIBUTES_NOW_INPUTS, SCALAR_INPUTS
 from ptq.core.opspec import OpSpec, OutputRule, Role
 from ptq.core.types import QType, QuantParams
-from ptq.model.axes import channel_axis, softmax_axes
-from ptq.model.axes import resize_unsupported_reason as resize_obstacle
+from ptq.model.axes import resize_unsupported_reason, softmax_axes
+from ptq.model.layer_weights import channel_axis
 from ptq.model.node import (
     Node,
     Value,
@@ -238,7 +238,7 @@ def returns_float(node: Node, spec: OpSpec) -> bool:
 def unsupported_reason(unit: QuantizedOp) -> str:
     """What of an operator between quantizers no integer kernel expresses; nothing where one does."""
     node, spec = unit.node, unit.spec
-    if spec.op.startswith("Resize") and (why := resize_obstacle(attributes_of(node))):
+    if spec.op.startswith("Resize") and (why := resize_unsupported_reason(attributes_of(node))):
         return why
     if infinite := infinite_attribute(node):
         return infinite

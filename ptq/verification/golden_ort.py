@@ -12,6 +12,7 @@ from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
 from ptq.executor.arithmetics import ort
 from ptq.executor.arithmetics.node_site import Site
+from ptq.model.layer_weights import matrix_channel_axis
 from ptq.verification.golden_case import GoldenCase, case_attributes, to_qparams
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -92,4 +93,4 @@ def _weight_axis(op: str, index: int, value: NDArray[Any] | None, attrs: Mapping
     """The channel axis of a weight: a convolution's first, a matrix's column."""
     if index != 1 or value is None or op == "QLinearConv":
         return 0
-    return 0 if attrs.get("transB") else value.ndim - 1
+    return matrix_channel_axis(attrs, value.ndim)

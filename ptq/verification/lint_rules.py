@@ -11,7 +11,7 @@ import numpy as np
 from ptq.core.opspec import FixedQParams, OpSpec, Role
 from ptq.core.targets import Target
 from ptq.core.types import QuantParams
-from ptq.model.axes import channel_axis
+from ptq.model.layer_weights import channel_axis
 from ptq.model.node import Node, Value, attributes_of, constant_of, name_of, operator_of
 from ptq.model.qdq_units import QuantizedTensor, quantized_result, quantized_source
 

@@ -35,6 +35,7 @@ from ptq.executor.executor import Executor
 from ptq.kernels.int16_saturation import saturable_pairs
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
+from ptq.model.layer_weights import input_output_matrix
 from ptq.rewrite.emit.vnni_saturation import REMEDIES
 from ptq.verification.ulp_order import float_order
 
@@ -231,8 +232,7 @@ def _weight_columns(site: Site) -> NDArray[Any]:
     assert w is not None
     if site.op == "Conv":
         return w.reshape(len(w), -1).T
-    if site.attrs.get("transB", 0):
-        return w.T
+    w = input_output_matrix(w, site.attrs)
     return (
         w.reshape(-1, w.shape[-1])
         if w.ndim < 3

@@ -25,6 +25,7 @@ from ptq.executor.arithmetics.node_site import (
 from ptq.kernels.conv import convolution, transposed_convolution
 from ptq.kernels.matmul import matmul_by_constant, matmul_of_activations
 from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
+from ptq.model.layer_weights import input_output_matrix, matrix_channel_axis
 
 
 def float_rescaler(scale: FloatArray) -> Requantizer:
@@ -57,8 +58,7 @@ def gemm_weight(site: Site) -> NDArray[Any]:
     Raises:
         UnsupportedError: It is computed at run time.
     """
-    b = constant_weight(site)
-    return np.ascontiguousarray(b.T) if site.attrs.get("transB", 0) else b
+    return np.ascontiguousarray(input_output_matrix(constant_weight(site), site.attrs))
 
 
 def require_unscaled_bias(site: Site) -> None:
@@ -197,8 +197,7 @@ def _constant_matmul(
     site: Site, b: NDArray[Any], bias: NDArray[Any] | None, requantize: Requantizer
 ) -> Kernel:
     left, right = activation_qparams(site), weight_qparams(site)
-    columns = 0 if site.attrs.get("transB", 0) else b.ndim - 1
-    if right.axis is not None and right.axis % b.ndim != columns:
+    if right.axis is not None and right.axis % b.ndim != matrix_channel_axis(site.attrs, b.ndim):
         raise UnsupportedError(f"the weight of {site.op} has a scale a row; give it one a column")
     core = matmul_by_constant(
         b,

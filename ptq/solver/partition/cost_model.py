@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from ptq.core.opspec import AS_LOOKUP_TABLE, RUNS_ON_INTEGERS, OpSpec
 from ptq.model.graph import Graph
+from ptq.model.layer_weights import summed_input_count
 from ptq.model.node import (
     Node,
     Value,
@@ -108,7 +109,7 @@ def kernel_cost(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTable
         own = _conv_cost(weight.shape, groups, x, y, costs)
         return _with_calls(own, costs)
     if spec.op in ("Gemm", "MatMul") and weight is not None and weight.ndim > 1:
-        summed = weight.shape[-1 if attributes_of(node).get("transB", 0) else -2]
+        summed = summed_input_count(node, weight.shape)
         own = _matmul_cost(x * weight.size / max(summed, 1), weight.size, costs)
         return _with_calls(own, costs)
     if spec.op in VIEWS:

@@ -12,10 +12,10 @@ from ptq.core.ops import OPS
 from ptq.core.opspec import OpSpec, OutputRule, Role
 from ptq.core.targets import Target
 from ptq.model.graph import Graph
+from ptq.model.layer_weights import output_channel_count
 from ptq.model.node import (
     Node,
     Value,
-    attributes_of,
     constant_of,
     consumers_of,
     dtype_of,
@@ -198,14 +198,7 @@ def _has_one_per_channel(shape: tuple[int, ...], channels: int) -> bool:
 def _output_channels(node: Node) -> int:
     """The number of output channels by the weight's shape; -1 if the weight is not constant."""
     weight = constant_of(node.inputs[1])
-    if weight is None:
-        return -1
-    attrs = attributes_of(node)
-    if node.op_type == "ConvTranspose":
-        return int(weight.shape[1]) * int(attrs.get("group", 1))
-    if node.op_type == "Gemm":
-        return int(weight.shape[0 if attrs.get("transB") else 1])
-    return int(weight.shape[0])
+    return -1 if weight is None else output_channel_count(node, weight.shape)
 
 
 def _activations_after_float(

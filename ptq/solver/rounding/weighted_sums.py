@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ptq.core.types import QuantParams
 from ptq.kernels.int16_saturation import clip_pair_sums
 from ptq.kernels.window import WindowAxis, window_axes
+from ptq.model.layer_weights import input_output_matrix, output_channel_count, summed_input_count
 from ptq.model.node import Node, attributes_of, constant_of, operator_of
 
 
@@ -39,16 +40,10 @@ class LinearOp:
         self._attributes = attributes_of(node)
         self._shape = weight.shape
         self._convolves = operator_of(node) == "Conv"
-        self._transposed = operator_of(node) == "Gemm" and bool(self._attributes.get("transB"))
         self.groups = int(self._attributes.get("group", 1)) if self._convolves else 1
-        if self._convolves:
-            self.length, self.taps = math.prod(weight.shape[1:]), math.prod(weight.shape[2:])
-            self.outputs_per_group = weight.shape[0] // self.groups
-        else:
-            self.length, self.outputs_per_group = (
-                weight.T.shape if self._transposed else weight.shape
-            )
-            self.taps = 1
+        self.length = summed_input_count(node, weight.shape)
+        self.taps = math.prod(weight.shape[2:]) if self._convolves else 1
+        self.outputs_per_group = output_channel_count(node, weight.shape) // self.groups
         self.input_channels = self.groups * self.length // self.taps
 
     def weight_columns(self) -> NDArray[Any]:
@@ -58,15 +53,14 @@ class LinearOp:
         if self._convolves:
             grouped: NDArray[Any] = weight.reshape(self.groups, self.outputs_per_group, self.length)
             return grouped.transpose(0, 2, 1)
-        whole: NDArray[Any] = (weight.T if self._transposed else weight)[None]
+        whole: NDArray[Any] = input_output_matrix(weight, self._attributes)[None]
         return whole
 
     def from_columns(self, columns: NDArray[Any]) -> NDArray[Any]:
         """The inverse of `weight_columns`: an array of shape (groups, K, sums), laid out as the node's weight."""
         if self._convolves:
             return columns.transpose(0, 2, 1).reshape(self._shape)
-        whole: NDArray[Any] = columns[0]
-        return whole.T if self._transposed else whole
+        return input_output_matrix(columns[0], self._attributes)
 
     def avoid_saturation(self, integers: NDArray[Any]) -> NDArray[Any]:
         """The integers with no two neighbours whose products saturate int16.

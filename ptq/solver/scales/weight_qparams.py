@@ -20,6 +20,7 @@ from ptq.core.targets import Target
 from ptq.core.types import INT32, QuantParams, Range
 from ptq.kernels.int16_saturation import largest_pair_sum, weight_matrix
 from ptq.model.graph import Graph
+from ptq.model.layer_weights import channel_axis
 from ptq.model.node import Value, attributes_of, constant_of, name_of
 from ptq.observers.qparams import SCALE_FLOOR, asymmetric_qparams, symmetric_qparams
 from ptq.solver.partition.eligibility import QuantizedNode
@@ -103,17 +104,9 @@ def _constant_array(value: Value) -> NDArray[Any]:
 
 def _channel_axis(integer: QuantizedNode, weight: Value) -> int | None:
     """The axis of a weight along which each output channel may have its own scale; None if it may not."""
-    match integer.spec.op:
-        case "Conv":
-            return 0
-        case "ConvTranspose":
-            return 1
-        case "Gemm":
-            return 0 if attributes_of(integer.node).get("transB") else 1
-        case "MatMul":
-            # QLinearMatMul takes one scale for each column only where all batches share the columns
-            return 1 if _constant_array(weight).ndim == 2 else None
-    return None
+    rank = _constant_array(weight).ndim
+    # QLinearMatMul takes one scale a column only where all batches share the columns
+    return None if integer.spec.op == "MatMul" and rank != 2 else channel_axis(integer.node, rank)
 
 
 def _largest_pair_sums(integer: QuantizedNode, array: NDArray[Any]) -> NDArray[Any] | None:
