@@ -75,7 +75,7 @@ class _TensorReader:
             outputs = before.model.graph.outputs
             outputs[:] = [value for value in outputs if value.name == name]
             before.remove_unused()
-            self._session = Session(before, threads=run.threads, arena=False)
+            self._session = Session.for_check(before, threads=run.threads)
 
     def __call__(self, sample: Sample) -> NDArray[Any]:
         if self._session is None:

@@ -55,6 +55,6 @@ class SessionCache:
 def open_float_session(ground: CalibratedModel, run: RunOptions) -> Session:
     """The float model as `Loaded` has it, loaded anew."""
     try:
-        return Session(ground.source, threads=run.threads, lean=True)
+        return Session.for_reference(ground.source, threads=run.threads)
     except ModelError:
-        return Session(ground.prepared.graph, threads=run.threads, lean=True)
+        return Session.for_reference(ground.prepared.graph, threads=run.threads)

@@ -86,7 +86,7 @@ def _make_kernel(
 def prepare_island(island: FloatIsland) -> Runner:
     """Prepare a float island that ONNX Runtime runs."""
     # Threads of a session that spin between runs would take the processors from the kernels.
-    session = Session(island.graph, threads=thread_count(), spin=False, fused=False)
+    session = Session.for_float_island(island.graph, threads=thread_count())
 
     def run(tensors: Sequence[Tensor | None]) -> list[Tensor]:
         arrays = [t.to_channels_first() for t in tensors if t is not None]

@@ -31,4 +31,4 @@ def session_with_outputs(graph: Graph, wanted: CollectedTensors, *, threads: int
     """The float model, loaded, with the tensors among its outputs."""
     exposed = graph.copy()
     exposed.add_outputs(wanted.names)
-    return Session(exposed, threads=threads, arena=False, spin=False)
+    return Session.for_calibration(exposed, threads=threads)

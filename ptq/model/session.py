@@ -1,13 +1,17 @@
-"""The only door to ONNX Runtime: sessions on the CPU, without telemetry, from bytes and never from a path."""
+"""ONNX Runtime session of a graph: the only module that runs a model with ONNX Runtime.
+
+Sessions run on the CPU, without telemetry, from bytes in memory and never from a path.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-# read when the library is loaded: since 1.29 its Linux wheels collect usage data otherwise
+# ONNX Runtime reads this when it is loaded. Since 1.29 its Linux wheels collect usage data without it.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 import numpy as np
@@ -23,8 +27,9 @@ from ptq.model.node import Node, name_of, operator_of, values_read_by
 from ptq.model.operator_versions import since_version, unsupported_nodes
 
 _NUMPY_KINDS = "biuf"
-"""Kinds of numpy's own types; others, such as bfloat16, ONNX Runtime takes as bytes."""
-_LOG_FATAL_ONLY = 4  # fatal errors only: what goes wrong is raised, and said once
+"""Kinds of numpy's own types. ONNX Runtime takes every other type, for example bfloat16, as bytes."""
+_LOG_FATAL_ONLY = 4
+"""Log level: fatal errors only. Each error is raised, so a log line would repeat it."""
 
 OPTIMIZATION_LEVELS = {
     "none": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -35,8 +40,35 @@ OPTIMIZATION_LEVELS = {
 ORT_VERSION: str = onnxruntime.__version__
 
 
+@dataclass(frozen=True)
+class _Tuning:
+    """Settings that the named constructors of `Session` change.
+
+    Attributes:
+        memory_arena: ONNX Runtime keeps freed memory and grows it in powers of two. This is faster for small
+            tensors, but the peak then varies from run to run.
+        busy_wait: Threads wait busily between runs. This is faster if no other work needs the cores.
+        copy_large_weights: ONNX Runtime copies weights into the order that its kernels read fastest. Without it,
+            weights above 2 GB are not copied; the last bits of results may then differ.
+        integer_kernels: Integer kernels replace quantizer-operator-quantizer patterns.
+        qdq_optimization: ONNX Runtime optimizes quantizers at all. Without it, every operator computes in float,
+            no tensor is rounded except by its quantizer, and scales may be model inputs.
+    """
+
+    memory_arena: bool = True
+    busy_wait: bool = True
+    copy_large_weights: bool = True
+    integer_kernels: bool = True
+    qdq_optimization: bool = True
+
+
 class Session:
-    """A model ready to run."""
+    """A model loaded into ONNX Runtime, ready to run.
+
+    Attributes:
+        inputs: Names of the model's inputs.
+        outputs: Names of the model's outputs.
+    """
 
     def __init__(
         self,
@@ -45,65 +77,79 @@ class Session:
         threads: int = 0,
         optimize: str = "all",
         save_optimized: str = "",
-        arena: bool = True,
-        spin: bool = True,
-        lean: bool = False,
-        integers: bool = True,
-        fused: bool = True,
+        tuning: _Tuning = _Tuning(),
     ) -> None:
-        """Load a graph.
+        """Load a graph with ONNX Runtime's default settings.
 
         Args:
-            graph: What to run.
-            threads: Threads for one operator; 0 is one a core, and no more are started than there are processors.
-            optimize: ``none``, ``basic`` or ``all``.
-            save_optimized: Write the graph as ONNX Runtime will run it to this path.
-            arena: Let ONNX Runtime keep freed memory and grow it in powers of two: faster for small
-                tensors, but its peak depends on chance.
-            spin: Let its threads wait busily between runs: faster where nothing else wants the cores.
-            lean: Of over 2 GB of weights make no copy in the order that kernels read fastest; the last bits of
-                results may be others for it.
-            integers: Compute in integers what stands between quantizers; without, all is computed in float as it
-                stands, nothing else is rounded, and scales may be inputs.
-            fused: Let integer kernels take the place of float ones and the quantizers around them.
+            graph: The model.
+            threads: Threads of one operator; 0 means one a core. At most one a processor is started.
+            optimize: Level of graph optimization: ``none``, ``basic`` or ``all``.
+            save_optimized: Path to which ONNX Runtime writes its optimized graph; empty for none.
+            tuning: Settings of the named constructors.
 
         Raises:
-            ModelError: ONNX Runtime does not take the model, or would end with it.
+            ModelError: ONNX Runtime refuses the model, or the model would crash it.
         """
         self._crash_guard = find_crash_risks(graph)
         options = onnxruntime.SessionOptions()
-        # more than there are processors wait for each other: 1,024 on two take minutes for a tiny model
+        # More threads than processors wait for each other: 1,024 on two take minutes for a tiny model.
         options.intra_op_num_threads = min(threads, os.cpu_count() or 1)
         options.graph_optimization_level = OPTIMIZATION_LEVELS[optimize]
-        options.enable_cpu_mem_arena = arena
-        if not spin:
+        options.enable_cpu_mem_arena = tuning.memory_arena
+        if not tuning.busy_wait:
             options.add_session_config_entry("session.force_spinning_stop", "1")
-        if not integers:
+        if not tuning.qdq_optimization:
             options.add_session_config_entry("session.disable_quant_qdq", "1")
         options.log_severity_level = _LOG_FATAL_ONLY
         if save_optimized:
             options.optimized_model_filepath = save_optimized
         try:
-            self._session, self._weights = _open_session(graph, options, lean=lean, fused=fused)
-        except Exception as error:  # its errors share no base class but this one
+            self._session, self._weights = _open_session(graph, options, tuning)
+        except Exception as error:  # ONNX Runtime's errors have no narrower common base class
             raise ModelError(_explain_load_failure(error, graph)) from error
         self.inputs: tuple[str, ...] = tuple(i.name for i in self._session.get_inputs())
         self.outputs: tuple[str, ...] = tuple(o.name for o in self._session.get_outputs())
 
+    @classmethod
+    def for_calibration(cls, graph: Graph, *, threads: int = 0) -> Session:
+        """Session that returns many inner tensors: low peak memory, and the cores free between runs."""
+        return cls(graph, threads=threads, tuning=_Tuning(memory_arena=False, busy_wait=False))
+
+    @classmethod
+    def for_reference(cls, graph: Graph, *, threads: int = 0) -> Session:
+        """Session of the float model that a quantized one is compared with: no copy of weights above 2 GB."""
+        return cls(graph, threads=threads, tuning=_Tuning(copy_large_weights=False))
+
+    @classmethod
+    def for_check(cls, graph: Graph, *, threads: int = 0, optimize: str = "all") -> Session:
+        """Session for a few samples: freed memory goes back to the system."""
+        return cls(graph, threads=threads, optimize=optimize, tuning=_Tuning(memory_arena=False))
+
+    @classmethod
+    def for_range_search(cls, graph: Graph, *, threads: int = 0) -> Session:
+        """Session that simulates quantization in float, of a graph whose scales are inputs."""
+        return cls(graph, threads=threads, tuning=_Tuning(qdq_optimization=False))
+
+    @classmethod
+    def for_float_island(cls, graph: Graph, *, threads: int = 0) -> Session:
+        """Session of float nodes between integer steps: no integer kernels, and the cores free between runs."""
+        return cls(graph, threads=threads, tuning=_Tuning(integer_kernels=False, busy_wait=False))
+
     def run(
         self, feed: Mapping[str, NDArray[Any]], outputs: Sequence[str] | None = None
     ) -> list[NDArray[Any]]:
-        """Run once, for all outputs or some.
+        """Run once and return all outputs, or the named ones.
 
         Raises:
-            DataError: ONNX Runtime refuses the feed, fails on it or would end with it.
+            DataError: ONNX Runtime refuses the feed or fails on it, or the feed would crash it.
         """
         if outputs is not None and not outputs:
-            return []  # ONNX Runtime would give all
+            return []  # ONNX Runtime would return all outputs
         self._crash_guard.check_feed(feed)
         try:
             results: list[NDArray[Any]] = self._session.run(outputs, dict(feed))
-        except Exception as error:  # as above
+        except Exception as error:  # ONNX Runtime's errors have no narrower common base class
             raise DataError(
                 f"ONNX Runtime cannot run the sample: {short_message(error)}"
             ) from error
@@ -112,10 +158,10 @@ class Session:
     def run_into(
         self, feed: Mapping[str, NDArray[Any]], outputs: Mapping[str, NDArray[Any]]
     ) -> None:
-        """Run once and write the outputs into arrays of their types and shapes.
+        """Run once and write outputs into the given arrays, which have their types and shapes.
 
         Raises:
-            DataError: ONNX Runtime refuses the feed or an array, fails, or would end.
+            DataError: ONNX Runtime refuses the feed or an array or fails, or the feed would crash it.
         """
         self._crash_guard.check_feed(feed)
         try:
@@ -126,7 +172,7 @@ class Session:
                 where = array.ctypes.data
                 binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, where)
             self._session.run_with_iobinding(binding)
-        except Exception as error:  # as above
+        except Exception as error:  # ONNX Runtime's errors have no narrower common base class
             raise DataError(
                 f"ONNX Runtime cannot run the sample: {short_message(error)}"
             ) from error
@@ -140,9 +186,10 @@ pair (uint8[1, 2] a) => (int32[1, 1] c) <int8[2, 1] b = {127, 127}> { c = MatMul
 
 @cache
 def has_exact_int8_sums() -> bool:
-    """Whether ONNX Runtime adds products of uint8 and int8 exactly here.
+    """Whether ONNX Runtime adds uint8 × int8 products exactly on this processor.
 
-    On x86 without VNNI it adds pairs of them in int16, which saturates (vpmaddubsw): 255·127 + 255·127 is 32767.
+    On x86 without VNNI it adds pairs of products in int16, which saturates (vpmaddubsw): 255·127 + 255·127
+    becomes 32767.
     """
     pair = Session(Graph.from_proto(onnx.parser.parse_model(_SATURATION_MODEL)))
     [total] = pair.run({"a": np.full((1, 2), 255, np.uint8)})
@@ -153,13 +200,13 @@ _OrtValues = dict[str, onnxruntime.OrtValue]
 
 
 def _open_session(
-    graph: Graph,
-    options: onnxruntime.SessionOptions,
-    *,
-    lean: bool = False,
-    fused: bool = True,
+    graph: Graph, options: onnxruntime.SessionOptions, tuning: _Tuning
 ) -> tuple[onnxruntime.InferenceSession, _OrtValues]:
-    """A session of bytes in memory, and the large weights, which it reads where they lie: they must outlive it."""
+    """Open a session from bytes in memory.
+
+    Returns:
+        The session, and the large weights. The session reads the weights in place, so they must outlive it.
+    """
     data, files = external_data.as_buffers(graph.model)
     copied: dict[str, external_data.Buffer] = {}
     values: _OrtValues = {}
@@ -170,33 +217,36 @@ def _open_session(
         else:
             copied[file] = external_data.little_endian_bytes(tensor)
     options.add_external_initializers(list(values), list(values.values()))
-    if lean and external_data.weight_bytes(graph.model) > external_data.MAX_PROTO_BYTES:
+    large = external_data.weight_bytes(graph.model) > external_data.MAX_PROTO_BYTES
+    if large and not tuning.copy_large_weights:
         options.add_session_config_entry("session.disable_prepacking", "1")
         for name, value in values.items():
-            options.add_initializer(name, value)  # without this they are copied all the same
+            options.add_initializer(
+                name, value
+            )  # without this call, ONNX Runtime still copies them
     options.add_external_initializers_from_files_in_memory(
         list(copied), list(copied.values()), [len(content) for content in copied.values()]
     )
     if files and options.optimized_model_filepath:
-        beside = f"{os.path.basename(options.optimized_model_filepath)}.data"
+        weight_file = f"{os.path.basename(options.optimized_model_filepath)}.data"
         options.add_session_config_entry(
-            "session.optimized_model_external_initializers_file_name", beside
+            "session.optimized_model_external_initializers_file_name", weight_file
         )
     session = onnxruntime.InferenceSession(
         data,
         options,
         providers=["CPUExecutionProvider"],
-        disabled_optimizers=[] if fused else ["QDQSelectorActionTransformer"],
+        disabled_optimizers=[] if tuning.integer_kernels else ["QDQSelectorActionTransformer"],
     )
     return session, values
 
 
 def _explain_load_failure(error: Exception, graph: Graph) -> str:
-    """Why a model does not load: what ONNX Runtime says, and of which node, where it does not say that."""
+    """Message for a model that does not load: ONNX Runtime's text, with the node's name added if it is missing."""
     for unknown in unsupported_nodes(external_data.proto_without_weights(graph.model)[0]):
         return (
-            f"ONNX Runtime {ORT_VERSION} does not know {unknown.op_type} as opset "
-            f"{since_version(unknown, graph.opset)} has it (node {unknown.name}); export an older opset"
+            f"ONNX Runtime {ORT_VERSION} does not know {unknown.op_type} of opset "
+            f"{since_version(unknown, graph.opset)} (node {unknown.name}); export an older opset"
         )
     text = short_message(error)
     known = {str(node.name) for node in graph.nodes} | {f"({node.op_type})" for node in graph.nodes}
@@ -207,7 +257,7 @@ def _explain_load_failure(error: Exception, graph: Graph) -> str:
 
 
 def _first_unloadable_node(graph: Graph) -> Node | None:
-    """The node with which a model ceases to load, where it is one of the main graph."""
+    """First node of the main graph with which the model no longer loads; None if there is none."""
     nodes = graph.nodes
     loads, fails = 0, len(nodes)
     while nodes and fails - loads > 1:
@@ -220,21 +270,21 @@ def _first_unloadable_node(graph: Graph) -> Node | None:
 
 
 def _can_load(graph: Graph, nodes: list[Node]) -> bool:
-    """Whether the first nodes of a model load, all that they compute being outputs."""
+    """Whether a model of these first nodes loads, with every tensor that they compute as an output."""
     read = {v for node in nodes for v in values_read_by(node)}
     inputs = [name_of(v) for v in graph.inputs if v in read]
-    part = graph.extract(nodes, inputs, [v.name for n in nodes for v in n.outputs if v.name])
+    prefix = graph.extract(nodes, inputs, [v.name for n in nodes for v in n.outputs if v.name])
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _LOG_FATAL_ONLY
     try:
-        _open_session(part, options)
-    except Exception:  # ONNX Runtime's errors share no base class but this one
+        _open_session(prefix, options, _Tuning())
+    except Exception:  # ONNX Runtime's errors have no narrower common base class
         return False
     return True
 
 
 def library_versions() -> dict[str, str]:
-    """Versions of what produced floats and integers may depend on."""
+    """Versions of the libraries that results may depend on, by library name."""
     import numpy
     import onnx
 

@@ -141,7 +141,7 @@ class CandidateComparison:
         recipe = self._recipe.with_float_nodes(form.float_nodes)
         plans = [solve_plan(ground, replace(recipe, method=m)) for m in self._methods]
         made = make_scales_inputs(graph, plans[0], plans[0].tensors)
-        session = Session(made.graph, threads=run.threads, integers=False)
+        session = Session.for_range_search(made.graph, threads=run.threads)
         of_activations = []
         for plan in plans:
             of_activations.append(self._reference.errors(session, made.feed(plan.tensors)))

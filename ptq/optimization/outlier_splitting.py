@@ -195,8 +195,8 @@ class _SplitSearch:
         self._found, self._seen, self._row, self._advance = found, seen, row, advance
         graph = logits_graph(prepared.graph)
         self._trial = make_outlier_factors_inputs(graph, found)
-        self._session = Session(self._trial.graph, threads=run.threads, integers=False)
-        self._truth = ReferenceOutputs(graph, samples, run)
+        self._session = Session.for_range_search(self._trial.graph, threads=run.threads)
+        self._truth = ReferenceOutputs(graph, samples, threads)
         self.start = self.reached = 0.0
 
     def run(self, tried: Sequence[ChannelFactors]) -> ChannelFactors:

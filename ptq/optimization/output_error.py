@@ -96,7 +96,7 @@ class RangeEvaluator:
             if sums.mean is not None and name in self._stats[0]
         ]
         self._made = make_scales_inputs(graph, plan, tensors, summed)
-        self._session = Session(self._made.graph, threads=run.threads, integers=False)
+        self._session = Session.for_range_search(self._made.graph, threads=run.threads)
         each = -(-SAMPLES // len(folds))
         judges = [list(fold.samples.spread(each)) if tensors else [] for fold in folds]
         self._fold = [place for place, some in enumerate(judges) for _ in some]

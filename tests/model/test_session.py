@@ -77,7 +77,7 @@ def _between_quantizers() -> Graph:
 def test_without_integers_scales_may_be_inputs_and_weights_are_not_rounded() -> None:
     graph = _between_quantizers()
     as_it_stands = Session(graph, optimize="none")
-    optimized = Session(graph, integers=False)
+    optimized = Session.for_range_search(graph)
     x = np.random.default_rng(2).normal(size=(1, 3, 6, 6)).astype(np.float32)
     outputs = []
     for scale in (2.0**-6, 2.0**-1):

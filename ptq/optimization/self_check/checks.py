@@ -172,7 +172,7 @@ def check_graph(graph: Graph, truth: ReferenceOutputs, floor: float) -> CheckFai
             session = (
                 truth.sessions.open_quantized(graph)
                 if level == "all"
-                else Session(graph, threads=truth.sessions.run.threads, optimize=level, arena=False)
+                else Session.for_check(graph, threads=truth.sessions.run.threads, optimize=level)
             )
             outputs = [_run(session, sample) for sample in truth.samples]
             problem = _compare(truth, outputs, floor)

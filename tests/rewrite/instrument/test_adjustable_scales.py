@@ -51,7 +51,7 @@ def test_a_turned_scale_is_what_it_would_be_written_into_the_model(body: str) ->
     turned, written = (make_scales_inputs(done.prepared, p, coarse) for p in (done.plan, coarser))
     feed = done.feeds[0]
     found, expected = (
-        Session(made.graph, threads=1, integers=False).run({**feed, **made.feed(params)})
+        Session.for_range_search(made.graph, threads=1).run({**feed, **made.feed(params)})
         for made, params in ((turned, coarse), (written, coarser.tensors))
     )
     np.testing.assert_array_equal(found[0], expected[0])
