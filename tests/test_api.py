@@ -189,7 +189,7 @@ def test_what_makes_no_sense_is_said_in_one_line(
 
 
 def test_a_quantized_model_is_not_quantized_again(result: ptq.Result) -> None:
-    with pytest.raises(ModelError, match="quantized already"):
+    with pytest.raises(ModelError, match="already quantized"):
         ptq.quantize(result.model, FEW)
 
 

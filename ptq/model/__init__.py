@@ -1,1 +1,36 @@
-"""TODO."""
+"""One ONNX model: its file, its validation, the Graph, its nodes, its QDQ and QLinear patterns, its session.
+
+From a file or message to a graph:
+
+open: what a user may pass as a model, and whether it is float or quantized
+load: how a file or message becomes ONNX's in-memory graph
+validate: what must hold that ONNX's own checker does not check
+repair: which faults of exporters have one clear meaning and are corrected on reading
+sparse_constants: how sparse constants become dense ones
+operator_versions: which models newer than ONNX Runtime it can still run
+proto_walk: which graphs, nodes and tensors a message holds
+external_data: how weights are kept outside a message, which protobuf limits to 2 GiB
+save: how a model becomes a file
+
+The graph:
+
+graph: `Graph`: reading, changing and writing one model
+node: what a node or a value says of itself: attributes, type, shape, constant, readers
+subgraph: the model of some nodes of a graph
+axes: the axis of a Softmax, and which Resize attributes are supported
+layer_weights: the layout of the weights of Conv, ConvTranspose, Gemm and MatMul
+channel_affine: which nodes compute y = a·x + b by channel
+
+Quantized graphs:
+
+qdq_units: operators between DequantizeLinear and QuantizeLinear
+qlinear_inputs: which input of a QLinear operator is which
+inferred_qparams: scale and zero point of integers that no quantizer produces
+
+Running:
+
+crash_guard: which operands crash ONNX Runtime
+session: `Session`: a graph loaded into ONNX Runtime
+exposed_session: a session that returns inner tensors
+failure: whether the model or ptq caused an exception
+"""

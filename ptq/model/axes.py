@@ -1,4 +1,4 @@
-"""Along which axes has an operand a scale each, and does a Softmax run?"""
+"""Axes of a Softmax, and the attributes of a Resize that have no integer kernel."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from ptq.model.node import Node, attributes_of, operator_of, shape_of
 
 
 def softmax_axes(node: Node) -> tuple[int, bool]:
-    """The axis that a Softmax or QLinearSoftmax runs along, and whether along all from it on together.
+    """Axis of a Softmax or QLinearSoftmax, and whether it runs over all axes from that one on.
 
-    That was the rule before opset 13; where they are the last one alone the axis is -1 and both rules are the same.
+    Before opset 13 a Softmax runs over all trailing axes. If there is only one of them, both rules agree; the
+    axis is then -1.
     """
     attrs = attributes_of(node)
     imported = node.graph.opset_imports.get("") if node.graph is not None else None
@@ -28,9 +29,9 @@ def softmax_axes(node: Node) -> tuple[int, bool]:
 
 
 def resize_unsupported_reason(attrs: Mapping[str, Any]) -> str:
-    """What of ONNX's Resize is not computed here; nothing where all is."""
+    """Why no integer kernel computes this Resize; empty if one does."""
     if attrs.get("keep_aspect_ratio_policy", "stretch") != "stretch" or attrs.get("antialias"):
-        return "Resize that keeps the aspect ratio or smooths has no integer kernel"
+        return "Resize with keep_aspect_ratio_policy or antialias has no integer kernel"
     mode = attrs.get("coordinate_transformation_mode", "half_pixel")
     if mode in ("tf_crop_and_resize", "half_pixel_symmetric"):
         return f"Resize in mode {mode} has no integer kernel"

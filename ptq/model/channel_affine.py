@@ -1,4 +1,4 @@
-"""Which nodes compute y = a·x + b with constants along the channels, and what are a and b?
+"""Nodes that compute y = a·x + b with constants a and b by channel.
 
 BatchNormalization (ONNX 9.. in inference):  a = scale / √(var + ε),  b = bias − mean · a.
 """
@@ -16,7 +16,13 @@ from ptq.model.node import FLOAT_TYPES, Node, Value, attributes_of, constant_of,
 
 @dataclass(frozen=True, eq=False)
 class ChannelAffine:
-    """y = a·x + b; a and b in float64, 0-d or one entry a channel (axis 1)."""
+    """The map y = a·x + b.
+
+    Attributes:
+        x: The input.
+        a: The factor, 0-d or one entry for each channel (axis 1).
+        b: The offset, likewise.
+    """
 
     x: Value
     a: NDArray[np.float64]
@@ -24,7 +30,7 @@ class ChannelAffine:
 
 
 def batch_norm_affine(node: Node) -> ChannelAffine | None:
-    """A BatchNormalization as an affine map; None in training or with a varying parameter."""
+    """A BatchNormalization as an affine map; None in training mode or if a parameter is not constant."""
     if operator_of(node) != "BatchNormalization" or node.inputs[0] is None:
         return None
     attrs = attributes_of(node)
@@ -46,8 +52,8 @@ def arithmetic_affine(node: Node, rank: int, channels: int) -> ChannelAffine | N
     left, right = (constant_of(v) for v in node.inputs)
     if (left is None) == (right is None):
         return None
-    x, known = (node.inputs[0], right) if left is None else (node.inputs[1], left)
-    c = None if known is None else per_channel_constant(known, rank, channels)
+    x, constant = (node.inputs[0], right) if left is None else (node.inputs[1], left)
+    c = None if constant is None else per_channel_constant(constant, rank, channels)
     if x is None or c is None:
         return None
     one, zero = np.ones(()), np.zeros(())
@@ -64,7 +70,7 @@ def arithmetic_affine(node: Node, rank: int, channels: int) -> ChannelAffine | N
 def per_channel_constant(
     array: NDArray[Any], rank: int, channels: int
 ) -> NDArray[np.float64] | None:
-    """The constant as float64, 0-d or 1-d along axis 1; None if it varies along another axis."""
+    """The constant as float64, 0-d or 1-d along axis 1; None if it is not constant along the other axes."""
     if array.dtype not in FLOAT_TYPES or array.ndim > rank:
         return None
     shape = (1,) * (rank - array.ndim) + array.shape

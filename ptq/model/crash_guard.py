@@ -1,7 +1,8 @@
-"""Which operands end the process in ONNX Runtime, where others raise an error?
+"""Guard against operands that crash the process inside ONNX Runtime, where other operands raise an error.
 
-Its kernels divide by them without a look: the processor's exception for integers takes the process with it. Found in
-1.31.1. What other nodes compute is not known before they run; what the model holds or a sample brings is.
+Its kernels divide by these operands without a check, and the processor's integer exception ends the process. Found in
+ONNX Runtime 1.31.1. The guard checks constants of the model and inputs of a sample. Values that other nodes compute
+are unknown before the run, so it does not check them.
 """
 
 from __future__ import annotations
@@ -22,37 +23,39 @@ _Operands = Sequence[NDArray[Any] | None]
 
 @dataclass(frozen=True, eq=False)
 class CrashGuard:
-    """The nodes of a model that read its inputs where some values of them end the process.
+    """Nodes that read inputs of the model and crash on some of their values.
 
     Attributes:
-        nodes: Each with its operands, those that are not constant without an array.
-        inputs: The names of the model's inputs.
+        nodes: Each node with its operands: the array of a constant, None for any other operand.
+        inputs: Names of the model's inputs.
     """
 
     nodes: tuple[tuple[Node, tuple[NDArray[Any] | None, ...]], ...]
     inputs: frozenset[str]
 
     def check_feed(self, feed: Mapping[str, NDArray[Any]]) -> None:
-        """Look at a sample before it is run.
+        """Check a sample before it runs.
 
         Raises:
-            DataError: It would end the process; the text names the node.
+            DataError: The sample would crash the process; the message names the node.
         """
-        for node, known in self.nodes:
+        for node, constants in self.nodes:
             operands = [
                 array if value is None or name_of(value) not in self.inputs else feed.get(name_of(value))
-                for value, array in zip(node.inputs, known, strict=True)
+                for value, array in zip(node.inputs, constants, strict=True)
             ]  # fmt: skip
             fault = _RULES[operator_of(node)](operands)
             if fault is not None:
-                raise DataError(f"{operator_of(node)} {node.name} {fault}; feed it other values")
+                raise DataError(
+                    f"{operator_of(node)} {node.name} {fault}: this crashes ONNX Runtime. Feed other values"
+                )
 
 
 def find_crash_risks(graph: Graph) -> CrashGuard:
-    """The nodes to watch.
+    """The nodes of a graph that can crash ONNX Runtime.
 
     Raises:
-        ModelError: Constants of one would end the process whatever the sample; the text names it.
+        ModelError: Constants of a node crash it for every sample; the message names the node.
     """
     inputs = frozenset(map(name_of, graph.inputs))
     watched = []
@@ -60,15 +63,15 @@ def find_crash_risks(graph: Graph) -> CrashGuard:
         rule = _RULES.get(operator_of(node))
         if rule is None:
             continue
-        known = tuple(constant_of(value) for value in node.inputs)
-        fault = rule(known)
+        constants = tuple(constant_of(value) for value in node.inputs)
+        fault = rule(constants)
         if fault is not None:
             raise ModelError(
-                f"{operator_of(node)} {node.name} {fault}, which ends ONNX Runtime's process; "
-                "export the model again"
+                f"{operator_of(node)} {node.name} {fault}: this crashes ONNX Runtime. "
+                "Fix the constant and export again"
             )
         if any(_is_fed(value, inputs) for value in node.inputs):
-            watched.append((node, known))
+            watched.append((node, constants))
     return CrashGuard(tuple(watched), inputs)
 
 
@@ -77,7 +80,7 @@ def _is_fed(value: Value | None, inputs: frozenset[str]) -> bool:
 
 
 def _check_division(operands: _Operands) -> str | None:
-    """The quotient is one more than the type holds; zero itself raises an error."""
+    """Fault of the least integer divided by -1, which overflows; division by zero raises an error instead."""
     dividend, divisor = operands[:2]
     if dividend is None or divisor is None or dividend.dtype.kind != "i":
         return None

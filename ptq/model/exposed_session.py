@@ -1,4 +1,4 @@
-"""ONNX Runtime session of a float graph with inner tensors among its outputs."""
+"""ONNX Runtime session of a float graph that returns inner tensors as outputs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ptq.model.session import Session
 
 @dataclass(frozen=True)
 class CollectedTensors:
-    """What to observe of a graph.
+    """The tensors of a graph to observe.
 
     Attributes:
-        tensors: Float tensors whose values are counted, inputs of the graph included.
-        channels: Float tensors that are summed by channel, with their channel axis.
+        tensors: Float tensors whose values are counted; they may be inputs of the graph.
+        channel_axes: Channel axis of each float tensor that is summed by channel.
     """
 
     tensors: Sequence[str]
@@ -23,12 +23,12 @@ class CollectedTensors:
 
     @property
     def names(self) -> list[str]:
-        """All of them, each once."""
+        """Names of all observed tensors, each once."""
         return list(dict.fromkeys([*self.tensors, *self.channel_axes]))
 
 
 def session_with_outputs(graph: Graph, wanted: CollectedTensors, *, threads: int = 0) -> Session:
-    """The float model, loaded, with the tensors among its outputs."""
+    """A session of the graph with the tensors as additional outputs."""
     exposed = graph.copy()
     exposed.add_outputs(wanted.names)
     return Session.for_calibration(exposed, threads=threads)

@@ -1,8 +1,8 @@
-"""How do large weights travel beside a model's message?
+"""Weights outside a model's message, because protobuf cannot write a message of 2 GiB.
 
-Protobuf writes no message of 2 GiB, and below that every message that holds weights is a copy of them. What ONNX's
-library is asked of a model, it is asked of one in which the large weights are inputs; where they are more than a
-message may hold, ONNX Runtime and the file get a model that says where its weights are.
+Below that limit, each message that holds weights is a copy of them. Therefore ONNX's library only gets models whose
+large weights are inputs. If the weights exceed the limit, ONNX Runtime and the model file get a message that refers
+to weights stored elsewhere.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 MAX_PROTO_BYTES = 2**31 - 2**24
-"""Bytes of weights with which a message can still be written; protobuf ends at 2 GiB."""
+"""Bytes of weights up to which a message can be written; protobuf's limit is 2 GiB."""
 ALWAYS_INLINE_BYTES = 1024
-"""Bytes up to which a tensor stays in every message: shapes, axes and scales, which shape inference reads."""
+"""Bytes up to which a tensor stays in every message. Shape inference reads shapes, axes and scales."""
 INLINE_BYTES = 2**16
-"""Bytes up to which it stays in a message that may hold all: to copy it costs less than to set it aside."""
+"""Bytes up to which a tensor stays in a message below the limit: a copy costs less than detaching it."""
 FILE_ALIGNMENT = 4096
-"""Where a tensor begins in a file: at a multiple of a page, so that it can be mapped."""
+"""Alignment of tensors in a weight file: one page, so that they can be memory-mapped."""
 
 Buffer = bytes | memoryview
 
 
 @dataclass(frozen=True, eq=False)
 class DetachedWeights:
-    """Weights that a message has as inputs.
+    """Weights that are inputs in a message.
 
     Attributes:
-        tensors: They, by name.
-        order: The names of all initializers, those in the message too, in the model's order.
+        tensors: The weights by name.
+        initializer_names: Names of all initializers of the model in order, including those in the message.
     """
 
     tensors: Mapping[str, ir.TensorProtocol]
@@ -51,19 +51,19 @@ class DetachedWeights:
 
 
 def separate_weights(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, onnx.TensorProto]]:
-    """A model with its large initializers as inputs, and those; the given one where it has none.
+    """The model with its large initializers as inputs, and these initializers.
 
-    The model is not changed. What lies in another file is not read.
+    The given model is not changed; it is returned if it has no large initializer. Other files are not read.
     """
-    most = _inline_limit(sum(map(declared_bytes, proto.graph.initializer)))
-    if all(declared_bytes(tensor) <= most for tensor in proto.graph.initializer):
+    limit = _inline_limit(sum(map(declared_bytes, proto.graph.initializer)))
+    if all(declared_bytes(tensor) <= limit for tensor in proto.graph.initializer):
         return proto, {}
     shell, taken = onnx.ModelProto(), {}
     _copy_fields(proto, shell, without="graph")
     _copy_fields(proto.graph, shell.graph, without="initializer")
     inputs = {value.name for value in proto.graph.input}
     for tensor in proto.graph.initializer:
-        if declared_bytes(tensor) <= most:
+        if declared_bytes(tensor) <= limit:
             shell.graph.initializer.append(tensor)
             continue
         taken[tensor.name] = tensor
@@ -73,13 +73,13 @@ def separate_weights(proto: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str,
     return shell, taken
 
 
-def _inline_limit(weight: int) -> int:
-    """Bytes up to which a tensor stays in the message of a model with so many bytes of weights."""
-    return ALWAYS_INLINE_BYTES if weight > MAX_PROTO_BYTES else INLINE_BYTES
+def _inline_limit(total_bytes: int) -> int:
+    """Bytes up to which a tensor stays in the message of a model whose weights have these bytes in total."""
+    return ALWAYS_INLINE_BYTES if total_bytes > MAX_PROTO_BYTES else INLINE_BYTES
 
 
 def declared_bytes(tensor: onnx.TensorProto) -> int:
-    """Bytes that the tensor says it has; 0 where that cannot be told, of strings for one."""
+    """Bytes of a tensor according to its type and shape; 0 if its type has no fixed size, e.g. strings."""
     try:
         bits = ir.DataType(tensor.data_type).bitwidth
     except (ValueError, TypeError):
@@ -89,7 +89,7 @@ def declared_bytes(tensor: onnx.TensorProto) -> int:
 
 
 def _copy_fields(source: Message, target: Message, *, without: str) -> None:
-    """Copy what a message has, but for one field."""
+    """Copy all fields of a message except one."""
     for field, value in source.ListFields():
         if field.name == without:
             continue
@@ -100,7 +100,7 @@ def _copy_fields(source: Message, target: Message, *, without: str) -> None:
 
 
 def to_ir_tensor(tensor: onnx.TensorProto) -> ir.TensorProtocol:
-    """A tensor that keeps its numbers once, not in a message whose every reading is a copy."""
+    """The tensor outside its message, because each read from a message copies the data."""
     kept = ir.TensorProtoTensor(tensor)
     if kept.dtype.bitwidth < 8:
         return kept
@@ -108,7 +108,7 @@ def to_ir_tensor(tensor: onnx.TensorProto) -> ir.TensorProtocol:
 
 
 def materialize_weights(model: ir.Model) -> None:
-    """Take large weights that are left in messages, where each reading copies them, out of these, in place."""
+    """Replace large weights that are still in messages by plain tensors, in place. See `to_ir_tensor`."""
     for value in model.graph.initializers.values():
         tensor = value.const_value
         if (
@@ -120,24 +120,24 @@ def materialize_weights(model: ir.Model) -> None:
 
 
 def proto_without_weights(model: ir.Model) -> tuple[onnx.ModelProto, DetachedWeights]:
-    """The model as a message, and the weights that are inputs there."""
+    """The model as a message with its large weights as inputs, and these weights."""
     taken = dict(_large_initializers(model))
-    aside = DetachedWeights(taken, tuple(model.graph.initializers))
+    detached = DetachedWeights(taken, tuple(model.graph.initializers))
     if not taken:
-        return ir.to_proto(model), aside
+        return ir.to_proto(model), detached
     shell = model.clone()
     for name, tensor in taken.items():
         value = shell.graph.initializers.pop(name)
         value.const_value = None
         value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape.numpy())
         shell.graph.inputs.append(value)
-    return ir.to_proto(shell), aside
+    return ir.to_proto(shell), detached
 
 
-def restore_weights(model: ir.Model, aside: DetachedWeights) -> None:
-    """Make initializers of the inputs that stand for weights, in place and in their order."""
+def restore_weights(model: ir.Model, detached: DetachedWeights) -> None:
+    """Turn the inputs that stand for weights back into initializers, in place and in the original order."""
     inputs = {value.name: value for value in model.graph.inputs}
-    found = {name: tensor for name, tensor in aside.tensors.items() if name in inputs}
+    found = {name: tensor for name, tensor in detached.tensors.items() if name in inputs}
     if not found:
         return
     kept = [value for value in model.graph.inputs if value.name not in found]
@@ -146,26 +146,26 @@ def restore_weights(model: ir.Model, aside: DetachedWeights) -> None:
     for name, tensor in found.items():
         inputs[name].const_value = tensor
         model.graph.register_initializer(inputs[name])
-    initializers, place = model.graph.initializers, dict.fromkeys(aside.initializer_names)
-    before = [name for name in place if name in initializers]
-    for name in [*before, *(name for name in initializers if name not in place)]:
+    initializers, order = model.graph.initializers, dict.fromkeys(detached.initializer_names)
+    before = [name for name in order if name in initializers]
+    for name in [*before, *(name for name in initializers if name not in order)]:
         initializers.add(initializers.pop(name))
 
 
-def merge_weights(proto: onnx.ModelProto, aside: DetachedWeights) -> ir.Model:
-    """The model that a message and its weights make."""
+def merge_weights(proto: onnx.ModelProto, detached: DetachedWeights) -> ir.Model:
+    """The model of a message and its detached weights."""
     model = ir.from_proto(proto)
-    restore_weights(model, aside)
+    restore_weights(model, detached)
     return model
 
 
 def weight_bytes(model: ir.Model) -> int:
-    """Bytes of the main graph's initializers."""
+    """Total bytes of the main graph's initializers."""
     return sum(tensor.nbytes for _, tensor in _numeric_initializers(model))
 
 
 def _numeric_initializers(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol]]:
-    """The main graph's initializers but for strings, whose size nobody says."""
+    """Initializers of the main graph, except strings, which have no fixed size."""
     for name, value in model.graph.initializers.items():
         tensor = value.const_value
         if tensor is not None and tensor.dtype != ir.DataType.STRING:
@@ -173,16 +173,18 @@ def _numeric_initializers(model: ir.Model) -> Iterator[tuple[str, ir.TensorProto
 
 
 def _large_initializers(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol]]:
-    most = _inline_limit(weight_bytes(model))
-    return ((name, tensor) for name, tensor in _numeric_initializers(model) if tensor.nbytes > most)
+    limit = _inline_limit(weight_bytes(model))
+    return (
+        (name, tensor) for name, tensor in _numeric_initializers(model) if tensor.nbytes > limit
+    )
 
 
 def graph_digest(model: ir.Model) -> str:
-    """SHA-256 of the graph: nodes, attributes, weights and names, without the model's metadata."""
-    proto, aside = proto_without_weights(model)
+    """SHA-256 of nodes, attributes, weights and names, without the model's metadata."""
+    proto, detached = proto_without_weights(model)
     head = repr(sorted((o.domain, o.version) for o in proto.opset_import)).encode()
     found = hashlib.sha256(head + proto.graph.SerializeToString(deterministic=True))
-    for name, tensor in sorted(aside.tensors.items()):
+    for name, tensor in sorted(detached.tensors.items()):
         found.update(f"{name!r} {tensor.dtype} {tensor.shape}".encode())
         found.update(little_endian_bytes(tensor))
     return found.hexdigest()
@@ -192,15 +194,17 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
     """The model as a message with all its weights, a copy.
 
     Raises:
-        ModelError: They are more than a message may hold.
+        ModelError: The weights exceed the limit of a message.
     """
     if weight_bytes(model) > MAX_PROTO_BYTES:
-        raise ModelError("over 2 GB of weights do not go into one piece; save them to a file")
+        raise ModelError(
+            "the model has over 2 GB of weights, too many for one message; save it to a file"
+        )
     return ir.to_proto(model)
 
 
 def serialized_size(model: ir.Model) -> int:
-    """Bytes that the model takes, in one file or two."""
+    """Bytes of the saved model, in one file or two."""
     if weight_bytes(model) > MAX_PROTO_BYTES:
         return len(as_buffers(model)[0]) + sum(t.nbytes for _, t in _large_initializers(model))
     count: int = to_proto(model).ByteSize()
@@ -208,12 +212,12 @@ def serialized_size(model: ir.Model) -> int:
 
 
 def as_buffers(model: ir.Model) -> tuple[bytes, dict[str, tuple[str, ir.TensorProtocol]]]:
-    """The model serialized, and the large weights by the files, of one tensor each, that it says they are in.
+    """The serialized model, and its large weights as files of one tensor each, to which the model refers.
 
-    Weights that nothing reads are left out: ONNX Runtime drops them before it looks for them.
+    Unused weights are omitted, because ONNX Runtime drops them before it reads them.
 
     Returns:
-        The bytes; and by file the weight's name and the weight.
+        The bytes, and for each file name the weight's name and the weight.
     """
     read = [
         item
@@ -230,7 +234,7 @@ def _is_unused(value: ir.Value) -> bool:
 
 
 def serialize_with_weight_file(model: ir.Model, location: str) -> tuple[bytes, Iterator[Buffer]]:
-    """The model serialized, and piece by piece the one file that it says its large weights are in."""
+    """The serialized model, and in chunks the content of the one file to which it refers for large weights."""
     places, end = {}, 0
     for name, tensor in _large_initializers(model):
         places[name] = (location, end)
@@ -254,10 +258,10 @@ def _serialize_with_references(
     *,
     without: Callable[[ir.Value], bool] = lambda value: False,
 ) -> bytes:
-    """The model serialized with some weights in other files, each at an offset, and without some."""
-    left = [name for name, value in model.graph.initializers.items() if without(value)]
-    shell = model.clone() if places or left else model
-    for name in left:
+    """The serialized model, which refers to some weights by file and offset, and omits some."""
+    omitted = [name for name, value in model.graph.initializers.items() if without(value)]
+    shell = model.clone() if places or omitted else model
+    for name in omitted:
         shell.graph.initializers.pop(name)
     for name, (location, offset) in places.items():
         value = shell.graph.initializers[name]
@@ -276,7 +280,7 @@ def _serialize_with_references(
 
 
 def little_endian_bytes(tensor: ir.TensorProtocol) -> Buffer:
-    """The numbers as a file has them, little-endian; without a copy where they lie in memory like that."""
+    """The tensor's data in little-endian order; not copied if memory already holds them so."""
     if tensor.dtype.bitwidth < 8 or sys.byteorder == "big":
         return tensor.tobytes()
     flat: NDArray[np.uint8] = np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8)

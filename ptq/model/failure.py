@@ -1,4 +1,4 @@
-"""A float model opened and prepared; and who is at fault where something fails, the model or ptq?"""
+"""Cause of an unexpected exception: the model, the sample, or a defect of ptq."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ from ptq.model.session import Session
 
 @contextmanager
 def explain_failure(graph: Graph, feed: Mapping[str, NDArray[Any]] | None = None) -> Iterator[None]:
-    """Ask ONNX Runtime about a model, or a sample of it, that something fell over.
+    """Run the block; after an unexpected exception, let ONNX Runtime check the model and the sample.
 
-    Operands of a wrong type or length: nothing in ONNX's checker looks at them.
+    ONNX's checker does not find operands of a wrong type or length; ONNX Runtime does.
+
+    Args:
+        graph: The model that the block works on.
+        feed: A sample that the block works on.
 
     Raises:
-        ModelError: ONNX Runtime refuses the model too, and says why.
-        DataError: It refuses the sample.
+        ModelError: ONNX Runtime refuses the model too; the message is its own.
+        DataError: ONNX Runtime refuses the sample.
     """
     try:
         yield

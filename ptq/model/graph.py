@@ -1,7 +1,7 @@
-"""The model as rewrites and the solver see it: a few verbs over onnx_ir, ONNX's own in-memory graph.
+"""The model as rewrites and the solver see it: a few operations over onnx_ir, ONNX's own in-memory graph.
 
-Reading gives every node a unique name, takes functions apart, and makes initializers of what is constant in
-name only (initializers listed among the inputs, Constant nodes), so that nobody downstream asks again.
+Reading gives every node a unique name and inlines functions. It turns Constant nodes, and initializers that are
+listed among the inputs, into plain initializers.
 """
 
 from __future__ import annotations
@@ -22,32 +22,22 @@ from onnx_ir.passes import common as passes
 from ptq.core.errors import ModelError, short_message
 from ptq.model import external_data
 from ptq.model.load import read, read_proto, to_ir
-from ptq.model.node import Node, Value, name_of
+from ptq.model.node import Node, Value, name_of, named_values
 from ptq.model.subgraph import extract_subgraph
 
 
 class Graph:
-    """One model, open for reading and rewriting; names of inputs, outputs and surviving tensors stay."""
+    """One model, to read and rewrite. Inputs, outputs and remaining tensors keep their names."""
 
     def __init__(self, model: ir.Model) -> None:
         self._model = model
-        self._names = {name_of(v) for v in self._values()}
+        self._names = {name_of(v) for v in named_values(model.graph)}
         self._names.update(node.name for node in model.graph.all_nodes() if node.name)
         self._next_suffixes: dict[str, int] = {}
 
     @property
     def _graph(self) -> ir.Graph:
         return self._model.graph
-
-    def _values(self) -> Iterable[Value]:
-        yield from self._graph.inputs
-        for node in self._graph.all_nodes():
-            yield from (v for v in node.outputs if v.name)
-            for attribute in node.attributes.values():
-                if attribute.type == ir.AttributeType.GRAPH:
-                    yield from (v for v in attribute.value.inputs if v.name)
-                    yield from attribute.value.initializers.values()
-        yield from self._graph.initializers.values()
 
     # Reading and writing
 
@@ -59,79 +49,74 @@ class Graph:
             ModelError: The file is missing, is not an ONNX model, or is not a valid one.
         """
         path = Path(path)
-        proto, aside = read(path)
-        return cls(to_ir(proto, str(path), aside))
+        proto, detached = read(path)
+        return cls(to_ir(proto, str(path), detached))
 
     @classmethod
     def load_unchecked(cls, path: str | Path) -> Graph:
-        """Read a file that a runtime wrote for itself, without holding it against ONNX's rules."""
+        """Read a file that a runtime wrote for its own use, without checking ONNX's rules."""
         return cls(external_data.merge_weights(*read(Path(path))))
 
     @classmethod
     def from_proto(cls, proto: onnx.ModelProto, source: str = "the model") -> Graph:
-        """Take a model that is in memory; it is not changed.
+        """Read a model in memory; it is not changed.
 
         Raises:
             ModelError: It is not a valid ONNX model.
         """
-        proto, aside = read_proto(proto, source)
-        return cls(to_ir(proto, source, aside))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Graph:
-        """Take a serialized model."""
-        return cls.from_proto(onnx.load_model_from_string(data))
+        proto, detached = read_proto(proto, source)
+        return cls(to_ir(proto, source, detached))
 
     def to_proto(self) -> onnx.ModelProto:
-        """The model as ONNX's own message, a copy; a ModelError where it is over 2 GB."""
+        """The model as an ONNX message, a copy; raises ModelError above 2 GB."""
         return external_data.to_proto(self._model)
 
     def to_bytes(self) -> bytes:
-        """The model serialized, the same bytes for the same graph; a ModelError where it is over 2 GB."""
+        """The serialized model, equal bytes for equal graphs; raises ModelError above 2 GB."""
         data: bytes = self.to_proto().SerializeToString(deterministic=True)
         return data
 
     @property
     def model(self) -> ir.Model:
-        """The model as `ptq.model.external_data` takes it, to be read and not changed."""
+        """The underlying onnx_ir model, for `ptq.model.external_data`. Do not change it."""
         return self._model
 
     def copy(self) -> Graph:
-        """An independent graph to rewrite; the tensors, which nobody changes, are shared."""
+        """An independent graph to rewrite. It shares the tensors, which no code changes."""
         return Graph(self._model.clone())
 
     def digest(self) -> str:
-        """SHA-256 of the graph: nodes, attributes, weights and names, without the model's metadata."""
+        """SHA-256 of nodes, attributes, weights and names, without the model's metadata."""
         return external_data.graph_digest(self._model)
 
-    # Looking
+    # Queries
 
     @property
     def nodes(self) -> list[Node]:
-        """The nodes of the main graph, each after what it reads."""
+        """Nodes of the main graph in topological order."""
         return list(self._graph)
 
     @property
     def inputs(self) -> list[Value]:
-        """The graph's inputs."""
+        """Inputs of the graph."""
         return list(self._graph.inputs)
 
     @property
     def outputs(self) -> list[Value]:
-        """The graph's outputs."""
+        """Outputs of the graph."""
         return list(self._graph.outputs)
 
     @property
     def opset(self) -> int:
-        """The version of ONNX's own operators."""
+        """Version of ONNX's own operators."""
         return self._graph.opset_imports.get("") or self._graph.opset_imports.get("ai.onnx") or 1
 
     @property
     def metadata(self) -> dict[str, str]:
-        """The model's metadata_props, open for writing."""
+        """The model's metadata_props, writable."""
         return self._model.metadata_props
 
-    # Changing
+    # Changes
 
     def replace_model(self, other: Graph) -> None:
         """Take over the model of another graph, which is not used afterwards."""
@@ -139,16 +124,16 @@ class Graph:
         self._next_suffixes = other._next_suffixes
 
     def unique_name(self, hint: str) -> str:
-        """A name that nothing in the model has yet, ``hint`` itself where that is free."""
+        """A name that is not used in the model: ``hint`` itself if it is free."""
         name, number = hint, self._next_suffixes.get(hint, 1)
         while name in self._names:
             name, number = f"{hint}_{number}", number + 1
         self._names.add(name)
-        self._next_suffixes[hint] = number  # no name is ever given back
+        self._next_suffixes[hint] = number  # names are never reused
         return name
 
     def add_constant(self, array: NDArray[Any], hint: str) -> Value:
-        """A new initializer."""
+        """Add an initializer."""
         name = self.unique_name(hint)
         tensor = ir.tensor(np.ascontiguousarray(array) if array.ndim else array, name=name)
         value = ir.Value(
@@ -172,17 +157,17 @@ class Graph:
         dtype: np.dtype[Any] | None = None,
         shape_like: Value | None = None,
     ) -> Value:
-        """A new node with one output; ``op`` may carry a domain, ``com.microsoft::QLinearAdd``.
+        """Add a node with one output, and return the output.
 
         Args:
-            op: Operator.
-            inputs: What it reads; None for an input left out.
-            before: Stands before this node.
-            after: Stands after this node; with neither, the node stands last.
+            op: Operator, with a domain if it is not ONNX's own: ``com.microsoft::QLinearAdd``.
+            inputs: Inputs of the node; None for an omitted input.
+            before: Existing node that the new one precedes.
+            after: Existing node that the new one follows. With neither, the new node is the last.
             attrs: Attributes as plain values.
-            output: Wished name of its output, and of the node.
-            dtype: Element type of the output, where known.
-            shape_like: A value whose shape the output has.
+            output: Preferred name of the output, from which the node's name is made too.
+            dtype: Element type of the output, if known.
+            shape_like: A value that has the output's shape.
         """
         domain, _, kind = op.rpartition("::")
         node = ir.node(kind, list(inputs), dict(attrs or {}), domain=domain, num_outputs=1)
@@ -204,7 +189,7 @@ class Graph:
         return result
 
     def redirect(self, old: Value, new: Value, keep: Iterable[Node] = ()) -> None:
-        """Let all readers of ``old``, but for the nodes in ``keep``, read ``new``; outputs are untouched."""
+        """Make readers of ``old`` read ``new``, except the nodes in ``keep``. Graph outputs stay."""
         kept = set(keep)
         for use in list(old.uses()):
             if use.node not in kept:
@@ -227,13 +212,18 @@ class Graph:
         self.redirect(old, new, keep)
 
     def replace_output(self, old: Value, new: Value) -> None:
-        """Let ``new`` be the graph output that ``old`` was, under its name; readers of ``old`` stay.
+        """Make ``new`` the graph output in place of ``old``, with the name of ``old``.
+
+        Readers of ``old`` keep reading it; it gets another name.
 
         Raises:
-            ModelError: ``new`` is a graph input, another output or constant, whose own name must stay.
+            ModelError: ``new`` is a graph input, a graph output or a constant, so it must keep its name.
         """
         if new.is_graph_input() or new.is_graph_output() or new.is_initializer():
-            raise ModelError(f"{new.name} cannot take the name of {old.name}: its own must stay")
+            raise ModelError(
+                f"cannot rename {new.name} to {old.name}: "
+                f"{new.name} is a graph input, output or constant"
+            )
         name = name_of(old)
         old.name = self.unique_name(f"{name}_unquantized")
         new.name, new.type, new.shape = name, old.type, old.shape
@@ -242,47 +232,51 @@ class Graph:
                 self._graph.outputs[index] = new
 
     def remove(self, node: Node) -> None:
-        """Delete a node whose outputs nobody reads any more."""
+        """Delete a node whose outputs have no reader."""
         self._graph.remove(node, safe=True)
 
     def remove_unused(self) -> None:
-        """Delete nodes and initializers that no output depends on."""
+        """Delete nodes and initializers on which no output depends."""
         passes.RemoveUnusedNodesPass()(self._model)
         passes.RemoveUnusedOpsetsPass()(self._model)
 
     def sort(self) -> None:
-        """Put every node after what it reads."""
+        """Sort the nodes topologically."""
         self._graph.sort()
 
     def add_outputs(self, names: Iterable[str]) -> None:
-        """Make graph outputs of these values too."""
-        wanted = set(names) - {name_of(v) for v in self._graph.outputs}
+        """Make these values graph outputs too."""
+        added = set(names) - {name_of(v) for v in self._graph.outputs}
         for node in self._graph:
             for value in node.outputs:
-                if value.name in wanted:
+                if value.name in added:
                     self._graph.outputs.append(value)
 
     def extract(
         self, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str]
     ) -> Graph:
-        """A model of some of the nodes alone, in the order given, with these values going in and out."""
+        """A graph of some of the nodes, in the given order, with these inputs and outputs."""
         return Graph(extract_subgraph(self._model, nodes, inputs, outputs))
 
     def without_shapes(self) -> Graph:
-        """The same graph with nothing said of its tensors' shapes, for feeds of other ones."""
-        part = self.copy()
-        for value in part._values():
+        """A copy without the shapes of tensors, for feeds of other shapes."""
+        copy = self.copy()
+        for value in named_values(copy.model.graph):
             if not value.is_initializer():
                 value.shape = None
-        return part
+        return copy
 
-    def transform_proto(self, change: Callable[[onnx.ModelProto], onnx.ModelProto]) -> Graph:
-        """The graph after a transformation that only ONNX's own message knows."""
-        proto, aside = external_data.proto_without_weights(self._model)
-        return Graph(to_ir(change(proto), "the model", aside))
+    def transform_proto(
+        self, change: Callable[[onnx.ModelProto], onnx.ModelProto], freed: Container[str] = ()
+    ) -> Graph:
+        """The graph after a change of its ONNX message; weights named in ``freed`` become inputs."""
+        proto, detached = external_data.proto_without_weights(self._model)
+        kept = {name: tensor for name, tensor in detached.tensors.items() if name not in freed}
+        weights = external_data.DetachedWeights(kept, detached.initializer_names)
+        return Graph(to_ir(change(proto), "the model", weights))
 
     def with_opset(self, version: int) -> Graph:
-        """The same model in a newer version of ONNX's operators, by ONNX's own converter.
+        """The model in a newer opset, made by ONNX's own converter.
 
         Raises:
             ModelError: The converter has no rule for one of the operators.
@@ -292,18 +286,17 @@ class Graph:
                 lambda proto: onnx.version_converter.convert_version(proto, version)
             )
         except (RuntimeError, onnx.checker.ValidationError, ModelError) as error:
-            reason = short_message(error).rpartition(" failed: ")[
-                2
-            ]  # drops the converter's own place
+            # the text before " failed: " names a place in the converter's source
+            reason = short_message(error).rpartition(" failed: ")[2]
             raise ModelError(
                 f"opset {self.opset} cannot be raised to {version} ({reason}); export a newer opset"
             ) from error
 
     def with_shapes(self) -> Graph:
-        """The same model with what ONNX's shape inference can say of its tensors.
+        """The model with types and shapes from ONNX's shape inference.
 
         Raises:
-            ModelError: What the model says of a tensor contradicts what its operators make.
+            ModelError: A declared type or shape contradicts the operators.
         """
         try:
             return self.transform_proto(

@@ -1,4 +1,4 @@
-"""What do integers mean that no quantizer makes, as those of an embedding table? Read off what reads them."""
+"""Scale and zero point of integers that no quantizer produces, e.g. of an embedding table, from their readers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ptq.model.qlinear_inputs import read_operands
 
 
 def infer_qparams(integers: Value) -> QuantParams | None:
-    """The parameters that the first reader has for them, behind operators that only move them too."""
+    """Parameters that the first reader uses; it may read them through data-movement operators."""
     for node in consumers_of(integers):
         op = operator_of(node)
         if op == "DequantizeLinear":

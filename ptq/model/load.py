@@ -1,4 +1,4 @@
-"""From a file to ONNX's in-memory graph: what is read, what is refused, and what is made uniform at once."""
+"""Loading of a model: from a file or message to ONNX's in-memory graph, checked and made uniform."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read(path: Path) -> tuple[onnx.ModelProto, external_data.DetachedWeights]:
     """Read a model file, external data included.
 
     Returns:
-        The model, and the weights that are inputs there.
+        The model without its large weights, which are inputs there, and these weights.
 
     Raises:
         ModelError: The file is missing, or is not an ONNX model.
@@ -56,7 +56,7 @@ def _require_file(path: Path) -> None:
     try:
         if path.is_file() and path.stat().st_size:
             return
-        what = "is a folder" if path.is_dir() else "is no regular file"
+        what = "is a folder" if path.is_dir() else "is not a regular file"
         what = "is empty" if path.is_file() else what if path.exists() else "does not exist"
     except (OSError, ValueError) as error:  # a name too long, a null byte, a loop of links
         what = f"cannot be read: {getattr(error, 'strerror', None) or error}"
@@ -64,10 +64,10 @@ def _require_file(path: Path) -> None:
 
 
 def _load_tensor(tensor: onnx.TensorProto, folder: str, source: str) -> ir.TensorProtocol:
-    """One tensor, from another file by ONNX's guarded loader where it lies there."""
+    """Load one tensor. ONNX's guarded loader reads it if it is in another file."""
     if uses_external_data(tensor):
-        there, tensor = tensor, onnx.TensorProto()
-        tensor.CopyFrom(there)
+        stored, tensor = tensor, onnx.TensorProto()
+        tensor.CopyFrom(stored)
         load_external_data_for_tensor(tensor, folder)
     require_data(tensor, source)
     return external_data.to_ir_tensor(tensor)
@@ -76,7 +76,7 @@ def _load_tensor(tensor: onnx.TensorProto, folder: str, source: str) -> ir.Tenso
 def read_proto(
     proto: onnx.ModelProto, source: str
 ) -> tuple[onnx.ModelProto, external_data.DetachedWeights]:
-    """A model in memory as `read` gives one from a file.
+    """Split a model in memory into the two results of `read`.
 
     Raises:
         ModelError: A tensor is damaged, or its data are in another file.
@@ -89,13 +89,13 @@ def read_proto(
     return proto, external_data.DetachedWeights(weights, order)
 
 
-def to_ir(proto: onnx.ModelProto, source: str, aside: external_data.DetachedWeights) -> ir.Model:
-    """The model with functions taken apart, constants as initializers, and a name for every node.
+def to_ir(proto: onnx.ModelProto, source: str, detached: external_data.DetachedWeights) -> ir.Model:
+    """The model as onnx_ir: functions inlined, constants as initializers, a unique name for every node.
 
     Args:
         proto: The model.
-        source: What errors call it.
-        aside: Those of its inputs that are weights.
+        source: Name of the model in errors.
+        detached: The inputs that stand for large weights.
 
     Raises:
         ModelError: It is not a valid ONNX model.
@@ -106,7 +106,7 @@ def to_ir(proto: onnx.ModelProto, source: str, aside: external_data.DetachedWeig
         raise ModelError(f"{source} carries training information; export it for inference")
     validate(proto, source)
     if proto.ir_version < 4:
-        # before IR version 4 an initializer had to be an input too, which its value then only defaults
+        # Before IR version 4 every initializer also had to be an input, with the initializer as its default.
         older, proto = proto, onnx.ModelProto()
         proto.CopyFrom(older)
         proto.ir_version = 4
@@ -117,24 +117,23 @@ def to_ir(proto: onnx.ModelProto, source: str, aside: external_data.DetachedWeig
         model = ir.from_proto(lower_to_supported(proto))
         model.ir_version = min(model.ir_version, NEWEST_IR_VERSION)
         if not {*ONNX_DOMAINS} & set(model.opset_imports):
-            model.opset_imports[""] = (
-                NEWEST_OPSET  # operators of other domains alone: any version fits
-            )
+            # all operators are of other domains, so any version fits
+            model.opset_imports[""] = NEWEST_OPSET
         passes.InlinePass()(model)
         passes.RemoveInitializersFromInputsPass()(model)
         passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
         passes.TopologicalSortPass()(model)
-        external_data.restore_weights(model, aside)
+        external_data.restore_weights(model, detached)
         external_data.materialize_weights(model)
     except (onnx.checker.ValidationError, ValueError, TypeError, RuntimeError) as error:
-        said = short_message(root_cause(error))
-        raise ModelError(f"{source} is not a valid ONNX model: {said}") from error
+        reason = short_message(root_cause(error))
+        raise ModelError(f"{source} is not a valid ONNX model: {reason}") from error
     _name_nodes(model)
     return model
 
 
 def check_valid(proto: onnx.ModelProto, source: str) -> None:
-    """Let ONNX's checker pass a model.
+    """Check a model with ONNX's own checker.
 
     Raises:
         ModelError: It is not a valid ONNX model.
@@ -144,14 +143,14 @@ def check_valid(proto: onnx.ModelProto, source: str) -> None:
     try:
         onnx.checker.check_model(proto)
     except onnx.checker.ValidationError as error:
-        said = short_message(_error_with_node_names(proto, error))
-        raise ModelError(f"{source} is not a valid ONNX model: {said}") from error
+        reason = short_message(_error_with_node_names(proto, error))
+        raise ModelError(f"{source} is not a valid ONNX model: {reason}") from error
 
 
 def _error_with_node_names(
     proto: onnx.ModelProto, error: onnx.checker.ValidationError
 ) -> onnx.checker.ValidationError:
-    """What the checker has to say where every node has a name by which it can be said."""
+    """The checker's error for a copy in which every node has a name, so that the text can name it."""
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
     for node in all_nodes(copy):
@@ -164,7 +163,7 @@ def _error_with_node_names(
 
 
 def _with_output_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy whose outputs all have a shape: the checker demands one, and nobody else does."""
+    """A copy in which every output has a shape. Only the checker requires one."""
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
     for output in copy.graph.output:
@@ -174,13 +173,13 @@ def _with_output_shapes(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _name_nodes(model: ir.Model) -> None:
-    """Give every node a name of its own; names that are unique already stay."""
-    seen: set[str] = set()
+    """Give every node a unique name. Names that are already unique stay."""
+    used: set[str] = set()
     for node in model.graph.all_nodes():
         first = next((v.name for v in node.outputs if v.name), "node")
         base = node.name or f"{node.op_type}_{first}"
         name, number = base, 1
-        while name in seen:
+        while name in used:
             name, number = f"{base}_{number}", number + 1
         node.name = name
-        seen.add(name)
+        used.add(name)

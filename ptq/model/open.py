@@ -1,4 +1,4 @@
-"""What a user may give as a model."""
+"""Models that a user passes: opening, float or quantized, name and files."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ptq.model.graph import Graph
 from ptq.model.proto_walk import all_tensors
 
 _QUANTIZED = re.compile("Quantize|QLinear|Integer|^Q[A-Z]")
-"""Found in the names of quantizers, and of operators on integers: QGemm and QAttention are Microsoft's."""
+"""Pattern of the names of quantizers and of integer operators. QGemm and QAttention are Microsoft's."""
 
 Model = str | os.PathLike[str] | onnx.ModelProto | Graph
 
 
 def open_model(model: Model) -> Graph:
-    """The model as a graph.
+    """Open a model as a graph.
 
     Raises:
-        ModelError: It cannot be read, or is not valid.
+        ModelError: The model cannot be read, or is not valid.
     """
     if isinstance(model, Graph):
         return model
@@ -33,25 +33,25 @@ def open_model(model: Model) -> Graph:
 
 
 def require_float(graph: Graph) -> Graph:
-    """The graph itself, if it is a float one.
+    """Return the graph if it is a float model.
 
     Raises:
-        ModelError: It is quantized already.
+        ModelError: The model is already quantized.
     """
     for node in graph.nodes:
         if node.op_type in ("QuantizeLinear", "DequantizeLinear") or "QLinear" in node.op_type:
             raise ModelError(
-                f"the model is quantized already (node {node.name}); give the float model, "
-                "or use `ptq evaluate` and `ptq verify` on this one"
+                f"the model is already quantized (node {node.name}); give the float model, "
+                "or use evaluate and verify on this one"
             )
     return graph
 
 
 def require_quantized(graph: Graph) -> Graph:
-    """The graph itself, if there is a node in it that makes, reads or computes with integers for reals.
+    """Return the graph if it has a quantizer or an integer operator.
 
     Raises:
-        ModelError: It is a float one.
+        ModelError: The model is a float model.
     """
     if any(_QUANTIZED.search(node.op_type) for node in graph.model.graph.all_nodes()):
         return graph
@@ -59,9 +59,9 @@ def require_quantized(graph: Graph) -> Graph:
 
 
 def model_files(path: Path) -> list[Path]:
-    """The model's file and those that it says its weights are in; only the first is opened.
+    """Path of the model file, and paths of the files that hold its weights.
 
-    A file that is no model is named alone: who reads it will say so.
+    Only the model file is opened. If it is not a model, only its own path is returned; reading it will raise.
     """
     try:
         if not path.is_file():
@@ -79,10 +79,10 @@ def model_files(path: Path) -> list[Path]:
 
 
 def display_name(model: Model) -> str:
-    """What reports call the model."""
+    """Name of the model in reports."""
     return str(model) if isinstance(model, (str, os.PathLike)) else "model in memory"
 
 
 def source_path(model: Model) -> Path | None:
-    """Where a model was read from, whatever the current folder becomes; None of one in memory."""
+    """Absolute path of the file that a model is read from; None for a model in memory."""
     return Path(model).absolute() if isinstance(model, (str, os.PathLike)) else None

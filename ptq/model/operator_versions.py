@@ -1,7 +1,7 @@
-"""Which newer model can ONNX Runtime run all the same? One whose operators it knows, whatever version is declared.
+"""Lowering of models that are newer than ONNX Runtime, as far as their operators allow it.
 
-An operator that it does not know is taken apart where ONNX defines it by others; a version of the operators that it
-does not know is lowered where none of those in the model has changed since.
+ONNX defines some operators by a function of older ones. An operator that ONNX Runtime does not know is replaced by
+its function. An opset that ONNX Runtime does not know is lowered, if no operator of the model has changed since.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from ptq.model.proto_walk import all_nodes
 NEWEST_OPSET = 26
 """The newest version of ONNX's operators that ONNX Runtime 1.31 reads."""
 NEWEST_IR_VERSION = 13
-"""The newest version of ONNX's format that it reads."""
+"""The newest version of ONNX's format that ONNX Runtime 1.31 reads."""
 
 PREVIEW_DOMAIN = "ai.onnx.preview"
 UNSUPPORTED_ATTRIBUTES = {"Attention": frozenset(["left_window_size", "right_window_size"])}
-"""Attributes that ONNX Runtime's version of an operator lacks."""
+"""Attributes that ONNX Runtime's version of an operator does not support."""
 UNSUPPORTED_OPERATORS = frozenset(["Swish"])
-"""Operators that it lacks in every version."""
+"""Operators that ONNX Runtime does not support in any version."""
 
 
 def lower_to_supported(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The same model as far as possible in what ONNX Runtime reads; the given one where nothing is needed."""
-    whole, strange = proto, Counter[str]()
+    """The same model, as far as possible in operators that ONNX Runtime knows; the given one if nothing changes."""
+    whole, unknown = proto, Counter[str]()
     while defined := _inlinable_operators(whole):
         whole = _copy(whole)
         whole = write_default_attributes(whole, unsupported_nodes(whole))
@@ -40,10 +40,10 @@ def lower_to_supported(proto: onnx.ModelProto) -> onnx.ModelProto:
                 whole, defined, inline_schema_functions=True
             )
         except (RuntimeError, onnx.shape_inference.InferenceError):
-            # types or shapes are not known well enough: the operator stays
+            # inlining needs types and shapes that are unknown, so the operator stays
             break
-        before, strange = strange, Counter(node.op_type for node in unsupported_nodes(whole))
-        if strange == before:  # ONNX defines none with these attributes
+        before, unknown = unknown, Counter(node.op_type for node in unsupported_nodes(whole))
+        if unknown == before:  # ONNX has no function for these attributes
             break
     if _opset_version(whole) > NEWEST_OPSET and not unsupported_nodes(whole):
         whole = _copy(whole)
@@ -54,28 +54,28 @@ def lower_to_supported(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def unsupported_nodes(proto: onnx.ModelProto) -> list[onnx.NodeProto]:
-    """The nodes whose operator, in the version that the model declares, ONNX Runtime does not know."""
+    """Nodes whose operator ONNX Runtime does not know in the version that the model declares."""
     version = _opset_version(proto)
     return [node for node in all_nodes(proto) if _is_unsupported(node, version)]
 
 
 def since_version(node: onnx.NodeProto, version: int) -> int:
-    """The version in which the operator was last changed; 0 where ONNX does not have it."""
+    """Opset in which the operator was last changed; 0 if ONNX does not have the operator."""
     if not onnx.defs.has(node.op_type, version, node.domain):
         return 0
     return int(onnx.defs.get_schema(node.op_type, version, node.domain).since_version)
 
 
 def _inlinable_operators(proto: onnx.ModelProto) -> list[tuple[str, str]]:
-    """Domain and name of each operator beyond reach that ONNX defines by others."""
-    strange = {(node.domain, node.op_type) for node in unsupported_nodes(proto)}
-    return sorted(key for key in strange if _has_function_body(*key, _opset_version(proto, key[0])))
+    """Domain and name of each unsupported operator that ONNX defines by a function."""
+    unknown = {(node.domain, node.op_type) for node in unsupported_nodes(proto)}
+    return sorted(key for key in unknown if _has_function_body(*key, _opset_version(proto, key[0])))
 
 
 def write_default_attributes(
     proto: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]
 ) -> onnx.ModelProto:
-    """Spell out attributes that some nodes leave at their defaults, in place: the inliner would lose them."""
+    """Write the default values of omitted attributes, in place. The inliner would lose them."""
     for node in nodes:
         schema = onnx.defs.get_schema(node.op_type, _opset_version(proto, node.domain), node.domain)
         given = {attribute.name for attribute in node.attribute}

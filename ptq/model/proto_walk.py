@@ -1,4 +1,4 @@
-"""Which graphs, nodes and tensors does a model's message hold, at any depth?"""
+"""Iteration over the graphs, nodes and tensors of a model's message, at any depth."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ Body = onnx.GraphProto | onnx.FunctionProto
 
 
 def all_bodies(proto: onnx.ModelProto) -> Iterator[Body]:
-    """The main graph, the functions, and every graph inside a node, each before the one that holds it."""
+    """The main graph, the functions and all graphs inside nodes; an inner graph precedes the outer one."""
     for body in (proto.graph, *proto.functions):
         yield from _walk_body(body)
 
 
 def all_nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of all bodies."""
+    """Nodes of all graphs and functions."""
     for body in all_bodies(proto):
         yield from body.node
 
 
 def subgraphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The graphs that a node holds as attributes; not those inside them."""
+    """Graphs that are attributes of the node, without the graphs inside them."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.g
@@ -30,7 +30,7 @@ def subgraphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 
 def all_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Initializers, and what nodes hold as attributes, of all bodies."""
+    """Initializers and tensor attributes of all graphs and functions."""
     for body in all_bodies(proto):
         if isinstance(body, onnx.GraphProto):
             yield from body.initializer

@@ -1,4 +1,4 @@
-"""Finds the operators of a QDQ graph that compute on integers: DequantizeLinear → operator → QuantizeLinear."""
+"""Operators of a QDQ graph that compute on integers: DequantizeLinear → operator → QuantizeLinear."""
 
 from __future__ import annotations
 
@@ -31,7 +31,14 @@ from ptq.model.node import (
 
 @dataclass(frozen=True, eq=False)
 class QuantizedTensor:
-    """Integers with the initializers that say what they mean."""
+    """Integers with their scale and zero point.
+
+    Attributes:
+        integers: The tensor of integers.
+        scale: Initializer of the scale.
+        zero_point: Initializer of the zero point; None if the quantizer has none.
+        params: Scale and zero point as arrays.
+    """
 
     integers: Value
     scale: Value
@@ -45,9 +52,10 @@ class QuantizedOp:
 
     Attributes:
         node: The float operator between the quantizers.
-        spec: Its row.
-        inputs: By position; a Value where the input is left alone (indices, shapes, bounds), None where absent.
-        outputs: By position; None where an output is not quantized or not read.
+        spec: Its row of the operator table.
+        inputs: By position: a Value for an input that is not quantized (indices, shapes, bounds), None for an
+            absent one.
+        outputs: By position; None for an output that is not quantized or not read.
     """
 
     node: Node
@@ -57,12 +65,12 @@ class QuantizedOp:
 
     @property
     def has_float_output(self) -> bool:
-        """Whether it computes on integers and hands out real numbers."""
+        """Whether it computes on integers and returns float."""
         return self.spec.output_rule is not OutputRule.NONE and self.outputs[0] is None
 
 
 def quantized_source(value: Value | None) -> QuantizedTensor | None:
-    """What the value is the real reading of; None where no DequantizeLinear with constant scale makes it."""
+    """The integers that a DequantizeLinear with constant scale turns into this value; None if there is none."""
     node = value.producer() if value is not None else None
     if node is None or operator_of(node) != "DequantizeLinear":
         return None
@@ -70,7 +78,7 @@ def quantized_source(value: Value | None) -> QuantizedTensor | None:
 
 
 def quantized_result(value: Value) -> QuantizedTensor | None:
-    """The integers that a value becomes, if QuantizeLinear is all that reads it."""
+    """The integers of the value, if one QuantizeLinear is its only reader; else None."""
     readers = consumers_of(value)
     if len(readers) != 1 or operator_of(readers[0]) != "QuantizeLinear" or value.is_graph_output():
         return None
@@ -78,7 +86,7 @@ def quantized_result(value: Value) -> QuantizedTensor | None:
 
 
 def read_quantizer(node: Node, integers: Value | None) -> QuantizedTensor | None:
-    """Read the scale and zero point of a quantizer; its axis may count from the end."""
+    """Scale and zero point of a quantizer for its integers; None unless they are constant."""
     scale, zero_point = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
     scales, zeros = constant_of(scale), constant_of(zero_point)
     if (
@@ -98,12 +106,12 @@ def read_quantizer(node: Node, integers: Value | None) -> QuantizedTensor | None
 
 
 def implied_type(node: Node) -> np.dtype[Any] | None:
-    """The integer type of a quantizer without a zero point; None where nothing says it."""
+    """Integer type of a quantizer without a zero point; None if it is unknown."""
     if operator_of(node) == "DequantizeLinear":
         integers = node.inputs[0]
         return dtype_of(integers) if integers is not None else None
     named = int(attributes_of(node).get("output_dtype", 0))
-    # TensorProto.DataType; 0 leaves it to the zero point, and without one it is uint8
+    # values of TensorProto.DataType; 0 means the type of the zero point, or uint8 without one
     return {0: np.dtype(np.uint8), 2: np.dtype(np.uint8), 3: np.dtype(np.int8)}.get(named)
 
 
@@ -114,10 +122,10 @@ def quant_params(
     axis: int,
     integers: Value | None = None,
 ) -> QuantParams | None:
-    """The parameters that initializers of a quantizer stand for; None for block-wise or non-integer ones.
+    """Quantization parameters from the arrays of a quantizer; None if they are block-wise or not integer.
 
     Raises:
-        ModelError: A scale is not positive and finite; the text names the integers.
+        ModelError: A scale is not positive and finite; the message names the integers.
     """
     if dtype.kind not in "iu" or scales.ndim > 1:
         return None
@@ -129,9 +137,9 @@ def quant_params(
         return None
     bad = scales[~(np.isfinite(scales) & (scales > 0))]
     if bad.size:
-        named = "a constant" if integers is None else f"tensor {integers.name}"
+        what = "a constant" if integers is None else f"tensor {integers.name}"
         raise ModelError(
-            f"{named} has scale {bad.flat[0]:g}, which is not positive and finite; "
+            f"{what} has scale {bad.flat[0]:g}, which is not positive and finite; "
             "quantize the model again"
         )
     if scales.size == 1:
@@ -144,10 +152,10 @@ def quant_params(
 def qparams_of(
     scale: Value | None, zero_point: Value | None, integers: Value, axis: int | None = None
 ) -> QuantParams | None:
-    """The parameters that two values stand for, of an operator that has them as inputs; None if not constant.
+    """Quantization parameters of an operator that has scale and zero point as inputs; None if not constant.
 
-    Without a zero point it is 0, in the type of the integers. One scale with several zero points, or several with
-    one, count for each channel.
+    An absent zero point is 0, in the type of the integers. One scale with several zero points, or several scales
+    with one zero point, are broadcast to per-channel parameters.
     """
     scales, zeros = constant_of(scale), constant_of(zero_point)
     if scales is None or (zero_point is not None and zeros is None):
@@ -161,7 +169,7 @@ def qparams_of(
 
 
 def all_attributes(node: Node) -> dict[str, Any]:
-    """Attributes, and those constant inputs that older opsets had as attributes."""
+    """Attributes of the node, and constant inputs that were attributes in older opsets."""
     attrs = attributes_of(node)
     if node.op_type in ("LogSoftmax", "Softmax", "QLinearSoftmax"):
         attrs["axis"], together = softmax_axes(node)
@@ -173,19 +181,19 @@ def all_attributes(node: Node) -> dict[str, Any]:
         value = node.inputs[position] if position < len(node.inputs) else None
         array = constant_of(value)
         if array is not None:
-            # ONNX Runtime takes a single value of any rank where the standard has a scalar
+            # the standard requires a scalar; ONNX Runtime takes a single value of any rank
             attrs[name] = array.reshape(()) if name in SCALAR_INPUTS and array.size == 1 else array
     return attrs
 
 
 def quantized_op(node: Node) -> QuantizedOp | None:
-    """The node as an operator on integers; None where a tensor is real, or no kernel expresses it."""
+    """The node as an operator on integers; None if one of its tensors is float, or no kernel computes it."""
     found = match_qdq_op(node)
     return None if found is None or unsupported_reason(found) else found
 
 
 def match_qdq_op(node: Node) -> QuantizedOp | None:
-    """The node with the integers on all its sides; None where a tensor is real or of another width."""
+    """The node with the integers of its inputs and outputs; None if one is float or has another bit width."""
     spec = OPS.get(spec_name(node))
     if spec is None:
         return None
@@ -216,9 +224,10 @@ def match_qdq_op(node: Node) -> QuantizedOp | None:
 
 
 def returns_float(node: Node, spec: OpSpec) -> bool:
-    """Whether ONNX Runtime computes the product on integers though its result stays real.
+    """Whether ONNX Runtime computes the product on integers and returns float.
 
-    Not where one of several readers quantizes it, nor where an Add makes a Gemm of a MatMul first, whose C is real.
+    It does not if a reader quantizes the result. It also does not if it first fuses MatMul and Add to a Gemm, because
+    the C of that Gemm is float.
     """
     readers = consumers_of(node.outputs[0])
     if spec.float_output_form is None or any(
@@ -236,7 +245,7 @@ def returns_float(node: Node, spec: OpSpec) -> bool:
 
 
 def unsupported_reason(unit: QuantizedOp) -> str:
-    """What of an operator between quantizers no integer kernel expresses; nothing where one does."""
+    """Why no integer kernel computes an operator between quantizers; empty if one does."""
     node, spec = unit.node, unit.spec
     if spec.op.startswith("Resize") and (why := resize_unsupported_reason(attributes_of(node))):
         return why
@@ -259,7 +268,7 @@ def unsupported_reason(unit: QuantizedOp) -> str:
         )
         what = f"{role.value} {operand.integers.name}"
         if role is Role.ACTIVATION and axis is not None:
-            return f"{what} has a scale a channel"
+            return f"{what} has per-channel scales"
         if role is Role.WEIGHT and array is None and not (spec.two_activations and axis is None):
             return f"{what} is not constant"
         across = array is not None and axis not in (None, channel_axis(node, array.ndim))
@@ -271,8 +280,8 @@ def unsupported_reason(unit: QuantizedOp) -> str:
             if attributes_of(node).get("beta", 1.0) != 1.0:
                 return f"beta scales {what}"
             if array.size != 1 and array.size != array.shape[-1]:
-                return f"{what} is not one value a column"
+                return f"{what} does not have one value for each column"
     for output in unit.outputs:
         if output is not None and output.params.axis is not None:
-            return f"output {output.integers.name} has a scale a channel"
+            return f"output {output.integers.name} has per-channel scales"
     return ""

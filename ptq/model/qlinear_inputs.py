@@ -1,4 +1,4 @@
-"""Which input of a QLinear operator is what? Read off the order that its row gives."""
+"""Roles of the inputs of a QLinear operator, from the input order in its row of the operator table."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ptq.model.node import Node, Value, attributes_of, constant_of
 
 
 def qlinear_unsupported_reason(node: Node, spec: OpSpec, operands: QLinearOperands) -> str:
-    """Why the operator is left to its runtime; nothing where a kernel expresses it."""
+    """Why no kernel computes the operator; empty if one does."""
     if attributes_of(node).get("channels_last", 0):
-        return "its channels are last"
+        return "its layout is channels last"
     if operands.unknown_inputs:
-        return f"it has a further input, {operands.unknown_inputs[0].name}"
+        return f"it has an unknown input, {operands.unknown_inputs[0].name}"
     for position, (integers, _, _) in operands.triples.items():
         fixed = spec.role_of(position) is Role.WEIGHT and not spec.two_activations
         if fixed and constant_of(integers) is None:
@@ -26,7 +26,7 @@ def qlinear_unsupported_reason(node: Node, spec: OpSpec, operands: QLinearOperan
         if array is None:
             return f"bias {bias.name} is not constant"
         if array.size != 1 and array.size != array.shape[-1]:
-            return f"bias {bias.name} is not one value a column"
+            return f"bias {bias.name} does not have one value for each column"
     return ""
 
 
@@ -39,10 +39,10 @@ class QLinearOperands:
     """The inputs of one QLinear operator.
 
     Attributes:
-        triples: By the float operator's input position.
-        biases: Integers that have no scale of their own, by position; None where absent.
-        output: The output's scale and zero point; None where it is real.
-        rest: Inputs that the form has no word for.
+        triples: Quantized operands, by the float operator's input position.
+        biases: Integers without a scale of their own, by position; None for an absent one.
+        output_qparams: Scale and zero point of the output; None for a float output.
+        unknown_inputs: Inputs that the input order does not name.
     """
 
     triples: Mapping[int, QuantizedOperand]
@@ -52,9 +52,9 @@ class QLinearOperands:
 
 
 def input_positions(form: QLinearForm) -> dict[str, int]:
-    """Where the inputs stand: ``0q 0s 0z`` for input 0, ``2=`` for a bias, ``ys yz`` for the output.
+    """Position of each input: ``0q 0s 0z`` for input 0, ``2=`` for a bias, ``ys yz`` for the output.
 
-    Of a variadic form the first input alone.
+    For a variadic form, only the first input is listed.
     """
     found: list[str] = []
     for token in form.order.split():
@@ -70,7 +70,7 @@ def input_positions(form: QLinearForm) -> dict[str, int]:
 
 
 def read_operands(node: Node, form: QLinearForm) -> QLinearOperands | None:
-    """The operands of a node in that form; None where a required one is missing."""
+    """Operands of a node of that form; None if a required one is missing."""
     values, place = [*node.inputs], input_positions(form)
     end = len(place)
     if "*" in form.order:

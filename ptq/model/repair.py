@@ -1,11 +1,13 @@
-"""Which faults of models that other tools write have one clear meaning, so that they are mended on reading?
+"""Repair of exporter faults that have one clear meaning, done when a model is read.
 
-Nodes out of order: whatever reads a tensor belongs behind what writes it. A quantizer with an axis before opset 13,
-which gave it one: Microsoft's quantizer means just that in every opset, and ONNX Runtime reads it. A `keepdims` of
-neither 0 nor 1: to ONNX Runtime's kernels it is 0, and its optimizer takes it for 1. Inputs left out by an empty
-name behind all others: they are simply not there, and ONNX Runtime 1.31.1 ends the process where it fuses quantizers
-around a LayerNormalization with such a one. ONNX's operators by their long name, `ai.onnx`, which its shape inference
-does not know; operators of several versions, of which ONNX Runtime takes the last.
+1. Nodes out of order: the nodes are sorted topologically.
+2. A quantizer with an axis before opset 13, which introduced the axis: it becomes Microsoft's quantizer, which has an
+   axis in every opset and which ONNX Runtime reads.
+3. A `keepdims` other than 0 and 1: it becomes 0. ONNX Runtime's kernels read it as 0, but its optimizer as 1.
+4. Trailing inputs with an empty name: they are removed. ONNX Runtime 1.31.1 crashes when it fuses quantizers around
+   a LayerNormalization with an empty trailing input.
+5. The long name `ai.onnx` of ONNX's own domain, which its shape inference does not know: it becomes the empty name.
+6. Several versions of one domain: the last one stays, which is the one that ONNX Runtime uses.
 """
 
 from __future__ import annotations
@@ -23,11 +25,11 @@ from ptq.model.proto_walk import Body, all_bodies, all_nodes, subgraphs_of
 _MICROSOFT = "com.microsoft"
 _LONG_DOMAIN = "ai.onnx"
 _FIRST_OPSET_WITH_AXIS = 13
-"""The first opset whose quantizers have an axis."""
+"""The first opset in which quantizers have an axis."""
 
 
 def repair(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The same model, or a copy of it without those faults."""
+    """The same model if it has none of these faults, else a repaired copy."""
     versions = [o.version for o in proto.opset_import if o.domain in ONNX_DOMAINS]
     opset = versions[-1] if versions else _FIRST_OPSET_WITH_AXIS
     early = opset < _FIRST_OPSET_WITH_AXIS and any(map(_has_axis_attribute, all_nodes(proto)))
@@ -49,9 +51,9 @@ def repair(proto: onnx.ModelProto) -> onnx.ModelProto:
     if early:
         for node in filter(_has_axis_attribute, all_nodes(copy)):
             node.domain = _MICROSOFT
-        for part in (copy, *copy.functions):
-            if all(o.domain != _MICROSOFT for o in part.opset_import):
-                part.opset_import.append(helper.make_opsetid(_MICROSOFT, 1))
+        for owner in (copy, *copy.functions):
+            if all(o.domain != _MICROSOFT for o in owner.opset_import):
+                owner.opset_import.append(helper.make_opsetid(_MICROSOFT, 1))
     for node in all_nodes(copy):
         if (switch := _invalid_keepdims(node)) is not None:
             switch.i = 0
@@ -64,19 +66,19 @@ def repair(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _normalize_domain_names(proto: onnx.ModelProto) -> None:
-    """Name ONNX's own operators as ONNX's library does, and import each domain once."""
+    """Replace `ai.onnx` by the empty domain name, and import each domain once, in place."""
     for node in all_nodes(proto):
         node.domain = "" if node.domain == _LONG_DOMAIN else node.domain
-    for part in (proto, *proto.functions):
+    for owner in (proto, *proto.functions):
         versions = {
-            "" if o.domain == _LONG_DOMAIN else o.domain: o.version for o in part.opset_import
+            "" if o.domain == _LONG_DOMAIN else o.domain: o.version for o in owner.opset_import
         }
-        part.ClearField("opset_import")
-        part.opset_import.extend(itertools.starmap(helper.make_opsetid, versions.items()))
+        owner.ClearField("opset_import")
+        owner.opset_import.extend(itertools.starmap(helper.make_opsetid, versions.items()))
 
 
 def _has_trailing_empty_input(node: onnx.NodeProto) -> bool:
-    """Whether the last input has no name; a Loop must have two, also of no name."""
+    """Whether the last input has an empty name. A Loop is exempt: its first two inputs must stay, even if empty."""
     return bool(node.input) and not node.input[-1] and node.op_type != "Loop"
 
 
@@ -89,14 +91,14 @@ def _has_axis_attribute(node: onnx.NodeProto) -> bool:
 
 
 def _invalid_keepdims(node: onnx.NodeProto) -> onnx.AttributeProto | None:
-    """The `keepdims` of an operator of ONNX's that is neither 0 nor 1."""
+    """The attribute `keepdims` of an ONNX operator if it is neither 0 nor 1."""
     if node.domain not in ONNX_DOMAINS:
         return None
     return next((a for a in node.attribute if a.name == "keepdims" and a.i not in (0, 1)), None)
 
 
 def _topological_order(body: Body) -> list[int]:
-    """Positions of the nodes, each behind those that it reads, else as they stand; a cycle's at the end."""
+    """Positions of the nodes in a stable topological order; nodes of a cycle come last."""
     writers = {name: i for i, node in enumerate(body.node) for name in node.output if name}
     missing: list[set[int]] = []
     readers: dict[int, list[int]] = {}
@@ -117,7 +119,7 @@ def _topological_order(body: Body) -> list[int]:
 
 
 def _names_read_by(node: onnx.NodeProto) -> Iterator[str]:
-    """Names that a node reads, those that the graphs inside it take from around them included."""
+    """Names that a node reads, including those that its inner graphs capture from outside."""
     yield from node.input
     for inner in subgraphs_of(node):
         own = {name for each in inner.node for name in each.output}

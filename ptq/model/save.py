@@ -1,4 +1,4 @@
-"""How does a model get into files? In one, or beyond protobuf's limit in one and its weights beside it."""
+"""Saving of a model to one file, or above protobuf's limit to a model file and a weight file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ptq.model.graph import Graph
 
 
 def save(graph: Graph, path: Path) -> None:
-    """Write a model; it appears complete or not at all, and no other file is touched.
+    """Write a model atomically: the file appears complete or not at all. No existing file is changed but ``path``.
 
-    Weights of more than `ptq.model.external_data.MAX_PROTO_BYTES` bytes go before it into a file of their own beside it:
-    ``PATH.data``, or with a number where that exists, since it may be another model's.
+    If the weights exceed `external_data.MAX_PROTO_BYTES`, they are first written to a second file in the same folder:
+    ``PATH.data``, or ``PATH.1.data`` etc. if that exists, because it may belong to another model.
 
     Raises:
         PtqError: A file cannot be written.
@@ -24,24 +24,26 @@ def save(graph: Graph, path: Path) -> None:
         files.write(path, graph.to_bytes())
         return
     if path.exists() and not path.is_file():
-        raise PtqError(f"{path} is no file, and over 2 GB of weights need one beside them")
-    beside = _unused_data_path(path.resolve())
-    data, pieces = external_data.serialize_with_weight_file(graph.model, beside.name)
+        raise PtqError(
+            f"{path} is not a regular file; models over 2 GB need a second file next to the model"
+        )
+    weight_path = _unused_data_path(path.resolve())
+    data, pieces = external_data.serialize_with_weight_file(graph.model, weight_path.name)
     try:
-        files.write(beside, pieces)
+        files.write(weight_path, pieces)
         files.write(path, data)
     except BaseException:
-        if not _has_content(path, data):  # a signal may come when all is done
-            beside.unlink(missing_ok=True)
+        if not _has_content(path, data):  # a signal may arrive after the last write
+            weight_path.unlink(missing_ok=True)
         raise
 
 
 def _has_content(path: Path, content: bytes) -> bool:
-    """Whether that is what a file holds."""
+    """Whether the file has this content."""
     return path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
 
 
 def _unused_data_path(path: Path) -> Path:
-    """A name beside the model that no file has."""
+    """A path for the weight file at which no file exists."""
     names = (f"{path.name}.{number}.data" if number else f"{path.name}.data" for number in count())
     return next(path.with_name(name) for name in names if not path.with_name(name).exists())

@@ -1,4 +1,4 @@
-"""What does a model look like whose sparse constants are spelt out? Nothing further on knows sparse tensors."""
+"""Conversion of sparse constants to dense ones. All later stages work on dense tensors."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ptq.model.proto_walk import all_bodies, all_nodes
 
 
 def to_dense(proto: onnx.ModelProto, source: str) -> onnx.ModelProto:
-    """The same model, valid to ONNX's checker, without sparse tensors; the given one where there are none.
+    """The same model without sparse tensors; the given one if it has none. ONNX's checker must accept the model.
 
     Raises:
-        ModelError: Spelt out, a constant is larger than can be written.
+        ModelError: A dense constant would exceed the size that can be written.
     """
     if not any(map(_is_sparse_constant, all_nodes(proto))) and not any(
         isinstance(body, onnx.GraphProto) and body.sparse_initializer for body in all_bodies(proto)
@@ -44,13 +44,13 @@ def _is_sparse_constant(node: onnx.NodeProto) -> bool:
 
 
 def _to_dense_tensor(tensor: onnx.SparseTensorProto, source: str) -> onnx.TensorProto:
-    """Positions are counted through the whole tensor, or given axis by axis."""
+    """Convert one tensor. Its indices are either positions in the flat tensor, or one coordinate per axis."""
     shape, name = tuple(tensor.dims), tensor.values.name
     values, positions = numpy_helper.to_array(tensor.values), numpy_helper.to_array(tensor.indices)
     if math.prod(shape) * values.itemsize > MAX_PROTO_BYTES:
         raise ModelError(
-            f"{source}: the sparse tensor {name or '(nameless)'} of shape {list(shape)} is too large to "
-            "be spelt out, and ptq knows no other; export it dense, and smaller"
+            f"{source}: the sparse tensor {name or '(nameless)'} of shape {list(shape)} is too large "
+            "to convert to a dense tensor; export it as a dense initializer"
         )
     whole = np.zeros(shape, values.dtype)
     whole[np.unravel_index(positions, shape) if positions.ndim < 2 else (*positions.T,)] = values

@@ -1,4 +1,4 @@
-"""Which model do some nodes of a graph make alone?"""
+"""Extraction of some nodes of a graph as a model of their own."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ptq.model.node import Node, values_read_by
 def extract_subgraph(
     model: ir.Model, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str]
 ) -> ir.Model:
-    """A model of some of the nodes, in the order given, with these values going in and out.
+    """A model of some of the nodes, in the given order, with these inputs and outputs.
 
-    It shares its weights with the whole.
+    It shares its weights with the given model.
     """
     values = {v.name: v for node in nodes for v in (*values_read_by(node), *node.outputs)}
     proto = onnx.ModelProto(ir_version=model.ir_version or 8)

@@ -1,4 +1,4 @@
-"""What must hold of a model that ONNX's own checker does not look at, and its libraries then fall over?"""
+"""Checks that ONNX's own checker does not make, and without which its libraries fail or crash."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ _MAX_NODES = 10**6
 
 
 def validate(proto: onnx.ModelProto, source: str) -> None:
-    """Refuse what would end in an exception, or in the end of the process, further on.
+    """Refuse a model that would later raise an unexpected exception or crash the process.
 
     Raises:
-        ModelError: A name is no text, the operators are newer than any known, the graph has no outputs,
-            its nodes hold more weight than can be written, a tensor holds more or fewer numbers than its
-            shape says, or a node contradicts itself.
+        ModelError: A name is not UTF-8, the opset is newer than the installed onnx, the graph has no outputs,
+            functions expand to too many nodes, the weights inside nodes exceed 2 GB, the data of a tensor do not
+            fit its shape, or a node is inconsistent.
     """
     for text in _all_strings(proto):
-        if isinstance(text, bytes):  # what protobuf hands out where it is no UTF-8
-            raise ModelError(f"{source} has a name that is no UTF-8 text, {text!r}; export it anew")
+        if isinstance(text, bytes):  # protobuf returns bytes if the text is not UTF-8
+            raise ModelError(f"{source} has a name that is not UTF-8: {text!r}; export it again")
     newest = onnx.defs.onnx_opset_version()
     for opset in proto.opset_import:
         if opset.domain in _ONNX and opset.version > newest:
             raise ModelError(
-                f"{source} is of opset {opset.version}, and {newest} is the newest that is known; "
+                f"{source} has opset {opset.version}, but the installed onnx supports at most {newest}; "
                 "install a newer onnx, or export an older opset"
             )
     if not proto.graph.output:
-        raise ModelError(f"{source} has no outputs; export it with the outputs that are wanted")
+        raise ModelError(f"{source} has no outputs; export it with its outputs")
     _require_bounded_inlining(proto, source)
     for tensor in all_tensors(proto):
         require_data(tensor, source)
@@ -55,13 +55,13 @@ def validate(proto: onnx.ModelProto, source: str) -> None:
     size = sum(map(declared_bytes, all_tensors(proto)))
     if size > MAX_PROTO_BYTES:
         raise ModelError(
-            f"{source} holds {size / 1e9:.1f} GB of weights inside its nodes, where 2 GB is the limit; "
-            "make initializers of the main graph of them"
+            f"{source} has {size / 1e9:.1f} GB of weights inside its nodes; the limit is 2 GB. "
+            "Export them as initializers of the main graph"
         )
 
 
 def _all_strings(message: Message) -> Iterator[str | bytes]:
-    """All names and other texts of a message and of those within."""
+    """All text fields of a message and of the messages inside it."""
     for field, value in message.ListFields():
         values = [value] if isinstance(value, (str, bytes, Message)) else value
         if field.type == field.TYPE_STRING:
@@ -72,7 +72,7 @@ def _all_strings(message: Message) -> Iterator[str | bytes]:
 
 
 def _require_bounded_inlining(proto: onnx.ModelProto, source: str) -> None:
-    """Refuse functions that call each other so often that the graph would have no end."""
+    """Refuse functions whose expansion has more than `_MAX_NODES` nodes."""
     bodies_of = {(f.domain, f.name, f.overload): f for f in proto.functions}
     sizes: dict[tuple[str, str, str], int] = {}
 
@@ -82,32 +82,33 @@ def _require_bounded_inlining(proto: onnx.ModelProto, source: str) -> None:
             called = (node.domain, node.op_type, node.overload)
             total += 1 + sum(size(graph, within) for graph in subgraphs_of(node))
             if called in within or called not in bodies_of:
-                continue  # the checker refuses those that call themselves
+                continue  # the checker refuses recursive functions
             if called not in sizes:
                 sizes[called] = size(bodies_of[called], (*within, called))
             total += sizes[called]
         return total
 
     try:
-        many = size(proto.graph, ()) > _MAX_NODES
+        too_large = size(proto.graph, ()) > _MAX_NODES
     except RecursionError:
-        many = True
-    if many:
+        too_large = True
+    if too_large:
         raise ModelError(
-            f"{source} has functions that call each other too deep, or {_MAX_NODES} nodes without them; "
+            f"{source} has functions that nest too deeply, or that expand to over {_MAX_NODES} nodes; "
             "export it without functions"
         )
 
 
 def require_data(tensor: onnx.TensorProto, source: str) -> None:
-    """Refuse a tensor whose data are elsewhere, or not as many as its shape says.
+    """Refuse a tensor whose data are in another file, or do not fit its shape.
 
-    The checker asks whether there is too little, where they are raw bytes.
+    ONNX's checker only refuses too few raw bytes.
 
     Raises:
-        ModelError: It is such a one.
+        ModelError: The tensor is refused.
     """
-    if tensor.data_location == onnx.TensorProto.EXTERNAL:  # of a file they would have been read
+    # external data of a model file are already loaded at this point
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
         raise ModelError(
             f"{source}: the weights of {tensor.name} are in another file; give the path of the model"
         )
@@ -115,7 +116,7 @@ def require_data(tensor: onnx.TensorProto, source: str) -> None:
         if tensor.HasField("raw_data"):
             bits = ir.DataType(tensor.data_type).bitwidth * math.prod(tensor.dims)
             if len(tensor.raw_data) != (bits + 7) // 8:
-                raise ValueError(f"{len(tensor.raw_data)} bytes where {(bits + 7) // 8} belong")
+                raise ValueError(f"{len(tensor.raw_data)} bytes instead of {(bits + 7) // 8}")
         else:
             numpy_helper.to_array(tensor)
     except (ValueError, TypeError, KeyError, OverflowError) as error:
@@ -126,38 +127,38 @@ def require_data(tensor: onnx.TensorProto, source: str) -> None:
 
 
 def _omits_variadic_input(node: onnx.NodeProto, opset: int) -> bool:
-    """Whether an input is left out where only as many as there are can be given."""
+    """Whether an input of a variadic list is omitted by an empty name, which ONNX does not allow."""
     if "" not in node.input or node.domain not in _ONNX:
         return False
-    known = onnx.defs.has(node.op_type, opset, "")
-    formal = onnx.defs.get_schema(node.op_type, opset, "").inputs if known else []
-    many = bool(formal) and formal[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic
-    return many and "" in node.input[len(formal) - 1 :]
+    has_schema = onnx.defs.has(node.op_type, opset, "")
+    formal = onnx.defs.get_schema(node.op_type, opset, "").inputs if has_schema else []
+    variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
+    return bool(formal) and formal[-1].option == variadic and "" in node.input[len(formal) - 1 :]
 
 
 def _require_consistent(node: onnx.NodeProto, opset: int, source: str) -> None:
-    """Refuse what ends the process: ONNX's shape inference does on such a Split, ONNX Runtime on the others."""
-    called = node.name or next(iter(node.output), "(nameless)")
+    """Refuse nodes that crash the process: a Split crashes ONNX's shape inference, all others ONNX Runtime."""
+    name = node.name or next(iter(node.output), "(nameless)")
     if _omits_variadic_input(node, opset):
         raise ModelError(
-            f"{source}: {node.op_type} {called} leaves out one of inputs that may be any number; "
-            "export the model again"
+            f"{source}: {node.op_type} {name} has an empty optional input in a variadic list; "
+            "export again"
         )
     if node.op_type in _OPS_NEEDING_ZERO_POINT and (len(node.input) < 5 or not node.input[4]):
         raise ModelError(
-            f"{source}: {node.op_type} {called} leaves out its output's zero point; write it, 0 too"
+            f"{source}: {node.op_type} {name} has no output zero point; write one, even if it is 0"
         )
     for attribute in node.attribute:
         divides = attribute.name in _DIVISOR_ATTRIBUTES.get(node.op_type, ())
         if divides and not 0 < attribute.i < _MAX_DIVISOR:
             raise ModelError(
-                f"{source}: {node.op_type} {called} has {attribute.name} "
+                f"{source}: {node.op_type} {name} has {attribute.name} "
                 f"{attribute.i}; export the model again"
             )
     if node.op_type == "Split":
         for attribute in node.attribute:
             if attribute.name == "num_outputs" and attribute.i != len(node.output):
                 raise ModelError(
-                    f"{source}: Split {called} says {attribute.i} outputs and has "
+                    f"{source}: Split {name} declares {attribute.i} outputs but has "
                     f"{len(node.output)}; export the model again"
                 )

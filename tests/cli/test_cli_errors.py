@@ -198,7 +198,7 @@ def test_a_pipe_is_no_model_and_nobody_waits_for_it(ptq, data, folder, command):
         command, folder / "pipe.onnx", *(["--data", data] if command == "quantize" else [])
     )
     assert result.code == MODEL
-    assert "pipe.onnx is no regular file" in result.line
+    assert "pipe.onnx is not a regular file" in result.line
 
 
 @pytest.mark.parametrize("command", ["inspect", "quantize", "lint"])

@@ -38,7 +38,10 @@ SIGNAL = np.ones((1, 16, 1), np.float32)
 WHOLE = {"types": {"n": TensorProto.INT64, "y": TensorProto.INT64}}
 STEP = np.array(2)
 HELD = {
-    "an empty window": (build_network("y = STFT(x, s, w)", {"x": (1, 16, 1)}, s=STEP, w=SIGNAL[0, :0, 0]), {"x": SIGNAL}),
+    "an empty window": (
+        build_network("y = STFT(x, s, w)", {"x": (1, 16, 1)}, s=STEP, w=SIGNAL[0, :0, 0]),
+        {"x": SIGNAL},
+    ),
     "frames of length 0": (
         build_network("y = STFT(x, s, , n)", {"x": (1, 16, 1)}, s=STEP, n=np.array(0)),
         {"x": SIGNAL},
@@ -48,10 +51,15 @@ HELD = {
         {"n": np.array([-1])},
     ),
     "an empty depth": (
-        build_network("i = Cast<to=7>(x)\ny = OneHot(i, d, v)", {"x": (2,)}, d=np.zeros(0, np.int64), v=np.float32([0, 1])),
+        build_network(
+            "i = Cast<to=7>(x)\ny = OneHot(i, d, v)",
+            {"x": (2,)},
+            d=np.zeros(0, np.int64),
+            v=np.float32([0, 1]),
+        ),
         {"x": np.zeros(2, np.float32)},
     ),
-}  # fmt: skip
+}
 
 
 def fed(
@@ -91,9 +99,9 @@ def test_onnx_runtime_ends_on_them(tmp_path: Path) -> None:
 def test_a_model_with_such_constants_is_refused_by_name(fault: str) -> None:
     model, feed = HELD[fault]
     name = model.graph.node[-1].op_type
-    with pytest.raises(ModelError, match=rf"^{name} \S+ has {fault}, which ends"):
+    with pytest.raises(ModelError, match=rf"^{name} \S+ has {fault}: this crashes"):
         ptq.evaluate(model, [feed])
-    with pytest.raises(ModelError, match=rf"^{name} \S+ has {fault}, which ends"):
+    with pytest.raises(ModelError, match=rf"^{name} \S+ has {fault}: this crashes"):
         ptq.quantize(model, [feed], threads=1)
 
 

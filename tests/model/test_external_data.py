@@ -122,14 +122,14 @@ def test_of_a_model_that_cannot_be_written_no_weights_are_left(path: Path, tmp_p
     result = ptq.quantize(path, FEEDS)
     (tmp_path / "folder.onnx").mkdir()
     before = sorted(os.listdir(tmp_path))
-    with pytest.raises(PtqError, match="is no file"):
+    with pytest.raises(PtqError, match="is not a regular file"):
         result.save(tmp_path / "folder.onnx")
     assert sorted(os.listdir(tmp_path)) == before
 
 
 @pytest.mark.usefixtures("low")
 def test_a_model_in_parts_has_no_bytes() -> None:
-    with pytest.raises(ModelError, match="do not go into one piece"):
+    with pytest.raises(ModelError, match="too many for one message"):
         Graph.from_proto(MODEL).to_bytes()
 
 

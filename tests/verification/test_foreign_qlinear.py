@@ -114,7 +114,7 @@ LEFT = {
     "a C of one value a row": (
         "QGemm(xq, x_scale, x_zero, w, w_scale, w_zero, c, y_scale, y_zero)",
         {"w": random_integers(16, 8), "c": np.arange(5, dtype=np.int32).reshape(5, 1)},
-        "bias c is not one value a column",
+        "bias c does not have one value for each column",
     ),
     "a weight that is computed": (
         "QGemm(xq, x_scale, x_zero, xt, w_scale, x_zero, , y_scale, y_zero)",

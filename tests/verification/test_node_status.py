@@ -231,7 +231,7 @@ BEYOND = {
     "a C that is a matrix": (
         WEIGHT_DEQUANTIZER + "bd = DequantizeLinear(b, b_scale)\nr = Gemm(xd, wd, bd)",
         GEMM_WEIGHT | {"b": np.ones((5, 8), np.int32), "b_scale": np.float32(0.0003)},
-        "must stay float: bias b is not one value a column",
+        "must stay float: bias b does not have one value for each column",
     ),
     "weight scales along the rows": (
         "wd = DequantizeLinear<axis = 0>(w, w_scale, w_zero)\nr = Gemm(xd, wd)",
