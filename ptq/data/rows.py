@@ -8,17 +8,10 @@ from ptq.core.errors import DataError
 from ptq.data.arrays import Table, open_npz, read_array
 from ptq.data.folder import FolderListing
 from ptq.data.input_spec import InputSpec, cast_to_input, check_header, match_keys
-from ptq.data.sample import BadSample, Sample, parse_labels
+from ptq.data.sample import ArraySource, BadSample, IndexedSource, Sample, parse_labels
 
 
-class _ArraySource:
-    """What all sources of arrays have in common: no classes, nothing to preprocess."""
-
-    classes: tuple[str, ...] = ()
-    preprocess: None = None
-
-
-class TableSource(_ArraySource):
+class TableSource(IndexedSource):
     """Arrays by input name whose leading axis is the samples.
 
     An input of the array's rank takes a row with a batch axis of 1 before it; an input of one rank
@@ -27,8 +20,8 @@ class TableSource(_ArraySource):
 
     def __init__(self, table: Table, inputs: Sequence[InputSpec], title: str) -> None:
         """Checks names, shapes, types and labels before any row is read; raises DataError."""
+        super().__init__(title)
         self._table = table
-        self._title = title
         self._inputs = inputs
         headers = table.headers
         self._keys, labels = match_keys(list(headers), inputs, title)
@@ -71,14 +64,6 @@ class TableSource(_ArraySource):
         """All positions, or the first ``at_most``."""
         return range(self._count)[:at_most]
 
-    def name(self, position: int) -> str:
-        """File and row."""
-        return f"{self._title}[{position}]"
-
-    def identity(self, position: int) -> str:
-        """The row's index."""
-        return str(position)
-
     def highest_label(self, positions: Sequence[int] | None) -> int:
         """The highest label of the rows; -1 where none is labelled."""
         if self._labels is None:
@@ -103,7 +88,7 @@ class TableSource(_ArraySource):
                 yield BadSample(name, error)
 
 
-class NpzFolder(_ArraySource):
+class NpzFolder(ArraySource):
     """A folder of .npz: each file is one whole feed, shaped as the model takes it."""
 
     def __init__(self, listing: FolderListing, inputs: Sequence[InputSpec]) -> None:

@@ -63,9 +63,37 @@ class SampleSource(Protocol):
         ...
 
 
+class ArraySource:
+    """Base of sources whose samples are arrays: no class folders, no preprocessing."""
+
+    classes: tuple[str, ...] = ()
+    preprocess: None = None
+
+
+class IndexedSource(ArraySource):
+    """Base of array sources that identify a sample by its index alone."""
+
+    def __init__(self, title: str) -> None:
+        """``title`` names the source in messages."""
+        self._title = title
+
+    def name(self, position: int) -> str:
+        """The source and the index, e.g. ``data.npz[12]``."""
+        return f"{self._title}[{position}]"
+
+    def identity(self, position: int) -> str:
+        """The index."""
+        return str(position)
+
+
 @dataclass(frozen=True)
 class BadSample:
-    """A sample that cannot be used: its name, and the error that says why."""
+    """A sample that cannot be used.
+
+    Attributes:
+        name: The sample's name.
+        error: Why it cannot be used.
+    """
 
     name: str
     error: DataError

@@ -13,38 +13,27 @@ import numpy as np
 
 from ptq.core.errors import DataError, PtqError, UsageError
 from ptq.data.input_spec import InputSpec, cast_to_input, match_keys
-from ptq.data.sample import BadSample, Sample, parse_labels
+from ptq.data.sample import BadSample, IndexedSource, Sample, parse_labels
 
 Feeds = Callable[[], Iterable[Any]]
 
 
-class FeedStream:
+class FeedStream(IndexedSource):
     """What a callable yields: feeds (arrays by input name), or pairs of feed and label.
 
     A single input's feed may be the array alone. Its length is not known until it is counted,
     which runs the callable once; it may have no end if only the first samples are asked for.
     """
 
-    classes: tuple[str, ...] = ()
-    preprocess: None = None
-
     def __init__(self, feeds: Feeds, inputs: Sequence[InputSpec], title: str) -> None:
         """``feeds`` is called anew for each pass."""
+        super().__init__(title)
         self._feeds = feeds
         self._inputs = inputs
-        self._title = title
 
     def positions(self, at_most: int | None = None) -> range:
         """All positions, or the first ``at_most``, counted by running the callable once."""
         return range(sum(1 for _ in itertools.islice(self._items(), at_most)))
-
-    def name(self, position: int) -> str:
-        """The callable and the place in what it yields."""
-        return f"{self._title}[{position}]"
-
-    def identity(self, position: int) -> str:
-        """The place in what the callable yields."""
-        return str(position)
 
     def highest_label(self, positions: Sequence[int] | None) -> int:
         """None is known before the samples are read."""

@@ -1,4 +1,34 @@
-"""Statistics of tensors, and the observers that choose a range from them, by name."""
+"""Tensor statistics, and the range methods that choose a quantization range from them.
+
+Statistics of a tensor:
+
+stats: `TensorStats`: extremes, distinct values or histogram, NaN and infinities of one tensor
+distinct_values: counts of a tensor's distinct values, while there are at most 1024
+bfloat16_histogram: counts of float32 values by their upper 16 bits
+channel_range: minimum and maximum of each channel
+range_cache: ranges already chosen from one tensor's statistics
+channel_sums: exact sums, and so means, of each channel
+channel_spread: extremes and energy of each channel, for equalization
+covariance: exact second moments of the inputs of a weighted sum, for GPTQ
+input_statistics: covariances and mean shifts of the inputs of all layers with weights
+calibration_file: `Calibration`: the statistics of a whole graph, and its file
+
+Range methods, from statistics to a range:
+
+histogram_cells: statistics as counts on intervals of real numbers, the form that all methods read
+observer: `Observer`: the type of a range method
+minmax: all values
+percentile: p percent of the values
+kl: least Kullback-Leibler divergence (TensorRT entropy calibration)
+mse: least mean squared quantization error
+
+From a range to integers:
+
+qparams: scale and zero point of a range
+quantization_error: rounding error, clipping error and SQNR of a scale and zero point
+input_means: mean of each channel, and what quantization adds to it, for bias correction
+attention_mask: whether a tensor carries an additive attention mask
+"""
 
 from __future__ import annotations
 
@@ -6,39 +36,25 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ptq.core.errors import UsageError
-from ptq.core.types import QType, Range
 from ptq.observers.kl import kl
 from ptq.observers.minmax import minmax
 from ptq.observers.mse import mse
-from ptq.observers.observer import Observer
+from ptq.observers.observer import CachedObserver, Observer
 from ptq.observers.percentile import percentile
 from ptq.observers.stats import TensorStats
 
-
-def _with_cache(name: str, observer: Observer) -> Observer:
-    """The observer, asked once for each range: a plan is solved several times on the same statistics."""
-
-    def observe(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
-        key = (name, qtype, symmetric)
-        if key not in stats.range_cache:
-            stats.range_cache[key] = observer(stats, qtype, symmetric=symmetric)
-        return stats.range_cache[key]
-
-    return observe
-
-
 _DEFAULTS = {"minmax": minmax, "percentile": percentile(), "kl": kl(), "mse": mse}
 OBSERVERS: Mapping[str, Observer] = MappingProxyType(
-    {name: _with_cache(name, observer) for name, observer in _DEFAULTS.items()}
+    {name: CachedObserver(name, observer) for name, observer in _DEFAULTS.items()}
 )
-"""Every observer with its usual parameters."""
+"""Every range method with its default parameters, by name."""
 
 
 def get_observer(name: str) -> Observer:
-    """The observer of that name.
+    """The range method of that name.
 
     Raises:
-        UsageError: There is none.
+        UsageError: There is no method of that name.
     """
     if name not in OBSERVERS:
         raise UsageError(f"method {name!r} is unknown; choose one of {', '.join(OBSERVERS)}")

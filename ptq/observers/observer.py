@@ -1,7 +1,8 @@
-"""What is an observer, the choice of a range?"""
+"""Observer: a range method, which chooses the range of a tensor from its statistics."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from ptq.core.types import QType, Range
@@ -15,14 +16,35 @@ class Observer(Protocol):
         """Choose the range.
 
         Args:
-            stats: What was seen.
+            stats: Statistics of the tensor.
             qtype: The integers that the range will be mapped to.
-            symmetric: Whether the scale will be symmetric about 0, with the range's larger end as threshold.
+            symmetric: Whether the scale will be symmetric about 0. The larger end of the range is then the
+                threshold.
 
         Returns:
-            A range that contains 0 and otherwise lies inside the extremes seen; [0, 0] where all was 0.
+            A range that contains 0. Apart from 0 it lies inside the observed extremes. It is [0, 0] if all values
+            are 0.
 
         Raises:
-            StatsError: No finite value was seen.
+            StatsError: The tensor has no finite value.
         """
         ...
+
+
+@dataclass(frozen=True)
+class CachedObserver:
+    """An observer that keeps its ranges in `TensorStats.ranges`.
+
+    Attributes:
+        name: Name of the range method; the key in the cache.
+        observer: The observer that chooses a range which is not in the cache.
+    """
+
+    name: str
+    observer: Observer
+
+    def __call__(self, stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
+        """Choose the range, or take it from the cache."""
+        return stats.ranges.get(
+            self.name, qtype, symmetric, lambda: self.observer(stats, qtype, symmetric=symmetric)
+        )

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import StatsError
-from ptq.core.types import FloatArray, QType, Range
+from ptq.core.types import FloatArray
 from ptq.observers.bfloat16_histogram import (
     PrefixCounts,
     count_equal,
@@ -26,6 +26,7 @@ from ptq.observers.bfloat16_histogram import (
 )
 from ptq.observers.channel_range import channel_extremes
 from ptq.observers.distinct_values import MAX_DISTINCT, distinct_counts
+from ptq.observers.range_cache import RangeCache
 
 _MAX_PIECE = 1 << 30  # values counted at once; cell counts of one piece are int32
 
@@ -45,7 +46,7 @@ class TensorStats:
         values: float32, ascending: the distinct values; None once there were more than 1024.
         value_counts: int64, how often each of ``values`` occurs.
         channel_min: float32, one for each channel; None without axis or values. Likewise ``channel_max``.
-        ranges: What observers have made of the values so far.
+        ranges: Ranges chosen so far; `update` empties it. It is neither compared, merged nor saved.
     """
 
     def __init__(self, channel_axis: int | None = None) -> None:
@@ -57,7 +58,7 @@ class TensorStats:
         self.value_counts: NDArray[np.int64] = np.empty(0, np.int64)
         self.channel_min: FloatArray | None = None
         self.channel_max: FloatArray | None = None
-        self.range_cache: dict[tuple[str, QType, bool], Range] = {}
+        self.ranges = RangeCache()
         self._prefixes = from_cells(np.empty(0, np.uint16), np.empty(0, np.int64))
 
     @property
@@ -79,7 +80,7 @@ class TensorStats:
             array = np.ascontiguousarray(x, np.float32)
         if array.size == 0:
             return
-        self.range_cache.clear()
+        self.ranges.clear()
         if self.channel_axis is not None:
             self._widen_channels(*channel_extremes(array, self.channel_axis))
         flat = array.reshape(-1)

@@ -97,3 +97,13 @@ def test_nothing_seen_is_an_error(name: str) -> None:
     for x in ([], [np.nan, np.inf]):
         with pytest.raises(StatsError, match="no finite value"):
             OBSERVERS[name](stats_of(np.array(x, np.float32)), INT8, symmetric=False)
+
+
+@every_observer
+def test_a_range_is_computed_once_until_values_are_added(name: str) -> None:
+    stats = TensorStats()
+    stats.update(np.linspace(-1, 1, 2000, dtype=np.float32))
+    first = OBSERVERS[name](stats, INT8, symmetric=False)
+    assert OBSERVERS[name](stats, INT8, symmetric=False) is first
+    stats.update(np.linspace(-9, 9, 2000, dtype=np.float32))
+    assert OBSERVERS[name](stats, INT8, symmetric=False).hi > first.hi
