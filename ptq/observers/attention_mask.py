@@ -1,7 +1,7 @@
-"""Was a mask added to a tensor before its Softmax: −10⁴ or −FLT_MAX where nothing shall be seen?
+"""Detection of an additive attention mask in a tensor: −10⁴ or −FLT_MAX at masked positions, before a Softmax.
 
-A range over both heaps of values leaves 8 bits no step for the differences that count; one over the upper heap
-alone would let the masked values be seen.
+The values then lie in two clusters. A range over both clusters is so wide that one LSB exceeds the differences within
+the upper cluster. A range over the upper cluster alone would let masked positions take part in the Softmax.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from ptq.observers.histogram_cells import histogram_cells
 from ptq.observers.stats import TensorStats
 
 MIN_WIDTH_RATIO = 64
-"""The upper heap keeps fewer than four of 255 steps where the whole is so many times as wide."""
+"""Ratio of the whole width to the upper cluster's width, above which that cluster keeps under four of 255 LSBs."""
 
 EXP_UNDERFLOW = -math.log(np.finfo(np.float32).tiny)
-"""So far below the largest, 87.3, an exponential is no normal number: what is masked has no share in the sum."""
+"""Distance below the maximum, 87.3, at which the exponential is no longer a normal float32.
+
+A value so far below adds nothing to the Softmax's sum.
+"""
 
 
 def is_masked(stats: TensorStats) -> bool:
-    """Whether the values lie in two heaps, the lower so far below that Softmax makes zeros of it."""
+    """Whether the values lie in two clusters, the lower so far below that a Softmax turns it into zeros."""
     if not stats.count:
         return False
     cells = histogram_cells(stats)

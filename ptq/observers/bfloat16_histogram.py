@@ -1,14 +1,14 @@
-"""How many values fall into each cell, where a cell is the upper 16 bits of a float32?
+"""Histogram of float32 values whose cells are the bfloat16 numbers, that is the upper 16 bits of a float32.
 
-The upper half of a float32 is a bfloat16: sign, 8 bits of exponent, 7 of mantissa. Every magnitude is
-resolved to 2^-7 of itself, no range is needed beforehand and nothing is ever rescaled, so adding counts is
-exact. The 128 cells of one sign and exponent are a *binade*; a tensor occupies a few dozen of the 512.
+A bfloat16 has a sign, 8 bits of exponent and 7 bits of mantissa. Every magnitude is resolved to 2^-7 of itself. No
+range is needed in advance and no cell is ever rescaled, so merging counts is exact. The 128 cells of one sign and
+exponent are a *binade*; a tensor occupies a few dozen of the 512 binades.
 
-Zeros have no cell: they are counted apart, which also makes -0.0 equal to 0.
+Zeros have no cell. They are counted separately, which also makes -0.0 equal to 0.
 
-The histogram is a sparse matrix-vector product: the matrix has one column and a 1 in row ``key`` for every
-value, so that A · [1] adds up the keys. SciPy runs it without the interpreter's lock and without widening
-the keys to 64 bits; it takes about half the time of ``numpy.bincount``.
+The histogram is a sparse matrix-vector product. The matrix has one column and a 1 in row ``key`` for every value, so
+A · [1] counts the keys. SciPy runs it without the interpreter's lock and without widening the keys to 64 bits. It
+takes about half the time of ``numpy.bincount``.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from ptq.core.types import FloatArray
 
 CELLS_PER_BINADE = 128
 BINADES = 512
-_FIRST_NEGATIVE = 256  # the first binade of the negative numbers
+_FIRST_NEGATIVE = 256
+"""The first binade of the negative numbers."""
 CHUNK = 1 << 18
 """Keys of one product: 1 MB, the size of a second-level cache."""
 _BINCOUNT_LIMIT = 1 << 12
-"""Values for which numpy.bincount is as quick, and spares loading scipy.sparse, which takes 0.15 s."""
+"""Number of values up to which numpy.bincount is as fast and avoids the 0.15 s for loading scipy.sparse."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,34 +40,34 @@ class PrefixCounts:
     """Counts of nonzero values by their upper 16 bits.
 
     Attributes:
-        binades: int64, ascending; the upper 9 bits (sign and exponent) of those that are counted.
-        counts: int64, shape (binades, 128), by mantissa.
+        binades: int64, ascending: the upper 9 bits (sign and exponent) of the counted binades.
+        counts: int64, shape (binades, 128): the count for each mantissa.
     """
 
     binades: NDArray[np.int64]
     counts: NDArray[np.int64]
 
     def merge(self, other: PrefixCounts) -> PrefixCounts:
-        """The counts of both."""
+        """The sum of both counts."""
         if self.binades is other.binades:
             return PrefixCounts(self.binades, self.counts + other.counts)
         binades = np.union1d(self.binades, other.binades)
         counts = np.zeros((binades.size, CELLS_PER_BINADE), np.int64)
-        for part in (self, other):
-            counts[np.searchsorted(binades, part.binades)] += part.counts
+        for each in (self, other):
+            counts[np.searchsorted(binades, each.binades)] += each.counts
         return PrefixCounts(binades, counts)
 
     @property
     def has_nonfinite(self) -> bool:
-        """Whether the binades of NaN and the infinities are among them."""
+        """Whether the binades of NaN and the infinities are counted."""
         return not {_FIRST_NEGATIVE - 1, BINADES - 1}.isdisjoint(self.binades.tolist())
 
     def outermost_cell(self, *, negative: bool) -> tuple[float, float, int] | None:
-        """The last cell on one side of 0 that may hold a value.
+        """The cell furthest from 0, on one side of 0, that may hold a value.
 
         Returns:
-            Its edge nearer to 0, its other edge, beyond which nothing lies, and its count; or None
-            where no binade of that side is counted.
+            The cell's edge nearer to 0, its outer edge, beyond which there is no value, and its count. None if
+            no binade of that side is counted.
         """
         row = (
             self.binades.size if negative else int(np.searchsorted(self.binades, _FIRST_NEGATIVE))
@@ -76,7 +77,7 @@ class PrefixCounts:
         first = int(self.binades[row]) % _FIRST_NEGATIVE * CELLS_PER_BINADE
         sign = -1.0 if negative else 1.0
         filled = np.flatnonzero(self.counts[row])
-        if filled.size == 0:  # all values are nearer than the binade
+        if filled.size == 0:  # all values are nearer to 0 than this binade
             return math.nan, sign * float(cell_edges()[first]), 0
         last = int(filled[-1])
         near, far = sign * cell_edges()[first + last : first + last + 2]
@@ -90,7 +91,7 @@ class PrefixCounts:
 
 
 def from_cells(cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> PrefixCounts:
-    """Counts given cell by cell; a cell may occur several times."""
+    """Counts from pairs of cell and count; a cell may occur several times."""
     binades, row = np.unique(cells.astype(np.int64) // CELLS_PER_BINADE, return_inverse=True)
     dense = np.zeros((binades.size, CELLS_PER_BINADE), np.int64)
     np.add.at(dense, (row, cells % CELLS_PER_BINADE), counts)
@@ -99,7 +100,7 @@ def from_cells(cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> PrefixCo
 
 @cache
 def cell_edges() -> NDArray[np.float64]:
-    """The low edge of each nonnegative cell, up to 2^128, the high edge of the largest finite one."""
+    """Lower edge of each nonnegative cell, followed by 2^128, the upper edge of the largest finite cell."""
     exponent, mantissa = np.divmod(np.arange(255 * CELLS_PER_BINADE + 1), CELLS_PER_BINADE)
     leading = np.where(exponent > 0, CELLS_PER_BINADE, 0)
     real = np.ldexp((leading + mantissa).astype(np.float64), np.maximum(exponent, 1) - 134)
@@ -107,7 +108,7 @@ def cell_edges() -> NDArray[np.float64]:
 
 
 def to_prefixes(x: FloatArray) -> NDArray[np.uint16]:
-    """The cell of each value."""
+    """Cell of each value."""
     upper: NDArray[np.uint16] = (x.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     return upper
 
@@ -115,13 +116,13 @@ def to_prefixes(x: FloatArray) -> NDArray[np.uint16]:
 def prefix_counts(
     x: FloatArray, expected: NDArray[np.int64], *, many_zeros: bool
 ) -> tuple[int, PrefixCounts]:
-    """Count the zeros, and the other values by cell.
+    """Number of zeros, and counts of the nonzero values by cell.
 
     Args:
         x: One-dimensional and contiguous, fewer than 2^31 values.
-        expected: Binades that are likely to be occupied. They are part of the result even if empty;
-            where they suffice, the search for others is saved.
-        many_zeros: Whether many zeros are likely; counting is quicker then, never different.
+        expected: Binades that are likely to be occupied. The result contains them even if they are empty. If
+            they suffice, no search for further binades is needed.
+        many_zeros: Whether many zeros are likely. This changes the speed only, never the result.
     """
     dense = _histogram(x, spread=many_zeros)
     tiny = dense[::_FIRST_NEGATIVE]
@@ -129,7 +130,7 @@ def prefix_counts(
     zeros = count_equal(x, 0.0) if below_normal else 0
     if below_normal == zeros:
         tiny[:] = 0
-    else:  # subnormal values, whose cells a spread has mixed
+    else:  # there are subnormal values; spreading has mixed their cells
         dense = _histogram(x[x != 0], spread=False)
     counts = dense[expected].astype(np.int64)
     if int(counts.sum()) == x.size - zeros:
@@ -139,7 +140,7 @@ def prefix_counts(
 
 
 def key_counts(keys: NDArray[np.uint16]) -> NDArray[np.int32]:
-    """How often each 16-bit integer occurs among at most 2^18 keys."""
+    """Count of each 16-bit integer among at most 2^18 keys."""
     if keys.size <= _BINCOUNT_LIMIT:
         return _few_counts(keys)
     counter = _thread_counter()
@@ -152,7 +153,7 @@ def _few_counts(keys: NDArray[Any]) -> NDArray[np.int32]:
 
 
 class _Counter(threading.local):
-    """A matrix of one column, whose product with [1] counts its row indices; one for each thread."""
+    """A sparse matrix of one column whose product with [1] counts its row indices; one for each thread."""
 
     def __init__(self) -> None:
         ones = np.ones(CHUNK, np.int32)
@@ -166,7 +167,7 @@ class _Counter(threading.local):
         self.flags = np.zeros(CHUNK, np.bool_)
 
     def counts(self, size: int) -> NDArray[np.int32]:
-        """How often each 16-bit integer occurs among the first ``size`` keys."""
+        """Count of each 16-bit integer among the first ``size`` keys."""
         self._matrix.indptr[1] = size
         return np.asarray(self._matrix @ self._one, np.int32)
 
@@ -182,33 +183,33 @@ def _spread_keys() -> NDArray[np.uint32]:
 
 
 def count_equal(x: FloatArray, value: float) -> int:
-    """How often the value occurs in a one-dimensional array."""
+    """Number of occurrences of the value in a one-dimensional array."""
     if x.size <= _BINCOUNT_LIMIT:
         return int(np.count_nonzero(x == value))
     flags, total = _thread_counter().flags, 0
     for start in range(0, x.size, CHUNK):
-        part = x[start : start + CHUNK]
-        total += int(np.count_nonzero(np.equal(part, value, out=flags[: part.size])))
+        chunk = x[start : start + CHUNK]
+        total += int(np.count_nonzero(np.equal(chunk, value, out=flags[: chunk.size])))
     return total
 
 
 def _histogram(x: FloatArray, *, spread: bool) -> NDArray[np.int32]:
-    """Counts by prefix, shape (512, 128), zeros in their own cells.
+    """Counts by cell, shape (512, 128), with zeros in the cells of 0 and -0.0.
 
-    Additions to one address wait for each other: after a ReLU, where every other value may be 0,
-    one key for all zeros would double the time. ``spread`` scatters what lies from 0 to 2^-126
-    over the first 128 cells, whatever its own.
+    Additions to one address wait for each other. After a ReLU, half of the values may be 0, and one key for all
+    zeros would double the time. ``spread`` distributes values from 0 to 2^-126 over the first 128 cells,
+    regardless of their own cells.
     """
     if x.size <= _BINCOUNT_LIMIT:
         return _few_counts(x.view(np.uint32) >> np.uint32(16)).reshape(BINADES, CELLS_PER_BINADE)
     bits, counter = x.view(np.uint32), _thread_counter()
     total: NDArray[np.int32] | None = None
     for start in range(0, x.size, CHUNK):
-        part = bits[start : start + CHUNK]
-        keys = np.right_shift(part, np.uint32(16), out=counter.keys[: part.size])
+        chunk = bits[start : start + CHUNK]
+        keys = np.right_shift(chunk, np.uint32(16), out=counter.keys[: chunk.size])
         if spread:
-            np.maximum(keys, _spread_keys()[: part.size], out=keys)
-        counts = counter.counts(part.size)
+            np.maximum(keys, _spread_keys()[: chunk.size], out=keys)
+        counts = counter.counts(chunk.size)
         total = counts if total is None else np.add(total, counts, out=total)
     if total is None:
         total = np.zeros(BINADES * CELLS_PER_BINADE, np.int32)

@@ -1,10 +1,9 @@
-"""How are the statistics of a whole calibration kept in one file?
+"""Statistics of a whole calibration, and the file that stores them.
 
-The file is an uncompressed .npz that ``numpy.load`` reads: ``format``, ``graph``, ``samples``, ``names``
-(sorted), and the arrays of `TensorStats.to_arrays` for each name as ``NUMBER/ARRAY``; ``summed`` and
-``sums/NUMBER/ARRAY`` hold the sums by channel likewise. Equal statistics give
-equal bytes: the entries are sorted, carry the zip format's earliest time, and no compressor is involved,
-whose output would depend on its version.
+The file is an uncompressed .npz that ``numpy.load`` reads. It holds ``format``, ``graph``, ``samples``, ``names``
+(sorted), and for each name the arrays of `TensorStats.to_arrays` as ``NUMBER/ARRAY``. In the same way ``summed`` and
+``sums/NUMBER/ARRAY`` hold the sums by channel. Equal statistics give equal bytes: the entries are sorted and carry
+the earliest time of the zip format. No compressor is used, because its output would depend on its version.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ class Calibration:
 
     Attributes:
         graph: Digest of the graph that was run.
-        samples: How many samples were counted.
+        samples: Number of counted samples.
         tensors: Statistics by tensor name.
         channels: Sums by channel, by tensor name.
-        skipped: Bad samples that were left out, with the reason; not kept in the file.
+        skipped: Name and reason of each bad sample that was left out; not stored in the file.
     """
 
     graph: str
@@ -66,7 +65,7 @@ class Calibration:
         return Calibration(self.graph, samples, tensors, channels, skipped)
 
     def to_bytes(self) -> bytes:
-        """The file's content."""
+        """Content of the file."""
         names, summed = sorted(self.tensors), sorted(self.channels)
         arrays: dict[str, NDArray[Any]] = {
             "format": np.array(FORMAT, np.int64),
@@ -85,7 +84,7 @@ class Calibration:
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
             for key in sorted(arrays):
                 entry = zipfile.ZipInfo(f"{key}.npy", (1980, 1, 1, 0, 0, 0))
-                entry.create_system = 3  # the default differs between systems
+                entry.create_system = 3  # the default depends on the operating system
                 content = io.BytesIO()
                 little = arrays[key].astype(arrays[key].dtype.newbyteorder("<"))
                 np.lib.format.write_array(content, little, version=(1, 0), allow_pickle=False)
@@ -93,10 +92,10 @@ class Calibration:
         return buffer.getvalue()
 
     def save(self, path: Path) -> None:
-        """Write the file; it appears under its name complete or not at all.
+        """Write the file atomically: it appears complete or not at all.
 
         Raises:
-            PtqError: It cannot be written.
+            PtqError: The file cannot be written.
         """
         files.write(Path(path), self.to_bytes())
 
@@ -106,16 +105,16 @@ def load(path: Path, graph: str | None = None) -> Calibration:
 
     Args:
         path: The file.
-        graph: The digest that the statistics must carry, None for any.
+        graph: Digest of the graph that the statistics must belong to; None for any graph.
 
     Raises:
-        StatsError: The file is missing, damaged, of another kind, or belongs to another graph.
+        StatsError: The file is missing or damaged, is not a statistics file, or belongs to another graph.
     """
     try:
         content = files.read(path)
     except OSError as error:
         raise StatsError(
-            f"{path}: cannot be read ({error.strerror}); make it with `ptq calibrate`"
+            f"{path}: cannot be read ({error.strerror}); create it by calibrating"
         ) from None
     calibration = from_bytes(content, str(path))
     if graph is not None and calibration.graph != graph:
@@ -129,19 +128,19 @@ def from_bytes(content: bytes, source: str) -> Calibration:
     """The inverse of `Calibration.to_bytes`; ``source`` names the file in an error.
 
     Raises:
-        StatsError: The content is damaged or of another kind.
+        StatsError: The content is damaged, or is not a statistics file.
     """
     try:
         arrays = _read_arrays(content)
         if int(arrays["format"]) != FORMAT:
             raise StatsError(f"format {int(arrays['format'])} is not {FORMAT}; calibrate again")
         tensors = {
-            name: TensorStats.from_arrays(part)
-            for name, part in _arrays_by_name(arrays, "names", "")
+            name: TensorStats.from_arrays(stored)
+            for name, stored in _arrays_by_name(arrays, "names", "")
         }
         channels = {
-            name: ChannelSums.from_arrays(part)
-            for name, part in _arrays_by_name(arrays, "summed", "sums/")
+            name: ChannelSums.from_arrays(stored)
+            for name, stored in _arrays_by_name(arrays, "summed", "sums/")
         }
         graph = arrays["graph"].tobytes().decode()
         return Calibration(graph, int(arrays["samples"]), tensors, channels)
@@ -158,20 +157,20 @@ def from_bytes(content: bytes, source: str) -> Calibration:
     ) as error:
         raise StatsError(
             f"{source}: not a file of calibration statistics, or damaged"
-            f" ({type(error).__name__}); make it with `ptq calibrate`"
+            f" ({type(error).__name__}); create it by calibrating"
         ) from None
 
 
 def _arrays_by_name(
     arrays: Mapping[str, NDArray[Any]], names: str, prefix: str
 ) -> Iterator[tuple[str, dict[str, NDArray[Any]]]]:
-    """Each name of a list with the arrays stored under its number."""
+    """Each stored name with the arrays that are stored under its number."""
     text = arrays[names].tobytes().decode()
     found: dict[str, dict[str, NDArray[Any]]] = {}
     for key, array in arrays.items():
-        number, slash, part = key.removeprefix(prefix).partition("/")
+        number, slash, array_name = key.removeprefix(prefix).partition("/")
         if slash and key.startswith(prefix):
-            found.setdefault(number, {})[part] = array
+            found.setdefault(number, {})[array_name] = array
     for position, name in enumerate(text.split("\0") if text else []):
         yield name, found[str(position)]
 
@@ -181,7 +180,7 @@ def _read_arrays(content: bytes) -> dict[str, NDArray[Any]]:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for entry in archive.infolist():
             if entry.compress_type != zipfile.ZIP_STORED:
-                raise ValueError("compressed")  # and so never larger than the file itself
+                raise ValueError("compressed")  # so that no array is larger than the file
             stream = io.BytesIO(archive.read(entry))
             if np.lib.format.read_magic(stream) != (1, 0):
                 raise ValueError("version")

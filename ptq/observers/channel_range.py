@@ -1,4 +1,4 @@
-"""Between which extremes do the values of each channel lie?"""
+"""Minimum and maximum of each channel of an array."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ptq.core.types import FloatArray
 
 
 def channel_extremes(x: FloatArray, axis: int) -> tuple[FloatArray, FloatArray]:
-    """The least and the greatest finite value of each channel; (+inf, -inf) where there is none.
+    """Minimum and maximum finite value of each channel; +inf and -inf for a channel without finite values.
 
     Args:
-        x: Not empty.
+        x: An array that is not empty.
         axis: The channel axis.
 
     Raises:
-        StatsError: x has no such axis.
+        StatsError: x does not have this axis.
     """
     if not -x.ndim <= axis < x.ndim:
         raise StatsError(
-            f"an array of rank {x.ndim} has no axis {axis}; name the channel axis of this tensor"
+            f"an array of rank {x.ndim} has no axis {axis}; give the channel axis of this tensor"
         )
     others = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
     lo, hi = x.min(axis=others), x.max(axis=others)

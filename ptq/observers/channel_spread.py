@@ -1,4 +1,4 @@
-"""How far do the channels of a tensor go, and how large are they?"""
+"""Extremes and energy of each channel of a tensor, for equalization."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ptq.observers.channel_range import channel_extremes
 
 @dataclass(frozen=True, eq=False)
 class ChannelSpread:
-    """What the channels of a tensor hold: the extremes, and the sum of squares, of each.
+    """Extremes and energy of each channel of a tensor.
 
     Attributes:
-        least: By channel.
-        greatest: By channel.
-        squares: By channel.
-        count: Values of a channel.
+        least: Minimum of each channel.
+        greatest: Maximum of each channel.
+        sum_of_squares: Sum of the squared values of each channel.
+        count: Number of values of one channel.
     """
 
     least: NDArray[np.float32]
@@ -29,14 +29,14 @@ class ChannelSpread:
 
     @classmethod
     def from_array(cls, array: NDArray[np.float32], axis: int = -1) -> ChannelSpread:
-        """Of an array that is not empty, channels along an axis."""
+        """Spread of an array that is not empty, with the channels along ``axis``."""
         axis %= array.ndim
         flat = array.reshape(prod(array.shape[:axis]), array.shape[axis], -1)
         squares = np.einsum("bci,bci->c", flat, flat, dtype=np.float64)
         return cls(*channel_extremes(array, axis), squares, array.size // array.shape[axis])
 
     def __or__(self, other: ChannelSpread) -> ChannelSpread:
-        """Of both arrays."""
+        """Spread of both arrays together."""
         return ChannelSpread(
             np.minimum(self.least, other.least),
             np.maximum(self.greatest, other.greatest),
@@ -46,5 +46,5 @@ class ChannelSpread:
 
     @property
     def is_finite(self) -> bool:
-        """Whether all of them are."""
+        """Whether all extremes and energies are finite."""
         return all(np.isfinite(a).all() for a in (self.least, self.greatest, self.sum_of_squares))

@@ -1,7 +1,7 @@
-"""What is the mean of each channel of a tensor?
+"""Exact sums of each channel of a tensor over all samples, and the mean.
 
-The sum of a channel over one sample is split into a whole number and a fraction in steps of 2^-40, and both are
-added as integers: the same sums, bit for bit, in whatever order, batches or shards the samples arrive.
+The sum of a channel over one sample is split into a whole number and a fraction in units of 2^-40. Both are added as
+integers. The sums are therefore the same, bit for bit, for every order, batch size and sharding of the samples.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from ptq.core.errors import StatsError
 
 _FRACTION = 2.0**40
-_LARGEST = 2.0**52  # the sum of a sample; beyond it float64 has no fraction left to keep
+_LARGEST = 2.0**52
+"""Largest sum of one sample. Above it, float64 has no bits for the fraction."""
 
 
 class ChannelSums:
@@ -24,10 +25,10 @@ class ChannelSums:
 
     Attributes:
         axis: The channel axis.
-        count: Values of one channel seen.
-        lost: Samples left out because a sum was not finite or beyond 2^52.
-        whole: int64, sums of whole parts by channel; None before the first sample.
-        fraction: int64, sums of fractions in steps of 2^-40.
+        count: Number of observed values of one channel.
+        skipped_samples: Number of samples left out because a sum was not finite or above 2^52.
+        integer_sums: int64, sums of the whole numbers by channel; None before the first sample.
+        fraction_sums: int64, sums of the fractions by channel, in units of 2^-40.
     """
 
     def __init__(self, axis: int) -> None:
@@ -40,15 +41,15 @@ class ChannelSums:
         """Add one sample's tensor.
 
         Raises:
-            StatsError: The tensor has no such axis, or another number of channels than before.
+            StatsError: The tensor does not have the axis, or the number of channels has changed.
         """
         self.update_batch(x[None])
 
     def update_batch(self, samples: NDArray[Any]) -> None:
-        """Add several samples' tensors, stacked along a new first axis, each summed by itself.
+        """Add the tensors of several samples, stacked along a new first axis. Each sample is summed separately.
 
         Raises:
-            StatsError: The tensors have no such axis, or another number of channels than before.
+            StatsError: The tensors do not have the axis, or the number of channels has changed.
         """
         rank = samples.ndim - 1
         if not -rank <= self.axis < rank:
@@ -57,7 +58,7 @@ class ChannelSums:
             return
         axis = self.axis % rank + 1
         channels = samples.shape[axis]
-        # in the tensor's own type, 2^-20 of the sum at worst: a third of the time of a pairwise sum
+        # in the tensor's own type: the error is at most 2^-20 of the sum, the time a third of a pairwise sum's
         lines = np.einsum("acl->ac", samples.reshape(math.prod(samples.shape[:axis]), channels, -1))
         sums = lines.reshape(len(samples), -1, channels).sum(axis=1, dtype=np.float64)
         kept = np.all(np.abs(sums) < _LARGEST, axis=1)
@@ -74,32 +75,34 @@ class ChannelSums:
             StatsError: They differ in axis or number of channels.
         """
         if self.axis != other.axis:
-            raise StatsError("sums along different axes do not add up; calibrate both alike")
+            raise StatsError(
+                "the sums by channel have different axes; calibrate both with the same settings"
+            )
         both = ChannelSums(self.axis)
         both.skipped_samples = self.skipped_samples + other.skipped_samples
-        for part in (self, other):
-            if part.integer_sums is not None and part.fraction_sums is not None:
-                both._add(part.integer_sums, part.fraction_sums, part.count)
+        for each in (self, other):
+            if each.integer_sums is not None and each.fraction_sums is not None:
+                both._add(each.integer_sums, each.fraction_sums, each.count)
         return both
 
-    def _add(self, whole: NDArray[np.int64], fraction: NDArray[np.int64], count: int) -> None:
+    def _add(self, integer: NDArray[np.int64], fraction: NDArray[np.int64], count: int) -> None:
         if self.integer_sums is None or self.fraction_sums is None:
-            self.integer_sums, self.fraction_sums = whole.copy(), fraction.copy()
-        elif self.integer_sums.shape != whole.shape:
+            self.integer_sums, self.fraction_sums = integer.copy(), fraction.copy()
+        elif self.integer_sums.shape != integer.shape:
             raise StatsError(
-                f"a tensor has {whole.size} channels where it had {self.integer_sums.size}; "
-                "the channel axis must have a fixed length"
+                f"the number of channels of a tensor has changed from {self.integer_sums.size} to "
+                f"{integer.size}; the channel axis must have a fixed length"
             )
         else:
             self.integer_sums, self.fraction_sums = (
-                self.integer_sums + whole,
+                self.integer_sums + integer,
                 self.fraction_sums + fraction,
             )
         self.count += count
 
     @property
     def mean(self) -> NDArray[np.float64] | None:
-        """float64 by channel; None where nothing was seen or a sample was left out."""
+        """float64 by channel; None if there was no sample or one was left out."""
         if self.integer_sums is None or self.fraction_sums is None or self.skipped_samples:
             return None
         return (self.integer_sums + self.fraction_sums / _FRACTION) / self.count
@@ -121,9 +124,9 @@ class ChannelSums:
             StatsError: The arrays are not those of a tensor's sums.
         """
         try:
-            axis, count, lost = (int(n) for n in arrays["tally"])
+            axis, count, skipped = (int(n) for n in arrays["tally"])
             sums = cls(axis)
-            sums.count, sums.skipped_samples = count, lost
+            sums.count, sums.skipped_samples = count, skipped
             if "sums" in arrays:
                 sums.integer_sums, sums.fraction_sums = arrays["sums"].astype(
                     np.int64, casting="safe"

@@ -1,7 +1,7 @@
-"""How do the inputs of a weighted sum vary together?
+"""Exact second moments of the inputs of a weighted sum.
 
-For rows q of K integers each, the count n, Σ q and Σ q qᵀ, all whole numbers: the same sums, bit for bit, in
-whatever order, batches or shards the rows arrive, and on however many threads they are multiplied.
+For rows q of K integers each: the count n, Σ q and Σ q qᵀ, all whole numbers. The sums are the same, bit for bit, for
+every order, batch size and sharding of the rows, and for every number of threads that multiply them.
 """
 
 from __future__ import annotations
@@ -12,25 +12,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_ROWS = 256  # 256 · 255² < 2^24: float32 adds up so many products of codes without rounding
-_TILE = 44  # OpenBLAS gives a product below 2^19 multiplications to one thread: more would get into our own's way
-_INT32_ROWS = 2**15  # rows whose products int32 takes
-_PENDING = 2**17  # codes that wait to be multiplied
+_ROWS = 256
+"""Rows multiplied at once: 256 · 255² < 2^24, so float32 adds the products of codes without rounding."""
+_TILE = 44
+"""Side of a tile. OpenBLAS runs products below 2^19 multiplications on one thread, which leaves our threads alone."""
+_INT32_ROWS = 2**15
+"""Rows whose sum of products fits int32."""
+_PENDING = 2**17
+"""Codes that wait to be multiplied, at most."""
 
 
 class Covariance:
-    """Sums of rows and of their outer products, of several groups of inputs side by side.
+    """Sums of rows and of their outer products, for several groups of inputs.
 
     Attributes:
-        count: Rows of one group seen.
+        count: Number of rows of one group.
         sums: float64, whole numbers, shape (groups, K).
-        products: int32, or int64 where needed, shape (groups, K, K).
+        outer_products: int32, or int64 if needed, shape (groups, K, K).
     """
 
     def __init__(self, groups: int, length: int) -> None:
         self._count = 0
         self._sums = np.zeros((groups, length))
-        # of what is the same on both sides of the diagonal one is kept: rows of tiles, each up to its own
+        # The matrix is symmetric: only rows of tiles up to the diagonal tile are kept.
         self._strips: list[NDArray[np.integer[Any]]] = [
             np.zeros((groups, end - start, end), np.int32) for start, end in _tiles(length)
         ]
@@ -39,7 +43,7 @@ class Covariance:
 
     @property
     def count(self) -> int:
-        """Rows of each group."""
+        """Number of rows of each group."""
         return self._count + self._waiting
 
     @property
@@ -82,7 +86,7 @@ class Covariance:
         return both
 
     def second_moment(self, *, centred: bool) -> NDArray[np.float64]:
-        """E[q qᵀ] of each group, about the mean where ``centred``, else about 0."""
+        """E[q qᵀ] of each group, about the mean if ``centred``, else about 0."""
         n = max(self.count, 1)
         second: NDArray[np.float64] = self.outer_products / n
         if centred:
@@ -91,7 +95,7 @@ class Covariance:
         return second
 
     def flush(self) -> None:
-        """Multiply the rows that wait, which frees their memory."""
+        """Multiply the waiting rows and free their memory."""
         if not self._pending:
             return
         rows = np.concatenate(self._pending, axis=1).astype(np.float32, order="C")
@@ -101,7 +105,7 @@ class Covariance:
             self._strips = [strip.astype(np.int64, copy=False) for strip in self._strips]
         self._sums += rows.sum(axis=1, dtype=np.float64)
         length = rows.shape[2]
-        # a copy: of one array with itself numpy makes a syrk, which takes all threads at any size
+        # A copy: for a product of an array with itself numpy calls syrk, which uses all threads at any size.
         columns = np.ascontiguousarray(rows.transpose(0, 2, 1))
         for (start, end), strip in zip(_tiles(length), self._strips, strict=True):
             for left, right in _tiles(end):
@@ -110,5 +114,5 @@ class Covariance:
 
 
 def _tiles(length: int) -> Iterator[tuple[int, int]]:
-    """Where each of a length's tiles begins and ends."""
+    """Start and end of each tile of a length."""
     yield from ((start, min(start + _TILE, length)) for start in range(0, length, _TILE))

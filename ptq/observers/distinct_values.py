@@ -1,8 +1,8 @@
-"""Does a tensor take only a few distinct values, and how often each?
+"""Counts of the distinct values of a tensor that has only a few of them.
 
-8-bit pixels, one-hot inputs and token masks do; the rounding error of such values depends on where exactly
-they lie, which no histogram knows. Known values are recognised through a multiplicative hash without
-collisions among them (Knuth, TAOCP 3, 6.4), so that a pass costs a few operations a value and no sort.
+8-bit pixels, one-hot inputs and token masks have few values. Their rounding error depends on the exact values, which
+a histogram does not keep. A multiplicative hash without collisions recognizes the earlier values (Knuth, TAOCP 3,
+6.4). So a pass needs a few operations for each value and no sort.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ from ptq.core.types import FloatArray
 from ptq.observers.bfloat16_histogram import CHUNK, key_counts
 
 MAX_DISTINCT = 1024
-"""The largest number of distinct values that are kept one by one."""
+"""The largest number of distinct values that are kept individually."""
 
 _SAMPLE = 4096
-_HASH_BITS = 18  # with 1024 values, one factor in eight is free of collisions
+_HASH_BITS = 18
+"""Bits of a hash. With 1024 values, one factor in eight has no collision."""
 
 
 def distinct_counts(
-    x: FloatArray, known: FloatArray
+    x: FloatArray, earlier: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int64]] | None:
-    """The distinct values of x, and of what was known before, with their counts in x.
+    """The union of earlier values and the distinct values of x, with their counts in x.
 
     Args:
         x: Finite and one-dimensional.
-        known: Values seen earlier, ascending, at most CAP.
+        earlier: Distinct values of earlier arrays, ascending, at most `MAX_DISTINCT`.
 
     Returns:
-        Ascending values (0 for -0.0) and int64 counts, or None where there are more than CAP.
+        Ascending values (0 for -0.0) and int64 counts, or None if there are more than `MAX_DISTINCT` values.
     """
-    values = _union(known, x[:_SAMPLE])
+    values = _union(earlier, x[:_SAMPLE])
     counts = np.zeros(values.size, np.int64)
     start = 0
     while values.size <= MAX_DISTINCT:
@@ -43,21 +44,21 @@ def distinct_counts(
         missed = piece[values[rank] != piece]
         if missed.size:
             wider = _union(values, missed[:_SAMPLE])
-            moved = np.zeros(wider.size, np.int64)
-            moved[np.searchsorted(wider, values)] = counts
-            values, counts = wider, moved
+            wider_counts = np.zeros(wider.size, np.int64)
+            wider_counts[np.searchsorted(wider, values)] = counts
+            values, counts = wider, wider_counts
         else:
             counts += key_counts(rank)[: values.size]
             start += CHUNK
     return None
 
 
-def _union(known: FloatArray, x: FloatArray) -> FloatArray:
-    return np.union1d(known, x + np.float32(0))
+def _union(values: FloatArray, x: FloatArray) -> FloatArray:
+    return np.union1d(values, x + np.float32(0))
 
 
 def _ranks(x: FloatArray, values: FloatArray) -> NDArray[np.uint16]:
-    """Where each x stands among the values, if it is one of them."""
+    """Index of each x in the values; arbitrary if x is not one of them."""
     factor = np.uint32(2654435769)  # 2^32 / golden ratio
     slots = _slots(values, factor)
     while np.unique(slots).size < values.size:

@@ -1,8 +1,8 @@
-"""Where, as intervals of real numbers, do the values of a tensor lie?
+"""Statistics as counts on intervals of real numbers, the form in which every range method reads them.
 
-Every reader sees statistics in this form. Counts of a cell are spread evenly over it; cells end at the
-minimum and maximum seen; values that pile up at 0, at the minimum and at the maximum (after a ReLU6, half of
-them) are points. Where the distinct values are known, all of them are points.
+The count of a cell is spread evenly over it. The outermost cells end at the observed minimum and maximum. Values
+equal to 0, to the minimum or to the maximum are points; after a ReLU6 these are half of all values. If the
+statistics hold distinct values, all of them are points.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ptq.observers.stats import TensorStats
 
 @dataclass(frozen=True, eq=False)
 class HistogramCells:
-    """Counts of values on ascending intervals that touch at most at their ends.
+    """Counts of values on ascending intervals that overlap at most in their ends.
 
     Attributes:
-        lo: float64, the low end of each; where it equals ``hi``, the interval is a point.
-        hi: float64, the high end of each.
-        counts: float64, positive: how many values lie on each.
+        lo: float64, the low end of each interval. If it equals ``hi``, the interval is a point.
+        hi: float64, the high end of each interval.
+        counts: float64, positive, the number of values in each interval.
     """
 
     lo: NDArray[np.float64]
@@ -33,7 +33,7 @@ class HistogramCells:
 
     @property
     def total_count(self) -> float:
-        """The number of values."""
+        """Number of all values."""
         return float(self.counts.sum())
 
     @property
@@ -43,16 +43,16 @@ class HistogramCells:
         return points
 
     def take(self, which: NDArray[np.bool_]) -> HistogramCells:
-        """Some of the intervals."""
+        """The selected intervals."""
         return HistogramCells(self.lo[which], self.hi[which], self.counts[which])
 
     def negate(self) -> HistogramCells:
-        """The cells of the negated values."""
+        """Cells of the negated values."""
         return HistogramCells(-self.hi[::-1], -self.lo[::-1], self.counts[::-1])
 
     def to_absolute(self) -> HistogramCells:
-        """The cells of the absolute values: where two overlap, they are cut at each other's ends."""
-        ends = np.sort(np.abs([self.lo, self.hi]), axis=0)  # no interval has 0 inside
+        """Cells of the absolute values. Two overlapping cells are cut at each other's ends."""
+        ends = np.sort(np.abs([self.lo, self.hi]), axis=0)  # no interval has 0 in its interior
         cuts = np.unique(ends)
         start, stop = np.searchsorted(cuts, ends)
         pieces = stop - start
@@ -67,10 +67,10 @@ class HistogramCells:
 
 
 def histogram_cells(stats: TensorStats) -> HistogramCells:
-    """The intervals that hold the tensor's finite values.
+    """Intervals that hold the tensor's finite values.
 
     Raises:
-        StatsError: No finite value was seen.
+        StatsError: The tensor has no finite value.
     """
     if stats.count == 0:
         raise StatsError(

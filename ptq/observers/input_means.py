@@ -1,4 +1,4 @@
-"""What is the mean of a tensor by channel, and what does quantizing add to it?"""
+"""Mean of each channel of a tensor, and what quantization adds to it, for bias correction."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ptq.observers.quantization_error import mean_error
 
 @dataclass(frozen=True, eq=False)
 class InputMean:
-    """The mean of a tensor.
+    """Mean of a tensor, and its shift by quantization.
 
     Attributes:
-        real: float64 by channel.
-        added: What quantizing adds to the mean of each channel, or one number for the whole tensor.
+        float_mean: float64, the mean of each channel of the float tensor.
+        mean_shift: What quantization adds to the mean of each channel, or one number for all channels.
     """
 
     float_mean: NDArray[np.float64]
@@ -29,16 +29,16 @@ class InputMean:
 def input_means(
     calibration: Calibration, params: Mapping[str, QuantParams]
 ) -> dict[str, InputMean]:
-    """The means of the tensors that were summed by channel and are quantized.
+    """Means of the tensors that were summed by channel and are quantized.
 
-    Where a tensor was summed but its values were not counted, nothing is known to be added.
+    If the values of a tensor were summed but not counted, its mean shift is 0.
     """
     means = {}
     for name, sums in calibration.channels.items():
-        real, stats = sums.mean, calibration.tensors.get(name)
-        if real is None or name not in params:
+        float_mean, stats = sums.mean, calibration.tensors.get(name)
+        if float_mean is None or name not in params:
             continue
         counted = stats is not None and stats.count > 0
-        added = mean_error(stats, params[name]) if counted and stats is not None else 0.0
-        means[name] = InputMean(real, added)
+        mean_shift = mean_error(stats, params[name]) if counted and stats is not None else 0.0
+        means[name] = InputMean(float_mean, mean_shift)
     return means

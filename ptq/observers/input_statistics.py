@@ -1,4 +1,4 @@
-"""How the inputs of layers with weights vary: covariances by layer, and what quantizing adds to their means."""
+"""Statistics of the inputs of layers with weights: covariances, and mean shifts by quantization."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ptq.observers.covariance import Covariance
 
 @dataclass
 class MeanShift:
-    """What rounding a node's input adds to the mean of each channel of it.
+    """What rounding a node's input adds to the mean of each of its channels.
 
     Attributes:
-        params: What it is rounded with.
-        sums: float64 by channel, of what rounding added.
-        count: Values of a channel.
+        params: Scale and zero point of the input.
+        sums: float64 by channel, the sum of the rounding errors.
+        count: Number of values of one channel.
     """
 
     params: QuantParams
@@ -28,18 +28,19 @@ class MeanShift:
 
     @property
     def mean(self) -> NDArray[np.float64]:
-        """By channel."""
+        """Mean rounding error of each channel."""
         return self.sums / max(self.count, 1)
 
 
 @dataclass(frozen=True, eq=False)
 class InputStatistics:
-    """How the inputs of weighted nodes vary, by node.
+    """Statistics of the inputs of nodes with weights, by node name.
 
     Attributes:
-        parts: All inputs of each.
-        added: What rounding adds to them.
-        wanted: What weights are to come near where that is not the model's own, shape (groups, K, sums).
+        blocks: Covariance blocks of each node; together they cover all its inputs.
+        mean_shifts: What rounding adds to the mean of each node's input.
+        target_weights: Weights to approximate, shape (groups, K, sums), for nodes whose target is not their own
+            weight.
     """
 
     blocks: Mapping[str, Sequence[CovarianceBlock]] = field(default_factory=dict)
@@ -49,12 +50,12 @@ class InputStatistics:
 
 @dataclass(frozen=True, eq=False)
 class CovarianceBlock:
-    """Some inputs of a node's sums, and how they vary; inputs of different parts count as independent.
+    """Covariance of some inputs of a node's sums. Inputs of different blocks count as independent.
 
     Attributes:
-        inputs: Which.
-        learnt: Over most samples.
-        held: Over the others.
+        inputs: The inputs of the block.
+        training: Over the training samples, which are most of the samples.
+        held_out: Over the held-out samples.
     """
 
     inputs: slice
@@ -63,5 +64,5 @@ class CovarianceBlock:
 
     @property
     def all_samples(self) -> Covariance:
-        """Over all samples."""
+        """Covariance over all samples."""
         return self.training.merge(self.held_out)

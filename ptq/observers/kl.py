@@ -1,16 +1,20 @@
-"""Which threshold loses the least information, by the Kullback-Leibler divergence?
+"""KL range method: the threshold with the least Kullback-Leibler divergence (TensorRT entropy calibration).
 
-The algorithm of NVIDIA's 2017 talk (S. Migacz, "8-bit inference with TensorRT"): |x| falls into 2048 bins.
-For every number of bins i from ``levels`` to 2048, P is the first i bins with everything beyond added to the
-last; Q is the same bins without it, merged to ``levels`` values and spread back over the nonempty ones. Both
-are normalised, and the i with the least Σ P log(P / Q) gives the threshold T = (i + 0.5) · width.
+The algorithm is that of NVIDIA's 2017 talk (S. Migacz, "8-bit inference with TensorRT"). |x| falls into 2048 bins.
+For every number of bins i from ``levels`` to 2048:
 
-Zeros are left out: a ReLU's half of all values would hide everything else, and they cost nothing.
-The bins share the counts of the cells evenly. Bins of raw values would also hold sampling noise, which
-adds about (i − levels) / 2N to their divergence; without it, it is lower, its minimum nearly where it was.
+    P   is the first i bins, with all values beyond them added to the last bin
+    Q   is the first i bins alone, merged to ``levels`` values and spread back over the nonempty bins
 
-With h the bins, t the values beyond, N = Σ h + t, and for each merged group g its sum H and number n of
-nonempty bins, the divergence is, by sums that depend on the ends of the groups alone,
+P and Q are normalized. The i with the least Σ P log(P / Q) gives the threshold T = (i + 0.5) · width.
+
+Zeros are left out: they have no quantization error, and after a ReLU their half of all values would dominate. A bin
+receives its share of a cell's count, as if values were spread evenly over the cell. Bins of raw values would also
+hold sampling noise, which adds about (i − levels) / 2N to the divergence. Without the noise, the divergence is lower
+and its minimum lies at nearly the same place.
+
+Let h be the bins, t the count of values beyond, N = Σ h + t, and for each merged group g let H be its sum and n its
+number of nonempty bins. Then the divergence needs only sums that depend on the ends of the groups:
 
     [Σ h log h − Σ_g H log(H / n) + (h_last + t) log(h_last + t) − h_last log h_last − t log(H_G / n_G)] / N
     + log(Σ h / N)
@@ -32,17 +36,17 @@ _Floats = NDArray[np.float64]
 
 
 def kl(levels: int = 128) -> Observer:
-    """An observer that minimises the divergence between |x| and its quantized form.
+    """An observer that minimizes the divergence between |x| and its quantized form.
 
     Args:
-        levels: The integers that |x| is mapped to on a symmetric scale: 128 of 8 bits. An asymmetric scale
-            spends on |x| what the other sign does not need: twice as many on values of one sign.
+        levels: Number of integers to which |x| is mapped on a symmetric scale: 128 for 8 bits. On an asymmetric
+            scale |x| gets more integers: twice as many if all values have one sign.
 
     Raises:
         UsageError: levels is not in [2, 1024].
     """
     if not 2 <= levels <= BINS // 2:
-        raise UsageError(f"{levels} levels are not from 2 to {BINS // 2}; 128 is usual for 8 bits")
+        raise UsageError(f"levels {levels} is not between 2 and {BINS // 2}; use 128 for 8 bits")
 
     def observe(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
         del qtype
@@ -61,7 +65,7 @@ def kl(levels: int = 128) -> Observer:
 
 
 def magnitude_histogram(cells: HistogramCells, limit: float) -> _Floats:
-    """The nonzero |x| in 2048 equal bins from 0 to the limit."""
+    """Counts of the nonzero |x| in 2048 equal bins from 0 to the limit."""
     cells = cells.to_absolute()
     cells = cells.take(cells.hi > 0)
     points = cells.is_point
@@ -74,17 +78,17 @@ def magnitude_histogram(cells: HistogramCells, limit: float) -> _Floats:
         nodes = np.stack([spread.lo, spread.hi], axis=1).reshape(-1)
         reached = np.stack([below[:-1], below[1:]], axis=1).reshape(-1)
         total += np.diff(np.interp(np.arange(BINS + 1) * width, nodes, reached))
-    total[total < 1e-6] = 0.0  # an edge of a cell that rounding put into the next bin
+    total[total < 1e-6] = 0.0  # rounding moved an edge of a cell into the next bin
     return total
 
 
 def best_bin_count(histogram: _Floats, levels: int) -> int:
-    """The number of first bins, ``levels`` at least, with the least divergence."""
+    """Number of first bins, at least ``levels``, with the least divergence."""
     return int(np.argmin(kl_divergences(histogram, levels))) + levels
 
 
 def kl_divergences(h: _Floats, levels: int) -> _Floats:
-    """The divergence for each number of first bins from ``levels`` to all; inf where the last is empty."""
+    """Divergence for each number of first bins, from ``levels`` to all; inf if the last of these bins is empty."""
     ends = np.arange(levels, h.size + 1)
     groups = np.arange(levels + 1) * ends[:, None] // levels
     mass = _cumulative(h)

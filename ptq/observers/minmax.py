@@ -1,4 +1,4 @@
-"""Which range covers every value seen?"""
+"""Minmax range method: the range of all observed values."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from ptq.observers.stats import TensorStats
 
 
 def minmax(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
-    """The extremes of the values and 0.
+    """The smallest range that contains all finite values and 0.
 
     Raises:
-        StatsError: No finite value was seen.
+        StatsError: The tensor has no finite value.
     """
-    del qtype, symmetric  # the same for every type; the solver makes the scale symmetric
+    del (
+        qtype,
+        symmetric,
+    )  # the range is the same for every type; the solver makes the scale symmetric
     cells = histogram_cells(stats)
     return Range(min(cells.lo[0], 0.0), max(cells.hi[-1], 0.0))

@@ -1,12 +1,12 @@
-"""Which range gives the least mean squared quantization error?
+"""MSE range method: the range with the least mean squared quantization error.
 
-Both ends are searched, each on its own. A first pass minimises the model
+Both ends vary independently. A first pass minimizes the model
 
-    C(lo) + C(hi) + N (hi − lo)² / (12 · steps²)
+    C(lo) + C(hi) + N (hi − lo)² / (12 · n²)
 
-where C is the squared clipping error of all values beyond an end, from cumulative sums, and N the number of
-nonzero values; it is convex in (lo, hi). Around its minimum the search goes on with the error of the real
-grid, whose zero point is an integer (see `error`), and the whole range is always a candidate.
+where C is the squared clipping error of all values beyond an end, from cumulative sums, N is the number of nonzero
+values, and n is the number of LSBs in the range. The model is convex in (lo, hi). A second search around its minimum
+uses the exact error, with an integer zero point (see `quantization_error`). The whole range is always a candidate.
 """
 
 from __future__ import annotations
@@ -20,25 +20,23 @@ from ptq.observers.qparams import asymmetric_qparams, symmetric_qparams
 from ptq.observers.quantization_error import squared_error
 from ptq.observers.stats import TensorStats
 
-_HALF_WIDTHS = (
-    0.1,
-    0.025,
-    0.006,
-    0.002,
-)  # half-widths of the successive searches, relative to an end
-_CANDIDATES_2D = 9  # candidates for an end where both vary
-_CANDIDATES_1D = 33  # candidates where one does
+_HALF_WIDTHS = (0.1, 0.025, 0.006, 0.002)
+"""Half-widths of the successive searches, relative to an end."""
+_CANDIDATES_2D = 9
+"""Candidates for each end if both vary."""
+_CANDIDATES_1D = 33
+"""Candidates for the end if only one varies."""
 _Floats = NDArray[np.float64]
 
 
 def mse(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
-    """The range, two-sided or [-T, T], with the least expected squared error.
+    """The range with the least expected squared error; for a symmetric scale of the form [-T, T].
 
     Returns:
-        A range inside the extremes seen that contains 0. For a symmetric scale its larger end is T.
+        A range inside the observed extremes that contains 0. For a symmetric scale its larger end is T.
 
     Raises:
-        StatsError: No finite value was seen.
+        StatsError: The tensor has no finite value.
     """
     cells = histogram_cells(stats)
     least, most = min(cells.lo[0], 0.0), max(cells.hi[-1], 0.0)
@@ -59,7 +57,10 @@ def mse(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
 
 
 def _candidate_ends(cells: HistogramCells, end: float) -> tuple[_Floats, _Floats]:
-    """Numbers from 0 to the end, denser near it, and the squared clipping error at each."""
+    """Candidates from 0 to the end, and the squared clipping error of each.
+
+    They are spaced by powers of 2: 16 an octave in the five octaves next to the end, then 4 an octave.
+    """
     if end <= 0:
         return np.zeros(1), np.zeros(1)
     exponents = np.concatenate([np.arange(0, 5, 1 / 16), np.arange(5, 30, 1 / 4)])
@@ -74,7 +75,7 @@ def _candidate_ends(cells: HistogramCells, end: float) -> tuple[_Floats, _Floats
 def _coarse_minimum(
     bottoms: tuple[_Floats, _Floats], tops: tuple[_Floats, _Floats], mass: float
 ) -> tuple[float, float]:
-    """The minimum of the model over all pairs of ends."""
+    """Pair of ends with the minimum of the model."""
     (lo, lo_cost), (hi, hi_cost) = bottoms, tops
     model = lo_cost[:, None] + hi_cost + (hi - lo[:, None]) ** 2 * (mass / 12)
     i, j = np.unravel_index(np.argmin(model), model.shape)
@@ -89,7 +90,7 @@ def _refine(
     *,
     mirrored: bool,
 ) -> tuple[float, float]:
-    """The best ends near the start, by the error of the real grid, or the limits where they are better."""
+    """Ends near ``start`` with the least exact error, or the limits if their error is not larger."""
     best = np.array([limits])
     least = _errors(cells, qtype, best, mirrored=mirrored)[0]
     centre = np.array(start)
@@ -107,7 +108,7 @@ def _refine(
 
 
 def _errors(cells: HistogramCells, qtype: QType, ends: _Floats, *, mirrored: bool) -> _Floats:
-    """The squared error for each row (lo, hi) of ends."""
+    """Squared error for each row (lo, hi) of ends."""
     convert = symmetric_qparams if mirrored else asymmetric_qparams
     params = convert(Range(ends[:, 0], ends[:, 1]), qtype, axis=0)
     first = (qtype.lo - params.zero_point).astype(np.float64)

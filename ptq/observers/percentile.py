@@ -1,8 +1,8 @@
-"""Which range holds p percent of the values?
+"""Percentile range method: the range that holds p percent of the values.
 
-What is cut off is (100 − p) / 2 percent at either end, or all of it at the one end of values that have one
-sign. For a symmetric scale it is the p-th percentile of the absolute values. An end is interpolated inside its
-cell; no end moves past 0.
+Values of both signs lose (100 − p) / 2 percent at each end. Values of one sign lose (100 − p) percent at their one
+end. For a symmetric scale the threshold is the p-th percentile of the absolute values. An end is interpolated inside
+its cell; no end crosses 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def percentile(p: float = 99.99) -> Observer:
         UsageError: p is not in (0, 100].
     """
     if not 0 < p <= 100:
-        raise UsageError(f"percentile {p} is not above 0 and at most 100; 99.99 is usual")
+        raise UsageError(f"percentile {p} is not above 0 and at most 100; a usual value is 99.99")
 
     def observe(stats: TensorStats, qtype: QType, *, symmetric: bool) -> Range:
         del qtype
@@ -41,7 +41,7 @@ def percentile(p: float = 99.99) -> Observer:
 
 
 def _high_end(cells: HistogramCells, cut: float) -> float:
-    """The least number, not below 0, above which at most that many values lie."""
+    """The least nonnegative number above which at most ``cut`` values lie."""
     from_top = np.cumsum(cells.counts[::-1])
     i = min(int(np.searchsorted(from_top, cut, side="right")), from_top.size - 1)
     lo, hi, count = cells.lo[-1 - i], cells.hi[-1 - i], cells.counts[-1 - i]

@@ -1,17 +1,17 @@
-"""How does a range become a scale and a zero point?
+"""Scale and zero point of a range.
 
     asymmetric   S = (max − min) / (q_max − q_min),   Z = round(q_min − min / S)      (TPU-MLIR; Jacob 2018, eq. 1)
     symmetric    S = max(|min|, |max|) / (q_max − Z),   Z = 0 if signed, else the middle of the type
 
 The range is widened to contain 0, which Z then represents exactly. Scales are bounded so that nothing
-computed from them leaves float32:
+computed from them exceeds float32:
 
-    S ≥ 2^-63           a product of two scales, as a bias has it, is still a normal number (2^-126)
+    S ≥ 2^-63               a product of two scales, which is the scale of a bias, is a normal number (≥ 2^-126)
     S · |q − Z| ≤ FLT_MAX   every integer dequantizes to a finite number
 
-A range [0, 0] says nothing of the scale. A whole tensor of zeros takes 1; an all-zero channel takes the
-largest scale of the other channels, so that its bias, in steps of input scale times weight scale, keeps about
-the resolution of the others.
+A range [0, 0] does not determine the scale. A tensor of zeros gets scale 1. A channel of zeros gets the largest scale
+of the remaining channels. The LSB of its bias is input scale times weight scale, so its bias then has about the same
+resolution as the bias of the remaining channels.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _FLT_MAX = float(np.finfo(np.float32).max)
 
 
 def asymmetric_qparams(span: Range, qtype: QType, axis: int | None = None) -> QuantParams:
-    """The parameters that spread all integers of the type over the range.
+    """Parameters that spread all integers of the type over the range.
 
     Args:
-        span: Scalars, or arrays along ``axis``; infinite ends count as the largest float32.
-        qtype: The integers that may be used.
-        axis: The channel axis of a range of arrays.
+        span: The range: scalars, or arrays along ``axis``. Infinite ends count as the largest float32.
+        qtype: The allowed integers.
+        axis: The channel axis if the range consists of arrays.
     """
     lo = np.clip(span.lo, -_FLT_MAX, 0.0)
     hi = np.clip(span.hi, 0.0, _FLT_MAX)
@@ -43,12 +43,12 @@ def asymmetric_qparams(span: Range, qtype: QType, axis: int | None = None) -> Qu
 def symmetric_qparams(
     span: Range | float | NDArray[np.float64], qtype: QType, axis: int | None = None
 ) -> QuantParams:
-    """The parameters with the zero point in the middle of the type that cover the range.
+    """Parameters that cover the range with the zero point in the middle of the type.
 
     Args:
         span: A range, or the threshold T of [-T, T]: scalars, or arrays along ``axis``.
-        qtype: The integers that may be used; [-127, 127] for weights.
-        axis: The channel axis of a range of arrays.
+        qtype: The allowed integers; [-127, 127] for weights.
+        axis: The channel axis if the range consists of arrays.
     """
     if not isinstance(span, Range):
         threshold = np.abs(np.asarray(span, np.float64))
@@ -60,10 +60,10 @@ def symmetric_qparams(
 
 
 def _usable_scale(scale: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scales for zeros, and none below the floor, at the precision of float32."""
-    dead = scale == 0
-    neighbours = np.max(scale, initial=0.0)
-    scale = np.where(dead, neighbours if neighbours > 0 else 1.0, np.maximum(scale, SCALE_FLOOR))
+    """Scales rounded to float32, with zeros replaced and no scale below `SCALE_FLOOR`."""
+    zero = scale == 0
+    largest = np.max(scale, initial=0.0)
+    scale = np.where(zero, largest if largest > 0 else 1.0, np.maximum(scale, SCALE_FLOOR))
     return np.maximum(scale, SCALE_FLOOR).astype(np.float32).astype(np.float64)
 
 
@@ -72,5 +72,7 @@ def _make_qparams(
 ) -> QuantParams:
     limit = _FLT_MAX / np.maximum(qtype.hi - zero_point, zero_point - qtype.lo)
     bounded = np.minimum(scale, limit).astype(np.float32)
-    down = np.nextafter(bounded, np.float32(0))  # where rounding to float32 passed the limit
+    down = np.nextafter(
+        bounded, np.float32(0)
+    )  # for scales that rounding to float32 put above the limit
     return QuantParams(np.where(bounded > limit, down, bounded), zero_point, qtype, axis)

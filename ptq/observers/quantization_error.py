@@ -1,12 +1,12 @@
-"""What does a scale and zero point cost this tensor, and is it by rounding or by clipping?
+"""Quantization error of a tensor with one scale and zero point, split into rounding and clipping.
 
 With u = x / S and the integer n = clamp(round(u), q_min − Z, q_max − Z), the squared error of x is
 S² (u − n)². Its primitive, zero at x = 0 where the error is zero, is
 
     F(x) = S³ (n / 12 + (u − n)³ / 3)
 
-because every whole step adds 1/12. Beyond the ends n stays put, and the same cubic gives the clipping
-error. A cell with density d contributes d · (F(hi) − F(lo)), a point its count times the error there.
+because every whole LSB adds 1/12. Beyond the ends n is constant, and the same cubic gives the clipping error. A cell
+with density d contributes d · (F(hi) − F(lo)). A point contributes its count times its error.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from ptq.observers.stats import TensorStats
 
 @dataclass(frozen=True)
 class TensorError:
-    """The quantization error of one tensor, estimated from its statistics.
+    """Quantization error of one tensor, estimated from its statistics.
 
-    A value is saturated where it lies more than half a step outside [S (q_min − Z), S (q_max − Z)]; its whole
-    squared error is clipping. The error of every other value is rounding.
+    A value is saturated if it lies more than half an LSB outside [S (q_min − Z), S (q_max − Z)]. Its whole squared
+    error is clipping. The error of every other value is rounding.
 
     Attributes:
-        rounding: Mean over all values of the squared rounding error, in squared real units.
-        clipping: Mean over all values of the squared clipping error, likewise.
-        saturation_rate: The share of saturated values, 0 to 1.
+        rounding: Squared rounding error, mean over all values, in squared units of the tensor.
+        clipping: Squared clipping error, mean over all values, in squared units of the tensor.
+        saturation_rate: Share of saturated values, 0 to 1.
         signal: Mean square of the values.
     """
 
@@ -43,7 +43,7 @@ class TensorError:
 
     @property
     def sqnr_db(self) -> float:
-        """Signal over rounding plus clipping, in decibels; inf without error, -inf without signal."""
+        """SQNR: signal over rounding plus clipping, in dB; inf without error, -inf without signal."""
         noise = self.rounding + self.clipping
         if noise == 0:
             return math.inf
@@ -51,10 +51,10 @@ class TensorError:
 
 
 def quantization_error(stats: TensorStats, params: QuantParams) -> TensorError:
-    """The error of quantizing the observed values with one scale and zero point.
+    """Error of quantizing the observed values with one scale and zero point.
 
     Raises:
-        StatsError: No finite value was seen.
+        StatsError: The tensor has no finite value.
     """
     cells = histogram_cells(stats)
     scale, zero_point = float(params.scale), int(params.zero_point)
@@ -64,8 +64,8 @@ def quantization_error(stats: TensorStats, params: QuantParams) -> TensorError:
     inside = _cells_between(cells, low - scale / 2, high + scale / 2)
     total = cells.total_count
     rounding, below_error, above_error = (
-        float(squared_error(part, *_quantizer_arrays(params))[0]) / total
-        for part in (inside, below, above)
+        float(squared_error(region, *_quantizer_arrays(params))[0]) / total
+        for region in (inside, below, above)
     )
     return TensorError(
         rounding=rounding,
@@ -76,12 +76,12 @@ def quantization_error(stats: TensorStats, params: QuantParams) -> TensorError:
 
 
 def mean_error(stats: TensorStats, params: QuantParams) -> float:
-    """The mean of what quantizing adds to the observed values, in real units.
+    """Mean of what quantization adds to the observed values, in units of the tensor.
 
-    The primitive of the error S (n − u) dx is S² (1/8 − (u − n)² / 2), zero at the ends of every whole step.
+    The primitive of the error S (n − u) dx is S² (1/8 − (u − n)² / 2), which is zero at the ends of every LSB.
 
     Raises:
-        StatsError: No finite value was seen.
+        StatsError: The tensor has no finite value.
     """
     cells = histogram_cells(stats)
     scale, zero_point = float(params.scale), int(params.zero_point)
@@ -105,13 +105,13 @@ def squared_error(
     first: NDArray[np.float64],
     last: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """The sum of the squared errors of all values, for each of many quantizers.
+    """Sum of the squared errors of all values, for each of many quantizers.
 
     Args:
         cells: The values.
-        scale: The step of each quantizer, shape (candidates,).
-        first: Its lowest integer less its zero point, q_min − Z. ``last``: q_max − Z.
-        last: See ``first``.
+        scale: Scale of each quantizer, shape (candidates,).
+        first: Lowest integer of each quantizer minus its zero point, q_min − Z.
+        last: Highest integer of each quantizer minus its zero point, q_max − Z.
     """
     points = cells.is_point
     at, mass = cells.lo[points], cells.counts[points]
@@ -119,12 +119,14 @@ def squared_error(
     density = spread.counts / (spread.hi - spread.lo)
     edges = np.concatenate([spread.lo, spread.hi])
     weight = np.concatenate([-density, density])
-    edges, group = np.unique(edges, return_inverse=True)  # neighbours share an edge: half the work
+    edges, group = np.unique(
+        edges, return_inverse=True
+    )  # neighbours share an edge, which halves the work
     weight = np.bincount(group, weight, edges.size)
-    step, first, last = scale[:, None], first[:, None], last[:, None]
-    u = at / step
+    lsb, first, last = scale[:, None], first[:, None], last[:, None]
+    u = at / lsb
     points_error = np.square(u - np.clip(np.rint(u), first, last)) @ mass
-    u = edges / step
+    u = edges / lsb
     n = np.clip(np.rint(u), first, last)
     rest = u - n
     spread_error = (n / 12 + rest * rest * rest / 3) @ weight
@@ -139,16 +141,18 @@ def _quantizer_arrays(params: QuantParams) -> tuple[NDArray[np.float64], ...]:
 
 
 def _cells_between(cells: HistogramCells, start: float, end: float) -> HistogramCells:
-    """The values of the open interval; points at its ends count as outside only where it is a tail."""
+    """Values of an interval between ``start`` and ``end``.
+
+    Points at an end belong to the interval only if both ends are finite.
+    """
     lo, hi = np.maximum(cells.lo, start), np.minimum(cells.hi, end)
     points = cells.is_point
     width = np.where(points, 1.0, cells.hi - cells.lo)
     within = np.where(
         points, (cells.lo > start) & (cells.lo < end), np.maximum(hi - lo, 0.0) / width
     )
-    if np.isfinite(start) and np.isfinite(
-        end
-    ):  # the ends themselves still round to the last integer
+    # values at the ends still round to the first or last integer
+    if np.isfinite(start) and np.isfinite(end):
         within = np.where(points & ((cells.lo == start) | (cells.lo == end)), 1.0, within)
     return HistogramCells(lo, hi, cells.counts * within).take(within > 0)
 

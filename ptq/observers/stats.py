@@ -1,9 +1,9 @@
-"""What is remembered of a tensor's values, so that every range can be chosen afterwards?
+"""Statistics of one tensor, from which every range method can choose a range afterwards.
 
-Exact minimum and maximum; how often 0, the minimum and the maximum occur; NaN and infinities, counted and
-otherwise ignored; and either each distinct value with its count, while there are at most 1024 of them, or the
-counts by the upper 16 bits (see `prefix`). All of it is integer addition, minimum, maximum and union: the
-statistics are the same, bit for bit, in whatever order, batches or shards the values arrive.
+They hold the exact minimum and maximum, the counts of 0, of the minimum and of the maximum, and the counts of NaN and
+infinities, which are otherwise ignored. While there are at most 1024 distinct values, they hold each with its count;
+after that, counts by the upper 16 bits (see `bfloat16_histogram`). Only integer addition, minimum, maximum and union
+occur, so the statistics are the same, bit for bit, for every order, batch size and sharding of the values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from ptq.observers.channel_range import channel_extremes
 from ptq.observers.distinct_values import MAX_DISTINCT, distinct_counts
 from ptq.observers.range_cache import RangeCache
 
-_MAX_PIECE = 1 << 30  # values counted at once; cell counts of one piece are int32
+_MAX_PIECE = 1 << 30
+"""Values counted at once. The cell counts of one piece are int32."""
 
 
 class TensorStats:
@@ -37,15 +38,15 @@ class TensorStats:
     Distinct objects may be updated from distinct threads.
 
     Attributes:
-        channel_axis: The axis along which channel extremes are kept, None for none.
-        count: Finite values seen.
-        zeros: How many of them are 0 (or -0.0).
-        min: The least finite value; +inf before the first. ``at_min``: how often it occurs.
-        max: The greatest finite value; -inf before the first. ``at_max``: how often it occurs.
-        nan: NaNs seen. ``pos_inf``, ``neg_inf``: infinities seen.
-        values: float32, ascending: the distinct values; None once there were more than 1024.
-        value_counts: int64, how often each of ``values`` occurs.
-        channel_min: float32, one for each channel; None without axis or values. Likewise ``channel_max``.
+        channel_axis: Axis along which channel extremes are kept; None for none.
+        count: Number of finite values.
+        zeros: Number of values that are 0 or -0.0.
+        min: Least finite value; +inf before the first. ``at_min`` is its count.
+        max: Greatest finite value; -inf before the first. ``at_max`` is its count.
+        nan: Number of NaNs. ``pos_inf`` and ``neg_inf`` are the numbers of infinities.
+        values: float32, ascending: the distinct values; None after there were more than 1024.
+        value_counts: int64, the count of each of ``values``.
+        channel_min: float32, one entry for each channel; None without axis or values. Likewise ``channel_max``.
         ranges: Ranges chosen so far; `update` empties it. It is neither compared, merged nor saved.
     """
 
@@ -63,20 +64,20 @@ class TensorStats:
 
     @property
     def nonfinite_count(self) -> int:
-        """How many NaNs and infinities were seen."""
+        """Number of NaNs and infinities."""
         return self.nan + self.pos_inf + self.neg_inf
 
     def cell_counts(self) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-        """The occupied cells of the nonzero values, ascending as integers, and their counts."""
+        """Occupied cells of the nonzero values, ascending as integers, and their counts."""
         return self._all_prefixes().to_sparse()
 
     def update(self, x: NDArray[Any]) -> None:
-        """Count the values of one array, any shape, taken as float32.
+        """Count the values of one array of any shape, as float32.
 
         Raises:
-            StatsError: The channel axis is missing or has changed its length.
+            StatsError: The array does not have the channel axis, or its length has changed.
         """
-        with np.errstate(over="ignore"):  # a float64 beyond float32 is counted as infinite
+        with np.errstate(over="ignore"):  # a float64 above the largest float32 counts as infinite
             array = np.ascontiguousarray(x, np.float32)
         if array.size == 0:
             return
@@ -95,20 +96,20 @@ class TensorStats:
         """
         if self.channel_axis != other.channel_axis:
             raise StatsError(
-                f"statistics along channel axis {self.channel_axis} and {other.channel_axis} do not add up;"
+                f"cannot merge statistics with channel axes {self.channel_axis} and {other.channel_axis};"
                 " calibrate both with the same settings"
             )
         both = TensorStats(self.channel_axis)
-        for part in (self, other):
-            both.nan += part.nan
-            both.pos_inf += part.pos_inf
-            both.neg_inf += part.neg_inf
-            both._record_extreme(part.min, part.at_min, negative=True)
-            both._record_extreme(part.max, part.at_max, negative=False)
-            if part.channel_min is not None and part.channel_max is not None:
-                both._widen_channels(part.channel_min, part.channel_max)
-            both.count += part.count
-            both.zeros += part.zeros
+        for each in (self, other):
+            both.nan += each.nan
+            both.pos_inf += each.pos_inf
+            both.neg_inf += each.neg_inf
+            both._record_extreme(each.min, each.at_min, negative=True)
+            both._record_extreme(each.max, each.at_max, negative=False)
+            if each.channel_min is not None and each.channel_max is not None:
+                both._widen_channels(each.channel_min, each.channel_max)
+            both.count += each.count
+            both.zeros += each.zeros
         if self.values is not None and other.values is not None:
             both._add_values(self.values, self.value_counts)
             both._add_values(other.values, other.value_counts)
@@ -152,7 +153,7 @@ class TensorStats:
         """The inverse of `to_arrays`.
 
         Raises:
-            StatsError: The arrays are not those of one tensor's statistics.
+            StatsError: The arrays are not the statistics of one tensor.
         """
         try:
             axis = int(arrays["channel_axis"]) if "channel_axis" in arrays else None
@@ -177,14 +178,14 @@ class TensorStats:
         except (KeyError, ValueError, TypeError, IndexError) as error:
             raise StatsError(f"statistics are damaged ({error}); calibrate again") from None
         counted = int(counts.sum()) + (stats.zeros if stats.values is None else 0)
-        sound = (
+        consistent = (
             keys.shape == counts.shape
             and bool(np.all(finite) and np.all(counts > 0) and np.all(keys[1:] > keys[:-1]))
             and min(tally) >= 0
             and counted == stats.count
             and (stats.count > 0) == (stats.min <= stats.max)
         )
-        if not sound:
+        if not consistent:
             raise StatsError(
                 "statistics are damaged (counts contradict each other); calibrate again"
             )
@@ -197,12 +198,12 @@ class TensorStats:
             if few is not None:
                 self._count_values(*few)
                 return
-        known = self._all_prefixes().binades
+        expected = self._all_prefixes().binades
         many_zeros = 8 * self.zeros > self.count
-        zeros, added = prefix_counts(flat, known, many_zeros=many_zeros)
+        zeros, added = prefix_counts(flat, expected, many_zeros=many_zeros)
         if added.has_nonfinite:
             flat = self._drop_nonfinite(flat)
-            zeros, added = prefix_counts(flat, known, many_zeros=many_zeros)
+            zeros, added = prefix_counts(flat, expected, many_zeros=many_zeros)
         for negative in (True, False):
             self._update_extreme(flat, zeros, added, negative=negative)
         self.count += flat.size
@@ -210,7 +211,7 @@ class TensorStats:
         self._add_prefixes(added)
 
     def _drop_nonfinite(self, flat: FloatArray) -> FloatArray:
-        """The finite values; the others are counted."""
+        """Count NaN and infinities, and return the finite values."""
         finite = np.isfinite(flat)
         if bool(finite.all()):
             return flat
@@ -220,9 +221,9 @@ class TensorStats:
         return flat[finite]
 
     def _count_values(self, values: FloatArray, counts: NDArray[np.int64]) -> None:
-        seen = np.flatnonzero(counts)
-        if seen.size:
-            first, last = seen[0], seen[-1]
+        occurring = np.flatnonzero(counts)
+        if occurring.size:
+            first, last = occurring[0], occurring[-1]
             self._record_extreme(float(values[first]), int(counts[first]), negative=True)
             self._record_extreme(float(values[last]), int(counts[last]), negative=False)
         self.count += int(counts.sum())
@@ -232,7 +233,7 @@ class TensorStats:
     def _update_extreme(
         self, flat: FloatArray, zeros: int, added: PrefixCounts, *, negative: bool
     ) -> None:
-        """Take note of one extreme, with a pass over the values only where the cells cannot tell."""
+        """Update one extreme, with a pass over the values only if the cells do not determine it."""
         outermost = added.outermost_cell(negative=negative)
         if outermost is None and zeros:
             self._record_extreme(0.0, zeros, negative=negative)
@@ -241,13 +242,13 @@ class TensorStats:
         if flat.size == 0 or (far >= self.min if negative else far <= self.max):
             return
         end = float(flat.min() if negative else flat.max())
-        if end != near:  # otherwise no value of that cell lies anywhere else
+        if end != near:  # else all values of that cell equal the extreme, so its count is exact
             inside = end > self.min if negative else end < self.max
             count = 0 if inside else count_equal(flat, end)
         self._record_extreme(end, count, negative=negative)
 
     def _record_extreme(self, end: float, count: int, *, negative: bool) -> None:
-        """Take note of a value that lies at or beyond all others of one array, and how often."""
+        """Update one extreme with the extreme of one array and its count."""
         if negative and end <= self.min:
             self.at_min = count + (self.at_min if end == self.min else 0)
             self.min = end
@@ -261,8 +262,8 @@ class TensorStats:
             return
         if lo.shape != self.channel_min.shape:
             raise StatsError(
-                f"axis {self.channel_axis} has {lo.size} channels where it had {self.channel_min.size};"
-                " keep statistics by channel along an axis of fixed length"
+                f"axis {self.channel_axis} has {lo.size} channels, before it had {self.channel_min.size};"
+                " use a channel axis of fixed length"
             )
         self.channel_min = np.minimum(self.channel_min, lo)
         self.channel_max = np.maximum(self.channel_max, hi)
