@@ -1,4 +1,26 @@
-"""Samples for calibration and evaluation, streamed from images, arrays or Python."""
+"""Samples for calibration and evaluation, streamed from images, arrays or Python.
+
+The way of a sample:
+
+sample: `Sample` and `Samples`: one feed of the model, and a set of them that can be split without reading it
+input_spec: `InputSpec`: what a model input takes, and whether an array fits it
+open: `open_samples`: which kind of source the user named, opened
+folder: the files in a folder of samples, and their labels
+images: a folder of images as samples
+decode: pixels of an image file, and resizing and cropping
+preprocess: `Preprocess`: options from image to array, completed from the model's input
+input_scaling: the pixel range that the first nodes of a model expect
+rows: rows of arrays, or .npz files, as samples
+arrays: reading of .npz and .npy files by rows
+stream: feeds from a Python callable or iterable as samples
+
+What the samples are for:
+
+splits: which samples calibrate, evaluate and search, and how the model takes them
+holdout: held-out samples and folds, chosen by a hash
+labels: whether a label is a class of the model
+progress: progress reports while samples are read
+"""
 
 from ptq.data.holdout import split_folds, split_holdout
 from ptq.data.input_spec import InputSpec

@@ -1,8 +1,8 @@
-"""How are the arrays of .npz and .npy files read a row at a time, trusting nothing in them?
+"""Reading of .npz and .npy files by rows, without trust in their content.
 
-An .npz is a zip of .npy members. Each header is parsed first; pickles are refused, and so is a
-header whose shape × type is not exactly what the member holds. Rows are then read through the zip
-stream in ascending order, skipping what is not wanted; no member is ever in memory whole.
+An .npz is a zip of .npy members. Each header is parsed first. Pickles are refused, and so is a header whose shape and
+type do not match the member's size. Rows are then read from the zip stream in ascending order, and unused rows are
+skipped. No member is ever in memory as a whole.
 """
 
 from __future__ import annotations
@@ -26,7 +26,14 @@ from ptq.data.input_spec import MAX_SAMPLE_BYTES
 
 @dataclass(frozen=True)
 class ArrayHeader:
-    """What an .npy header declares, and where the values begin."""
+    """Header of an .npy file or member.
+
+    Attributes:
+        shape: Declared shape.
+        dtype: Declared element type.
+        fortran: Whether the values are in Fortran order.
+        offset: Byte position of the first value.
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -35,12 +42,12 @@ class ArrayHeader:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all values."""
+        """Number of bytes of all values."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 class Table(Protocol):
-    """Arrays by name, read by rows of their leading axis."""
+    """Arrays by name, which are read by rows of their leading axis."""
 
     @property
     def headers(self) -> Mapping[str, ArrayHeader]:
@@ -48,21 +55,21 @@ class Table(Protocol):
         ...
 
     def read_all(self, key: str) -> NDArray[Any]:
-        """All of one (small) array."""
+        """One whole array, which should be small."""
         ...
 
     def read_samples(
         self, keys: Sequence[str], positions: Iterable[int]
     ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
-        """The rows at ascending positions of several arrays of one length."""
+        """Rows at ascending positions of several arrays of the same length."""
         ...
 
 
 def read_header(stream: IO[bytes], size: int, where: str) -> ArrayHeader:
-    """Parse an .npy header of a file or member of ``size`` bytes; leaves the stream at the values.
+    """Parse the .npy header of a file or member of ``size`` bytes. The stream then stands at the first value.
 
     Raises:
-        DataError: Not .npy, a pickle, or a size that differs from what the header declares.
+        DataError: It is not an .npy file, it is a pickle, or its size differs from the declared size.
     """
     try:
         version = npy.read_magic(stream)
@@ -70,27 +77,26 @@ def read_header(stream: IO[bytes], size: int, where: str) -> ArrayHeader:
         shape, fortran, dtype = parse(stream)
     except zipfile.BadZipFile:
         raise
-    # A hostile header reaches the tokenizer and numpy's dtype parser; what they raise is not
-    # documented.
+    # A hostile header reaches the tokenizer and numpy's dtype parser, whose exceptions are undocumented.
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"{where}: not an .npy array: {reason}") from error
     header = ArrayHeader(shape, dtype, fortran, stream.tell())
     if dtype.hasobject:
         raise DataError(
-            f"{where}: holds pickled Python objects, which are refused; save plain arrays"
+            f"{where}: contains pickled Python objects, which ptq does not load; save plain arrays"
         )
     if min(shape, default=0) < 0 or header.nbytes != size - header.offset:
         raise DataError(
             f"{where}: damaged: the header declares shape {list(shape)} of {dtype} "
-            f"({header.nbytes} bytes), the file holds {size - header.offset}"
+            f"({header.nbytes} bytes), the file contains {size - header.offset}"
         )
     return header
 
 
 @contextmanager
 def open_npz(path: Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, ArrayHeader]]]:
-    """An .npz and the headers of its arrays; damage found later, inside, is a DataError too."""
+    """Open an .npz and read the headers of its arrays. Damage found inside the block raises DataError too."""
     try:
         if not path.is_file():
             raise DataError(f"{path}: not a regular file; remove it")
@@ -108,7 +114,7 @@ def open_npz(path: Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, ArrayHeade
         EOFError,
         ValueError,
         MemoryError,
-        RuntimeError,  # an encrypted member; its NotImplementedError: an unknown compression
+        RuntimeError,  # for an encrypted member; its subclass NotImplementedError for an unknown compression
         zlib.error,
         zipfile.BadZipFile,
     ) as error:
@@ -119,7 +125,7 @@ def open_npz(path: Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, ArrayHeade
 
 
 def read_array(archive: zipfile.ZipFile, key: str, header: ArrayHeader, where: str) -> NDArray[Any]:
-    """All values of one member, whose header was read before."""
+    """All values of one member, given its header."""
     if header.nbytes > MAX_SAMPLE_BYTES:
         raise DataError(f"{where}: array {key!r} of shape {list(header.shape)} is too large")
     with archive.open(f"{key}.npy") as stream:
@@ -129,12 +135,12 @@ def read_array(archive: zipfile.ZipFile, key: str, header: ArrayHeader, where: s
 
 
 def _skip(stream: IO[bytes], count: int) -> None:
-    # ZipExtFile.seek takes steps of 16 MB, all of which it holds.
+    # ZipExtFile.seek would read 16 MB into memory at once.
     while count:
-        taken = len(stream.read(min(count, 2**20)))
-        if not taken:
+        skipped = len(stream.read(min(count, 2**20)))
+        if not skipped:
             raise EOFError("the file ends early")
-        count -= taken
+        count -= skipped
 
 
 def _read(stream: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -154,20 +160,20 @@ class NpzTable:
     """The arrays of one .npz, streamed."""
 
     def __init__(self, path: Path) -> None:
-        """Reads headers only; raises DataError where they are damaged."""
+        """Read the headers only; raise DataError if one is damaged."""
         self.path = path
         with open_npz(path) as (_, self.headers):
             pass
 
     def read_all(self, key: str) -> NDArray[Any]:
-        """All of one array."""
+        """One whole array."""
         with open_npz(self.path) as (archive, headers):
             return read_array(archive, key, headers[key], str(self.path))
 
     def read_samples(
         self, keys: Sequence[str], positions: Iterable[int]
     ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
-        """The rows at ascending positions, in one pass through each member."""
+        """Rows at ascending positions, in one pass through each member."""
         with open_npz(self.path) as (archive, headers), ExitStack() as stack:
             streams = {k: stack.enter_context(archive.open(f"{k}.npy")) for k in keys}
             for key in keys:
@@ -190,7 +196,7 @@ class NpyTable:
     """The one array of an .npy file, memory-mapped."""
 
     def __init__(self, path: Path, key: str) -> None:
-        """Reads the header only; raises DataError where it is damaged."""
+        """Read the header only; raise DataError if it is damaged."""
         self.path = path
         self.key = key
         try:
@@ -201,7 +207,7 @@ class NpyTable:
         self.headers = {key: header}
 
     def read_all(self, key: str) -> NDArray[Any]:
-        """The array, mapped."""
+        """The array, memory-mapped."""
         header = self.headers[key]
         order: Literal["C", "F"] = "F" if header.fortran else "C"
         try:
@@ -212,15 +218,15 @@ class NpyTable:
     def read_samples(
         self, keys: Sequence[str], positions: Iterable[int]
     ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
-        """The rows at ascending positions."""
+        """Rows at ascending positions."""
         return MemoryTable({self.key: self.read_all(self.key)}).read_samples(keys, positions)
 
 
 class MemoryTable:
-    """Arrays that are in memory, or mapped."""
+    """Arrays that are in memory or memory-mapped."""
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Takes the arrays as they are, without copying them."""
+        """Keep the arrays without copying them."""
         self._arrays = arrays
         self.headers = {k: ArrayHeader(a.shape, a.dtype, False, 0) for k, a in arrays.items()}
 
@@ -231,6 +237,6 @@ class MemoryTable:
     def read_samples(
         self, keys: Sequence[str], positions: Iterable[int]
     ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
-        """Copies of the rows at ascending positions."""
+        """Copies of rows at ascending positions."""
         for position in positions:
             yield position, {key: np.array(self._arrays[key][position]) for key in keys}

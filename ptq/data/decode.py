@@ -1,8 +1,8 @@
-"""How are an image file's pixels read, whatever the file claims to be?
+"""Pixels of an image file, and resizing and cropping.
 
-The named formats only, and always: EXIF orientation applied, the first frame of an animation,
-alpha dropped (not composited), CMYK and palettes converted, 16-bit gray scaled from 0 … 65535 to 0
-… 255. The size in the header is checked before anything is decoded.
+Only the formats in `FORMATS` are read. EXIF orientation is applied, an animation gives its first frame, and alpha is
+dropped (not composited). CMYK and palettes are converted, and 16-bit gray is scaled from 0 … 65535 to 0 … 255. The
+size in the header is checked before decoding.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ptq.data.preprocess import Preprocess
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 
-# Pillow's own bound (256 MB in RGB), held here too because an application may lift Pillow's.
 MAX_PIXELS = 89_478_485
+"""Pillow's own bound, 256 MB in RGB. It is checked here too, because an application may disable Pillow's check."""
 
 
 def decode(path: Path, channels: str) -> Image.Image:
-    """The image in mode RGB, or L where ``channels`` is GRAY.
+    """Decode an image to mode RGB, or to mode L if ``channels`` is GRAY.
 
     Raises:
-        DataError: Not a regular file, unreadable, damaged, too large, or of a mode without a
-            meaning in pixels.
+        DataError: The file is not a regular file, unreadable, damaged or too large, or its pixels have no fixed
+            range.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -42,10 +42,12 @@ def decode(path: Path, channels: str) -> Image.Image:
     except DataError:
         raise
     except UnidentifiedImageError as error:
-        raise DataError(f"{path}: not an image ({', '.join(FORMATS)} are known)") from error
+        raise DataError(
+            f"{path}: not an image; supported formats are {', '.join(FORMATS)}"
+        ) from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise _too_large_error(path, "") from error
-    # Pillow's decoders let SyntaxError, struct.error, KeyError and others through on damaged files.
+    # On damaged files, Pillow's decoders raise SyntaxError, struct.error, KeyError and more.
     except Exception as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise DataError(
@@ -75,9 +77,9 @@ def _to_eight_bits(image: Image.Image, path: Path) -> Image.Image:
 
 
 def resize_and_crop(image: Image.Image, pre: Preprocess, path: Path) -> Image.Image:
-    """Resize and crop as a resolved preprocessing says: bilinear, antialiased when it shrinks.
+    """Resize and crop by a resolved preprocessing; bilinear, with antialiasing when the image shrinks.
 
-    The crop starts at the rounded half of what is left over (ties to even), as torchvision's does.
+    The crop starts at half of the surplus, rounded with ties to even, as in torchvision.
     """
     width, height = image.size
     if pre.size is not None:
@@ -94,14 +96,17 @@ def resize_and_crop(image: Image.Image, pre: Preprocess, path: Path) -> Image.Im
     rows, columns = pre.crop
     if rows > height or columns > width:
         raise DataError(
-            f"{path}: {height}×{width} is less than the crop of {rows}×{columns}; give resize too"
+            f"{path}: {height}×{width} is smaller than the crop of {rows}×{columns}; give resize too"
         )
     top, left = round((height - rows) / 2), round((width - columns) / 2)
     return image.crop((left, top, left + columns, top + rows))
 
 
 def pixel_table(pre: Preprocess, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """What each of the 256 pixel values becomes, a row a channel: float64, rounded once."""
+    """Table from the 256 pixel values to input values, one row for each channel.
+
+    It is computed in float64 and rounded once.
+    """
     count = 1 if pre.channels == "GRAY" else 3
     scaled = np.arange(256) * (1.0 if pre.scale is None else pre.scale)
     mean = np.broadcast_to(np.asarray(pre.mean or (0.0,), np.float64), count)
@@ -110,7 +115,7 @@ def pixel_table(pre: Preprocess, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def to_array(image: Image.Image, pre: Preprocess, table: NDArray[Any]) -> NDArray[Any]:
-    """Pixels through the table, as C·H·W or H·W·C by the layout; BGR turns the colours round."""
+    """Input values of an image by table lookup, C·H·W or H·W·C by the layout; BGR reverses the colors."""
     pixels = np.asarray(image)
     pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
     order = range(pixels.shape[2])[:: -1 if pre.channels == "BGR" else 1]
@@ -119,4 +124,4 @@ def to_array(image: Image.Image, pre: Preprocess, table: NDArray[Any]) -> NDArra
 
 
 def _too_large_error(path: Path, what: str) -> DataError:
-    return DataError(f"{path}: the image is too large{what}; {MAX_PIXELS} pixels at most")
+    return DataError(f"{path}: the image is too large{what}; the limit is {MAX_PIXELS} pixels")

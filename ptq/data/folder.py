@@ -1,10 +1,15 @@
-"""What is in a folder of samples, and which labels do its sub-folders or its labels file give?
+"""Files in a folder of samples, and their labels.
 
-Hidden files and well-known sidecars are passed over. Links are followed, each folder once, real
-folders before links to them, so loops end. Labels: a ``labels.txt`` or ``labels.csv`` at the top
-with lines ``relative/path.png label[ label…]`` (blanks, commas or semicolons), else the top-level sub-folders:
-their number where all names are integers, or all are ``number_text`` and count 0 … n − 1; else
-their place in sorted order.
+Hidden files and known sidecar files are ignored. Links are followed, each folder once and real folders before links
+to them, so loops end.
+
+Labels come from the first of these sources:
+
+1. A ``labels.txt`` or ``labels.csv`` at the top, with lines ``relative/path.png label[ label…]``, separated by
+   blanks, commas or semicolons.
+2. The names of the top-level sub-folders, if all are integers.
+3. Their leading numbers, if all names are ``number_text`` and the numbers are 0 … n − 1.
+4. The position of the sub-folder in sorted order.
 """
 
 from __future__ import annotations
@@ -25,14 +30,21 @@ _IMAGE_SUFFIXES = (
 )
 _SIDECARS = (
     *(".txt", ".csv", ".tsv", ".json", ".xml", ".yaml", ".yml", ".md", ".html", ".log"),
-    *(".db", ".ini"),  # thumbnails and settings that file managers leave
+    *(".db", ".ini"),  # thumbnails and settings of file managers
 )
 _LABEL_FILES = ("labels.txt", "labels.csv")
 
 
 @dataclass(frozen=True)
 class FolderListing:
-    """Files under a folder by their relative posix path, sorted, and its top-level sub-folders."""
+    """Files and sub-folders of a folder; relative POSIX paths, sorted.
+
+    Attributes:
+        root: The folder.
+        images: Images, and files of unknown kind.
+        archives: .npz files. If there are any, ``images`` is empty.
+        folders: Top-level sub-folders.
+    """
 
     root: Path
     images: tuple[str, ...]
@@ -41,23 +53,23 @@ class FolderListing:
 
 
 def list_folder(root: Path) -> FolderListing:
-    """Everything under a folder that may be a sample: .npz, images, and files of unknown kind.
+    """List the files under a folder that may be samples: .npz, images, and files of unknown kind.
 
     Raises:
-        DataError: A folder that cannot be listed, without samples, or with samples of both kinds.
+        DataError: A folder cannot be listed, or the folder has no samples or samples of both kinds.
     """
     files: list[str] = []
     top: list[str] = []
-    seen: set[tuple[int, int]] = set()
+    visited: set[tuple[int, int]] = set()
     pending = [(root, "")]
     links: list[tuple[Path, str]] = []
     while pending or links:
         folder, prefix = pending.pop() if pending else links.pop()
         try:
-            here = folder.stat()
-            if (here.st_dev, here.st_ino) in seen:
+            status = folder.stat()
+            if (status.st_dev, status.st_ino) in visited:
                 continue
-            seen.add((here.st_dev, here.st_ino))
+            visited.add((status.st_dev, status.st_ino))
             with os.scandir(folder) as entries:
                 found = sorted(entries, key=lambda entry: entry.name, reverse=True)
         except OSError as error:
@@ -86,10 +98,10 @@ def _is_link_loop(entry: os.DirEntry[str]) -> bool:
 def _classify_files(root: Path, files: Sequence[str], top: Sequence[str]) -> FolderListing:
     by_suffix = [(Path(f).suffix.lower(), f) for f in sorted(files)]
     archives = tuple(f for suffix, f in by_suffix if suffix == ".npz")
-    sure = any(suffix in _IMAGE_SUFFIXES for suffix, _ in by_suffix)
-    if archives and sure:
-        raise DataError(f"{root}: holds both images and .npz; give folders of one kind")
-    if not archives and not sure and not any(suffix == "" for suffix, _ in by_suffix):
+    has_images = any(suffix in _IMAGE_SUFFIXES for suffix, _ in by_suffix)
+    if archives and has_images:
+        raise DataError(f"{root}: contains both images and .npz; give a folder of one kind")
+    if not archives and not has_images and not any(suffix == "" for suffix, _ in by_suffix):
         found = ", ".join(sorted({suffix for suffix, _ in by_suffix})) or "nothing"
         raise DataError(
             f"{root}: no samples in this folder: neither image files nor .npz ({found} found)"
@@ -99,22 +111,22 @@ def _classify_files(root: Path, files: Sequence[str], top: Sequence[str]) -> Fol
 
 
 def class_numbers(names: Sequence[str]) -> dict[str, int]:
-    """The label of each class folder, by its number or else its place in sorted order."""
+    """Label of each class folder: its number, or else its position in sorted order."""
     names = sorted(names)
-    plain = {n: int(n) for n in names if re.fullmatch(r"[0-9]{1,9}", n)}
-    if len(plain) == len(names) and len(set(plain.values())) == len(names):
-        return plain
+    numbers = {n: int(n) for n in names if re.fullmatch(r"[0-9]{1,9}", n)}
+    if len(numbers) == len(names) and len(set(numbers.values())) == len(names):
+        return numbers
     prefixed = {n: int(n.split("_")[0]) for n in names if re.match(r"[0-9]{1,9}_", n)}
     if sorted(prefixed.values()) == list(range(len(names))):
         return prefixed
-    return {name: place for place, name in enumerate(names)}
+    return {name: position for position, name in enumerate(names)}
 
 
 def image_labels(listing: FolderListing) -> tuple[Mapping[str, tuple[int, ...]], tuple[str, ...]]:
     """Acceptable classes of each labelled image, and the class folders in label order.
 
     Raises:
-        DataError: A labels file that is damaged, or names an image that is not there.
+        DataError: The labels file is damaged, or names an image that is not in the folder.
     """
     present = [name for name in _LABEL_FILES if (listing.root / name).is_file()]
     if len(present) == 2:
@@ -130,20 +142,20 @@ def image_labels(listing: FolderListing) -> tuple[Mapping[str, tuple[int, ...]],
 
 
 def _read_labels(path: Path, images: frozenset[str]) -> dict[str, tuple[int, ...]] | None:
-    """Labels by image; None where the file lists something else, such as the classes' names."""
+    """Labels by image; None if the file does not list images but, for example, class names."""
     try:
         lines = path.read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot read the labels: {error}") from error
     labels: dict[str, tuple[int, ...]] = {}
-    other: list[int] = []
+    without_image: list[int] = []
     for number, line in enumerate(lines, start=1):
         where = f"{path} line {number}"
         name, classes = _split_line(line)
         if name not in images and _first_cell(line) in images:
             name, classes = _first_cell(line), []
         if Path(name).suffix.lower() not in _IMAGE_SUFFIXES and name not in images:
-            other += [number] if name and labels else []
+            without_image += [number] if name and labels else []
             continue
         if name not in images:
             raise DataError(f"{where}: image {name!r} is not in the folder")
@@ -151,8 +163,8 @@ def _read_labels(path: Path, images: frozenset[str]) -> dict[str, tuple[int, ...
             fault = "is listed twice" if name in labels else "has no label (an integer)"
             raise DataError(f"{where}: image {name!r} {fault}")
         labels[name] = parse_labels(classes, where)
-    if other and labels:
-        raise DataError(f"{path} line {other[0]}: names no image")
+    if without_image and labels:
+        raise DataError(f"{path} line {without_image[0]}: does not name an image")
     return labels or None
 
 

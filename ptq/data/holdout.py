@@ -1,7 +1,7 @@
-"""Which samples are held out to measure accuracy on, when no others are given, and which judge what others chose?
+"""Held-out samples and cross-validation folds, chosen by a hash.
 
-By the SHA-256 of their identity (relative path, or row index): the choice depends neither on the order of the samples
-nor on chance. The fifth with the lowest is held out.
+The samples are ranked by the SHA-256 of their identity (relative path, or row index). The choice therefore depends
+neither on the order of the samples nor on chance. The fifth with the lowest hash is held out.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ MIN_SAMPLES = 50
 
 
 def split_holdout(samples: Samples) -> tuple[Samples, Samples]:
-    """The samples to calibrate with and those to measure accuracy on.
+    """Samples for calibration, and held-out samples for evaluation.
 
-    With fewer than 50 both are the argument itself, and figures are to be marked 'on calibration
-    samples'.
+    With fewer than 50 samples both are the argument itself. Reports then say 'on calibration samples'.
     """
     if len(samples) < MIN_SAMPLES:
         return samples, samples
@@ -27,13 +26,13 @@ def split_holdout(samples: Samples) -> tuple[Samples, Samples]:
 
 
 def split_folds(samples: Samples, count: int) -> list[Samples]:
-    """The samples in so many parts, alike in size."""
+    """The samples in ``count`` folds of equal size; sizes differ by at most one."""
     ranked = _rank_by_digest(samples)
     return [samples.subset(ranked[first::count]) for first in range(count)]
 
 
 def _rank_by_digest(samples: Samples) -> list[int]:
-    """The places of the samples, by digest."""
+    """Indices of the samples in the order of their hashes."""
     digests = [
         hashlib.sha256(identity.encode("utf-8", "surrogateescape")).digest()
         for identity in samples.identities

@@ -1,4 +1,4 @@
-"""A folder of images as samples: one file, one sample."""
+"""A folder of images as samples; each file is one sample."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class ImageFolder:
     def __init__(
         self, listing: FolderListing, inputs: Sequence[InputSpec], preprocess: Preprocess
     ) -> None:
-        """Raises DataError or UsageError where the model's inputs cannot be fed with images."""
+        """Raise DataError or UsageError if the model's inputs do not take images."""
         if len(inputs) != 1:
             names = ", ".join(repr(spec.name) for spec in inputs) or "none"
             raise DataError(
-                f"{listing.root}: images feed one input and the model's are {names}; give .npz"
+                f"{listing.root}: images feed one input, but the model's inputs are {names}; give .npz"
             )
         self._spec = inputs[0]
         self._listing = listing
@@ -40,7 +40,7 @@ class ImageFolder:
 
     @property
     def preprocess(self) -> Preprocess:
-        """What is applied to each image."""
+        """The preprocessing of each image."""
         return self._preprocess
 
     def positions(self, at_most: int | None = None) -> range:
@@ -54,12 +54,12 @@ class ImageFolder:
     identity = name
 
     def highest_label(self, positions: Sequence[int] | None) -> int:
-        """The highest label of the images; -1 where none is labelled."""
-        chosen = self.positions() if positions is None else positions
-        return max((n for p in chosen for n in self._labels.get(self.name(p), ())), default=-1)
+        """Highest label of the images; -1 if none is labelled."""
+        selected = self.positions() if positions is None else positions
+        return max((n for p in selected for n in self._labels.get(self.name(p), ())), default=-1)
 
     def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
-        """Decode, preprocess and shape the images, one by one."""
+        """Decode and preprocess the images one by one."""
         for position in positions:
             name = self.name(position)
             try:

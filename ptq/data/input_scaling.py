@@ -1,8 +1,8 @@
-"""Which pixel values does a model want, as far as its first nodes say it?
+"""The pixel range that a model expects, inferred from its first nodes.
 
-A model that begins with (x − m) / d, in whatever pieces, normalizes by itself: m and d tell the values apart,
-which are 0 … 255, 0 … 1, or normalized already (m near 0, d near 1, of which nothing is concluded). Of a quantized
-model the range of its input tells them.
+A model that begins with (x − m) / d, in one node or several, normalizes its input itself. Then m and d show whether
+pixels are 0 … 255 or 0 … 1. With m near 0 and d near 1, the input may be normalized already, and nothing is inferred.
+For a quantized model, the range of its input shows it.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ from ptq.model.node import (
 
 PLAIN, UNIT = 1.0, 1 / 255
 RAW_THRESHOLD = 16.0
-"""Of 0 … 255 a mean or a spread is far above it, of 0 … 1 and of normalized values far below."""
+"""Mean or spread above it: pixels of 0 … 255. Pixels of 0 … 1 and normalized values are far below."""
 UNIT_MEAN_RANGE = (0.25, 0.75)
-"""Where the mean of 0 … 1 lies."""
+"""Range of the mean of pixels of 0 … 1."""
 _TRANSPARENT_OPS = frozenset(["Cast", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"])
 _SHAPE_OPS = frozenset(["Shape", "Size"])
 
 
 def pixel_scale(image: Value) -> float | None:
-    """What pixels of 0 … 255 are to be multiplied by; None where the model does not say.
+    """Factor for pixels of 0 … 255; None if the model does not determine it.
 
     Args:
-        image: An input of the model that may take images, channels on any axis.
+        image: An input of the model that may take images, with channels on any axis.
     """
     a, b = np.ones(1), np.zeros(1)
     value = image
     while (node := _only_reader(value)) is not None:
         if operator_of(node) == "QuantizeLinear" and np.all(a == 1) and not np.any(b):
             return _scale_from_range(node)
-        step = (
+        affine = (
             (np.ones(1), np.zeros(1))
             if operator_of(node) in _TRANSPARENT_OPS
             else _match_affine(node, value)
         )
-        if step is None or not _is_broadcastable(a.size, step[0].size, step[1].size):
+        if affine is None or not _is_broadcastable(a.size, affine[0].size, affine[1].size):
             break
-        a, b = step[0] * a, step[0] * b + step[1]
+        a, b = affine[0] * a, affine[0] * b + affine[1]
         value = node.outputs[0]
     return _scale_from_affine(a, b)
 
 
 def _scale_from_affine(a: NDArray[np.float64], b: NDArray[np.float64]) -> float | None:
-    """What is concluded from a·x + b = (x − m) / d."""
+    """Factor inferred from a·x + b = (x − m) / d; None if it is undetermined."""
     if not np.all(a):
         return None
     mean, spread = float(np.median(-b / a)), float(np.median(1 / np.abs(a)))
@@ -65,7 +65,7 @@ def _scale_from_affine(a: NDArray[np.float64], b: NDArray[np.float64]) -> float 
 
 
 def _scale_from_range(quantizer: Node) -> float | None:
-    """What is concluded from the range of an input's integers."""
+    """Factor inferred from the range of a quantized input; None if it is undetermined."""
     scale = constant_of(quantizer.inputs[1])
     zero = constant_of(quantizer.inputs[2]) if len(quantizer.inputs) > 2 else np.zeros(1, np.uint8)
     if scale is None or zero is None or scale.size != 1 or zero.size != 1:
@@ -80,13 +80,13 @@ def _scale_from_range(quantizer: Node) -> float | None:
 
 
 def _only_reader(value: Value) -> Node | None:
-    """The node that alone reads a value, but for questions after its shape."""
+    """The only node that reads a value, apart from Shape and Size; None if there is not exactly one."""
     readers = [node for node in consumers_of(value) if operator_of(node) not in _SHAPE_OPS]
     return readers[0] if len(readers) == 1 and not value.is_graph_output() else None
 
 
 def _match_affine(node: Node, x: Value) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """A node as y = a·x + b; None where it is something else, or its constants are more than one a channel."""
+    """A node as y = a·x + b with a and b by channel; None if it is not of this form."""
     normalization = batch_norm_affine(node)
     if normalization is not None:
         return normalization.a.reshape(-1), normalization.b.reshape(-1)
@@ -95,10 +95,10 @@ def _match_affine(node: Node, x: Value) -> tuple[NDArray[np.float64], NDArray[np
     if operator_of(node) not in ("Add", "Sub", "Mul", "Div") or node.inputs[0] is node.inputs[1]:
         return None
     first = node.inputs[0] is x
-    known = constant_of(node.inputs[1 if first else 0])
-    if known is None or known.dtype not in FLOAT_TYPES or known.size not in (1, 3):
+    constant = constant_of(node.inputs[1 if first else 0])
+    if constant is None or constant.dtype not in FLOAT_TYPES or constant.size not in (1, 3):
         return None
-    c, one, zero = known.astype(np.float64).reshape(-1), np.ones(1), np.zeros(1)
+    c, one, zero = constant.astype(np.float64).reshape(-1), np.ones(1), np.zeros(1)
     match operator_of(node):
         case "Add":
             return one, c
@@ -110,7 +110,7 @@ def _match_affine(node: Node, x: Value) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def _match_depthwise(conv: Node) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """A depthwise Conv of one tap, which a BatchNormalization may have become, as y = a·x + b."""
+    """A depthwise 1×1 Conv as y = a·x + b; a BatchNormalization may have become such a Conv."""
     weight = constant_of(conv.inputs[1])
     bias = constant_of(conv.inputs[2]) if len(conv.inputs) > 2 else np.zeros(1)
     if weight is None or bias is None:
@@ -121,5 +121,5 @@ def _match_depthwise(conv: Node) -> tuple[NDArray[np.float64], NDArray[np.float6
 
 
 def _is_broadcastable(*counts: int) -> bool:
-    """Whether so many values fit each other: one, or one a channel."""
+    """Whether arrays of these sizes broadcast: each has one value, or one value for each channel."""
     return len(set(counts) - {1}) <= 1

@@ -1,9 +1,9 @@
-"""Does an array fit a model's input?
+"""What a model input takes, and whether an array fits it.
 
-Shape: the same rank, and every fixed dimension equal. Type: floats are cast to the model's float
-type, integers (and booleans) to its integer type where the values fit; nothing crosses from one
-kind to the other, since integers given to a float input are most often images that nobody has
-scaled. NaN and +inf are refused; -inf passes, because attention masks are made of it.
+Shape: the rank is the same, and every fixed dimension is equal. Type: floats are cast to the model's float type.
+Integers and booleans are cast to its integer type if the values fit. Integers are not cast to float, because integers
+for a float input are most often unscaled images. NaN and +inf are refused; -inf is allowed, because attention masks
+use it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
 
-# One sample beyond this is taken for a damaged or hostile file: a 512³ float32 volume is a quarter
-# of it.
 MAX_SAMPLE_BYTES = 2**31
+"""Largest sample. A larger one counts as a damaged or hostile file; a 512³ float32 volume is a quarter of it."""
 
 _CASTS = {"f": "f", "b": "biu", "i": "iu", "u": "iu", "c": "c", "U": "UO", "O": ""}
 
@@ -29,12 +28,12 @@ class InputSpec:
     """One input of the model.
 
     Attributes:
-        name: Its name.
-        dtype: Its element type.
-        shape: Its shape, None where it is dynamic.
-        may_hold_nan: The model makes something of NaN there.
-        pixel_scale: What the model wants pixels of 0 … 255 multiplied by, where it normalizes images by itself;
-            None where it does not say.
+        name: Name of the input.
+        dtype: Element type.
+        shape: Shape, with None for each dynamic dimension.
+        may_hold_nan: Whether the model handles NaN in this input.
+        pixel_scale: Factor for pixels of 0 … 255 if the model normalizes images itself; None if it does not
+            determine it.
     """
 
     name: str
@@ -52,11 +51,11 @@ class InputSpec:
 
 
 _NUMERIC_KINDS = "biufcV"
-"""Kinds of numpy's types that hold numbers; V is that of bfloat16 in a file."""
+"""Kinds of numpy types that hold numbers; V is the kind of bfloat16 in a file."""
 
 
 def check_header(spec: InputSpec, shape: Sequence[int], dtype: np.dtype[Any], where: str) -> None:
-    """Raise DataError where an array of that shape and type cannot be fed; needs no values."""
+    """Check shape and type of an array, without its values; raise DataError if it does not fit the input."""
     if dtype.kind not in _NUMERIC_KINDS:
         raise DataError(f"{where}: input {spec.name!r} is of type {dtype}; the model takes {spec}")
     if len(shape) != len(spec.shape) or any(
@@ -68,7 +67,7 @@ def check_header(spec: InputSpec, shape: Sequence[int], dtype: np.dtype[Any], wh
     if dtype.newbyteorder("=") != spec.dtype and spec.dtype.kind not in _CASTS.get(dtype.kind, ""):
         raise DataError(
             f"{where}: input {spec.name!r} is of type {dtype}; the model takes {spec}; "
-            f"convert it (and scale it as in training) when the file is made"
+            f"convert it (and scale it as in training) before saving"
         )
     if len(shape) > 1 and shape[0] == 0:
         raise DataError(
@@ -80,23 +79,24 @@ def check_header(spec: InputSpec, shape: Sequence[int], dtype: np.dtype[Any], wh
     if size > MAX_SAMPLE_BYTES:
         raise DataError(
             f"{where}: input {spec.name!r} of shape {list(shape)} is too large: "
-            f"one sample may have {MAX_SAMPLE_BYTES >> 30} GiB at most"
+            f"a sample may have at most {MAX_SAMPLE_BYTES >> 30} GiB"
         )
 
 
 def cast_to_input(spec: InputSpec, array: NDArray[Any], where: str) -> NDArray[Any]:
-    """The array as the model takes it, cast where that is safe.
+    """The array in the input's type, cast if that is safe.
 
     Raises:
-        DataError: Another shape or kind, no values, values that the model's type cannot hold, NaN or +inf.
+        DataError: The shape or kind does not fit, the array is empty, the input's type cannot represent a value,
+            or a value is NaN or +inf.
     """
     check_header(spec, array.shape, array.dtype, where)
     if array.dtype.kind == "f" and not spec.may_hold_nan and array.size:
-        largest = array.max()  # NaN where there is one
+        largest = array.max()  # NaN if the array contains NaN
         if not largest < np.inf:
             what = "NaN" if np.isnan(largest) else "+inf"
             raise DataError(
-                f"{where}: input {spec.name!r} holds {what}; repair or remove the sample"
+                f"{where}: input {spec.name!r} contains {what}; repair or remove the sample"
             )
     if array.dtype == spec.dtype:
         return array
@@ -105,14 +105,15 @@ def cast_to_input(spec: InputSpec, array: NDArray[Any], where: str) -> NDArray[A
         lo, hi = int(array.min()), int(array.max())
         if lo < limits.min or hi > limits.max:
             raise DataError(
-                f"{where}: input {spec.name!r} holds {lo if lo < limits.min else hi}, "
-                f"which the model's {spec.dtype} cannot hold"
+                f"{where}: input {spec.name!r} contains {lo if lo < limits.min else hi}, "
+                f"which the model's {spec.dtype} cannot represent"
             )
     with np.errstate(over="ignore"):
         cast = array.astype(spec.dtype)
     if spec.dtype.kind == "f" and not np.array_equal(np.isinf(cast), np.isinf(array)):
         raise DataError(
-            f"{where}: input {spec.name!r} holds values that the model's {spec.dtype} cannot hold"
+            f"{where}: input {spec.name!r} contains values "
+            f"that the model's {spec.dtype} cannot represent"
         )
     return cast
 
@@ -120,31 +121,31 @@ def cast_to_input(spec: InputSpec, array: NDArray[Any], where: str) -> NDArray[A
 def match_keys(
     keys: Sequence[str], inputs: Sequence[InputSpec], where: str
 ) -> tuple[Mapping[str, str], str | None]:
-    """Which array feeds which input, and which holds the labels (None where none does).
+    """Array name for each input, and the name of the array of labels (None if there is none).
 
-    The names must be the model's inputs, and ``labels`` besides; an array that was saved without a
-    name (``arr_0``) feeds the only input.
+    Arrays must be named as the model's inputs, plus an optional ``labels``. An array that was saved without a name
+    (``arr_0``) feeds the only input.
 
     Raises:
-        DataError: Names that are missing or unexpected; all are listed.
+        DataError: Names are missing or unexpected; the message lists all of them.
     """
-    wanted = [spec.name for spec in inputs]
-    labels = "labels" if "labels" in keys and "labels" not in wanted else None
+    names = [spec.name for spec in inputs]
+    labels = "labels" if "labels" in keys and "labels" not in names else None
     arrays = [key for key in keys if key != labels]
-    if len(wanted) == 1 and arrays == ["arr_0"]:
-        return {wanted[0]: "arr_0"}, labels
-    missing = [name for name in wanted if name not in arrays]
-    extra = [key for key in arrays if key not in wanted]
+    if len(names) == 1 and arrays == ["arr_0"]:
+        return {names[0]: "arr_0"}, labels
+    missing = [name for name in names if name not in arrays]
+    extra = [key for key in arrays if key not in names]
     if missing or extra:
-        said = [
-            f"{word} {', '.join(map(repr, names))}"
-            for word, names in (("missing", missing), ("unexpected", extra))
-            if names
+        faults = [
+            f"{word} {', '.join(map(repr, wrong))}"
+            for word, wrong in (("missing", missing), ("unexpected", extra))
+            if wrong
         ]
-        if not wanted:
-            raise DataError(f"{where}: the model has no inputs that data could be fed to")
+        if not names:
+            raise DataError(f"{where}: the model has no inputs to feed")
         raise DataError(
             f"{where}: arrays must be named as the model's inputs, "
-            f"{', '.join(map(repr, wanted))}, and 'labels' if any: {'; '.join(said)}"
+            f"{', '.join(map(repr, names))}, plus 'labels' if any: {'; '.join(faults)}"
         )
-    return {name: name for name in wanted}, labels
+    return {name: name for name in names}, labels

@@ -1,4 +1,4 @@
-"""Labels of samples, checked against the classes of the model."""
+"""Check of labels against the classes of the model."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from ptq.core.errors import DataError
 
 
 def require_class(label: int, classes: Mapping[str, int], where: str) -> None:
-    """Make sure that a label is a class of the model's.
+    """Check that a label is a class of the model.
 
     Args:
-        label: It; -1 for none.
-        classes: How many scores each output holds, for outputs that hold some.
-        where: What to call the sample, or samples.
+        label: The label; -1 for none.
+        classes: Number of class scores of each output that has scores.
+        where: Name of the sample or samples in the error.
 
     Raises:
-        DataError: It is beyond all of them.
+        DataError: The label exceeds the classes of every output.
     """
     if not classes or label < max(classes.values()):
         return
     name = max(classes, key=lambda name: classes[name])
     raise DataError(
-        f"{where}: label {label} is none of the {classes[name]} classes of output {name}, 0 to "
-        f"{classes[name] - 1}; count labels and class folders as the model does, or give samples without"
+        f"{where}: label {label} is not a class of output {name}, whose classes are 0 to "
+        f"{classes[name] - 1}; number labels and class folders as the model does, or give no labels"
     )

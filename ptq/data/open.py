@@ -1,4 +1,4 @@
-"""What kind of data did the user name, and how is it opened?"""
+"""Opening of a data source: a path, ``module:callable``, arrays, or feeds from Python."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DataSource = (
     | Callable[[], Iterable[Any]]
     | Iterable[Any]
 )
-"""A path, ``module:callable``, arrays whose leading axis is the samples, or feeds."""
+"""A path, ``module:callable``, arrays whose leading axis counts the samples, or feeds."""
 
 
 def open_samples(
@@ -42,22 +42,22 @@ def open_samples(
     limit: int | None = None,
     shard: tuple[int, int] | None = None,
 ) -> Samples:
-    """The samples of a data source, checked against the model's inputs as they are read.
+    """Samples of a data source. They are checked against the model's inputs when they are read.
 
     Args:
-        source: A folder of images or of .npz (a whole feed each), an .npz (arrays by input name
-            and optional ``labels``, leading axis = samples), an .npy for a single input,
-            ``module:callable``, or the same in Python: arrays, a callable, a list of feeds,
-            Samples (which keep their own preprocessing and ``skip_bad``).
+        source: A folder of images, or of .npz files with one feed each. An .npz with arrays by input name and
+            optional ``labels``, or an .npy for a single input; the leading axis counts the samples. A
+            ``module:callable``. In Python: arrays, a callable, a list of feeds, or Samples, which keep their own
+            preprocessing and ``skip_bad``.
         inputs: The model's inputs.
-        preprocess: For images; the model's input says what is left open.
-        skip_bad: Leave bad samples out and list them, rather than raise at the first.
-        limit: How many samples at most, evenly spread (of a callable, the first).
-        shard: (k, n): only every n-th sample, from the k-th on; after ``limit``.
+        preprocess: Options for images. The model's input determines options that are None.
+        skip_bad: Leave bad samples out and list them, instead of raising at the first one.
+        limit: Largest number of samples; they are evenly spread. Of a callable, the first ones.
+        shard: (k, n): every n-th sample from the k-th on, after ``limit``.
 
     Raises:
-        DataError: Nothing there, or not what the model takes; while iterating too.
-        UsageError: An option that makes no sense for this source.
+        DataError: There are no samples, or the model does not take them. Iteration raises it too.
+        UsageError: An option does not apply to this source.
     """
     if isinstance(source, Samples):
         samples, images = source, False
@@ -68,7 +68,7 @@ def open_samples(
         samples = Samples(found, positions, skip_bad=skip_bad)
     if not images and preprocess not in (None, Preprocess()):
         raise UsageError(
-            "preprocessing options apply to a folder of images; arrays are fed as they are"
+            "preprocessing options apply only to a folder of images; arrays are fed unchanged"
         )
     if limit is not None:
         samples = samples.spread(limit)
@@ -102,7 +102,7 @@ def _open_source(
         raise UsageError(f"data of type {type(source).__name__}; give a path, arrays or a callable")
     if iter(source) is source:
         raise UsageError(
-            "data that can be read once only; give a callable that returns it, or a list"
+            "the data can be read only once; give a list, or a callable that returns the data anew"
         )
     return FeedStream(lambda: source, inputs, "data")
 
@@ -126,7 +126,7 @@ def _open_path(path: Path, inputs: Sequence[InputSpec], preprocess: Preprocess) 
     if suffix == ".npy":
         return TableSource(NpyTable(path, _only_input_name(inputs, path.name)), inputs, path.name)
     raise DataError(
-        f"{path}: not data; give a folder of images or of .npz, an .npz, an .npy, "
+        f"{path}: unknown kind of data; give a folder of images or of .npz, an .npz, an .npy, "
         "or module:callable"
     )
 
@@ -134,5 +134,5 @@ def _open_path(path: Path, inputs: Sequence[InputSpec], preprocess: Preprocess) 
 def _only_input_name(inputs: Sequence[InputSpec], what: str) -> str:
     if len(inputs) != 1:
         names = ", ".join(repr(spec.name) for spec in inputs) or "none"
-        raise DataError(f"{what} feeds one input and the model's are {names}; give an .npz")
+        raise DataError(f"{what} feeds one input, but the model's inputs are {names}; give an .npz")
     return inputs[0].name

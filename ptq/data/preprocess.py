@@ -1,15 +1,15 @@
-"""How does an image become an array?
+"""Preprocessing options from image to array, completed from the model's input.
 
-    decode → channels → resize the shorter side → crop the centre (or size: exactly H, W)
+    decode → channels → resize the shorter side → crop the center (or size: exactly H, W)
            → x · scale (1/255) → (x − mean) / std, in scaled units → layout
 
-Where nothing is given, the model's input says it: its fixed height and width are the size, its
-channel axis tells the layout and whether the images are colour or gray.
+The model's input determines options that are not given. Its fixed height and width are the size. Its channel axis
+gives the layout, and shows whether the images are color or gray.
 
-It does not say the range of values. Where the model's first nodes do not either, colour images get
-ImageNet's mean and standard deviation, as networks of torchvision and timm want. The risk is
-one-sided: ranges that are too narrow clip, and EfficientNet-Lite0, calibrated on 0 … 1 and run on
-normalized images, falls by 18 dB; ranges up to 5 times too wide cost resolution alone, there 4 or 5 dB.
+The input does not determine the range of values. If the model's first nodes do not either, color images get
+ImageNet's mean and standard deviation, as networks of torchvision and timm expect. The risk is one-sided. Ranges that
+are too narrow clip: EfficientNet-Lite0, calibrated on 0 … 1 and run on normalized images, loses 18 dB. Ranges up to 5
+times too wide only cost resolution: 4 to 5 dB for that network.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ IMAGENET_MEAN_STD = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 @dataclass(frozen=True)
 class Preprocess:
-    """Options of the way from image to array; None leaves an option to the model's input.
+    """Options from image to array. The model's input determines each option that is None.
 
     Attributes:
         size: Height and width to resize to exactly; excludes resize and crop.
-        resize: Length of the shorter side after resizing; the longer one follows, rounded down.
-        crop: Height and width to cut from the centre.
+        resize: Length of the shorter side after resizing. The longer side keeps the aspect ratio, rounded down.
+        crop: Height and width to cut from the center.
         scale: Factor on the pixel values 0 … 255; 1/255 for a float input, 1 for uint8.
-        mean: Subtracted after scaling, one value or one a channel, in the order of ``channels``.
-            Where scale, mean and std are all left open: ImageNet's for colours, none for gray, and
-            none where the model normalizes by itself.
-        std: Divides what is left, likewise.
-        layout: Of the model's input; of three dimensions, without N.
-        channels: Order of the colours, or gray by ITU-R 601.
-        assumed: What was taken for granted of scale, mean and std, a sentence; set by `resolved`.
+        mean: Subtracted after scaling: one value, or one for each channel in the order of ``channels``. If scale,
+            mean and std are all None: ImageNet's mean for color images, and no mean for gray images or if the
+            model normalizes itself.
+        std: Divisor after the subtraction, with the same rules.
+        layout: Layout of the model's input; an input of three dimensions has no N.
+        channels: Order of the colors, or gray by ITU-R 601.
+        assumed: A sentence that says what `resolved` assumed for scale, mean and std.
     """
 
     size: tuple[int, int] | None = None
@@ -67,7 +67,7 @@ class Preprocess:
         if self.resize is not None and self.resize < 1:
             raise UsageError(f"resize {self.resize} is not a length of at least 1")
         if self.size is not None and (self.resize is not None or self.crop is not None):
-            raise UsageError("size excludes resize and crop; give the one or the others")
+            raise UsageError("size excludes resize and crop; give either size, or resize and crop")
         for option in ("mean", "std"):
             values = getattr(self, option)
             if values is not None:
@@ -82,13 +82,12 @@ class Preprocess:
         _require_one_of("channels", self.channels, get_args(Channels))
 
     def resolved(self, spec: InputSpec) -> Preprocess:
-        """The same with everything filled in that the model's input says.
+        """The same options, completed from the model's input.
 
-        Height and width stay open (no size, no crop) where the model leaves both dynamic: each
-        image then keeps its own.
+        If height and width of the input are dynamic, size and crop stay None. Each image then keeps its size.
 
         Raises:
-            UsageError: An option that contradicts the input, or an input that takes no images.
+            UsageError: An option contradicts the input, or the input does not take images.
         """
         if spec.dtype.kind != "f" and spec.dtype.name != "uint8":
             raise UsageError(f"input {spec.name!r} takes {spec}; images feed float or uint8 inputs")
@@ -124,13 +123,13 @@ class Preprocess:
         return filled._with_range(spec)._with_geometry(spec, height, width)
 
     def describe(self) -> dict[str, Any]:
-        """What is applied, in the order in which it is; only plain values, for a report."""
+        """Options in the order of application, as plain values for a report."""
         order = ("channels", "resize", "crop", "size", "scale", "mean", "std", "layout")
-        said = {f.name: getattr(self, f.name) for f in fields(self)}
+        options = {f.name: getattr(self, f.name) for f in fields(self)}
         return {
-            k: list(said[k]) if isinstance(said[k], tuple) else said[k]
+            k: list(options[k]) if isinstance(options[k], tuple) else options[k]
             for k in order
-            if said[k] is not None
+            if options[k] is not None
         }
 
     def _with_range(self, spec: InputSpec) -> Preprocess:
@@ -140,19 +139,21 @@ class Preprocess:
             return replace(self, scale=1 / 255 if self.scale is None else self.scale)
         if self.scale not in (None, 1) or self.mean is not None or self.std is not None:
             raise UsageError(
-                f"input {spec.name!r} takes uint8 pixels as they are; drop scale, mean and std"
+                f"input {spec.name!r} takes unscaled uint8 pixels; remove scale, mean and std"
             )
         return replace(self, scale=1.0)
 
     def _with_assumed_range(self, spec: InputSpec) -> Preprocess:
         if spec.pixel_scale is not None:
-            said = f"the model is taken to normalize values of 0 … {255 * spec.pixel_scale:g} by itself"
-            return replace(self, scale=spec.pixel_scale, assumed=said)
+            assumed = (
+                f"the model is assumed to normalize values of 0 … {255 * spec.pixel_scale:g} itself"
+            )
+            return replace(self, scale=spec.pixel_scale, assumed=assumed)
         if self.channels == "GRAY":
             return replace(self, scale=1 / 255)
         mean, std = (v[::-1] if self.channels == "BGR" else v for v in IMAGENET_MEAN_STD)
-        said = "ImageNet's mean and standard deviation are assumed, as no values are given"
-        return replace(self, scale=1 / 255, mean=mean, std=std, assumed=said)
+        assumed = "ImageNet's mean and standard deviation are assumed, because no values are given"
+        return replace(self, scale=1 / 255, mean=mean, std=std, assumed=assumed)
 
     def _with_geometry(self, spec: InputSpec, height: int | None, width: int | None) -> Preprocess:
         final = self.size or self.crop
@@ -177,20 +178,20 @@ class Preprocess:
             return replace(self, size=(height, width))
         if self.resize < min(height, width):
             raise UsageError(
-                f"resize {self.resize} leaves less than the {height}×{width} that input "
-                f"{spec.name!r} takes"
+                f"resize {self.resize} gives images smaller than {height}×{width}, "
+                f"the size of input {spec.name!r}"
             )
         return replace(self, crop=(height, width))
 
 
 def _image_dimensions(spec: InputSpec, layout: Layout) -> tuple[int | None, int | None, int | None]:
-    """Channels, height and width of an image input, None where dynamic."""
+    """Channels, height and width of an image input; None for a dynamic one."""
     a, b, c = spec.shape[-3:]
     return (a, b, c) if layout == "NCHW" else (c, a, b)
 
 
 def _guess_layout(spec: InputSpec) -> Layout:
-    # The channel axis is the one of length 1 or 3; where both could be it, or none, PyTorch's.
+    # The channel axis has length 1 or 3. If both ends or neither fit, PyTorch's layout is assumed.
     first, last = spec.shape[-3], spec.shape[-1]
     return "NHWC" if last in (1, 3) and first not in (1, 3) else "NCHW"
 

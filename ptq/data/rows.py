@@ -1,4 +1,4 @@
-"""Arrays as samples: the rows of a table, or whole feeds from the files of a folder."""
+"""Arrays as samples: rows of a table, or .npz files of a folder with one feed each."""
 
 from __future__ import annotations
 
@@ -12,37 +12,35 @@ from ptq.data.sample import ArraySource, BadSample, IndexedSource, Sample, parse
 
 
 class TableSource(IndexedSource):
-    """Arrays by input name whose leading axis is the samples.
+    """Arrays by input name whose leading axis counts the samples.
 
-    An input of the array's rank takes a row with a batch axis of 1 before it; an input of one rank
-    less takes the row itself.
+    If input and array have the same rank, the input gets a row with a batch axis of 1. If the input has one axis
+    less, it gets the row itself.
     """
 
     def __init__(self, table: Table, inputs: Sequence[InputSpec], title: str) -> None:
-        """Checks names, shapes, types and labels before any row is read; raises DataError."""
+        """Check names, shapes, types and labels before any row is read; raise DataError if one does not fit."""
         super().__init__(title)
         self._table = table
         self._inputs = inputs
         headers = table.headers
         self._keys, labels = match_keys(list(headers), inputs, title)
         if not inputs:
-            raise DataError(
-                f"{title}: the model has no inputs, so there is nothing to calibrate with"
-            )
+            raise DataError(f"{title}: the model has no inputs, so it cannot be calibrated")
         self._batched: dict[str, bool] = {}
         for spec in inputs:
             header = headers[self._keys[spec.name]]
             where = f"{title} array {self._keys[spec.name]!r}"
             if not header.shape or 0 in header.shape:
-                raise DataError(f"{where}: holds no samples: its shape is {list(header.shape)}")
+                raise DataError(f"{where}: contains no samples: its shape is {list(header.shape)}")
             batched = len(header.shape) == len(spec.shape)
             if batched and spec.shape[0] not in (1, None):
                 raise DataError(
-                    f"{where}: the model takes {spec}, {spec.shape[0]} rows at once, so that its "
-                    "rows are not samples; give a folder of .npz with a whole feed each"
+                    f"{where}: the model takes {spec}, {spec.shape[0]} rows at once, so one row is "
+                    "not a sample; give a folder of .npz with one feed each"
                 )
             row = (1, *header.shape[1:]) if batched else header.shape[1:]
-            check_header(spec, row, header.dtype, f"{where} (its leading axis is the samples)")
+            check_header(spec, row, header.dtype, f"{where} (its leading axis counts the samples)")
             self._batched[spec.name] = batched
         lengths = {self._keys[s.name]: headers[self._keys[s.name]].shape[0] for s in inputs}
         if labels is not None:
@@ -65,14 +63,14 @@ class TableSource(IndexedSource):
         return range(self._count)[:at_most]
 
     def highest_label(self, positions: Sequence[int] | None) -> int:
-        """The highest label of the rows; -1 where none is labelled."""
+        """Highest label of the rows; -1 if none is labelled."""
         if self._labels is None:
             return -1
-        chosen = self._labels if positions is None else self._labels[list(positions)]
-        return int(chosen.max(initial=-1))
+        labels = self._labels if positions is None else self._labels[list(positions)]
+        return int(labels.max(initial=-1))
 
     def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
-        """Stream the rows; damage ends the reading, since nothing behind it can be read."""
+        """Stream the rows. Damage ends the iteration, because no row behind it can be read."""
         for position, row in self._table.read_samples(list(self._keys.values()), positions):
             name = self.name(position)
             try:
@@ -89,10 +87,10 @@ class TableSource(IndexedSource):
 
 
 class NpzFolder(ArraySource):
-    """A folder of .npz: each file is one whole feed, shaped as the model takes it."""
+    """A folder of .npz files. Each file is one feed with the shapes of the model's inputs."""
 
     def __init__(self, listing: FolderListing, inputs: Sequence[InputSpec]) -> None:
-        """Reads nothing yet."""
+        """Read no file yet."""
         self._listing = listing
         self._inputs = inputs
 
@@ -107,7 +105,7 @@ class NpzFolder(ArraySource):
     identity = name
 
     def highest_label(self, positions: Sequence[int] | None) -> int:
-        """None is known before the files are read."""
+        """-1: labels are unknown before the files are read."""
         return -1
 
     def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
@@ -144,7 +142,7 @@ class NpzFolder(ArraySource):
             leading = {array.shape[:1] for array in feed.values()}
             if leading == {classes.shape[:1]}:
                 raise DataError(
-                    f"{where}: a labelled file is one sample, and this one has {len(classes)}; "
+                    f"{where}: a file of this folder is one sample, but it has {len(classes)} labels; "
                     "give one .npz of all rows instead"
                 )
         return Sample(name, feed, parse_labels(classes, where))

@@ -1,4 +1,4 @@
-"""What is a sample, and a set of them: streamed, re-iterable, cut into parts without being read."""
+"""Samples and sets of samples: streamed, re-iterable, and split without being read."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Sample:
     """One feed of the model.
 
     Attributes:
-        name: The file or row it came from, e.g. ``cats/7.png`` or ``data.npz[12]``; for messages.
-        feed: Arrays by input name, shaped and typed as the model takes them.
-        labels: The acceptable classes; empty where the sample is unlabelled.
+        name: File or row of the sample, e.g. ``cats/7.png`` or ``data.npz[12]``; for messages.
+        feed: Arrays by input name, with the shapes and types of the model's inputs.
+        labels: Acceptable classes; empty if the sample is not labelled.
     """
 
     name: str
@@ -30,16 +30,16 @@ class Sample:
 
 
 class SampleSource(Protocol):
-    """Where samples come from; every position is one sample, in a fixed order."""
+    """A source of samples in a fixed order; every position is one sample."""
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the class folders, in label order; empty where there are none."""
+        """Names of the class folders, in label order; empty if there are none."""
         ...
 
     @property
     def preprocess(self) -> Preprocess | None:
-        """What is applied to each image; None where samples are arrays already."""
+        """Preprocessing of each image; None if the samples are arrays."""
         ...
 
     def positions(self, at_most: int | None = None) -> range:
@@ -47,19 +47,19 @@ class SampleSource(Protocol):
         ...
 
     def name(self, position: int) -> str:
-        """What messages call the sample."""
+        """Name of the sample in messages."""
         ...
 
     def identity(self, position: int) -> str:
-        """What stays the same when other samples are added: relative path, or index."""
+        """Text that stays the same if samples are added: relative path, or index."""
         ...
 
     def highest_label(self, positions: Sequence[int] | None) -> int:
-        """The highest label known of the positions (None: all) without reading them; -1 where none is."""
+        """Highest label of the positions (None: all) without reading samples; -1 if none is known."""
         ...
 
     def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
-        """The samples at ascending positions; a source of unknown length ends where it ends."""
+        """Samples at ascending positions. A source of unknown length stops at its end."""
         ...
 
 
@@ -103,7 +103,7 @@ class Samples:
     """Samples in a fixed order; each iteration reads them anew, one at a time.
 
     Attributes:
-        skipped: (name, reason) of each bad sample that the latest iteration left out.
+        skipped: Name and reason of each bad sample that the latest iteration left out.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Samples:
         *,
         skip_bad: bool = False,
     ) -> None:
-        """``positions`` ascend; None stands for all, however many there are."""
+        """``positions`` are ascending; None means all."""
         self._source = source
         self._positions = positions
         self._skip_bad = skip_bad
@@ -135,7 +135,7 @@ class Samples:
             raise DataError(f"all {len(skipped)} samples are bad; the first: {skipped[0][1]}")
 
     def __len__(self) -> int:
-        """Number of samples, bad ones included; nothing is read, but a callable is run once."""
+        """Number of samples, including bad ones. Nothing is read, but a callable is run once."""
         return len(self.positions)
 
     @property
@@ -162,34 +162,34 @@ class Samples:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the class folders, in label order; empty where there are none."""
+        """Names of the class folders, in label order; empty if there are none."""
         return self._source.classes
 
     @property
     def preprocess(self) -> Preprocess | None:
-        """What is applied to each image, nothing left open; None where samples are arrays."""
+        """Complete preprocessing of each image; None if the samples are arrays."""
         return self._source.preprocess
 
     def subset(self, which: Iterable[int] | Callable[[str], bool]) -> Samples:
-        """The samples at some indices, or whose name satisfies a predicate; the order stays."""
+        """Samples at some indices, or whose name satisfies a predicate, in the same order."""
         positions = self.positions
         if callable(which):
             return self._select([p for p in positions if which(self._source.name(p))])
         return self._select([positions[i] for i in sorted(set(which))])
 
     def first(self, count: int) -> Samples:
-        """The first ``count`` samples, or all where there are fewer."""
+        """The first ``count`` samples, or all if there are fewer."""
         if self._positions is None:
             return self._select(self._source.positions(count))
         return self._select(self._positions[:count])
 
     def spread(self, count: int) -> Samples:
-        """``count`` samples spaced evenly, so that sorted class folders all have their share.
+        """``count`` evenly spaced samples, so that every one of the sorted class folders has its share.
 
-        Of a callable, whose length is not known beforehand, the first ``count``.
+        Of a callable, whose length is unknown in advance, the first ``count``.
         """
         if count < 1:
-            raise UsageError(f"{count} samples are asked for; ask for at least 1")
+            raise UsageError(f"samples {count} is not at least 1")
         if self._positions is None:
             return self.first(count)
         total = len(self._positions)
@@ -198,7 +198,7 @@ class Samples:
         return self._select([self._positions[k * total // count] for k in range(count)])
 
     def shard(self, index: int, count: int) -> Samples:
-        """Every ``count``-th sample from ``index`` on; shards 0 … count − 1 make the whole."""
+        """Every ``count``-th sample from ``index`` on. Shards 0 … count − 1 together are all samples."""
         if not 0 <= index < count:
             raise UsageError(f"shard {index} of {count} does not exist; count from 0")
         return self._select(self.positions[index::count])
@@ -208,7 +208,7 @@ class Samples:
 
 
 def parse_labels(labels: Any, where: str) -> tuple[int, ...]:
-    """The acceptable classes a label gives: an integer, a list of them, −1 or None for none."""
+    """Acceptable classes from a label: an integer or a list of integers; −1 or None means no label."""
     if labels is None:
         return ()
     try:
@@ -216,12 +216,12 @@ def parse_labels(labels: Any, where: str) -> tuple[int, ...]:
     except ValueError:
         values = np.empty((1, 1))
     if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
-        said = " ".join(repr(labels).split())[:60]
+        shown = " ".join(repr(labels).split())[:60]
         if isinstance(labels, np.ndarray) and labels.size > 1:
-            said = f"of type {labels.dtype.name}"
-        raise DataError(f"{where}: label {said} is not an integer or a list of integers")
+            shown = f"of type {labels.dtype.name}"
+        raise DataError(f"{where}: label {shown} is not an integer or a list of integers")
     if values.size and int(values.min()) < -1:
         raise DataError(
-            f"{where}: label {int(values.min())} is negative; -1 alone means unlabelled"
+            f"{where}: label {int(values.min())} is negative; only -1 is allowed, for no label"
         )
     return tuple(dict.fromkeys(int(v) for v in values if v >= 0))

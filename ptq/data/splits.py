@@ -1,4 +1,4 @@
-"""Which samples of the user's data serve what, and how the model wants them."""
+"""Split of the user's samples into calibration, evaluation and search samples; the inputs of the model."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ NAN_AWARE = frozenset(
         "ai.onnx.ml::TreeEnsembleRegressor",
     ]
 )
-"""Operators for which NaN is an input like another."""
+"""Operators that handle NaN like any other value."""
 
-_NUMPY_EXTENSION = 2  # numpy's word for types that another package has added
+_NUMPY_EXTENSION = 2
+"""Value of ``dtype.isbuiltin`` for types that another package adds to numpy."""
 
-
-MIN_SEARCH_SAMPLES = 100  # samples to search on: one of them is a point
+MIN_SEARCH_SAMPLES = 100
+"""Smallest number of samples for a search. One of 100 samples is one percentage point."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,9 @@ class SampleOptions:
     """How the user wants samples read.
 
     Attributes:
-        preprocess: How images become arrays; None where the model's input says it.
-        samples: Use that many, evenly spread; None for all.
-        skip_bad: Leave unreadable samples out instead of stopping.
+        preprocess: Options from image to array; None to take all from the model's input.
+        samples: Number of samples to use, evenly spread; None for all.
+        skip_bad: Whether to leave unreadable samples out instead of stopping.
         shard: (k, n): every n-th sample from the k-th on; None for all.
     """
 
@@ -55,7 +56,7 @@ class SampleOptions:
         """Open the samples for a model.
 
         Raises:
-            DataError: They are missing, or are nothing that the model takes.
+            DataError: There are no samples, or the model does not take them.
         """
         return open_samples(
             data,
@@ -69,13 +70,13 @@ class SampleOptions:
 
 @dataclass(frozen=True, eq=False)
 class SampleSplit:
-    """The samples that serve what.
+    """The samples for each purpose.
 
     Attributes:
-        calibration: Ranges are chosen on them.
-        evaluation: Accuracy is measured on them.
-        described: The same in words.
-        search: What to leave float is decided on them; None where nobody has asked for that.
+        calibration: Samples on which ranges are chosen.
+        evaluation: Samples on which accuracy is measured.
+        description: Text that says which samples the evaluation uses.
+        search: Samples on which a search decides which nodes stay float; None without a search.
     """
 
     calibration: Samples | None
@@ -93,21 +94,22 @@ def split_samples(
     search: bool = False,
     labels: bool = True,
 ) -> SampleSplit:
-    """Divide the data; without samples for evaluation, a fifth is held out.
+    """Split the samples; without evaluation samples, a fifth is held out.
 
-    With ``search``, a fifth is held out for that where there are samples for evaluation too; where that is less
-    than 100, and without any, those for evaluation serve both.
+    With ``search`` and evaluation samples, a fifth of the calibration samples is held out for the search. If that is
+    less than 100 samples, the search uses the evaluation samples. Without evaluation samples, the search uses
+    the held-out fifth, as the evaluation does.
 
     Args:
         graph: The model.
         data: Samples for calibration.
         eval_data: Samples for evaluation.
         choice: How they are read.
-        search: Whether what to leave float is decided on some.
+        search: Whether a search decides which nodes stay float.
         labels: Whether labels are compared with the model's outputs.
 
     Raises:
-        DataError: Samples are missing, or are nothing that the model takes, or a label is none of its classes.
+        DataError: There are no samples, the model does not take them, or a label is not one of its classes.
     """
     divided = _open_and_split(graph, data, eval_data, choice, search)
     for samples in (divided.evaluation, divided.search) if labels else ():
@@ -117,7 +119,7 @@ def split_samples(
 
 
 def _class_counts(graph: Graph) -> dict[str, int]:
-    """How many scores each output holds that holds one a class; none where that is not known of all outputs."""
+    """Number of class scores of each output that has scores; empty if the shape of an output is unknown."""
     found = {}
     for value in graph.outputs:
         shape = shape_of(value)
@@ -156,10 +158,10 @@ def _open_and_split(
 
 
 def input_specs(graph: Graph) -> list[InputSpec]:
-    """What the model takes.
+    """Specifications of the model's inputs.
 
     Raises:
-        ModelError: An input is not a tensor of numbers, or it or an output is of a type without arrays.
+        ModelError: An input is not a tensor of numbers, or numpy has no arrays of an input's or output's type.
     """
     specs = []
     for value in graph.outputs:
@@ -168,28 +170,28 @@ def input_specs(graph: Graph) -> list[InputSpec]:
         dtype, shape = dtype_of(value), shape_of(value)
         if dtype is None or shape is None or not is_tensor(value):
             raise ModelError(
-                f"input {value.name} has no shape or is no tensor of numbers; ptq cannot feed it"
+                f"input {value.name} has no shape or is not a tensor of numbers; ptq cannot feed it"
             )
         _require_numpy_type(f"input {value.name}", dtype)
-        spared = {operator_of(node) for node in consumers_of(value)} <= NAN_AWARE
+        nan_aware = {operator_of(node) for node in consumers_of(value)} <= NAN_AWARE
         specs.append(
             InputSpec(
-                name_of(value), dtype, shape, may_hold_nan=spared, pixel_scale=pixel_scale(value)
+                name_of(value), dtype, shape, may_hold_nan=nan_aware, pixel_scale=pixel_scale(value)
             )
         )
     return specs
 
 
 def _require_numpy_type(what: str, dtype: np.dtype[Any] | None) -> None:
-    """Refuse types that ONNX Runtime neither takes as arrays nor gives, such as bfloat16."""
+    """Refuse types that ONNX Runtime cannot exchange as arrays, for example bfloat16."""
     if dtype is not None and dtype.isbuiltin == _NUMPY_EXTENSION:
         raise ModelError(
-            f"{what} is {dtype}, of which ONNX Runtime takes and gives no arrays; let the model have float32 "
-            "there, and cast inside"
+            f"{what} has type {dtype}, which ONNX Runtime cannot exchange as an array; "
+            "make it float32 and insert a Cast"
         )
 
 
 def takes_any_batch(graph: Graph) -> bool:
-    """Whether the model takes any number of samples at once."""
+    """Whether the batch axis of every input is dynamic."""
     shapes = [shape_of(value) for value in graph.inputs]
     return all(shape is not None and len(shape) > 0 and shape[0] is None for shape in shapes)

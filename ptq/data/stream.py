@@ -1,4 +1,4 @@
-"""Feeds from Python as samples: a callable that returns them, or what can be iterated again."""
+"""Feeds from Python as samples: from a callable that returns them, or an iterable that can be repeated."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ Feeds = Callable[[], Iterable[Any]]
 
 
 class FeedStream(IndexedSource):
-    """What a callable yields: feeds (arrays by input name), or pairs of feed and label.
+    """Feeds (arrays by input name), or pairs of feed and label, from a callable.
 
-    A single input's feed may be the array alone. Its length is not known until it is counted,
-    which runs the callable once; it may have no end if only the first samples are asked for.
+    For a model with a single input, the feed may be the array alone. Counting the samples runs the callable once. The
+    stream may be endless if only the first samples are used.
     """
 
     def __init__(self, feeds: Feeds, inputs: Sequence[InputSpec], title: str) -> None:
-        """``feeds`` is called anew for each pass."""
+        """``feeds`` is called again for each pass."""
         super().__init__(title)
         self._feeds = feeds
         self._inputs = inputs
 
     def positions(self, at_most: int | None = None) -> range:
-        """All positions, or the first ``at_most``, counted by running the callable once."""
+        """All positions, or the first ``at_most``, counted by one run of the callable."""
         return range(sum(1 for _ in itertools.islice(self._items(), at_most)))
 
     def highest_label(self, positions: Sequence[int] | None) -> int:
-        """None is known before the samples are read."""
+        """-1: labels are unknown before the samples are read."""
         return -1
 
     def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
-        """Run the callable and check what it yields."""
+        """Run the callable and check its samples."""
         items = self._items()
         done = 0
         for position in positions:
@@ -62,12 +62,12 @@ class FeedStream(IndexedSource):
                 yield item
         except PtqError:
             raise
-        # The callable is the user's own code: whatever it raises is said in one line, and chained.
+        # The callable is the user's code: any exception becomes a one-line message and is chained.
         except (Exception, SystemExit) as error:
             reason = " ".join(str(error).split())
             raise DataError(f"{self._title}: raised {type(error).__name__}: {reason}") from error
         if empty:
-            raise DataError(f"{self._title}: gives no samples")
+            raise DataError(f"{self._title}: returns no samples")
 
     def _to_sample(self, item: Any, name: str) -> Sample:
         labels: Any = None
@@ -76,8 +76,8 @@ class FeedStream(IndexedSource):
         if not isinstance(item, Mapping):
             if len(self._inputs) != 1 or not hasattr(item, "__array__"):
                 raise DataError(
-                    f"{name}: is of type {type(item).__name__}; give a dict of arrays by input "
-                    "name, or a pair of it and a label"
+                    f"{name}: has type {type(item).__name__}; give a dict of arrays by input "
+                    "name, or a pair of such a dict and a label"
                 )
             item = {self._inputs[0].name: item}
         keys, label_key = match_keys([str(key) for key in item], self._inputs, name)
@@ -90,28 +90,28 @@ class FeedStream(IndexedSource):
 
 
 def import_callable(reference: str) -> Feeds:
-    """The callable that ``module:name`` refers to; the module may be in the working folder.
+    """The callable to which ``module:name`` refers; the module may be in the working folder.
 
     Raises:
-        UsageError: No such module or name, or something that cannot be called.
+        UsageError: The module or name does not exist, or the object is not callable.
     """
     module, _, attribute = reference.partition(":")
     if not module or not attribute:
-        raise UsageError(f"{reference or '(nothing)'}: is not module:callable; name both")
-    # At the end of the path, so that a file in the working folder hides no installed module.
+        raise UsageError(f"{reference or '(nothing)'}: is not of the form module:callable")
+    # At the end of the path, so that no file in the working folder hides an installed module.
     try:
         if os.getcwd() not in sys.path:
             sys.path.append(os.getcwd())
         found: Any = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-    # Importing runs the user's module: whatever it raises is said in one line, and chained.
+        for name in attribute.split("."):
+            found = getattr(found, name)
+    # The import runs the user's module: any exception becomes a one-line message and is chained.
     except (Exception, SystemExit) as error:
         reason = " ".join(str(error).split())
         raise UsageError(
             f"{reference}: cannot import it: {type(error).__name__}: {reason}"
         ) from error
     if not callable(found):
-        raise UsageError(f"{reference}: is of type {type(found).__name__}; name a callable")
+        raise UsageError(f"{reference}: has type {type(found).__name__}; give a callable")
     feeds: Feeds = found
     return feeds

@@ -244,7 +244,7 @@ def test_names_that_are_no_text_are_written_and_reported(ptq, model, data, folde
 def test_a_metric_is_named_by_its_module_and_itself(ptq, model, data, reference):
     result = ptq("quantize", model, "--data", data, "--metric", reference)
     assert result.code == USAGE
-    assert "is not module:callable" in result.line
+    assert "is not of the form module:callable" in result.line
 
 
 def test_a_module_that_ends_the_process_is_one_line(ptq, model, data, folder, monkeypatch):

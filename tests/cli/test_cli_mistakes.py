@@ -130,7 +130,9 @@ def test_labels_that_are_no_classes_of_the_model_are_one_line(ptq, model, data, 
     np.savez("from_one.npz", **{**arrays, "labels": arrays["labels"] + 1})
     result = ptq(verb, model, "--data", "from_one.npz")
     assert result.code == MODEL
-    assert "label 4 is none of the 4 classes of output y, 0 to 3; count labels" in result.line
+    assert (
+        "label 4 is not a class of output y, whose classes are 0 to 3; number labels" in result.line
+    )
     assert os.listdir() == ["from_one.npz"]
 
 
@@ -167,7 +169,7 @@ def test_an_input_that_is_no_tensor_is_not_fed(ptq, folder, kind):
     np.savez("d.npz", s=np.zeros((2, 3), np.float32), i=np.zeros(2, np.int64))
     result = ptq("quantize", "m.onnx", "--data", "d.npz")
     assert result.code == MODEL
-    assert "input s has no shape or is no tensor of numbers" in result.line
+    assert "input s has no shape or is not a tensor of numbers" in result.line
 
 
 def test_a_pipe_behind_a_link_is_no_output(ptq, model, data):

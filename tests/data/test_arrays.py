@@ -87,7 +87,7 @@ def test_an_npy_feeds_the_only_input(tmp_path: Path, order: Any) -> None:
     samples = open_samples(tmp_path / "d.npy", [BATCHED])
     np.testing.assert_array_equal(np.concatenate([s.feed["x"] for s in samples]), X)
     assert samples.names[3] == "d.npy[3]"
-    with pytest.raises(DataError, match="feeds one input and the model's are 'x', 'y'"):
+    with pytest.raises(DataError, match="feeds one input, but the model's inputs are 'x', 'y'"):
         open_samples(tmp_path / "d.npy", [BATCHED, spec("y", None)])
 
 
@@ -110,7 +110,7 @@ def test_each_file_of_a_folder_is_a_whole_feed(tmp_path: Path) -> None:
 
 def test_a_label_a_row_in_a_folder_of_feeds_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=X, labels=np.arange(12))
-    with pytest.raises(DataError, match=r"a\.npz: a labelled file is one sample"):
+    with pytest.raises(DataError, match=r"a\.npz: a file of this folder is one sample"):
         list(open_samples(tmp_path, [BATCHED]))
 
 
@@ -132,13 +132,13 @@ def test_a_single_unnamed_array_feeds_the_only_input(tmp_path: Path) -> None:
         ({}, "missing 'x'"),
         ({"x": X[0]}, "has shape [4]; the model takes float32[?, 3, 4]"),
         ({"x": X[:, :2]}, "has shape [1, 2, 4]; the model takes float32[?, 3, 4]"),
-        ({"x": X[:0]}, "holds no samples"),
+        ({"x": X[:0]}, "contains no samples"),
         ({"x": X.astype(np.complex64)}, "is of type complex64"),
         ({"x": X.astype(np.uint8)}, "is of type uint8"),
         ({"x": X.astype("U8")}, "is of type <U8"),
         ({"x": X, "labels": np.arange(11)}, "'x' has 12 samples, 'labels' has 11"),
         ({"x": X, "labels": np.zeros((12, 99))}, "is not an integer"),
-        ({"x": X, "labels": np.full(12, -3)}, "-1 alone means unlabelled"),
+        ({"x": X, "labels": np.full(12, -3)}, "only -1 is allowed, for no label"),
         ({"x": X, "labels": np.zeros((12, 1, 1), int)}, "3 dimensions"),
     ],
 )
@@ -175,7 +175,7 @@ def test_floats_are_cast_to_the_models_float() -> None:
 
 
 def test_a_float_beyond_the_models_type_is_refused() -> None:
-    with pytest.raises(DataError, match="float32 cannot hold"):
+    with pytest.raises(DataError, match="float32 cannot represent"):
         list(open_samples({"x": np.full((1, 3, 4), 1e39)}, [BATCHED]))
 
 
@@ -184,7 +184,9 @@ def test_integers_are_cast_where_they_fit() -> None:
     for sample, row in zip(open_samples({"ids": IDS}, inputs), IDS, strict=True):
         assert sample.feed["ids"].dtype == np.int32
         np.testing.assert_array_equal(sample.feed["ids"][0], row)
-    with pytest.raises(DataError, match=r"data\[0\]: .* holds 4294967296, .* int32 cannot hold"):
+    with pytest.raises(
+        DataError, match=r"data\[0\]: .* contains 4294967296, .* int32 cannot represent"
+    ):
         list(open_samples({"ids": IDS + 2**32 - IDS}, inputs))
 
 
@@ -192,7 +194,7 @@ def test_a_sample_that_holds_nan_is_named_or_skipped(tmp_path: Path) -> None:
     spoilt = X.copy()
     spoilt[7, 1, 1] = np.nan
     np.savez(tmp_path / "d.npz", x=spoilt)
-    with pytest.raises(DataError, match=r"d\.npz\[7\]: input 'x' holds NaN"):
+    with pytest.raises(DataError, match=r"d\.npz\[7\]: input 'x' contains NaN"):
         list(open_samples(tmp_path / "d.npz", [BATCHED]))
     samples = open_samples(tmp_path / "d.npz", [BATCHED], skip_bad=True)
     assert len(list(samples)) == 11
@@ -202,7 +204,7 @@ def test_a_sample_that_holds_nan_is_named_or_skipped(tmp_path: Path) -> None:
 def test_positive_infinity_is_refused_and_the_row_named() -> None:
     spoilt = X.copy()
     spoilt[7, 1, 1] = np.inf
-    with pytest.raises(DataError, match=r"data\[7\]: input 'x' holds \+inf"):
+    with pytest.raises(DataError, match=r"data\[7\]: input 'x' contains \+inf"):
         list(open_samples({"x": spoilt}, [BATCHED]))
 
 
@@ -235,7 +237,7 @@ def test_reading_rows_never_holds_the_whole_array(tmp_path: Path, save: Any) -> 
 
 
 def test_preprocessing_options_for_arrays_are_refused() -> None:
-    with pytest.raises(UsageError, match="apply to a folder of images"):
+    with pytest.raises(UsageError, match="apply only to a folder of images"):
         open_samples({"x": X}, [BATCHED], Preprocess(scale=2.0))
 
 

@@ -130,7 +130,7 @@ def test_a_single_sample_beyond_two_gigabytes_is_refused(tmp_path: Path) -> None
     with path.open("wb") as file:
         file.write(declared((1, 2**15, 2**15)))
         file.truncate(file.tell() + 2**32)  # sparse
-    with pytest.raises(DataError, match=r"too large: one sample may have 2 GiB"):
+    with pytest.raises(DataError, match=r"too large: a sample may have at most 2 GiB"):
         open_samples(path, [free])
 
 

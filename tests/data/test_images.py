@@ -141,7 +141,7 @@ def test_a_uint8_input_gets_the_pixels_themselves(tmp_path: Path) -> None:
 
 def test_a_crop_larger_than_the_image_names_the_image(tmp_path: Path) -> None:
     photo(tmp_path / "small.png", (23, 20))
-    with pytest.raises(DataError, match=r"small\.png: 20×23 is less than the crop of 20×24"):
+    with pytest.raises(DataError, match=r"small\.png: 20×23 is smaller than the crop of 20×24"):
         list(open_samples(tmp_path, [NCHW], Preprocess(crop=(20, 24))))
 
 
@@ -203,7 +203,7 @@ def test_a_labels_file_takes_the_place_of_folder_names(tmp_path: Path, separator
     [
         ("gone.png 3", r"labels\.txt line 2: image 'gone\.png' is not in the folder"),
         ("b.png", r"line 2: image 'b\.png' has no label"),
-        ("b.png cat", "line 2: names no image"),
+        ("b.png cat", "line 2: does not name an image"),
         ("b.png,cat", r"line 2: image 'b\.png' has no label \(an integer\)"),
         ('"b.png";1e3', r"line 2: image 'b\.png' has no label"),
         ("b.png,9999999999", r"line 2: image 'b\.png' has no label"),
@@ -235,5 +235,5 @@ def test_a_labels_file_that_lists_class_names_is_passed_over(tmp_path: Path) -> 
 
 def test_images_for_several_inputs_are_refused(tmp_path: Path) -> None:
     photo(tmp_path / "a.png")
-    with pytest.raises(DataError, match="feed one input and the model's are 'x', 'y'"):
+    with pytest.raises(DataError, match="feed one input, but the model's inputs are 'x', 'y'"):
         open_samples(tmp_path, [NCHW, InputSpec("y", np.dtype(np.float32), (1,))])

@@ -109,4 +109,4 @@ def test_a_model_with_its_own_normalization_is_calibrated_on_pixels(tmp_path: Pa
     assert result.calibration.tensors["x"].max == 255
     assert result.report.preprocessing["scale"] == 1
     assert "mean" not in result.report.preprocessing
-    assert any("normalize values of 0 … 255 by itself" in s.what for s in result.report.suspects)
+    assert any("normalize values of 0 … 255 itself" in s.what for s in result.report.suspects)

@@ -45,7 +45,7 @@ def test_the_shape_tells_layout_channels_and_size(
         ({"layout": "NHWC"}, (1, 3, 8, 8), "float32", "8 channels in layout NHWC"),
         ({"size": (9, 8)}, (1, 3, 8, 8), "float32", "size 9,8 does not fit"),
         ({"crop": (9, 8)}, (1, 3, 8, 8), "float32", "crop 9,8 does not fit"),
-        ({"resize": 7}, (1, 3, 8, 8), "float32", "resize 7 leaves less than the 8×8"),
+        ({"resize": 7}, (1, 3, 8, 8), "float32", "resize 7 gives images smaller than 8×8"),
         ({"mean": (1, 2, 3)}, (1, 1, 8, 8), "float32", "mean has 3 values; GRAY takes 1"),
         ({}, (1, 3, 48, None), "float32", "one side dynamic; give size"),
         ({}, (4, 3, 8, 8), "float32", "4 images at once"),
@@ -141,5 +141,5 @@ def test_a_model_that_normalizes_by_itself_is_fed_the_values_that_it_takes(
     wants = InputSpec("x", np.dtype(np.float32), (1, depth, 8, 8), pixel_scale=scale)
     found = Preprocess().resolved(wants)
     assert (found.scale, found.mean, found.std) == (scale, None, None)
-    assert f"0 … {255 * scale:g} by itself" in found.assumed
+    assert f"0 … {255 * scale:g} itself" in found.assumed
     assert Preprocess(scale=2.0).resolved(wants).scale == 2.0
