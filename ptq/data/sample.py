@@ -152,12 +152,12 @@ class Samples:
 
     @property
     def identities(self) -> list[str]:
-        """Relative path of each file, or index of each row: what chooses the held-out samples."""
+        """Relative path of each file, or index of each row. They determine the held-out samples."""
         return [self._source.identity(p) for p in self.positions]
 
     @property
     def highest_label(self) -> int:
-        """The highest label that is known without reading the samples; -1 where none is."""
+        """Highest label that is known without reading the samples; -1 if none is known."""
         return self._source.highest_label(self._positions)
 
     @property

@@ -77,7 +77,7 @@ def read_operands(node: Node, form: QLinearForm) -> QLinearOperands | None:
         first = place["0q"]
         count = (len(values) - first) // 3
         place.update(
-            (f"{i}{part}", first + 3 * i + k) for i in range(count) for k, part in enumerate("qsz")
+            (f"{i}{kind}", first + 3 * i + k) for i in range(count) for k, kind in enumerate("qsz")
         )
         end = first + 3 * count
 

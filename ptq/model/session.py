@@ -249,8 +249,8 @@ def _explain_load_failure(error: Exception, graph: Graph) -> str:
             f"{since_version(unknown, graph.opset)} (node {unknown.name}); export an older opset"
         )
     text = short_message(error)
-    known = {str(node.name) for node in graph.nodes} | {f"({node.op_type})" for node in graph.nodes}
-    if not any(name in text for name in known):
+    names = {str(node.name) for node in graph.nodes} | {f"({node.op_type})" for node in graph.nodes}
+    if not any(name in text for name in names):
         node = _first_unloadable_node(graph)
         text = f"node {node.name} ({operator_of(node)}): {text}" if node is not None else text
     return f"ONNX Runtime cannot load the model: {text}"

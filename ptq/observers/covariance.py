@@ -1,7 +1,7 @@
 """Exact second moments of the inputs of a weighted sum.
 
 For rows q of K integers each: the count n, Σ q and Σ q qᵀ, all whole numbers. The sums are the same, bit for bit, for
-every order, batch size and sharding of the rows, and for every number of threads that multiply them.
+every order, batch size and sharding of the rows. They do not depend on the number of threads either.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ receives its share of a cell's count, as if values were spread evenly over the c
 hold sampling noise, which adds about (i − levels) / 2N to the divergence. Without the noise, the divergence is lower
 and its minimum lies at nearly the same place.
 
-Let h be the bins, t the count of values beyond, N = Σ h + t, and for each merged group g let H be its sum and n its
+Let h be the bins, t the count of values beyond, and N = Σ h + t. For each merged group g, let H be its sum and n its
 number of nonempty bins. Then the divergence needs only sums that depend on the ends of the groups:
 
     [Σ h log h − Σ_g H log(H / n) + (h_last + t) log(h_last + t) − h_last log h_last − t log(H_G / n_G)] / N

@@ -4,7 +4,7 @@ Both ends vary independently. A first pass minimizes the model
 
     C(lo) + C(hi) + N (hi − lo)² / (12 · n²)
 
-where C is the squared clipping error of all values beyond an end, from cumulative sums, N is the number of nonzero
+where C is the squared clipping error of all values beyond an end, from cumulative sums. N is the number of nonzero
 values, and n is the number of LSBs in the range. The model is convex in (lo, hi). A second search around its minimum
 uses the exact error, with an integer zero point (see `quantization_error`). The whole range is always a candidate.
 """

@@ -10,8 +10,8 @@ computed from them exceeds float32:
     S · |q − Z| ≤ FLT_MAX   every integer dequantizes to a finite number
 
 A range [0, 0] does not determine the scale. A tensor of zeros gets scale 1. A channel of zeros gets the largest scale
-of the remaining channels. The LSB of its bias is input scale times weight scale, so its bias then has about the same
-resolution as the bias of the remaining channels.
+of the remaining channels. The LSB of a bias is input scale times weight scale. So all biases have about the same
+resolution.
 """
 
 from __future__ import annotations

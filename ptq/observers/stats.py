@@ -1,9 +1,9 @@
 """Statistics of one tensor, from which every range method can choose a range afterwards.
 
-They hold the exact minimum and maximum, the counts of 0, of the minimum and of the maximum, and the counts of NaN and
-infinities, which are otherwise ignored. While there are at most 1024 distinct values, they hold each with its count;
-after that, counts by the upper 16 bits (see `bfloat16_histogram`). Only integer addition, minimum, maximum and union
-occur, so the statistics are the same, bit for bit, for every order, batch size and sharding of the values.
+They hold the exact minimum and maximum, and the counts of 0, of the minimum and of the maximum. NaN and infinities
+are counted and otherwise ignored. While there are at most 1024 distinct values, each is kept with its count. After
+that, values are counted by their upper 16 bits (see `bfloat16_histogram`). Only integer addition, minimum, maximum
+and union occur. The statistics are therefore the same, bit for bit, for every order, batch size and sharding.
 """
 
 from __future__ import annotations

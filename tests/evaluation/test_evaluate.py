@@ -46,7 +46,7 @@ def test_a_label_that_is_no_class_is_refused_unless_a_metric_reads_it(
     given: tuple[int, ...],
 ) -> None:
     samples = [*labelled(2), Sample("odd", labelled(1)[0].feed, given)]
-    said = f"^odd: label {given[-1]} is none of the 10 classes of output y, 0 to 9"
+    said = f"^odd: label {given[-1]} is not a class of output y, whose classes are 0 to 9"
     with pytest.raises(DataError, match=said):
         evaluate_engines(scores, {"same": scores}, samples, ["y"])
     result = evaluate_engines(

@@ -146,7 +146,7 @@ def test_bilinear_interpolation_is_the_real_one_to_the_nearest(corners: LitertSa
 @pytest.mark.parametrize(
     ("attrs", "what"),
     [
-        ({"antialias": 1}, "smooths"),
+        ({"antialias": 1}, "antialias"),
         ({"keep_aspect_ratio_policy": "not_larger"}, "aspect"),
         ({"coordinate_transformation_mode": "tf_crop_and_resize"}, "tf_crop_and_resize"),
     ],
