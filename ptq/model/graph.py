@@ -6,7 +6,7 @@ listed among the inputs, into plain initializers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -198,10 +198,9 @@ class Graph:
     def substitute(
         self, old: Value, new: Value, *, keep: Iterable[Node] = (), rename_old: str = ""
     ) -> None:
-        """Let ``new`` replace ``old`` for all readers, but for the nodes in ``keep``, and as a graph output.
+        """Replace ``old`` by ``new`` in all readers but ``keep``, and as a graph output by `replace_output`.
 
-        As a graph output ``new`` takes the name of ``old``, see `replace_output`. Elsewhere it does so if
-        ``rename_old`` is given; ``old`` then gets this suffix.
+        With ``rename_old`` it takes the name of ``old``, which gets that suffix.
         """
         if old.is_graph_output():
             self.replace_output(old, new)
@@ -212,18 +211,14 @@ class Graph:
         self.redirect(old, new, keep)
 
     def replace_output(self, old: Value, new: Value) -> None:
-        """Make ``new`` the graph output in place of ``old``, with the name of ``old``.
-
-        Readers of ``old`` keep reading it; it gets another name.
+        """Make ``new`` the graph output in place of ``old``, with its name; ``old`` keeps its readers.
 
         Raises:
             ModelError: ``new`` is a graph input, a graph output or a constant, so it must keep its name.
         """
         if new.is_graph_input() or new.is_graph_output() or new.is_initializer():
-            raise ModelError(
-                f"cannot rename {new.name} to {old.name}: "
-                f"{new.name} is a graph input, output or constant"
-            )
+            kind = "is a graph input, output or constant"
+            raise ModelError(f"cannot rename {new.name} to {old.name}: {new.name} {kind}")
         name = name_of(old)
         old.name = self.unique_name(f"{name}_unquantized")
         new.name, new.type, new.shape = name, old.type, old.shape
@@ -283,7 +278,7 @@ class Graph:
         """
         try:
             return self.transform_proto(
-                lambda proto: onnx.version_converter.convert_version(proto, version)
+                lambda p: onnx.version_converter.convert_version(p, version)
             )
         except (RuntimeError, onnx.checker.ValidationError, ModelError) as error:
             # the text before " failed: " names a place in the converter's source

@@ -196,7 +196,7 @@ class _SplitSearch:
         graph = logits_graph(prepared.graph)
         self._trial = make_outlier_factors_inputs(graph, found)
         self._session = Session.for_range_search(self._trial.graph, threads=run.threads)
-        self._truth = ReferenceOutputs(graph, samples, threads)
+        self._truth = ReferenceOutputs(graph, samples, run)
         self.start = self.reached = 0.0
 
     def run(self, tried: Sequence[ChannelFactors]) -> ChannelFactors:

@@ -1,4 +1,4 @@
-"""int8 activations between quantizers: ONNX Runtime, which shifts them to uint8 on x86, is the oracle of every tie."""
+"""int8 activations between quantizers: ONNX Runtime, which shifts them to uint8 on x86, is the oracle."""
 
 from __future__ import annotations
 

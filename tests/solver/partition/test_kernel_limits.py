@@ -30,7 +30,7 @@ def fate(nodes: str, op: str, target: str, **constants: object) -> str | None:
         ('mode="linear",coordinate_transformation_mode="align_corners"', None),
         ('coordinate_transformation_mode="asymmetric",nearest_mode="floor"', None),
         ('coordinate_transformation_mode="asymmetric",nearest_mode="ceil"', "asymmetric and ceil"),
-        ('mode="cubic"', "no row for Resize cubic"),
+        ('mode="cubic"', "operator Resize cubic is not supported"),
         ('mode="linear",antialias=1', "antialias"),
     ],
 )
