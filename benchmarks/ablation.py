@@ -1,7 +1,6 @@
-"""Which ingredients of ptq's defaults `benchmarks/accuracy.py --ablation` switches off, and what bounds them all.
+"""The techniques of ptq's defaults that `benchmarks/accuracy.py --ablation` switches off, and two bounds.
 
-Two rows bound what any choice of ranges or of integers could reach beside the other: weights left float, and
-activations left float.
+Weights left float bounds any choice of integers for the weights. Activations left float bounds any choice of ranges.
 """
 
 from __future__ import annotations
@@ -36,35 +35,35 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "without second-order rounding": {"rounding": "nearest"},
     "without bias correction": {"correct_bias": False},
     "without both": {"rounding": "nearest", "correct_bias": False},
-    "channels left unequal": {"equalize": False},
+    "without equalization": {"equalize": False},
     "all of these off": {
         "rounding": "nearest",
         "correct_bias": False,
         "equalize": False,
         "method": "minmax",
     },
-    "one scale a weight": {"per_tensor": True},
-    "one scale a weight, not equalized": {"per_tensor": True, "equalize": False},
+    "per-tensor weights": {"per_tensor": True},
+    "per-tensor weights, without equalization": {"per_tensor": True, "equalize": False},
 }
-NO_COMPENSATION = "no layer makes up for those before"
-ROUNDED_OUTPUTS = "outputs rounded to 8 bits"
+NO_COMPENSATION = "without error compensation"
+ROUNDED_OUTPUTS = "float outputs quantized to 8 bits"
 WEIGHTS_BY_MSE = "ranges of weights by mse"
 RANGE_SHARES = np.linspace(1, 0.6, 41)
-"""Of a channel's largest magnitude, where its range may end."""
+"""Candidate ends of a channel's range, as shares of its largest magnitude."""
 
 Quantize = Callable[..., ptq.Result]
 
 
 @contextmanager
 def disable_compensation() -> Iterator[None]:
-    """Inside, weights come near to the model's own."""
+    """Switch error compensation off inside the context."""
     with mock.patch.object(api, "compensate_rounding", lambda made, *_, **__: made):
         yield
 
 
 @contextmanager
 def disable_float_outputs() -> Iterator[None]:
-    """Inside, no product hands out real numbers."""
+    """Quantize the outputs of all products inside the context; none returns float."""
     row = replace(targets.TARGETS["ort"], float_outputs=False)
     with mock.patch.object(targets, "TARGETS", {**targets.TARGETS, "ort": row}):
         yield
@@ -72,7 +71,7 @@ def disable_float_outputs() -> Iterator[None]:
 
 @contextmanager
 def use_mse_weight_ranges() -> Iterator[None]:
-    """Inside, a weight's range, a channel or whole, is that with the least squared error of its nearest integers."""
+    """Choose weight ranges inside the context, per-channel or per-tensor, by the least squared rounding error."""
 
     def chosen(array: Any, target: Any, axis: int | None) -> Any:
         params, why = observed(array, target, axis)
@@ -93,7 +92,7 @@ def use_mse_weight_ranges() -> Iterator[None]:
 
 
 def write_float_weights(model: Path, result: ptq.Result, path: Path) -> None:
-    """Write the model with activations rounded by the result's plan, biases corrected for that alone."""
+    """Write the model with float weights and quantized activations; correct biases for the activations."""
     graph = _prepared_graph(model, result)
     kept = {
         node.name or "": constant_of(node.inputs[1]) for node in graph.nodes if _has_weight(node)
@@ -105,7 +104,7 @@ def write_float_weights(model: Path, result: ptq.Result, path: Path) -> None:
 
 
 def write_float_activations(model: Path, result: ptq.Result, path: Path) -> None:
-    """Write the model with the result's weights, biases corrected for these alone."""
+    """Write the model with the result's weights and float activations; correct biases for the weights."""
     graph = _prepared_graph(model, result)
     rounded = _without_none(
         {node.name or "": _dequantized_weight(node) for node in result.graph.nodes}
@@ -123,7 +122,7 @@ BOUNDS = {
 
 
 def _prepared_graph(model: Path, result: ptq.Result) -> Graph:
-    """The float model that the result's plan was made for."""
+    """Return the float graph that the result's plan was solved for."""
     graph = open_and_prepare(model)[1].graph
     factors, between = result.plan.channel_factors, result.plan.boundaries
     return scale_channels(
@@ -140,7 +139,7 @@ def _without_none(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _dequantized_weight(node: Any) -> Any:
-    """The node's weight as its DequantizeLinear gives it; None where it has none."""
+    """Return the node's dequantized weight; None if no DequantizeLinear computes it."""
     source = node.inputs[1].producer() if _has_weight(node) else None
     if source is None or operator_of(source) != "DequantizeLinear":
         return None

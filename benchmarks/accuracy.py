@@ -1,25 +1,28 @@
-"""What int8 costs in accuracy: ptq's defaults beside ONNX Runtime's quantizer at its best, on the same samples.
+"""Accuracy benchmark: ptq's defaults compared with ONNX Runtime's quantizer at its best, on the same samples.
 
     python benchmarks/accuracy.py [FOLDER] [--tasks NAME ...] [--limit N] [--ablation | --ours] [--no-histograms]
 
-FOLDER holds one sub-folder a task:
+FOLDER has one sub-folder per task:
 
     FOLDER/TASK/model.onnx   the float model
     FOLDER/TASK/calib.npz    samples for calibration: arrays by input name, leading axis = samples
-    FOLDER/TASK/eval.npz     samples for evaluation, with ``labels`` where there are any; -1 = unlabelled, a row may
-                             list several acceptable classes
+    FOLDER/TASK/eval.npz     samples for evaluation, optionally with ``labels``; -1 = unlabelled, a row may list
+                             several acceptable classes
 
-or, where inputs have no axis of samples, folders ``calib`` and ``eval`` of such files, a sample each.
-The sample network of this repository always runs. One table a task comes out, as Markdown: top-1 accuracy and what is
-lost against float with its paired 95 % interval, agreement with float and SQNR of the outputs with theirs (and of the
-scores, where the output is their Softmax: a few samples on the fence make nearly all of its error), how many times
-faster than float (CPU time of one thread, batch 1, interleaved), and the CPU time of quantizing as a multiple of that
-of a float pass over the calibration samples. Beside them stand figures of other tools, measured once
-(accuracy_peers.json).
+If the inputs have no axis of samples, ``calib`` and ``eval`` are folders of .npz files, one sample per file.
+The sample network of this repository always runs. The output is one Markdown table per task:
 
-``--ablation`` switches off each ingredient of ptq's defaults in turn (benchmarks/ablation.py); ``--ours`` runs ptq
-alone. ONNX Runtime's histogram calibrators keep every
-activation of every sample in memory; --no-histograms leaves them out.
+* top-1 accuracy, and its loss against float with the paired 95 % interval;
+* agreement with float, and SQNR of the outputs, with their 95 % intervals;
+* SQNR of the scores, if the output is their Softmax: a few undecided samples make nearly all of its error;
+* speed as a multiple of float's (CPU time of one thread, batch 1, interleaved);
+* CPU time of the quantization as a multiple of one float pass over the calibration samples.
+
+A second table has the figures of other tools, measured once (accuracy_peers.json).
+
+``--ablation`` switches off each technique of ptq's defaults in turn (benchmarks/ablation.py). ``--ours`` runs only
+ptq. ONNX Runtime's histogram calibrators keep every activation of every sample in memory; ``--no-histograms`` leaves
+them out.
 """
 
 from __future__ import annotations
@@ -70,10 +73,10 @@ class Task:
     """A model with samples.
 
     Attributes:
-        name: Of the task.
+        name: Name of the task.
         model: Path of the float model.
-        calibration: What to calibrate on, as ptq takes it.
-        evaluation: What to evaluate on.
+        calibration: Calibration data as ptq takes it.
+        evaluation: Evaluation data as ptq takes it.
     """
 
     name: str
@@ -82,24 +85,24 @@ class Task:
     evaluation: Path
 
     def open(self, which: Path, limit: int | None = None) -> Samples:
-        """The samples as the model takes them."""
+        """Open data as samples of the task's model."""
         specs = input_specs(Graph.load(self.model))
         return open_samples(str(which), specs, limit=limit)
 
 
 class FeedReader(CalibrationDataReader):  # type: ignore[misc]
-    """Samples as ONNX Runtime's calibrators read them."""
+    """Samples in the form that ONNX Runtime's calibrators read."""
 
     def __init__(self, samples: Sequence[Sample]) -> None:
         self._feeds = iter([sample.feed for sample in samples])
 
     def get_next(self) -> dict[str, Any] | None:
-        """The next feed; None at the end."""
+        """Return the next feed; None at the end."""
         return next(self._feeds, None)
 
 
 def sample_task(folder: Path) -> Task:
-    """The network of this repository, its images written as arrays into a folder."""
+    """Return the task of this repository's network; write its images as arrays into a folder."""
     task = Task(
         "sample_data", SAMPLE / "fashion_mobilenet.onnx", folder / "c.npz", folder / "e.npz"
     )
@@ -112,7 +115,7 @@ def sample_task(folder: Path) -> Task:
 
 
 def find_tasks(folder: Path | None, wanted: Sequence[str], spare: Path) -> list[Task]:
-    """The tasks of the folder, after the sample network, whose arrays are written into a spare one."""
+    """List the sample network's task, then those of the folder; the sample arrays go into a spare folder."""
     found = [sample_task(spare)]
     for place in sorted(folder.iterdir()) if folder is not None else []:
         if (place / "model.onnx").exists():
@@ -124,7 +127,7 @@ def find_tasks(folder: Path | None, wanted: Sequence[str], spare: Path) -> list[
 
 
 def quantize_task(task: Task, **options: Any) -> ptq.Result:
-    """The task's model, evaluated on one sample alone, for its own report is not what is timed."""
+    """Quantize the task's model; evaluate on one sample only, because the report is not timed."""
     one = list(task.open(task.evaluation).first(1))
     return ptq.quantize(
         task.model,
@@ -136,12 +139,12 @@ def quantize_task(task: Task, **options: Any) -> ptq.Result:
 
 
 def ptq_quantizer(task: Task, **options: Any) -> Quantizer:
-    """Quantize by ptq."""
+    """Return a quantizer that uses ptq."""
     return lambda path: quantize_task(task, **options).save(path)
 
 
 def ablation_quantizers(task: Task) -> dict[str, Quantizer]:
-    """Quantize by ptq with one ingredient off; and half of the model left float."""
+    """Return ptq quantizers with one technique off each, and the bounds with half of the model in float."""
 
     def inside(way: Callable[[], AbstractContextManager[None]]) -> Quantizer:
         def make(path: Path) -> None:
@@ -160,7 +163,7 @@ def ablation_quantizers(task: Task) -> dict[str, Quantizer]:
 
 
 def bound_quantizer(task: Task, bound: Callable[[Path, ptq.Result, Path], None]) -> Quantizer:
-    """What bounds the defaults; weights that make up for rounded activations would make it worse."""
+    """Return a quantizer for a bound, without error compensation, which would worsen it."""
 
     def make(path: Path) -> None:
         with ablation.disable_compensation():
@@ -170,7 +173,7 @@ def bound_quantizer(task: Task, bound: Callable[[Path, ptq.Result, Path], None])
 
 
 def raise_opset(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model in an opset that has scales by channel."""
+    """Raise the model to an opset with per-channel scales."""
     version = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
     return (
         model
@@ -180,7 +183,7 @@ def raise_opset(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def ort_quantizer(task: Task, method: CalibrationMethod | None) -> Quantizer:
-    """Quantize by ONNX Runtime: its own default where the method is None, else its best settings."""
+    """Return a quantizer that uses ONNX Runtime: its default if the method is None, else its best settings."""
 
     def make(path: Path) -> None:
         feeds = FeedReader(list(task.open(task.calibration)))
@@ -209,7 +212,7 @@ def ort_quantizer(task: Task, method: CalibrationMethod | None) -> Quantizer:
 
 
 def select_quantizers(task: Task, asked: argparse.Namespace) -> dict[str, Quantizer]:
-    """What to compare, by name."""
+    """Return the quantizers to compare, by name."""
     rows = {"ptq": ptq_quantizer(task)}
     if asked.ablation:
         return rows | ablation_quantizers(task)
@@ -223,7 +226,7 @@ def select_quantizers(task: Task, asked: argparse.Namespace) -> dict[str, Quanti
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
-    """Processor seconds that a call takes."""
+    """Return the processor seconds that a call takes."""
     start = time.process_time()
     work()
     return time.process_time() - start
@@ -232,7 +235,7 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 def measure_speedups(
     float_model: Session, others: Mapping[str, Session], feed: Any
 ) -> dict[str, float]:
-    """How many times faster than float each session is: medians of interleaved runs."""
+    """Return how many times faster than float each session is: medians of interleaved runs."""
     everyone = {"float": float_model, **others}
     taken: dict[str, list[float]] = {name: [] for name in everyone}
     repeat = max(1, round(0.005 / max(cpu_seconds(lambda: float_model.run(feed)), 1e-5)))
@@ -244,7 +247,7 @@ def measure_speedups(
 
 
 def benchmark_task(task: Task, rows: Mapping[str, Quantizer], limit: int | None) -> str:
-    """Quantize, evaluate and time; the task's table."""
+    """Quantize, evaluate and time; return the task's table."""
     graph = Graph.load(task.model)
     before = Session(graph, threads=1)
     samples = task.open(task.evaluation, limit)
@@ -275,14 +278,14 @@ def benchmark_task(task: Task, rows: Mapping[str, Quantizer], limit: int | None)
 
 
 def open_session(name: str, graph: Graph) -> Session:
-    """A session; optimizing, ONNX Runtime rounds weights that are left float beside rounded activations."""
+    """Open a session, without optimizations for bounds: they would quantize the float weights."""
     return Session(graph, threads=1, optimize="none" if name in ablation.BOUNDS else "all")
 
 
 def logits_sqnr(
     graphs: Mapping[str, Graph], head: int, samples: Samples
 ) -> dict[str, tuple[float, tuple[float, float] | None]]:
-    """SQNR, by name, of what the last Softmax reads, the float model's being ""; nothing without Softmax."""
+    """Return the SQNR of the last Softmax's input, by name, with "" for the float model; empty without a Softmax."""
     engines = {}
     for name, graph in graphs.items():
         source = softmax_input(graph.outputs[head])
@@ -298,7 +301,7 @@ def logits_sqnr(
 
 
 def softmax_input(output: Value) -> str | None:
-    """The name of what the Softmax reads that makes an output, through quantizers and what only moves."""
+    """Return the input name of the Softmax that makes an output, through quantizers and data movement."""
     node = output.producer()
     while node is not None and node.inputs:
         first = node.inputs[0]
@@ -321,9 +324,9 @@ def format_table(
     calibrated: int,
     clear: Mapping[str, tuple[float, tuple[float, float] | None]],
 ) -> str:
-    """The task's table as Markdown."""
-    truth = found.forms["float"].accuracy
-    top = "" if truth is None else f"; float top-1 {100 * truth.top1:.2f} %"
+    """Format the task's table as Markdown."""
+    float_accuracy = found.forms["float"].accuracy
+    top = "" if float_accuracy is None else f"; float top-1 {100 * float_accuracy.top1:.2f} %"
     lines = [
         f"### {task.name}",
         "",
@@ -353,7 +356,7 @@ def format_table(
 def _format_interval(
     value: float | None, interval: tuple[float, float] | None, times: float, digits: int
 ) -> str:
-    """A figure with its interval."""
+    """Format a figure with its interval."""
     if value is None or interval is None:
         return "" if value is None else f"{times * value:.{digits}f}"
     lo, hi = (times * end for end in interval)
@@ -361,14 +364,14 @@ def _format_interval(
 
 
 def format_peers(task: str) -> str:
-    """What other tools reach on the task, from measurements made once."""
+    """Format the figures of other tools on the task, from measurements made once."""
     data = json.loads((HERE / "accuracy_peers.json").read_text(encoding="utf-8"))
     lines = []
     for name, held in data["tasks"].items():
         if name.partition(" ")[0] != task or not held["rows"]:
             continue
         lines += [
-            f"Others, evaluated on {held['evaluated']} samples ({data['measured']}):",
+            f"Other tools, evaluated on {held['evaluated']} samples ({data['measured']}):",
             "",
             "| | loses, points | agrees % | SQNR dB | × float speed | × float pass |",
             "|---|---|---|---|---|---|",
@@ -382,7 +385,7 @@ def format_peers(task: str) -> str:
 
 
 def main() -> None:
-    """Measure and print the tables."""
+    """Measure all tasks and print their tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

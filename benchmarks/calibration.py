@@ -1,9 +1,9 @@
-"""What calibration costs, as a multiple of a plain float pass over the same samples.
+"""Calibration benchmark: time as a multiple of one float pass over the same samples.
 
     python benchmarks/calibration.py [MODEL DATA] [--samples 128] [--runs 5] [--threads 2]
 
-All rows run in one process on the same samples, interleaved, batch 1; the median of the runs counts, and the
-loading of the model is left out of ptq's. ONNX Runtime's calibrators are timed as their users call them:
+All rows run in one process on the same samples, interleaved, batch 1. The result is the median of the runs.
+ptq's time excludes the loading of the model. ONNX Runtime's calibrators are timed as their users call them:
 ``create_calibrator``, ``collect_data``, ``compute_data``.
 """
 
@@ -35,18 +35,18 @@ SAMPLE = Path(__file__).parent.parent / "sample_data"
 
 
 class FeedReader(CalibrationDataReader):  # type: ignore[misc]
-    """Samples as ONNX Runtime's calibrators read them."""
+    """Samples in the form that ONNX Runtime's calibrators read."""
 
     def __init__(self, samples: list[Sample]) -> None:
         self._feeds = iter([sample.feed for sample in samples])
 
     def get_next(self) -> dict[str, object] | None:
-        """The next feed; None at the end."""
+        """Return the next feed; None at the end."""
         return next(self._feeds, None)
 
 
 def time_call(work: Callable[[], object]) -> float:
-    """How long one call takes."""
+    """Return the time of one call."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
@@ -55,7 +55,7 @@ def time_call(work: Callable[[], object]) -> float:
 def ort_calibrator(
     path: Path, samples: list[Sample], method: CalibrationMethod
 ) -> Callable[[], object]:
-    """One of ONNX Runtime's calibrators over the samples."""
+    """Return a call that runs one of ONNX Runtime's calibrators over the samples."""
 
     def run() -> object:
         with tempfile.TemporaryDirectory() as folder:
@@ -71,7 +71,7 @@ def ort_calibrator(
 
 
 def main() -> None:
-    """Measure and print the table."""
+    """Measure all rows and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("model", nargs="?", default=SAMPLE / "fashion_mobilenet.onnx", type=Path)
     parser.add_argument("data", nargs="?", default=str(SAMPLE / "images" / "calibration"))

@@ -1,14 +1,15 @@
-"""How fast the integer executor is, against ONNX Runtime, LiteRT's reference kernels and onnx's ReferenceEvaluator.
+"""Speed of the integer executor against ONNX Runtime, LiteRT's reference kernels and onnx's ReferenceEvaluator.
 
     python benchmarks/executor.py [MODEL DATA] [--runs 9] [--threads 2]
 
-Whole networks: the time of the integers as a multiple of ONNX Runtime's float model, on the same samples. Then the
-time of others as a multiple of the integers': ReferenceEvaluator on the QDQ network, and on the same convolutions
-with the same inputs. What the products of those layers take by themselves, in float32 by BLAS and without
-the depthwise ones, bounds any executor in numpy: nothing can be faster than ReferenceEvaluator by more than the
-quotient of the two rows. All run in one process with the same number of threads, interleaved; the median counts, and
-the least and greatest ratio of neighbouring runs say how far to trust it. CPU time is that of all threads, those that
-spin included.
+* Executor: its time for whole networks, as a multiple of ONNX Runtime's float model on the same samples.
+* ReferenceEvaluator: its time as a multiple of the executor's, for the QDQ network and for the same convolutions
+  with the same inputs.
+* Bound: the time of the layers' products alone, in float32 by BLAS, without depthwise layers. An executor in numpy
+  can be faster than ReferenceEvaluator by at most the quotient of the two rows.
+
+All rows run in one process with the same number of threads, interleaved. The result is the median; the smallest and
+largest ratio of neighbouring runs show its spread. CPU time is that of all threads, including those that spin.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Times = dict[str, list[tuple[float, float]]]
 
 
 def main() -> None:
-    """Measure and print the tables."""
+    """Measure all rows and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("model", nargs="?", default=SAMPLE / "fashion_mobilenet.onnx", type=Path)
     parser.add_argument("data", nargs="?", default=str(SAMPLE / "images" / "calibration"))
@@ -135,7 +136,7 @@ PRODUCTS = "float32 products by BLAS alone"
 
 
 def measure(calls: Mapping[str, Callable[[], Any]], runs: int, warm: int = WARMUP_RUNS) -> Times:
-    """Wall-clock and CPU seconds of every call, interleaved."""
+    """Measure wall-clock and CPU seconds of every call, interleaved."""
     times: Times = {name: [] for name in calls}
     for run in range(runs + warm):
         for name, call in calls.items():
@@ -149,7 +150,7 @@ def measure(calls: Mapping[str, Callable[[], Any]], runs: int, warm: int = WARMU
 
 
 def format_ratios(times: list[tuple[float, float]], base: list[tuple[float, float]]) -> list[str]:
-    """The ratio of the medians, the range of the neighbours' ratios, and the ratio in CPU time."""
+    """Format the ratio of the medians, the range of the neighbours' ratios, and the ratio in CPU time."""
     wall, cpu = (
         statistics.median(t[i] for t in times) / statistics.median(t[i] for t in base)
         for i in (0, 1)
@@ -173,7 +174,7 @@ def _run_layers(kept: list[Any]) -> Callable[[], Any]:
 
 
 def _as_onnx(layer: Any, name: str) -> Any:
-    """A layer's output in the layout of those it is compared with."""
+    """Transpose a layer's output to the layout of ONNX."""
     import numpy as np
 
     output = layer.run()

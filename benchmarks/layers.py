@@ -1,4 +1,4 @@
-"""The convolutions and fully connected layers of a quantized network, each with the input that it got."""
+"""Convolutions and fully connected layers of a quantized network, each with its input."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ OPS = ("Conv", "Gemm")
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """A layer with constant weights and bias, channels last as the kernels have it."""
+    """A layer with constant weights and bias, channels last like the kernels."""
 
     site: Site
     x: NDArray[Any]
     kernel: Kernel
 
     def run(self) -> NDArray[Any]:
-        """Its output by the executor's kernel."""
+        """Run the executor's kernel on the input."""
         return self.kernel([self.x, *self.site.constants[1:]])
 
     @property
     def weights(self) -> NDArray[Any]:
-        """O·spatial·I, or (O, K)."""
+        """Weights with shape O·spatial·I, or (O, K)."""
         w = self.site.constants[1]
         assert w is not None
         return input_output_matrix(w, self.site.attrs).T if self.site.op == "Gemm" else w
 
     @property
     def bias(self) -> NDArray[Any]:
-        """One value a channel."""
+        """Bias with one value per output channel."""
         bias = self.site.constants[2]
         assert bias is not None
         return bias
 
     @property
     def product(self) -> Callable[[], Any] | None:
-        """Its bare product in float32 by BLAS, operands in place; None where a group has one channel."""
+        """Return the bare product in float32 by BLAS, with operands in place; None for one channel per group."""
         if self.site.attrs.get("group", 1) != 1:
             return None
         weights = self.weights.reshape(len(self.bias), -1).T.astype(np.float32)
@@ -57,7 +57,7 @@ class Layer:
 
     @property
     def qparams(self) -> tuple[QuantParams, QuantParams, QuantParams]:
-        """Of x, of the weights (one scale a channel) and of y."""
+        """Parameters of x, of the weights (per-channel) and of y."""
         x, w, y = self.site.inputs[0], self.site.inputs[1], self.site.outputs[0]
         assert x is not None
         assert w is not None
@@ -67,7 +67,7 @@ class Layer:
 
 
 def record_layers(quantized: Graph, feed: dict[str, NDArray[Any]], name: str) -> list[Layer]:
-    """Run a network in an arithmetic and keep its layers; those of a kind that LiteRT lacks are left out."""
+    """Run a network in an arithmetic and record its layers, except kinds that LiteRT lacks."""
     found: list[Layer] = []
     kernels = kernels_of_arithmetic(name)
 

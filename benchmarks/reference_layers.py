@@ -1,4 +1,4 @@
-"""A convolution as a QLinearConv in onnx's ReferenceEvaluator, and a whole network in QDQ form."""
+"""A QLinearConv, and a whole QDQ network, in onnx's ReferenceEvaluator."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from onnx.reference import ReferenceEvaluator
 from ptq.model.graph import Graph
 
 OPSET = 21
-"""The oldest whose QuantizeLinear and DequantizeLinear the ReferenceEvaluator has."""
+"""The oldest opset whose QuantizeLinear and DequantizeLinear the ReferenceEvaluator has."""
 
 
 def build_evaluator(layer: Layer) -> Callable[[], NDArray[Any]]:
-    """What runs the convolution, its input in place."""
+    """Return a call that runs the convolution with its input in place."""
     x, w, y = layer.qparams
     constants = {
         "xs": x.scale, "xz": x.zero_point.astype(x.qtype.dtype),
@@ -53,7 +53,7 @@ def build_evaluator(layer: Layer) -> Callable[[], NDArray[Any]]:
 def build_network_evaluator(
     quantized: Graph, feed: Mapping[str, NDArray[Any]]
 ) -> Callable[[], list[Any]]:
-    """What runs a QDQ model, raised to an opset that the evaluator has."""
+    """Return a call that runs a QDQ model, raised to an opset that the evaluator has."""
     proto = quantized.to_proto()
     for opset in proto.opset_import:
         if opset.domain in ("", "ai.onnx"):

@@ -1,12 +1,16 @@
-"""Networks that no choice was made on: ptq's defaults beside ONNX Runtime's quantizer, by the decisions users read.
+"""Decisions of independent networks: ptq's defaults compared with ONNX Runtime's quantizer.
 
     python benchmarks/unseen.py FOLDER [--tasks NAME ...] [--ours]
 
-FOLDER is laid out as accuracy.py says; wheels.py makes one of networks inside packages of PyPI. One row a tool comes
-out for each task: in how many samples its decision is float's, or the share of decisions that both make, where a
-sample holds many; SQNR of each output; the processor time of float over its own, one sample at a time on one thread.
-A decision is the text that a recognizer reads, the boxes or pixels above a detector's threshold, a sequence of tags,
-and elsewhere the best class of the largest output.
+No choice in ptq was made on these networks. accuracy.py documents the layout of FOLDER; wheels.py makes one from
+networks in PyPI packages. Each task has one row per tool:
+
+* the share of samples with float's decision; if a sample has many decisions, the share that both models make;
+* SQNR of each output;
+* float's processor time over that of the quantized model, one sample at a time on one thread.
+
+A decision is the text of a recognizer, the boxes or pixels above a detector's threshold, or a sequence of tags. For
+all remaining networks it is the best class of the largest output.
 """
 
 from __future__ import annotations
@@ -34,13 +38,13 @@ SCORE, PIXEL, SPOKEN = 0.2, 0.3, 0.5
 
 
 def decode_text(classes: Array) -> Array:
-    """What a recognizer reads, by best classes in time: repeats and blanks left out."""
+    """Return a recognizer's text: the best classes in time without repeats and blanks."""
     before = np.concatenate([[0], classes[:-1]])
     return classes[(classes != 0) & (classes != before)]
 
 
 def best_class(outputs: Outputs) -> Array:
-    """The best class of the largest output."""
+    """Return the best class of the largest output."""
     return np.asarray([max(outputs, key=np.size).argmax()])
 
 
@@ -51,7 +55,7 @@ PER_SAMPLE: Mapping[str, Decide] = {
     "voice_activity": lambda y: y[0] > SPOKEN,
     "face_onet": lambda y: np.asarray([y[2].argmax()]),
 }
-"""One decision a sample, by the first letters of a task's name."""
+"""Functions with one decision per sample, by the first letters of a task's name."""
 DETECTIONS: Mapping[str, Decide] = {
     "ocr_detection": lambda y: y[0] > PIXEL,
     "note_transcription": lambda y: y[0] > PIXEL,
@@ -59,13 +63,13 @@ DETECTIONS: Mapping[str, Decide] = {
     "captcha_detection": lambda y: y[0][0, :, 4:5] * y[0][0, :, 5:] > SCORE,
     "page_layout": lambda y: np.concatenate(y[:4], 1) > SCORE,
 }
-"""What is found: the share of what both find in what either does."""
+"""Functions with a set of detections: the decision is the share that both find of what either finds."""
 PER_ELEMENT: Mapping[str, Decide] = {"face_pnet": lambda y: y[1].argmax(-1)}
-"""A decision an element."""
+"""Functions with one decision per element."""
 
 
 def decision_agreement(name: str, float_: Outputs, other: Outputs) -> float:
-    """Of one sample, 0 to 1."""
+    """Return the agreement on one sample, 0 to 1."""
     for table in (DETECTIONS, PER_ELEMENT, PER_SAMPLE):
         for decide in (table[start] for start in table if name.startswith(start)):
             one, two = decide(float_), decide(other)
@@ -79,7 +83,7 @@ def decision_agreement(name: str, float_: Outputs, other: Outputs) -> float:
 
 
 def benchmark_task(task: Task, makers: Mapping[str, Quantizer]) -> list[str]:
-    """Quantize and measure; the lines of the task's table."""
+    """Quantize and measure; return the lines of the task's table."""
     float_, sessions = Session(Graph.load(task.model), threads=1), dict[str, Session]()
     failed = dict[str, str]()
     with tempfile.TemporaryDirectory() as folder:
@@ -123,7 +127,7 @@ def benchmark_task(task: Task, makers: Mapping[str, Quantizer]) -> list[str]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure all tasks and print their tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

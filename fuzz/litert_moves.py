@@ -1,4 +1,4 @@
-"""Random one-operator models for LiteRT's operators that only move integers."""
+"""Random one-operator models for LiteRT's data movement operators."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _slice(d: Draw) -> LitertCase:
 
 
 def _partial_slice(d: Draw) -> LitertCase:
-    """A slice that does not name every axis, or makes one."""
+    """Draw a strided slice that does not name every axis, or adds an axis."""
     x = d.activation("input", *d.shape(2, 4))
     begin = [
         int(d.rng.integers(n))
@@ -142,7 +142,7 @@ def _partial_slice(d: Draw) -> LitertCase:
 
 
 def _strided_slice(d: Draw) -> LitertCase:
-    """Never an empty result."""
+    """Draw a strided slice with a non-empty result."""
     if d.chance(0.3):
         return _partial_slice(d)
     x = d.activation("input", *d.shape(1, 4))

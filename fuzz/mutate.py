@@ -1,4 +1,4 @@
-"""What is a model's neighbour? The same message with one thing exchanged for another of its kind."""
+"""Mutation of a model: the same message with a few things replaced by things of the same kind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MICROSOFT = "com.microsoft"
 
 
 def mutate(model: onnx.ModelProto, chance: random.Random) -> None:
-    """Change a model in one to four places."""
+    """Change a model by one to four random mutations, in place."""
     for _ in range(chance.randint(1, 4)):
         chance.choice(MUTATIONS)(model.graph, chance)
     if chance.random() < 0.05 and model.opset_import:
@@ -73,7 +73,7 @@ def _drop_node(graph: onnx.GraphProto, chance: random.Random) -> None:
 
 
 def _append_node(graph: onnx.GraphProto, chance: random.Random) -> None:
-    """A node of the table's between an output and what makes it."""
+    """Insert a node of the operator table between an output and its producer."""
     if not graph.output:
         return
     name = chance.choice(graph.output).name
@@ -110,7 +110,7 @@ def _drop_attribute(graph: onnx.GraphProto, chance: random.Random) -> None:
 
 
 def _change_initializer(graph: onnx.GraphProto, chance: random.Random) -> None:
-    """One number, or the shape, of an initializer."""
+    """Change one number, or the shape, of an initializer."""
     if not graph.initializer:
         return
     tensor = chance.choice(graph.initializer)
@@ -135,7 +135,7 @@ def _change_initializer(graph: onnx.GraphProto, chance: random.Random) -> None:
 
 
 def _mutate_integers(tensor: onnx.TensorProto, chance: random.Random) -> np.ndarray:
-    """Zero points and weights of another type, shape or value."""
+    """Change the type, shape or values of a zero point or weight."""
     array = numpy_helper.to_array(tensor).copy()
     how = chance.random()
     if how < 0.4:
@@ -160,7 +160,7 @@ def _change_input_shape(graph: onnx.GraphProto, chance: random.Random) -> None:
 
 
 def _freeze_input(graph: onnx.GraphProto, chance: random.Random) -> None:
-    """Freeze an input: real models have weights where the one-node ones have inputs."""
+    """Replace an input by a constant: real models have weights there."""
     if len(graph.input) < 2:
         return
     place = chance.randrange(1, len(graph.input))

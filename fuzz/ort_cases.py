@@ -25,7 +25,7 @@ class OrtCase:
 
 
 def ort_output(op: str, case: OrtCase) -> Any:
-    """What ONNX Runtime makes of it."""
+    """Return ONNX Runtime's output for the case."""
     named = {n: a for n, a in case.arrays.items() if n}
     attributes = {
         k: v for k, v in case.attributes.items() if not (op != "QLinearSoftmax" and k == "opset")
@@ -48,7 +48,7 @@ def ort_output(op: str, case: OrtCase) -> Any:
 
 
 class _TypedDraw:
-    """Draws tensors of one type, and weights of one that goes with it."""
+    """Random tensors of one type, and weights of a type that fits."""
 
     def __init__(self, d: Draw) -> None:
         self.d = d
@@ -66,7 +66,7 @@ class _TypedDraw:
         return {f"{name}s": np.float32(self.d.scale(near)), f"{name}z": self.x(zero)}
 
     def weight(self, channels: int, near: float, spread: bool = True) -> Arrays:
-        """One scale a channel or one for all; signed weights are symmetric."""
+        """Draw a weight, per-channel or per-tensor; signed weights are symmetric."""
         count = channels if spread and self.d.chance(0.7) else 1
         scales = np.float32([self.d.scale(near) for _ in range(count)])
         zeros = np.zeros(count, self.w)
@@ -264,7 +264,7 @@ def _where(d: Draw) -> OrtCase:
 
 
 def _affine(d: Draw) -> tuple[_TypedDraw, tuple[int, ...], int, Arrays]:
-    """A type, a shape, an axis of it, and one scale and zero point, or one for each entry along the axis."""
+    """Draw a type, a shape, an axis, and scales and zero points, one or one for each entry along the axis."""
     t, shape = _TypedDraw(d), d.shape()
     axis = int(d.rng.integers(len(shape)))
     params = t.params("")

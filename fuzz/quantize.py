@@ -1,7 +1,7 @@
-"""Does any model make one of ptq's verbs end in anything but a result or a PtqError of one line?
+"""Fuzz target: every verb of ptq returns a result or raises a PtqError of one line.
 
-Those of a float model are inspect and quantize; those of a quantized one, here what was made of the float model or
-the model itself, are lint, convert, portability, verify and evaluate.
+A float model goes through inspect and quantize. Its result, or a model that is already quantized, goes through lint,
+convert, portability, verify and evaluate.
 
 See README.md in this folder.
 """
@@ -42,7 +42,7 @@ Result = TypeVar("Result")
 
 
 def make_feeds(graph: Graph, chance: np.random.Generator) -> Feeds:
-    """Two samples of the model's inputs; none where they would be very large."""
+    """Make two samples of the model's inputs; none if they would be very large."""
     made = []
     for _ in range(2):
         feed = {}
@@ -56,7 +56,7 @@ def make_feeds(graph: Graph, chance: np.random.Generator) -> Feeds:
 
 
 def call_verb(verb: Callable[[], Result]) -> Result | None:
-    """What a verb gives; None where it refuses in one line."""
+    """Call a verb; return its result, or None if it refuses in one line."""
     try:
         return verb()
     except ptq.PtqError as error:
@@ -65,7 +65,7 @@ def call_verb(verb: Callable[[], Result]) -> Result | None:
 
 
 def test_one_input(data: bytes) -> None:
-    """Read a model in a file, and do with it whatever can be done."""
+    """Read a model from bytes in a file, and run every verb that applies."""
     path = FOLDER / "model.onnx"
     path.write_bytes(data)
     chance = np.random.default_rng(len(data))
@@ -90,7 +90,7 @@ def test_one_input(data: bytes) -> None:
 
 
 def exercise_quantized(model: Model, samples: Feeds | None) -> None:
-    """Lint a model, convert it both ways, and compare and measure all three where there are samples."""
+    """Lint a model and convert it both ways; with samples, verify and evaluate all three models."""
     call_verb(lambda: ptq.lint(model))
     converted = [
         call_verb(lambda form=form: ptq.convert(model, form)) for form in ("qdq", "qoperator")
@@ -106,7 +106,7 @@ def exercise_quantized(model: Model, samples: Feeds | None) -> None:
 
 
 def mutate_input(data: bytes, most: int, seed: int) -> bytes:
-    """A neighbour of an input: mostly of its message, sometimes of its bytes."""
+    """Mutate an input: usually its message, sometimes its bytes."""
     chance = random.Random(seed)
     if chance.random() < 0.1:
         return atheris.Mutate(data, most)
@@ -120,7 +120,7 @@ def mutate_input(data: bytes, most: int, seed: int) -> bytes:
 
 
 def main() -> None:
-    """Fuzz, with libFuzzer's options."""
+    """Run the fuzzer with libFuzzer's options."""
     atheris.Setup(sys.argv, test_one_input, custom_mutator=mutate_input)
     atheris.Fuzz()
 

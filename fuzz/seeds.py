@@ -1,4 +1,4 @@
-"""Which models does fuzzing start from? Hostile ones, ONNX's one-node models, the tests', and all of them quantized.
+"""Seeds of the fuzzer: hostile models, ONNX's one-node models, the tests' models, and quantized forms of them.
 
 python fuzz/seeds.py FOLDER
 """
@@ -33,17 +33,17 @@ NodesAndWeights = tuple[list[onnx.NodeProto], list[onnx.TensorProto]]
 
 
 def random_weight(name: str, *shape: int) -> onnx.TensorProto:
-    """A float32 initializer."""
+    """Make a float32 initializer."""
     return numpy_helper.from_array(RNG.standard_normal(shape).astype(np.float32), name)
 
 
 def value_info(name: str, shape: object, dtype: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
-    """A graph input or output."""
+    """Make a graph input or output."""
     return helper.make_tensor_value_info(name, dtype, shape)
 
 
 def example_nodes() -> NodesAndWeights:
-    """Conv, Relu, Conv, Add to the first, GlobalAveragePool, Flatten, Gemm."""
+    """Make the nodes Conv, Relu, Conv, Add to the first, GlobalAveragePool, Flatten, Gemm."""
     nodes = [
         helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1, 1, 1, 1]),
         helper.make_node("Relu", ["c1"], ["r1"]),
@@ -63,7 +63,7 @@ def build_model(
     ir: int = 8,
     outputs: tuple[str, ...] = ("y",),
 ) -> onnx.ModelProto:
-    """The nodes as a model of an image input."""
+    """Build a model with an image input from nodes."""
     nodes, constants = made or example_nodes()
     graph = helper.make_graph(
         nodes,
@@ -81,7 +81,7 @@ def build_model(
 
 
 def hostile_models() -> Iterator[tuple[str, onnx.ModelProto]]:
-    """Models that are wrong, or right and rare."""
+    """Build models that are invalid, or valid and rare."""
     yield "plain", build_model()
     yield "opset7", build_model(opset=7, ir=3)
     yield "opset99", build_model(opset=99)
@@ -133,7 +133,7 @@ def hostile_models() -> Iterator[tuple[str, onnx.ModelProto]]:
 
 
 def branch_models() -> Iterator[tuple[str, onnx.ModelProto]]:
-    """If and Loop that read tensors from outside."""
+    """Build models with an If and a Loop that read outer tensors."""
     then = helper.make_graph(
         [helper.make_node("Relu", ["c1"], ["t"])], "then", [], [value_info("t", None)]
     )
@@ -172,7 +172,7 @@ def branch_models() -> Iterator[tuple[str, onnx.ModelProto]]:
 
 
 def one_node_models() -> Iterator[tuple[str, onnx.ModelProto]]:
-    """The small models with a float input of ONNX's own tests."""
+    """Load the small models with a float input from ONNX's own tests."""
     for case in collect_testcases(None):
         made = case.model
         if made is None or made.ByteSize() > MAX_BYTES:
@@ -182,7 +182,7 @@ def one_node_models() -> Iterator[tuple[str, onnx.ModelProto]]:
 
 
 def models_of_tests() -> Iterator[tuple[str, onnx.ModelProto]]:
-    """The small networks of ptq's own tests, and what others' quantizers write."""
+    """Load the small networks of ptq's tests, and models from the quantizers of other tools."""
     for name, made in CASES.items():
         if made.ByteSize() <= MAX_BYTES:
             yield f"case {name}".replace("/", "-"), made
@@ -199,7 +199,7 @@ def models_of_tests() -> Iterator[tuple[str, onnx.ModelProto]]:
 def quantized_models(
     given: Iterable[tuple[str, onnx.ModelProto]],
 ) -> Iterator[tuple[str, onnx.ModelProto]]:
-    """What is made of models: QDQ or QOperator form, int8 or uint8 weights, one scale a channel or a tensor."""
+    """Quantize models: QDQ or QOperator form, int8 or uint8 weights, per-channel or per-tensor."""
     for number, (name, made) in enumerate(given):
         form: QuantizedForm = "qdq" if number % 2 else "qoperator"
         weights: WeightFormat = "u8" if number // 2 % 2 else "s8"
@@ -214,7 +214,7 @@ def quantized_models(
 
 
 def gaussian_samples(made: onnx.ModelProto) -> list[dict[str, np.ndarray]]:
-    """Two Gaussian samples."""
+    """Make two Gaussian samples."""
     specs = input_specs(Graph.from_proto(made))
     return [
         {s.name: RNG.standard_normal([d or 2 for d in s.shape]).astype(s.dtype) for s in specs}
@@ -223,7 +223,7 @@ def gaussian_samples(made: onnx.ModelProto) -> list[dict[str, np.ndarray]]:
 
 
 def main() -> None:
-    """Write the seeds."""
+    """Write the seeds to a folder."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     seeds = [*hostile_models(), *one_node_models(), *models_of_tests()]
