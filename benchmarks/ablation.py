@@ -73,17 +73,17 @@ def disable_float_outputs() -> Iterator[None]:
 def use_mse_weight_ranges() -> Iterator[None]:
     """Choose weight ranges inside the context, per-channel or per-tensor, by the least squared rounding error."""
 
-    def chosen(array: Any, target: Any, axis: int | None) -> Any:
-        params, why = observed(array, target, axis)
+    def chosen(array: Any, target: Any, axis: int | None, paired: Any) -> Any:
+        params, why = observed(array, target, axis, paired)
         channels = array.reshape(1, -1) if axis is None else np.moveaxis(array, axis, 0)
         values = channels.reshape(len(channels), -1).astype(np.float64)
-        steps = RANGE_SHARES[:, None] * np.abs(values).max(axis=1) / target.weight.hi + 1e-30
+        scales = RANGE_SHARES[:, None] * np.abs(values).max(axis=1) / target.weight.hi + 1e-30
         rounded = [
             np.clip(np.rint(values / s[:, None]), target.weight.lo, target.weight.hi) * s[:, None]
-            for s in steps
+            for s in scales
         ]
         best = np.argmin([np.square(values - r).sum(axis=1) for r in rounded], axis=0)
-        scale = steps[best, np.arange(len(channels))].astype(np.float32)
+        scale = scales[best, np.arange(len(channels))].astype(np.float32)
         return replace(params, scale=scale if axis is not None else scale[0].reshape(())), why
 
     observed = weight_qparams._weight_qparams
