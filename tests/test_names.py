@@ -53,8 +53,14 @@ RETIRED = {
 KEPT = {("ptq/core/plan.py", "shores"), ("docs/plan.md", "shores")}  # a key of plans of format 1
 
 PUBLIC_PARTICIPLES = {"resolved"}  # methods of what `ptq.__all__` names
-WORDS = set(
-    ["build", "calibrate", "check", "cholesky", "conv", "convert", "convolution", "decode", "diagnose", "evaluate", "explain", "flatten", "fma", "gemm", "im2col", "inspect", "install", "kl", "lint", "load", "logistic", "lookup", "main", "matmul", "mcnemar", "minmax", "mse", "multiply", "observe", "ops", "pack", "pad", "percentile", "plural", "portability", "prepare", "ptq", "quantize", "read", "reciprocal", "repair", "requantize", "rescale", "reshape", "run", "save", "sensitivity", "show", "sigmoid", "solve", "standardize", "tabulate", "tanh", "tanhf", "validate", "verify", "write"]
+WORDS = frozenset(
+    """
+    build calibrate check cholesky conv convert convolution decode diagnose evaluate explain flatten
+    fma gemm im2col inspect install kl lint load logistic lookup main matmul mcnemar minmax mse
+    multiply observe ops pack pad percentile plural portability prepare ptq quantize read reciprocal
+    repair requantize rescale reshape run save sensitivity show sigmoid solve standardize tabulate
+    tanh tanhf validate verify write
+    """.split()  # noqa: SIM905 # easier to read and to extend
 )
 """Single words that a function may be called: verbs, and the field's names of operations and methods."""
 

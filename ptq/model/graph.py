@@ -256,9 +256,8 @@ class Graph:
     def without_shapes(self) -> Graph:
         """A copy without the shapes of tensors, for feeds of other shapes."""
         copy = self.copy()
-        for value in named_values(copy.model.graph):
-            if not value.is_initializer():
-                value.shape = None
+        for value in (v for v in named_values(copy.model.graph) if not v.is_initializer()):
+            value.shape = None
         return copy
 
     def transform_proto(
