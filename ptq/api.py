@@ -75,21 +75,21 @@ def calibrate(
         model: A float model.
         data: Samples (see ``ptq.data.open_samples``).
         preprocess: How images become arrays.
-        samples: Use that many, evenly spread.
-        shard: (k, n): use every n-th sample from the k-th on; shards merge to the whole.
+        samples: Use that many samples, evenly spread.
+        shard: (k, n): use every n-th sample, starting at the k-th; the statistics of all shards merge to the whole.
         skip_bad_samples: Leave unreadable samples out instead of stopping.
         batch: Samples that are counted together; the statistics do not depend on it.
-        threads: Threads for one operator; 0 is one a core.
-        workers: Processes, a shard of the samples each; model and data are paths then.
-        checkpoint: A file that the statistics are saved to every few seconds; where it exists, the
-            samples that it counts are read and compared, not run.
-        progress: Told how far it is.
+        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        workers: Number of processes, one shard of the samples each; model and data must then be paths.
+        checkpoint: A file that the statistics are saved to every few seconds. If it exists, calibration continues
+            from it: the samples that it counts are read and compared, not run.
+        progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Raises:
         ModelError: The model cannot be read or run.
         DataError: A sample is missing, unreadable or does not fit.
-        StatsError: The checkpoint belongs to another model, or to other samples.
-        UsageError: Options that do not go together.
+        StatsError: The checkpoint belongs to another model or to other samples.
+        UsageError: Options contradict each other.
     """
     reading = SampleOptions(preprocess, samples, skip_bad_samples, shard)
     run = RunOptions(threads=threads, calibration_batch=batch, progress=progress)
@@ -97,7 +97,7 @@ def calibrate(
         paths = (str, os.PathLike)
         if checkpoint is not None or not (isinstance(model, paths) and isinstance(data, paths)):
             raise UsageError(
-                "several workers need the model and the data as paths, and keep no checkpoint; "
+                "several workers need paths for model and data, and cannot keep a checkpoint; "
                 "use one worker"
             )
         return collect_in_processes(str(model), str(data), reading, workers, run=run)
@@ -106,7 +106,7 @@ def calibrate(
 
 
 def inspect(model: Model, *, target: str = "ort", skip: Collection[str] = ()) -> Inspection:
-    """Say what quantize would do to each node, without data.
+    """Report what `quantize` would do with each node, without data.
 
     Raises:
         ModelError: The model cannot be read.
@@ -145,40 +145,41 @@ def quantize(
     metric: Metric | None = None,
     progress: Progress | None = None,
 ) -> Result:
-    """Quantize a model and measure what it cost.
+    """Quantize a model and measure the loss of accuracy.
 
     Args:
         model: A float model.
         data: Calibration samples; not needed with ``stats`` or ``plan``.
         eval_data: Samples to measure accuracy on; without them a fifth of ``data`` is held out.
-        target: What to quantize for.
-        method: How ranges are chosen: ``minmax``, ``percentile``, ``kl`` or ``mse``; ``auto`` takes for each tensor
-            what causes the least error in the outputs, on calibration samples that set no range.
-        form: ``qdq`` or ``qoperator``; the same integer function.
-        weights: Against x86 without VNNI, where ONNX Runtime saturates pairs of uint8 × int8 products: ``reduced``
-            lets no two neighbours be so large; ``u8``, for target ``ort``, stores all as uint8, slower; ``s8`` does
-            neither; ``auto`` is ``reduced`` where this processor saturates, else ``s8``.
-        per_tensor: One scale for a whole weight.
-        skip: Nodes, or operators, to leave float.
-        correct_bias: Take the mean error of rounded weights out of the biases.
-        rounding: How weights become integers: ``second-order``, by how their inputs vary together on ``data``, last
-            and fully connected layers making up for the rounding before them; or each to the ``nearest``.
-        equalize: Make the channels between layers alike, for one scale to suit them, where that gains.
-        split_outliers: Compute the part of channels that dwarf the others in float where that gains.
+        target: The name of the runtime.
+        method: The range method: ``minmax``, ``percentile``, ``kl`` or ``mse``. ``auto`` takes for each tensor the
+            method with the least output error, by cross-validation on calibration samples.
+        form: ``qdq`` or ``qoperator``; both compute the same integer function.
+        weights: The integer format of weights. On x86 without VNNI, ONNX Runtime saturates sums of two uint8 × int8
+            products. ``reduced`` limits neighbouring weights so that no sum saturates. ``u8``, for target ``ort``,
+            stores weights as uint8, which is slower. ``s8`` does neither. ``auto`` is ``reduced`` if this processor
+            saturates, else ``s8``.
+        per_tensor: Use one scale for a whole weight.
+        skip: Nodes, or operators, that stay float.
+        correct_bias: Correct biases for the mean error of quantized weights and inputs.
+        rounding: How weights become integers. ``second-order`` is GPTQ-style rounding from input covariances on
+            ``data``, plus error compensation in the last and fully connected layers. ``nearest`` rounds each weight.
+        equalize: Equalize channels (cross-layer equalization, SmoothQuant) if held-out samples improve.
+        split_outliers: Compute outlier channels in float (LLM.int8) if held-out samples improve.
         stats: Statistics of an earlier calibration of the same model.
-        plan: A plan to obey instead of solving one.
+        plan: A plan to apply unchanged instead of solving one.
         preprocess: How images become arrays.
         samples: Use that many samples of ``data``, evenly spread.
         skip_bad_samples: Leave unreadable samples out instead of stopping.
-        arithmetic: What the integers are computed in; the target's own where None.
+        arithmetic: The integer arithmetic that predicts the results; None for the target's own.
         batch: Samples that run at once when accuracy is measured.
-        threads: Threads for one operator; 0 is one a core.
-        checkpoint: A file for the calibration's state, as for ``calibrate``.
-        max_drop: Leave the fewest nodes float with which no more than that many points of the metric are lost
-            on samples that no range is chosen on; ``report.budget`` says whether it holds.
-        metric: A metric of your own (see `ptq.evaluation.user_metric`); without it, top-1 accuracy where samples are
-            labelled, else agreement with float, else the energy of the error.
-        progress: Told how far it is.
+        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        checkpoint: A file for the state of the calibration, as for ``calibrate``.
+        max_drop: The accuracy budget in points of the metric. The fewest nodes that meet it stay float, measured on
+            samples that no range is chosen on; ``report.budget`` holds the result.
+        metric: Your own metric (see `ptq.evaluation.user_metric`). Without it: top-1 accuracy if samples are
+            labelled, else agreement with the float model, else the energy of the error.
+        progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Raises:
         ModelError: The model cannot be read, prepared or run.
@@ -238,25 +239,37 @@ def evaluate(
     metric: Metric | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Measure a model on samples, beside a float model where one is given.
+    """Measure a model on samples, and compare it with a float model if one is given.
 
-    Drops are counted in ``metric`` as for ``quantize``.
+    Args:
+        model: A float model or a quantized one.
+        data: Samples (see ``ptq.data.open_samples``).
+        against: The float model to compare with.
+        engine: ``ort`` runs ONNX Runtime; ``integer`` runs the integer executor.
+        arithmetic: The integer arithmetic of the executor.
+        preprocess: How images become arrays.
+        samples: Use that many samples, evenly spread.
+        skip_bad_samples: Leave unreadable samples out instead of stopping.
+        batch: Samples that run at once, if the model takes any number.
+        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        metric: The metric of accuracy drops, as for ``quantize``.
+        progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Raises:
-        ModelError: A model cannot be read or run, or has no integers to run in.
+        ModelError: A model cannot be read or run, or is not quantized as engine ``integer`` needs.
         DataError: A sample is missing, unreadable or does not fit.
     """
     graph = open_model(model) if engine == "ort" else require_quantized(open_model(model))
     run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
     with explain_failure(graph):
         opened = SampleOptions(preprocess, samples, skip_bad_samples).open(data, graph)
-        mine: Engine = (
+        engine_run: Engine = (
             session_engine(Session(graph, threads=threads))
             if engine == "ort"
             else integer_engine(executor_matching_ort(graph, arithmetic), graph)
         )
-    reference = mine if against is None else reference_engine(open_model(against), graph, run)
-    candidates = {} if against is None else {"int8" if engine == "ort" else "integers": mine}
+    reference = engine_run if against is None else reference_engine(open_model(against), graph, run)
+    candidates = {} if against is None else {"int8" if engine == "ort" else "integers": engine_run}
     evaluation = evaluate_engines(
         reference,
         candidates,

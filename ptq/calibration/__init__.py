@@ -1,1 +1,9 @@
-"""TODO."""
+"""Calibration: runs the float model on samples and collects statistics of its tensors.
+
+collect             one pass over the samples: histograms, extremes and channel sums of every tensor
+checkpoint          the file that an interrupted calibration continues from
+calibration         statistics for a model: from a file, or collected as a whole or in folds
+workers             the same in several processes
+channel_spreads     extremes and mean squares by channel, for equalization and outlier splitting
+input_covariance    a second pass: covariances of layer inputs, for second-order weight rounding
+"""

@@ -1,4 +1,4 @@
-"""How are the statistics of a model gathered: from a file, in this process, or in several?"""
+"""Statistics of a model: given, or collected from samples, as a whole or in folds for cross-validation."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from ptq.solver.solve import tensors_to_observe
 
 FOLDS = 4
 _MIN_SAMPLES = 2 * FOLDS
-"""Samples: fewer judge ranges that they have set themselves."""
+"""With fewer samples there is one fold: the samples that set the ranges evaluate them too."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """What ranges are judged by.
+    """One fold of the cross-validation of ranges.
 
     Attributes:
-        calibration: Statistics of the samples that set the ranges: all others, where there are several folds.
-        samples: Those to judge on.
+        calibration: Statistics of the samples that set the ranges. With several folds, these are all samples of
+            the other folds.
+        samples: The samples that evaluate the ranges.
     """
 
     calibration: Calibration
@@ -38,7 +39,7 @@ class Fold:
 
 
 def tensors_to_collect(graph: Graph) -> CollectedTensors:
-    """What to observe of a prepared graph, whatever will be asked of the statistics."""
+    """The tensors of a prepared graph to observe, enough for every option of a quantization."""
     return CollectedTensors(tensors_to_observe(graph), channel_axes(graph))
 
 
@@ -49,15 +50,15 @@ def collect_statistics(
     checkpoint: str | os.PathLike[str] | None = None,
     run: RunOptions = DEFAULT_RUN,
 ) -> Calibration:
-    """Observe a prepared graph on samples, from where a checkpoint stopped.
+    """Observe a prepared graph on samples; an existing checkpoint is continued.
 
     Raises:
         DataError: A sample is missing, unreadable or does not fit.
-        StatsError: The checkpoint belongs to something else.
+        StatsError: The checkpoint belongs to another model or to other samples.
     """
     keeper = None if checkpoint is None else Checkpoint(Path(checkpoint), graph.digest())
-    counted = run.track(samples, "calibrating")
-    calibration = observe(graph, counted, tensors_to_collect(graph), keeper=keeper, run=run)
+    tracked = run.track(samples, "calibrating")
+    calibration = observe(graph, tracked, tensors_to_collect(graph), keeper=keeper, run=run)
     return replace(calibration, skipped=tuple(samples.skipped))
 
 
@@ -68,27 +69,29 @@ def collect_in_folds(
     checkpoint: str | os.PathLike[str] | None = None,
     run: RunOptions = DEFAULT_RUN,
 ) -> tuple[Calibration, list[Fold]]:
-    """As `gathered`, with what ranges are to be judged by: each quarter of the samples judges what the others set.
+    """Observe a prepared graph on samples; return the statistics of all samples, and the folds.
 
-    One fold holds all of them where they are few or a checkpoint is kept.
+    There are 4 folds: the ranges that three quarters of the samples set are evaluated on the last quarter.
+    There is one fold of all samples if there are fewer than 8 samples, or with a checkpoint.
 
     Raises:
         DataError: A sample is missing, unreadable or does not fit.
-        StatsError: The checkpoint belongs to something else.
+        StatsError: The checkpoint belongs to another model or to other samples.
     """
     if checkpoint is not None or len(samples) < _MIN_SAMPLES:
         whole = collect_statistics(graph, samples, checkpoint=checkpoint, run=run)
         return whole, [Fold(whole, samples)]
-    parts, read = split_folds(samples, FOLDS), run.track(samples, "calibrating")
-    seen = observe_splits(graph, read, tensors_to_collect(graph), [p.names for p in parts], run=run)
-    whole = replace(reduce(Calibration.merge, seen), skipped=tuple(samples.skipped))
+    splits, tracked = split_folds(samples, FOLDS), run.track(samples, "calibrating")
+    names = [split.names for split in splits]
+    observed = observe_splits(graph, tracked, tensors_to_collect(graph), names, run=run)
+    whole = replace(reduce(Calibration.merge, observed), skipped=tuple(samples.skipped))
     bad = {name for name, _ in samples.skipped}
-    judges = []
-    for place, part in enumerate(parts):
-        others = reduce(Calibration.merge, seen[:place] + seen[place + 1 :])
-        if seen[place].samples and others.samples:
-            judges.append(Fold(others, _without_bad(bad, part)))
-    return whole, judges or [Fold(whole, _without_bad(bad, samples))]
+    folds = []
+    for index, split in enumerate(splits):
+        rest = reduce(Calibration.merge, observed[:index] + observed[index + 1 :])
+        if observed[index].samples and rest.samples:
+            folds.append(Fold(rest, _without_bad(bad, split)))
+    return whole, folds or [Fold(whole, _without_bad(bad, samples))]
 
 
 def _without_bad(bad: Collection[str], samples: Samples) -> Samples:
@@ -103,11 +106,13 @@ def load_or_collect(
     checkpoint: str | os.PathLike[str] | None = None,
     run: RunOptions = DEFAULT_RUN,
 ) -> tuple[Calibration, list[Fold]]:
-    """Statistics as they are given, else those of the samples, none where there are none; and what judges ranges.
+    """The given statistics, else those collected from the samples; and the folds that evaluate ranges.
+
+    With neither statistics nor samples, the result holds no tensors and there are no folds.
 
     Raises:
         DataError: A sample is missing, unreadable or does not fit.
-        StatsError: The statistics or the checkpoint belong to something else.
+        StatsError: The statistics or the checkpoint belong to another model or to other samples.
     """
     if stats is not None:
         calibration = require_same_graph(stats, graph.digest())
@@ -118,7 +123,7 @@ def load_or_collect(
 
 
 def open_statistics(stats: Calibration | str | os.PathLike[str] | None) -> Calibration | None:
-    """Statistics as they are, or out of their file.
+    """The statistics, loaded if a path is given.
 
     Raises:
         StatsError: The file is missing, damaged, or of another kind.
@@ -127,10 +132,10 @@ def open_statistics(stats: Calibration | str | os.PathLike[str] | None) -> Calib
 
 
 def require_same_graph(stats: Calibration, digest: str) -> Calibration:
-    """Statistics of an earlier calibration, which must be of this graph.
+    """Return statistics of an earlier calibration after a check that they belong to this graph.
 
     Raises:
-        StatsError: They are of another graph.
+        StatsError: They belong to another graph.
     """
     if stats.graph != digest:
         raise StatsError("the statistics belong to another graph; calibrate this model again")

@@ -1,4 +1,4 @@
-"""How far do the channels of a model's tensors go, on samples?"""
+"""Extremes and mean squares of every channel of a model's tensors, collected on samples."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from ptq.observers.channel_spread import ChannelSpread
 def collect_channel_spreads(
     graph: Graph, axes: Mapping[str, int], samples: Iterable[Sample], run: RunOptions = DEFAULT_RUN
 ) -> dict[str, ChannelSpread]:
-    """What the channels hold, by tensor; those that were empty, or held NaN or Inf, are left out.
+    """The spread of the channels of each tensor; tensors that were empty or held NaN or Inf are left out.
 
     Args:
         graph: A prepared graph.
-        axes: Float tensors with their channel axis.
-        samples: What it runs on.
+        axes: The channel axis of each float tensor to observe.
+        samples: The samples to run.
         run: How the job runs.
 
     Raises:
         DataError: A sample is unreadable, does not fit, or the model fails on it.
     """
-    fed = {name_of(v) for v in graph.inputs}
-    computed = [name for name in axes if name not in fed]
+    inputs = {name_of(v) for v in graph.inputs}
+    computed = [name for name in axes if name not in inputs]
     session = session_with_outputs(graph, CollectedTensors(computed), threads=run.threads)
-    seen: dict[str, ChannelSpread] = {}
+    spreads: dict[str, ChannelSpread] = {}
     for sample in samples:
         try:
             arrays = dict(zip(computed, session.run(sample.feed, computed), strict=True))
@@ -42,5 +42,5 @@ def collect_channel_spreads(
             array = arrays.pop(name) if name in arrays else sample.feed[name]
             if array.size:
                 spread = ChannelSpread.from_array(array.astype(np.float32, copy=False), axis)
-                seen[name] = seen[name] | spread if name in seen else spread
-    return {name: spread for name, spread in seen.items() if spread.is_finite}
+                spreads[name] = spreads[name] | spread if name in spreads else spread
+    return {name: spread for name, spread in spreads.items() if spread.is_finite}

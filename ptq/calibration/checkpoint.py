@@ -1,10 +1,10 @@
-"""How does an interrupted calibration go on where it stopped?
+"""The checkpoint file, from which an interrupted calibration continues.
 
-The statistics so far are kept in a file, with a digest of the samples that they count: names, values, types and
-shapes, in order. Going on, those samples are read again, not run: the file is obeyed only if they are the same, so
-that another model, other data, another order or other preprocessing can never be mixed into one result.
+The file holds the statistics so far, and a digest of the samples that they count: names, values, types and shapes,
+in order. To continue, the calibration reads those samples again but does not run them. The file is used only if the
+digest is the same. A result can therefore never mix two models, data sets, orders or preprocessings.
 
-The file is one line, ``ptq checkpoint 1 SHA256``, and then a file of statistics.
+Format: one line, ``ptq checkpoint 1 SHA256``, then a file of statistics.
 """
 
 from __future__ import annotations
@@ -26,30 +26,31 @@ if TYPE_CHECKING:
 _MAGIC = b"ptq checkpoint 1 "
 _HEADER = len(_MAGIC) + 64 + 1
 SAVE_INTERVAL = 5.0
-"""Between two savings."""
+"""Seconds between two saves, at least."""
 MAX_SAVE_SHARE = 0.02
-"""Of the time of a calibration that saving may take."""
+"""The share of the calibration's time that saving may take."""
 
 
 class Checkpoint:
     """The file of one calibration."""
 
     def __init__(self, path: Path, graph: str, *, every: float = SAVE_INTERVAL) -> None:
-        """Begin with what the file holds, if there is one.
+        """Name the file; `restore` reads it.
 
         Args:
             path: The file.
             graph: Digest of the graph that is calibrated.
-            every: Seconds between two savings, at least.
+            every: Seconds between two saves, at least.
         """
         self._path = path
         self._graph = graph
         self._every = every
-        self._due = 0.0  # the first group is saved: whoever is interrupted at once has seen it work
+        # 0: the first group is saved at once, so that an unwritable file fails early
+        self._due = 0.0
         self._digest = hashlib.sha256(graph.encode())
 
     def restore(self, samples: Iterator[Sample]) -> Calibration | None:
-        """The statistics so far, their samples taken off the iterator; None where there are none.
+        """The statistics so far, or None without a file; takes the samples that they count off the iterator.
 
         Raises:
             StatsError: The file is damaged, or belongs to another model or to other samples.
@@ -78,7 +79,7 @@ class Checkpoint:
         return state
 
     def record_samples(self, group: Sequence[Sample], state: Callable[[], Calibration]) -> None:
-        """Note that samples have been counted, and save where it is time to.
+        """Record that samples were counted; save if the interval has passed.
 
         Raises:
             PtqError: The file cannot be written.
@@ -89,16 +90,16 @@ class Checkpoint:
             self.save(state())
 
     def save(self, state: Calibration) -> None:
-        """Write the file; statistics of all samples noted so far, and of no others.
+        """Write the file; the statistics count exactly the samples recorded so far.
 
         Raises:
             PtqError: It cannot be written.
         """
-        begun = time.monotonic()
+        started = time.monotonic()
         header = _MAGIC + f"{self._digest.hexdigest()}\n".encode()
         files.write(self._path, header + state.to_bytes())
         ended = time.monotonic()
-        self._due = ended + max(self._every, (ended - begun) / MAX_SAVE_SHARE)
+        self._due = ended + max(self._every, (ended - started) / MAX_SAVE_SHARE)
 
     def _hash_sample(self, sample: Sample) -> None:
         digest: _Hash = self._digest

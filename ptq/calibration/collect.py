@@ -1,7 +1,7 @@
-"""Runs the float model on calibration samples and counts what every tensor holds.
+"""One pass of the float model over calibration samples: statistics of every tensor's values.
 
-The model runs one sample at a time: ONNX Runtime's floats may depend on a sample's neighbours in a batch, the
-counts must not.
+The model runs one sample at a time: ONNX Runtime's results may depend on the other samples of a batch, but the
+statistics must not.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from ptq.observers.channel_sums import ChannelSums
 from ptq.observers.stats import TensorStats
 
 COUNTING_THREADS = 2
-"""One thread counts one tensor; more threads would wait for each other's Python."""
+"""Each thread updates the statistics of one tensor; more threads would wait for Python's interpreter lock."""
 _NO_SAMPLES = "there is no calibration sample; give at least one"
 
 
 class CheckpointProtocol(Protocol):
-    """Keeps a calibration that may be interrupted; see `ptq.calibration.checkpoint`."""
+    """Saves a calibration that may be interrupted; see `ptq.calibration.checkpoint`."""
 
     def restore(self, samples: Iterator[Sample]) -> Calibration | None:
-        """The statistics so far, their samples taken off the iterator; None where there are none."""
+        """The statistics so far, or None; takes the samples that they count off the iterator."""
         ...
 
     def record_samples(self, group: Sequence[Sample], state: Callable[[], Calibration]) -> None:
-        """Note that samples have been counted, and save where it is time to."""
+        """Record that samples were counted; save if the interval has passed."""
         ...
 
     def save(self, state: Calibration) -> None:
-        """Save the statistics of all samples noted."""
+        """Save the statistics of all recorded samples."""
         ...
 
 
@@ -58,14 +58,14 @@ def observe(
 
     Args:
         graph: A prepared graph.
-        samples: What to run it on.
-        wanted: What to observe.
+        samples: The samples to run.
+        wanted: The tensors to observe.
         run: How the job runs.
-        keeper: Where to go on from, and what to tell of every group of samples.
+        keeper: The checkpoint to continue from and to save to; None for none.
 
     Raises:
         DataError: There is no sample, or the model fails on one; the text names it.
-        StatsError: What the keeper has belongs to something else.
+        StatsError: The checkpoint belongs to another model or to other samples.
     """
     digest, counted, remaining = graph.digest(), empty_statistics(wanted), iter(samples)
 
@@ -86,72 +86,80 @@ def observe_splits(
     graph: Graph,
     samples: Iterable[Sample],
     wanted: CollectedTensors,
-    parts: Sequence[Collection[str]],
+    splits: Sequence[Collection[str]],
     *,
     run: RunOptions = DEFAULT_RUN,
 ) -> list[Calibration]:
-    """Observe tensors over several parts of the samples, each by itself, in one pass.
+    """Observe tensors over several splits of the samples in one pass; one result for each split.
 
     Args:
         graph: A prepared graph.
-        samples: What to run it on.
-        wanted: What to observe.
-        parts: The names of each part's samples.
+        samples: The samples to run.
+        wanted: The tensors to observe.
+        splits: The names of each split's samples.
         run: How the job runs.
 
     Raises:
         DataError: There is no sample, or the model fails on one; the text names it.
     """
     digest, session = graph.digest(), session_with_outputs(graph, wanted, threads=run.threads)
-    seen = [empty_statistics(wanted) for _ in parts]
-    part = {name: counted for names, counted in zip(parts, seen, strict=True) for name in names}
+    running = [empty_statistics(wanted) for _ in splits]
+    split_of = {
+        name: counted for names, counted in zip(splits, running, strict=True) for name in names
+    }
     batch = max(1, run.calibration_batch)
-    groups = _group_by_split(samples, part, batch)
+    groups = _group_by_split(samples, split_of, batch)
     _count_groups(BatchBuffers(session, wanted.names, batch), groups)
-    if not any(counted.samples for counted in seen):
+    if not any(counted.samples for counted in running):
         raise DataError(_NO_SAMPLES)
-    return [Calibration(digest, c.samples, c.tensors, c.channels) for c in seen]
+    return [Calibration(digest, c.samples, c.tensors, c.channels) for c in running]
 
 
 def _group_by_split(
-    samples: Iterable[Sample], part: Mapping[str, RunningStatistics], size: int
+    samples: Iterable[Sample], split_of: Mapping[str, RunningStatistics], size: int
 ) -> Iterator[tuple[RunningStatistics, list[Sample]]]:
-    """The samples in groups of so many, and of fewer at last, each of one part."""
+    """Groups of at most ``size`` samples, each of one split, with the statistics of the split."""
     waiting: dict[int, list[Sample]] = {}
     for sample in samples:
-        counted = part[sample.name]
+        counted = split_of[sample.name]
         group = waiting.setdefault(id(counted), [])
         group.append(sample)
         if len(group) == size:
             yield counted, waiting.pop(id(counted))
-    yield from ((part[group[0].name], group) for group in waiting.values())
+    yield from ((split_of[group[0].name], group) for group in waiting.values())
 
 
 @dataclass
 class RunningStatistics:
-    """Statistics while they are being gathered."""
+    """Statistics that samples are added to.
+
+    Attributes:
+        tensors: The statistics of each tensor.
+        channels: The channel sums of some tensors.
+        samples: How many samples they count.
+    """
 
     tensors: dict[str, TensorStats]
     channels: dict[str, ChannelSums]
     samples: int = 0
 
     def add(self, name: str, arrays: NDArray[Any] | Sequence[NDArray[Any]]) -> None:
-        """Take in one tensor of several samples; different tensors may come from different threads.
+        """Add the values of one tensor on several samples; threads may add different tensors at once.
 
         Args:
             name: The tensor.
-            arrays: One array a sample; stacked in one array, they are counted at one go.
+            arrays: One array for each sample; or one stacked array, which is faster.
         """
         if name in self.tensors:
-            for part in [arrays] if isinstance(arrays, np.ndarray) else arrays:
-                self.tensors[name].update(part)
+            for array in [arrays] if isinstance(arrays, np.ndarray) else arrays:
+                self.tensors[name].update(array)
         if name in self.channels:
             for stack in [arrays] if isinstance(arrays, np.ndarray) else [a[None] for a in arrays]:
                 self.channels[name].update_batch(stack)
 
 
 def empty_statistics(wanted: CollectedTensors) -> RunningStatistics:
-    """Statistics of no sample."""
+    """Statistics of the wanted tensors over 0 samples."""
     return RunningStatistics(
         {name: TensorStats() for name in wanted.tensors},
         {name: ChannelSums(axis) for name, axis in wanted.channel_axes.items()},
@@ -159,10 +167,10 @@ def empty_statistics(wanted: CollectedTensors) -> RunningStatistics:
 
 
 def resume_statistics(state: Calibration, wanted: CollectedTensors) -> RunningStatistics:
-    """Statistics to go on from.
+    """Statistics that continue those of a checkpoint.
 
     Raises:
-        StatsError: They are of other tensors than are wanted.
+        StatsError: They hold other tensors than those wanted.
     """
     if {*state.tensors} != {*wanted.tensors} or {*state.channels} != {*wanted.channel_axes}:
         raise StatsError("the checkpoint was made by another version of ptq; delete it")
@@ -177,15 +185,15 @@ def count_values(
     batch: int,
     after: Callable[[Sequence[Sample]], None] | None = None,
 ) -> None:
-    """Run the model over the samples, one at a time, and count.
+    """Run the model on the samples, one at a time, and add their values to the statistics.
 
     Args:
         session: The model with the wanted tensors among its outputs.
-        samples: What to run it on.
-        wanted: What to observe.
-        counted: What to add to.
+        samples: The samples to run.
+        wanted: The tensors to observe.
+        counted: The statistics to add to.
         batch: How many samples are counted together.
-        after: Told of each group of samples once it is counted.
+        after: Called with each group of samples once it is counted.
 
     Raises:
         DataError: There is no sample, or the model fails on one; the text names it.
@@ -202,7 +210,7 @@ def _count_groups(
     groups: Iterable[tuple[RunningStatistics, Sequence[Sample]]],
     after: Callable[[Sequence[Sample]], None] | None = None,
 ) -> None:
-    """Run the model over groups of samples and add each to its statistics."""
+    """Run the model on groups of samples and add each group to its statistics."""
     with ThreadPoolExecutor(COUNTING_THREADS) as pool:
         for counted, group in groups:
             held = memory.run(group)
@@ -215,9 +223,10 @@ def _count_groups(
 
 
 class BatchBuffers:
-    """Where the tensors of a batch of samples lie: batch after batch the same place, stacked."""
+    """Memory for the tensors of a batch of samples, stacked; every batch reuses it."""
 
     def __init__(self, session: Session, names: Sequence[str], batch: int) -> None:
+        """Take a session that returns the named tensors, unless they are inputs, and the batch size."""
         self.batch = batch
         self._session = session
         self._fed = [name for name in names if name in session.inputs]
@@ -226,7 +235,7 @@ class BatchBuffers:
         self._stacks: dict[str, NDArray[Any]] = {}
 
     def run(self, group: Sequence[Sample]) -> dict[str, NDArray[Any] | list[NDArray[Any]]]:
-        """Run the model on each sample; by name the samples' tensors, until the next call.
+        """Run the model on each sample; return the tensors by name, valid until the next call.
 
         Raises:
             DataError: The model fails on a sample; the text names it.
@@ -242,7 +251,7 @@ class BatchBuffers:
         return {**fed, **{name: [r[name] for r in results] for name in self._computed}}
 
     def _run_stacked(self, group: Sequence[Sample]) -> dict[str, NDArray[Any]] | None:
-        """The tensors written into the stacks; None where their shapes depend on values."""
+        """The tensors written into the stacks; None if their shapes depend on values."""
         done = 0
         if _input_shapes(group[0]) != self._shapes:
             first = self._run_single(group[0])

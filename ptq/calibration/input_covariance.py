@@ -1,7 +1,7 @@
-"""How do the inputs of the nodes with weights vary together? Seen in a second pass over calibration samples.
+"""Input covariances of the layers with weights, collected in a second pass over calibration samples.
 
-Once ranges are set, inputs are 8-bit codes and their sums exact integers; they contain the input's own rounding.
-What is chosen by them is judged on every fourth sample, which is counted apart.
+Once ranges are set, inputs are 8-bit codes and their sums are exact integers; they contain the rounding of the
+input itself. Every fourth sample is held out: its covariance is kept separately and validates the weight rounding.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample, Samples
-from ptq.kernels.thread_pool import thread_count as cores
+from ptq.kernels.thread_pool import thread_count
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import Node, constant_of, name_of, operator_of
@@ -33,13 +33,19 @@ from ptq.solver.rounding.weighted_sums import LinearOp
 
 ROUNDED_OPS = ("Conv", "Gemm", "MatMul")
 
-SAMPLES = 256  # of a model; more change the covariances little
-_ROWS_PER_INPUT = 2  # rows for each input of a sum
-_MIN_ROWS = 1024  # rows of a node, where it has as many
-HOLDOUT_EVERY = 4  # every fourth sample is judged on
-_MAX_BLOCK = 1536  # inputs whose covariance is taken as a whole: 9 MB, and 38 while it is factored
+SAMPLES = 256
+"""Samples that are run; more change the covariances little."""
+_ROWS_PER_INPUT = 2
+"""Rows that are used for each input of a weighted sum."""
+_MIN_ROWS = 1024
+"""Rows that are used for each node, if it has as many."""
+HOLDOUT_EVERY = 4
+"""Every fourth sample is held out."""
+_MAX_BLOCK = 1536
+"""Inputs in one covariance block: 9 MB, and 38 MB while it is factored."""
 _MIN_BLOCK = 64
-_MEMORY_LIMIT = 128 * 2**20  # bytes of all covariances together
+_MEMORY_LIMIT = 128 * 2**20
+"""Bytes of all covariances together."""
 _BATCH = 1
 
 
@@ -51,101 +57,109 @@ def collect_covariances(
     *,
     run: RunOptions = DEFAULT_RUN,
 ) -> InputStatistics:
-    """Run the model over samples and see how the inputs of weighted nodes vary.
+    """Run the model on samples and collect the covariances of the inputs of nodes with weights.
 
     Args:
         graph: The prepared graph.
-        plan: Its plan, which says what the inputs are quantized with.
-        samples: Some hundred suffice.
-        count: How many there are about; the more, the fewer rows of each are looked at.
+        plan: Its plan, which holds the quantization parameters of the inputs.
+        samples: The samples to run; a few hundred are enough.
+        count: About how many samples there are; the more, the fewer rows of each are used.
         run: How the job runs.
 
     Raises:
         DataError: The model fails on a sample; the text names it.
     """
     nodes = [node for node in graph.nodes if _is_roundable(node, plan)]
-    sums = [LinearOp(node) for node in nodes]
-    sums = [s for s in sums if s.taps <= _MAX_BLOCK]
-    longest = max_block_size(sums)
-    seen = InputStatistics(
-        {_node_name(s.node): _empty_blocks(s, longest) for s in sums},
+    layers = [layer for layer in map(LinearOp, nodes) if layer.taps <= _MAX_BLOCK]
+    longest = max_block_size(layers)
+    statistics = InputStatistics(
+        {_node_name(layer.node): _empty_blocks(layer, longest) for layer in layers},
         {
-            _node_name(s.node): MeanShift(
-                plan.tensors[_input_name(s.node)], np.zeros(s.input_channels)
+            _node_name(layer.node): MeanShift(
+                plan.tensors[_input_name(layer.node)], np.zeros(layer.input_channels)
             )
-            for s in sums
+            for layer in layers
         },
     )
-    if not sums:
-        return seen
-    _collect(graph, plan, sums, seen, samples, count, run)
+    if not layers:
+        return statistics
+    _collect(graph, layers, statistics, samples, count, run)
     release_memory()
-    for some in seen.blocks.values():
-        for part in some:
-            part.training.flush()
-            part.held_out.flush()
-    return seen
+    for blocks in statistics.blocks.values():
+        for block in blocks:
+            block.training.flush()
+            block.held_out.flush()
+    return statistics
 
 
 def _collect(
     graph: Graph,
-    plan: Plan,
-    sums: Sequence[LinearOp],
-    seen: InputStatistics,
+    layers: Sequence[LinearOp],
+    statistics: InputStatistics,
     samples: Iterable[Sample],
     count: int,
     run: RunOptions,
 ) -> None:
-    """Run the model and add what its nodes read to their parts."""
-    names = list(dict.fromkeys(_input_name(s.node) for s in sums))
-    memory = BatchBuffers(
+    """Run the model on samples and add the inputs of the layers to their blocks."""
+    names = list(dict.fromkeys(_input_name(layer.node) for layer in layers))
+    buffers = BatchBuffers(
         session_with_outputs(graph, CollectedTensors(names), threads=run.threads), names, _BATCH
     )
-    release_memory()  # what loading took, before the tensors come
+    release_memory()  # loading took memory that the tensors need now
     remaining, number = iter(samples), 0
-    with ThreadPoolExecutor(cores()) as pool:
-        while group := list(islice(remaining, memory.batch)):
-            see = _CovarianceUpdate(memory.run(group), seen, number, max(count, 1))
-            list(pool.map(see, sums))
+    with ThreadPoolExecutor(thread_count()) as pool:
+        while group := list(islice(remaining, buffers.batch)):
+            update = _CovarianceUpdate(buffers.run(group), statistics, number, max(count, 1))
+            list(pool.map(update, layers))
             number += len(group)
 
 
 @dataclass(frozen=True, eq=False)
 class _CovarianceUpdate:
-    """Adds the rows of some samples to a node's covariances."""
+    """Adds a batch of samples to the covariances of a layer.
+
+    Attributes:
+        batch_inputs: The tensors that layers read, by name.
+        statistics: The statistics to add to.
+        first_sample: The number of the first sample of the batch.
+        samples: About how many samples there are in all.
+    """
 
     batch_inputs: Mapping[str, NDArray[Any] | Sequence[NDArray[Any]]]
     statistics: InputStatistics
     first_sample: int
     samples: int
 
-    def __call__(self, sums: LinearOp) -> None:
-        parts, added = (
-            self.statistics.blocks[_node_name(sums.node)],
-            self.statistics.mean_shifts[_node_name(sums.node)],
+    def __call__(self, layer: LinearOp) -> None:
+        blocks, shift = (
+            self.statistics.blocks[_node_name(layer.node)],
+            self.statistics.mean_shifts[_node_name(layer.node)],
         )
-        quota = rows_per_sample(sums, self.samples)
-        held = self.batch_inputs[_input_name(sums.node)]
-        alike = isinstance(held, np.ndarray) or len({array.shape for array in held}) == 1
-        stacks = [np.asarray(held)] if alike else [array[None] for array in held]
+        quota = rows_per_sample(layer, self.samples)
+        arrays = self.batch_inputs[_input_name(layer.node)]
+        same_shape = isinstance(arrays, np.ndarray) or len({a.shape for a in arrays}) == 1
+        stacks = [np.asarray(arrays)] if same_shape else [array[None] for array in arrays]
         first = self.first_sample
         for stack in stacks:
             if stack.size:
-                added.sums += sums.rounding_error_sums(stack, added.params)
-                added.count += stack.size // sums.input_channels
-                seen = sums.sample_rows(stack, added.params, first, quota)
-                apart = np.arange(first, first + len(stack)) % HOLDOUT_EVERY == 1
-                judged = np.repeat(apart, seen.shape[1] // len(stack))
-                for part in parts:
-                    for covariance, some in ((part.training, ~judged), (part.held_out, judged)):
-                        if some.any():
-                            covariance.update(seen[:, some, part.inputs])
+                shift.sums += layer.rounding_error_sums(stack, shift.params)
+                shift.count += stack.size // layer.input_channels
+                rows = layer.sample_rows(stack, shift.params, first, quota)
+                sample_held_out = np.arange(first, first + len(stack)) % HOLDOUT_EVERY == 1
+                held_out = np.repeat(sample_held_out, rows.shape[1] // len(stack))
+                for block in blocks:
+                    for covariance, chosen in (
+                        (block.training, ~held_out),
+                        (block.held_out, held_out),
+                    ):
+                        if chosen.any():
+                            covariance.update(rows[:, chosen, block.inputs])
             first += len(stack)
 
 
-def rows_per_sample(sums: LinearOp, samples: int) -> int:
-    """Rows of each sample that are looked at, where there are so many."""
-    return -(-max(_ROWS_PER_INPUT * sums.length, _MIN_ROWS) // samples)
+def rows_per_sample(layer: LinearOp, samples: int) -> int:
+    """How many rows of each sample are used, if there are as many."""
+    return -(-max(_ROWS_PER_INPUT * layer.length, _MIN_ROWS) // samples)
 
 
 def _is_roundable(node: Node, plan: Plan) -> bool:
@@ -156,31 +170,37 @@ def _is_roundable(node: Node, plan: Plan) -> bool:
     return weight is not None and not batched and _input_name(node) in plan.tensors
 
 
-def max_block_size(sums: Sequence[LinearOp]) -> int:
-    """Inputs that a covariance may have for all of them to fit the memory."""
+def max_block_size(layers: Sequence[LinearOp]) -> int:
+    """How many inputs a covariance block may have so that all covariances fit the memory limit."""
     longest = _MAX_BLOCK
     while longest > _MIN_BLOCK:
-        if sum(_covariance_bytes(s, longest) for s in sums) <= _MEMORY_LIMIT:
+        if sum(_covariance_bytes(layer, longest) for layer in layers) <= _MEMORY_LIMIT:
             break
         longest = max(longest // 2, _MIN_BLOCK)
     return longest
 
 
-def _covariance_bytes(sums: LinearOp, longest: int) -> int:
-    return sum(2 * sums.groups * 4 * (c.stop - c.start) ** 2 for c in channel_blocks(sums, longest))
+def _covariance_bytes(layer: LinearOp, longest: int) -> int:
+    blocks = channel_blocks(layer, longest)
+    return sum(2 * layer.groups * 4 * (block.stop - block.start) ** 2 for block in blocks)
 
 
-def channel_blocks(sums: LinearOp, longest: int) -> Iterator[slice]:
-    """The inputs of a sum cut into whole channels, so many inputs at most or one channel."""
-    channels = sums.length // sums.taps
-    count = -(-channels // max(1, longest // sums.taps))
-    edges = [channels * i // count * sums.taps for i in range(count + 1)]
+def channel_blocks(layer: LinearOp, longest: int) -> Iterator[slice]:
+    """Slices of a weighted sum's inputs: blocks of whole channels, at most ``longest`` inputs or one channel."""
+    channels = layer.length // layer.taps
+    count = -(-channels // max(1, longest // layer.taps))
+    edges = [channels * i // count * layer.taps for i in range(count + 1)]
     yield from (slice(a, b) for a, b in itertools.pairwise(edges))
 
 
-def _empty_blocks(sums: LinearOp, longest: int) -> list[CovarianceBlock]:
-    shapes = [(cut, (sums.groups, cut.stop - cut.start)) for cut in channel_blocks(sums, longest)]
-    return [CovarianceBlock(cut, Covariance(*shape), Covariance(*shape)) for cut, shape in shapes]
+def _empty_blocks(layer: LinearOp, longest: int) -> list[CovarianceBlock]:
+    shapes = [
+        (inputs, (layer.groups, inputs.stop - inputs.start))
+        for inputs in channel_blocks(layer, longest)
+    ]
+    return [
+        CovarianceBlock(inputs, Covariance(*shape), Covariance(*shape)) for inputs, shape in shapes
+    ]
 
 
 def _input_name(node: Node) -> str:
@@ -194,17 +214,17 @@ def _node_name(node: Node) -> str:
 
 
 def collect_input_covariance(
-    ground: CalibratedModel,
+    model: CalibratedModel,
     plan: Plan,
     samples: Samples,
     run: RunOptions = DEFAULT_RUN,
 ) -> CalibratedModel:
-    """The ground with what rounding by second order needs to know, gathered on calibration samples.
+    """The model with the input covariances for second-order rounding, collected on calibration samples.
 
     Raises:
         DataError: The model fails on a sample; the text names it.
     """
-    some = samples.spread(SAMPLES)
-    read = run.track(some, "rounding")
-    found = collect_covariances(ground.prepared.graph, plan, read, len(some), run=run)
-    return replace(ground, rounder=GptqRounder(found))
+    chosen = samples.spread(SAMPLES)
+    tracked = run.track(chosen, "rounding")
+    found = collect_covariances(model.prepared.graph, plan, tracked, len(chosen), run=run)
+    return replace(model, rounder=GptqRounder(found))

@@ -1,4 +1,4 @@
-"""Statistics of one model from several processes, a shard of the samples each."""
+"""Calibration in several processes: each observes one shard of the samples."""
 
 from __future__ import annotations
 
@@ -23,41 +23,42 @@ from ptq.rewrite.prepare.prepare import open_and_prepare
 def collect_in_processes(
     model: str,
     data: str,
-    choice: SampleOptions,
+    reading: SampleOptions,
     workers: int,
     *,
     run: RunOptions = DEFAULT_RUN,
 ) -> Calibration:
-    """Observe a model in several processes, a shard of the samples each.
+    """Observe a model in several processes, one shard of the samples each.
 
-    The statistics are those of one process with as many threads, bit for bit.
+    The statistics equal those of one process with as many threads, bit for bit.
 
     Args:
         model: Path of the model.
         data: Path of the samples, or ``module:callable``.
-        choice: How the samples are read.
+        reading: How the samples are read.
         workers: Number of processes.
         run: How the job runs.
 
     Raises:
-        PtqError: As one process would; of several errors, that of the first shard.
+        PtqError: An error that one process would raise; of several, the error of the first shard.
     """
     graph = open_and_prepare(model)[1].graph
-    total = len(choice.open(data, graph))
+    total = len(reading.open(data, graph))
     advance = run.start_stage("calibrating", total)
-    (first, step), count = choice.shard or (0, 1), max(1, min(workers, total))
+    (first, stride), count = reading.shard or (0, 1), max(1, min(workers, total))
     context = multiprocessing.get_context("spawn")
     readers, processes = [], []
     try:
         for index in range(count):
             reader, writer = context.Pipe(duplex=False)
-            part = replace(choice, shard=(first + index * step, step * count))
-            arguments = (model, data, part, replace(run, progress=None), writer)
+            shard = replace(reading, shard=(first + index * stride, stride * count))
+            arguments = (model, data, shard, replace(run, progress=None), writer)
             process = context.Process(target=_run_worker, args=arguments, daemon=True)
             with _hold_interrupts():
                 process.start()
                 processes.append(process)
-            writer.close()  # so that the worker's own end is the last: its death closes the pipe
+            # only the worker's own end stays open, so that the pipe closes when the worker ends
+            writer.close()
             readers.append(reader)
         return reduce(Calibration.merge, _collect_results(readers, advance))
     finally:
@@ -68,14 +69,14 @@ def collect_in_processes(
 
 @contextmanager
 def _hold_interrupts() -> Iterator[None]:
-    """Hold Ctrl-C back; a process that starts meanwhile never gets it, however long its imports take."""
-    came: list[int] = []
+    """Delay Ctrl-C; a process that starts in the meantime never receives it, however long its imports take."""
+    received: list[int] = []
     masks = hasattr(signal, "pthread_sigmask")
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]) if masks else set()
-    # the mask is this thread's alone; another one may take the signal for the process
+    # the mask holds for this thread only; another thread may receive the signal for the process
     handles = threading.current_thread() is threading.main_thread()
     handler = (
-        signal.signal(signal.SIGINT, lambda number, _: came.append(number)) if handles else None
+        signal.signal(signal.SIGINT, lambda number, _: received.append(number)) if handles else None
     )
     try:
         yield
@@ -84,12 +85,12 @@ def _hold_interrupts() -> Iterator[None]:
             signal.signal(signal.SIGINT, handler)
         if masks:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    if came:
+    if received:
         signal.raise_signal(signal.SIGINT)
 
 
 def _collect_results(readers: list[Connection], advance: Callable[[], None]) -> list[Calibration]:
-    """What each worker found, in the order of the workers."""
+    """The statistics of each worker, in the order of the workers."""
     ended: dict[Connection, Any] = {}
     while len(ended) < len(readers):
         ready = wait([reader for reader in readers if reader not in ended])
@@ -97,7 +98,7 @@ def _collect_results(readers: list[Connection], advance: Callable[[], None]) -> 
             try:
                 message = reader.recv()
             except EOFError:
-                message = PtqError("a worker was ended from outside; use fewer workers")
+                message = PtqError("a worker process was killed; use fewer workers")
             if message is None:
                 advance()
             else:
@@ -113,20 +114,21 @@ def _collect_results(readers: list[Connection], advance: Callable[[], None]) -> 
 
 
 def _run_worker(
-    model: str, data: str, choice: SampleOptions, run: RunOptions, writer: Connection
+    model: str, data: str, reading: SampleOptions, run: RunOptions, writer: Connection
 ) -> None:
-    """One process: send None for each sample, at last the statistics or the error."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted too, and ends this
+    """Run one process: send None for each sample, then the statistics or the error."""
+    # Ctrl-C reaches the parent too, which ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def progress(stage: str, total: int | None) -> Callable[[], None]:
         return lambda: writer.send(None)
 
     try:
         graph = open_and_prepare(model)[1].graph
-        samples = choice.open(data, graph)
+        samples = reading.open(data, graph)
         found = collect_statistics(graph, samples, run=replace(run, progress=progress))
         writer.send((found.to_bytes(), found.skipped))
     except PtqError as error:
         writer.send(error)
-    except Exception as error:  # a fault of ptq itself: said by the parent, as any other
+    except Exception as error:  # an internal error: the parent reports it
         writer.send(RuntimeError(f"in a worker: {type(error).__name__}: {error}"))

@@ -1,7 +1,7 @@
-"""Held-out samples and cross-validation folds, chosen by a hash.
+"""Splits of samples by the SHA-256 of their identity: held-out fifth, and folds.
 
-The samples are ranked by the SHA-256 of their identity (relative path, or row index). The choice therefore depends
-neither on the order of the samples nor on chance. The fifth with the lowest hash is held out.
+The identity is the relative path, or the row index. A split depends neither on the order of the samples nor on
+chance. The fifth with the lowest digests is held out to measure accuracy on, if no other samples are given.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ MIN_SAMPLES = 50
 
 
 def split_holdout(samples: Samples) -> tuple[Samples, Samples]:
-    """Samples for calibration, and held-out samples for evaluation.
+    """The samples to calibrate with, and the samples to measure accuracy on.
 
-    With fewer than 50 samples both are the argument itself. Reports then say 'on calibration samples'.
+    With fewer than 50 samples both are the argument itself; reports then mark figures 'on calibration samples'.
     """
     if len(samples) < MIN_SAMPLES:
         return samples, samples
@@ -26,13 +26,13 @@ def split_holdout(samples: Samples) -> tuple[Samples, Samples]:
 
 
 def split_folds(samples: Samples, count: int) -> list[Samples]:
-    """The samples in ``count`` folds of equal size; sizes differ by at most one."""
+    """The samples, split into ``count`` folds whose sizes differ by at most 1."""
     ranked = _rank_by_digest(samples)
     return [samples.subset(ranked[first::count]) for first in range(count)]
 
 
 def _rank_by_digest(samples: Samples) -> list[int]:
-    """Indices of the samples in the order of their hashes."""
+    """The indices of the samples, in ascending order of their digests."""
     digests = [
         hashlib.sha256(identity.encode("utf-8", "surrogateescape")).digest()
         for identity in samples.identities

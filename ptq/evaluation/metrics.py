@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.decibels import sqnr_db
 from ptq.evaluation import intervals
 from ptq.evaluation.intervals import Interval
 
@@ -88,24 +89,17 @@ class FidelityMeter:
         drawn = intervals.bootstrap_sums(columns)
         count = len(self.agreements)
         return Fidelity(
-            sqnr_db=_decibels(*sums[:2]),
+            sqnr_db=sqnr_db(*sums[:2]),
             cosine=float(sums[2]) / len(columns),
             agreement=sum(self.agreements) / count if count else None,
             sqnr_interval=intervals.percentile_interval(
-                np.array([_decibels(*row[:2]) for row in drawn])
+                np.array([sqnr_db(*row[:2]) for row in drawn])
             ),
             cosine_interval=intervals.percentile_interval(drawn[:, 2] / len(columns)),
             agreement_interval=intervals.clopper_pearson_interval(sum(self.agreements), count)
             if count
             else None,
         )
-
-
-def _decibels(signal: float, noise: float) -> float:
-    if not noise:
-        return math.inf
-    ratio = signal / noise
-    return 10 * math.log10(ratio) if ratio else -math.inf
 
 
 @dataclass

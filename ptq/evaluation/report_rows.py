@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.decibels import sqnr_db
 from ptq.core.plan import Plan, operand_key
 from ptq.core.types import QuantParams
 from ptq.evaluation.report import NodeRow, TensorRow
@@ -61,19 +61,13 @@ def _weight_row(value: Value, params: QuantParams, why: str) -> TensorRow:
     return TensorRow(
         name=name_of(value),
         kind="weight",
-        sqnr_db=_decibels(signal, noise),
+        sqnr_db=sqnr_db(signal, noise),
         rounding=1.0,  # the largest magnitude sets the scale: nothing is clipped
         saturation=0.0,
         lo=lo,
         hi=hi,
         why=why,
     )
-
-
-def _decibels(signal: float, noise: float) -> float:
-    if noise == 0:
-        return math.inf
-    return 10 * math.log10(signal / noise) if signal else -math.inf
 
 
 def _representable_range(params: QuantParams) -> tuple[float, float]:

@@ -11,12 +11,12 @@ with density d contributes d · (F(hi) − F(lo)). A point contributes its count
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.decibels import sqnr_db
 from ptq.core.types import QuantParams
 from ptq.observers.histogram_cells import HistogramCells, histogram_cells
 from ptq.observers.stats import TensorStats
@@ -44,10 +44,7 @@ class TensorError:
     @property
     def sqnr_db(self) -> float:
         """SQNR: signal over rounding plus clipping, in dB; inf without error, -inf without signal."""
-        noise = self.rounding + self.clipping
-        if noise == 0:
-            return math.inf
-        return 10 * math.log10(self.signal / noise) if self.signal > 0 else -math.inf
+        return sqnr_db(self.signal, self.rounding + self.clipping)
 
 
 def quantization_error(stats: TensorStats, params: QuantParams) -> TensorError:

@@ -1,1 +1,19 @@
-"""TODO."""
+"""Decisions by trials on samples, before and after the solver; not ONNX graph optimization.
+
+options                 what the user asks of a quantization
+given                   statistics or a plan of an earlier run
+pipeline                the first stages of a quantization, shared by `ptq.quantize` and `ptq.sensitivity`
+output_error            error of the model outputs with activations rounded in one way or another
+significance            test whether one output error is significantly lower than another
+range_candidates        the parameters that each range method gives a scale group
+range_search            a range method for each tensor, by output error
+equalization_factors    factors that equalize channels (cross-layer equalization)
+smoothquant_factors     factors that equalize the channels that matrix products read (SmoothQuant)
+candidates              comparison of equalized models on held-out samples
+equalization            the stage that equalizes channels
+outlier_splitting       the stage that computes outlier channels in float (LLM.int8)
+compensation_fit        weights that compensate the error of their inputs, by ridge regression
+compensation            the stage that re-fits layers to their quantized inputs
+mixed_precision         which nodes stay float: error attribution, sensitivity, accuracy budget
+self_check              check of the result, and fallback to float of nodes that fail
+"""

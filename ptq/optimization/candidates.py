@@ -1,8 +1,8 @@
-"""Which of a model's forms errs least once it is rounded, whichever range method is chosen for it then?
+"""Comparison of rewritten forms of a model by their output error after quantization.
 
-Of a small network one choice of scales comes out a decibel better or worse than another by chance, on all samples
-alike, so that no number of samples tells it from the form's own doing. Other range methods are other scales: a form
-is judged by all that may be chosen, and what the mean of their decibels gains is the form's.
+In a small network one choice of scales can be a decibel better than another by chance, on all samples in the same
+way. More samples do not remove this chance. Different range methods give different scales. A candidate is therefore
+evaluated with every range method that can be chosen later, and the mean gain in decibels counts.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.calibration.calibration import collect_statistics
+from ptq.core.decibels import error_db
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.core.wording import plural
@@ -24,8 +25,9 @@ from ptq.model.graph import Graph
 from ptq.model.node import constant_of
 from ptq.model.session import Session
 from ptq.observers.input_means import InputMean, input_means
-from ptq.optimization.output_error import ReferenceOutputs, error_db
-from ptq.optimization.range_search import METHODS, is_significantly_lower
+from ptq.optimization.output_error import ReferenceOutputs
+from ptq.optimization.range_candidates import METHODS
+from ptq.optimization.significance import is_significantly_lower
 from ptq.rewrite.emit.bias_correction import correct_biases
 from ptq.rewrite.emit.set_weights import replace_weights
 from ptq.rewrite.instrument.adjustable_scales import make_scales_inputs
@@ -34,22 +36,25 @@ from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.solver.quantizer import CalibratedModel, solve_plan
 from ptq.solver.recipe import AUTO, Recipe
 
-_CALIBRATION_SAMPLES = 32  # samples, to set a trial's ranges
-_HELD_OUT_SAMPLES = 64  # held-out ones, and as many of the others
+_CALIBRATION_SAMPLES = 32
+"""Samples that set the ranges of a candidate."""
+_HELD_OUT_SAMPLES = 64
+"""Held-out samples that evaluate, and as many training samples."""
 _WEIGHT_ERROR_LEFT = 0.3
-"""Of the error that weights make, rounded to the nearest, what second-order rounding leaves: 0.1 to 0.4, measured."""
-_STANDARD_ERRORS = 2.0  # standard errors by which the error must be less; few things are tried
+"""The share of the round-to-nearest weight error that second-order rounding leaves: measured 0.1 to 0.4."""
+_STANDARD_ERRORS = 2.0
+"""Standard errors by which the error must be lower; there are only a few candidates."""
 _MAX_UNROUNDED_ERROR = 0.01
-"""Of the error of rounding, the most that a form may err on held-out samples before anything is rounded: where a
-channel goes past its bound there, it will go further past on others."""
+"""The highest error of a candidate before rounding, on held-out samples, as a share of the rounding error. A channel
+that exceeds its bound on held-out samples exceeds it by more on others."""
 
 
 class CandidateComparison:
-    """Rounds a model in several forms and compares their outputs with float's.
+    """Quantizes candidates and compares their outputs with the float model's.
 
-    Roundings of a few outputs differ by much chance, so all samples tell whether the error is less; of those held
-    out, which would show what the others' extremes cut off, it must be less too, and by the method that suits a form
-    best.
+    Rounding errors of a few outputs vary much by chance, so all samples decide whether the error is lower. It must
+    also be lower on held-out samples, which show what the extremes of the training samples clip. And it must be
+    lower with the best method of each form.
     """
 
     def __init__(
@@ -57,76 +62,80 @@ class CandidateComparison:
         name: str,
         prepared: PreparedModel,
         recipe: Recipe,
-        learnt: Samples,
-        held: Samples,
+        training: Samples,
+        held_out: Samples,
         run: RunOptions,
     ) -> None:
-        """Say what will be judged by what.
+        """Set up a comparison with a plain model.
 
         Args:
-            name: What the model is called.
-            prepared: It.
-            recipe: What will be asked.
-            learnt: The samples that its forms were made by.
-            held: Others.
+            name: The name of the model.
+            prepared: The plain model.
+            recipe: How the model is quantized.
+            training: The samples that the candidates were made from.
+            held_out: Samples that no candidate depends on.
             run: How the job runs.
         """
         self._name, self._prepared, self._recipe = name, prepared, recipe
         self._methods = METHODS if recipe.method == AUTO else (recipe.method,)
-        self._held, self._others, self._run = held, learnt, run
+        self._held_out, self._training, self._run = held_out, training, run
 
-    def select_best(self, tried: Iterable[PreparedModel]) -> PreparedModel:
-        """The form that errs least, if by more than chance, or the plain model; with a sentence on the gain.
+    def select_best(self, candidates: Iterable[PreparedModel]) -> PreparedModel:
+        """The candidate with the least error if it is significantly lower, else the plain model; with a note.
 
         Args:
-            tried: The forms, each with what was done, one sentence.
+            candidates: The rewritten models, each with one sentence in ``changes``.
 
         Raises:
             DataError: A sample is unreadable, does not fit, or the model fails on it.
         """
-        forms, changes = [*tried], self._prepared.changes
+        forms = [*candidates]
         if not forms:
             return self._prepared
         steps = (1 + len(forms)) * (1 + len(self._methods))
         advance = self._run.start_stage("comparing forms", steps)
-        before = self._errors(self._prepared, advance)
-        plain = _geometric_mean(before)
-        forms = [
-            form
-            for form in forms
-            if self._unrounded_error(form) <= _MAX_UNROUNDED_ERROR * plain.mean()
-        ]
+        plain_errors = self._errors(self._prepared, advance)
+        plain = _geometric_mean(plain_errors)
+        most = _MAX_UNROUNDED_ERROR * plain.mean()
+        forms = [form for form in forms if self._unrounded_error(form) <= most]
         if not forms:
-            left = "left channels unequal: on held-out samples they go past their bounds"
-            return replace(self._prepared, changes=(*changes, left))
+            return self._not_applied("channels exceed their Clip bounds on held-out samples")
         errors = [(form, self._errors(form, advance)) for form in forms]
-        form, found = min(errors, key=lambda pair: float(_geometric_mean(pair[1]).mean()))
-        least = _geometric_mean(found)
-        held = [e[: self._held_out_count or None].mean() for e in (plain, least)]
-        figures = "{:.1f} → {:.1f} dB".format(*(-error_db(share) for share in held))
-        said = f"signal over error on held-out samples {figures}"
+        form, form_errors = min(errors, key=lambda pair: float(_geometric_mean(pair[1]).mean()))
+        least = _geometric_mean(form_errors)
+        held_out = [e[: self._held_out_count or None].mean() for e in (plain, least)]
+        figures = "SQNR {:.1f} → {:.1f} dB".format(*(-error_db(share) for share in held_out))
+        basis = "on held-out samples"
         if len(self._methods) > 1:
-            said += f", the mean of {plural(len(self._methods), 'range method')}"
-        less = held[1] < held[0] and found.mean(axis=1).min() < before.mean(axis=1).min()
-        if less and is_significantly_lower(least, plain, sure=_STANDARD_ERRORS):
+            basis += f", mean of {plural(len(self._methods), 'range method')}"
+        lower = (
+            held_out[1] < held_out[0]
+            and form_errors.mean(axis=1).min() < plain_errors.mean(axis=1).min()
+        )
+        if lower and is_significantly_lower(least, plain, standard_errors=_STANDARD_ERRORS):
             [note] = form.changes
-            return replace(form, changes=(*changes, f"{note}: {said}"))
-        return replace(self._prepared, changes=(*changes, f"left channels unequal: {said}"))
+            note = f"{note}; {figures} {basis}"
+            return replace(form, changes=(*self._prepared.changes, note))
+        return self._not_applied(f"{figures} {basis}: gain not significant")
+
+    def _not_applied(self, reason: str) -> PreparedModel:
+        note = f"equalization: not applied ({reason})"
+        return replace(self._prepared, changes=(*self._prepared.changes, note))
 
     @property
     def _held_out_count(self) -> int:
-        """How many held-out samples are judged on, the first of all."""
-        return min(len(self._held), _HELD_OUT_SAMPLES)
+        """How many of the evaluating samples are held out; they come first."""
+        return min(len(self._held_out), _HELD_OUT_SAMPLES)
 
     @cached_property
     def _reference(self) -> ReferenceOutputs:
-        judges = itertools.chain(
-            self._held.spread(_HELD_OUT_SAMPLES), self._others.spread(_HELD_OUT_SAMPLES)
+        samples = itertools.chain(
+            self._held_out.spread(_HELD_OUT_SAMPLES), self._training.spread(_HELD_OUT_SAMPLES)
         )
-        return ReferenceOutputs(logits_graph(self._prepared.graph), judges, self._run)
+        return ReferenceOutputs(logits_graph(self._prepared.graph), samples, self._run)
 
     def _unrounded_error(self, form: PreparedModel) -> float:
-        """How far the form is from the plain model before anything is rounded, on held-out samples."""
+        """The error of a candidate before rounding, against the plain model, on held-out samples."""
         session = Session(logits_graph(form.graph), threads=self._run.threads)
         errors = self._reference.errors(session, {}, range(self._held_out_count))[
             : self._held_out_count
@@ -134,33 +143,33 @@ class CandidateComparison:
         return float(errors.mean()) if errors.size else 0.0
 
     def _errors(self, form: PreparedModel, advance: Callable[[], None]) -> NDArray[np.float64]:
-        """By method and sample, of activations and of weights; the latter counts for less than it is."""
+        """The error of each method and sample: by activations, plus a share of that by weights."""
         graph, run = logits_graph(form.graph), self._run
-        statistics = collect_statistics(graph, self._others.spread(_CALIBRATION_SAMPLES), run=run)
-        ground = CalibratedModel(self._name, graph, replace(form, graph=graph), statistics)
+        statistics = collect_statistics(graph, self._training.spread(_CALIBRATION_SAMPLES), run=run)
+        model = CalibratedModel(self._name, graph, replace(form, graph=graph), statistics)
         recipe = self._recipe.with_float_nodes(form.float_nodes)
-        plans = [solve_plan(ground, replace(recipe, method=m)) for m in self._methods]
-        made = make_scales_inputs(graph, plans[0], plans[0].tensors)
-        session = Session.for_range_search(made.graph, threads=run.threads)
+        plans = [solve_plan(model, replace(recipe, method=m)) for m in self._methods]
+        adjustable = make_scales_inputs(graph, plans[0], plans[0].tensors)
+        session = Session.for_range_search(adjustable.graph, threads=run.threads)
         of_activations = []
         for plan in plans:
-            of_activations.append(self._reference.errors(session, made.feed(plan.tensors)))
+            of_activations.append(self._reference.errors(session, adjustable.feed(plan.tensors)))
             advance()
         means = input_means(statistics, plans[0].tensors) if self._recipe.correct_bias else {}
-        lighter = Session(_with_rounded_weights(graph, plans[0], means), threads=run.threads)
-        of_weights = self._reference.errors(lighter, {})
+        weights_only = Session(_with_rounded_weights(graph, plans[0], means), threads=run.threads)
+        of_weights = self._reference.errors(weights_only, {})
         advance()
         return np.stack(of_activations) + _WEIGHT_ERROR_LEFT * of_weights
 
 
 def _geometric_mean(errors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """By sample, the geometric mean of the methods' errors."""
+    """The geometric mean of the methods' errors, for each sample."""
     product: NDArray[np.float64] = np.prod(errors ** (1 / len(errors)), axis=0)
     return product
 
 
 def _with_rounded_weights(graph: Graph, plan: Plan, means: dict[str, InputMean]) -> Graph:
-    """The graph with each weight rounded to the nearest, and the biases corrected for that where means are known."""
+    """The graph with weights rounded to the nearest, and biases corrected for that where input means are given."""
     weights = {}
     for node in graph.nodes:
         weight = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
@@ -168,6 +177,6 @@ def _with_rounded_weights(graph: Graph, plan: Plan, means: dict[str, InputMean])
         if weight is not None and params is not None:
             rounded = params.dequantize(params.quantize(weight))
             weights[node.name or ""] = rounded.astype(weight.dtype)
-    alone = {name: replace(mean, mean_shift=0.0) for name, mean in means.items()}
-    corrected, _ = correct_biases(graph, plan, alone, weights)
+    float_means = {name: replace(mean, mean_shift=0.0) for name, mean in means.items()}
+    corrected, _ = correct_biases(graph, plan, float_means, weights)
     return replace_weights(corrected, weights)

@@ -1,10 +1,10 @@
-"""Which layers make up for what rounding before them did, and by which weights?
+"""Error compensation: re-fits layers to their quantized inputs, from the first layer to the last.
 
-The last layers before the outputs, and fully connected ones at a few depths, from the first to the last: what comes
-out of a quantized transformer differs from float in ways that the next product can tell and take back. Convolutions
-amid a network win nothing that the last layer does not (measured). Each step runs the float model and the quantized
-one, as the steps before have made it, over calibration samples; the weights that come nearest to float's sums are
-taken where held-out samples gain, and are then rounded like others.
+These layers are re-fitted: the last layers before the outputs, and fully connected layers at a few depths. The next
+matrix product can predict and remove part of the error of a quantized transformer block. Convolutions in the middle
+of a network gain nothing that the last layer does not gain (measured). Each round runs the float model and the
+quantized model of the earlier rounds on calibration samples. Weights are re-fitted where held-out samples gain, and
+are then rounded like all weights.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.wording import plural
 from ptq.data import Sample, Samples
-from ptq.kernels.thread_pool import thread_count as cores
+from ptq.kernels.thread_pool import thread_count
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import Node, consumers_of, name_of, operator_of
@@ -45,8 +45,11 @@ from ptq.solver.quantizer import QuantizedModel, apply_plan
 from ptq.solver.rounding.weighted_sums import LinearOp
 
 SAMPLES = 256
-_INNER_SAMPLES = 128  # samples for layers after which others make up too
-_MAX_DEPTHS = 12  # at which fully connected layers make up
+"""Samples for the last round."""
+_INNER_SAMPLES = 128
+"""Samples for earlier rounds, whose error later rounds compensate too."""
+_MAX_DEPTHS = 12
+"""Depths at which fully connected layers are re-fitted."""
 _FULLY_CONNECTED = ("Gemm", "MatMul")
 
 
@@ -56,11 +59,11 @@ def compensate_rounding(
     *,
     run: RunOptions = DEFAULT_RUN,
 ) -> QuantizedModel:
-    """The quantization with weights that make up for the rounding before them, where that gains.
+    """The quantized model with layers re-fitted to their quantized inputs, where held-out samples gain.
 
     Args:
-        made: A quantization; where its weights were not rounded by second order it stays as it is.
-        samples: For calibration; with few or none it stays as it is.
+        made: A quantized model; it stays unchanged unless its weights are rounded by second order.
+        samples: Calibration samples; the model stays unchanged with fewer than 32.
         run: How the job runs.
 
     Raises:
@@ -73,77 +76,72 @@ def compensate_rounding(
         or made.check_failure is not None
     ):
         return made
-    ground, recipe, gains = made.calibrated_model, replace(made.recipe, form="qdq"), list[float]()
+    model, recipe, gains = made.calibrated_model, replace(made.recipe, form="qdq"), list[float]()
     able = [n for n in graph.nodes if n.name in made.calibrated_model.rounder.node_names]
     able = [n for n in able if (n.name, 1) in plan.operands and (n.name, 0) not in plan.edges]
-    steps = _layers_by_depth(graph, able)
-    for place, nodes in enumerate(steps, 1):
-        some = samples.spread(SAMPLES if place == len(steps) else _INNER_SAMPLES)
-        before = apply_plan(ground, recipe, plan).quantized_graph
+    rounds = _layers_by_depth(graph, able)
+    for number, nodes in enumerate(rounds, 1):
+        chosen = samples.spread(SAMPLES if number == len(rounds) else _INNER_SAMPLES)
+        before = apply_plan(model, recipe, plan).quantized_graph
         compared = [_compare_inputs(node, before, plan) for node in nodes]
-        _run_both(
-            graph,
-            before,
-            compared,
-            run.track(some, "compensating"),
-            len(some),
-            run,
-        )
+        tracked = run.track(chosen, "compensating")
+        _run_both(graph, before, compared, tracked, len(chosen), run)
         fits = {c.name: (c, fit) for c in compared if (fit := c.fit(recipe.correct_bias))}
-        seen = InputStatistics(
+        statistics = InputStatistics(
             {name: c.blocks for name, (c, _) in fits.items()},
             {name: c.mean_shift for name, (c, _) in fits.items()},
             {name: fit.weights for name, (_, fit) in fits.items()},
         )
-        ground = replace(ground, rounder=ground.rounder.updated_with(seen))
+        model = replace(model, rounder=model.rounder.updated_with(statistics))
         gains += [fit.gain_db for _, fit in fits.values()]
     if not gains:
         return made
-    after = apply_plan(ground, made.recipe, plan)
+    after = apply_plan(model, made.recipe, plan)
     made.calibrated_model.rounder.release()
     note = (
-        f"{plural(len(gains), 'layer')} made up for earlier rounding: on held-out samples the median error "
-        f"of the sums is {sorted(gains)[len(gains) // 2]:.1f} dB less"
+        f"error compensation: {plural(len(gains), 'layer')} re-fitted to quantized inputs; "
+        f"layer error {sorted(gains)[len(gains) // 2]:.1f} dB lower (median, held-out)"
     )
     return replace(after, changes=(*after.changes, note))
 
 
 def _layers_by_depth(graph: Graph, able: Sequence[Node]) -> list[list[Node]]:
-    """Which of the nodes make up, those at the same depth together, from the first to the last."""
+    """The nodes to re-fit, grouped by depth, from the first depth to the last."""
     names = {node.name for node in able}
     depth: dict[str | None, int] = {}
     for node in graph.nodes:
-        makers = [v.producer() for v in node.inputs if v is not None]
-        above = (depth.get(m.name, 0) + (m.name in names) for m in makers if m is not None)
+        producers = [v.producer() for v in node.inputs if v is not None]
+        above = (depth.get(p.name, 0) + (p.name in names) for p in producers if p is not None)
         depth[node.name] = max(above, default=0)
-    leads: dict[str | None, bool] = {}
+    has_later: dict[str | None, bool] = {}
     for node in reversed(list(graph.nodes)):
         readers = [reader for value in node.outputs for reader in consumers_of(value)]
-        leads[node.name] = any(r.name in names or leads.get(r.name, False) for r in readers)
+        has_later[node.name] = any(r.name in names or has_later.get(r.name, False) for r in readers)
     connected = sorted({depth[n.name] for n in able if operator_of(n) in _FULLY_CONNECTED})
     spread = np.linspace(0, len(connected) - 1, min(_MAX_DEPTHS, len(connected))).round()
     chosen = {connected[int(i)] for i in spread}
-    steps: dict[int, list[Node]] = {}
+    rounds: dict[int, list[Node]] = {}
     for node in able:
-        at = depth[node.name]
-        if at == 0:
-            continue  # no rounded weights are before it
-        if not leads[node.name] or (at in chosen and operator_of(node) in _FULLY_CONNECTED):
-            steps.setdefault(at, []).append(node)
-    return [steps[at] for at in sorted(steps)]
+        level = depth[node.name]
+        if level == 0:
+            continue  # no rounded weights come before it
+        is_chosen = level in chosen and operator_of(node) in _FULLY_CONNECTED
+        if not has_later[node.name] or is_chosen:
+            rounds.setdefault(level, []).append(node)
+    return [rounds[level] for level in sorted(rounds)]
 
 
 @dataclass(frozen=True, eq=False)
 class _InputComparison:
-    """A node's input in the float model and in the quantized one.
+    """The input of a layer in the float model and in the quantized one.
 
     Attributes:
-        sums: What the node sums.
-        real: The input's name in the float model.
-        rounded: The same in the quantized one.
-        pairs: How both vary together.
-        parts: How the rounded one varies.
-        added: What rounding has added to it.
+        linear_op: The layer.
+        float_name: The name of the input in the float model.
+        quantized_name: The name of the input in the quantized model.
+        pairs: The joint second moments of both inputs.
+        blocks: The covariances of the quantized input.
+        mean_shift: The mean of what rounding adds to the input.
     """
 
     linear_op: LinearOp
@@ -155,35 +153,40 @@ class _InputComparison:
 
     @property
     def name(self) -> str:
-        """The node's."""
+        """The name of the node."""
         return self.linear_op.node.name or ""
 
     def add_sample(
         self, real: NDArray[Any], rounded: NDArray[Any], number: int, samples: int
     ) -> None:
-        """Add a sample, of so many; not one on which the input is empty, or rounding changes its shape."""
+        """Add one sample, unless the input is empty or rounding changes its shape.
+
+        Args:
+            real: The input in the float model.
+            rounded: The input in the quantized model.
+            number: The sample's number.
+            samples: How many samples there are in all.
+        """
         if not real.size or real.shape != rounded.shape:
             return
+        quota = rows_per_sample(self.linear_op, samples)
         u, v = (
-            self.linear_op.sample_rows(
-                array, self.mean_shift.params, number, rows_per_sample(self.linear_op, samples)
-            )
+            self.linear_op.sample_rows(array, self.mean_shift.params, number, quota)
             for array in (real, rounded)
         )
-        held = number % HOLDOUT_EVERY == 1
-        if held:
+        held_out = number % HOLDOUT_EVERY == 1
+        if held_out:
             self.pairs.held_out.append((u, v))
         else:
             self.pairs.add_training(u, v)
-        for part in self.blocks:
-            (part.held_out if held else part.training).update(v[:, :, part.inputs])
-        self.mean_shift.sums += self.linear_op.channel_sums(rounded) - self.linear_op.channel_sums(
-            real
-        )
+        for block in self.blocks:
+            (block.held_out if held_out else block.training).update(v[:, :, block.inputs])
+        sums = self.linear_op.channel_sums
+        self.mean_shift.sums += sums(rounded) - sums(real)
         self.mean_shift.count += real.size // self.linear_op.input_channels
 
     def fit(self, correct_bias: bool) -> CompensationFit | None:
-        """The weights that make up for the rounding; None where they gain too little."""
+        """The compensating weights; None if held-out samples gain too little."""
         centred = correct_bias and is_correctable(self.linear_op.node)
         return fit_compensation(
             self.linear_op.weight_columns().astype(np.float64), self.pairs, centred=centred
@@ -191,20 +194,20 @@ class _InputComparison:
 
 
 def _compare_inputs(node: Node, quantized: Graph, plan: Plan) -> _InputComparison:
-    sums = LinearOp(node)
-    [twin] = [n for n in quantized.nodes if n.name == node.name]
-    real, rounded = node.inputs[0], twin.inputs[0]
+    layer = LinearOp(node)
+    [counterpart] = [n for n in quantized.nodes if n.name == node.name]
+    real, rounded = node.inputs[0], counterpart.inputs[0]
     assert real is not None
     assert rounded is not None
-    inputs = list(channel_blocks(sums, max_block_size([sums]) // 2))
-    sizes = [(sums.groups, some.stop - some.start) for some in inputs]
-    pairs = InputPairs(inputs, [Covariance(groups, 2 * size) for groups, size in sizes], [])
-    parts = [
-        CovarianceBlock(some, Covariance(*size), Covariance(*size))
-        for some, size in zip(inputs, sizes, strict=True)
+    slices = list(channel_blocks(layer, max_block_size([layer]) // 2))
+    sizes = [(layer.groups, inputs.stop - inputs.start) for inputs in slices]
+    pairs = InputPairs(slices, [Covariance(groups, 2 * size) for groups, size in sizes], [])
+    blocks = [
+        CovarianceBlock(inputs, Covariance(*size), Covariance(*size))
+        for inputs, size in zip(slices, sizes, strict=True)
     ]
-    added = MeanShift(plan.tensors[name_of(real)], np.zeros(sums.input_channels))
-    return _InputComparison(sums, name_of(real), name_of(rounded), pairs, parts, added)
+    shift = MeanShift(plan.tensors[name_of(real)], np.zeros(layer.input_channels))
+    return _InputComparison(layer, name_of(real), name_of(rounded), pairs, blocks, shift)
 
 
 def _run_both(
@@ -215,7 +218,7 @@ def _run_both(
     count: int,
     run: RunOptions,
 ) -> None:
-    """Run both models on so many samples and add what the nodes read."""
+    """Run both models on the samples and add the inputs of the layers."""
     real = list(dict.fromkeys(c.float_name for c in compared))
     rounded = list(dict.fromkeys(c.quantized_name for c in compared))
     of_float = BatchBuffers(
@@ -224,10 +227,10 @@ def _run_both(
     of_rounded = BatchBuffers(
         session_with_outputs(quantized, CollectedTensors(rounded), threads=run.threads), rounded, 1
     )
-    with ThreadPoolExecutor(cores()) as pool:
+    with ThreadPoolExecutor(thread_count()) as pool:
         for number, sample in enumerate(samples):
             before, after = of_float.run([sample]), of_rounded.run([sample])
-            seen = [
+            added = [
                 pool.submit(
                     one.add_sample,
                     np.asarray(before[one.float_name]),
@@ -237,5 +240,5 @@ def _run_both(
                 )
                 for one in compared
             ]
-            for future in seen:
+            for future in added:
                 future.result()

@@ -1,15 +1,15 @@
-"""Are channels to be made alike between layers before anything is observed, and what does that gain?
+"""Equalization of channels between layers, kept only if held-out samples improve.
 
-Where weights have a scale for each channel, so that one scale suits a tensor's channels; where one scale serves a
-whole weight, so that it suits the weight's. What is done and whether it pays is decided on calibration samples: three
-of four say how far channels go, the rest what it gains.
+With one scale for each output channel of a weight, the factors make one scale suit all channels of a tensor. With one
+scale for a whole weight, cross-layer equalization makes that scale suit the weight. Training samples measure the
+channels; held-out samples evaluate the candidates.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ptq.calibration.channel_spreads import collect_channel_spreads
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
@@ -36,10 +36,36 @@ from ptq.solver.partition.boundaries import Boundaries, per_channel_boundaries
 from ptq.solver.partition.eligibility import assign_precision
 from ptq.solver.recipe import Recipe
 
-SAMPLES = 256  # of the model; channels go little further on more
-_MIN_SAMPLES = 16  # without them chance decides
-_HOLDOUT_EVERY = 4  # every fourth is judged on
-_REASON = "gives channels scales of their own; the quantizer beside it does"
+SAMPLES = 256
+"""Samples that are run; the extremes of channels grow little with more."""
+_MIN_SAMPLES = 16
+"""With fewer samples chance decides."""
+_HOLDOUT_EVERY = 4
+"""Every fourth sample is held out."""
+_REASON = "scales channels between int8 and float; the quantizer next to it does this"
+TECHNIQUE = "equalization"
+
+
+@dataclass(frozen=True, eq=False)
+class _Scope:
+    """What equalization may change for a recipe.
+
+    Attributes:
+        per_tensor: Whether one scale serves a whole weight.
+        closed: The nodes with a gate that no factor passes.
+        boundaries: Tensors between int8 and float whose quantizers can scale channels.
+    """
+
+    per_tensor: bool
+    closed: Collection[str]
+    boundaries: Boundaries
+
+    def has_channels(self, graph: Graph) -> bool:
+        """Whether there is a channel that may be scaled."""
+        if self.per_tensor:
+            return bool(find_layer_pairs(graph))
+        found = group_channels(graph, self.closed, self.boundaries)
+        return bool(found.readers or found.boundaries)
 
 
 def equalize_channels(
@@ -50,13 +76,13 @@ def equalize_channels(
     given: Given = NOTHING_GIVEN,
     run: RunOptions = DEFAULT_RUN,
 ) -> PreparedModel:
-    """The model with channels made alike, where that gains.
+    """The model with equalized channels if that improves held-out samples; with a note on the decision.
 
     Args:
-        name: What the model is called.
-        prepared: It.
-        samples: For calibration; without any it stays as it is, unless the plan says what was done.
-        recipe: What will be asked.
+        name: The name of the model.
+        prepared: The prepared model.
+        samples: Calibration samples; without any, only the factors of a plan are applied.
+        recipe: How the model is quantized.
         given: Statistics or a plan of an earlier run.
         run: How the job runs.
 
@@ -64,106 +90,96 @@ def equalize_channels(
         DataError: A sample is unreadable, does not fit, or the model fails on it.
         PlanError: The plan's factors do not fit the model.
     """
-    graph = prepared.graph
-    plan = given.plan
+    graph, plan = prepared.graph, given.plan
     if plan is not None and plan.channel_factors:
-        made = _with_factors(graph, plan.channel_factors, plan.boundaries)
-        [said] = made.changes
-        return replace(made, changes=(*prepared.changes, f"{said}, as the plan says"))
-    whole = recipe.per_tensor or not get_target(recipe.target).per_channel
-    closed = _blocking_gates(graph, recipe)
-    crossed = _find_boundaries(graph, recipe, closed)
-    found = group_channels(graph, closed, crossed)
-    if not (find_layer_pairs(graph) if whole else found.readers or found.boundaries):
+        scaled = _with_factors(graph, plan.channel_factors, plan.boundaries)
+        return _with_note(prepared, scaled, f"{scaled.changes[0]}, factors of the plan")
+    scope = _find_scope(graph, recipe)
+    if not scope.has_channels(graph):
         return prepared
     if given.belongs_to(graph):
-        if plan is not None:
-            return prepared
-        left = "left channels unequal: the statistics given are of the model as it is"
-        return replace(prepared, changes=(*prepared.changes, left))
+        return given.leave_unchanged(prepared, TECHNIQUE)
     if samples is None:
         return prepared
-    some = samples.spread(SAMPLES)
-    judged = range(0, len(some), _HOLDOUT_EVERY) if len(some) >= _HOLDOUT_EVERY else range(0)
-    learnt = some.subset(i for i in range(len(some)) if i not in judged)
-    if not whole and given.digest is None and len(some) < _MIN_SAMPLES:
-        left = f"left channels unequal: {plural(len(some), 'sample')} cannot tell, {_MIN_SAMPLES} could"
-        return replace(prepared, changes=(*prepared.changes, left))
-    read = run.track(learnt, "measuring channels")
+    chosen = samples.spread(SAMPLES)
+    held_out = range(0, len(chosen), _HOLDOUT_EVERY) if len(chosen) >= _HOLDOUT_EVERY else range(0)
+    training = chosen.subset(i for i in range(len(chosen)) if i not in held_out)
+    tracked = run.track(training, "measuring channels")
+    layer_forms = _cross_layer_candidates(prepared, tracked, run)
+    tensor_forms = _activation_candidates(prepared, tracked, scope, run)
     if given.digest is not None:
-        forms = itertools.chain(
-            _cross_layer_candidates(prepared, read, run),
-            _activation_candidates(prepared, read, closed, crossed, run),
-        )
-        fitting = (form for form in forms if given.belongs_to(form.graph))
-        form = next(fitting, None)
-        return replace(form, changes=(*prepared.changes, *form.changes)) if form else prepared
-    tried = (
-        _cross_layer_candidates(prepared, read, run)
-        if whole
-        else _activation_candidates(prepared, read, closed, crossed, run)
-    )
-    held = some.subset(judged)
-    return CandidateComparison(name, prepared, recipe, learnt, held, run).select_best(tried)
+        forms = itertools.chain(layer_forms, tensor_forms)
+        form = next((form for form in forms if given.allows(form.graph)), None)
+        return prepared if form is None else _with_note(prepared, form, form.changes[0])
+    if not scope.per_tensor and len(chosen) < _MIN_SAMPLES:
+        few = f"{plural(len(chosen), 'sample')}; at least {_MIN_SAMPLES} are needed"
+        return _with_note(prepared, prepared, f"{TECHNIQUE}: not applied ({few})")
+    comparison = CandidateComparison(name, prepared, recipe, training, chosen.subset(held_out), run)
+    return comparison.select_best(layer_forms if scope.per_tensor else tensor_forms)
+
+
+def _with_note(before: PreparedModel, after: PreparedModel, note: str) -> PreparedModel:
+    return replace(after, changes=(*before.changes, note))
+
+
+def _find_scope(graph: Graph, recipe: Recipe) -> _Scope:
+    closed = _blocking_gates(graph, recipe)
+    per_tensor = recipe.per_tensor or not get_target(recipe.target).per_channel
+    return _Scope(per_tensor, closed, _find_boundaries(graph, recipe, closed))
 
 
 def _cross_layer_candidates(
     prepared: PreparedModel, samples: Iterable[Sample], run: RunOptions
 ) -> Iterator[PreparedModel]:
-    """Channels of weights that share a scale, made alike by cross-layer equalization."""
+    """The model after cross-layer equalization, for weights with one scale; nothing if no factor changes."""
     graph = prepared.graph
-    seen = collect_channel_spreads(
-        graph, dict.fromkeys((pair.output for pair in find_layer_pairs(graph)), 1), samples, run
-    )
-    extremes = {name: (spread.least, spread.greatest) for name, spread in seen.items()}
+    outputs = dict.fromkeys((pair.output for pair in find_layer_pairs(graph)), 1)
+    spreads = collect_channel_spreads(graph, outputs, samples, run)
+    extremes = {name: (spread.least, spread.greatest) for name, spread in spreads.items()}
     changed, count = equalize_layers(graph, extremes)
     if count:
-        note = f"equalized the channels between {plural(count, 'pair')} of layers"
+        note = f"{TECHNIQUE}: scaled channels between {plural(count, 'pair')} of layers"
         yield replace(prepared, graph=changed, changes=(note,))
 
 
 def _activation_candidates(
-    prepared: PreparedModel,
-    samples: Iterable[Sample],
-    closed: Collection[str],
-    crossed: Boundaries,
-    run: RunOptions,
+    prepared: PreparedModel, samples: Iterable[Sample], scope: _Scope, run: RunOptions
 ) -> Iterator[PreparedModel]:
-    """Channels of activations that share a scale, made alike.
+    """Models with channels scaled so that one scale suits each activation.
 
-    Short of gates; through them; between integers and float too; through bounds too.
+    1. Factors stop at gates.
+    2. Factors pass gates.
+    3. Quantizers between int8 and float scale channels too.
+    4. Factors pass Clip bounds too.
     """
     graph = prepared.graph
     gates = {node.name or "" for node in graph.nodes if operator_of(node) in GATED_OPS}
-    widest = group_channels(graph, closed, crossed)
-    seen = collect_channel_spreads(
-        graph, dict.fromkeys(_rounded_tensors(graph, widest), 1), samples, run
-    )
+    widest = group_channels(graph, scope.closed, scope.boundaries)
+    tensors = dict.fromkeys(_rounded_tensors(graph, widest), 1)
+    spreads = collect_channel_spreads(graph, tensors, samples, run)
     ways: list[tuple[Collection[str], Boundaries, bool]]
     ways = [(gates, {}, False)] if group_channels(graph, gates).readers else []
-    ways += [(closed, {}, False)] if group_channels(graph, closed).gated_nodes else []
-    ways += [(closed, crossed, False)] if crossed else []
-    ways += [(closed, crossed, True)] if widest.clip_bounds else []
+    ways += [(scope.closed, {}, False)] if group_channels(graph, scope.closed).gated_nodes else []
+    ways += [(scope.closed, scope.boundaries, False)] if scope.boundaries else []
+    ways += [(scope.closed, scope.boundaries, True)] if widest.clip_bounds else []
     known: list[Mapping[str, Sequence[float]]] = [{}]
-    for left, between, through_clips in ways:
-        found = group_channels(graph, left, between)
-        made = factors_by_tensor(
-            found, equalization_factors(found, seen, through_clips=through_clips)
-        )
-        if made in known:
-            continue
-        known.append(made)
-        yield _with_factors(graph, made, between)
+    for closed, boundaries, through_clips in ways:
+        found = group_channels(graph, closed, boundaries)
+        by_group = equalization_factors(found, spreads, through_clips=through_clips)
+        factors = factors_by_tensor(found, by_group)
+        if factors not in known:
+            known.append(factors)
+            yield _with_factors(graph, factors, boundaries)
 
 
 def _with_factors(
-    graph: Graph, factors: Mapping[str, tuple[float, ...]], between: Boundaries
+    graph: Graph, factors: Mapping[str, tuple[float, ...]], boundaries: Boundaries
 ) -> PreparedModel:
-    """The graph with these factors, what between integers and float takes them back left float."""
-    found = group_channels(graph, boundaries=between)
+    """The graph with these factors; the nodes that undo them between int8 and float stay float."""
+    found = group_channels(graph, boundaries=boundaries)
     by = factors_by_group(found, factors)
-    unlike = {name for name, numbers in found.groups.items() if (by[numbers] != 1).any()}
-    used = {name: seeing for name, seeing in between.items() if name in unlike}
+    scaled = {name for name, numbers in found.groups.items() if (by[numbers] != 1).any()}
+    used = {name: readers for name, readers in boundaries.items() if name in scaled}
     changed = scale_channels(
         graph, factors_by_group(group_channels(graph, boundaries=used), factors), used
     )
@@ -174,7 +190,7 @@ def _with_factors(
 
 
 def _find_boundaries(graph: Graph, recipe: Recipe, closed: Collection[str]) -> Boundaries:
-    """Where quantizers can take factors that nothing else hands on."""
+    """The tensors between int8 and float whose channels only the quantizers can scale."""
     row = get_target(recipe.target)
     if not row.per_channel_boundaries or recipe.per_tensor:
         return {}
@@ -182,11 +198,11 @@ def _find_boundaries(graph: Graph, recipe: Recipe, closed: Collection[str]) -> B
     found = per_channel_boundaries(
         graph, assign_precision(graph, row, recipe.float_nodes).float_nodes
     )
-    return {name: seeing for name, seeing in found.items() if name not in free}
+    return {name: readers for name, readers in found.items() if name not in free}
 
 
 def _blocking_gates(graph: Graph, recipe: Recipe) -> frozenset[str]:
-    """The nodes with a gate through which no factor passes at no cost: the target has no integers for it."""
+    """The nodes with a gate that a factor does not pass at no cost: the target does not run them on integers."""
     row = get_target(recipe.target)
     integers = (
         assign_precision(graph, row, recipe.float_nodes).quantized_nodes
@@ -202,15 +218,14 @@ def _blocking_gates(graph: Graph, recipe: Recipe) -> frozenset[str]:
 
 
 def _describe_factors(factors: Mapping[str, Sequence[float]]) -> str:
-    apart = {name: max(by) / min(by) for name, by in factors.items()}
-    name = max(apart, key=lambda name: apart[name])
-    most = f"most in {name}, by factors {apart[name]:.0f} times apart"
-    whose = "1 layer's output" if len(apart) == 1 else f"{len(apart)} layers' outputs"
-    return f"made the channels of {whose} alike, {most}"
+    ratios = {name: max(by) / min(by) for name, by in factors.items()}
+    largest = max(ratios, key=lambda name: ratios[name])
+    detail = f"largest: {largest}, factors differ by {ratios[largest]:.0f}×"
+    return f"{TECHNIQUE}: scaled channels of {plural(len(ratios), 'layer')} ({detail})"
 
 
 def _rounded_tensors(graph: Graph, found: ChannelGroups) -> list[str]:
-    """The numbered tensors, but for those that a fused activation alone reads."""
+    """The tensors with channel groups, except those that only a fused activation reads."""
     named = {name_of(v): v for node in graph.nodes for v in node.outputs}
     readers = {name: [operator_of(n) for n in consumers_of(named[name])] for name in found.groups}
     return [

@@ -1,17 +1,24 @@
-"""Results of an earlier run that are used again: statistics, or a plan."""
+"""Statistics or a plan of an earlier run that this run uses again.
+
+Each belongs to one graph. A stage that rewrites the graph before calibration therefore follows one rule:
+
+1. If they belong to the graph as it is, the stage leaves the graph unchanged.
+2. Otherwise the stage rewrites the graph, and keeps the rewritten graph only if they belong to it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ptq.core.plan import Plan
 from ptq.model.graph import Graph
 from ptq.observers.calibration_file import Calibration
+from ptq.rewrite.prepare.prepare import PreparedModel
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Statistics or a plan of an earlier run; each belongs to one graph, known by its digest.
+    """Statistics or a plan of an earlier run; each names its graph by a digest.
 
     Attributes:
         stats: Statistics that replace calibration; None to calibrate.
@@ -23,14 +30,25 @@ class Given:
 
     @property
     def digest(self) -> str | None:
-        """The digest of the graph that they belong to; None where nothing is given."""
+        """The digest of the graph that they belong to; None if nothing is given."""
         if self.plan is not None:
             return self.plan.graph
         return None if self.stats is None else self.stats.graph
 
     def belongs_to(self, graph: Graph) -> bool:
         """Whether something is given, and for this graph."""
-        return self.digest == graph.digest()
+        return self.digest is not None and self.digest == graph.digest()
+
+    def allows(self, rewritten: Graph) -> bool:
+        """Whether a rewritten graph may be used: nothing is given, or it is for this graph."""
+        return self.digest is None or self.belongs_to(rewritten)
+
+    def leave_unchanged(self, prepared: PreparedModel, technique: str) -> PreparedModel:
+        """The model unchanged; with a note if statistics, not a plan, are the reason."""
+        if self.plan is not None:
+            return prepared
+        note = f"{technique}: not applied (the given statistics belong to the model without it)"
+        return replace(prepared, changes=(*prepared.changes, note))
 
 
 NOTHING_GIVEN = Given()

@@ -1,11 +1,13 @@
-"""Which channels dwarf the others so far that a scale for all is lost on them, and is it worth taking them out?
+"""Outlier splitting: computes outlier channels of matrix products in float, the other channels in int8.
 
-Transformers have such channels: a few of the residual stream, of what normalizations make of it and of the widest
-layers reach tens of times as far as the rest. Those that are left are multiplied by factors that make them alike,
-as masking them is a multiplication anyway. Only what products read is rounded in the trial, by extremes; factors and
-scales being inputs, one model serves every trial. Three of four samples say how far channels go, the rest which
-factors do best and what it gains. Of the tensors that have such channels, those that win next to
-nothing are left alone.
+Transformers have outlier channels. A few channels of the residual stream, of normalization outputs and of the widest
+layers reach tens of times as far as the others, so that one scale for all is too coarse. Dettmers et al. 2022,
+"LLM.int8(): 8-bit Matrix Multiplication for Transformers at Scale", section 3.2. The split masks the channels by a
+multiplication, which can also multiply the remaining channels by SmoothQuant factors at no cost.
+
+The trial rounds the inputs of matrix products only, with ranges from extremes. Factors and scales are inputs, so one
+model serves every trial. Training samples measure the channels; held-out samples choose the factors and decide
+whether the split gains. A tensor whose split gains next to nothing stays whole.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.calibration.channel_spreads import collect_channel_spreads
+from ptq.core.decibels import error_db
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.targets import Target, get_target
 from ptq.core.types import Range
@@ -26,8 +29,8 @@ from ptq.model.session import Session
 from ptq.observers.channel_spread import ChannelSpread
 from ptq.observers.qparams import asymmetric_qparams
 from ptq.optimization.given import NOTHING_GIVEN, Given
-from ptq.optimization.output_error import ReferenceOutputs, error_db
-from ptq.optimization.range_search import is_significantly_lower
+from ptq.optimization.output_error import ReferenceOutputs
+from ptq.optimization.significance import is_significantly_lower
 from ptq.optimization.smoothquant_factors import smoothquant_factors
 from ptq.rewrite.equalize.split_outliers import (
     SplitSite,
@@ -42,23 +45,29 @@ from ptq.solver.partition.eligibility import assign_precision
 from ptq.solver.recipe import Recipe
 
 SAMPLES = 64
-_HOLDOUT_EVERY = 4  # every fourth is judged on
-_MIN_CHANNELS = (
-    128  # channels in and out: a smaller product costs less in float than what this adds
-)
-_CHANNELS_PER_OUTLIER = 32  # one channel in so many may be taken out
-_MIN_RANGE_RATIO = 2**0.5  # of the range with them to that without
-_RANGE_TOLERANCE = (
-    2**0.25
-)  # of the least range that can be had: fewer channels than that takes will do
-_SUFFICIENT_DB = 30.0  # of signal over error: what is there needs no help
-_MIN_GAIN_DB = 1.0  # that a gain is worth, over all
-_NEGLIGIBLE_DB = 0.1  # that those left alone may win, together
+_HOLDOUT_EVERY = 4
+"""Every fourth sample is held out."""
+_MIN_CHANNELS = 128
+"""Input and output channels that a product needs: a smaller one costs less in float than the split adds."""
+_CHANNELS_PER_OUTLIER = 32
+"""At most one channel in so many is an outlier."""
+_MIN_RANGE_RATIO = 2**0.5
+"""The lowest ratio of the range with outliers to the range without them."""
+_RANGE_TOLERANCE = 2**0.25
+"""The highest ratio of the remaining range to the least possible one; fewer outliers are taken if they reach it."""
+_SUFFICIENT_DB = 30.0
+"""An SQNR that needs no improvement."""
+_MIN_GAIN_DB = 1.0
+"""The least gain that all splits together must have."""
+_NEGLIGIBLE_DB = 0.1
+"""The gain that the dropped splits may have together."""
 _EXTREMES_EXPONENTS = (0.0, 0.5, 1.0)
-REASON = "channels that dwarf the others: what is theirs is not rounded"
+"""How SmoothQuant factors measure a channel: 0 by root mean square, 1 by extremes."""
+REASON = "outlier channels are computed in float"
+TECHNIQUE = "outlier splitting"
 
 ChannelFactors = dict[str, NDArray[np.float32]]
-"""By tensor, what its channels are multiplied by; 0 for those that are taken out."""
+"""The factors of the channels of each tensor; 0 for outlier channels."""
 
 
 def split_outlier_channels(
@@ -68,62 +77,62 @@ def split_outlier_channels(
     given: Given = NOTHING_GIVEN,
     run: RunOptions = DEFAULT_RUN,
 ) -> tuple[PreparedModel, Recipe]:
-    """The model with outlying channels split off where that gains, and the recipe, with their nodes left float.
-
-    Statistics and plans hold for one graph: given any, channels are split off where that makes the graph theirs.
+    """The model with outlier channels split off where that gains, and the recipe that keeps their nodes in float.
 
     Raises:
         DataError: A sample is unreadable, does not fit, or the model fails on it.
     """
     graph, row = prepared.graph, get_target(recipe.target)
-    whole = given.belongs_to(graph)
-    if (
-        not row.float_outputs
-        or (given.plan is not None and whole)
-        or (samples is None and not whole)
-    ):
-        return prepared, recipe
-    found = split_sites(graph, assign_precision(graph, row, recipe.float_nodes).quantized_nodes)
-    large = {site.tensor for site in found if min(site.channel_counts()) >= _MIN_CHANNELS}
+    sites = (
+        split_sites(graph, assign_precision(graph, row, recipe.float_nodes).quantized_nodes)
+        if row.float_outputs
+        else []
+    )
+    large = {site.tensor for site in sites if min(site.channel_counts()) >= _MIN_CHANNELS}
     if not large:
         return prepared, recipe
-    if samples is None or whole:
-        unasked = (
-            "did not look for outlying channels: the statistics given are of the model as it is"
-        )
-        return replace(prepared, changes=(*prepared.changes, unasked)), recipe
-    some = samples.spread(SAMPLES)
-    judged = (
-        range(0, len(some), _HOLDOUT_EVERY) if len(some) >= _HOLDOUT_EVERY else range(len(some))
-    )
-    learnt = some.subset(
-        i for i in range(len(some)) if len(some) < _HOLDOUT_EVERY or i not in judged
-    )
-    read = run.track(learnt, "measuring channels")
-    seen = collect_channel_spreads(
-        graph, dict.fromkeys((site.tensor for site in found), -1), read, run
-    )
-    found = [site for site in found if site.tensor in seen]
-    of = {s.tensor: (seen[s.tensor].least, seen[s.tensor].greatest) for s in found}
-    outlying = {s.tensor: outlier_channels(*of[s.tensor]) for s in found if s.tensor in large}
-    outlying = {name: few for name, few in outlying.items() if few.size}
-    if not outlying:
+    if given.belongs_to(graph):
+        return given.leave_unchanged(prepared, TECHNIQUE), recipe
+    if samples is None:
         return prepared, recipe
-    by = [
-        _candidate_factors(found, seen, outlying, trust) for trust in (None, *_EXTREMES_EXPONENTS)
+    chosen = samples.spread(SAMPLES)
+    validating = (
+        range(0, len(chosen), _HOLDOUT_EVERY)
+        if len(chosen) >= _HOLDOUT_EVERY
+        else range(len(chosen))
+    )
+    training = chosen.subset(
+        i for i in range(len(chosen)) if len(chosen) < _HOLDOUT_EVERY or i not in validating
+    )
+    tracked = run.track(training, "measuring channels")
+    spreads = collect_channel_spreads(
+        graph, dict.fromkeys((site.tensor for site in sites), -1), tracked, run
+    )
+    sites = [site for site in sites if site.tensor in spreads]
+    outliers = {
+        name: outlier_channels(spreads[name].least, spreads[name].greatest)
+        for name in dict.fromkeys(site.tensor for site in sites)
+        if name in large
+    }
+    outliers = {name: channels for name, channels in outliers.items() if channels.size}
+    if not outliers:
+        return prepared, recipe
+    candidates = [
+        _candidate_factors(sites, spreads, outliers, exponent)
+        for exponent in (None, *_EXTREMES_EXPONENTS)
     ]
     advance = run.start_stage("splitting outliers", None)
-    search = _SplitSearch(prepared, found, seen, some.subset(judged), row, run, advance)
-    chosen = search.run(by)
-    if not chosen:
+    search = _SplitSearch(prepared, sites, spreads, chosen.subset(validating), row, run, advance)
+    factors = search.run(candidates)
+    if not factors:
         return prepared, recipe
-    changed, added = split_channels(graph, found, chosen)
-    if given.digest is not None and not given.belongs_to(changed):
+    changed, added = split_channels(graph, sites, factors)
+    if not given.allows(changed):
         return prepared, recipe
-    channels = sum(outlying[name].size for name in chosen)
+    count = sum(outliers[name].size for name in factors)
     note = (
-        f"split {plural(channels, 'outlying channel')} off {plural(len(chosen), 'tensor')}: signal over error with "
-        f"the products' inputs rounded {-search.start:.1f} → {-search.reached:.1f} dB"
+        f"{TECHNIQUE} (LLM.int8): {plural(count, 'channel')} of {plural(len(factors), 'tensor')} "
+        f"computed in float; SQNR {-search.start_db:.1f} → {-search.reached_db:.1f} dB"
     )
     recipe = recipe.with_float_nodes(dict.fromkeys(added, REASON))
     return replace(prepared, graph=changed, changes=(*prepared.changes, note)), recipe
@@ -132,9 +141,13 @@ def split_outlier_channels(
 def outlier_channels(
     least: NDArray[np.float32], greatest: NDArray[np.float32]
 ) -> NDArray[np.int64]:
-    """The channels to take out of a tensor, given the extremes of all; none where they gain too little.
+    """The outlier channels of a tensor, in ascending order; none if the range gains too little.
 
-    As few, a power of two, as leave nearly the least range that can be had.
+    Their number is the smallest power of 2 that leaves nearly the least possible range.
+
+    Args:
+        least: The lowest value of each channel.
+        greatest: The highest value of each channel.
     """
     count = len(least)
     most = count // _CHANNELS_PER_OUTLIER
@@ -156,89 +169,96 @@ def _range_width(least: NDArray[np.float32], greatest: NDArray[np.float32]) -> f
 
 
 def _candidate_factors(
-    found: Sequence[SplitSite],
-    seen: Mapping[str, ChannelSpread],
-    outlying: Mapping[str, NDArray[np.int64]],
-    trust: float | None,
+    sites: Sequence[SplitSite],
+    spreads: Mapping[str, ChannelSpread],
+    outliers: Mapping[str, NDArray[np.int64]],
+    exponent: float | None,
 ) -> ChannelFactors:
-    """For each tensor with outlying channels; 1 for all others where no trust is given."""
-    by: ChannelFactors = {}
-    for site in found:
-        if site.tensor in outlying:
+    """The factors of each tensor with outliers: 0 for outliers; for others SmoothQuant's, or 1 without exponent."""
+    factors: ChannelFactors = {}
+    for site in sites:
+        if site.tensor in outliers:
             kept = np.ones(site.channel_counts()[0], bool)
-            kept[outlying[site.tensor]] = False
+            kept[outliers[site.tensor]] = False
             weight = np.concatenate(
                 [weight_by_input_channel(node) for node in site.products], axis=1
             )
-            unlike = (
+            of_channels = (
                 kept
-                if trust is None
-                else smoothquant_factors(seen[site.tensor], weight, kept, trust)
+                if exponent is None
+                else smoothquant_factors(spreads[site.tensor], weight, kept, exponent)
             )
-            by[site.tensor] = unlike.astype(np.float32)
-    return by
+            factors[site.tensor] = of_channels.astype(np.float32)
+    return factors
 
 
 class _SplitSearch:
-    """Tries which of the tensors are to lose their outlying channels."""
+    """Chooses the tensors whose outlier channels are split off, and the factors of the other channels.
+
+    Attributes:
+        start_db: The error without a split, in decibels.
+        reached_db: The error with the chosen splits, in decibels.
+    """
 
     def __init__(
         self,
         prepared: PreparedModel,
-        found: Sequence[SplitSite],
-        seen: Mapping[str, ChannelSpread],
+        sites: Sequence[SplitSite],
+        spreads: Mapping[str, ChannelSpread],
         samples: Samples,
         row: Target,
         run: RunOptions,
         advance: Callable[[], None],
     ) -> None:
-        self._found, self._seen, self._row, self._advance = found, seen, row, advance
+        self._sites, self._spreads, self._row, self._advance = sites, spreads, row, advance
         graph = logits_graph(prepared.graph)
-        self._trial = make_outlier_factors_inputs(graph, found)
+        self._trial = make_outlier_factors_inputs(graph, sites)
         self._session = Session.for_range_search(self._trial.graph, threads=run.threads)
-        self._truth = ReferenceOutputs(graph, samples, run)
-        self.start = self.reached = 0.0
+        self._reference = ReferenceOutputs(graph, samples, run)
+        self.start_db = self.reached_db = 0.0
 
-    def run(self, tried: Sequence[ChannelFactors]) -> ChannelFactors:
-        """The best of the factors, for those tensors where they gain, in graph order."""
+    def run(self, candidates: Sequence[ChannelFactors]) -> ChannelFactors:
+        """The best candidate, for the tensors where it gains, in graph order; empty if nothing gains enough."""
         plain = self._errors({})
-        errors = [self._errors(by) for by in tried]
-        best = min(range(len(tried)), key=lambda k: float(errors[k].mean()))
-        self.start, self.reached = error_db(plain.mean()), error_db(errors[best].mean())
-        gained = self.start - self.reached
+        errors = [self._errors(factors) for factors in candidates]
+        best = min(range(len(candidates)), key=lambda k: float(errors[k].mean()))
+        self.start_db, self.reached_db = error_db(plain.mean()), error_db(errors[best].mean())
         if (
-            -self.start >= _SUFFICIENT_DB
-            or gained < _MIN_GAIN_DB
+            -self.start_db >= _SUFFICIENT_DB
+            or self.start_db - self.reached_db < _MIN_GAIN_DB
             or not is_significantly_lower(errors[best], plain)
         ):
             return {}
-        return self._drop_negligible(tried[best], float(errors[best].mean()))
+        return self._drop_negligible(candidates[best], float(errors[best].mean()))
 
-    def _drop_negligible(self, by: ChannelFactors, least: float) -> ChannelFactors:
-        """Without those that would win next to nothing, or that a good model does not need."""
+    def _drop_negligible(self, factors: ChannelFactors, least: float) -> ChannelFactors:
+        """Drop the tensors that gain next to nothing, or that are not needed for a sufficient SQNR."""
         allowed = max(least * 10 ** (_NEGLIGIBLE_DB / 10), 10 ** (-_SUFFICIENT_DB / 10))
         lost = {
-            name: float(self._errors({k: v for k, v in by.items() if k != name}).mean()) - least
-            for name in by
+            name: float(self._errors({k: v for k, v in factors.items() if k != name}).mean())
+            - least
+            for name in factors
         }
-        kept, error = dict(by), least
-        for name in sorted(by, key=lambda name: lost[name]):
+        kept, error = dict(factors), least
+        for name in sorted(factors, key=lambda name: lost[name]):
             error += max(0.0, lost[name])
             if error > allowed:
                 break
             del kept[name]
-        self.reached = error_db(self._errors(kept).mean())
+        self.reached_db = error_db(self._errors(kept).mean())
         return kept
 
     def _errors(self, factors: ChannelFactors) -> NDArray[np.float64]:
+        """The output error of each sample with these factors; tensors without factors stay whole."""
         feed: dict[str, NDArray[np.generic]] = {}
-        for site in self._found:
-            spread, by = self._seen[site.tensor], factors.get(site.tensor, np.ones(1, np.float32))
+        for site in self._sites:
+            spread = self._spreads[site.tensor]
+            by = factors.get(site.tensor, np.ones(1, np.float32))
             span = Range(float((spread.least * by).min()), float((spread.greatest * by).max()))
             params = asymmetric_qparams(span, self._row.activation)
-            back = np.divide(1, by, out=np.zeros_like(by), where=by != 0)
-            arrays = (by, back, params.scale, params.zero_point.astype(params.qtype.dtype))
+            inverse = np.divide(1, by, out=np.zeros_like(by), where=by != 0)
+            arrays = (by, inverse, params.scale, params.zero_point.astype(params.qtype.dtype))
             feed |= dict(zip(self._trial.inputs[site.tensor], arrays, strict=True))
-        errors = self._truth.errors(self._session, feed)
+        errors = self._reference.errors(self._session, feed)
         self._advance()
         return errors

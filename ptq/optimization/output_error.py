@@ -1,4 +1,4 @@
-"""How far are a model's outputs from float with its activations rounded in one way or another?"""
+"""Error of a model's outputs against the float model, with activations rounded by given parameters."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ from ptq.rewrite.instrument.adjustable_scales import make_scales_inputs
 from ptq.rewrite.instrument.logits import logits_graph
 
 SAMPLES = 32
+"""Samples that evaluate ranges."""
 
 Feed = Mapping[str, NDArray[Any]]
 
 
 class ReferenceOutputs:
-    """What the float model puts out for a few samples, and how far others are from it."""
+    """The outputs of the float model on a few samples, and the error of other models against them."""
 
     def __init__(self, graph: Graph, samples: Iterable[Sample], run: RunOptions) -> None:
+        """Run the float model on all samples."""
         plain = Session(graph, threads=run.threads)
         self._samples = list(samples)
         self._outputs = [_run(plain, sample, {}) for sample in self._samples]
@@ -47,35 +49,43 @@ class ReferenceOutputs:
         order: Iterable[int] | None = None,
         most: float = math.inf,
     ) -> NDArray[np.float64]:
-        """By sample, the energy of the outputs' error over that of the outputs, the mean of the outputs.
+        """The error of each sample: energy of the output error over mean output energy, averaged over outputs.
+
+        Outputs without signal, and outputs of another shape, do not count.
 
         Args:
-            session: The model to judge.
-            feed: What it is fed beside a sample, the same for all or one for each.
-            order: The samples in the order to run them.
-            most: Once the errors' sum is beyond it no further sample is run; theirs are NaN.
+            session: The model to evaluate.
+            feed: Inputs in addition to the sample's: the same for all samples, or one for each.
+            order: The indices of the samples in the order to run them; None for all.
+            most: Stop once the sum of errors exceeds it; the errors of the remaining samples are NaN.
 
         Raises:
             DataError: The model fails on a sample; the text names it.
         """
         feeds = [feed] * self.count if isinstance(feed, Mapping) else feed
         errors, total = np.full(self.count, math.nan), 0.0
-        for place in range(self.count) if order is None else order:
-            outputs = _run(session, self._samples[place], feeds[place])
+        for index in range(self.count) if order is None else order:
+            outputs = _run(session, self._samples[index], feeds[index])
             shares = [
-                _energy(o.astype(np.float64) - t) / s
-                for o, t, s in zip(outputs, self._outputs[place], self._signal, strict=True)
-                if s > 0 and o.shape == t.shape
+                _energy(o.astype(np.float64) - r) / s
+                for o, r, s in zip(outputs, self._outputs[index], self._signal, strict=True)
+                if s > 0 and o.shape == r.shape
             ]
-            errors[place] = float(np.mean(shares)) if shares else 0.0
-            total += errors[place]
+            errors[index] = float(np.mean(shares)) if shares else 0.0
+            total += errors[index]
             if total > most:
                 break
         return errors
 
 
 class RangeEvaluator:
-    """Measures the error of the outputs, sample by sample, for given parameters of tensors."""
+    """Measures the output error of each sample for given quantization parameters of tensors.
+
+    Attributes:
+        runs: How many sets of parameters were measured.
+        count: How many samples evaluate.
+        folds: How many folds they belong to.
+    """
 
     def __init__(
         self,
@@ -86,7 +96,16 @@ class RangeEvaluator:
         run: RunOptions,
         advance: Callable[[], None] = lambda: None,
     ) -> None:
-        """``advance`` is called after each trial."""
+        """Build the model whose scales are inputs.
+
+        Args:
+            graph: The prepared graph.
+            plan: A plan of it.
+            tensors: The tensors whose parameters vary.
+            folds: The folds that evaluate.
+            run: How the job runs.
+            advance: Called after each measurement.
+        """
         self.runs, self._advance = 0, advance
         graph = logits_graph(graph)
         self._stats = [fold.calibration.tensors for fold in folds]
@@ -95,13 +114,13 @@ class RangeEvaluator:
             for name, sums in folds[0].calibration.channels.items()
             if sums.mean is not None and name in self._stats[0]
         ]
-        self._made = make_scales_inputs(graph, plan, tensors, summed)
-        self._session = Session.for_range_search(self._made.graph, threads=run.threads)
+        self._adjustable = make_scales_inputs(graph, plan, tensors, summed)
+        self._session = Session.for_range_search(self._adjustable.graph, threads=run.threads)
         each = -(-SAMPLES // len(folds))
-        judges = [list(fold.samples.spread(each)) if tensors else [] for fold in folds]
-        self._fold = [place for place, some in enumerate(judges) for _ in some]
-        self._truth = ReferenceOutputs(graph, chain.from_iterable(judges), run)
-        self.count, self.folds = self._truth.count, len(folds)
+        samples = [list(fold.samples.spread(each)) if tensors else [] for fold in folds]
+        self._fold = [index for index, of_fold in enumerate(samples) for _ in of_fold]
+        self._reference = ReferenceOutputs(graph, chain.from_iterable(samples), run)
+        self.count, self.folds = self._reference.count, len(folds)
 
     def errors(
         self,
@@ -109,25 +128,25 @@ class RangeEvaluator:
         order: Iterable[int] | None = None,
         most: float = math.inf,
     ) -> NDArray[np.float64]:
-        """By sample, as a share of the outputs' energy.
+        """The output error of each sample, a share of the outputs' energy; see `ReferenceOutputs.errors`.
 
         Args:
-            params: By fold, what its samples judge.
-            order: The samples in the order to run them, as `Truth.errors` takes it; likewise ``most``.
-            most: See ``order``.
+            params: For each fold, the parameters that its samples evaluate.
+            order: The indices of the samples in the order to run them; None for all.
+            most: Stop once the sum of errors exceeds it.
         """
         self.runs += 1
-        feeds = [self._feed(*of) for of in zip(params, self._stats, strict=True)]
-        by_sample = [feeds[place] for place in self._fold]
-        errors = self._truth.errors(self._session, by_sample, order, most)
+        feeds = [self._feed(*pair) for pair in zip(params, self._stats, strict=True)]
+        by_sample = [feeds[fold] for fold in self._fold]
+        errors = self._reference.errors(self._session, by_sample, order, most)
         self._advance()
         return errors
 
     def _feed(
         self, params: Mapping[str, QuantParams], stats: Mapping[str, TensorStats]
     ) -> dict[str, NDArray[Any]]:
-        feed = self._made.feed(params)
-        for name, shift in self._made.mean_shifts.items():
+        feed = self._adjustable.feed(params)
+        for name, shift in self._adjustable.mean_shifts.items():
             feed[shift] = np.array(mean_error(stats[name], params[name]), np.float32)
         return feed
 
@@ -143,8 +162,3 @@ def _energy(array: NDArray[Any]) -> float:
     if array.dtype.kind != "f":
         return 0.0
     return float(np.square(array[np.isfinite(array)].astype(np.float64)).sum())
-
-
-def error_db(share: float) -> float:
-    """A share of energy in decibels."""
-    return 10 * math.log10(share) if share > 0 else -math.inf

@@ -16,7 +16,7 @@ from ptq.data import open_samples
 from ptq.data.splits import input_specs
 from ptq.model.graph import Graph
 from ptq.optimization.candidates import CandidateComparison
-from ptq.optimization.range_search import METHODS
+from ptq.optimization.range_candidates import METHODS
 from ptq.rewrite.edit import set_constant
 from ptq.rewrite.prepare.prepare import PreparedModel, prepare
 from ptq.solver.recipe import Recipe
@@ -74,10 +74,10 @@ def test_a_form_is_taken_where_all_methods_together_are_sure_of_it(plain, monkey
     form = other(plain)
     judged_by(monkeypatch, form, {"mse": 0.97, "minmax": 0.6, "percentile": 0.8}, noise=0.4)
     alone = forms(plain, "mse").select_best([form])
-    assert alone.changes[-1].startswith("left channels unequal: signal over error")
+    assert alone.changes[-1].startswith("equalization: not applied (SQNR ")
     together = forms(plain).select_best([form])
-    assert together.changes[-1].startswith("made it otherwise: signal over error")
-    assert together.changes[-1].endswith(" dB, the mean of 3 range methods")
+    assert together.changes[-1].startswith("made it otherwise; SQNR ")
+    assert together.changes[-1].endswith(" dB on held-out samples, mean of 3 range methods")
 
 
 def test_a_form_is_left_where_it_is_worse_by_the_method_that_suits_the_plain_model_best(
@@ -92,7 +92,7 @@ def test_a_form_is_left_where_it_is_worse_by_the_method_that_suits_the_plain_mod
     monkeypatch.setattr(
         CandidateComparison, "_errors", lambda self, *given: by_errors(self, *given) * worse
     )
-    assert forms(plain).select_best([form]).changes[-1].startswith("left channels unequal")
+    assert forms(plain).select_best([form]).changes[-1].startswith("equalization: not applied")
 
 
 def test_a_form_that_moves_outputs_on_held_out_samples_is_left(plain):
@@ -103,7 +103,7 @@ def test_a_form_that_moves_outputs_on_held_out_samples_is_left(plain):
     kept = forms(plain).select_best([form])
     assert kept.graph is plain.graph
     assert kept.changes[-1] == (
-        "left channels unequal: on held-out samples they go past their bounds"
+        "equalization: not applied (channels exceed their Clip bounds on held-out samples)"
     )
 
 

@@ -17,7 +17,7 @@ from ptq.model.graph import Graph
 from ptq.model.session import Session
 
 SIZES = (16, 48, 48, 10)
-NOTE = "made up for earlier rounding"
+NOTE = "re-fitted to quantized inputs"
 
 
 def network() -> onnx.ModelProto:

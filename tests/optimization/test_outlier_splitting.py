@@ -93,14 +93,16 @@ def test_channels_five_times_as_far_as_others_cost_no_accuracy(form):
     result, without = quantize(form=form), quantize(form=form, split_outliers=False)
     assert decibels(result.graph) > 33
     assert decibels(result.graph) > decibels(without.graph) + 6
-    [note] = [c for c in result.report.changes if c.startswith("split ")]
-    assert note.startswith("split 2 outlying channels off 1 tensor: signal over error")
+    [note] = [c for c in result.report.changes if c.startswith("outlier splitting")]
+    assert note.startswith(
+        "outlier splitting (LLM.int8): 2 channels of 1 tensor computed in float; SQNR "
+    )
     assert result.plan.graph != without.plan.graph == alone().digest()
     fates = {row.name: row.fate for row in result.report.nodes}
     assert fates["first"] == fates["second"] == "int8"
     [gather] = [row for row in result.report.nodes if row.op == "Gather"]
     assert gather.fate == "float"
-    assert "dwarf" in gather.why
+    assert "outlier channels" in gather.why
 
 
 def test_the_integers_agree_with_onnx_runtime_beside_a_float_part():
@@ -166,7 +168,7 @@ def test_statistics_of_the_plain_model_keep_it_whole_and_the_report_says_so(samp
     given = (lambda: iter(data(1))) if samples else None
     again = ptq.quantize(model(), given, stats=plain)
     assert again.plan.graph == plain.graph
-    said = "did not look for outlying channels: the statistics given are of the model as it is"
+    said = "outlier splitting: not applied (the given statistics belong to the model without it)"
     assert said in again.report.changes
     asked = ptq.quantize(model(), given, stats=plain, split_outliers=False)
     assert said not in asked.report.changes

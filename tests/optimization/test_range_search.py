@@ -16,7 +16,7 @@ from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.optimization.output_error import RangeEvaluator, ReferenceOutputs
-from ptq.optimization.range_search import is_significantly_lower
+from ptq.optimization.significance import is_significantly_lower
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.quantizer import CalibratedModel, solve_plan
 from ptq.solver.recipe import Recipe
@@ -54,9 +54,9 @@ def test_an_outlier_that_the_output_is_made_of_is_not_clipped() -> None:
     assert errors["auto"] > errors["mse"] + 10
     why = by["auto"].plan.why["x"].detail
     assert why.startswith("minmax; ")
-    assert "; by mse the outputs' error is " in why
-    (note,) = [c for c in by["auto"].report.changes if c.startswith("chose ")]
-    assert "on 12 calibration samples" in note
+    assert "; output error with mse: " in why
+    (note,) = [c for c in by["auto"].report.changes if c.startswith("ranges: ")]
+    assert "chosen by output error (12 samples, 4-fold cross-validation)" in note
 
 
 def test_an_outlier_that_the_output_does_not_show_is_clipped() -> None:
@@ -98,8 +98,8 @@ def test_samples_that_judge_set_no_range_before_and_all_of_them_afterwards() -> 
     made = ptq.quantize(model, data, eval_data=spikes(4), threads=1)
     assert made.calibration.samples == 60
     assert made.calibration.to_bytes() == ptq.calibrate(model, data, threads=1).to_bytes()
-    (note,) = [c for c in made.report.changes if c.startswith("chose ")]
-    assert "on 32 calibration samples, each with ranges that others set" in note
+    (note,) = [c for c in made.report.changes if c.startswith("ranges: ")]
+    assert "chosen by output error (32 samples, 4-fold cross-validation)" in note
 
 
 def test_an_operator_without_inputs_is_no_quantizer() -> None:

@@ -1,1 +1,9 @@
-"""TODO."""
+"""Mixed precision: which nodes stay float, by the error that each rounding causes in the outputs.
+
+error_injection      output error of the float model with chosen rounding errors added
+error_attribution    the share of the output error that each error source causes
+float_candidates     sets of nodes to keep in float, ranked by gain and cost
+float_cost           the time that float nodes cost
+budget_search        the fewest float nodes that meet an accuracy budget
+sensitivity          `ptq.sensitivity`: nodes ranked by the gain of keeping each in float
+"""

@@ -1,9 +1,11 @@
-"""Which are the fewest nodes to leave float for a model to stay within its budget?
+"""Search for the fewest float nodes with which a model meets an accuracy budget.
 
-What each rounding makes of the error, for the time that its nodes cost in float, says in which order they are worth
-leaving float; a search among the first one, two, four … of them, and then between, measures how many it takes; where
-half of the nodes are too few, so does the order by the error alone. At last some are tried without. Every measurement
-quantizes the model anew and runs it on samples that no range was chosen on.
+1. Error attribution estimates what each rounding costs. Nodes are ordered by gain for the time that they cost.
+2. The search measures the first 1, 2, 4, … of them, then bisects.
+3. If half of the nodes are not enough, it tries the order by gain for each node.
+4. Some nodes are removed again if the budget still holds.
+
+Every measurement quantizes the model again and runs it on samples that did not choose any range.
 """
 
 from __future__ import annotations
@@ -44,47 +46,48 @@ from ptq.rewrite.instrument.logits import logits_graph
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan, solve_plan
 from ptq.solver.recipe import Recipe
 
-MAX_SAMPLES = 512  # samples, held in memory
-MAX_FLOAT_SHARE = (
-    0.5  # of the nodes that round: a model with more of them float is no quantized one
-)
-REMOVALS_TRIED = 6  # nodes that are tried without, at the end
-REASON_PREFIX = "for the accuracy budget: "
+MAX_SAMPLES = 512
+"""Samples that are held in memory."""
+MAX_FLOAT_SHARE = 0.5
+"""The highest share of the quantized nodes that may stay float."""
+REMOVALS_TRIED = 6
+"""Candidates that are removed again on trial, at the end."""
+REASON_PREFIX = "accuracy budget: "
 
 
 def search_for_budget(
-    ground: CalibratedModel,
+    model: CalibratedModel,
     recipe: Recipe,
-    parts: SampleSplit,
+    split: SampleSplit,
     points: float,
     *,
     metric: Metric | None = None,
     run: RunOptions = DEFAULT_RUN,
 ) -> BudgetSearch:
-    """Find the fewest nodes to leave float on the samples that the user's data have for that.
+    """Find the fewest float nodes that meet the budget, on the samples that are reserved for the search.
 
     Args:
-        ground: The float model and its statistics.
-        recipe: How to quantize it; nodes that it leaves float stay so.
-        parts: The samples.
-        points: The greatest drop, in points of the metric.
-        metric: As for `evaluate`.
+        model: The float model and its statistics.
+        recipe: How to quantize it; its float nodes stay float.
+        split: The samples.
+        points: The highest allowed drop, in points of the metric.
+        metric: The user's metric; None for the default.
         run: How the job runs.
 
     Raises:
-        UsageError: There are no samples, or the budget is no number of at least 0.
+        UsageError: There are no samples, or the budget is not a number of at least 0.
         ModelError: ONNX Runtime does not take a model.
         DataError: A sample is bad, or the model fails on it.
     """
     if not points >= 0:
-        raise UsageError(f"a budget of {points} points; give 0 or more")
-    if parts.search is None:
+        raise UsageError(f"invalid max_drop {points}; give 0 points or more")
+    if split.search is None:
         raise UsageError("max_drop needs samples: pass data or eval_data")
-    samples = list(run.track(parts.search.spread(MAX_SAMPLES), "reading samples to search on"))
-    trials = Trials(ground, recipe, samples, metric=metric, run=run)
+    samples = list(run.track(split.search.spread(MAX_SAMPLES), "reading samples to search on"))
+    trials = Trials(model, recipe, samples, metric=metric, run=run)
     advance = run.start_stage("searching", None)
     found = fewest_float_nodes(trials, points, run=run, advance=advance)
-    return replace(found, apart=parts.search is not parts.evaluation)
+    return replace(found, apart=split.search is not split.evaluation)
 
 
 def search_within_budget(
@@ -109,65 +112,64 @@ def search_within_budget(
 
 
 class Trials:
-    """Quantizes with some nodes left float and measures the drop, the float model's outputs being known."""
+    """Quantizes a model with some nodes in float, and measures accuracy drops against the float model.
+
+    Attributes:
+        model: The calibrated float model.
+        recipe: How it is quantized.
+        samples: The samples that drops are measured on.
+        count: How many models were measured.
+    """
 
     def __init__(
         self,
-        ground: CalibratedModel,
+        model: CalibratedModel,
         recipe: Recipe,
         samples: Sequence[Sample],
         *,
         metric: Metric | None = None,
         run: RunOptions = DEFAULT_RUN,
     ) -> None:
-        """``recipe`` may name nodes that stay float anyway."""
-        self.ground, self.recipe, self.samples = ground, recipe, samples
+        """Open the float model; nodes that the recipe keeps in float stay float."""
+        self.model, self.recipe, self.samples = model, recipe, samples
         self.count = 0
         self._metric, self._run = metric, run
-        self._batch = run.evaluation_batch if takes_any_batch(ground.source) else 1
-        self._outputs = [name_of(v) for v in ground.source.outputs]
-        self._reference = _CachedReference(session_engine(open_float_session(ground, run)))
+        self._batch = run.evaluation_batch if takes_any_batch(model.source) else 1
+        self._outputs = [name_of(v) for v in model.source.outputs]
+        self._engine = session_engine(open_float_session(model, run))
+        self._reference: list[list[NDArray[Any]]] = []
 
     def quantize(self, floats: Mapping[str, str]) -> QuantizedModel:
-        """The model with these nodes left float."""
+        """The model quantized with more nodes in float, each with the reason."""
         recipe = self.recipe.with_float_nodes(floats)
-        return apply_plan(self.ground, recipe, solve_plan(self.ground, recipe))
+        return apply_plan(self.model, recipe, solve_plan(self.model, recipe))
 
     def measure(self, graph: Graph) -> tuple[Drop, float]:
-        """What a quantized model loses, and its signal over error in decibels."""
+        """The accuracy drop of a quantized model, and its SQNR in decibels."""
         self.count += 1
-        engine = session_engine(Session(graph, threads=self._run.threads))
+        quantized = session_engine(Session(graph, threads=self._run.threads))
         result = evaluate_engines(
-            self._reference.restart(), {"int8": engine}, self.samples, self._outputs,
+            self._reference_engine(), {"int8": quantized}, self.samples, self._outputs,
             batch=self._batch, metric=self._metric,
         )  # fmt: skip
         form = result.forms["int8"]
         assert form.drop is not None
         return form.drop, form.outputs[result.head].sqnr_db
 
+    def _reference_engine(self) -> Engine:
+        """The float model for one pass over the samples; it runs in the first pass only."""
+        if not self._reference:
+            return self._record
+        recorded = iter(self._reference)
+        return lambda _: next(recorded)
 
-class _CachedReference:
-    """An engine that runs each feed of a fixed sequence once."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._known: list[list[NDArray[Any]]] = []
-
-    def restart(self) -> Engine:
-        """The engine for the sequence from its beginning."""
-        at: Iterator[int] = iter(range(10**9))
-
-        def run(feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
-            index = next(at)
-            if index == len(self._known):
-                self._known.append(self._engine(feed))
-            return self._known[index]
-
-        return run
+    def _record(self, feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        self._reference.append(self._engine(feed))
+        return self._reference[-1]
 
 
 def evenly_spread(samples: Sequence[Sample]) -> list[Sample]:
-    """As many samples as errors are weighed on, evenly spread."""
+    """The samples for error attribution, evenly spread over all samples."""
     count = min(SAMPLES, len(samples))
     return [samples[k * len(samples) // count] for k in range(count)]
 
@@ -179,13 +181,13 @@ def fewest_float_nodes(
     run: RunOptions = DEFAULT_RUN,
     advance: Callable[[], None] = lambda: None,
 ) -> BudgetSearch:
-    """Find the fewest nodes to leave float.
+    """Find the fewest float nodes that meet the budget.
 
     Args:
-        trials: What is quantized, and on which samples it is measured.
-        points: The greatest drop, in points of the metric.
+        trials: Quantizes and measures.
+        points: The highest allowed drop, in points of the metric.
         run: How the job runs.
-        advance: Called after each step.
+        advance: Called after each measurement and each sample of error attribution.
 
     Raises:
         ModelError: ONNX Runtime does not take a model.
@@ -197,46 +199,46 @@ def fewest_float_nodes(
     samples = len(trials.samples)
     if without.points <= points:
         return BudgetSearch(points, True, without, without, samples, True, {}, trials.count)
-    parts = error_sources_of(plain, logits_graph(trials.ground.prepared.graph))
-    if not parts.sources:
+    probe = error_sources_of(plain, logits_graph(trials.model.prepared.graph))
+    if not probe.sources:
         return BudgetSearch(points, False, without, without, samples, True, {}, trials.count)
-    found = attribute_error(parts, evenly_spread(trials.samples), run=run, advance=advance)
+    found = attribute_error(probe, evenly_spread(trials.samples), run=run, advance=advance)
     rounding = {
-        parts.fused.get(n, frozenset([n])) for s in parts.sources for n in s.float_nodes_needed
+        probe.fused.get(n, frozenset([n])) for s in probe.sources for n in s.float_nodes_needed
     }
     most, cost = int(MAX_FLOAT_SHARE * len(rounding)), time_cost(float_time_model(plain))
-    attempts = _MeasuredDrops(trials, max(float(found.mean_shares.sum()), math.ulp(0.0)), advance)
+    drops = _MeasuredDrops(trials, max(float(found.mean_shares.sum()), math.ulp(0.0)), advance)
 
-    def number(more: frozenset[str], floats: frozenset[str]) -> float:
+    def node_count(more: frozenset[str], _: frozenset[str]) -> float:
         return float(len(more))
 
-    for price in (cost, number):
-        moves = greedy_candidates(
+    for price in (cost, node_count):
+        candidates = greedy_candidates(
             found.sources,
             found.mean_shares,
             price,
-            lambda nodes: count_fused_as_one(nodes, parts.fused) <= most,
+            lambda nodes: count_fused_as_one(nodes, probe.fused) <= most,
         )
-        chosen = _shortest_within_budget(attempts, moves, points)
+        chosen = _shortest_within_budget(drops, candidates, points)
         if chosen is not None:
             break
     reached = chosen is not None
     if chosen is None:
-        chosen = min(attempts.known, key=lambda c: (attempts.known[c].points, len(c)), default=())
+        chosen = min(drops.known, key=lambda c: (drops.known[c].points, len(c)), default=())
     else:
-        dearest = sorted(chosen, key=lambda move: -cost(move.nodes, frozenset()))
-        for one in dearest[: REMOVALS_TRIED if len(chosen) > 1 else 0]:
-            fewer = tuple(move for move in chosen if move is not one)
-            if fewer and attempts.measure_drop(fewer).points <= points:
+        by_cost = sorted(chosen, key=lambda candidate: -cost(candidate.nodes, frozenset()))
+        for one in by_cost[: REMOVALS_TRIED if len(chosen) > 1 else 0]:
+            fewer = tuple(candidate for candidate in chosen if candidate is not one)
+            if fewer and drops.measure_drop(fewer).points <= points:
                 chosen = fewer
     return BudgetSearch(
         points=points,
         reached=reached,
-        drop=attempts.known.get(chosen, without),
+        drop=drops.known.get(chosen, without),
         without=without,
         samples=samples,
         apart=True,
-        floats=attempts.float_nodes(chosen),
+        floats=drops.float_nodes(chosen),
         measurements=trials.count,
         estimates=found.runs,
         sources=len(found.sources),
@@ -247,13 +249,19 @@ _Candidates = tuple[FloatCandidate, ...]
 
 
 class _MeasuredDrops:
-    """Drops by the moves that were made."""
+    """Measures the drop of each choice of candidates once.
+
+    Attributes:
+        known: The measured drops.
+    """
 
     def __init__(self, trials: Trials, total: float, advance: Callable[[], None]) -> None:
+        """``total`` is the error share of all sources; ``advance`` is called after each measurement."""
         self._trials, self._total, self._advance = trials, total, advance
         self.known: dict[_Candidates, Drop] = {}
 
     def measure_drop(self, chosen: _Candidates) -> Drop:
+        """The accuracy drop with the candidates' nodes in float."""
         if chosen not in self.known:
             made = self._trials.quantize(self.float_nodes(chosen))
             self.known[chosen], _ = self._trials.measure(made.quantized_graph)
@@ -261,36 +269,38 @@ class _MeasuredDrops:
         return self.known[chosen]
 
     def float_nodes(self, chosen: _Candidates) -> dict[str, str]:
-        """The moves' nodes, each with the reason."""
-        said = {}
-        for move in chosen:
-            what = (
-                f"the rounded constants of {move.source.node}"
-                if move.source.kind == "weights"
-                else f"rounding {move.source.tensor}"
+        """The nodes of the candidates, each with the reason to stay float."""
+        reasons = {}
+        for candidate in chosen:
+            source = candidate.source
+            cause = (
+                f"the rounded constants of {source.node} cause"
+                if source.kind == "weights"
+                else f"rounding {source.tensor} causes"
             )
-            part = f"{100 * move.error_share / self._total:.0f} % of the output's error (estimated)"
-            said.update(dict.fromkeys(sorted(move.nodes), f"{REASON_PREFIX}{what} makes {part}"))
-        return said
+            percent = 100 * candidate.error_share / self._total
+            reason = f"{REASON_PREFIX}{cause} {percent:.0f} % of the output error (estimated)"
+            reasons.update(dict.fromkeys(sorted(candidate.nodes), reason))
+        return reasons
 
 
 def _shortest_within_budget(
-    attempts: _MeasuredDrops, moves: Iterator[FloatCandidate], points: float
+    drops: _MeasuredDrops, candidates: Iterator[FloatCandidate], points: float
 ) -> _Candidates | None:
-    """The shortest beginning of the moves that is within the budget, found by doubling and halving."""
-    made, below, size = list[FloatCandidate](), 0, 1
+    """The shortest prefix of the candidates that meets the budget, by doubling and bisection; None if none does."""
+    taken, below, size = list[FloatCandidate](), 0, 1
     while True:
-        made += itertools.islice(moves, size - len(made))
-        size = min(size, len(made))
+        taken += itertools.islice(candidates, size - len(taken))
+        size = min(size, len(taken))
         if size <= below:
             return None
-        if attempts.measure_drop((*made[:size],)).points <= points:
+        if drops.measure_drop((*taken[:size],)).points <= points:
             break
         below, size = size, 2 * size
     while size - below > 1:
         middle = (below + size) // 2
-        if attempts.measure_drop((*made[:middle],)).points <= points:
+        if drops.measure_drop((*taken[:middle],)).points <= points:
             size = middle
         else:
             below = middle
-    return (*made[:size],)
+    return (*taken[:size],)

@@ -1,4 +1,4 @@
-"""What do a model's outputs lose where some sources of error are switched on, and by how much?"""
+"""Error injection: the output error of the float model when chosen rounding errors are added to its tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from ptq.rewrite.instrument.error_sources import ErrorProbe
 
 
 class ErrorInjector:
-    """A model taken apart, ready to run."""
+    """Runs the float model with chosen rounding errors added.
+
+    Attributes:
+        probe: The graphs and the error sources.
+    """
 
     def __init__(self, probe: ErrorProbe, run: RunOptions = DEFAULT_RUN) -> None:
         """Load both graphs of the probe.
@@ -26,20 +30,20 @@ class ErrorInjector:
         """
         self.probe = probe
         self._errors = Session(probe.error_graph, threads=run.threads)
-        self._given = Session(probe.injected, threads=run.threads)
+        self._injected = Session(probe.injected, threads=run.threads)
 
     def output_error_energy(
         self, sample: Sample, factors: NDArray[np.float32]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """What the errors, each times its factor, make in each output of one sample.
+        """The energy of the error that the scaled rounding errors cause in each output, for one sample.
 
         Args:
-            sample: What to run.
-            factors: By run and source.
+            sample: The sample to run.
+            factors: The factor of each error source in each run, shape (runs, sources).
 
         Returns:
-            By output and run the energy of the error; by output that of the output itself. Both are 0 for outputs
-            that hold no floats, or as many as the values of others say.
+            The energy of the errors, shape (outputs, runs), and of the outputs themselves, shape (outputs,). Both
+            are 0 for outputs that are not float, or whose shape depends on values.
 
         Raises:
             DataError: The model fails on the sample; the text names it.
@@ -48,26 +52,29 @@ class ErrorInjector:
         clean = next(runs)
         sums = [[_energy(noise) if noise.size else -1.0 for noise in noises] for noises in runs]
         energies = np.array(sums, np.float64).reshape(len(factors), len(clean)).T
-        void = np.any(energies < 0, axis=1, keepdims=True)
-        own = np.array([_energy(y) if y.dtype.kind == "f" else 0.0 for y in clean])
-        return np.where(void, 0.0, energies), np.where(void[:, 0], 0.0, own)
+        excluded = np.any(energies < 0, axis=1, keepdims=True)
+        signal = np.array([_energy(y) if y.dtype.kind == "f" else 0.0 for y in clean])
+        return np.where(excluded, 0.0, energies), np.where(excluded[:, 0], 0.0, signal)
 
     def output_errors(
         self, sample: Sample, factors: NDArray[np.float32]
     ) -> Iterator[list[NDArray[Any]]]:
-        """The outputs without errors, then what each row of factors adds to them: nothing where that is no number.
+        """Yield the outputs without errors, then for each row of factors the error of each output.
+
+        The error is empty for an output that is not float, or whose shape changes.
 
         Raises:
             DataError: The model fails on the sample; the text names it.
         """
         try:
-            added = self._errors.run(sample.feed, self.probe.error_outputs)
-            sums = _InjectedErrors(self.probe, added)
-            clean = self._given.run({**sample.feed, **sums.feed(np.zeros(len(added), np.float32))})
+            errors = self._errors.run(sample.feed, self.probe.error_outputs)
+            injected = _InjectedErrors(self.probe, errors)
+            none = np.zeros(len(errors), np.float32)
+            clean = self._injected.run({**sample.feed, **injected.feed(none)})
             yield clean
             for row in factors:
-                outputs = self._given.run({**sample.feed, **sums.feed(row)})
-                yield [_output_error(o, truth) for o, truth in zip(outputs, clean, strict=True)]
+                outputs = self._injected.run({**sample.feed, **injected.feed(row)})
+                yield [_output_error(o, c) for o, c in zip(outputs, clean, strict=True)]
         except DataError as error:
             raise DataError(f"{sample.name}: {error}") from error
 
@@ -84,23 +91,24 @@ def _output_error(output: NDArray[Any], clean: NDArray[Any]) -> NDArray[np.float
 
 
 class _InjectedErrors:
-    """What to add to each tensor, in the same memory run after run."""
+    """The errors to add to each tensor; every run reuses the memory."""
 
-    def __init__(self, probe: ErrorProbe, added: Sequence[NDArray[Any]]) -> None:
-        self._parts: dict[str, list[int]] = {}
+    def __init__(self, probe: ErrorProbe, errors: Sequence[NDArray[Any]]) -> None:
+        """Take the error of each source."""
+        self._sources: dict[str, list[int]] = {}
         for index, source in enumerate(probe.sources):
-            self._parts.setdefault(probe.inputs[source.tensor], []).append(index)
-        self._added = added
-        self._sums = {name: np.empty_like(added[at[0]]) for name, at in self._parts.items()}
+            self._sources.setdefault(probe.inputs[source.tensor], []).append(index)
+        self._errors = errors
+        self._sums = {name: np.empty_like(errors[of[0]]) for name, of in self._sources.items()}
 
     def feed(self, factors: NDArray[np.float32]) -> Mapping[str, NDArray[Any]]:
-        """The errors that show at each tensor, each times its factor; valid until the next call."""
-        fed = {}
-        for name, (first, *others) in self._parts.items():
-            if not factors[[first, *others]].any():
-                fed[name] = np.zeros((1,) * self._sums[name].ndim, np.float32)
+        """The sum of the scaled errors of each tensor, by input name; valid until the next call."""
+        feed = {}
+        for name, (first, *rest) in self._sources.items():
+            if not factors[[first, *rest]].any():
+                feed[name] = np.zeros((1,) * self._sums[name].ndim, np.float32)
                 continue
-            fed[name] = np.multiply(self._added[first], factors[first], out=self._sums[name])
-            for index in others:
-                fed[name] += factors[index] * self._added[index]
-        return fed
+            feed[name] = np.multiply(self._errors[first], factors[first], out=self._sums[name])
+            for index in rest:
+                feed[name] += factors[index] * self._errors[index]
+        return feed

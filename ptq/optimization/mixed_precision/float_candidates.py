@@ -1,4 +1,8 @@
-"""Which nodes are best left float, and in which order, when only so many may be, or as few as will do?"""
+"""Selection of nodes to keep in float: a ranking, a greedy order under a limit, and a cheapest cover of needs.
+
+Rounding error sources vanish when certain nodes run in float. Each function chooses sets of nodes by the error
+energy that vanishes with them, estimated to first order, and by what they cost.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +17,21 @@ from numpy.typing import NDArray
 from ptq.rewrite.instrument.error_sources import ErrorSource
 
 CostFunction = Callable[[frozenset[str], frozenset[str]], float]
-"""What it costs to leave the first nodes float where the second are already; above 0."""
+"""The cost, above 0, of the first nodes in float in addition to the second."""
 IsAllowed = Callable[[frozenset[str]], bool]
-"""Whether these nodes may be float together."""
+"""Whether these nodes may all be float."""
+_TOLERANCE = 1e-9
+"""Tolerance for sums of shares in floating point."""
 
 
 @dataclass(frozen=True)
 class FloatCandidate:
-    """Nodes that are left float together.
+    """Nodes to keep in float together.
 
     Attributes:
-        nodes: All of them.
-        share: The energy of the output's error that vanishes with them, over the output's own; estimated.
-        source: The source that costs the most of those that vanish.
+        nodes: The names of the nodes.
+        error_share: The estimated error energy that vanishes with them, as a share of the output's energy.
+        source: The largest of the error sources that vanish.
     """
 
     nodes: frozenset[str]
@@ -34,14 +40,19 @@ class FloatCandidate:
 
     @property
     def main_node(self) -> str:
-        """The node that the move is about."""
+        """The node that rounds the largest error source."""
         return self.source.node or min(self.nodes)
 
 
 class RemovableSources:
-    """Which sources vanish where some nodes are float."""
+    """Finds the error sources that vanish when some nodes are float.
+
+    Attributes:
+        candidates: The sets of nodes that the sources need to be float, without duplicates.
+    """
 
     def __init__(self, sources: Sequence[ErrorSource], shares: NDArray[np.float64]) -> None:
+        """Index the sources by node; ``shares`` holds the error energy of each source."""
         self._shares = shares
         self._sources = sources
         self.candidates = list(dict.fromkeys(source.float_nodes_needed for source in sources))
@@ -51,167 +62,165 @@ class RemovableSources:
                 self._touched.setdefault(node, []).append(index)
 
     def removed_by(self, nodes: frozenset[str], floats: frozenset[str] = frozenset()) -> list[int]:
-        """The sources that vanish more where ``nodes`` join ``floats``."""
-        together, new = floats | nodes, nodes - floats
+        """The indices of the sources that vanish when ``nodes`` are float in addition to ``floats``."""
+        all_floats, new = floats | nodes, nodes - floats
         touched = {index for node in new for index in self._touched.get(node, ())}
         return [
             index
             for index in sorted(touched)
-            if self._sources[index].float_nodes_needed <= together
+            if self._sources[index].float_nodes_needed <= all_floats
         ]
 
     def gain_of(self, nodes: frozenset[str], floats: frozenset[str]) -> tuple[float, int | None]:
-        """How much vanishes more where ``nodes`` join ``floats``, and the greatest of its sources."""
-        gone = self.removed_by(nodes, floats)
-        if not gone:
+        """The energy that vanishes when ``nodes`` are float in addition to ``floats``, and its largest source."""
+        removed = self.removed_by(nodes, floats)
+        if not removed:
             return 0.0, None
-        greatest = max(gone, key=lambda index: (self._shares[index], -index))
-        return float(sum(self._shares[index] for index in gone)), greatest
+        greatest = max(removed, key=lambda index: (self._shares[index], -index))
+        return float(sum(self._shares[index] for index in removed)), greatest
 
 
 def rank_candidates(
     sources: Sequence[ErrorSource], shares: NDArray[np.float64]
 ) -> list[FloatCandidate]:
-    """What leaving each of the sources' nodes float would win by itself, most first, no set of nodes twice."""
-    vanishing, none = RemovableSources(sources, shares), frozenset[str]()
+    """Each source's nodes as a candidate of its own, by gain, largest first, without duplicates."""
+    removable, none = RemovableSources(sources, shares), frozenset[str]()
     found: dict[frozenset[str], FloatCandidate] = {}
     for source in sources:
-        share, greatest = vanishing.gain_of(source.float_nodes_needed, none)
+        share, greatest = removable.gain_of(source.float_nodes_needed, none)
         if greatest is not None:
             found[source.float_nodes_needed] = FloatCandidate(
                 source.float_nodes_needed, share, sources[greatest]
             )
-    return sorted(found.values(), key=lambda move: (-move.error_share, sorted(move.nodes)))
+    return sorted(found.values(), key=lambda found: (-found.error_share, sorted(found.nodes)))
 
 
 def greedy_candidates(
     sources: Sequence[ErrorSource],
     shares: NDArray[np.float64],
-    toll: CostFunction,
+    cost: CostFunction,
     allowed: IsAllowed,
 ) -> Iterator[FloatCandidate]:
-    """Moves one after another, each the one that wins most for what it costs, while there are any allowed.
+    """Candidates one after another, each with the highest gain for its cost, while one is allowed.
 
     Args:
-        sources: Of error.
-        shares: By source, the energy of the error that it makes.
-        toll: What it costs.
-        allowed: Whether so many nodes may be float.
+        sources: The error sources.
+        shares: The error energy of each source.
+        cost: The cost of float nodes.
+        allowed: Whether a set of nodes may be float.
     """
-    vanishing, floats = RemovableSources(sources, shares), frozenset[str]()
+    removable, floats = RemovableSources(sources, shares), frozenset[str]()
 
-    def cost(more: frozenset[str], floats: frozenset[str]) -> float:
-        return toll(more, floats) if allowed(floats | more) else math.inf
+    def limited_cost(more: frozenset[str], floats: frozenset[str]) -> float:
+        return cost(more, floats) if allowed(floats | more) else math.inf
 
-    def wins(won: NDArray[np.float64]) -> float:
-        return float(won[0])
+    def gain(removed: NDArray[np.float64]) -> float:
+        return float(removed[0])
 
+    limit = sys.float_info.max
     while (
-        best := _best_candidate(vanishing, shares[None], floats, wins, cost, sys.float_info.max)
+        best := _best_candidate(removable, shares[None], floats, gain, limited_cost, limit)
     ) is not None:
-        share, greatest = vanishing.gain_of(best[0], floats)
+        share, greatest = removable.gain_of(best[0], floats)
         assert greatest is not None
         floats |= best[0]
         yield FloatCandidate(best[0], share, sources[greatest])
-
-
-_TOLERANCE = 1e-9  # what is left of sums when all has been subtracted
 
 
 def cheapest_cover(
     sources: Sequence[ErrorSource],
     shares: NDArray[np.float64],
     needs: NDArray[np.float64],
-    toll: CostFunction,
+    cost: CostFunction,
 ) -> list[frozenset[str]]:
-    """Nodes to leave float so that enough of each output's error vanishes, for as little time as may be.
+    """Sets of nodes to keep in float so that enough of each output's error vanishes, at low cost.
 
-    Each step takes the nodes that win most of what is still needed for the time that they cost; at last every step
-    is taken back without which there is enough.
+    Greedy: each round takes the set that removes most of the remaining needs for its cost. Then each set that is
+    not needed is dropped, the last one first.
 
     Args:
-        sources: Of error.
-        shares: By output and source, the energy of the error that it makes.
-        needs: By output, how much has to vanish; 0 where nothing has to.
-        toll: What it costs.
+        sources: The error sources.
+        shares: The error energy of each source in each output, shape (outputs, sources).
+        needs: The energy that has to vanish from each output; 0 for none.
+        cost: The cost of float nodes.
 
     Returns:
-        The steps; fewer than are needed where all of them together win too little.
+        The sets; too few of them if all sources together do not meet the needs.
     """
-    vanishing, left = RemovableSources(sources, shares[0]), needs
-    steps, floats = list[frozenset[str]](), frozenset[str]()
+    removable, left = RemovableSources(sources, shares[0]), needs
+    chosen, floats = list[frozenset[str]](), frozenset[str]()
 
-    def wins(won: NDArray[np.float64]) -> float:
-        return float((np.minimum(won, left)[left > 0] / needs[left > 0]).sum())
+    def gain(removed: NDArray[np.float64]) -> float:
+        return float((np.minimum(removed, left)[left > 0] / needs[left > 0]).sum())
 
     while (left > 0).any():
-        best = _best_candidate(vanishing, shares, floats, wins, toll, math.inf)
+        best = _best_candidate(removable, shares, floats, gain, cost, math.inf)
         if best is None:
             break
-        steps, floats = [*steps, best[0]], floats | best[0]
+        chosen, floats = [*chosen, best[0]], floats | best[0]
         left = np.maximum(left - best[1], 0)
         left[left < _TOLERANCE * needs] = 0
-    for step in reversed(steps[:-1]):
-        rest = frozenset[str]().union(*(other for other in steps if other is not step))
-        if (shares[:, vanishing.removed_by(rest)].sum(axis=1) >= (1 - _TOLERANCE) * needs).all():
-            steps = [other for other in steps if other is not step]
-    return steps
+    for nodes in reversed(chosen[:-1]):
+        rest = frozenset[str]().union(*(other for other in chosen if other is not nodes))
+        if (shares[:, removable.removed_by(rest)].sum(axis=1) >= (1 - _TOLERANCE) * needs).all():
+            chosen = [other for other in chosen if other is not nodes]
+    return chosen
 
 
 def cheap_extras(
     sources: Sequence[ErrorSource],
     shares: NDArray[np.float64],
     floats: frozenset[str],
-    toll: CostFunction,
+    cost: CostFunction,
     *,
     least: float,
     most: float,
 ) -> frozenset[str]:
-    """Nodes to leave float beside those that are needed, as they win much and cost next to nothing.
+    """More nodes to keep in float, because they gain much and cost next to nothing.
 
     Args:
-        sources: As for `covering`.
-        shares: As for `covering`.
-        floats: The nodes that are needed.
-        toll: What it costs.
-        least: What each step has to win, of the error of some output that is left.
-        most: What all may cost.
+        sources: The error sources.
+        shares: The error energy of each source in each output, shape (outputs, sources).
+        floats: The nodes that are float already.
+        cost: The cost of float nodes.
+        least: The share of the remaining error of some output that each set has to remove.
+        most: The highest cost of all sets together.
     """
-    vanishing, before = RemovableSources(sources, shares[0]), floats
+    removable, before = RemovableSources(sources, shares[0]), floats
     kept = [k for k, source in enumerate(sources) if not source.float_nodes_needed <= floats]
     left: NDArray[np.float64] = shares[:, kept].sum(axis=1)
 
-    def wins(won: NDArray[np.float64]) -> float:
-        share = float((won[left > 0] / left[left > 0]).max(initial=0.0))
+    def gain(removed: NDArray[np.float64]) -> float:
+        share = float((removed[left > 0] / left[left > 0]).max(initial=0.0))
         return share if share >= least else 0.0
 
-    while (best := _best_candidate(vanishing, shares, floats, wins, toll, most)) is not None:
-        most -= toll(best[0], floats)
+    while (best := _best_candidate(removable, shares, floats, gain, cost, most)) is not None:
+        most -= cost(best[0], floats)
         floats, left = floats | best[0], np.maximum(left - best[1], 0)
         left[left < _TOLERANCE * shares.sum(axis=1)] = 0
     return floats - before
 
 
 def _best_candidate(
-    vanishing: RemovableSources,
+    removable: RemovableSources,
     shares: NDArray[np.float64],
     floats: frozenset[str],
-    wins: Callable[[NDArray[np.float64]], float],
-    toll: CostFunction,
+    gain: Callable[[NDArray[np.float64]], float],
+    cost: CostFunction,
     most: float,
 ) -> tuple[frozenset[str], NDArray[np.float64]] | None:
-    """The nodes that win most for what they cost, and by output the energy that vanishes with them."""
+    """The nodes with the highest gain for their cost, and the energy that vanishes from each output with them."""
     best: tuple[float, frozenset[str], NDArray[np.float64]] | None = None
-    for nodes in vanishing.candidates:
-        new, won = nodes - floats, shares[:, vanishing.removed_by(nodes, floats)].sum(axis=1)
-        if (win := wins(won)) <= 0:
+    for nodes in removable.candidates:
+        new, removed = nodes - floats, shares[:, removable.removed_by(nodes, floats)].sum(axis=1)
+        if (gained := gain(removed)) <= 0:
             continue
-        cost = toll(new, floats)
-        if cost <= most and (best is None or win / cost > best[0]):
-            best = win / cost, new, won
+        price = cost(new, floats)
+        if price <= most and (best is None or gained / price > best[0]):
+            best = gained / price, new, removed
     return None if best is None else best[1:]
 
 
 def count_fused_as_one(nodes: frozenset[str], fused: Mapping[str, frozenset[str]]) -> int:
-    """How many nodes, an activation and what it is fused into being one."""
+    """The number of nodes; an activation and the node that it is fused into count as one."""
     return len({fused.get(node, frozenset([node])) for node in nodes})

@@ -1,4 +1,4 @@
-"""How much time does it cost to leave more nodes of a quantization float?"""
+"""The error sources of a quantized model, and the time that more float nodes cost."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ptq.solver.solve import assign_precision_and_groups
 
 
 def error_sources_of(made: QuantizedModel, graph: Graph) -> ErrorProbe:
-    """A quantization, however it is written, taken apart into the sources of its error.
+    """A probe of the error sources of a quantized model, whatever its form.
 
     Args:
-        made: The quantization.
-        graph: The prepared model, as it is or with other outputs: those whose errors are asked for.
+        made: The quantized model.
+        graph: The prepared model; its outputs, which may be others, are those whose errors are measured.
     """
     plain = made.recipe.as_signed_qdq()
     if made.recipe != plain:
@@ -25,20 +25,20 @@ def error_sources_of(made: QuantizedModel, graph: Graph) -> ErrorProbe:
 
 
 _NODE_OVERHEAD = 10_000.0
-"""Passes, 2 µs: what any operator costs beside its work."""
+"""The cost of any operator in addition to its work, in passes over elements: 2 µs."""
 
 
 def float_time_model(made: QuantizedModel) -> FloatTimeModel:
-    """What leaving more nodes float costs, in passes over the elements of a tensor."""
-    ground, row = made.calibrated_model, get_target(made.plan.target)
-    graph = ground.prepared.graph
-    fate, _ = assign_precision_and_groups(
-        graph, ground.calibration.tensors, row, made.recipe.float_nodes
+    """The model of the time that more float nodes cost, in passes over the elements of a tensor."""
+    model, row = made.calibrated_model, get_target(made.plan.target)
+    graph = model.prepared.graph
+    precision, _ = assign_precision_and_groups(
+        graph, model.calibration.tensors, row, made.recipe.float_nodes
     )
-    specs = {name: integer.spec for name, integer in fate.quantized_nodes.items()}
-    return FloatTimeModel(graph, specs, fate.fused_activations, row)
+    specs = {name: node.spec for name, node in precision.quantized_nodes.items()}
+    return FloatTimeModel(graph, specs, precision.fused_activations, row)
 
 
-def time_cost(slower: FloatTimeModel) -> CostFunction:
-    """The same above 0: no node is left float for nothing."""
-    return lambda more, floats: max(0.0, slower(more, floats)) + _NODE_OVERHEAD * len(more)
+def time_cost(time_model: FloatTimeModel) -> CostFunction:
+    """The cost function of a time model, raised above 0 so that no node is kept in float without gain."""
+    return lambda more, floats: max(0.0, time_model(more, floats)) + _NODE_OVERHEAD * len(more)

@@ -1,4 +1,6 @@
-"""What would leaving each node float win? Estimated for all of them, measured for the first few.
+"""Sensitivity: nodes ranked by the accuracy regained when each stays in float.
+
+The gain is estimated for all nodes, and measured for the first few.
 
 ranking = ptq.sensitivity("model.onnx", "images/")
 print(ranking.nodes[0].node, ranking.nodes[0].measured_db)
@@ -6,10 +8,10 @@ print(ranking.nodes[0].node, ranking.nodes[0].measured_db)
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from dataclasses import replace
 
+from ptq.core.decibels import error_db
 from ptq.core.errors import UsageError
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preprocess
@@ -57,25 +59,25 @@ def sensitivity(
     threads: int = 0,
     progress: Progress | None = None,
 ) -> Ranking:
-    """Rank a model's nodes by what leaving each float would win.
+    """Rank the nodes of a model by the accuracy regained when each stays in float.
 
     Args:
         model: A float model.
         data: Calibration samples; a fifth is held out to measure on.
         eval_data: Samples to measure on instead.
-        target: What to quantize for.
-        method: How ranges are chosen.
-        per_tensor: One scale for a whole weight.
-        equalize: Make the channels between layers alike where that gains.
+        target: The name of the runtime.
+        method: The range method, as for ``quantize``.
+        per_tensor: Use one scale for a whole weight.
+        equalize: Equalize channels between layers if held-out samples improve.
         skip: Nodes, or operators, that stay float anyway.
-        measure: How many of the first are measured; each quantizes and runs two models.
-        metric: What drops are counted in, as for ``quantize``.
+        measure: How many of the first nodes are measured; each quantizes and runs two models.
+        metric: The metric of accuracy drops, as for ``quantize``.
         preprocess: How images become arrays.
         samples: Use that many samples of ``data``, evenly spread.
         skip_bad_samples: Leave unreadable samples out instead of stopping.
         batch: Samples that run at once, if the model takes any number.
-        threads: Threads for one operator; 0 is one a core.
-        progress: Called with each stage and its steps.
+        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Raises:
         ModelError: The model cannot be read, prepared or run.
@@ -94,33 +96,35 @@ def sensitivity(
     recipe = choose_recipe(job, calibrated, folds)
     calibrated, _ = collect_for_rounding(job, calibrated, recipe)
     assert job.samples.search is not None
-    held = list(run.track(job.samples.search.spread(MAX_SAMPLES), "reading samples to measure on"))
-    trials = Trials(calibrated, recipe, held, metric=metric, run=run)
+    chosen = job.samples.search.spread(MAX_SAMPLES)
+    held_out = list(run.track(chosen, "reading samples to measure on"))
+    trials = Trials(calibrated, recipe, held_out, metric=metric, run=run)
     made = trials.quantize({})
     drop, sqnr_db = trials.measure(made.quantized_graph)
     probe = error_sources_of(made, logits_graph(job.prepared.graph))
     if not probe.sources:
-        raise UsageError("nothing of the model is quantized; `ptq inspect` says why")
+        raise UsageError("no node of the model is quantized; `ptq.inspect` gives the reasons")
     advance = run.start_stage("attributing the error", None)
-    found = attribute_error(probe, evenly_spread(held), run=run, advance=advance)
+    found = attribute_error(probe, evenly_spread(held_out), run=run, advance=advance)
     ops = {node.name or "": operator_of(node) for node in job.prepared.graph.nodes}
     rows, before = [], frozenset[str]()
-    moves = rank_candidates(found.sources, found.mean_shares)
-    advance = run.start_stage("measuring", min(measure, len(moves)))
-    for index, move in enumerate(moves):
-        cost = _node_cost(move, found, ops)
+    candidates = rank_candidates(found.sources, found.mean_shares)
+    advance = run.start_stage("measuring", min(measure, len(candidates)))
+    for index, candidate in enumerate(candidates):
+        cost = _node_cost(candidate, found, ops)
         if index < measure:
-            now, won = _measure_gain(move.nodes, trials, sqnr_db)
-            before |= move.nodes
-            together = won if before == move.nodes else _measure_gain(before, trials, sqnr_db)[1]
+            now, gain = _measure_gain(candidate.nodes, trials, sqnr_db)
+            before |= candidate.nodes
+            alone = before == candidate.nodes
+            together = gain if alone else _measure_gain(before, trials, sqnr_db)[1]
             points = drop.points - now.points
-            cost = replace(cost, measured_db=won, measured_points=points, together_db=together)
+            cost = replace(cost, measured_db=gain, measured_points=points, together_db=together)
             advance()
         rows.append(cost)
     return Ranking(
         model=job.name,
         target=recipe.target,
-        samples=len(held),
+        samples=len(held_out),
         sqnr_db=sqnr_db,
         drop=drop,
         estimated_on=found.samples,
@@ -131,22 +135,22 @@ def sensitivity(
     )
 
 
-def _node_cost(move: FloatCandidate, found: ErrorAttribution, ops: dict[str, str]) -> NodeCost:
-    total = float(found.mean_shares.sum())
-    share = move.error_share / total if total else 0.0
+def _node_cost(candidate: FloatCandidate, found: ErrorAttribution, ops: dict[str, str]) -> NodeCost:
+    total, node = float(found.mean_shares.sum()), candidate.main_node
+    share = candidate.error_share / total if total else 0.0
     return NodeCost(
-        node=move.main_node,
-        op=ops.get(move.main_node, ""),
-        along=tuple(name for name in ops if name in move.nodes and name != move.main_node),
-        rounds="weights" if move.source.kind == "weights" else move.source.tensor,
+        node=node,
+        op=ops.get(node, ""),
+        along=tuple(name for name in ops if name in candidate.nodes and name != node),
+        rounds="weights" if candidate.source.kind == "weights" else candidate.source.tensor,
         share=share,
-        alone=bool(found.measured_alone[found.sources.index(move.source)]),
-        won_db=-10 * math.log10(1 - share) if share < 1 else math.inf,
+        alone=bool(found.measured_alone[found.sources.index(candidate.source)]),
+        won_db=-error_db(1 - share),
     )
 
 
 def _measure_gain(nodes: frozenset[str], trials: Trials, before: float) -> tuple[Drop, float]:
-    """What is lost with the nodes float, and the decibels that it wins."""
+    """The accuracy drop with the nodes in float, and the gain of SQNR in decibels."""
     made = trials.quantize(dict.fromkeys(sorted(nodes), REASON))
     drop, after = trials.measure(made.quantized_graph)
     return drop, 0.0 if after == before else after - before

@@ -1,7 +1,6 @@
-"""Which node, or which end of a network, is a fault in, whatever the fault is?
+"""Bisection for the node, or the end of a network, that makes a quantized model fail its check.
 
-By halves: of the first so many nodes in integers, how few still show it? What is measured is each time the model
-quantized anew.
+Each round quantizes the model with the first n nodes in integers, and bisects over n. It works for any failure.
 """
 
 from __future__ import annotations
@@ -12,28 +11,31 @@ from ptq.optimization.self_check.checks import ReferenceOutputs, check, integer_
 from ptq.solver.quantizer import QuantizedModel
 
 
-def first_failing_node(made: QuantizedModel, truth: ReferenceOutputs) -> str:
-    """The node with which, the nodes before it being in integers, the fault appears."""
+def first_failing_node(made: QuantizedModel, reference: ReferenceOutputs) -> str:
+    """The node that makes the check fail when it and all nodes before it are in integers."""
     names = integer_nodes(made)
-    return names[_longest_passing_prefix(made, truth, names)]
+    return names[_longest_passing_prefix(made, reference, names)]
 
 
-def failing_ends(made: QuantizedModel, truth: ReferenceOutputs) -> list[list[str]]:
-    """The shortest end of the network, and the shortest beginning, without whose integers the fault is not there."""
+def failing_ends(made: QuantizedModel, reference: ReferenceOutputs) -> list[list[str]]:
+    """The shortest tail and the shortest head of the network that make the check pass when they are float."""
     names = integer_nodes(made)
-    return [order[_longest_passing_prefix(made, truth, order) :] for order in (names, names[::-1])]
+    return [
+        order[_longest_passing_prefix(made, reference, order) :] for order in (names, names[::-1])
+    ]
 
 
 def _longest_passing_prefix(
-    made: QuantizedModel, truth: ReferenceOutputs, names: Sequence[str]
+    made: QuantizedModel, reference: ReferenceOutputs, names: Sequence[str]
 ) -> int:
-    """How many of the first nodes may be in integers, the others being float; less than all."""
-    sound, faulty = 0, len(names)
-    while faulty - sound > 1:
-        middle = (sound + faulty) // 2
+    """How many of the first nodes can be in integers, the rest in float, for the check to pass; less than all."""
+    passing, failing = 0, len(names)
+    while failing - passing > 1:
+        middle = (passing + failing) // 2
         rest = dict.fromkeys(names[middle:], "")
-        if check(quantize_with(made.calibrated_model, made.recipe, floats=rest), truth) is None:
-            sound = middle
+        candidate = quantize_with(made.calibrated_model, made.recipe, floats=rest)
+        if check(candidate, reference) is None:
+            passing = middle
         else:
-            faulty = middle
-    return sound
+            failing = middle
+    return passing

@@ -1,6 +1,7 @@
-"""How far from float is what integers hand to nodes that stay float?
+"""Check of the boundary tensors: those that integer nodes write and float nodes read.
 
-That is what can be compared where these decide, as a decoder or a suppression of boxes does, how long an output is.
+Where float nodes such as a decoder or a non-maximum suppression decide the length of an output, outputs cannot be
+compared. The boundary tensors can.
 """
 
 from __future__ import annotations
@@ -15,24 +16,28 @@ from ptq.evaluation.metrics import numeric_output
 from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of, values_read_by
 from ptq.model.session import Session
-from ptq.optimization.self_check.output_distance import CheckFailure, compare_outputs
+from ptq.optimization.self_check.output_distance import CheckFailure, Outputs, compare_outputs
 from ptq.solver.quantizer import QuantizedModel
 
 
 def integer_to_float_tensors(made: QuantizedModel) -> dict[str, str]:
-    """The real tensors that integer nodes write and float ones read, sub-graphs' too: their names in both models."""
+    """The float32 tensors that integer nodes write and float nodes or their sub-graphs read.
+
+    Returns:
+        The name in the quantized model, by the name in the float model.
+    """
     graph, floats = made.calibrated_model.prepared.graph, made.plan.floats
-    twins = {node.name: node for node in made.quantized_graph.nodes}
+    quantized = {node.name: node for node in made.quantized_graph.nodes}
     found: dict[str, str] = {}
     for node in graph.nodes:
-        if node.name not in floats or node.name not in twins:
+        if node.name not in floats or node.name not in quantized:
             continue
-        before, after = values_read_by(node), values_read_by(twins[node.name])
+        before, after = values_read_by(node), values_read_by(quantized[node.name])
         if len(before) != len(after):
             continue
         for real, rounded in zip(before, after, strict=True):
-            maker = real.producer()
-            if maker is None or maker.name in floats or dtype_of(real) != np.float32:
+            producer = real.producer()
+            if producer is None or producer.name in floats or dtype_of(real) != np.float32:
                 continue
             if rounded.producer() is not None:
                 found.setdefault(name_of(real), name_of(rounded))
@@ -43,40 +48,46 @@ def check_boundary_tensors(
     made: QuantizedModel,
     between: Mapping[str, str],
     samples: Sequence[Sample],
-    floor: float,
+    required_db: float,
     run: RunOptions,
 ) -> CheckFailure | None:
-    """Which of them are too far from float, if any are.
+    """The failure of the boundary tensors; None if all have the required SQNR.
+
+    Args:
+        made: The quantized model.
+        between: The boundary tensors, as `integer_to_float_tensors` returns them.
+        samples: The samples to run.
+        required_db: The required SQNR.
+        run: How the job runs.
 
     Raises:
-        ModelError: ONNX Runtime does not take a model that puts them out.
-        DataError: It fails on a sample.
+        ModelError: ONNX Runtime does not take a model with these tensors as outputs.
+        DataError: A model fails on a sample.
     """
-    truth, outputs = (
-        [[numeric_output(y) for y in session.run(sample.feed, names)] for sample in samples]
-        for session, names in (
-            (Session(with_extra_outputs(graph, names), threads=run.threads), names)
-            for graph, names in (
-                (made.calibrated_model.prepared.graph, list(between)),
-                (made.quantized_graph, list(between.values())),
-            )
-        )
-    )
-    problem = compare_outputs(list(between), truth, outputs, floor)
-    if problem is None or problem.error_shares is None:
-        return problem
-    said = str(problem).replace("output ", "where integers end, ", 1)
+    reference = _run_tensors(made.calibrated_model.prepared.graph, list(between), samples, run)
+    outputs = _run_tensors(made.quantized_graph, list(between.values()), samples, run)
+    failure = compare_outputs(list(between), reference, outputs, required_db)
+    if failure is None or failure.error_shares is None:
+        return failure
     return CheckFailure(
-        said,
-        problem.error_shares,
-        problem.max_share,
+        str(failure).replace("output ", "int8/float boundary tensor ", 1),
+        failure.error_shares,
+        failure.max_share,
         by_values=True,
         boundary_tensors=tuple(between),
     )
 
 
+def _run_tensors(
+    graph: Graph, names: Sequence[str], samples: Sequence[Sample], run: RunOptions
+) -> list[Outputs]:
+    """The named tensors on each sample."""
+    session = Session(with_extra_outputs(graph, names), threads=run.threads)
+    return [[numeric_output(y) for y in session.run(sample.feed, names)] for sample in samples]
+
+
 def with_extra_outputs(graph: Graph, names: Sequence[str]) -> Graph:
-    """A copy of the graph that puts out these real tensors too."""
+    """A copy of the graph with these float tensors as additional outputs."""
     copy = graph.copy()
     copy.add_outputs(names)
     return copy

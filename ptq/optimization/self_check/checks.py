@@ -1,7 +1,10 @@
-"""Is a quantized model fit to be handed over?
+"""The checks of a quantized model.
 
-It passes ONNX's checker, loads and runs in ONNX Runtime with its optimizations on and off, has the inputs and
-outputs of the float model, brings no NaN of its own, and is not far from float on a few samples.
+1. It passes ONNX's checker.
+2. It loads and runs in ONNX Runtime, with graph optimizations on and off.
+3. It has the inputs and outputs of the float model.
+4. Its outputs have no NaN where the float model has none.
+5. Its outputs have the required SQNR on a few samples.
 """
 
 from __future__ import annotations
@@ -30,16 +33,18 @@ from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan, so
 from ptq.solver.recipe import Recipe
 
 MIN_SQNR_DB = 20.0
-"""What one operator in 8 bits, or a few, reach with ranges that suit the data."""
+"""The SQNR that a few 8-bit operators reach with suitable ranges; required of shallow networks."""
 MIN_SQNR_DEEP_DB = 10.0
-"""Below it the error is a tenth of the signal; a deep network may do well between the two."""
+"""Required of deep networks, which can be accurate below 20 dB; here the error is a tenth of the signal."""
 SHALLOW_NODES = 20
-"""Nodes in integers up to which a network counts as shallow."""
+"""The highest number of integer nodes of a shallow network."""
 SAMPLES = 2
+"""Samples of the first check."""
 CONFIRMING, CONFIRMING_SHALLOW = 8, 32
-"""Samples that judge what the first few suspect, as two may lie anywhere about the mean error; of a few coordinates
-eight do not tell 18 dB from 23, and a shallow network takes little time."""
+"""Samples that confirm a failure, since the error of two samples can differ much from the mean. With outputs of few
+elements, eight samples do not distinguish 18 dB from 23 dB; a shallow network is fast enough for 32."""
 OPTIMIZATION_LEVELS = ("all", "none")
+"""ONNX Runtime's graph optimization levels that a model must run with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +52,11 @@ class ReferenceOutputs:
     """The float model's outputs on a few samples.
 
     Attributes:
-        source: The model.
-        samples: They.
-        outputs: Its outputs, by sample.
-        loaded: Where models are opened.
-        advance: Called after each model that is held against them.
+        source: The float model.
+        samples: The samples.
+        outputs: The outputs on each sample; empty if the float model returns others on each run.
+        sessions: Opens the models.
+        advance: Called after each model that is compared with them.
     """
 
     source: Graph
@@ -62,77 +67,78 @@ class ReferenceOutputs:
 
 
 def run_reference(
-    ground: CalibratedModel,
+    model: CalibratedModel,
     samples: Iterable[Sample],
-    loaded: SessionCache,
+    sessions: SessionCache,
     count: int = SAMPLES,
     advance: Callable[[], None] = lambda: None,
 ) -> ReferenceOutputs:
-    """Run the float model on the first samples.
+    """Run the float model on the first ``count`` samples.
 
     Raises:
         ModelError: ONNX Runtime does not take the float model.
-        DataError: It fails on a sample, or a sample is bad.
+        DataError: The float model fails on a sample, or a sample is bad.
     """
-    session, some = loaded.open_float(ground), list(islice(samples, count))
+    session, chosen = sessions.open_float(model), list(islice(samples, count))
     outputs = []
-    for sample in some:
+    for sample in chosen:
         try:
             outputs.append(_run(session, sample))
         except DataError as error:
             raise DataError(f"{sample.name}: {error}") from error
-    return ReferenceOutputs(ground.source, some, outputs, loaded, advance)
+    return ReferenceOutputs(model.source, chosen, outputs, sessions, advance)
 
 
 def run_reference_on_more_samples(
     made: QuantizedModel,
     samples: Iterable[Sample],
-    loaded: SessionCache,
+    sessions: SessionCache,
     advance: Callable[[], None] = lambda: None,
 ) -> ReferenceOutputs:
-    """The truth on more samples; without outputs to compare with where the float model gives others each time.
+    """Run the float model on enough samples to confirm a failure.
+
+    The outputs are dropped if the float model returns others on each run.
 
     Raises:
         DataError: The model fails on a sample.
     """
     count = CONFIRMING_SHALLOW if _is_shallow(made) else CONFIRMING
-    truth = run_reference(made.calibrated_model, samples, loaded, count, advance)
-    session = truth.sessions.open_float(made.calibrated_model)
-    again = [_run(session, sample) for sample in truth.samples]
-    same = _compare(truth, again, 2 * MIN_SQNR_DB) is None
-    return truth if same else replace(truth, outputs=())
+    reference = run_reference(made.calibrated_model, samples, sessions, count, advance)
+    session = reference.sessions.open_float(made.calibrated_model)
+    again = [_run(session, sample) for sample in reference.samples]
+    same = _compare(reference, again, 2 * MIN_SQNR_DB) is None
+    return reference if same else replace(reference, outputs=())
 
 
-def check(made: QuantizedModel, truth: ReferenceOutputs) -> CheckFailure | None:
-    """What is wrong with a quantized model; None where it may be handed over."""
-    return check_with_floor(made, truth, required_sqnr_db(made))
+def check(made: QuantizedModel, reference: ReferenceOutputs) -> CheckFailure | None:
+    """Check a quantized model; None if it passes."""
+    return check_with_floor(made, reference, required_sqnr_db(made))
 
 
 def check_with_floor(
-    made: QuantizedModel, truth: ReferenceOutputs, floor: float
+    made: QuantizedModel, reference: ReferenceOutputs, required_db: float
 ) -> CheckFailure | None:
-    """The same, for so many decibels of signal over error.
+    """Check a quantized model for a required SQNR; None if it passes.
 
-    Where values decide how long an output is, what integers hand to float nodes is held to them in its place.
+    If values decide the length of an output, the boundary tensors are checked in its place.
     """
-    problem = check_graph(made.quantized_graph, truth, floor)
-    truth.advance()
-    if problem is None or not problem.only_lengths:
-        return problem
+    failure = check_graph(made.quantized_graph, reference, required_db)
+    reference.advance()
+    if failure is None or not failure.only_lengths:
+        return failure
     between = integer_to_float_tensors(made)
     if not between:
-        return problem
+        return failure
+    run = reference.sessions.run
     try:
-        return check_boundary_tensors(made, between, truth.samples, floor, truth.sessions.run)
-    except (
-        ModelError,
-        DataError,
-    ):  # a value that is no tensor, or a model too large to be there twice
-        return problem
+        return check_boundary_tensors(made, between, reference.samples, required_db, run)
+    except (ModelError, DataError):
+        # a boundary value is not a tensor, or the model is too large to be loaded twice
+        return failure
 
 
 def required_sqnr_db(made: QuantizedModel) -> float:
-    """How many decibels of signal over error the outputs must have."""
+    """The SQNR that the outputs must have."""
     return MIN_SQNR_DB if _is_shallow(made) else MIN_SQNR_DEEP_DB
 
 
@@ -141,54 +147,57 @@ def _is_shallow(made: QuantizedModel) -> bool:
 
 
 def integer_nodes(made: QuantizedModel) -> list[str]:
-    """The nodes that are not float, in order."""
+    """The nodes that are not float, in graph order."""
     nodes = (str(node.name) for node in made.calibrated_model.prepared.graph.nodes)
     return [name for name in nodes if name not in made.plan.floats]
 
 
 def quantize_with(
-    ground: CalibratedModel,
+    model: CalibratedModel,
     recipe: Recipe,
     plan: Plan | None = None,
     floats: Mapping[str, str] | None = None,
 ) -> QuantizedModel:
-    """Quantize with more nodes left float; by a plan, if it is known."""
+    """Quantize with more nodes in float; by the given plan, or else by a new one."""
     recipe = recipe.with_float_nodes(floats or {})
-    return apply_plan(ground, recipe, plan or solve_plan(ground, recipe))
+    return apply_plan(model, recipe, plan or solve_plan(model, recipe))
 
 
-def check_graph(graph: Graph, truth: ReferenceOutputs, floor: float) -> CheckFailure | None:
-    """What is wrong with a model whose outputs must have so many decibels of signal over error."""
+def check_graph(
+    graph: Graph, reference: ReferenceOutputs, required_db: float
+) -> CheckFailure | None:
+    """Check a graph by its outputs only; None if it passes."""
     try:
         check_valid(external_data.proto_without_weights(graph.model)[0], "the quantized model")
         for before, after in (
-            (truth.source.inputs, graph.inputs),
-            (truth.source.outputs, graph.outputs),
+            (reference.source.inputs, graph.inputs),
+            (reference.source.outputs, graph.outputs),
         ):
             if [_signature(v) for v in before] != [_signature(v) for v in after]:
-                return CheckFailure("other inputs or outputs than the float model's")
-        lengths: CheckFailure | None = None
+                return CheckFailure("inputs or outputs differ from the float model's")
+        only_lengths: CheckFailure | None = None
+        threads = reference.sessions.run.threads
         for level in OPTIMIZATION_LEVELS:
             session = (
-                truth.sessions.open_quantized(graph)
+                reference.sessions.open_quantized(graph)
                 if level == "all"
-                else Session.for_check(graph, threads=truth.sessions.run.threads, optimize=level)
+                else Session.for_check(graph, threads=threads, optimize=level)
             )
-            outputs = [_run(session, sample) for sample in truth.samples]
-            problem = _compare(truth, outputs, floor)
-            if problem is not None and not problem.only_lengths:
-                return problem
-            lengths = lengths or problem
+            outputs = [_run(session, sample) for sample in reference.samples]
+            failure = _compare(reference, outputs, required_db)
+            if failure is not None and not failure.only_lengths:
+                return failure
+            only_lengths = only_lengths or failure
     except (ModelError, DataError) as error:
         return CheckFailure(str(error))
-    return lengths
+    return only_lengths
 
 
 def _compare(
-    truth: ReferenceOutputs, outputs: Sequence[Outputs], floor: float
+    reference: ReferenceOutputs, outputs: Sequence[Outputs], required_db: float
 ) -> CheckFailure | None:
-    names = [name_of(value) for value in truth.source.outputs]
-    return compare_outputs(names, truth.outputs, outputs, floor)
+    names = [name_of(value) for value in reference.source.outputs]
+    return compare_outputs(names, reference.outputs, outputs, required_db)
 
 
 def _signature(value: Value) -> tuple[str, Any]:

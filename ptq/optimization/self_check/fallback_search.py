@@ -1,8 +1,8 @@
-"""Which nodes are best left float where a quantized model is too far from float?
+"""Search for the float nodes that bring a model with too low an SQNR back to the required SQNR.
 
-What each rounding adds to each output is weighed on the float model, first in groups and then apart, so that a
-network of hundreds of nodes takes fewer runs than it has nodes. The nodes follow that win most of what is needed for
-the time that they cost in float; the model that results is measured, and what is still too far is weighed anew.
+Error attribution estimates the error that each rounding adds to each output; a network of hundreds of nodes takes
+fewer runs than it has nodes. The search then keeps those nodes in float that remove most of the needed error for the
+time that they cost. It measures the resulting model, and repeats for outputs that are still too far from float.
 """
 
 from __future__ import annotations
@@ -27,119 +27,117 @@ from ptq.optimization.self_check.output_distance import CheckFailure
 from ptq.solver.quantizer import QuantizedModel
 
 MAX_ROUNDS = 4
-REMOVALS_TRIED = 3  # steps that are tried without, at the end
+REMOVALS_TRIED = 3
+"""Sets of nodes that are removed again on trial, at the end."""
 ERROR_MARGIN = 0.8
-"""Of the error that may be left: what is weighed is first order, and measured on few samples."""
+"""The share of the allowed error to aim at: attribution is first order, and measured on few samples."""
 LARGE_SHARE = 0.1
-"""Of the error that is left in some output: what wins it is left float too where that costs next to nothing."""
+"""A node that removes this share of an output's remaining error stays float too if its cost is negligible."""
 NEGLIGIBLE_COST = 0.01
-"""Of the time of the whole model in float."""
+"""A negligible cost, as a share of the time of the whole model in float."""
 _MIN_SHARE = 1 / 16
-"""Of the error that may be left: groups that make less are not parted."""
+"""The share of the allowed error below which a group of sources is not split."""
 _MIN_EXPLAINED = 1 / 4
-"""Of the error measured, what weighing must find for its answer to be taken."""
+"""The share of the measured error that attribution must explain for its result to be used."""
 
 
 def find_float_fallback(
-    made: QuantizedModel, truth: ReferenceOutputs, problem: CheckFailure, why: str
+    made: QuantizedModel, reference: ReferenceOutputs, failure: CheckFailure, reason: str
 ) -> QuantizedModel | None:
-    """The quantization with so few nodes left float that it is near enough; None where none are found.
+    """The model with few nodes in float that passes the check; None if none is found.
 
     Args:
-        made: The quantization.
-        truth: What it is held against.
-        problem: That it is too far from float.
-        why: The reason that is given for each node.
+        made: The quantized model.
+        reference: The float model's outputs.
+        failure: The failed check: the SQNR is too low.
+        reason: The reason that is given for each float node.
     """
-    search, steps, now = _FallbackSearch(made, truth, why), list[frozenset[str]](), problem
+    search, chosen = _FallbackSearch(made, reference, reason), list[frozenset[str]]()
     for _ in range(MAX_ROUNDS):
-        found, more = search.find_nodes(made, now)
+        found, extras = search.find_nodes(made, failure)
         if not found:
             return None
-        steps += found
-        made = search.with_float_nodes(steps)
-        still = check(made, truth)
-        if still is None:
-            return search.prune(made, steps, more)
-        now = still
+        chosen += found
+        made = search.with_float_nodes(chosen)
+        remaining = check(made, reference)
+        if remaining is None:
+            return search.prune(made, chosen, extras)
+        failure = remaining
     return None
 
 
 @dataclass(frozen=True, eq=False)
 class _FallbackSearch:
+    """Tries float nodes.
+
+    Attributes:
+        first: The quantized model before the search.
+        reference: The float model's outputs.
+        reason: The reason that is given for each float node.
+    """
+
     first: QuantizedModel
     reference: ReferenceOutputs
     reason: str
 
-    def with_float_nodes(self, steps: Iterable[frozenset[str]]) -> QuantizedModel:
-        """The first quantization with the nodes of all steps left float."""
-        floats = dict.fromkeys(sorted(frozenset[str]().union(*steps)), self.reason)
+    def with_float_nodes(self, chosen: Iterable[frozenset[str]]) -> QuantizedModel:
+        """The first quantized model with all these nodes in float."""
+        floats = dict.fromkeys(sorted(frozenset[str]().union(*chosen)), self.reason)
         return quantize_with(self.first.calibrated_model, self.first.recipe, floats=floats)
 
     def find_nodes(
-        self, made: QuantizedModel, problem: CheckFailure
+        self, made: QuantizedModel, failure: CheckFailure
     ) -> tuple[list[frozenset[str]], frozenset[str]]:
-        """Nodes to leave float as well, and such as win much for nothing.
+        """Sets of nodes to keep in float, and extras that gain much at negligible cost.
 
-        None where rounding does not explain how far the outputs are from float.
+        Both are empty if rounding does not explain the error.
         """
         nothing = list[frozenset[str]](), frozenset[str]()
-        if problem.error_shares is None:
+        if failure.error_shares is None:
             return nothing
-        far, every = (
-            problem.error_shares > problem.max_share,
-            max(1, len(self.reference.samples) // SAMPLES),
-        )
+        reference, graph = self.reference, made.calibrated_model.prepared.graph
+        failing = failure.error_shares > failure.max_share
+        every = max(1, len(reference.samples) // SAMPLES)
         try:
-            probe = error_sources_of(
-                made,
-                with_extra_outputs(made.calibrated_model.prepared.graph, problem.boundary_tensors),
-            )
+            probe = error_sources_of(made, with_extra_outputs(graph, failure.boundary_tensors))
             if not probe.sources:
                 return nothing
             outputs = [name_of(value) for value in probe.injected.outputs]
-            names = problem.boundary_tensors or outputs
+            rows = [outputs.index(name) for name in failure.boundary_tensors or outputs]
             enough = np.full(len(outputs), np.inf)
-            rows = [outputs.index(name) for name in names]
-            enough[rows] = np.where(far, _MIN_SHARE * problem.max_share, np.inf)
-            some = self.reference.samples[::every]
+            enough[rows] = np.where(failing, _MIN_SHARE * failure.max_share, np.inf)
             found = attribute_error(
-                probe, some, enough, run=self.reference.sessions.run, advance=self.reference.advance
+                probe,
+                reference.samples[::every],
+                enough,
+                run=reference.sessions.run,
+                advance=reference.advance,
             )
-            shares, together = found.error_shares[rows], found.joint_shares[rows]
-        except (ModelError, DataError):  # taken apart the model may be too large, or not run
+        except (ModelError, DataError):  # the probe can be too large, or fail to run
             return nothing
-        shares, total = shares[far], shares[far].sum(axis=1)
-        if (together[far] < _MIN_EXPLAINED * problem.error_shares[far]).any() or not total.all():
+        shares, joint = found.error_shares[rows][failing], found.joint_shares[rows][failing]
+        measured, total = failure.error_shares[failing], shares.sum(axis=1)
+        if (joint < _MIN_EXPLAINED * measured).any() or not total.all():
             return nothing
-        shares = shares * (problem.error_shares[far] / total)[:, None]
-        slower = float_time_model(made)
-        cost, most = time_cost(slower), NEGLIGIBLE_COST * slower.all_float_time
-        steps = cheapest_cover(
-            probe.sources,
-            shares,
-            problem.error_shares[far] - ERROR_MARGIN * problem.max_share,
-            cost,
-        )
-        floats = frozenset[str]().union(*steps)
-        return steps, cheap_extras(
-            probe.sources, shares, floats, cost, least=LARGE_SHARE, most=most
-        )
+        shares = shares * (measured / total)[:, None]
+        time_model = float_time_model(made)
+        cost, most = time_cost(time_model), NEGLIGIBLE_COST * time_model.all_float_time
+        needs = measured - ERROR_MARGIN * failure.max_share
+        chosen = cheapest_cover(probe.sources, shares, needs, cost)
+        floats = frozenset[str]().union(*chosen)
+        extras = cheap_extras(probe.sources, shares, floats, cost, least=LARGE_SHARE, most=most)
+        return chosen, extras
 
     def prune(
-        self, made: QuantizedModel, steps: Sequence[frozenset[str]], more: frozenset[str]
+        self, made: QuantizedModel, chosen: Sequence[frozenset[str]], extras: frozenset[str]
     ) -> QuantizedModel:
-        """The quantization without the steps that are not needed, and with what wins much for nothing.
-
-        The first few steps that cost most are tried.
-        """
-        slower = float_time_model(self.first)
-        for step in sorted(steps, key=slower, reverse=True)[
-            : REMOVALS_TRIED if len(steps) > 1 else 0
-        ]:
-            fewer = [other for other in steps if other is not step]
+        """The model without expensive sets that are not needed, and with the extras if it then passes."""
+        time_model = float_time_model(self.first)
+        by_cost = sorted(chosen, key=time_model, reverse=True)
+        for nodes in by_cost[: REMOVALS_TRIED if len(chosen) > 1 else 0]:
+            fewer = [other for other in chosen if other is not nodes]
             without = self.with_float_nodes(fewer)
             if check(without, self.reference) is None:
-                made, steps = without, fewer
-        better = self.with_float_nodes([*steps, more])
-        return better if more and check(better, self.reference) is None else made
+                made, chosen = without, fewer
+        better = self.with_float_nodes([*chosen, extras])
+        return better if extras and check(better, self.reference) is None else made

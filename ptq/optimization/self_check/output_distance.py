@@ -1,4 +1,4 @@
-"""How far are values from those of the float model, and is that too far?"""
+"""Comparison of outputs with those of the float model: SQNR, NaN, shapes."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.decibels import error_db
+
 Outputs = list[NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class CheckFailure:
-    """What is wrong with a quantized model.
+    """Why a quantized model fails its check.
 
     Attributes:
-        said: That, in words.
-        shares: Where it is the distance from float alone, by output the energy of the error over the output's own.
-        most: By output, the greatest share that is not too far.
-        by_values: Whether values that are a little off may be all that is at fault: they are too far, or decide how
-            long an output is.
-        lengths: Whether it is lengths alone.
-        edges: The tensors that ``shares`` are of, where they are not of the outputs.
+        message: The failure in words.
+        error_shares: The error energy of each output as a share of its energy, if the SQNR is too low; else None.
+        max_share: The highest share that passes.
+        by_values: Whether rounding errors can be the only cause: values are too far from float, or decide the
+            length of an output.
+        only_lengths: Whether only lengths of outputs differ.
+        boundary_tensors: The tensors that ``error_shares`` belong to; empty for the outputs.
     """
 
     message: str
@@ -39,46 +41,53 @@ class CheckFailure:
 
 
 def compare_outputs(
-    names: Sequence[str], truth: Sequence[Outputs], outputs: Sequence[Outputs], floor: float
+    names: Sequence[str],
+    reference: Sequence[Outputs],
+    outputs: Sequence[Outputs],
+    required_db: float,
 ) -> CheckFailure | None:
-    """How far all samples' outputs are from the truth, if that is too far, or NaN.
+    """The failure of outputs on all samples: SQNR below the required one, or NaN; None if they pass.
 
-    An output that is of another length in some sample is compared in none: if values decide how long it is, they
-    decide what stands where in it too.
+    An output whose shape differs on one sample is not compared on any: if values decide its length, they decide the
+    order of its elements too.
+
+    Args:
+        names: The names of the outputs.
+        reference: The outputs of the float model on each sample.
+        outputs: The outputs of the quantized model on each sample.
+        required_db: The required SQNR.
     """
-    most, other = 10 ** (-floor / 10), ""
+    max_share, other_shape = 10 ** (-required_db / 10), ""
     signal, noise = np.zeros(len(names)), np.zeros(len(names))
-    for position, name in enumerate(names):
-        pairs = [(t[position], o[position]) for t, o in zip(truth, outputs, strict=False)]
-        for t, o in pairs:
-            if t.ndim != o.ndim:
-                return CheckFailure(f"output {name} has shape {list(o.shape)}, not {list(t.shape)}")
-            if t.shape != o.shape:
-                other = other or f"output {name} has shape {list(o.shape)}, not {list(t.shape)}"
-        if any(t.shape != o.shape for t, o in pairs):
+    for index, name in enumerate(names):
+        pairs = [(r[index], o[index]) for r, o in zip(reference, outputs, strict=False)]
+        for r, o in pairs:
+            if r.shape != o.shape:
+                message = f"output {name} has shape {list(o.shape)}, not {list(r.shape)}"
+                if r.ndim != o.ndim:
+                    return CheckFailure(message)
+                other_shape = other_shape or message
+        if any(r.shape != o.shape for r, o in pairs):
             continue
-        for t, o in pairs:
-            if t.dtype.kind != "f":
+        for r, o in pairs:
+            if r.dtype.kind != "f":
                 continue
-            finite = np.isfinite(t)
+            finite = np.isfinite(r)
             if not np.isfinite(o[finite]).all():
-                return CheckFailure(f"output {name} brings NaN or Inf")
-            real = t[finite].astype(np.float64)
-            signal[position] += float((real**2).sum())
-            noise[position] += float(((o[finite] - real) ** 2).sum())
-        if noise[position] and not signal[position]:
+                return CheckFailure(f"output {name} has NaN or Inf where the float model has none")
+            real = r[finite].astype(np.float64)
+            signal[index] += float((real**2).sum())
+            noise[index] += float(((o[finite] - real) ** 2).sum())
+        if noise[index] and not signal[index]:
             return CheckFailure(
-                f"output {name} is too far from float (its signal is 0)", by_values=True
+                f"output {name} is not 0 where the float model's is 0", by_values=True
             )
     shares = noise / np.where(signal > 0, signal, 1.0)
-    if (noise > signal * most).any():
+    if (noise > signal * max_share).any():
         worst = int(shares.argmax())
-        ratio = f"{sqnr_db(float(shares[worst])):.1f} dB"
-        said = f"output {names[worst]} is too far from float ({ratio})"
-        return CheckFailure(said, shares, most, by_values=True)
-    return CheckFailure(other, by_values=True, only_lengths=True) if other else None
-
-
-def sqnr_db(share: float) -> float:
-    """Signal over error, of the error's share of the signal's energy."""
-    return -10 * math.log10(share) if share > 0 else math.inf
+        message = (
+            f"output {names[worst]} has SQNR {-error_db(float(shares[worst])):.1f} dB "
+            f"({required_db:.0f} dB required)"
+        )
+        return CheckFailure(message, shares, max_share, by_values=True)
+    return CheckFailure(other_shape, by_values=True, only_lengths=True) if other_shape else None

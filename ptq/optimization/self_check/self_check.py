@@ -1,4 +1,4 @@
-"""What is handed over, as a plan or a recipe asks and a check of the result allows?"""
+"""The self-check stage: quantize, check the result, and keep failing nodes in float."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ptq.core.decibels import error_db
 from ptq.core.errors import ModelError, PlanError
 from ptq.core.plan import Plan
 from ptq.core.targets import get_target
@@ -23,18 +24,18 @@ from ptq.optimization.self_check.checks import (
     check_with_floor,
     integer_nodes,
     quantize_with,
-    required_sqnr_db,
     run_reference,
     run_reference_on_more_samples,
 )
 from ptq.optimization.self_check.fallback_search import NEGLIGIBLE_COST, find_float_fallback
-from ptq.optimization.self_check.output_distance import CheckFailure, sqnr_db
+from ptq.optimization.self_check.output_distance import CheckFailure
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel, complete_user_plan
 from ptq.solver.recipe import Recipe
 
 MAX_FAILING_NODES = 12
+"""Failing nodes that are kept in float one by one; then a head or tail of the network falls back."""
 MAX_FAILING_BY_VALUES = 3
-"""Of culprits where values are at fault, to which all nodes may add: then it is left to the ends of the network."""
+"""The same if rounding errors, to which all nodes can add, are the cause."""
 
 
 def quantize_and_check(
@@ -56,27 +57,27 @@ def quantize_and_check(
     """
     samples = job.samples.calibration or job.samples.evaluation or ()
     if job.given.plan is None:
-        return quantize_with_self_check(model, recipe, samples, plan=solved, loaded=sessions)
+        return quantize_with_self_check(model, recipe, samples, plan=solved, sessions=sessions)
     plan = complete_user_plan(model, job.given.plan)
-    return apply_user_plan(model, recipe, plan, samples, loaded=sessions)
+    return apply_user_plan(model, recipe, plan, samples, sessions=sessions)
 
 
 def quantize_with_self_check(
-    ground: CalibratedModel,
+    model: CalibratedModel,
     recipe: Recipe,
     samples: Iterable[Sample],
     *,
     plan: Plan | None = None,
-    loaded: SessionCache,
+    sessions: SessionCache,
 ) -> QuantizedModel:
-    """Quantize, leaving float what a check of the result finds at fault.
+    """Quantize, and keep the nodes in float that make the check of the result fail.
 
     Args:
-        ground: What to start from.
-        recipe: What is asked.
+        model: The calibrated model.
+        recipe: How to quantize it.
         samples: The first few are run.
-        plan: What `planned` gives, if that is known.
-        loaded: Where the models are opened.
+        plan: The plan of this recipe, if it is solved already.
+        sessions: Opens the models.
 
     Raises:
         ModelError: ONNX Runtime does not take the float model, or preparing it has changed what it computes.
@@ -84,112 +85,111 @@ def quantize_with_self_check(
         StatsError: A tensor that needs a range was not observed.
         UsageError: There is no such target, method, or node to skip.
     """
-    made, advance = quantize_with(ground, recipe, plan), loaded.run.start_stage("checking", None)
-    if check(made, run_reference(ground, samples, loaded, advance=advance)) is not None:
-        truth = run_reference_on_more_samples(made, samples, loaded, advance)
-        _check_preparation(ground, truth)
-        problem = check(made, truth)
-        if problem is not None:
-            made = _with_note(made, problem, _fall_back_to_float(made, problem, truth), truth)
+    made, advance = quantize_with(model, recipe, plan), sessions.run.start_stage("checking", None)
+    if check(made, run_reference(model, samples, sessions, advance=advance)) is not None:
+        reference = run_reference_on_more_samples(made, samples, sessions, advance)
+        _check_preparation(model, reference)
+        failure = check(made, reference)
+        if failure is not None:
+            fallback = _fall_back_to_float(made, failure, reference)
+            made = _with_note(made, failure, fallback, reference)
     if not integer_nodes(made):
         refuse_overflow(
-            ground.prepared.graph, ground.calibration.tensors, get_target(recipe.target), recipe.float_nodes,
-            samples, run=loaded.run,
+            model.prepared.graph, model.calibration.tensors, get_target(recipe.target), recipe.float_nodes,
+            samples, run=sessions.run,
         )  # fmt: skip
     return made
 
 
 def apply_user_plan(
-    ground: CalibratedModel,
+    model: CalibratedModel,
     recipe: Recipe,
     plan: Plan,
     samples: Iterable[Sample],
     *,
-    loaded: SessionCache,
+    sessions: SessionCache,
 ) -> QuantizedModel:
-    """Obey a plan of the user's, and note what the check finds; the plan is not second-guessed.
+    """Apply the user's plan unchanged, and record a failed check.
 
     Raises:
-        PlanError: The result cannot be handed over: it is not valid, does not run, or brings NaN.
+        PlanError: The resulting model is not valid, does not run, or has NaN outputs.
         ModelError: ONNX Runtime does not take the float model.
         DataError: A sample is bad, or the float model fails on it.
         UnsupportedError: An operator has no such form.
     """
-    made, advance = quantize_with(ground, recipe, plan), loaded.run.start_stage("checking", None)
-    if check(made, run_reference(ground, samples, loaded, advance=advance)) is None:
+    made, advance = quantize_with(model, recipe, plan), sessions.run.start_stage("checking", None)
+    if check(made, run_reference(model, samples, sessions, advance=advance)) is None:
         return made
-    truth = run_reference_on_more_samples(made, samples, loaded, advance)
-    problem = check_graph(made.quantized_graph, truth, -math.inf)
-    if problem is not None and not problem.only_lengths:
-        raise PlanError(f"the plan makes no model to hand over: {problem}; solve it anew")
-    problem = check(made, truth)
-    return made if problem is None else replace(made, check_failure=str(problem))
+    reference = run_reference_on_more_samples(made, samples, sessions, advance)
+    failure = check_graph(made.quantized_graph, reference, -math.inf)
+    if failure is not None and not failure.only_lengths:
+        raise PlanError(f"the given plan produces an invalid model: {failure}. Create a new plan")
+    failure = check(made, reference)
+    return made if failure is None else replace(made, check_failure=str(failure))
 
 
-def _check_preparation(ground: CalibratedModel, truth: ReferenceOutputs) -> None:
-    """Make sure that the fault is not there before anything is quantized.
+def _check_preparation(model: CalibratedModel, reference: ReferenceOutputs) -> None:
+    """Make sure that the prepared float model passes the check.
 
     Raises:
-        ModelError: It is.
+        ModelError: It does not.
     """
-    problem = check_graph(ground.prepared.graph, truth, MIN_SQNR_DB)
-    if problem is not None and not problem.only_lengths:
-        raise ModelError(f"preparing the model changes what it computes: {problem}; report it")
+    failure = check_graph(model.prepared.graph, reference, MIN_SQNR_DB)
+    if failure is not None and not failure.only_lengths:
+        raise ModelError(
+            f"internal error: graph preparation changed the model output: {failure}. Please report it"
+        )
 
 
 def _fall_back_to_float(
-    made: QuantizedModel, problem: CheckFailure, truth: ReferenceOutputs
+    made: QuantizedModel, failure: CheckFailure, reference: ReferenceOutputs
 ) -> QuantizedModel:
-    """The quantization with what is at fault left float: a few nodes, an end of the network, or all of it.
+    """The model with failing nodes in float: a few nodes, a head or tail of the network, or all nodes.
 
-    All of it also where the integers that the ends leave would save next to nothing.
+    All nodes fall back if the remaining integer nodes would save next to nothing.
     """
-    made = replace(
-        made, recipe=made.recipe.with_float_nodes(made.plan.floats)
-    )  # what is not worth it stays so
-    culprits, weighed = 0, False
-    while integer_nodes(made) and culprits < (
-        MAX_FAILING_BY_VALUES if problem.by_values else MAX_FAILING_NODES
+    # nodes that the cost model keeps in float stay float
+    made = replace(made, recipe=made.recipe.with_float_nodes(made.plan.floats))
+    failing, attributed = 0, False
+    while integer_nodes(made) and failing < (
+        MAX_FAILING_BY_VALUES if failure.by_values else MAX_FAILING_NODES
     ):
-        if problem.error_shares is not None and not weighed:
-            weighed = True
-            enough = find_float_fallback(made, truth, problem, _failure_reason(problem))
-            if enough is not None:
-                return enough
-        name, culprits = first_failing_node(made, truth), culprits + 1
-        made = quantize_with(
-            made.calibrated_model, made.recipe, floats={name: _failure_reason(problem)}
-        )
-        still = check(made, truth)
-        if still is None:
+        reason = _failure_reason(failure)
+        if failure.error_shares is not None and not attributed:
+            attributed = True
+            found = find_float_fallback(made, reference, failure, reason)
+            if found is not None:
+                return found
+        name, failing = first_failing_node(made, reference), failing + 1
+        made = quantize_with(made.calibrated_model, made.recipe, floats={name: reason})
+        remaining = check(made, reference)
+        if remaining is None:
             return made
-        problem = still
-    slower, everything = float_time_model(made), integer_nodes(made)
-    left = min(failing_ends(made, truth), key=slower)
-    if slower(everything) - slower(left) < NEGLIGIBLE_COST * slower.all_float_time:
-        left = everything
-    return quantize_with(
-        made.calibrated_model, made.recipe, floats=dict.fromkeys(left, _failure_reason(problem))
-    )
+        failure = remaining
+    time_model, nodes = float_time_model(made), integer_nodes(made)
+    end = min(failing_ends(made, reference), key=time_model)
+    if time_model(nodes) - time_model(end) < NEGLIGIBLE_COST * time_model.all_float_time:
+        end = nodes
+    floats = dict.fromkeys(end, _failure_reason(failure))
+    return quantize_with(made.calibrated_model, made.recipe, floats=floats)
 
 
-def _failure_reason(problem: CheckFailure) -> str:
-    return f"the self-check found: {problem}"
+def _failure_reason(failure: CheckFailure) -> str:
+    return f"self-check: {failure}"
 
 
 def _with_note(
-    before: QuantizedModel, problem: CheckFailure, made: QuantizedModel, truth: ReferenceOutputs
+    before: QuantizedModel,
+    failure: CheckFailure,
+    made: QuantizedModel,
+    reference: ReferenceOutputs,
 ) -> QuantizedModel:
-    """The quantization that a check has changed, with a sentence that says so."""
-    count, all_of_them = (
-        len(integer_nodes(before)) - len(integer_nodes(made)),
-        len(integer_nodes(before)),
-    )
-    note = f"the self-check left {count} of {all_of_them} nodes in integers float: {problem}"
-    after = check_with_floor(made, truth, math.inf)
-    if problem.error_shares is not None and after is not None and after.error_shares is not None:
-        what = "all that they hand on has" if after.boundary_tensors else "all outputs have"
-        note += f"; now {what} {sqnr_db(float(after.error_shares.max())):.1f} dB or more"
-        note += f" ({required_sqnr_db(made):.0f} are asked)"
+    """The model after the fallback, with a sentence on the failure and the result."""
+    nodes = len(integer_nodes(before))
+    kept = nodes - len(integer_nodes(made))
+    note = f"self-check: {failure}; {kept} of {nodes} nodes kept in float"
+    after = check_with_floor(made, reference, math.inf)
+    if failure.error_shares is not None and after is not None and after.error_shares is not None:
+        note += f"; now ≥ {-error_db(float(after.error_shares.max())):.1f} dB"
     changes = (*made.changes, note)
     return replace(made, recipe=replace(made.recipe, self_check_note=note), changes=changes)

@@ -7,7 +7,6 @@ of all samples. Where biases are corrected the mean of a sum's error vanishes, a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.decibels import sqnr_db
 from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
 from ptq.core.types import QuantParams
@@ -206,5 +206,4 @@ def _saturation_guard(linear: LinearOp, params: QuantParams) -> SaturationGuard:
 
 def _sqnr_db(signal: float, error: float) -> float:
     """SQNR in dB of two energies, at most that of `_MAX_SNR`."""
-    least = signal / _MAX_SNR
-    return 10 * math.log10(signal / max(error, least)) if signal > 0 else 10 * math.log10(_MAX_SNR)
+    return sqnr_db(signal, max(error, signal / _MAX_SNR)) if signal > 0 else sqnr_db(_MAX_SNR, 1.0)

@@ -46,7 +46,7 @@ def ground() -> CalibratedModel:
 
 def handed(ground: CalibratedModel) -> QuantizedModel:
     return quantize_with_self_check(
-        ground, Recipe(), to_samples(FEEDS), loaded=SessionCache(RunOptions(threads=1))
+        ground, Recipe(), to_samples(FEEDS), sessions=SessionCache(RunOptions(threads=1))
     )
 
 
@@ -86,8 +86,8 @@ def test_what_makes_the_edges_too_far_is_found(
     made = handed(ground)
     found = {name: why for name, why in made.plan.floats.items() if "self-check" in why}
     assert set(found) == {"Gemm_c2", "Gemm_c3"}
-    assert "where integers end, c5 is too far from float (" in found["Gemm_c2"]
-    assert "; now all that they hand on has " in made.changes[-1]
+    assert "int8/float boundary tensor c5 has SQNR " in found["Gemm_c2"]
+    assert "; now ≥ " in made.changes[-1]
 
 
 def test_a_plan_is_obeyed_though_rounding_changes_a_length() -> None:
