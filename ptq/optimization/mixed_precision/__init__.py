@@ -4,6 +4,7 @@ error_injection      output error of the float model with chosen rounding errors
 error_attribution    the share of the output error that each error source causes
 float_candidates     sets of nodes to keep in float, ranked by gain and cost
 float_cost           the time that float nodes cost
+trials               quantizes with some nodes in float, and measures accuracy drops
 budget_search        the fewest float nodes that meet an accuracy budget
 sensitivity          `ptq.sensitivity`: nodes ranked by the gain of keeping each in float
 """

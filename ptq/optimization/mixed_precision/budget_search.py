@@ -12,25 +12,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
-
-from numpy.typing import NDArray
 
 from ptq.core.errors import UsageError
 from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
-from ptq.data import Sample
-from ptq.data.splits import SampleSplit, takes_any_batch
+from ptq.data.splits import SampleSplit
 from ptq.evaluation.drop import BudgetSearch, Drop
-from ptq.evaluation.evaluate import Engine, evaluate_engines, session_engine
-from ptq.evaluation.session_cache import open_float_session
 from ptq.evaluation.user_metric import Metric
-from ptq.model.graph import Graph
-from ptq.model.node import name_of
-from ptq.model.session import Session
-from ptq.optimization.mixed_precision.error_attribution import SAMPLES, attribute_error
+from ptq.optimization.mixed_precision.error_attribution import attribute_error
 from ptq.optimization.mixed_precision.float_candidates import (
     FloatCandidate,
     count_fused_as_one,
@@ -41,13 +32,12 @@ from ptq.optimization.mixed_precision.float_cost import (
     float_time_model,
     time_cost,
 )
+from ptq.optimization.mixed_precision.trials import MAX_SAMPLES, Trials, evenly_spread
 from ptq.optimization.pipeline import Job
 from ptq.rewrite.instrument.logits import logits_graph
-from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan, solve_plan
+from ptq.solver.quantizer import CalibratedModel
 from ptq.solver.recipe import Recipe
 
-MAX_SAMPLES = 512
-"""Samples that are held in memory."""
 MAX_FLOAT_SHARE = 0.5
 """The highest share of the quantized nodes that may stay float."""
 REMOVALS_TRIED = 6
@@ -109,69 +99,6 @@ def search_within_budget(
         model, recipe, job.samples, points, metric=job.options.metric, run=job.run
     )
     return recipe.with_float_nodes(found.floats), None, found
-
-
-class Trials:
-    """Quantizes a model with some nodes in float, and measures accuracy drops against the float model.
-
-    Attributes:
-        model: The calibrated float model.
-        recipe: How it is quantized.
-        samples: The samples that drops are measured on.
-        count: How many models were measured.
-    """
-
-    def __init__(
-        self,
-        model: CalibratedModel,
-        recipe: Recipe,
-        samples: Sequence[Sample],
-        *,
-        metric: Metric | None = None,
-        run: RunOptions = DEFAULT_RUN,
-    ) -> None:
-        """Open the float model; nodes that the recipe keeps in float stay float."""
-        self.model, self.recipe, self.samples = model, recipe, samples
-        self.count = 0
-        self._metric, self._run = metric, run
-        self._batch = run.evaluation_batch if takes_any_batch(model.source) else 1
-        self._outputs = [name_of(v) for v in model.source.outputs]
-        self._engine = session_engine(open_float_session(model, run))
-        self._reference: list[list[NDArray[Any]]] = []
-
-    def quantize(self, floats: Mapping[str, str]) -> QuantizedModel:
-        """The model quantized with more nodes in float, each with the reason."""
-        recipe = self.recipe.with_float_nodes(floats)
-        return apply_plan(self.model, recipe, solve_plan(self.model, recipe))
-
-    def measure(self, graph: Graph) -> tuple[Drop, float]:
-        """The accuracy drop of a quantized model, and its SQNR in decibels."""
-        self.count += 1
-        quantized = session_engine(Session(graph, threads=self._run.threads))
-        result = evaluate_engines(
-            self._reference_engine(), {"int8": quantized}, self.samples, self._outputs,
-            batch=self._batch, metric=self._metric,
-        )  # fmt: skip
-        form = result.forms["int8"]
-        assert form.drop is not None
-        return form.drop, form.outputs[result.head].sqnr_db
-
-    def _reference_engine(self) -> Engine:
-        """The float model for one pass over the samples; it runs in the first pass only."""
-        if not self._reference:
-            return self._record
-        recorded = iter(self._reference)
-        return lambda _: next(recorded)
-
-    def _record(self, feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
-        self._reference.append(self._engine(feed))
-        return self._reference[-1]
-
-
-def evenly_spread(samples: Sequence[Sample]) -> list[Sample]:
-    """The samples for error attribution, evenly spread over all samples."""
-    count = min(SAMPLES, len(samples))
-    return [samples[k * len(samples) // count] for k in range(count)]
 
 
 def fewest_float_nodes(

@@ -21,10 +21,10 @@ from ptq.evaluation.ranking import NodeCost, Ranking
 from ptq.evaluation.user_metric import Metric
 from ptq.model.node import operator_of
 from ptq.model.open import Model
-from ptq.optimization.mixed_precision.budget_search import MAX_SAMPLES, Trials, evenly_spread
 from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution, attribute_error
 from ptq.optimization.mixed_precision.float_candidates import FloatCandidate, rank_candidates
 from ptq.optimization.mixed_precision.float_cost import error_sources_of
+from ptq.optimization.mixed_precision.trials import MAX_SAMPLES, Trials, evenly_spread
 from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.pipeline import (
     calibrate_model,

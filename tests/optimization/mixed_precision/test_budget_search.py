@@ -15,11 +15,11 @@ from ptq.model.graph import Graph
 from ptq.optimization.mixed_precision.budget_search import (
     MAX_FLOAT_SHARE,
     REASON_PREFIX,
-    Trials,
     fewest_float_nodes,
     search_for_budget,
 )
 from ptq.optimization.mixed_precision.error_attribution import SAMPLES
+from ptq.optimization.mixed_precision.trials import Trials
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.quantizer import CalibratedModel
 from ptq.solver.recipe import Recipe
