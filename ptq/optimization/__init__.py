@@ -7,7 +7,8 @@ output_error            error of the model outputs with activations rounded in o
 significance            test whether one output error is significantly lower than another
 range_candidates        the parameters that each range method gives a scale group
 range_search            a range method for each tensor, by output error
-equalization_factors    factors that equalize channels (cross-layer equalization)
+channel_families        solver for the factors of channels that share scales
+equalization_factors    the channel families of a graph, and their factors
 smoothquant_factors     factors that equalize the channels that matrix products read (SmoothQuant)
 candidates              comparison of equalized models on held-out samples
 equalization            the stage that equalizes channels

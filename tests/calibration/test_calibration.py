@@ -65,7 +65,7 @@ def test_the_error_of_a_worker_is_that_of_one_process(given: tuple[Path, Path]) 
 def test_workers_need_what_can_be_told_to_them(given: tuple[Path, Path]) -> None:
     with pytest.raises(UsageError, match="need paths"):
         ptq.calibrate(MODEL, given[1], workers=2)
-    with pytest.raises(UsageError, match="no checkpoint"):
+    with pytest.raises(UsageError, match="cannot keep a checkpoint"):
         ptq.calibrate(*given, workers=2, checkpoint=os.devnull)
 
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-import numpy as np
-import onnx
 import pytest
-from test_compensation import network
-from test_equalization import hard
-from test_outlier_splitting import model
+from networks import build_network, gaussian_array
 
 import ptq
 from ptq.data import Samples, split_every_fourth, spread_with_validation
@@ -23,18 +19,19 @@ USERS = (
 )
 
 
+LAYERS = "c = Conv(x, w)\nr = Relu(c)\nd = Conv(r, v)\ny = Relu(d)"
+PRODUCTS = "m = MatMul(x, w)\nr = Relu(m)\ny = MatMul(r, v)"
+
+
 @pytest.mark.parametrize(
-    ("quantized", "shape", "users"),
-    [
-        (hard(), (3, 8, 8), {0, 1, 2}),
-        (network(), (16,), {0, 1, 2}),
-        (model(), (3, 128), {0, 1, 3}),
-    ],
-    ids=["channels", "fully connected", "outliers"],
+    ("nodes", "shape", "weight", "users"),
+    [(LAYERS, (8, 4, 4), (8, 8, 1, 1), {0, 1, 2}), (PRODUCTS, (3, 128), (128, 128), {0, 1, 3})],
+    ids=["channels", "outliers"],
 )
 def test_no_sample_validates_one_stage_and_trains_another(
-    quantized: onnx.ModelProto,
+    nodes: str,
     shape: tuple[int, ...],
+    weight: tuple[int, ...],
     users: set[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -53,9 +50,9 @@ def test_no_sample_validates_one_stage_and_trains_another(
 
     for user, name in enumerate(USERS):
         monkeypatch.setattr(importlib.import_module(name), "spread_with_validation", recorded(user))
-    rng = np.random.default_rng(3)
-    data = [{"x": rng.normal(size=(1, *shape)).astype(np.float32)} for _ in range(200)]
-    ptq.quantize(quantized, lambda: data, eval_data=lambda: data[:2], threads=1)
+    weights = {name: gaussian_array(*weight, seed=seed) for seed, name in enumerate("wv")}
+    model = build_network(nodes, {"x": ("n", *shape)}, **weights)
+    ptq.quantize(model, {"x": gaussian_array(300, *shape)}, threads=1)
     assert set(calls) == users
     assert all(split == whole[0] for split in whole)
     for training, held_out in (split for of_user in calls.values() for split in of_user):

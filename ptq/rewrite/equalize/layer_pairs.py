@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
 from ptq.model.layer_weights import input_channel_view, layer_channels
@@ -110,6 +111,21 @@ def clip_bounds(clip: Node) -> tuple[float, float]:
         bound = scalar_constant(value)
         bounds[position] = bounds[position] if bound is None else bound
     return bounds[0], bounds[1]
+
+
+def clip_headroom(
+    bounds: tuple[float, float], least: NDArray[np.float32], greatest: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """How many times each channel can be scaled before it reaches a bound; infinite where none can be reached.
+
+    A bound of 0 limits a channel in the same way at every scale.
+    """
+    headroom = np.full(least.shape, np.inf)
+    for sign, bound, extreme in zip((-1, 1), bounds, (least, greatest), strict=True):
+        if bound != 0:
+            size = np.maximum(sign * extreme.astype(np.float64), np.finfo(np.float32).tiny)
+            headroom = np.minimum(headroom, sign * bound / size)
+    return headroom
 
 
 def is_bounded(node: Node) -> bool:
