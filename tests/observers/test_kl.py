@@ -101,7 +101,7 @@ def test_values_of_one_sign_get_twice_the_levels_on_an_asymmetric_scale() -> Non
 
 @pytest.mark.parametrize("levels", [1, 1025])
 def test_levels_that_make_no_sense_are_refused(levels: int) -> None:
-    with pytest.raises(UsageError, match="levels .* is not between 2 and"):
+    with pytest.raises(UsageError, match=r"levels .* is not between 2 and"):
         kl(levels)
 
 

@@ -7,9 +7,18 @@ import numpy as np
 from ptq.core.errors import UnsupportedError
 from ptq.core.opspec import OpSpec, Role
 from ptq.core.types import QuantParams
+from ptq.model.axes import softmax_axes
 from ptq.model.graph import Graph
 from ptq.model.layer_weights import channel_axis
-from ptq.model.node import Node, Value, constant_of, dtype_of, name_of, operator_of, shape_of
+from ptq.model.node import (
+    Node,
+    Value,
+    constant_of,
+    dtype_of,
+    name_of,
+    operator_of,
+    shape_of,
+)
 from ptq.model.qdq_units import qparams_of
 from ptq.model.qlinear_inputs import QuantizedOperand
 
@@ -79,3 +88,24 @@ def weight_axis(spec: OpSpec, index: int, triple: QuantizedOperand, node: Node) 
     if shape is None:
         raise UnsupportedError(f"{operator_of(node)} {node.name} has a weight of unknown rank")
     return channel_axis(node, len(shape))
+
+
+def float_softmax_axis(graph: Graph, node: Node) -> int:
+    """The axis of the float Softmax.
+
+    Before opset 13 Softmax ran over all axes from ``axis`` on, which is the same only for the last axis.
+
+    Raises:
+        UnsupportedError: The axis has another meaning in the opset of the integer form than in the graph's opset.
+    """
+    axis, several = softmax_axes(node)
+    if axis != -1 and several != (graph.opset < 13):
+        meaning = (
+            "several axes, the meaning before opset 13"
+            if several
+            else "one axis, the meaning from opset 13 on"
+        )
+        raise UnsupportedError(
+            f"{operator_of(node)} {node.name} runs over {meaning}, but the model has opset {graph.opset}"
+        )
+    return axis

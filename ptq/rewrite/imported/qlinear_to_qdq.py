@@ -18,7 +18,6 @@ from ptq.core.ops import OPS, QLINEAR_FORMS
 from ptq.core.opset_changes import ATTRIBUTES_NOW_INPUTS, SCALAR_INPUTS
 from ptq.core.opspec import RUNS_ON_INTEGERS, OpSpec, OutputRule, QLinearForm, Role
 from ptq.core.types import QuantParams
-from ptq.model.axes import softmax_axes
 from ptq.model.graph import Graph
 from ptq.model.inferred_qparams import infer_qparams
 from ptq.model.node import (
@@ -34,6 +33,7 @@ from ptq.model.node import (
 from ptq.model.qlinear_inputs import QuantizedOperand, read_operands
 from ptq.rewrite.edit import set_attributes
 from ptq.rewrite.imported.default_zero_points import (
+    float_softmax_axis,
     operand_qparams,
     output_with_default_zero_point,
     weight_axis,
@@ -179,7 +179,7 @@ class _QdqWriter:
         """
         attrs = attributes_of(node)
         if spec.op == "Softmax":
-            attrs["axis"] = _softmax_axis(self.graph, node)
+            attrs["axis"] = float_softmax_axis(self.graph, node)
             attrs.pop("opset", None)
         if spec.op in ("AveragePool", "GlobalAveragePool") and attrs.pop("channels_last", 0):
             raise UnsupportedError(
@@ -288,24 +288,3 @@ class _QdqWriter:
             dtype=np.dtype(np.float32),
             shape_like=integers,
         )
-
-
-def _softmax_axis(graph: Graph, node: Node) -> int:
-    """The axis of the float Softmax.
-
-    Before opset 13 Softmax ran over all axes from ``axis`` on, which is the same only for the last axis.
-
-    Raises:
-        UnsupportedError: The axis has another meaning in the opset of the integer form than in the graph's opset.
-    """
-    axis, several = softmax_axes(node)
-    if axis != -1 and several != (graph.opset < 13):
-        meaning = (
-            "several axes, the meaning before opset 13"
-            if several
-            else "one axis, the meaning from opset 13 on"
-        )
-        raise UnsupportedError(
-            f"{operator_of(node)} {node.name} runs over {meaning}, but the model has opset {graph.opset}"
-        )
-    return axis

@@ -38,7 +38,7 @@ def make_outlier_factors_inputs(graph: Graph, found: Sequence[SplitSite]) -> Adj
         value, first = products[0].inputs[0], products[0]
         one = np.ones((), np.float32)
         defaults = (one, one, one, np.zeros((), np.uint8))
-        constants = [changed.add_constant(array, "knob") for array in defaults]
+        constants = [changed.add_constant(array, "adjustable") for array in defaults]
         factors, inverse, *qparams = constants
         scaled = changed.insert("Mul", [value, factors], before=first, output="scaled")
         rest = changed.insert("Mul", [scaled, inverse], before=first, output="rest")
