@@ -1,1 +1,22 @@
-"""The command line of ptq; installed as ``ptq_cli``, for a module called ``cli`` belongs to nobody."""
+"""Command line of ptq: parse options, call one verb of ptq, print its result.
+
+The package is installed as ``ptq_cli``, because the module name ``cli`` is too general. In reading order:
+
+main                 the application and its commands; ``inspect`` and ``ops`` are written there
+quantize, calibrate  one file for each command with many options
+evaluate, verify, sensitivity, convert, lint
+options              options that several commands share
+images               preprocessing options
+inputs               option texts → Python values
+statistics           earlier statistics of ``calibrate``
+outputs              checks of output paths, JSON, list of skipped samples
+progress             progress bars
+process              process boundary: exit codes, error line, standard streams
+signals              SIGINT and SIGTERM
+render_report        report of ``quantize`` on the terminal
+render_tables        evaluation, nodes, statistics, operators and findings on the terminal
+render_drops         accuracy drops, budgets and sensitivity rankings on the terminal
+render_verification  verification, conversion and portability on the terminal
+optable              operator table for people
+screen, one_line     console, tables, numbers; text on one line
+"""

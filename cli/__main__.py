@@ -1,4 +1,4 @@
-"""``python -m ptq_cli``."""
+"""Entry point of ``python -m ptq_cli``."""
 
 from .main import main
 

@@ -1,4 +1,4 @@
-"""``ptq calibrate``."""
+"""Command ``ptq calibrate``."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ from .images import Images, add_image_options
 def calibrate(
     model: o.Model,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="STATS", help="The statistics, an .npz.")
+        Path, typer.Option("--output", "-o", metavar="STATS", help="The statistics, an .npz file.")
     ],
     data: o.OptionalData = None,
     merge: Annotated[
         list[Path] | None,
         typer.Option(
-            "--merge", metavar="FILE", help="Add the statistics of an earlier calibration; repeat."
+            "--merge",
+            metavar="FILE",
+            help="Add the statistics of an earlier calibration; can be repeated.",
         ),
     ] = None,
     shard: Annotated[
         str | None,
-        typer.Option("--shard", metavar="K/N", help="Every N-th sample from the K-th, from 0, on."),
+        typer.Option(
+            "--shard", metavar="K/N", help="Use every N-th sample, starting with sample K (from 0)."
+        ),
     ] = None,
     samples: o.SampleCount = None,
     skip_bad_samples: o.SkipBad = False,
@@ -36,9 +40,9 @@ def calibrate(
             "--batch",
             metavar="N",
             min=1,
-            help="Samples held and counted together; the statistics do not depend on it.",
+            help="Samples in memory at once; the statistics do not depend on it.",
         ),
-    ] = 4,
+    ] = o.DEFAULT_CALIBRATION_BATCH,
     threads: o.Threads = 0,
     workers: Annotated[
         int,
@@ -52,24 +56,37 @@ def calibrate(
     checkpoint: o.Checkpoint = None,
     images: Images = None,
 ) -> None:
-    """Observe a float model on samples, once.
+    """Collect statistics of a float model.
 
-    The statistics of its tensors are kept. From them ptq quantize --stats chooses ranges, by any
-    method, without running the model again. The statistics of shards, merged, are those of the
-    whole, bit for bit.
+    The model runs once on the samples, and the statistics of its tensors are saved. ptq quantize
+    --stats then chooses ranges by any method without running the model again. Merged statistics of
+    shards equal the statistics of all samples, bit for bit.
     """
-    from . import inputs, outputs, tables
+    from functools import reduce
+
+    from ptq import api
+    from ptq.core.errors import UsageError
+    from ptq.observers.calibration_file import Calibration
+
+    from . import inputs, outputs, render_tables
     from .progress import show_progress
-    from .statistics import collect_and_merge, image_preprocessing
+    from .statistics import image_preprocessing, load_statistics
 
     outputs.check_outputs([model, data, *(merge or ())], [output, checkpoint])
+    if data is None and not merge:
+        raise UsageError("no samples: give --data, or statistics with --merge")
+    shard_numbers = inputs.parse_shard(shard)
     with show_progress() as progress:
-        calibration = collect_and_merge(
-            model, data, merge or [], preprocess=images, samples=samples,
-            shard=inputs.parse_shard(shard), skip_bad_samples=skip_bad_samples,
-            batch=batch, threads=threads, workers=workers, checkpoint=checkpoint,
-            progress=progress,
-        )  # fmt: skip
+        collected = load_statistics(model, merge or [])
+        if data is not None:
+            collected.append(
+                api.calibrate(
+                    model, data, preprocess=images, samples=samples, shard=shard_numbers,
+                    skip_bad_samples=skip_bad_samples, batch=batch, threads=threads,
+                    workers=workers, checkpoint=checkpoint, progress=progress,
+                )
+            )  # fmt: skip
+        calibration = reduce(Calibration.merge, collected)
     outputs.print_skipped(calibration.skipped)
     calibration.save(output)
-    tables.render_calibration(calibration, output, image_preprocessing(model, data, images))
+    render_tables.render_calibration(calibration, output, image_preprocessing(model, data, images))

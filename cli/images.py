@@ -1,4 +1,4 @@
-"""Which options say how images become arrays, and how does a command take them all as one value?"""
+"""Preprocessing options for images, passed to a command as one value."""
 
 from __future__ import annotations
 
@@ -13,41 +13,46 @@ if TYPE_CHECKING:
     from ptq.data import Preprocess
 
 PREPROCESSING_HELP = (
-    "Images become arrays in this order: decode; channels; resize the shorter side to --resize "
-    "pixels; crop the centre to --crop (or --size: resize to exactly H,W); multiply by --scale "
-    "(default 1/255, pixels being 0 to 255); subtract --mean and divide by --std, both in scaled "
-    "units; layout. What is not given is taken from the model's input, and reported. Where none of "
-    "--scale, --mean and --std is given, colours for a float input are normalized by ImageNet's mean "
-    "and standard deviation, unless the model's first nodes normalize; --mean 0 --std 1 is plain 0 to 1."
+    "Images become arrays in this order: decode; convert channels; resize the shorter side to --resize "
+    "pixels; crop the centre to --crop; multiply by --scale; subtract --mean; divide by --std; set the "
+    "layout. --size replaces --resize and --crop and resizes to exactly H,W. Pixels are 0 to 255, and the default "
+    "--scale is 1/255. --mean and --std are in scaled units. Missing values are taken from the model's input "
+    "and reported. Without --scale, --mean and --std, colour images for a float input are normalized by "
+    "ImageNet's mean and standard deviation. If the model's first nodes normalize, images keep the "
+    "range that these nodes expect. --mean 0 --std 1 gives plain 0 to 1."
 )
 
 Size = Annotated[
     str | None,
-    typer.Option("--size", metavar="H,W", help="Resize images to exactly that, in pixels."),
+    typer.Option("--size", metavar="H,W", help="Resize images to exactly H,W pixels."),
 ]
 Resize = Annotated[
     int | None,
     typer.Option("--resize", metavar="N", help="Resize the shorter side to N pixels."),
 ]
 Crop = Annotated[
-    str | None, typer.Option("--crop", metavar="H,W", help="Crop the centre, in pixels.")
+    str | None, typer.Option("--crop", metavar="H,W", help="Crop the centre to H,W pixels.")
 ]
 Scale = Annotated[
     float | None,
     typer.Option(
-        "--scale", metavar="X", help="Multiply pixel values 0 to 255 by X; 1/255 by default."
+        "--scale", metavar="X", help="Multiply pixel values (0 to 255) by X; by default 1/255."
     ),
 ]
 Mean = Annotated[
     str | None,
     typer.Option(
-        "--mean", metavar="A,B,C", help="Subtract, in scaled units; one value or one a channel."
+        "--mean",
+        metavar="A,B,C",
+        help="Subtract, in scaled units; one value, or one for each channel.",
     ),
 ]
 Std = Annotated[
     str | None,
     typer.Option(
-        "--std", metavar="A,B,C", help="Divide by, in scaled units; one value or one a channel."
+        "--std",
+        metavar="A,B,C",
+        help="Divide by, in scaled units; one value, or one for each channel.",
     ),
 ]
 Layout = Annotated[
@@ -55,24 +60,22 @@ Layout = Annotated[
 ]
 Channels = Annotated[
     str | None,
-    typer.Option(
-        "--channels", metavar="RGB|BGR|GRAY", help="Colours that the model's input takes."
-    ),
+    typer.Option("--channels", metavar="RGB|BGR|GRAY", help="Channels of the model's input."),
 ]
-Images = Annotated["Preprocess | None", "the options of `preprocess`, put together"]
+Images = Annotated["Preprocess | None", "all preprocessing options as one value"]
 
 
 def add_image_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the preprocessing options, in the place of its parameter ``images``."""
+    """Replace the parameter ``images`` of a command by the preprocessing options."""
     own = inspect.signature(command, eval_str=True)
     options = inspect.signature(parse_preprocess, eval_str=True).parameters
 
-    def with_options(**given: Any) -> None:
-        images = parse_preprocess(**{name: given.pop(name) for name in options})
-        command(**given, images=images)
+    def with_options(**arguments: Any) -> None:
+        images = parse_preprocess(**{name: arguments.pop(name) for name in options})
+        command(**arguments, images=images)
 
     parameters = [p for name, p in own.parameters.items() if name != "images"]
-    with_options.__signature__ = own.replace(parameters=[*parameters, *options.values()])  # type: ignore[attr-defined] # what typer reads
+    with_options.__signature__ = own.replace(parameters=[*parameters, *options.values()])  # type: ignore[attr-defined] # typer reads it
     with_options.__annotations__ = {}
     with_options.__name__, with_options.__doc__ = command.__name__, command.__doc__
     return with_options
@@ -89,10 +92,10 @@ def parse_preprocess(
     layout: Layout = None,
     channels: Channels = None,
 ) -> Images:
-    """The preprocessing options as one value; None where none is given.
+    """The preprocessing options as one value; None if none is given.
 
     Raises:
-        UsageError: One of them makes no sense.
+        UsageError: An option is invalid.
     """
     from ptq.data import Preprocess
 
@@ -114,10 +117,10 @@ def _parse_size(option: str, text: str | None) -> tuple[int, int] | None:
 
     if text is None:
         return None
-    parts = text.split(",")
-    if len(parts) != 2 or not all(part.strip().isdecimal() for part in parts):
+    numbers = text.split(",")
+    if len(numbers) != 2 or not all(number.strip().isdecimal() for number in numbers):
         raise UsageError(f"{option} {text} is not H,W in pixels; write {option} 224,224")
-    return int(parts[0]), int(parts[1])
+    return int(numbers[0]), int(numbers[1])
 
 
 def _parse_numbers(option: str, text: str | None) -> tuple[float, ...] | None:
@@ -126,7 +129,7 @@ def _parse_numbers(option: str, text: str | None) -> tuple[float, ...] | None:
     if text is None:
         return None
     try:
-        return tuple(float(part) for part in text.split(","))
+        return tuple(float(number) for number in text.split(","))
     except ValueError:
         raise UsageError(
             f"{option} {text} is not a list of numbers; write {option} 0.5 or {option} 0.4,0.5,0.6"

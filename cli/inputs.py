@@ -1,4 +1,4 @@
-"""How do the strings of the command line become the values that ptq's verbs take?"""
+"""Option texts → values for the verbs of ptq."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 
 def parse_shard(text: str | None) -> tuple[int, int] | None:
-    """``K/N`` as two numbers.
+    """Parse ``K/N`` into two numbers.
 
     Raises:
-        UsageError: It is not of that form.
+        UsageError: The text has another form.
     """
     if text is None:
         return None
     index, _, count = text.partition("/")
     if not (index.isdecimal() and count.isdecimal()):
-        raise UsageError(f"--shard {text} is not K/N; write 0/3, 1/3 and 2/3 for three shards")
+        raise UsageError(f"--shard {text} is not K/N; for three shards write 0/3, 1/3 and 2/3")
     return int(index), int(count)
 
 
 def read_plan(path: Path | None) -> Plan | None:
-    """The plan in a file.
+    """Read the plan in a file.
 
     Raises:
-        PlanError: The file cannot be read or holds no plan.
+        PlanError: The file cannot be read or does not contain a plan.
     """
     from ptq.core import files
     from ptq.core.plan import Plan
@@ -45,7 +45,7 @@ def read_plan(path: Path | None) -> Plan | None:
             f"{path}: cannot be read ({error.strerror}); write one with --save-plan"
         ) from None
     except UnicodeDecodeError:
-        raise PlanError(f"{path}: is not text; write a plan with --save-plan") from None
+        raise PlanError(f"{path}: the file is not text; write a plan with --save-plan") from None
     try:
         return Plan.from_json(text)
     except PlanError as error:
@@ -53,10 +53,10 @@ def read_plan(path: Path | None) -> Plan | None:
 
 
 def read_metric(reference: str | None) -> Metric | None:
-    """The metric that ``module:callable`` refers to.
+    """Import the metric ``module:callable``.
 
     Raises:
-        UsageError: There is no such callable.
+        UsageError: It cannot be imported.
     """
     if reference is None:
         return None

@@ -1,6 +1,6 @@
-"""Which commands are there? Each parses its options, calls one verb of ptq.api, and prints its result.
+"""Application and its commands; each parses options, calls one verb of ptq, and prints the result.
 
-ptq itself is imported inside the commands: ``--help`` needs none of it, and it takes a second.
+Commands import ptq in their bodies: the import takes a second, and ``--help`` does not need it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import typer
 
 from . import options as o
 from .calibrate import calibrate
-from .edge import prepare_process, run
-from .foreign import convert, lint
+from .convert import convert
+from .evaluate import evaluate
 from .images import PREPROCESSING_HELP
-from .measure import evaluate, verify
+from .lint import lint
+from .process import prepare_process, run
 from .quantize import quantize
 from .sensitivity import sensitivity
+from .verify import verify
 
 app = typer.Typer(
     name="ptq",
@@ -29,7 +31,7 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run ``ptq`` on the arguments of the process and leave with its exit code."""
+    """Run ``ptq`` with the arguments of the process and exit with its exit code."""
     prepare_process()
     sys.exit(run(app))
 
@@ -51,42 +53,43 @@ def ptq(
         ),
     ] = False,
 ) -> None:
-    """Post-training quantization for ONNX models, with its cost measured.
+    """Post-training quantization for ONNX models, with measured accuracy.
 
-    Exit codes: 0 done; 1 the model or the data; 2 usage; 3 the accuracy budget is exceeded;
-    130 interrupted; 143 terminated.
+    Exit codes: 0 done; 1 problem with the model or the data; 2 wrong usage; 3 accuracy budget
+    exceeded; 130 interrupted; 143 terminated.
     """
 
 
 def inspect(
     model: o.Model, target: o.Target = "ort", skip: o.Skip = None, json: o.Json = None
 ) -> None:
-    """Say what will be quantized, before any data.
+    """Show what will be quantized, without data.
 
-    And what stays float, and why.
+    Nodes that stay in float are listed with the reason.
     """
     from ptq import api
 
-    from . import outputs, tables
+    from . import outputs, render_tables
 
     outputs.check_outputs([model], [], json)
     inspection = api.inspect(model, target=target, skip=skip or ())
     if not outputs.write_json(outputs.to_json(inspection), json):
-        tables.render_inspection(inspection)
+        render_tables.render_inspection(inspection)
 
 
 def ops(json: o.Json = None) -> None:
-    """Print the table of operators.
+    """Print the operator table.
 
-    What is quantized and how, in which form in ONNX Runtime and in LiteRT, and what computes it.
+    For each operator: quantized inputs and outputs, its operator in ONNX Runtime and LiteRT, and the
+    arithmetics that can run it in integers.
     """
-    from . import outputs, tables
+    from . import outputs, render_tables
     from .optable import list_op_rows
 
     outputs.check_outputs([], [], json)
     rows = list_op_rows()
     if not outputs.write_json(outputs.to_json(rows), json):
-        tables.render_operators(rows)
+        render_tables.render_operators(rows)
 
 
 app.command(epilog=PREPROCESSING_HELP)(quantize)

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def one_line(text: str) -> str:
-    """The text with line breaks and control characters taken out: names come from files."""
+    """Replace line breaks by spaces and control characters by U+FFFD; names in files may contain them."""
     return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))

@@ -1,6 +1,6 @@
-"""What does ptq know of each operator, in the words of a table for people?
+"""Operator table for people, printed by ``ptq ops`` and docs/ops.md.
 
-The rows of ptq.core.ops, ptq.core.targets and ptq.executor.arithmetics; ``ptq ops`` and docs/ops.md print them.
+The facts come from ptq.core.ops, ptq.core.targets and ptq.executor.arithmetics.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class OpRow:
 
     Attributes:
         op: ONNX operator.
-        inputs: The role of each input.
-        outputs: By target: where scale and zero point of the output come from.
-        onnxruntime: The operator on integers in ONNX Runtime: ``itself`` where it only moves them,
-            ``folded`` where the node before does its work, ``float`` where there is none.
-        litert: LiteRT's operator; empty where it has none.
-        runs: By arithmetic: ``runs``, ``by table`` of a function that is float there, or
-            ``cannot run``: the executor leaves it to ONNX Runtime in float.
+        inputs: Role of each input.
+        outputs: By target: source of the output's scale and zero point.
+        onnxruntime: Integer operator in ONNX Runtime: its name; ``itself`` if the operator also takes integers;
+            ``folded`` if the previous node's requantization includes it; ``float`` if there is none.
+        litert: Operator in LiteRT; empty if there is none.
+        runs: By arithmetic: ``runs``; ``by table`` for a function that the runtime computes in float and
+            the executor reads from a lookup table; ``cannot run`` if the executor runs ONNX Runtime in float.
     """
 
     op: str
@@ -40,18 +40,18 @@ class OpRow:
 
 
 def list_op_rows() -> tuple[OpRow, ...]:
-    """The whole table, in the order of ptq.ops."""
+    """All rows, in the order of ptq.core.ops."""
     return tuple(_row(spec) for spec in OPS.values())
 
 
 def merge_equal_cells(cells: Mapping[str, str]) -> str:
-    """What most say, then the others by name: ``observed; litert, gemmlowp: same as the input``."""
+    """Most frequent text, then the exceptions by name: ``observed; litert, gemmlowp: same as the input``."""
     names: dict[str, list[str]] = {}
     for name, text in cells.items():
         names.setdefault(text, []).append(name)
     usual = max(names, key=lambda text: len(names[text]))
-    others = [f"{', '.join(by)}: {text}" for text, by in names.items() if text != usual]
-    return "; ".join([usual, *others])
+    exceptions = [f"{', '.join(by)}: {text}" for text, by in names.items() if text != usual]
+    return "; ".join([usual, *exceptions])
 
 
 def _row(spec: OpSpec) -> OpRow:
@@ -75,7 +75,7 @@ def _output(spec: OpSpec, target: Target) -> str:
     if isinstance(rule, FixedQParams):
         return f"scale 1/{1 / rule.scale:g}, zero point {rule.zero_point}"
     if rule is OutputRule.ONE_GROUP and not target.follows_litert_spec:
-        return "one with the inputs that it alone reads"
+        return "shared with the inputs that only it reads"
     return rule.value
 
 

@@ -1,16 +1,23 @@
-"""Which options do several commands share, and what do they say of themselves?"""
+"""Options and arguments that several commands share, with their help."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-# The names in the tables of ptq, which a test holds them to: importing those takes a second.
+# Copies of names and defaults of ptq, because importing ptq takes a second and --help does not need it.
+# A test compares them with ptq.
 METHODS = "auto, minmax, percentile, kl or mse"
 TARGETS = "ort, litert, tpu-mlir, gemmlowp or tensorrt"
 ARITHMETICS = "ort, ort-avx2, litert, tflite-micro, gemmlowp, tpu-mlir, tpu-mlir-8 or fixed-point"
+DEFAULT_BATCH = 8
+DEFAULT_CALIBRATION_BATCH = 4
+DEFAULT_MEASURED = 5
+Form = Literal["qdq", "qoperator"]
+WeightFormat = Literal["auto", "s8", "reduced", "u8"]
+Rounding = Literal["second-order", "nearest"]
 
 SAMPLES_HELP = (
     "Samples: a folder of images (class sub-folders are labels), an .npz (arrays by input name and "
@@ -26,27 +33,53 @@ AnyModel = Annotated[
 ]
 Data = Annotated[str, typer.Option("--data", metavar="PATH", help=SAMPLES_HELP)]
 OptionalData = Annotated[str | None, typer.Option("--data", metavar="PATH", help=SAMPLES_HELP)]
+EvalData = Annotated[
+    str | None,
+    typer.Option(
+        "--eval",
+        metavar="PATH",
+        help="Samples to measure on, given as for --data. Without it, a fifth of --data is held out if "
+        "there are at least 50 samples.",
+    ),
+]
 Target = Annotated[
     str, typer.Option("--target", metavar="NAME", help=f"The runtime to quantize for: {TARGETS}.")
+]
+Method = Annotated[str, typer.Option("--method", metavar="NAME", help=f"Range method: {METHODS}.")]
+PerTensor = Annotated[
+    bool,
+    typer.Option("--per-tensor", help="One scale for each weight instead of one for each channel."),
 ]
 Arithmetic = Annotated[
     str,
     typer.Option(
-        "--arithmetic", metavar="NAME", help=f"What the integers are computed in: {ARITHMETICS}."
+        "--arithmetic",
+        metavar="NAME",
+        help=f"Arithmetic of the integer executor: {ARITHMETICS}.",
+    ),
+]
+OptionalArithmetic = Annotated[
+    str | None,
+    typer.Option(
+        "--arithmetic",
+        metavar="NAME",
+        help=f"Arithmetic of the integer executor: {ARITHMETICS}; by default that of the target.",
     ),
 ]
 Equalize = Annotated[
     bool,
     typer.Option(
         "--equalize/--no-equalize",
-        help="Make the channels between layers alike, for one scale to suit them, where held-out "
-        "samples gain by it.",
+        help="Cross-layer equalization and SmoothQuant-style channel scaling; kept only if held-out "
+        "samples improve.",
     ),
 ]
 Skip = Annotated[
     list[str] | None,
     typer.Option(
-        "--skip", metavar="NODE", help="Leave a node, or every node of an operator, float; repeat."
+        "--skip",
+        metavar="NODE",
+        help="Keep a node, or every node of an operator, in float; can be repeated.",
     ),
 ]
 SampleCount = Annotated[
@@ -61,13 +94,17 @@ Batch = Annotated[
         "--batch",
         metavar="N",
         min=1,
-        help="Samples that run at once when accuracy is measured, if the model takes any number.",
+        help="Samples that run at once when accuracy is measured, if the model allows any batch size.",
     ),
 ]
 Threads = Annotated[
     int,
     typer.Option(
-        "--threads", metavar="N", min=0, max=1024, help="Threads in ONNX Runtime; 0 is one a core."
+        "--threads",
+        metavar="N",
+        min=0,
+        max=1024,
+        help="Threads of ONNX Runtime; 0 means one for each core.",
     ),
 ]
 Checkpoint = Annotated[
@@ -75,15 +112,15 @@ Checkpoint = Annotated[
     typer.Option(
         "--checkpoint",
         metavar="FILE",
-        help="Save the state of the calibration there every few seconds; the same command, run again "
-        "after an interruption, goes on from it and makes the same bytes.",
+        help="Save the state of the calibration to this file every few seconds. After an interruption, run "
+        "the same command again: it continues there and writes the same bytes.",
     ),
 ]
 SkipBad = Annotated[
     bool,
     typer.Option(
         "--skip-bad-samples",
-        help="Leave bad samples out, and list them, instead of stopping at the first.",
+        help="Leave out bad samples and list them, instead of stopping at the first.",
     ),
 ]
 Json = Annotated[
@@ -92,15 +129,18 @@ Json = Annotated[
         "--json", metavar="FILE|-", help="Write the result as JSON; - is standard output."
     ),
 ]
+Page = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE.html", help="Write the result as one HTML page."),
+]
 MaxDrop = Annotated[
     float | None,
     typer.Option(
         "--max-drop",
         metavar="PCT",
         min=0,
-        help="The budget: points that may be lost against float, of top-1 accuracy where samples are "
-        "labelled, else of agreement with float, else percent of the output's energy that are error. "
-        "The exit code is 3 where more are lost, beyond the noise of the samples.",
+        help="Accuracy budget in percentage points (top-1, else agreement with float, else error energy); "
+        "exit code 3 if exceeded.",
     ),
 ]
 Metric = Annotated[
@@ -108,7 +148,7 @@ Metric = Annotated[
     typer.Option(
         "--metric",
         metavar="MODULE:CALLABLE",
-        help="Count drops in a metric of your own: metric(outputs, samples) returns one number a sample, or "
-        "one for all; 1 is best.",
+        help="Your own metric for drops: metric(outputs, samples) returns one number for each sample, or "
+        "one for all. 1 is best.",
     ),
 ]

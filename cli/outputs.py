@@ -1,4 +1,4 @@
-"""Where may results go, and how do they get there?"""
+"""Output paths, JSON, and the list of skipped samples."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ import typer
 
 from ptq.core import files
 from ptq.core.errors import UsageError
+from ptq.core.wording import plural
 from ptq.evaluation.report import dump_json
 
 from .one_line import one_line
-from .screen import counted
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 STANDARD_OUTPUT = "-"
-MAX_LISTED_SAMPLES = 100  # bad samples that are named on standard error; a report as JSON names all
+MAX_LISTED_SAMPLES = 100
+"""Bad samples listed on standard error; the JSON report lists all."""
 
 
 def default_output(model: Path) -> Path:
-    """Where ``quantize`` writes unless told: in the current folder."""
+    """Default output of ``quantize``, in the current folder."""
     return Path(f"{model.stem}.int8.onnx")
 
 
@@ -37,44 +38,44 @@ def check_outputs(
     *,
     room: int = 0,
 ) -> None:
-    """Make sure, before long work, that every output can be written and none of them is an input.
+    """Check before long work that every output can be written and that no output is an input.
 
     Args:
-        inputs: What the command reads; a reference to a callable is no file and does no harm.
-        outputs: Files that it writes, None where one is not asked for.
-        json: Where its JSON goes; ``-`` is standard output.
-        room: How many bytes the first output may take.
+        inputs: Files that the command reads; ``module:callable`` is allowed too.
+        outputs: Files that the command writes; None for outputs that were not requested.
+        json: Path of the JSON result; ``-`` is standard output.
+        room: Bytes that the first output may need.
 
     Raises:
-        UsageError: An output is an input, also by another name, two outputs are one file, a name is empty, or
-            standard output is meant for anything but JSON.
+        UsageError: An output is an input (also through a link), two outputs are one file, a path is empty, or
+            an output other than JSON is ``-``.
         PtqError: An output cannot be written.
     """
     given = [source for source in inputs if source is not None]
     if "" in given:
         raise UsageError("a path of samples is empty; give a file, a folder or module:callable")
     sources = [Path(source) for source in given]
-    places = [place for place in outputs if place is not None]
-    if Path(STANDARD_OUTPUT) in places:
-        raise UsageError("only --json goes to standard output; give the output - another name")
+    paths = [path for path in outputs if path is not None]
+    if Path(STANDARD_OUTPUT) in paths:
+        raise UsageError("only --json can write to standard output; replace - by a file name")
     if json not in (None, STANDARD_OUTPUT):
-        places.append(Path(json))
-    for index, place in enumerate(places):
-        files.check_writable(place, 0 if index else room)
+        paths.append(Path(json))
+    for index, path in enumerate(paths):
+        files.check_writable(path, 0 if index else room)
         for source in sources:
-            if files.is_same_file(place, source):
-                raise UsageError(f"output {place} is the input {source} itself; give another name")
+            if files.is_same_file(path, source):
+                raise UsageError(f"output {path} is the input {source} itself; give another name")
             if (
-                place.exists()
+                path.exists()
                 and source.is_dir()
-                and place.resolve().is_relative_to(source.resolve())
+                and path.resolve().is_relative_to(source.resolve())
             ):
                 raise UsageError(
-                    f"output {place} is a file of the input {source}; give another name"
+                    f"output {path} is a file in the input folder {source}; give another name"
                 )
-        for other in places[:index]:
-            if files.is_same_file(place, other):
-                raise UsageError(f"two outputs go to {place}; give each its own name")
+        for other in paths[:index]:
+            if files.is_same_file(path, other):
+                raise UsageError(f"two outputs have the path {path}; give each its own name")
 
 
 def check_model_output(
@@ -83,13 +84,14 @@ def check_model_output(
     outputs: Sequence[Path | None],
     json: str | None = None,
 ) -> None:
-    """`check_outputs` where a model is made of another, no file of which may be harmed.
+    """Run `check_outputs` for a command that writes a model made from another model.
 
-    The first output is taken to need as much room as the model has; quantized, it will need less.
+    All files of the input model are protected. The first output may need as many bytes as the input model; a
+    quantized model needs fewer.
 
     Raises:
-        UsageError: As there.
-        PtqError: As there.
+        UsageError: See `check_outputs`.
+        PtqError: See `check_outputs`.
     """
     from ptq.model.open import model_files
 
@@ -99,10 +101,10 @@ def check_model_output(
 
 
 def print_skipped(skipped: Sequence[tuple[str, str]]) -> None:
-    """Say on standard error which bad samples were left out, and why."""
+    """List skipped bad samples with their reasons on standard error."""
     if not skipped:
         return
-    typer.echo(f"left out {counted(len(skipped), 'bad sample')}:", err=True)
+    typer.echo(f"skipped {plural(len(skipped), 'bad sample')}:", err=True)
     for _, reason in skipped[:MAX_LISTED_SAMPLES]:
         typer.echo(f"  {one_line(reason)}", err=True)
     if len(skipped) > MAX_LISTED_SAMPLES:
@@ -110,23 +112,23 @@ def print_skipped(skipped: Sequence[tuple[str, str]]) -> None:
 
 
 def to_json(result: DataclassInstance | Sequence[DataclassInstance], **more: object) -> str:
-    """A result of ptq as JSON, with what its properties say."""
+    """Write a result of ptq as JSON text, with further entries."""
     if isinstance(result, Sequence):
         return dump_json([asdict(row) for row in result])
     further = {k: asdict(v) if is_dataclass(v) else v for k, v in more.items()}  # type: ignore[arg-type]
     return dump_json({**asdict(result), **further})
 
 
-def write_json(document: str, place: str | None) -> bool:
-    """Write JSON where the user wants it; True where standard output is taken by it.
+def write_json(document: str, path: str | None) -> bool:
+    """Write JSON to a file or standard output; return whether it went to standard output.
 
     Raises:
         PtqError: The file cannot be written.
     """
-    if place is None:
+    if path is None:
         return False
-    if place == STANDARD_OUTPUT:
+    if path == STANDARD_OUTPUT:
         sys.stdout.write(document)
         return True
-    files.write(Path(place), document.encode())
+    files.write(Path(path), document.encode())
     return False

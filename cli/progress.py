@@ -1,4 +1,4 @@
-"""How does the user see that long work goes on? By bars on standard error, if that is a terminal."""
+"""Progress bars on standard error, if it is a terminal."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ ProgressCallback = Callable[[str, int | None], Callable[[], None]]
 
 @contextmanager
 def show_progress() -> Iterator[ProgressCallback | None]:
-    """What ptq's verbs tell their progress; None where nobody would see it.
+    """Yield the progress callback for the verbs of ptq; None if standard error is not a terminal.
 
-    Bars vanish when the work ends: standard error then holds errors only.
+    Bars vanish when the work ends, so that standard error holds only errors.
     """
     console = Console(stderr=True, markup=False, highlight=False, emoji=False)
     if not sys.stderr.isatty() or console.is_dumb_terminal:
@@ -32,8 +32,9 @@ def show_progress() -> Iterator[ProgressCallback | None]:
     ) as progress:
 
         def begin(stage: str, total: int | None) -> Callable[[], None]:
-            for before in progress.tasks:  # one stage follows another: what had fewer steps is over
-                progress.update(before.id, total=before.completed)
+            # stages run one after the other: earlier bars are complete, even with fewer steps than announced
+            for earlier in progress.tasks:
+                progress.update(earlier.id, total=earlier.completed)
             task = progress.add_task(stage, total=total)
             return lambda: progress.advance(task)
 

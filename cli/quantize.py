@@ -1,9 +1,9 @@
-"""``ptq quantize``."""
+"""Command ``ptq quantize``."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -15,15 +15,7 @@ from .images import Images, add_image_options
 def quantize(
     model: o.Model,
     data: o.OptionalData = None,
-    eval_data: Annotated[
-        str | None,
-        typer.Option(
-            "--eval",
-            metavar="PATH",
-            help="Samples that accuracy is measured on, as for --data; without it, a fifth of "
-            "--data is held out for that where there are at least 50 samples.",
-        ),
-    ] = None,
+    eval_data: o.EvalData = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -34,41 +26,38 @@ def quantize(
         ),
     ] = None,
     form: Annotated[
-        Literal["qdq", "qoperator"],
-        typer.Option("--format", help="How the integers are written; the same function."),
+        o.Form,
+        typer.Option(
+            "--format", help="Form of the quantized model; the integer function is the same."
+        ),
     ] = "qdq",
     weights: Annotated[
-        Literal["auto", "s8", "reduced", "u8"],
+        o.WeightFormat,
         typer.Option(
             "--weights",
-            help="Against x86 without VNNI, where ONNX Runtime saturates sums of two products with int8 weights: "
-            "reduced lets no two neighbours be so large; u8, for target ort, stores all as uint8, slower; s8 does "
-            "neither; auto is reduced where this processor saturates.",
+            help="Format of weights. On x86 without VNNI, ONNX Runtime saturates sums of two products with int8 "
+            "weights (s8). reduced: int8 with smaller neighbours, no saturation. u8: stored as uint8, no saturation, "
+            "slower, only target ort. auto: reduced if this processor saturates, else s8.",
         ),
     ] = "auto",
     target: o.Target = "ort",
-    method: Annotated[
-        str,
-        typer.Option("--method", metavar="NAME", help=f"How ranges are chosen: {o.METHODS}."),
-    ] = "auto",
+    method: o.Method = "auto",
     samples: o.SampleCount = None,
-    batch: o.Batch = 8,
-    per_tensor: Annotated[
-        bool, typer.Option("--per-tensor", help="One scale a weight, instead of one a channel.")
-    ] = False,
+    batch: o.Batch = o.DEFAULT_BATCH,
+    per_tensor: o.PerTensor = False,
     correct_bias: Annotated[
         bool,
         typer.Option(
             "--bias-correction/--no-bias-correction",
-            help="Take the mean error of rounded weights and inputs out of the biases.",
+            help="Correct biases for the mean error of quantized weights and inputs.",
         ),
     ] = True,
     rounding: Annotated[
-        Literal["second-order", "nearest"],
+        o.Rounding,
         typer.Option(
             "--rounding",
-            help="How weights become integers: by how their inputs vary together on --data, with last and fully "
-            "connected layers that make up for the rounding before them, or each to the nearest.",
+            help="second-order: GPTQ-style rounding from input covariances, plus error compensation in the last and "
+            "fully connected layers; nearest: round each weight.",
         ),
     ] = "second-order",
     equalize: o.Equalize = True,
@@ -76,7 +65,7 @@ def quantize(
         bool,
         typer.Option(
             "--split-outliers/--no-split-outliers",
-            help="Compute the part of channels that dwarf the others in float, where that gains "
+            help="Compute outlier channels of transformers in float (LLM.int8-style), if held-out samples improve "
             "(target ort).",
         ),
     ] = True,
@@ -84,59 +73,50 @@ def quantize(
     stats: Annotated[
         Path | None,
         typer.Option(
-            "--stats", metavar="FILE", help="Statistics of ptq calibrate; --data is then optional."
+            "--stats",
+            metavar="FILE",
+            help="Statistics from ptq calibrate; --data is then optional.",
         ),
     ] = None,
     plan: Annotated[
         Path | None,
-        typer.Option("--plan", metavar="FILE", help="Obey a plan instead of solving one."),
+        typer.Option("--plan", metavar="FILE", help="Apply this plan instead of solving one."),
     ] = None,
     save_plan: Annotated[
         Path | None,
         typer.Option(
-            "--save-plan", metavar="FILE", help="Write the plan, every scale with its reason."
+            "--save-plan", metavar="FILE", help="Write the plan: every scale with its reason."
         ),
     ] = None,
     skip_bad_samples: o.SkipBad = False,
     max_drop: o.MaxDrop = None,
     metric: o.Metric = None,
-    arithmetic: Annotated[
-        str | None,
-        typer.Option(
-            "--arithmetic",
-            metavar="NAME",
-            help=f"What the integers are computed in: {o.ARITHMETICS}; by default what the "
-            "target computes in.",
-        ),
-    ] = None,
+    arithmetic: o.OptionalArithmetic = None,
     threads: o.Threads = 0,
     checkpoint: o.Checkpoint = None,
-    page: Annotated[
-        Path | None,
-        typer.Option("--report", metavar="FILE.html", help="Write the report as one HTML page."),
-    ] = None,
+    page: o.Page = None,
     json: o.Json = None,
     images: Images = None,
 ) -> None:
-    """Quantize a float model to 8 bits and measure what it cost.
+    """Quantize a float model to 8 bits and measure the accuracy.
 
-    Accuracy is measured three ways on the same samples: the float model, the result in ONNX
-    Runtime, and the result in integers alone. The quantized model is written, in the current folder
-    unless -o says otherwise; what stands there is replaced, the input model never.
+    Accuracy is measured in three ways on the same samples: the float model, the quantized model in
+    ONNX Runtime, and the quantized model in ptq's integer executor. The quantized model is written
+    to the current folder unless -o is given. An existing file is replaced, but never the input model.
 
-    With --max-drop, the fewest nodes are left float with which the budget holds on samples that no
-    range is chosen on. The best model found is written in any case; the exit code is 3 where the
-    budget cannot be kept.
+    With --max-drop, as few nodes as possible stay in float so that the budget holds. The search uses
+    samples on which no range is chosen. The best model found is always written; the exit code is 3
+    if it exceeds the budget.
     """
     from ptq import api
     from ptq.core import files
 
-    from . import inputs, outputs, render
+    from . import inputs, outputs, render_report
     from .progress import show_progress
 
-    place = output or outputs.default_output(model)
+    path = output or outputs.default_output(model)
     outputs.check_model_output(
-        model, [data, eval_data, stats, plan], [place, save_plan, checkpoint, page], json
+        model, [data, eval_data, stats, plan], [path, save_plan, checkpoint, page], json
     )
     given_plan = inputs.read_plan(plan)
     with show_progress() as progress:
@@ -149,7 +129,7 @@ def quantize(
             max_drop=max_drop, metric=inputs.read_metric(metric), progress=progress,
         )  # fmt: skip
     outputs.print_skipped(result.report.skipped)
-    result.save(place)
+    result.save(path)
     if save_plan is not None:
         files.write(save_plan, result.plan.to_json().encode())
     if page is not None:
@@ -157,6 +137,6 @@ def quantize(
 
         files.write(page, html.encode_page(html.render_page(result.report)))
     if not outputs.write_json(result.report.to_json(), json):
-        render.render_report(result.report, str(place))
+        render_report.render_report(result.report, str(path))
     if result.report.over_budget:
         raise typer.Exit(3)

@@ -1,4 +1,4 @@
-"""What do all results on the terminal have in common: console, tables, paragraphs, numbers?"""
+"""Console, headings, paragraphs, tables and numbers of all results on the terminal."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .one_line import one_line
 
 
 def show(*blocks: RenderableType) -> None:
-    """Print on standard output; what looks like markup in a name is the name.
+    """Print on standard output, without interpreting markup in names.
 
-    In a file or a pipe lines end where their text ends, without rich's padding.
+    In a file or a pipe, the padding at line ends is removed.
     """
     console = Console(markup=False, highlight=False, emoji=False)
     if console.is_terminal:
@@ -32,56 +32,51 @@ def show(*blocks: RenderableType) -> None:
 
 
 def format_heading(text: str) -> Text:
-    """A line that opens a part of the result."""
+    """Heading of a section."""
     return Text(one_line(text), "bold")
 
 
 def format_paragraph(text: str, style: str = "") -> Padding:
-    """A paragraph under a heading; control characters are taken out."""
+    """Paragraph under a heading, without control characters."""
     return Padding(Text(one_line(text), style), (0, 0, 0, 2), expand=False)
 
 
 def format_table(*columns: str, left: Iterable[str] = ()) -> Table:
-    """An empty table; columns hold numbers, right-aligned, but for those in ``left``."""
-    made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    """Empty table; columns are right-aligned for numbers, except those in ``left``."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     texts = set(left)
     for name in columns:
         if name in texts:
-            made.add_column(name, overflow="fold")
+            table.add_column(name, overflow="fold")
         else:
-            made.add_column(name, justify="right")
-    return made
+            table.add_column(name, justify="right")
+    return table
 
 
 def format_percent(share: float | None, digits: int = 2) -> str:
-    """A share of 1 as a percentage without its sign; a dash where there is none."""
+    """Share (0 to 1) as a percentage without the sign; a dash for None."""
     return "–" if share is None else f"{100 * share:.{digits}f}"
 
 
 def format_decibels(value: float) -> str:
-    """A level in dB; ∞ where there is no error."""
+    """Number of dB; ∞ without error."""
     return "∞" if value == math.inf else f"{value:.1f}"
 
 
 def format_size(count: int) -> str:
-    """A number of bytes, in decimal units."""
+    """Number of bytes in decimal units."""
     if count < 1_000_000:
         return f"{count / 1e3:.1f} kB"
     return f"{count / 1e6:.1f} MB"
 
 
-def counted(number: int, noun: str) -> str:
-    """``1 node``, ``2 nodes``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def format_tally(names: Iterable[str]) -> str:
-    """``3 Conv, 1 Add``: each name with its number, the most frequent first."""
+    """``3 Conv, 1 Add``: each name with its count, the most frequent first."""
     return ", ".join(f"{count} {name}" for name, count in Counter(names).most_common())
 
 
 def format_preprocessing(applied: Mapping[str, Any]) -> str:
-    """What was done to images, in the order in which it was."""
+    """Preprocessing of images, in the order in which it was applied."""
     return "images: " + ", ".join(_format_operation(name, value) for name, value in applied.items())
 
 

@@ -1,9 +1,12 @@
-"""How does a signal end the process at any moment, with its temporary files taken away?
+"""SIGINT and SIGTERM end the process at any moment, and temporary files are removed.
 
-It raises an exception, as Ctrl-C does by itself in Python. Two things may come of that which nobody wants. An
-extension module that is being imported makes an ImportError of it, which others take for a module that is missing:
-the run goes on, with Python's slow protobuf for one. And what is raised while an object is destroyed is lost. So
-imports are waited for, and what was raised is raised again until the stack unwinds; cleaning up is never disturbed.
+The handler raises an exception, as Python does for Ctrl-C. Two problems need care:
+
+1. An extension module that is being imported turns the exception into an ImportError. Callers take this for a
+   missing module and go on, for example with Python's slow protobuf. So the handler waits for imports.
+2. An exception raised while an object is destroyed is lost. So the handler raises again until the stack unwinds.
+
+Cleaning up is never interrupted.
 """
 
 from __future__ import annotations
@@ -13,21 +16,22 @@ import sys
 from types import FrameType
 
 INTERRUPTED, TERMINATED = 130, 143
-STEP, PATIENCE = 0.05, 10.0
-"""Seconds from one look to the next, and after which an import is cut off."""
+RETRY_SECONDS = 0.05
+MAX_IMPORT_SECONDS = 10.0
+"""An import is interrupted after this time."""
 
 _raised: list[BaseException] = []
 
 
 def install() -> None:
-    """From here on SIGTERM and SIGINT unwind the stack; a SIGINT that is ignored stays so."""
+    """Make SIGTERM and SIGINT unwind the stack; an ignored SIGINT stays ignored."""
     signal.signal(signal.SIGTERM, _handle_signal)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _handle_signal)
 
 
 def signal_exit_code() -> int | None:
-    """The exit code where a signal came; nothing is raised from here on."""
+    """Return the exit code if a signal came, and ignore further signals; else None."""
     if not _raised:
         return None
     for number in (signal.SIGINT, signal.SIGTERM, *_alarm_signals()):
@@ -36,8 +40,10 @@ def signal_exit_code() -> int | None:
 
 
 def _handle_signal(number: int, frame: FrameType | None, waited: float = 0.0) -> None:
-    if _is_unwinding() or (_alarm_signals() and waited < PATIENCE and _is_importing(frame)):
-        _retry_later(number, waited + STEP)
+    if _is_unwinding() or (
+        _alarm_signals() and waited < MAX_IMPORT_SECONDS and _is_importing(frame)
+    ):
+        _retry_later(number, waited + RETRY_SECONDS)
         return
     _retry_later(number, 0.0)
     error = KeyboardInterrupt() if number == signal.SIGINT else SystemExit(TERMINATED)
@@ -46,18 +52,18 @@ def _handle_signal(number: int, frame: FrameType | None, waited: float = 0.0) ->
 
 
 def _alarm_signals() -> tuple[int, ...]:
-    """The signal of the clock, where there is one."""
+    """SIGALRM, on systems that have it."""
     return (signal.SIGALRM,) if hasattr(signal, "setitimer") else ()
 
 
 def _retry_later(number: int, waited: float) -> None:
     for alarm in _alarm_signals():
         signal.signal(alarm, lambda _, frame: _handle_signal(number, frame, waited))
-        signal.setitimer(signal.ITIMER_REAL, STEP)
+        signal.setitimer(signal.ITIMER_REAL, RETRY_SECONDS)
 
 
 def _is_unwinding() -> bool:
-    """Whether the stack is being left for what was raised, and something is cleaned up on the way."""
+    """Whether a raised exception is unwinding the stack, and cleanup code runs on the way."""
     error = sys.exception()
     while error is not None:
         if any(error is raised for raised in _raised):

@@ -21,14 +21,8 @@ from ptq.core.targets import get_target
 from ptq.data import DataSource, Preprocess
 from ptq.data.splits import SampleOptions, takes_any_batch
 from ptq.evaluation.assess import build_report
-from ptq.evaluation.evaluate import (
-    Engine,
-    Evaluation,
-    evaluate_engines,
-    integer_engine,
-    reference_engine,
-    session_engine,
-)
+from ptq.evaluation.engines import Engine, integer_engine, reference_engine, session_engine
+from ptq.evaluation.evaluate import Evaluation, evaluate_engines
 from ptq.evaluation.inspection import Inspection, build_inspection
 from ptq.evaluation.result import Result
 from ptq.evaluation.session_cache import SessionCache

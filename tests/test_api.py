@@ -195,7 +195,7 @@ def test_a_quantized_model_is_not_quantized_again(result: ptq.Result) -> None:
 
 def test_inspect_knows_the_fates_before_any_data(result: ptq.Result) -> None:
     nodes = {row.name: row for row in ptq.inspect(MODEL).nodes}
-    assert nodes["Relu_r"].why == "may fold into Conv_c"
+    assert nodes["Relu_r"].why == "may be folded into Conv_c"
     floats = {name for name, row in nodes.items() if row.fate == "float"}
     assert floats == set(result.plan.floats)
     skipped = {row.name: row for row in ptq.inspect(MODEL, skip=["Conv_d"]).nodes}

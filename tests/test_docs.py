@@ -11,9 +11,12 @@ from ptq_cli import options
 from ptq_cli.optable import list_op_rows
 
 from ptq.core.ops import OPS
+from ptq.core.run_options import DEFAULT_RUN
 from ptq.core.targets import TARGETS
 from ptq.executor.arithmetics import ARITHMETICS
 from ptq.observers import OBSERVERS
+from ptq.optimization.mixed_precision.sensitivity import DEFAULT_MEASURED
+from ptq.solver.recipe import QuantizedForm, RoundingMethod, WeightFormatOption
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -45,3 +48,12 @@ def test_the_table_of_operators_has_a_row_for_each_and_a_column_for_each_arithme
 )
 def test_help_offers_every_name_that_there_is(said, table):
     assert said.replace(" or ", ", ").split(", ") == list(table)
+
+
+def test_the_command_line_has_the_choices_and_defaults_of_the_program():
+    assert options.Form == QuantizedForm
+    assert options.WeightFormat == WeightFormatOption
+    assert options.Rounding == RoundingMethod
+    assert DEFAULT_RUN.evaluation_batch == options.DEFAULT_BATCH
+    assert DEFAULT_RUN.calibration_batch == options.DEFAULT_CALIBRATION_BATCH
+    assert options.DEFAULT_MEASURED == DEFAULT_MEASURED

@@ -1,4 +1,4 @@
-"""Measures a quantized model beside the float one, and gathers all there is to say in a Report."""
+"""Quantized model and samples → evaluation, checks and rows, in one report."""
 
 from __future__ import annotations
 
@@ -7,13 +7,8 @@ from ptq.core.targets import get_target
 from ptq.data.splits import SampleSplit, takes_any_batch
 from ptq.evaluation.diagnostics import diagnose
 from ptq.evaluation.drop import Budget, BudgetSearch, check_budget
-from ptq.evaluation.evaluate import (
-    Evaluation,
-    evaluate_engines,
-    integer_engine,
-    session_engine,
-    speed_ratio,
-)
+from ptq.evaluation.engines import integer_engine, session_engine
+from ptq.evaluation.evaluate import Evaluation, evaluate_engines, speed_ratio
 from ptq.evaluation.input_range_check import check_input_statistics
 from ptq.evaluation.preprocessing_check import LOW_ACCURACY, find_better_preprocessing
 from ptq.evaluation.report import Diagnosis, Report
@@ -29,9 +24,9 @@ from ptq.solver.quantizer import QuantizedModel
 
 
 def build_report(
-    made: QuantizedModel,
-    parts: SampleSplit,
-    loaded: SessionCache,
+    quantized: QuantizedModel,
+    samples: SampleSplit,
+    sessions: SessionCache,
     *,
     arithmetic: str,
     run: RunOptions,
@@ -39,73 +34,75 @@ def build_report(
     max_drop: float | None = None,
     search: BudgetSearch | None = None,
 ) -> Report:
-    """Run float, int8 and integers on the evaluation samples, if there are any, and report.
+    """Run float, int8 and integers on the evaluation samples, if there are any, and build the report.
 
     Args:
-        made: What to report on.
-        parts: Samples.
-        loaded: Where the models are open, or will be.
-        arithmetic: What the integers are computed in.
+        quantized: The quantized model.
+        samples: Calibration and evaluation samples.
+        sessions: Open sessions of the models; closed here.
+        arithmetic: Name of the integer executor's arithmetic.
         run: How the job runs.
-        metric: What drops are counted in, as for `evaluate`.
-        max_drop: The budget, in points; None for none.
-        search: What was left float for it.
+        metric: Metric of the drops, as for `evaluate_engines`.
+        max_drop: Accuracy budget in points; None for none.
+        search: Result of the budget search; None for none.
 
     Raises:
-        ModelError: ONNX Runtime does not take a model, or the arithmetic cannot express a node.
+        ModelError: ONNX Runtime cannot load a model, or the arithmetic cannot express a node.
         DataError: A sample is unreadable or does not fit.
     """
-    ground, recipe = made.calibrated_model, made.recipe
-    prepared, calibration = ground.prepared.graph, ground.calibration
-    executor = Executor(made.quantized_graph, arithmetic)
+    model, recipe = quantized.calibrated_model, quantized.recipe
+    prepared, calibration = model.prepared.graph, model.calibration
+    executor = Executor(quantized.quantized_graph, arithmetic)
     evaluation, speed = None, None
-    doubtful: tuple[Diagnosis, ...] = ()
-    rows = tensor_rows(prepared, made.plan, calibration.tensors)
-    skipped = _skipped_samples(parts)  # each reading of samples begins the list anew
-    if parts.evaluation is not None:
-        before = loaded.open_float(ground)
-        after = loaded.open_quantized(made.quantized_graph)
-        evaluation = _evaluate(made, parts, before, after, executor, run, metric)
-        skipped |= _skipped_samples(parts)
-        speed = speed_ratio(before, after, next(iter(parts.evaluation)).feed)
-        doubtful = _check_preprocessing(evaluation, before, parts, made)
-        del before, after
-    loaded.close()  # the models are serialized below
-    used = parts.calibration or parts.evaluation
-    unlike = None
-    if used is not None and not doubtful:
-        unlike = check_input_statistics(ground.source, used, run=run)
+    preprocessing_warnings: tuple[Diagnosis, ...] = ()
+    rows = tensor_rows(prepared, quantized.plan, calibration.tensors)
+    skipped = _skipped_samples(samples)  # each pass over the samples starts a new list
+    if samples.evaluation is not None:
+        float_session = sessions.open_float(model)
+        int8_session = sessions.open_quantized(quantized.quantized_graph)
+        evaluation = _evaluate(
+            quantized, samples, float_session, int8_session, executor, run, metric
+        )
+        skipped |= _skipped_samples(samples)
+        speed = speed_ratio(float_session, int8_session, next(iter(samples.evaluation)).feed)
+        preprocessing_warnings = _check_preprocessing(evaluation, float_session, samples, quantized)
+        del float_session, int8_session
+    sessions.close()  # frees memory: the models are serialized below
+    used = samples.calibration or samples.evaluation
+    range_warning = None
+    if used is not None and not preprocessing_warnings:
+        range_warning = check_input_statistics(model.source, used, run=run)
     applied = used.preprocess if used is not None else None
     return Report(
-        model=ground.name,
-        target=made.plan.target,
+        model=model.name,
+        target=quantized.plan.target,
         method=recipe.method,
         form=recipe.form,
         arithmetic=arithmetic,
-        changes=made.changes,
+        changes=quantized.changes,
         preprocessing=applied.describe() if applied is not None else {},
         calibration_samples=calibration.samples,
-        evaluated_on=parts.description,
+        evaluated_on=samples.description,
         evaluation=evaluation,
-        float_bytes=external_data.serialized_size(ground.source.model),
-        int8_bytes=external_data.serialized_size(made.quantized_graph.model),
+        float_bytes=external_data.serialized_size(model.source.model),
+        int8_bytes=external_data.serialized_size(quantized.quantized_graph.model),
         speed=speed,
         islands=executor.islands,
         tensors=rows,
-        nodes=node_rows(prepared, made.plan),
+        nodes=node_rows(prepared, quantized.plan),
         saturable=(
-            saturable_nodes(made.quantized_graph)
-            if get_target(made.plan.target).int16_pairs_saturate
+            saturable_nodes(quantized.quantized_graph)
+            if get_target(quantized.plan.target).int16_pairs_saturate
             else ()
         ),
         budget=_check_max_drop(evaluation, max_drop),
         search=search,
         suspects=(
-            *_self_check_diagnosis(made),
-            *doubtful,
-            *([] if unlike is None else [unlike]),
+            *_self_check_diagnosis(quantized),
+            *preprocessing_warnings,
+            *([] if range_warning is None else [range_warning]),
             *diagnose(
-                made.plan, calibration.tensors, rows, parts.calibration, calibration.channels
+                quantized.plan, calibration.tensors, rows, samples.calibration, calibration.channels
             ),
         ),
         skipped=tuple(skipped.items()),
@@ -113,54 +110,60 @@ def build_report(
     )
 
 
-def _self_check_diagnosis(made: QuantizedModel) -> tuple[Diagnosis, ...]:
-    """What the self-check found in a plan that is obeyed all the same."""
-    advice = "the plan is obeyed as it is; solve it anew, or leave the nodes at fault float in it"
-    return (
-        ()
-        if made.check_failure is None
-        else (Diagnosis(made.check_failure, "the plan given", advice),)
+def _self_check_diagnosis(quantized: QuantizedModel) -> tuple[Diagnosis, ...]:
+    """The failure that the self-check found in a given plan, which is applied nevertheless."""
+    if quantized.check_failure is None:
+        return ()
+    advice = (
+        "the plan is applied unchanged; solve a new plan, or keep the failing nodes in float in it"
     )
+    return (Diagnosis(quantized.check_failure, "the given plan", advice),)
 
 
 def _check_preprocessing(
-    evaluation: Evaluation, before: Session, parts: SampleSplit, made: QuantizedModel
+    evaluation: Evaluation, session: Session, samples: SampleSplit, quantized: QuantizedModel
 ) -> tuple[Diagnosis, ...]:
-    """Whether images are prepared otherwise than the float model wants, where it is often wrong."""
+    """A better preprocessing of images, searched for if the float model is often wrong."""
     accuracy = evaluation.forms["float"].accuracy
-    if accuracy is None or accuracy.top1 >= LOW_ACCURACY or parts.evaluation is None:
+    if accuracy is None or accuracy.top1 >= LOW_ACCURACY or samples.evaluation is None:
         return ()
-    names = [name_of(v) for v in made.calibrated_model.source.outputs]
-    found = find_better_preprocessing(before, parts.evaluation, names.index(evaluation.head))
+    names = [name_of(v) for v in quantized.calibrated_model.source.outputs]
+    found = find_better_preprocessing(session, samples.evaluation, names.index(evaluation.head))
     return () if found is None else (found,)
 
 
 def _check_max_drop(evaluation: Evaluation | None, max_drop: float | None) -> Budget | None:
-    """What int8 loses in ONNX Runtime, held against the budget."""
+    """Drop of int8 in ONNX Runtime, compared with the budget."""
     drop = None if evaluation is None else evaluation.forms["int8"].drop
     return None if drop is None or max_drop is None else check_budget(drop, max_drop)
 
 
-def _skipped_samples(parts: SampleSplit) -> dict[str, str]:
-    """Bad samples that the latest readings left out, with the reason."""
-    return dict(s for p in (parts.calibration, parts.evaluation) if p for s in p.skipped)
+def _skipped_samples(samples: SampleSplit) -> dict[str, str]:
+    """Bad samples that the latest passes skipped, each with its reason."""
+    return dict(
+        s for subset in (samples.calibration, samples.evaluation) if subset for s in subset.skipped
+    )
 
 
 def _evaluate(
-    made: QuantizedModel,
-    parts: SampleSplit,
-    before: Session,
-    after: Session,
+    quantized: QuantizedModel,
+    samples: SampleSplit,
+    float_session: Session,
+    int8_session: Session,
     executor: Executor,
     run: RunOptions,
     metric: Metric | None,
 ) -> Evaluation:
-    assert parts.evaluation is not None
+    assert samples.evaluation is not None
+    source = quantized.calibrated_model.source
     return evaluate_engines(
-        session_engine(before),
-        {"int8": session_engine(after), "integers": integer_engine(executor, made.quantized_graph)},
-        run.track(parts.evaluation, "evaluating"),
-        [name_of(v) for v in made.calibrated_model.source.outputs],
-        batch=run.evaluation_batch if takes_any_batch(made.calibrated_model.source) else 1,
+        session_engine(float_session),
+        {
+            "int8": session_engine(int8_session),
+            "integers": integer_engine(executor, quantized.quantized_graph),
+        },
+        run.track(samples.evaluation, "evaluating"),
+        [name_of(v) for v in source.outputs],
+        batch=run.evaluation_batch if takes_any_batch(source) else 1,
         metric=metric,
     )

@@ -1,6 +1,6 @@
-"""Which of the things that are known to ruin quantized models are found here?
+"""Known causes of large quantization errors, searched for in a plan and its calibration.
 
-Each bound is far from what sound models show: a suspect is worth a look.
+Every threshold is far from the values of sound models.
 """
 
 from __future__ import annotations
@@ -10,23 +10,24 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ptq.core.plan import Plan
+from ptq.core.wording import plural
 from ptq.data import Samples
 from ptq.evaluation.report import Diagnosis, TensorRow
 from ptq.observers.channel_sums import ChannelSums
 from ptq.observers.stats import TensorStats
 
 MIN_SAMPLES = 8
-"""Samples below which a range is a guess."""
+"""With fewer samples, a range is a guess."""
 OUTLIER_RATIO = 1000.0
-"""A tensor's range over the median of all."""
+"""Largest magnitude of a tensor over the median of all tensors."""
 POOR_SQNR_DB = 20.0
-"""Signal over error below which a tensor suffers from its scale; far above it, sound models show odd ranges too."""
+"""Below this SQNR a tensor suffers from its scale; sound models have odd ranges too, but far above this SQNR."""
 DEAD_CHANNEL_SHARE = 0.5
-"""Share of a tensor's channels that are 0 on all samples; trained networks show up to a seventh."""
+"""Share of a tensor's channels that are 0 on all samples; trained networks have up to a seventh."""
 _MIN_CHANNELS = 8
-"""Of fewer, some may well be idle."""
+"""With fewer channels, some may be unused in a sound model."""
 POOR_SHARED_SQNR_DB = 3.0
-"""The same of a tensor that shares a scale: half of it is error."""
+"""The same for a tensor with a shared scale: at 3 dB half of its energy is error."""
 
 
 def diagnose(
@@ -36,14 +37,14 @@ def diagnose(
     calibration: Samples | None,
     channels: Mapping[str, ChannelSums] | None = None,
 ) -> tuple[Diagnosis, ...]:
-    """What a plan, and what it was made from, show.
+    """Find known causes of large quantization errors.
 
     Args:
         plan: The plan.
         stats: Statistics by tensor.
-        rows: The report's tensors.
-        calibration: The samples that ranges were chosen on, if they are known.
-        channels: Sums by channel, of what weighted nodes read.
+        rows: Quantization error of each tensor.
+        calibration: The calibration samples; None if only their statistics are given.
+        channels: Channel sums of the inputs of nodes with weights, by tensor.
     """
     return (
         *_diagnose_samples(calibration),
@@ -57,25 +58,25 @@ def diagnose(
 def _diagnose_samples(calibration: Samples | None) -> Iterator[Diagnosis]:
     if calibration is None:
         return
-    way = calibration.preprocess
-    if way is not None and way.assumed:
+    preprocess = calibration.preprocess
+    if preprocess is not None and preprocess.assumed:
         yield Diagnosis(
-            way.assumed,
+            preprocess.assumed,
             "preprocessing",
-            "if the model was trained otherwise, say how: --mean 0 --std 1 for plain 0 … 1, --scale 1 for 0 … 255, "
-            "or its own --mean and --std",
+            "if the model was trained on other values, give its scale, mean and std: mean 0 and std 1 for plain "
+            "0 … 1, scale 1 for 0 … 255",
         )
     count = len(calibration)
     if count < MIN_SAMPLES:
         yield Diagnosis(
-            f"ranges are chosen on {count} sample{'' if count == 1 else 's'} alone",
+            f"ranges are chosen on only {plural(count, 'sample')}",
             "calibration samples",
             "give 100 or more, of all kinds",
         )
     folders = {name.split("/")[0] for name in calibration.names}
     if len(calibration.classes) > 1 and len(folders) == 1 and count > 1:
         yield Diagnosis(
-            f"all are of one class, {min(folders)}, of {len(calibration.classes)}",
+            f"all belong to one class of {len(calibration.classes)}: {min(folders)}",
             "calibration samples",
             "give samples of every class",
         )
@@ -84,19 +85,19 @@ def _diagnose_samples(calibration: Samples | None) -> Iterator[Diagnosis]:
 def _diagnose_outliers(
     plan: Plan, stats: Mapping[str, TensorStats], rows: Sequence[TensorRow]
 ) -> Iterator[Diagnosis]:
-    reach = {
+    magnitudes = {
         name: max(abs(stats[name].min), abs(stats[name].max))
         for name in plan.tensors
         if name in stats and stats[name].count
     }
-    median = float(np.median(list(reach.values()))) if reach else 0.0
+    median = float(np.median(list(magnitudes.values()))) if magnitudes else 0.0
     for row in rows:
-        size = reach.get(row.name, 0.0)
-        if row.sqnr_db < POOR_SQNR_DB and size > OUTLIER_RATIO * median > 0:
+        magnitude = magnitudes.get(row.name, 0.0)
+        if row.sqnr_db < POOR_SQNR_DB and magnitude > OUTLIER_RATIO * median > 0:
             yield Diagnosis(
-                f"reaches {size:.3g}, {size / median:.0f} times the median of all tensors",
+                f"its largest magnitude is {magnitude:.3g}, {magnitude / median:.0f} times the median of all tensors",
                 row.name,
-                "leave the nodes around it float with --skip, or use --max-drop",
+                "keep the nodes around it in float (skip), or give an accuracy budget (max_drop)",
             )
 
 
@@ -104,9 +105,9 @@ def _diagnose_overflowing_biases(rows: Sequence[TensorRow]) -> Iterator[Diagnosi
     for row in rows:
         if row.sqnr_db < POOR_SQNR_DB and "for the bias to fit int32" in row.why:
             yield Diagnosis(
-                f"its bias would overflow int32 ({row.why}), which leaves it {row.sqnr_db:.1f} dB",
+                f"its bias would overflow int32 ({row.why}); SQNR {row.sqnr_db:.1f} dB",
                 row.name,
-                "leave its node float with --skip, or use --max-drop",
+                "keep its node in float (skip), or give an accuracy budget (max_drop)",
             )
 
 
@@ -118,9 +119,9 @@ def _diagnose_shared_scales(rows: Sequence[TensorRow]) -> Iterator[Diagnosis]:
             and row.sqnr_db < POOR_SHARED_SQNR_DB
         ):
             yield Diagnosis(
-                f"shares a scale that is too coarse for it, {row.sqnr_db:.1f} dB ({row.why})",
+                f"its shared scale is too coarse; SQNR {row.sqnr_db:.1f} dB ({row.why})",
                 row.name,
-                "leave the node that makes it share float with --skip",
+                "keep the node that makes it share the scale in float (skip)",
             )
 
 
@@ -137,10 +138,12 @@ def _diagnose_dead_channels(
             dead[name] = count, mean.size
     if dead:
         worst = max(dead, key=lambda name: dead[name][0] / dead[name][1])
-        others = f", as are many of {len(dead) - 1} other tensors" if len(dead) > 1 else ""
+        others = (
+            f" (so are many of {plural(len(dead) - 1, 'other tensor')})" if len(dead) > 1 else ""
+        )
         count, size = dead[worst]
         yield Diagnosis(
             f"{count} of its {size} channels are 0 on all samples{others}",
             worst,
-            "calibrate on samples of all kinds, prepared as for training, or the model has learnt little",
+            "calibrate on samples of all kinds, preprocessed as in training; or the model is poorly trained",
         )

@@ -1,8 +1,11 @@
-"""What did quantization cost on one metric, how sure is that, and is a budget held?
+"""Drop of a metric against the float model, with its confidence interval, and accuracy budgets.
 
-A drop is counted in points, hundredths of a metric that runs from 0 to 1, against the float model on the same
-samples: of top-1 accuracy where samples are labelled, else of agreement with the float model where the output is
-one score a class, else the energy of the error as a share of the output's (0.1 points are 30 dB, 1 is 20 dB).
+A drop is measured in points: hundredths of a metric that runs from 0 to 1. Both models run on the same samples. The
+metric is
+
+- top-1 accuracy, if samples are labelled;
+- else agreement with the float model, if the output is one score for each class;
+- else the energy of the error as a share of the output's energy: 0.1 points are 30 dB SQNR, 1 point is 20 dB.
 """
 
 from __future__ import annotations
@@ -20,17 +23,17 @@ TOP1, AGREEMENT, ERROR = "top-1 accuracy", "agreement with float", "energy of th
 
 @dataclass(frozen=True)
 class Drop:
-    """What one form of the model loses against float.
+    """Loss of one form of the model against the float model.
 
     Attributes:
-        metric: What is counted.
-        points: Points lost; negative where it gains.
+        metric: Name of the metric.
+        points: Points lost; negative for a gain.
         lo: Low end of the 95 % interval, in points.
-        hi: High end.
-        samples: How many it was counted on.
-        p: How often chance alone would part the two as far; None where nothing is tested.
-        lost: Samples that float alone gets right; None where samples are not right or wrong.
-        gained: Samples that this form alone gets right.
+        hi: High end of the 95 % interval, in points.
+        samples: Number of samples.
+        p: p-value of McNemar's test; None if nothing is tested.
+        lost: Number of samples that only the float model gets right; None if samples are not right or wrong.
+        gained: Number of samples that only this form gets right.
     """
 
     metric: str
@@ -44,16 +47,21 @@ class Drop:
 
 
 def top1_drop(before: Sequence[bool], after: Sequence[bool]) -> Drop:
-    """The drop of the share of samples that are right, McNemar's test of it and Tango's interval."""
-    was, now = np.asarray(before, bool), np.asarray(after, bool)
-    lost, gained = int(np.count_nonzero(was & ~now)), int(np.count_nonzero(now & ~was))
-    lo, hi = intervals.tango_interval(lost, gained, was.size)
+    """Drop of top-1 accuracy, with McNemar's test and Tango's interval.
+
+    Args:
+        before: Whether the float model is right, by sample.
+        after: Whether the other form is right, by sample.
+    """
+    old, new = np.asarray(before, bool), np.asarray(after, bool)
+    lost, gained = int(np.count_nonzero(old & ~new)), int(np.count_nonzero(new & ~old))
+    lo, hi = intervals.tango_interval(lost, gained, old.size)
     return Drop(
         metric=TOP1,
-        points=100 * (lost - gained) / was.size,
+        points=100 * (lost - gained) / old.size,
         lo=100 * lo,
         hi=100 * hi,
-        samples=was.size,
+        samples=old.size,
         p=intervals.mcnemar(lost, gained),
         lost=lost,
         gained=gained,
@@ -61,22 +69,22 @@ def top1_drop(before: Sequence[bool], after: Sequence[bool]) -> Drop:
 
 
 def agreement_drop(agreements: Sequence[bool]) -> Drop:
-    """The share of samples that come out as another class than in float, with its exact interval."""
+    """Share of samples with another top class than the float model, with its exact interval."""
     count, lost = len(agreements), len(agreements) - sum(agreements)
     lo, hi = intervals.clopper_pearson_interval(lost, count)
     return Drop(AGREEMENT, 100 * lost / count, 100 * lo, 100 * hi, count, lost=lost, gained=0)
 
 
 def error_drop(signal: Sequence[float], noise: Sequence[float]) -> Drop:
-    """The energy of the error as a share of the output's, over all samples, bootstrapped.
+    """Energy of the error as a share of the output's energy over all samples, with a bootstrap interval.
 
     Args:
         signal: Sum of squares of the float output, by sample.
         noise: Sum of squares of the error, by sample.
     """
     columns = np.array([noise, signal], np.float64).T
-    drawn = intervals.bootstrap_sums(columns)
-    shares = [_error_share(n, s) for n, s in (columns.sum(axis=0), *drawn)]
+    draws = intervals.bootstrap_sums(columns)
+    shares = [_error_share(n, s) for n, s in (columns.sum(axis=0), *draws)]
     lo, hi = intervals.percentile_interval(np.array(shares[1:]))
     return Drop(ERROR, 100 * shares[0], 100 * lo, 100 * hi, len(columns))
 
@@ -89,13 +97,14 @@ def _error_share(noise: float, signal: float) -> float:
 
 @dataclass(frozen=True)
 class Budget:
-    """A drop held against what may be lost.
+    """A drop compared with an accuracy budget.
 
     Attributes:
-        points: What may be lost at most.
-        drop: What is lost.
-        verdict: ``held`` where the whole interval is within, ``exceeded`` where it is beyond, else ``undecided``.
-        needed: Where undecided, about how many samples would decide it; None where no number would.
+        points: The budget: points that may be lost.
+        drop: The measured drop.
+        verdict: ``held`` if the whole interval is within the budget, ``exceeded`` if all of it is beyond, else
+            ``undecided``.
+        needed: If undecided: about the number of samples that would decide it; None if no number would.
     """
 
     points: float
@@ -107,40 +116,40 @@ class Budget:
         if self.verdict != "undecided":
             return self.verdict
         need = "" if self.needed is None else f" (need about {self.needed})"
-        return f"not enough samples to tell{need}"
+        return f"not enough samples to decide{need}"
 
 
 def check_budget(drop: Drop, points: float) -> Budget:
-    """Judge a drop by a budget.
+    """Compare a drop with a budget.
 
-    The number of samples needed is that at which an interval that shrinks as 1/√n leaves the budget outside.
+    The interval shrinks as 1/√n. The number of samples needed is the n at which it no longer contains the budget.
     """
     if drop.hi <= points:
         return Budget(points, drop, "held")
     if drop.lo > points:
         return Budget(points, drop, "exceeded")
     distance = drop.points - points
-    reach = drop.points - drop.lo if distance > 0 else drop.hi - drop.points
+    half_width = drop.points - drop.lo if distance > 0 else drop.hi - drop.points
     with np.errstate(divide="ignore"):
-        needed = drop.samples * float(np.square(np.divide(reach, distance)))
+        needed = drop.samples * float(np.square(np.divide(half_width, distance)))
     return Budget(points, drop, "undecided", math.ceil(needed) if math.isfinite(needed) else None)
 
 
 @dataclass(frozen=True)
 class BudgetSearch:
-    """What a search for the fewest nodes to leave float came to.
+    """Result of a search for the fewest float nodes that keep a budget.
 
     Attributes:
-        points: The budget.
-        reached: Whether the drop on the search's samples is within it.
-        drop: What is lost there.
-        without: What is lost there with no node left float for the budget.
-        samples: How many that is measured on.
-        apart: Whether accuracy is measured on others.
-        floats: The nodes left float for it, with the reason.
-        measurements: How often the model was quantized and run on all of them.
-        estimates: How often the float model was run on some of them to estimate costs; 0 where that was not needed.
-        sources: Places where something is rounded: so many runs would measure each alone.
+        points: The budget, in points.
+        reached: Whether the drop on the search samples is within the budget.
+        drop: Drop on the search samples with the float nodes found.
+        without: Drop on the search samples without float nodes for the budget.
+        samples: Number of search samples.
+        apart: Whether accuracy is measured on other samples than the search samples.
+        floats: Nodes kept in float for the budget, each with its reason.
+        measurements: Number of quantized models that ran on all search samples.
+        estimates: Number of runs of the float model on some samples to estimate costs; 0 if none was needed.
+        sources: Number of quantizers: a direct measurement of each alone would need that many runs.
     """
 
     points: float

@@ -1,55 +1,44 @@
-"""Runs several forms of one model side by side on the same samples and measures how they differ."""
+"""Several forms of one model on the same samples → accuracy, fidelity to float, drops, speed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.errors import DataError, ModelError
-from ptq.core.run_options import RunOptions
+from ptq.core.errors import DataError
 from ptq.data import Sample
 from ptq.data.labels import require_class
 from ptq.evaluation.drop import Drop, agreement_drop, error_drop, top1_drop
+from ptq.evaluation.engines import Engine
 from ptq.evaluation.metrics import (
     Accuracy,
     AccuracyMeter,
     Fidelity,
     FidelityMeter,
     is_scores,
-    numeric_output,
 )
 from ptq.evaluation.user_metric import Metric, metric_drop
-from ptq.executor.executor import Executor
-from ptq.model.failure import explain_failure
-from ptq.model.graph import Graph
-from ptq.model.node import Value, name_of, shape_of
 from ptq.model.session import Session
 
-Shape = tuple[int | None, ...]
-
-Engine = Callable[[Mapping[str, NDArray[Any]]], list[NDArray[Any]]]
-"""One form of the model: a feed to its outputs, in order."""
-
 REFERENCE = "float"
-_MAX_BATCH_BYTES = (
-    2**21
-)  # bytes of samples that run at once: integers of a convolution take some forty times as many
+_MAX_BATCH_BYTES = 2**21
+"""Bytes of samples that run at once; the integers of a convolution take about 40 times as many."""
 _SPEED_SECONDS, _SPEED_ROUNDS = 0.6, 200
 
 
 @dataclass(frozen=True)
 class FormMetrics:
-    """One form of the model.
+    """Measurements of one form of the model.
 
     Attributes:
-        accuracy: Against labels; None where there are none.
-        outputs: Fidelity to the float model by output; empty for the float model itself.
-        drop: What it loses against float, with its interval; None for the float model itself.
+        accuracy: Accuracy against labels; None without labels.
+        outputs: Fidelity to the float model, by output; empty for the float model.
+        drop: Drop against the float model, with its interval; None for the float model.
     """
 
     accuracy: Accuracy | None
@@ -59,81 +48,19 @@ class FormMetrics:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All forms on the same samples.
+    """Measurements of all forms on the same samples.
 
     Attributes:
-        samples: Their number.
-        head: The output that labels are compared with and that comes first in the report.
-        forms: Measurements by name; the float model is ``float``.
-        skipped: Bad samples that were left out, with the reason.
+        samples: Number of samples.
+        head: Name of the output that is compared with labels and comes first in the report.
+        forms: Measurements by name of the form; the float model is ``float``.
+        skipped: Skipped bad samples, each with its reason.
     """
 
     samples: int
     head: str
     forms: Mapping[str, FormMetrics]
     skipped: tuple[tuple[str, str], ...] = ()
-
-
-def session_engine(session: Session) -> Engine:
-    """A model in ONNX Runtime."""
-    return lambda feed: [numeric_output(output) for output in session.run(feed)]
-
-
-def reference_engine(reference: Graph, graph: Graph, run: RunOptions) -> Engine:
-    """The float model that a graph is measured against: its outputs of the same names, else all in their order.
-
-    Raises:
-        ModelError: It has other inputs or outputs: the two are not the same model.
-    """
-    names, theirs = ([name_of(v) for v in g.outputs] for g in (graph, reference))
-    if {*names} <= {*theirs}:
-        theirs = names
-    fed = {name_of(v) for v in reference.inputs} == {name_of(v) for v in graph.inputs}
-    shapes = {name_of(v): shape_of(v) for v in reference.outputs}
-    if (
-        not fed
-        or len(theirs) != len(names)
-        or any(
-            not _is_compatible_shape(shape_of(v), shapes[name])
-            for v, name in zip(graph.outputs, theirs, strict=True)
-        )
-    ):
-        raise ModelError(
-            f"the model to compare with is another: from {_describe_signature(reference)}, where this is "
-            f"from {_describe_signature(graph)}; give the float model that it was made of"
-        )
-    session = Session(reference, threads=run.threads)
-    return lambda feed: [numeric_output(output) for output in session.run(feed, theirs)]
-
-
-def _is_compatible_shape(one: Shape | None, other: Shape | None) -> bool:
-    if one is None or other is None:
-        return True
-    return len(one) == len(other) and all(
-        None in pair or pair[0] == pair[1] for pair in zip(one, other, strict=True)
-    )
-
-
-def _describe_signature(graph: Graph) -> str:
-    def listed(values: Sequence[Value]) -> str:
-        return ", ".join(
-            f"{v.name}[{', '.join('?' if d is None else str(d) for d in shape_of(v) or ())}]"
-            for v in values
-        )
-
-    return f"{listed(graph.inputs) or 'nothing'} to {listed(graph.outputs)}"
-
-
-def integer_engine(executor: Executor, graph: Graph) -> Engine:
-    """A quantized model in integers; the graph is what the executor has read."""
-    names = executor.program.outputs
-
-    def run(feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
-        with explain_failure(graph, feed):
-            results = executor.run(feed)
-        return [numeric_output(results[name]) for name in names]
-
-    return run
 
 
 def evaluate_engines(
@@ -145,43 +72,42 @@ def evaluate_engines(
     batch: int = 1,
     metric: Metric | None = None,
 ) -> Evaluation:
-    """Run the float model and others on the samples.
+    """Run the float model and its other forms on the samples, and compare them.
 
     Args:
-        reference: The float model.
-        candidates: Other forms of it by name, with the same inputs and outputs.
+        reference: Engine of the float model.
+        candidates: Engines of its other forms by name, with the same inputs and outputs.
         samples: One feed each.
         outputs: Names of the outputs, in order.
-        batch: How many samples of equal shape run at once, while they are 2 MB at most; 1 where the model fixes
-            its batch.
-        metric: What drops are counted in; where None, top-1 accuracy, agreement or the error. The samples
-            and all outputs are then held in memory.
+        batch: Number of samples of equal shape that run at once, up to 2 MB; 1 if the model has a fixed batch.
+        metric: Metric of the drops; None for top-1 accuracy, agreement or the error. With a metric, the samples
+            and all outputs stay in memory.
 
     Raises:
-        DataError: There is no sample, or the model fails on one, or the metric, or a label is none of its classes.
-        UsageError: The metric returns no number.
+        DataError: There is no sample, the model or the metric fails on one, or a label is not a class of the model.
+        UsageError: The metric does not return numbers.
     """
     engines = {REFERENCE: reference, **candidates}
     meters = {name: _FormMeter(len(outputs)) for name in engines}
     scores = [True] * len(outputs)
-    count, kept = 0, []
+    count, kept_samples = 0, []
     for group in split_into_batches(samples, batch):
         results = {name: _run_batch(engine, group) for name, engine in engines.items()}
         for index, sample in enumerate(group):
             count += 1
-            truth = results[REFERENCE][index]
-            scores = [known and is_scores(t) for known, t in zip(scores, truth, strict=True)]
+            expected = results[REFERENCE][index]
+            scores = [so_far and is_scores(e) for so_far, e in zip(scores, expected, strict=True)]
             if metric is None and sample.labels:
-                sizes = {n: t.size for n, t in zip(outputs, truth, strict=True) if is_scores(t)}
+                sizes = {n: e.size for n, e in zip(outputs, expected, strict=True) if is_scores(e)}
                 require_class(max(sample.labels), sizes, sample.name)
             for name, meter in meters.items():
-                meter.add(truth, results[name][index], sample.labels)
+                meter.add(expected, results[name][index], sample.labels)
                 if metric is not None:
                     meter.kept_outputs.append(dict(zip(outputs, results[name][index], strict=True)))
             if metric is not None:
-                kept.append(sample)
+                kept_samples.append(sample)
     if not count:
-        raise DataError("there is no sample to evaluate on; give at least one")
+        raise DataError("no sample to evaluate on; give at least one")
     head = _find_class_output(
         outputs, scores, [meter.result() for meter in meters[REFERENCE].accuracy]
     )
@@ -198,7 +124,7 @@ def evaluate_engines(
                 dict(zip(outputs, (m.result() for m in meter.fidelity), strict=True)),
                 meter.measure_drop(before, position)
                 if metric is None
-                else metric_drop(metric, before.kept_outputs, meter.kept_outputs, kept),
+                else metric_drop(metric, before.kept_outputs, meter.kept_outputs, kept_samples),
             )
             for name, meter in meters.items()
         },
@@ -206,7 +132,7 @@ def evaluate_engines(
 
 
 class _FormMeter:
-    """What is measured of one form of the model, by output."""
+    """Meters of one form of the model, one for each output."""
 
     def __init__(self, outputs: int) -> None:
         self.accuracy = [AccuracyMeter() for _ in range(outputs)]
@@ -214,19 +140,19 @@ class _FormMeter:
         self.kept_outputs: list[dict[str, NDArray[Any]]] = []
 
     def add(
-        self, truth: list[NDArray[Any]], output: list[NDArray[Any]], labels: tuple[int, ...]
+        self, reference: list[NDArray[Any]], outputs: list[NDArray[Any]], labels: tuple[int, ...]
     ) -> None:
-        for position, (t, o) in enumerate(zip(truth, output, strict=True)):
-            self.fidelity[position].add(t, o)
-            if is_scores(t):
-                self.accuracy[position].add(o, labels)
+        for position, (expected, output) in enumerate(zip(reference, outputs, strict=True)):
+            self.fidelity[position].add(expected, output)
+            if is_scores(expected):
+                self.accuracy[position].add(output, labels)
 
     def measure_drop(self, before: _FormMeter, position: int) -> Drop:
-        """What is lost on one output."""
+        """Drop of one output against another form."""
         fidelity = self.fidelity[position]
-        was, now = before.accuracy[position].top1_correct, self.accuracy[position].top1_correct
-        if now:
-            return top1_drop(was, now)
+        correct = self.accuracy[position].top1_correct
+        if correct:
+            return top1_drop(before.accuracy[position].top1_correct, correct)
         if len(fidelity.agreements) == len(fidelity.noise):
             return agreement_drop(fidelity.agreements)
         return error_drop(fidelity.signal, fidelity.noise)
@@ -235,7 +161,7 @@ class _FormMeter:
 def _find_class_output(
     outputs: Sequence[str], scores: Sequence[bool], accuracies: Sequence[Accuracy | None]
 ) -> str:
-    """The output that holds the classes: of those that look like it, the one the float model gets right most."""
+    """Name of the output that holds class scores: the one on which the float model is most accurate."""
     ranked = sorted(
         range(len(outputs)),
         key=lambda i: (-(a.top1 if (a := accuracies[i]) is not None else 0.0), not scores[i], i),
@@ -244,7 +170,7 @@ def _find_class_output(
 
 
 def split_into_batches(samples: Iterable[Sample], size: int) -> Iterator[list[Sample]]:
-    """Runs of samples that can be stacked along a leading axis of 1, of 2 MB at most or one sample."""
+    """Split samples into groups that stack along a leading axis of 1; a group has up to 2 MB, or one sample."""
     group: list[Sample] = []
     for sample in samples:
         if group and (len(group) >= _max_batch(size, group[0]) or not _can_stack(group[0], sample)):
@@ -269,7 +195,7 @@ def _can_stack(one: Sample, other: Sample) -> bool:
 
 
 def _run_batch(engine: Engine, group: Sequence[Sample]) -> list[list[NDArray[Any]]]:
-    """Outputs by sample, then by output."""
+    """Run a group of samples; return the outputs by sample, then by output."""
     try:
         if len(group) == 1:
             return [engine(group[0].feed)]
@@ -285,11 +211,11 @@ def _run_batch(engine: Engine, group: Sequence[Sample]) -> list[list[NDArray[Any
 
 
 def speed_ratio(reference: Session, candidate: Session, feed: Mapping[str, NDArray[Any]]) -> float:
-    """How many times faster the candidate runs a feed: the ratio of medians of interleaved runs."""
+    """Speed of the candidate relative to the reference: ratio of median times of interleaved runs."""
     times: tuple[list[float], list[float]] = ([], [])
-    begin = time.perf_counter()
+    first = time.perf_counter()
     while len(times[0]) < _SPEED_ROUNDS and (
-        len(times[0]) < 3 or time.perf_counter() - begin < _SPEED_SECONDS
+        len(times[0]) < 3 or time.perf_counter() - first < _SPEED_SECONDS
     ):
         for session, taken in zip((reference, candidate), times, strict=True):
             start = time.perf_counter()

@@ -1,7 +1,7 @@
-"""Do samples reach the model's first BatchNormalization as those did that it was trained on?
+"""Comparison of samples with the input statistics of the model's first BatchNormalization.
 
-Its running mean and variance say, channel by channel, what it saw in training: without any label they tell inputs on
-another scale from those that the model expects. A model whose normalizations are folded does not say.
+Its running mean and variance are, for each channel, the statistics of its input in training. So inputs on another
+scale are found without labels. A model whose normalizations are folded does not have these statistics.
 """
 
 from __future__ import annotations
@@ -21,70 +21,70 @@ from ptq.model.session import Session
 
 MAX_SAMPLES = 16
 MAX_VARIANCE_RATIO = 4.0
-"""How many times the variance of training, or a fraction of it, is out of all chance."""
+"""A variance this many times larger or smaller than in training is not chance."""
 MAX_MEAN_DISTANCE = 3.0
-"""Standard deviations from the mean of training that are."""
+"""A mean this many standard deviations from the mean in training is not chance."""
 
 
 def check_input_statistics(
     graph: Graph, samples: Samples, *, run: RunOptions = DEFAULT_RUN
 ) -> Diagnosis | None:
-    """What is wrong with the samples, if they are far from what the model was trained on.
+    """Diagnose samples that are far from the training data; None if they are not.
 
     Args:
-        graph: The float model as given.
-        samples: Any of those that it shall serve.
+        graph: The original float model.
+        samples: Calibration or evaluation samples.
         run: How the job runs.
 
     Raises:
         DataError: A sample is bad, or the model fails on it.
     """
-    found = next((n for n in graph.nodes if operator_of(n) == "BatchNormalization"), None)
-    if found is None or found.inputs[0] is None:
+    norm = next((n for n in graph.nodes if operator_of(n) == "BatchNormalization"), None)
+    if norm is None or norm.inputs[0] is None:
         return None
-    mean, variance = (constant_of(value) for value in found.inputs[3:5])
+    mean, variance = (constant_of(value) for value in norm.inputs[3:5])
     if mean is None or variance is None:
         return None
     try:
-        read = _TensorReader(graph, name_of(found.inputs[0]), run)
-    except ModelError:  # ONNX Runtime lacks an operator of the model as given
+        read = _TensorReader(graph, name_of(norm.inputs[0]), run)
+    except ModelError:  # ONNX Runtime lacks an operator of the original model
         return None
-    seen = [_channel_moments(read(sample)) for sample in samples.spread(MAX_SAMPLES)]
-    first, second = np.mean(seen, axis=0) if seen else (mean, variance + mean**2)
-    spread = variance.astype(np.float64) + float(attributes_of(found).get("epsilon", 1e-5))
-    wider = float(np.median((second - first**2) / spread))
-    away = float(np.median(np.abs(first - mean) / np.sqrt(spread)))
-    if 1 / MAX_VARIANCE_RATIO < wider < MAX_VARIANCE_RATIO and away < MAX_MEAN_DISTANCE:
+    moments = [_channel_moments(read(sample)) for sample in samples.spread(MAX_SAMPLES)]
+    first, second = np.mean(moments, axis=0) if moments else (mean, variance + mean**2)
+    expected = variance.astype(np.float64) + float(attributes_of(norm).get("epsilon", 1e-5))
+    ratio = float(np.median((second - first**2) / expected))
+    distance = float(np.median(np.abs(first - mean) / np.sqrt(expected)))
+    if 1 / MAX_VARIANCE_RATIO < ratio < MAX_VARIANCE_RATIO and distance < MAX_MEAN_DISTANCE:
         return None
     return Diagnosis(
-        f"samples reach it with {wider:.3g} times the variance that the model was trained with, {away:.1f} standard "
-        "deviations from its mean",
-        f"{name_of(found.inputs[0])}, which the first BatchNormalization reads",
-        "prepare samples as for training; for images see --scale, --mean and --std",
+        f"on these samples its variance is {ratio:.3g} times that in training, and its mean is {distance:.1f} "
+        "standard deviations from that in training",
+        f"{name_of(norm.inputs[0])} (input of the first BatchNormalization)",
+        "preprocess samples as in training; for images give scale, mean and std",
     )
 
 
 class _TensorReader:
-    """Reads a tensor off samples: one that is fed, or one that the nodes before it compute."""
+    """Reads one tensor for a sample: a model input, or the result of the nodes before it."""
 
     def __init__(self, graph: Graph, name: str, run: RunOptions) -> None:
         self._name, self._session = name, None
         if not any(value.name == name for value in graph.inputs):
-            before = graph.copy()
-            before.add_outputs([name])
-            outputs = before.model.graph.outputs
+            prefix = graph.copy()
+            prefix.add_outputs([name])
+            outputs = prefix.model.graph.outputs
             outputs[:] = [value for value in outputs if value.name == name]
-            before.remove_unused()
-            self._session = Session.for_check(before, threads=run.threads)
+            prefix.remove_unused()
+            self._session = Session.for_check(prefix, threads=run.threads)
 
     def __call__(self, sample: Sample) -> NDArray[Any]:
         if self._session is None:
             return sample.feed[self._name]
-        read: NDArray[Any] = self._session.run(sample.feed)[0]
-        return read
+        array: NDArray[Any] = self._session.run(sample.feed)[0]
+        return array
 
 
 def _channel_moments(array: NDArray[Any]) -> NDArray[np.float64]:
-    """E[x] and E[x²] of every channel, the second axis."""
+    """E[x] and E[x²] of every channel (axis 1), shape (2, channels)."""
     real = np.moveaxis(array.astype(np.float64), 1, 0).reshape(array.shape[1], -1)
     return np.stack([real.mean(axis=1), np.square(real).mean(axis=1)])

@@ -1,4 +1,4 @@
-"""What would be quantized of a model, and what stays float and why: known before any data."""
+"""Result of ``ptq.inspect``: which nodes will be quantized, which stay in float, and why; no data is needed."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ptq.solver.solve import SKIPPED_REASON, check_skipped_nodes, tensors_to_obs
 
 @dataclass(frozen=True)
 class Inspection:
-    """The fate of a model's nodes.
+    """How each node of a model will be computed.
 
     Attributes:
         model: Path or name.
         target: Name of the target.
-        opset: The opset of the model as it is.
-        changes: What preparation did.
-        nodes: The prepared graph's nodes and their fates.
-        observed: How many tensors calibration will observe.
+        opset: Opset of the original model.
+        changes: Changes of the graph by preparation, a sentence each.
+        nodes: Result for each node of the prepared graph.
+        observed: Number of tensors that calibration will observe.
     """
 
     model: str
@@ -38,21 +38,23 @@ class Inspection:
 def build_inspection(
     name: str, source: Graph, prepared: PreparedModel, target: Target, skip: Collection[str]
 ) -> Inspection:
-    """Decide for every node of a prepared model.
+    """Decide int8 or float for every node of a prepared model.
 
     Raises:
         UsageError: A node to skip does not exist.
     """
     check_skipped_nodes(prepared.graph, skip)
-    fate = assign_precision(prepared.graph, target, dict.fromkeys(skip, SKIPPED_REASON))
+    assignment = assign_precision(prepared.graph, target, dict.fromkeys(skip, SKIPPED_REASON))
     nodes = []
     for node in prepared.graph.nodes:
         key = node.name or ""
-        why = fate.float_nodes.get(key, "")
-        if key in fate.fused_activations:
-            why = f"may fold into {fate.fused_activations[key]}"
+        why = assignment.float_nodes.get(key, "")
+        if key in assignment.fused_activations:
+            why = f"may be folded into {assignment.fused_activations[key]}"
         nodes.append(
-            NodeRow(key, operator_of(node), "float" if key in fate.float_nodes else "int8", why)
+            NodeRow(
+                key, operator_of(node), "float" if key in assignment.float_nodes else "int8", why
+            )
         )
     return Inspection(
         model=name,

@@ -1,8 +1,9 @@
-"""How sure is a difference between two forms of a model that saw the same samples?
+"""Confidence intervals and tests for two forms of a model on the same samples.
 
-Counts are tested by McNemar's mid-p and bounded by Tango's score interval (Statistics in Medicine 17, 1998,
-891–908; both recommended by Fagerland, Lydersen and Laake, ibid. 33, 2014, 2850–2875), a lone proportion by
-Clopper and Pearson's exact interval, everything else by a bootstrap over samples whose draws are always the same.
+- Counts: McNemar's mid-p test and Tango's score interval (Tango, Statistics in Medicine 17, 1998, 891–908). Both are
+  recommended by Fagerland, Lydersen and Laake, Statistics in Medicine 33, 2014, 2850–2875.
+- One proportion: the exact interval of Clopper and Pearson.
+- Everything else: a bootstrap over samples with a fixed seed.
 """
 
 from __future__ import annotations
@@ -19,18 +20,20 @@ from numpy.typing import NDArray
 Interval = tuple[float, float]
 
 CONFIDENCE = 0.95
-BOOTSTRAP_DRAWS = 1000  # the ends of an interval vary by 3 % of its length from seed to seed
-USER_METRIC_DRAWS = 200  # where every draw calls a function of the user's
+BOOTSTRAP_DRAWS = 1000
+"""The ends of an interval vary by 3 % of its length from seed to seed."""
+USER_METRIC_DRAWS = 200
+"""Draws for a user metric, which is called once for each draw."""
 MAX_POOLS = 2000
 _SEED = 20240229
 
 
 def mcnemar(lost: int, gained: int) -> float:
-    """Two-sided mid-p of McNemar's test: how often chance alone would part the two numbers as far.
+    """Two-sided mid-p value of McNemar's test: probability of a difference at least as large by chance.
 
     Args:
-        lost: Samples that the first form gets right and the second wrong.
-        gained: Samples that the second alone gets right.
+        lost: Number of samples that only the first form gets right.
+        gained: Number of samples that only the second form gets right.
     """
     changed, fewer = lost + gained, min(lost, gained)
     below = float(scipy.special.bdtr(fewer - 1, changed, 0.5)) if fewer else 0.0
@@ -43,13 +46,13 @@ def mcnemar(lost: int, gained: int) -> float:
 def tango_interval(
     lost: int, gained: int, samples: int, confidence: float = CONFIDENCE
 ) -> Interval:
-    """Tango's score interval of the share lost, (lost − gained) / samples.
+    """Tango's score interval of the difference (lost − gained) / samples.
 
     Args:
-        lost: Samples that the first form alone gets right.
-        gained: Samples that the second alone gets right.
-        samples: All samples, at least 1.
-        confidence: Of the interval, two-sided.
+        lost: Number of samples that only the first form gets right.
+        gained: Number of samples that only the second form gets right.
+        samples: Number of all samples, at least 1.
+        confidence: Two-sided confidence level.
     """
     z = float(scipy.special.ndtri((1 + confidence) / 2))
     centre = (lost - gained) / samples
@@ -61,7 +64,7 @@ def tango_interval(
 
 
 def _tango_score(share: float, lost: int, gained: int, samples: int) -> float:
-    """Tango's T: the distance of the observed difference from ``share``, in its standard errors there."""
+    """Tango's T: distance of the observed difference from ``share``, in standard errors at ``share``."""
     b = -lost - gained + (2 * samples - lost + gained) * share
     c = -gained * share * (1 - share)
     second = (math.sqrt(max(b * b - 8 * samples * c, 0.0)) - b) / (4 * samples)
@@ -73,7 +76,7 @@ def _tango_score(share: float, lost: int, gained: int, samples: int) -> float:
 
 
 def _bisect(falling: Callable[[float], float], level: float, lo: float, hi: float) -> float:
-    """Where a falling function passes a level, to the last digits that matter."""
+    """Argument in [lo, hi] at which a falling function reaches ``level``; 60 halvings exceed float64 precision."""
     for _ in range(60):
         middle = (lo + hi) / 2
         lo, hi = (middle, hi) if falling(middle) > level else (lo, middle)
@@ -81,7 +84,7 @@ def _bisect(falling: Callable[[float], float], level: float, lo: float, hi: floa
 
 
 def clopper_pearson_interval(count: int, samples: int, confidence: float = CONFIDENCE) -> Interval:
-    """Clopper and Pearson's exact interval of a share, count / samples."""
+    """Exact interval of Clopper and Pearson for the proportion count / samples."""
     tail = (1 - confidence) / 2
     low = float(scipy.special.betaincinv(count, samples - count + 1, tail)) if count else 0.0
     high = (
@@ -93,13 +96,14 @@ def clopper_pearson_interval(count: int, samples: int, confidence: float = CONFI
 
 
 def bootstrap_sums(columns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums over samples drawn with replacement.
+    """Bootstrap: sums over samples that are drawn with replacement.
 
     Args:
-        columns: One row a sample. More than 2000 samples are pooled first, every 2000th together.
+        columns: Shape (samples, columns). More than 2000 samples are first pooled into 2000 sums: sample i belongs
+            to pool i mod 2000.
 
     Returns:
-        One row a draw, shape (1000, columns).
+        One row for each draw, shape (1000, columns).
     """
     pools = min(len(columns), MAX_POOLS)
     short = -len(columns) % pools
@@ -107,18 +111,18 @@ def bootstrap_sums(columns: NDArray[np.float64]) -> NDArray[np.float64]:
     pooled = padded.reshape(-1, pools, columns.shape[1]).sum(axis=0)
     draws, infinite = _draw_counts(pools), np.isinf(pooled)
     sums: NDArray[np.float64] = draws @ np.where(infinite, 0.0, pooled)
-    # zero times an infinity is no number
+    # 0 · inf is NaN, so infinite pools need their own product
     return np.where(draws @ infinite.astype(np.float64) > 0, math.inf, sums)
 
 
 def bootstrap_statistic(
     statistic: Callable[[NDArray[np.int64]], float], samples: int
 ) -> NDArray[np.float64]:
-    """A statistic of samples drawn with replacement, 200 times.
+    """Bootstrap: 200 values of a statistic of samples that are drawn with replacement.
 
     Args:
-        statistic: What is computed of the samples at some indices.
-        samples: Their number.
+        statistic: Function of sample indices.
+        samples: Number of samples.
     """
     chosen = np.random.default_rng(_SEED).integers(0, samples, (USER_METRIC_DRAWS, samples))
     return np.array([statistic(rows) for rows in chosen], np.float64)
@@ -126,13 +130,13 @@ def bootstrap_statistic(
 
 @lru_cache(maxsize=2)
 def _draw_counts(samples: int) -> NDArray[np.float64]:
-    """How often each sample is drawn, shape (draws, samples)."""
+    """Number of times each sample is drawn, shape (draws, samples)."""
     chosen = np.random.default_rng(_SEED).integers(0, samples, (BOOTSTRAP_DRAWS, samples))
     return np.stack([np.bincount(row, minlength=samples) for row in chosen]).astype(np.float64)
 
 
 def percentile_interval(values: NDArray[Any], confidence: float = CONFIDENCE) -> Interval:
-    """The interval that holds the middle of the draws."""
+    """Percentile interval of bootstrap draws."""
     tail = (1 - confidence) / 2
     lo, hi = np.quantile(values, [tail, 1 - tail], method="inverted_cdf")
     return float(lo), float(hi)

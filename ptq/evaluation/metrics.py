@@ -1,4 +1,4 @@
-"""What is measured of a model's outputs against labels and against the float model's, sample by sample."""
+"""Accuracy against labels and fidelity to the float model, sample by sample."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ptq.core.decibels import sqnr_db
 from ptq.evaluation import intervals
 from ptq.evaluation.intervals import Interval
 
-MIN_CLASSES_FOR_TOP5 = 20  # a top-5 score says something from there on
+MIN_CLASSES_FOR_TOP5 = 20
+"""With fewer classes, top-5 accuracy says little."""
 
 
 @dataclass(frozen=True)
 class Fidelity:
-    """How near an output is to the float model's, over all samples.
+    """Similarity of one output to the float model's output, over all samples.
 
     Attributes:
-        sqnr_db: Signal over error, in decibels; inf where they are equal.
-        cosine: Mean cosine between the two, a sample at a time.
-        agreement: Share of samples whose largest element stands at the same place; None for an output that
-            is not one score a class.
-        sqnr_interval: 95 % interval of it, over samples; None where it was not asked for.
-        cosine_interval: Likewise.
-        agreement_interval: Likewise.
+        sqnr_db: SQNR, the signal-to-quantization-noise ratio, in dB; inf if the outputs are equal.
+        cosine: Mean over samples of the cosine between the two outputs.
+        agreement: Share of samples with the same top class; None if the output is not one score for each class.
+        sqnr_interval: 95 % interval of ``sqnr_db`` over samples; None if it was not computed.
+        cosine_interval: 95 % interval of ``cosine``.
+        agreement_interval: 95 % interval of ``agreement``.
     """
 
     sqnr_db: float
@@ -40,11 +40,11 @@ class Fidelity:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Agreement with labels.
+    """Accuracy against labels.
 
     Attributes:
-        top1: Share of labelled samples whose highest score is an acceptable class.
-        top5: The same for the five highest; None with few classes.
+        top1: Share of labelled samples whose highest score belongs to an accepted class.
+        top5: Share of labelled samples with an accepted class among the five highest scores; None with few classes.
         labelled: Number of labelled samples.
     """
 
@@ -55,7 +55,7 @@ class Accuracy:
 
 @dataclass
 class FidelityMeter:
-    """Accumulates a Fidelity."""
+    """Sums of one output, from which its Fidelity follows."""
 
     signal: list[float] = field(default_factory=list)
     noise: list[float] = field(default_factory=list)
@@ -63,18 +63,19 @@ class FidelityMeter:
     agreements: list[bool] = field(default_factory=list)
 
     def add(self, reference: NDArray[Any], output: NDArray[Any]) -> None:
-        """Take in one sample's output and the float model's; where that is no finite number, nothing is missed.
+        """Add one sample: the output and the float model's output.
 
-        An output of another shape, where values decide on it, is as far off as can be.
+        Elements that are not finite in the float output are left out. An output of another shape (possible if values
+        decide on the shape) has infinite error and cosine 0.
         """
-        alike = reference.shape == output.shape
+        same_shape = reference.shape == output.shape
         if is_scores(reference):
-            self.agreements.append(alike and int(reference.argmax()) == int(output.argmax()))
-        counted = np.isfinite(reference)
-        r = np.asarray(reference[counted], np.float64)
-        o = np.asarray(output[counted], np.float64) if alike else r
+            self.agreements.append(same_shape and int(reference.argmax()) == int(output.argmax()))
+        finite = np.isfinite(reference)
+        r = np.asarray(reference[finite], np.float64)
+        o = np.asarray(output[finite], np.float64) if same_shape else r
         self.signal.append(float(r @ r))
-        if not (alike and np.isfinite(o).all()):
+        if not (same_shape and np.isfinite(o).all()):
             self.noise.append(math.inf)
             self.cosines.append(0.0)
             return
@@ -83,7 +84,7 @@ class FidelityMeter:
         self.cosines.append(float(r @ o) / lengths if lengths else float(not (r - o).any()))
 
     def result(self) -> Fidelity:
-        """What was measured."""
+        """The fidelity over all samples, with intervals."""
         columns = np.array([self.signal, self.noise, self.cosines], np.float64).T
         sums = columns.sum(axis=0)
         drawn = intervals.bootstrap_sums(columns)
@@ -104,13 +105,13 @@ class FidelityMeter:
 
 @dataclass
 class AccuracyMeter:
-    """Accumulates an Accuracy."""
+    """Hits of one output, from which its Accuracy follows."""
 
     top1_correct: list[bool] = field(default_factory=list)
     top5_correct: list[bool] = field(default_factory=list)
 
     def add(self, scores: NDArray[Any], labels: tuple[int, ...]) -> None:
-        """Take in one sample's scores and its acceptable classes; none: it is left out."""
+        """Add one sample: its scores and its accepted classes; a sample without labels is left out."""
         if not labels:
             return
         flat = scores.reshape(-1) if scores.size else np.zeros(1)
@@ -120,7 +121,7 @@ class AccuracyMeter:
             self.top5_correct.append(bool(set(order[:5].tolist()) & set(labels)))
 
     def result(self) -> Accuracy | None:
-        """What was measured; None without labels."""
+        """The accuracy over all labelled samples; None if there is none."""
         if not self.top1_correct:
             return None
         fifth = float(np.mean(self.top5_correct)) if self.top5_correct else None
@@ -128,7 +129,7 @@ class AccuracyMeter:
 
 
 def numeric_output(output: Any) -> NDArray[Any]:
-    """The numbers of an output: a sequence's one after the other, none of strings or of what is missing."""
+    """Numbers of an output: sequences are concatenated; strings and missing values give none."""
     if isinstance(output, np.ndarray):
         return output if output.dtype.kind in "biuf" else np.empty(0)
     items = output if isinstance(output, list) else []
@@ -136,5 +137,5 @@ def numeric_output(output: Any) -> NDArray[Any]:
 
 
 def is_scores(output: NDArray[Any]) -> bool:
-    """Whether one sample's output is a score for each of several classes: one axis longer than 1."""
+    """Whether the output of one sample is one score for each class: exactly one axis is longer than 1."""
     return output.ndim > 0 and output.size == max(output.shape) > 1

@@ -1,8 +1,10 @@
-"""Is it for overflow alone that nothing can be quantized, and on which sample does the float model overflow?
+"""Overflow of the float model on a sample, as the reason why nothing can be quantized.
 
-A tensor of NaN or +inf has no range. Where that leaves a model without integers, and its outputs without numbers, the
-samples are at fault, or the model, and neither is mended by handing back the float model. What a model itself takes
-away again (a row of attention masked whole is NaN, then 0) is no overflow, and -inf is what masks are made of.
+A tensor with NaN or +inf has no range. If this leaves a model without integers and its outputs without numbers, the
+samples or the model are wrong. Returning the float model would hide that, so it is an error.
+
+Two cases are not overflow: values that the model itself removes again (a fully masked attention row is NaN, then 0),
+and -inf, which masks contain.
 """
 
 from __future__ import annotations
@@ -27,44 +29,44 @@ def refuse_overflow(
     graph: Graph,
     stats: Mapping[str, TensorStats],
     target: Target,
-    floats: Mapping[str, str],
+    float_nodes: Mapping[str, str],
     samples: Iterable[Sample],
     *,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:
-    """Make sure that a model of which nothing was quantized is not one that overflows on its samples.
+    """Raise an error if nothing was quantized because the float model overflows on a sample.
 
     Args:
         graph: The prepared graph.
         stats: Statistics by tensor.
-        target: What the model is quantized for.
-        floats: Nodes, or operators, that were to stay float in any case.
-        samples: Those that were counted, as far as they are at hand.
+        target: Target of the quantization.
+        float_nodes: Nodes or operators that stay in float in any case, each with its reason.
+        samples: The calibration samples that are available.
         run: How the job runs.
 
     Raises:
-        DataError: It is; the text names the first tensor and the first sample.
+        DataError: The model overflows; the message names the first tensor and the first sample.
     """
-    overflown = [
+    overflowing = [
         name_of(value)
         for node in graph.nodes
         for value in node.outputs
-        if (seen := stats.get(value.name or "")) is not None and seen.nan + seen.pos_inf
+        if (observed := stats.get(value.name or "")) is not None and observed.nan + observed.pos_inf
     ]
-    if not overflown or not assign_precision(graph, target, floats).quantized_nodes:
+    if not overflowing or not assign_precision(graph, target, float_nodes).quantized_nodes:
         return
-    found = _first_overflowing_sample(graph, overflown[0], samples, run)
-    if found is not None:
+    name = _first_overflowing_sample(graph, overflowing[0], samples, run)
+    if name is not None:
         raise DataError(
-            f"{found}: the float model overflows: {overflown[0]} holds NaN or Inf there, as do its outputs, "
-            "and nothing is left to quantize; leave such samples out, or scale them as in training"
+            f"{name}: the float model overflows (tensor {overflowing[0]} is NaN or Inf), so nothing can be "
+            "quantized. Remove the sample or scale it as in training"
         )
 
 
 def _first_overflowing_sample(
     graph: Graph, tensor: str, samples: Iterable[Sample], run: RunOptions
 ) -> str | None:
-    """The name of the first sample on which a tensor and an output are NaN or +inf."""
+    """Name of the first sample on which a tensor and an output contain NaN or +inf; None if there is none."""
     session = session_with_outputs(graph, CollectedTensors([tensor]), threads=run.threads)
     outputs = [name_of(value) for value in graph.outputs]
     for sample in samples:

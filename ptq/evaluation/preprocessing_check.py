@@ -1,8 +1,8 @@
-"""Are images prepared as the float model was trained with, or would another way suit it far better?
+"""Search for a preprocessing of images that suits the float model much better than the given one.
 
-Asked only where the float model gets many labelled samples wrong. The usual mistakes are tried on some of them:
-colours in the other order, 0 … 255 for 0 … 1 and back, mean and standard deviation left out. The arrays that are fed
-are taken back to pixels and prepared anew; only a difference that chance does not make is reported.
+It runs only if the float model gets many labelled samples wrong. It tries the usual mistakes on some samples: swapped
+colours, 0 … 255 instead of 0 … 1 and the reverse, missing mean and standard deviation. Arrays are converted back to
+pixels and preprocessed again. Only a significant difference is reported.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from ptq.evaluation.metrics import is_scores
 from ptq.evaluation.report import Diagnosis
 from ptq.model.session import Session
 
-LOW_ACCURACY = 0.6  # top-1 accuracy below which the question is worth a few runs
+LOW_ACCURACY = 0.6
+"""The search runs below this top-1 accuracy."""
 MAX_SAMPLES = 64
 MIN_GAIN = 0.15
 SIGNIFICANCE_LEVEL = 1e-4
@@ -34,12 +35,12 @@ class _Attempt:
 
 
 def find_better_preprocessing(session: Session, samples: Samples, output: int) -> Diagnosis | None:
-    """The better way to prepare images, if there is one that stands out.
+    """Find a significantly better preprocessing; None if there is none.
 
     Args:
         session: The float model.
         samples: Labelled images.
-        output: The position of the output that holds the scores.
+        output: Position of the output with class scores.
 
     Raises:
         DataError: A sample is bad, or the model fails on it.
@@ -47,39 +48,42 @@ def find_better_preprocessing(session: Session, samples: Samples, output: int) -
     given = samples.preprocess
     if given is None or len(session.inputs) != 1:
         return None
-    some = [sample for sample in samples.spread(MAX_SAMPLES) if sample.labels]
-    if len(some) < 8:
+    labelled = [sample for sample in samples.spread(MAX_SAMPLES) if sample.labels]
+    if len(labelled) < 8:
         return None
-    now = _correct_predictions(session, some, given, given, output)
-    others = [
-        _Attempt(way, _correct_predictions(session, some, given, way, output))
-        for way in _alternatives(given)
+    correct = _correct_predictions(session, labelled, given, given, output)
+    attempts = [
+        _Attempt(other, _correct_predictions(session, labelled, given, other, output))
+        for other in _alternatives(given)
     ]
-    best = max(others, key=lambda tried: int(tried.correct.sum()))
-    gained, lost = int((best.correct & ~now).sum()), int((now & ~best.correct).sum())
-    if gained - lost < MIN_GAIN * len(some) or intervals.mcnemar(lost, gained) > SIGNIFICANCE_LEVEL:
+    best = max(attempts, key=lambda attempt: int(attempt.correct.sum()))
+    gained, lost = int((best.correct & ~correct).sum()), int((correct & ~best.correct).sum())
+    if (
+        gained - lost < MIN_GAIN * len(labelled)
+        or intervals.mcnemar(lost, gained) > SIGNIFICANCE_LEVEL
+    ):
         return None
     return Diagnosis(
-        f"the float model gets {now.sum()} of {len(some)} right, and {best.correct.sum()} "
-        "with images prepared otherwise",
+        f"the float model gets {correct.sum()} of {len(labelled)} samples right, but {best.correct.sum()} "
+        "with another preprocessing",
         "preprocessing",
-        f"use {to_cli_options(best.preprocess)}, or the values that the model was trained with",
+        f"use {describe_values(best.preprocess)}, or the values from training",
     )
 
 
-def to_cli_options(way: Preprocess) -> str:
-    """What to say on the command line for values and colours."""
-    parts = [f"--channels {way.channels}"] if way.channels is not None else []
-    scale = 1.0 if way.scale is None else way.scale
-    parts.append(f"--scale {scale:.10g}")
-    for option, values in (("mean", way.mean), ("std", way.std)):
-        if values is not None:
-            parts.append(f"--{option} {','.join(f'{v:g}' for v in values)}")
-    return " ".join(parts)
+def describe_values(preprocess: Preprocess) -> str:
+    """Channels, scale, mean and std of a preprocessing, as ``channels BGR, scale 1, mean 0.5``."""
+    values = [f"channels {preprocess.channels}"] if preprocess.channels is not None else []
+    scale = 1.0 if preprocess.scale is None else preprocess.scale
+    values.append(f"scale {scale:.10g}")
+    for name, numbers in (("mean", preprocess.mean), ("std", preprocess.std)):
+        if numbers is not None:
+            values.append(f"{name} {','.join(f'{v:g}' for v in numbers)}")
+    return ", ".join(values)
 
 
 def _alternatives(given: Preprocess) -> Iterator[Preprocess]:
-    """The other ways to try, each once."""
+    """The usual other preprocessings."""
     colours = {"RGB": ("RGB", "BGR"), "BGR": ("BGR", "RGB")}.get(given.channels or "", ("GRAY",))
     scalings: list[tuple[float, Any, Any]] = [
         (given.scale or 1.0, given.mean, given.std),
@@ -93,50 +97,50 @@ def _alternatives(given: Preprocess) -> Iterator[Preprocess]:
         scalings.append((1 / 255, *IMAGENET_MEAN_STD))
     for order in colours:
         for scale, mean, std in scalings:
-            turned = order == "BGR"
-            way = replace(
+            reverse = order == "BGR"
+            other = replace(
                 given,
-                channels=order,  # type: ignore[arg-type] # one of the three names above
+                channels=order,  # type: ignore[arg-type] # one of the names above
                 scale=scale,
-                mean=mean[::-1] if turned and mean == IMAGENET_MEAN_STD[0] else mean,
-                std=std[::-1] if turned and std == IMAGENET_MEAN_STD[1] else std,
+                mean=mean[::-1] if reverse and mean == IMAGENET_MEAN_STD[0] else mean,
+                std=std[::-1] if reverse and std == IMAGENET_MEAN_STD[1] else std,
             )
-            if way != given:
-                yield way
+            if other != given:
+                yield other
 
 
 def _correct_predictions(
-    session: Session, samples: list[Sample], given: Preprocess, way: Preprocess, output: int
+    session: Session, samples: list[Sample], given: Preprocess, other: Preprocess, output: int
 ) -> NDArray[np.bool_]:
-    right = []
+    """Whether the model's top class is accepted, by sample, with another preprocessing than the given one."""
+    correct = []
     for sample in samples:
-        feed = {name: _preprocess_again(array, given, way) for name, array in sample.feed.items()}
+        feed = {name: _preprocess_again(array, given, other) for name, array in sample.feed.items()}
         scores = session.run(feed)[output]
-        right.append(is_scores(scores) and int(scores.reshape(-1).argmax()) in sample.labels)
-    return np.array(right, bool)
+        correct.append(is_scores(scores) and int(scores.reshape(-1).argmax()) in sample.labels)
+    return np.array(correct, bool)
 
 
-def _preprocess_again(array: NDArray[Any], given: Preprocess, way: Preprocess) -> NDArray[Any]:
-    """An image as another way would have made it."""
-    if given == way:
+def _preprocess_again(array: NDArray[Any], given: Preprocess, other: Preprocess) -> NDArray[Any]:
+    """Convert an array of one preprocessing back to pixels, and preprocess it in another way."""
+    if given == other:
         return array
     axis = array.ndim - (1 if given.layout == "NHWC" else 3)
-    pixels = (array * _broadcast_along(given.std, 1.0, array.ndim, axis)) + _broadcast_along(
-        given.mean, 0.0, array.ndim, axis
-    )
-    pixels = pixels / (given.scale or 1.0)
-    if given.channels != way.channels:
+    std = _broadcast_along(given.std, 1.0, array.ndim, axis)
+    mean = _broadcast_along(given.mean, 0.0, array.ndim, axis)
+    pixels = ((array * std) + mean) / (given.scale or 1.0)
+    if given.channels != other.channels:
         pixels = np.flip(pixels, axis)
-    scaled = pixels * (1.0 if way.scale is None else way.scale)
-    made = (scaled - _broadcast_along(way.mean, 0.0, array.ndim, axis)) / _broadcast_along(
-        way.std, 1.0, array.ndim, axis
-    )
-    return np.ascontiguousarray(made, array.dtype)
+    scaled = pixels * (1.0 if other.scale is None else other.scale)
+    std = _broadcast_along(other.std, 1.0, array.ndim, axis)
+    mean = _broadcast_along(other.mean, 0.0, array.ndim, axis)
+    return np.ascontiguousarray((scaled - mean) / std, array.dtype)
 
 
 def _broadcast_along(
     values: tuple[float, ...] | None, default: float, rank: int, axis: int
 ) -> NDArray[np.float64]:
+    """Channel values in a shape that broadcasts along ``axis``."""
     shape = [1] * rank
     shape[axis] = -1
     return np.array(values or (default,), np.float64).reshape(shape)

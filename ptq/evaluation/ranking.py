@@ -1,4 +1,4 @@
-"""Nodes by what leaving each float would win: the result of `ptq sensitivity`."""
+"""Nodes ranked by the accuracy regained when each stays in float: the result of ``ptq.sensitivity``."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from ptq.evaluation.drop import Drop
 
 @dataclass(frozen=True)
 class NodeCost:
-    """What leaving a node float would win.
+    """Gain from keeping one node in float.
 
     Attributes:
-        node: Its name.
+        node: Name of the node.
         op: Its operator.
-        along: The nodes that have to stay float with it, or the rounding is only moved.
-        rounds: What it rounds most dearly: ``weights``, or the name of a tensor.
-        share: The share of the outputs' error that vanishes, 0 to 1; estimated.
-        alone: Whether what it rounds was run alone; without, the estimate is an equal part of a group's.
-        won_db: What that is in decibels of signal over error.
-        measured_db: The same, measured on a model with these nodes float; None where it was not.
-        measured_points: Points of the metric won by it, likewise.
-        together_db: Decibels won with the nodes of all entries before it float too, likewise; errors that are
-            one and the same, rounded twice, vanish only together.
+        along: Other nodes that must stay in float with it; without them the rounding only happens elsewhere.
+        rounds: What it rounds with the largest error: ``weights``, or the name of a tensor.
+        share: Estimated share of the outputs' error that vanishes, 0 to 1.
+        alone: Whether its quantizer was measured alone; otherwise the estimate is an equal share of a group's error.
+        won_db: Estimated SQNR gain in dB.
+        measured_db: SQNR gain in dB, measured on a model with these nodes in float; None if not measured.
+        measured_points: Measured gain in points of the metric; None if not measured.
+        together_db: Measured SQNR gain in dB if the nodes of all entries above stay in float too; None if not
+            measured. An error that is rounded twice vanishes only if both nodes stay in float.
     """
 
     node: str
@@ -39,19 +39,19 @@ class NodeCost:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Nodes by what leaving them float would win.
+    """Nodes ranked by the gain from keeping each in float.
 
     Attributes:
         model: Path or name.
         target: Name of the target.
-        samples: How many everything is measured on; no range is chosen on them, unless there are too few.
-        sqnr_db: Signal over error of the quantized model there.
-        drop: What it loses there.
-        estimated_on: How many of them the estimates are made on.
-        runs: How often the float model was run on each of those, at most a hundred or so times.
-        measurements: How many quantized models were run on all.
-        sources: Places where something is rounded: so many runs would measure each of them.
-        nodes: Most won first, as estimated.
+        samples: Number of samples for measurements. No range is chosen on them, unless there are too few samples.
+        sqnr_db: SQNR of the quantized model on these samples, in dB.
+        drop: Drop of the quantized model on these samples.
+        estimated_on: Number of these samples used for estimates.
+        runs: Number of runs of the float model on each of those, about a hundred at most.
+        measurements: Number of quantized models that ran on all samples.
+        sources: Number of quantizers: a direct measurement of each alone would need that many runs.
+        nodes: Largest estimated gain first.
     """
 
     model: str

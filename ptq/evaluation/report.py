@@ -1,4 +1,4 @@
-"""What a run of ptq has to say: data to print, to store, to compare; nothing is printed here."""
+"""Report of one quantization as data, and as JSON."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ptq.evaluation.evaluate import Evaluation
 
 @dataclass(frozen=True)
 class TensorRow:
-    """The quantization error of one tensor, by itself.
+    """Quantization error of one tensor.
 
     Attributes:
-        name: The tensor.
+        name: Name of the tensor.
         kind: ``activation`` or ``weight``.
-        sqnr_db: Signal over quantization error, in decibels.
-        rounding: Share of the squared error that rounding makes, 0 to 1; clipping makes the rest.
-        saturation: Share of values beyond the range, 0 to 1.
+        sqnr_db: SQNR of the tensor alone, in dB.
+        rounding: Share of the squared error caused by rounding, 0 to 1; the rest is clipping.
+        saturation: Share of values outside the range, 0 to 1.
         lo: Lowest representable value, of the widest channel.
-        hi: Highest representable value.
-        why: Where its scale comes from.
+        hi: Highest representable value, of the widest channel.
+        why: Reason for its scale.
     """
 
     name: str
@@ -39,13 +39,13 @@ class TensorRow:
 
 @dataclass(frozen=True)
 class NodeRow:
-    """What became of one node.
+    """How one node is computed.
 
     Attributes:
-        name: The node.
+        name: Name of the node.
         op: Its operator.
-        fate: ``int8``, ``folded`` (into the node before), ``clamp`` (on integers) or ``float``.
-        why: The reason where it is not plainly int8, or how its weight is rounded where not to the nearest.
+        fate: ``int8``, ``folded`` (into the previous node), ``clamp`` (on integers) or ``float``.
+        why: The reason if it is not int8; the rounding of an int8 node's weight if it is not round-to-nearest.
     """
 
     name: str
@@ -56,12 +56,12 @@ class NodeRow:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Something that is known to ruin quantized models.
+    """A known cause of large quantization errors, found in one run.
 
     Attributes:
-        what: What is wrong.
-        where: Tensor, node or samples.
-        advice: What to do about it.
+        what: The problem.
+        where: Tensor, node or samples concerned.
+        advice: What to do.
     """
 
     what: str
@@ -74,31 +74,31 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Report:
-    """One quantization.
+    """Report of one quantization.
 
     Attributes:
         model: Path or name of the float model.
         target: Name of the target.
         method: Name of the range method.
         form: ``qdq`` or ``qoperator``.
-        arithmetic: The integers' arithmetic.
-        changes: What preparation did to the graph, a sentence each.
-        preprocessing: What was applied to images; empty for arrays.
-        calibration_samples: Their number.
-        evaluated_on: Which samples accuracy was measured on, in words; empty where it was not.
-        evaluation: Float, int8 and integers on the same samples.
-        float_bytes: Size of the float model as a file.
-        int8_bytes: Size of the quantized one.
-        speed: How many times faster int8 runs in ONNX Runtime than float, one sample at a time.
-        islands: Nodes computed in float inside the integer run, agreeing by construction.
-        tensors: Worst first.
-        nodes: In graph order.
-        saturable: Nodes whose sums of two products may saturate in ONNX Runtime on x86 without VNNI.
-        budget: The drop held against the budget; None where none was given.
-        search: What was left float for the budget; None where nothing was searched.
-        suspects: What is known to ruin quantized models and was found here.
-        skipped: Bad samples that were left out, with the reason.
-        versions: Versions of what the figures depend on.
+        arithmetic: Name of the integer executor's arithmetic.
+        changes: Changes of the graph and choices made, a sentence each.
+        preprocessing: Operations applied to images; empty for arrays.
+        calibration_samples: Number of calibration samples.
+        evaluated_on: Samples for accuracy, in words; empty if accuracy was not measured.
+        evaluation: Float, int8 and integers on the same samples; None if accuracy was not measured.
+        float_bytes: File size of the float model.
+        int8_bytes: File size of the quantized model.
+        speed: Speed of int8 relative to float in ONNX Runtime with batch 1; None if not measured.
+        islands: Operators of each float island of the integer executor, by name; both engines give the same result.
+        tensors: Quantization error of each tensor, lowest SQNR first.
+        nodes: Result for each node, in graph order.
+        saturable: Nodes whose sums of two products can saturate in ONNX Runtime on x86 without VNNI.
+        budget: The drop compared with the budget; None without a budget.
+        search: Nodes kept in float for the budget; None without a search.
+        suspects: Known causes of large quantization errors that were found.
+        skipped: Skipped bad samples, each with its reason.
+        versions: Versions of the libraries that the figures depend on.
     """
 
     model: str
@@ -126,17 +126,17 @@ class Report:
 
     @property
     def over_budget(self) -> bool:
-        """Whether a budget was given and is exceeded, or could not be reached by leaving nodes float."""
-        missed = self.search is not None and not self.search.reached
-        return missed or (self.budget is not None and self.budget.verdict == "exceeded")
+        """Whether a budget was given, and is exceeded or was not reached by the search."""
+        not_reached = self.search is not None and not self.search.reached
+        return not_reached or (self.budget is not None and self.budget.verdict == "exceeded")
 
     def to_json(self) -> str:
-        """The report as a JSON document; what is infinite or undefined is null."""
+        """The report as JSON text; infinite and undefined numbers are null."""
         return dump_json(asdict(self))
 
 
 def dump_json(document: Any) -> str:
-    """JSON for machines: indented, and with null for numbers that JSON does not have."""
+    """Indented JSON text, with null for infinite and undefined numbers."""
     return json.dumps(_replace_non_finite(document), indent=1) + "\n"
 
 

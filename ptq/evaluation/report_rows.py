@@ -1,4 +1,4 @@
-"""The report's tables: what each tensor's integers cost by themselves, and what became of each node."""
+"""Rows of the report: quantization error of each tensor, result of each node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ptq.observers.stats import TensorStats
 def tensor_rows(
     graph: Graph, plan: Plan, stats: Mapping[str, TensorStats]
 ) -> tuple[TensorRow, ...]:
-    """The quantization error of every observed activation and every weight, worst first."""
+    """One row for each observed activation and each weight: its quantization error, lowest SQNR first."""
     rows = [
         _activation_row(name, params, stats[name], str(plan.why[name]))
         for name, params in plan.tensors.items()
@@ -62,7 +62,7 @@ def _weight_row(value: Value, params: QuantParams, why: str) -> TensorRow:
         name=name_of(value),
         kind="weight",
         sqnr_db=sqnr_db(signal, noise),
-        rounding=1.0,  # the largest magnitude sets the scale: nothing is clipped
+        rounding=1.0,  # the largest magnitude sets the scale, so that nothing is clipped
         saturation=0.0,
         lo=lo,
         hi=hi,
@@ -78,19 +78,19 @@ def _representable_range(params: QuantParams) -> tuple[float, float]:
 
 
 def node_rows(graph: Graph, plan: Plan) -> tuple[NodeRow, ...]:
-    """The fate of every node of the prepared graph."""
+    """One row for each node of the prepared graph: how it is computed, and why."""
     rows = []
     for node in graph.nodes:
         name = node.name or ""
         if name in plan.floats:
             fate, why = "float", plan.floats[name]
         elif name in plan.folded:
-            fate, why = "folded", f"the requantization of {plan.folded[name]} does its work"
+            fate, why = "folded", f"included in the requantization of {plan.folded[name]}"
         elif name in plan.clamps:
             clamp = plan.clamps[name]
             fate, why = "clamp", f"to [{clamp.lo}, {clamp.hi}] after {clamp.producer}"
         else:
-            how = (plan.rounding or {}).get(name)
-            fate, why = "int8", f"weight rounding: {how}" if how else ""
+            rounding = (plan.rounding or {}).get(name)
+            fate, why = "int8", f"weight rounding: {rounding}" if rounding else ""
         rows.append(NodeRow(name, operator_of(node), fate, why))
     return tuple(rows)

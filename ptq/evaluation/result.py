@@ -1,4 +1,4 @@
-"""What quantize gives back."""
+"""Result of ``ptq.quantize``."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ptq.observers.calibration_file import Calibration
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What quantize makes.
+    """Result of ``ptq.quantize``.
 
     Attributes:
-        graph: The quantized model.
+        graph: The quantized graph.
         plan: Every scale with its reason.
         report: Accuracy, errors, sizes.
-        calibration: The statistics, to solve again without running the model.
-        source: The file of the float model; None where that was in memory.
+        calibration: The statistics; with them the model can be quantized again without calibration.
+        source: File of the float model; None if it was in memory.
     """
 
     graph: Graph
@@ -38,23 +38,23 @@ class Result:
 
     @property
     def model(self) -> onnx.ModelProto:
-        """The quantized model as ONNX's own message."""
+        """The quantized model as an ONNX protobuf message."""
         return self.graph.to_proto()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model; it appears complete or not at all.
+        """Write the model atomically.
 
-        Weights of more than 2 GB go into a file beside it, ``PATH.data``, or a like name that is free.
+        Weights of more than 2 GB go into a second file, ``PATH.data``, or a similar unused name.
 
         Raises:
-            UsageError: It is the float model's own file, or one that its weights are in.
+            UsageError: ``path`` is a file of the float model or of its weights.
             PtqError: A file cannot be written.
         """
-        place = Path(path)
-        if self.source is not None and place.exists():
+        output = Path(path)
+        if self.source is not None and output.exists():
             for file in model_files(self.source):
-                if files.is_same_file(place, file):
+                if files.is_same_file(output, file):
                     raise UsageError(
-                        f"output {place} is the input {file} itself; give another name"
+                        f"output {output} is the input {file} itself; give another name"
                     )
-        save(self.graph, place)
+        save(self.graph, output)

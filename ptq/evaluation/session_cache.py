@@ -1,4 +1,4 @@
-"""Which sessions does the check of a result leave open for the report? Loading a deep model takes seconds."""
+"""Open sessions that the self-check leaves for the report; loading a deep model takes seconds."""
 
 from __future__ import annotations
 
@@ -22,39 +22,43 @@ class SessionCache:
     run: RunOptions = DEFAULT_RUN
     _sessions: dict[str, tuple[object, Session]] = field(default_factory=dict)
 
-    def open_float(self, ground: CalibratedModel) -> Session:
-        """The float model as given; as prepared where ONNX Runtime lacks its operators as given.
+    def open_float(self, model: CalibratedModel) -> Session:
+        """The session of `open_float_session`, opened once.
 
         Raises:
-            ModelError: ONNX Runtime takes neither.
+            ModelError: ONNX Runtime cannot load the model.
         """
-        of, session = self._sessions.get("float", (None, None))
-        if session is None or of is not ground.source:
-            session = open_float_session(ground, self.run)
-            self._sessions["float"] = ground.source, session
+        graph, session = self._sessions.get("float", (None, None))
+        if session is None or graph is not model.source:
+            session = open_float_session(model, self.run)
+            self._sessions["float"] = model.source, session
         return session
 
     def open_quantized(self, graph: Graph) -> Session:
-        """A quantized model.
+        """The session of a quantized model, kept until another one is opened.
 
         Raises:
-            ModelError: ONNX Runtime does not take it.
+            ModelError: ONNX Runtime cannot load the model.
         """
-        of, session = self._sessions.pop("quantized", (None, None))
-        if session is None or of is not graph:
-            del session  # so that two are never in memory
+        cached, session = self._sessions.pop("quantized", (None, None))
+        if session is None or cached is not graph:
+            del session  # two quantized models are never in memory together
             session = Session(graph, threads=self.run.threads)
         self._sessions["quantized"] = graph, session
         return session
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Close all sessions and release their memory."""
         self._sessions.clear()
 
 
-def open_float_session(ground: CalibratedModel, run: RunOptions) -> Session:
-    """The float model as `Loaded` has it, loaded anew."""
+def open_float_session(model: CalibratedModel, run: RunOptions) -> Session:
+    """Open the original float model; the prepared one if ONNX Runtime lacks an operator of the original.
+
+    Raises:
+        ModelError: ONNX Runtime can load neither.
+    """
     try:
-        return Session.for_reference(ground.source, threads=run.threads)
+        return Session.for_reference(model.source, threads=run.threads)
     except ModelError:
-        return Session.for_reference(ground.prepared.graph, threads=run.threads)
+        return Session.for_reference(model.prepared.graph, threads=run.threads)

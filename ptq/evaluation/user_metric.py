@@ -1,10 +1,12 @@
-"""How is a metric of the user's asked what a form of the model is worth?
+"""Drops in the user's own metric.
 
-The protocol: ``metric(outputs, samples)`` is given two lists of equal length. ``outputs[i]`` holds what the model
-made of ``samples[i]``, arrays by output name, with the axes that the model gives them; ``samples[i].labels`` are
-its acceptable classes, ``.name`` its file or row, ``.feed`` its inputs. It returns one number a sample, whose mean
-is the metric, or one number for them all; greater is better, and 1 is the best there is: a drop is counted in
-hundredths.
+The protocol is ``metric(outputs, samples)`` with two lists of equal length:
+
+- ``outputs[i]`` are the model's outputs for ``samples[i]``: arrays by output name, with the axes of the model.
+- ``samples[i].labels`` are its accepted classes, ``.name`` is its file or row, ``.feed`` are its inputs.
+
+The metric returns one number for each sample, whose mean is the metric, or one number for all samples. Greater is
+better and 1 is best. Drops are measured in points, hundredths of the metric.
 """
 
 from __future__ import annotations
@@ -30,33 +32,39 @@ def metric_drop(
     after: Sequence[Outputs],
     samples: Sequence[Sample],
 ) -> Drop:
-    """What the metric loses, with a bootstrap over samples.
+    """Drop of the metric, with a bootstrap interval over samples.
 
-    A metric of one number a sample is asked once for each form; one of a single number 200 times more for each,
-    for the interval.
+    A metric with one number for each sample is called once for each form. A metric with a single number is called
+    200 more times for each form, for the interval.
+
+    Args:
+        metric: The user's metric.
+        before: Outputs of the float model, by sample.
+        after: Outputs of the other form, by sample.
+        samples: The samples.
 
     Raises:
-        DataError: The metric raises; the text says what.
-        UsageError: It returns neither one finite number nor one a sample.
+        DataError: The metric raises an exception; the message contains it.
+        UsageError: The metric returns neither one finite number nor one for each sample.
     """
-    was, now = _call_metric(metric, before, samples), _call_metric(metric, after, samples)
-    if was.ndim:
-        points = 100 * float(np.mean(was - now))
-        drawn = 100 * intervals.bootstrap_sums((was - now)[:, None])[:, 0] / len(samples)
+    old, new = _call_metric(metric, before, samples), _call_metric(metric, after, samples)
+    if old.ndim:
+        points = 100 * float(np.mean(old - new))
+        draws = 100 * intervals.bootstrap_sums((old - new)[:, None])[:, 0] / len(samples)
     else:
-        points = 100 * float(was - now)
+        points = 100 * float(old - new)
 
-        def lost(rows: NDArray[np.int64]) -> float:
+        def loss(rows: NDArray[np.int64]) -> float:
             chosen = [samples[i] for i in rows]
             first = _call_metric(metric, [before[i] for i in rows], chosen)
             return float(first - _call_metric(metric, [after[i] for i in rows], chosen))
 
-        drawn = 100 * intervals.bootstrap_statistic(lost, len(samples))
-    return Drop(name_of_metric(metric), points, *intervals.percentile_interval(drawn), len(samples))
+        draws = 100 * intervals.bootstrap_statistic(loss, len(samples))
+    return Drop(name_of_metric(metric), points, *intervals.percentile_interval(draws), len(samples))
 
 
 def name_of_metric(metric: Metric) -> str:
-    """What reports call it."""
+    """Name of a metric in reports."""
     return str(getattr(metric, "__name__", type(metric).__name__))
 
 
@@ -64,15 +72,15 @@ def _call_metric(
     metric: Metric, outputs: Sequence[Outputs], samples: Sequence[Sample]
 ) -> NDArray[np.float64]:
     name = name_of_metric(metric)
-    # The metric is the user's own code: whatever it raises is said in one line, and chained.
+    # user code may raise anything: one line for the user, the original exception chained
     try:
-        answer = np.asarray(metric(outputs, samples), np.float64)
+        value = np.asarray(metric(outputs, samples), np.float64)
     except (Exception, SystemExit) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"metric {name}: raised {type(error).__name__}: {reason}") from error
-    if answer.shape not in ((), (len(samples),)) or not np.isfinite(answer).all():
+    if value.shape not in ((), (len(samples),)) or not np.isfinite(value).all():
         raise UsageError(
-            f"metric {name} returns {' '.join(str(answer).split())[:60]}; "
+            f"metric {name} returns {' '.join(str(value).split())[:60]}; "
             "return one finite number, or one for each sample"
         )
-    return answer
+    return value

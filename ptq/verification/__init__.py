@@ -1,1 +1,20 @@
-"""TODO."""
+"""Verification of any tool's quantized model: compare integers, convert forms, lint, portability, golden vectors.
+
+In reading order:
+
+verbs                the verbs of ptq for quantized models
+verify               ONNX Runtime's integers against the executor's, tensor by tensor
+node_status          whether each node runs in integers, and why not
+ort_fusions          which tensors ONNX Runtime computes in float, from its own optimized graph
+ort_like_executor    an executor that leaves in float what ONNX Runtime leaves in float
+ulp_order            distance between floats in units in the last place
+portability          headroom, saturation and ties: other integers on other processors
+conversion           QDQ ↔ QLinear operators
+equivalence          proof that two quantized graphs compute the same integers
+lint                 a quantized model against LiteRT's specification
+lint_rules           the rules for one operator
+golden               recorded outputs of runtimes, run and counted
+golden_case          one recorded case
+golden_litert        cases recorded from LiteRT
+golden_ort           cases recorded from ONNX Runtime
+"""

@@ -1,8 +1,13 @@
-"""Do two quantized graphs compute the same integers? Proved from their steps, without running them.
+"""Proof that two quantized graphs compute the same integers, from their steps and without running them.
 
-Every tensor gets a digest of what it is: of the integers of a constant, of the name of an input, and of an operator
-with its attributes, parameters and the digests of what it reads. Functions of one 8-bit integer are digested as
-their 256 values, so that Relu and a Clip of integers are seen to be one. Names of tensors do not count.
+Every tensor gets a digest of its definition:
+
+- constant: its integers;
+- input: its name;
+- result of an operator: operator, attributes, parameters, and the digests of its inputs;
+- function of one 8-bit integer: its 256 values, so that a Relu equals a Clip of the same integers.
+
+Names of tensors do not matter.
 """
 
 from __future__ import annotations
@@ -30,38 +35,38 @@ from ptq.rewrite.imported.normalize_qdq import normalize_qdq
 Digest = str
 _KERNELS = kernels_of_arithmetic("ort")
 _TABLE_OPS = ("Clip", "LeakyRelu", "Relu", "Requantize", "Sigmoid")
-# what only one form has, where it says what the other means by leaving it out
+# attributes that only one form has, with the value that the other form implies
 _DEFAULT_ATTRIBUTES: Mapping[str, Any] = {"channels_last": 0, "beta": 1.0}
 
 
 def first_difference(one: Graph, other: Graph) -> str | None:
-    """The first output by which two graphs with outputs of the same names differ; None where all are equal."""
-    ours, theirs = (_digests(graph) for graph in (one, other))
+    """Name of the first output that differs between two graphs with equal output names; None if all are equal."""
+    digests, other_digests = _digests(one), _digests(other)
     names = [name_of(value) for value in one.outputs]
-    return next((name for name in names if ours.get(name) != theirs.get(name)), None)
+    return next((name for name in names if digests.get(name) != other_digests.get(name)), None)
 
 
 def _digests(graph: Graph) -> dict[str, Digest]:
     program = read_program(normalize_qdq(graph), _KERNELS.__contains__)
-    known = {name: _digest("input", name) for name in program.inputs}
+    digests = {name: _digest("input", name) for name in program.inputs}
     for name, array in program.constants.items():
-        known[name] = _digest("constant", *_hashable(array))
+        digests[name] = _digest("constant", *_hashable(array))
     for step in program.steps:
         if isinstance(step, FloatIsland):
-            _digest_island(step, known)
+            _digest_island(step, digests)
         else:
-            content = _step_content(step, program, known)
+            content = _step_content(step, program, digests)
             for position, name in enumerate(step.outputs):
-                known[name] = _digest(position, *content)
-    return known
+                digests[name] = _digest(position, *content)
+    return digests
 
 
-def _digest(*parts: object) -> Digest:
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+def _digest(*content: object) -> Digest:
+    return hashlib.sha256(repr(content).encode()).hexdigest()
 
 
 def _hashable(value: Any) -> tuple[object, ...]:
-    """An array or attribute as what repr tells whole."""
+    """Content of an array or attribute as values that repr writes completely."""
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, (list, tuple)):
@@ -76,28 +81,30 @@ def _params(params: QuantParams | None) -> tuple[object, ...]:
     return params.qtype, params.axis, params.scale.tobytes(), zeros.tobytes()
 
 
-def _step_content(step: Step, program: Program, known: Mapping[str, Digest]) -> tuple[object, ...]:
-    """What a step computes, but for which of its outputs."""
-    produced = [_params(program.params.get(name)) for name in step.outputs]
+def _step_content(
+    step: Step, program: Program, digests: Mapping[str, Digest]
+) -> tuple[object, ...]:
+    """Content of a step, without the position of the output."""
+    output_params = [_params(program.params.get(name)) for name in step.outputs]
     table = _lookup_table(step, program)
     if table is not None:
-        return "table", table, known.get(step.inputs[0] or ""), produced
+        return "table", table, digests.get(step.inputs[0] or ""), output_params
     spec = OPS.get(step.op)
     read: list[tuple[object, ...]] = []
     for position, name in enumerate(step.inputs):
         role = spec.role_of(position) if spec is not None else Role.KEEP
         if role is Role.VALUE or name is None:
-            continue  # its value is an attribute
+            continue  # the value is an attribute of the step
         if role is Role.BIAS and name in program.constants:
             read.append((position, _digest_bias(program.constants[name]), ()))
             continue
         params = () if role is Role.BIAS else _params(program.params.get(name))
-        read.append((position, known.get(name), params))
-    return step.op, _attributes(step, program), read, produced
+        read.append((position, digests.get(name), params))
+    return step.op, _attributes(step, program), read, output_params
 
 
 def _digest_bias(array: NDArray[Any]) -> Digest:
-    """The values a column; one for all is the same as many that are equal."""
+    """Digest of one value for each column; a single value equals many equal values."""
     columns = array.reshape(-1)
     return _digest("bias", *_hashable(columns[:1] if np.all(columns == columns[:1]) else columns))
 
@@ -117,27 +124,27 @@ def _attributes(step: Step, program: Program) -> list[tuple[str, object]]:
 
 
 def _lookup_table(step: Step, program: Program) -> bytes | None:
-    """The values of a function of one 8-bit integer; None for other steps."""
+    """256 values of a function of one 8-bit integer; None for other steps."""
     source = program.params.get(step.inputs[0] or "")
     if step.op not in _TABLE_OPS or source is None or source.qtype.bits != 8:
         return None
-    made = program.params.get(step.outputs[0])
-    site = Site(step.op, step.attrs, (source,), (made,))
-    every = every_value(source.qtype).astype(source.qtype.dtype)
-    return _KERNELS[step.op](site)([every]).tobytes()
+    target = program.params.get(step.outputs[0])
+    site = Site(step.op, step.attrs, (source,), (target,))
+    values = every_value(source.qtype).astype(source.qtype.dtype)
+    return _KERNELS[step.op](site)([values]).tobytes()
 
 
-def _digest_island(island: FloatIsland, known: dict[str, Digest]) -> None:
-    inside = {name: known.get(name, name) for name in island.inputs}
+def _digest_island(island: FloatIsland, digests: dict[str, Digest]) -> None:
+    inside = {name: digests.get(name, name) for name in island.inputs}
     for node in island.graph.nodes:
         read = [_value_content(node, position, inside) for position in range(len(node.inputs))]
         if operator_of(node) == "Identity" and isinstance(read[0], str):
-            inside[name_of(node.outputs[0])] = read[0]  # another name, or meaning, of the same
+            inside[name_of(node.outputs[0])] = read[0]  # another name or type of the same value
             continue
         attrs = sorted((name, _hashable(value)) for name, value in attributes_of(node).items())
         for position, value in enumerate(node.outputs):
             inside[name_of(value)] = _digest(position, operator_of(node), attrs, read)
-    known.update({name: inside[name] for name in island.outputs})
+    digests.update({name: inside[name] for name in island.outputs})
 
 
 def _value_content(node: Node, position: int, inside: Mapping[str, Digest]) -> object:

@@ -1,8 +1,8 @@
-"""Do the integer kernels give a runtime's bytes? Recorded one-operator cases, run and counted.
+"""Recorded outputs of runtimes, compared with the integer kernels.
 
-A folder holds ``index.json`` and one ``.npz`` a case: the operands with their scales and zero points, and
-``output`` as the runtime computed it. LiteRT's cases list their tensors, ONNX Runtime's their node inputs;
-``golden_litert`` and ``golden_ort`` translate either kind into sites.
+A folder holds ``index.json`` and one ``.npz`` for each case of one operator: the operands with scales and zero
+points, and ``output`` as the runtime computed it. Cases of LiteRT list their tensors, cases of ONNX Runtime their
+node inputs. ``golden_litert`` and ``golden_ort`` convert them into sites.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ptq.verification.golden_case import GoldenCase
 
 @dataclass(frozen=True)
 class OperatorScore:
-    """What became of one operator's cases.
+    """Result of all cases of one operator.
 
     Attributes:
-        op: The operator as the runtime calls it.
-        cases: How many there were.
-        elements: Output elements compared.
-        wrong: Those that differ from the runtime's.
-        refused: Why cases could not run, one line each.
+        op: Name of the operator in the runtime.
+        cases: Number of cases.
+        elements: Number of compared output elements.
+        wrong: Number of elements that differ from the runtime's.
+        refused: Reasons why cases could not run, one line each.
         failed: Names of the cases with wrong elements.
     """
 
@@ -45,34 +45,34 @@ class OperatorScore:
 def to_golden_cases(
     case: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> list[GoldenCase]:
-    """A case as sites with their inputs and expected outputs.
+    """Convert a recorded case into sites with inputs and expected outputs.
 
     Raises:
-        ModelError: The case's operator is unknown.
+        ModelError: The operator of the case is unknown.
     """
     translate = golden_litert.from_litert_case if "tensors" in case else golden_ort.from_ort_case
     return translate(case, arrays)
 
 
-def count_wrong_elements(trial: GoldenCase) -> int:
-    """How many elements of the output differ from the expected ones; all, if it has another size.
+def count_wrong_elements(case: GoldenCase) -> int:
+    """Count output elements that differ from the expected ones; all, if the size differs.
 
     Raises:
         ModelError: The arithmetic cannot run the site.
     """
-    output = trial.run()
-    if output.size != trial.expected.size or output.dtype.kind != trial.expected.dtype.kind:
-        return trial.expected.size
-    return int(np.count_nonzero(output.reshape(trial.expected.shape) != trial.expected))
+    output = case.run()
+    if output.size != case.expected.size or output.dtype.kind != case.expected.dtype.kind:
+        return case.expected.size
+    return int(np.count_nonzero(output.reshape(case.expected.shape) != case.expected))
 
 
 def run_golden_cases(
     folders: Iterable[Path], ops: frozenset[str] | None = None
 ) -> list[OperatorScore]:
-    """Run every case of the folders, or of the named operators, in the order of the index.
+    """Run all cases of the folders, or those of the given operators, in the order of the index.
 
     Raises:
-        DataError: A folder has no readable index, or a case's file is missing.
+        DataError: A folder has no readable index, or the file of a case is missing.
     """
     scores: dict[str, OperatorScore] = {}
     for folder in folders:
@@ -88,7 +88,7 @@ def _read_index(folder: Path) -> list[Mapping[str, Any]]:
         cases: list[Mapping[str, Any]] = json.loads((folder / "index.json").read_text())["cases"]
     except (OSError, ValueError, KeyError) as error:
         raise DataError(
-            f"{folder} has no readable index.json ({error}); name a folder of vectors"
+            f"{folder} has no readable index.json ({error}); give a folder of golden vectors"
         ) from error
     return cases
 
@@ -104,13 +104,13 @@ def _run_case(score: OperatorScore, case: Mapping[str, Any], folder: Path) -> Op
     score = replace(score, cases=score.cases + 1)
     name = str(case.get("id", case["file"]))
     try:
-        for trial in to_golden_cases(case, arrays):
-            wrong = count_wrong_elements(trial)
+        for golden in to_golden_cases(case, arrays):
+            wrong = count_wrong_elements(golden)
             score = replace(
                 score,
-                elements=score.elements + trial.expected.size,
+                elements=score.elements + golden.expected.size,
                 wrong=score.wrong + wrong,
-                failed=score.failed + ((f"{name} ({trial.label})",) if wrong else ()),
+                failed=score.failed + ((f"{name} ({golden.label})",) if wrong else ()),
             )
     except ModelError as error:
         score = replace(score, refused=(*score.refused, f"{name}: {error}"))

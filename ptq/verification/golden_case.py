@@ -1,4 +1,4 @@
-"""What is one recorded case to the kernels? A site, its inputs, and the bytes that must come out."""
+"""One recorded case: a site, its inputs, and the bytes that the kernel must return."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _QTYPES = {"int8": INT8, "uint8": UINT8, "int32": INT32}
 
 @dataclass(frozen=True, eq=False)
 class GoldenCase:
-    """One site with its inputs and the runtime's output.
+    """One site with its inputs and the output of a runtime.
 
     Attributes:
-        label: Which runtime's output it is.
-        site: The node.
-        inputs: Its inputs by position, constants included.
-        expected: The runtime's output.
-        maker: The arithmetic's kernel maker, None where it has none.
-        channels_first: The output's channels return to axis 1 before it is compared.
+        label: Name of the runtime.
+        site: The site of the node.
+        inputs: Inputs by position, including constants.
+        expected: Output of the runtime.
+        maker: Kernel maker of the arithmetic; None if it has none.
+        channels_first: Whether the channels of the kernel's output go back to axis 1 before the comparison.
     """
 
     label: str
@@ -37,14 +37,14 @@ class GoldenCase:
     channels_first: bool = False
 
     def run(self) -> NDArray[Any]:
-        """The kernel's output.
+        """Run the kernel and return its output.
 
         Raises:
             UnsupportedError: The arithmetic has no kernel for the site.
         """
         if self.maker is None:
             raise UnsupportedError(
-                f"no kernel for {self.site.op} in this arithmetic; leave it float"
+                f"no kernel for {self.site.op} in this arithmetic; keep it in float"
             )
         output = self.maker(self.site)(self.inputs)
         return np.moveaxis(output, -1, 1) if self.channels_first else output
@@ -53,7 +53,11 @@ class GoldenCase:
 def to_qparams(
     scale: NDArray[Any] | None, zero_point: NDArray[Any] | None, dtype: Any, axis: int
 ) -> QuantParams | None:
-    """The parameters of a recorded tensor; None without a scale."""
+    """Quantization parameters of a recorded tensor; None without a scale.
+
+    Raises:
+        UnsupportedError: The type is not int8, uint8 or int32.
+    """
     if scale is None or scale.size == 0:
         return None
     qtype = _QTYPES.get(np.dtype(dtype).name)
@@ -68,5 +72,5 @@ def to_qparams(
 
 
 def case_attributes(case: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes of a case, those that are null left out."""
+    """Attributes of a case, without those that are null."""
     return {name: value for name, value in case["attributes"].items() if value is not None}

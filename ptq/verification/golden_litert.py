@@ -1,4 +1,4 @@
-"""How is a case recorded from LiteRT read? Its operators and attributes in ONNX's terms, channels last."""
+"""Case recorded from LiteRT → sites; operators and attributes in ONNX's terms, arrays channels last."""
 
 from __future__ import annotations
 
@@ -21,23 +21,11 @@ Attrs = dict[str, Any]
 Arrays = Mapping[str, NDArray[Any]]
 Translation = Callable[[Attrs, Arrays], Attrs]
 
-# Constant tensors whose values the attributes repeat.
-_ATTRIBUTE_TENSORS = frozenset(
-    [
-        "shape",
-        "perm",
-        "paddings",
-        "axis",
-        "begin",
-        "size",
-        "end",
-        "strides",
-        "block",
-        "crops",
-        "output_shape",
-        "multiples",
-    ]
-)
+# Constant tensors whose values are attributes too.
+_ATTRIBUTE_TENSORS = frozenset([
+    "shape", "perm", "paddings", "axis", "begin", "size", "end", "strides", "block", "crops", "output_shape",
+    "multiples",
+])  # fmt: skip
 _ACTIVATIONS = {"RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
 _AUTO_PAD = {"SAME": "SAME_UPPER", "VALID": "VALID"}
 
@@ -59,7 +47,7 @@ def _depthwise(a: Attrs, arrays: Arrays) -> Attrs:
 
 
 def _transpose_conv(a: Attrs, arrays: Arrays) -> Attrs:
-    """LiteRT derives the padding from the output's shape; what the taps do not reach is padded."""
+    """Derive the padding from the output shape, as LiteRT does; positions that no tap reaches are padded."""
     strides = (a["stride_h"], a["stride_w"])
     taps = arrays["weights"].shape[1:3]
     surplus = [
@@ -95,7 +83,7 @@ def _slice(a: Attrs, arrays: Arrays) -> Attrs:
 
 
 def _strided_slice(a: Attrs, arrays: Arrays) -> Attrs:
-    """A bit of a mask replaces a begin or end by the array's own, or keeps one position of an axis."""
+    """A mask bit replaces a begin or end by that of the whole axis, or selects one position of the axis."""
     spans = []
     for size, at in zip(
         arrays["input"].shape, _positions_by_axis(a, arrays["input"].ndim), strict=True
@@ -117,9 +105,9 @@ def _strided_slice(a: Attrs, arrays: Arrays) -> Attrs:
 
 
 def _positions_by_axis(a: Attrs, rank: int) -> list[int | None]:
-    """Which position of begin and end speaks of each axis; None of those that an ellipsis or the end leaves out.
+    """Position in begin and end of each axis; None for axes covered by an ellipsis, or missing at the end.
 
-    A new axis, of length 1, moves no element.
+    A new axis has length 1 and is ignored.
     """
     old = [i for i in range(len(a["begin"])) if not a.get("new_axis_mask", 0) >> i & 1]
     gap = next((n for n, i in enumerate(old) if a.get("ellipsis_mask", 0) >> i & 1), None)
@@ -147,7 +135,9 @@ def _resize(a: Attrs, arrays: Arrays) -> Attrs:
 
 def _gather(a: Attrs, arrays: Arrays) -> Attrs:
     if a.get("batch_dims", 0):
-        raise UnsupportedError("no case of GATHER with batch_dims can be read; ONNX's has none")
+        raise UnsupportedError(
+            "cases of GATHER with batch_dims cannot be read; Gather in ONNX has no batch_dims"
+        )
     return {"axis": a["axis"]}
 
 
@@ -160,7 +150,7 @@ def _no_attributes(a: Attrs, arrays: Arrays) -> Attrs:
 
 
 def _copy_attributes(*names: str, **renamed: str) -> Translation:
-    """Attributes taken over, under the same or another name."""
+    """Copy attributes, with the same or another name."""
     keys = {**{name: name for name in names}, **renamed}
     return lambda a, arrays: {new: a[old] for new, old in keys.items() if old in a}
 
@@ -232,17 +222,19 @@ _TRANSLATIONS: Mapping[str, tuple[str, Translation]] = {
 
 
 def from_litert_case(case: Mapping[str, Any], arrays: Arrays) -> list[GoldenCase]:
-    """The case as a site of the ``litert`` arithmetic, and for FULLY_CONNECTED also in gemmlowp's flavour.
+    """Convert a case into a site of the arithmetic ``litert``.
+
+    FULLY_CONNECTED becomes a second site with gemmlowp's rounding.
 
     Raises:
-        UnsupportedError: Its operator is unknown.
+        UnsupportedError: The operator is unknown.
     """
     name, given = str(case["op"]), case_attributes(case)
     if name not in _TRANSLATIONS:
-        raise UnsupportedError(f"no case of {name} can be read; leave it out with --ops")
+        raise UnsupportedError(f"cases of {name} cannot be read; leave out this operator")
     op, translate = _TRANSLATIONS[name]
     described = {str(t["name"]): t for t in case["tensors"] if t["name"] not in _ATTRIBUTE_TENSORS}
-    produced = described.pop("output")
+    output = described.pop("output")
     names = sorted(described, key=lambda n: n != "input") if "input" in described else [*described]
     values = {n: arrays[n] for n in names}
     quantized = {n: _params(n, arrays, described[n]) for n in names}
@@ -258,10 +250,10 @@ def from_litert_case(case: Mapping[str, Any], arrays: Arrays) -> list[GoldenCase
         op = "QuantizeLinear"
     if name == "PADV2":
         names.insert(1, "")
-    y = _params("output", arrays, produced)
+    y = _params("output", arrays, output)
     constants = {n for n in described if described[n]["role"] == "const"}
     if name == "BATCH_MATMUL":
-        constants.clear()  # a constant right operand would make it a FULLY_CONNECTED
+        constants.clear()  # with a constant right operand it would run as a FULLY_CONNECTED
     site = Site(
         op,
         translate(given, values | {"input": arrays["input"]} if "input" in arrays else values),
@@ -271,12 +263,14 @@ def from_litert_case(case: Mapping[str, Any], arrays: Arrays) -> list[GoldenCase
         _clamp(given, y),
     )
     maker = litert.KERNELS.get(op)
-    trial = GoldenCase("litert", site, tuple(values.get(n) for n in names), arrays["output"], maker)
+    golden = GoldenCase(
+        "litert", site, tuple(values.get(n) for n in names), arrays["output"], maker
+    )
     if "output__tflite_micro" in arrays and name == "FULLY_CONNECTED":
         expected = arrays["output__tflite_micro"]
-        micro = replace(trial, label="tflite-micro", expected=expected, maker=litert.gemmlowp_gemm)
-        return [trial, micro]
-    return [trial]
+        micro = replace(golden, label="tflite-micro", expected=expected, maker=litert.gemmlowp_gemm)
+        return [golden, micro]
+    return [golden]
 
 
 def _params(name: str, arrays: Arrays, tensor: Mapping[str, Any]) -> QuantParams | None:
@@ -291,10 +285,10 @@ def _with_axis(quantized: QuantParams | None, axis: int) -> QuantParams | None:
 
 
 def _clamp(given: Attrs, y: QuantParams | None) -> tuple[int, int] | None:
-    """The bounds of a fused activation in the output's integers."""
+    """Bounds of a fused activation, in integers of the output; None without an activation."""
     activation = given.get("activation", "NONE")
     if activation == "NONE" or y is None:
         return None
     if activation not in _ACTIVATIONS:
-        raise UnsupportedError(f"no case with activation {activation} can be read")
+        raise UnsupportedError(f"cases with activation {activation} cannot be read")
     return activation_bounds(y, *_ACTIVATIONS[activation])

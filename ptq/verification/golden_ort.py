@@ -1,4 +1,4 @@
-"""How is a case recorded from ONNX Runtime read? Node inputs by position, and arrays channels first."""
+"""Case recorded from ONNX Runtime → site; node inputs by position, arrays channels first."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ptq.verification.golden_case import GoldenCase, case_attributes, to_qparams
 
 Arrays = Mapping[str, NDArray[Any]]
 
-# Where an operator's node inputs stand: (value, scale, zero point) of each operand, then of the output; a bias has
-# no parameters of its own, and an output no value.
+# Positions among an operator's node inputs: (value, scale, zero point) of each operand, then of the output. A bias
+# has no scale and zero point of its own, and an output no value.
 _Position = tuple[int | None, int | None, int | None]
 _UNARY: list[_Position] = [(0, 1, 2), (None, 3, 4)]
 _BINARY: list[_Position] = [(0, 1, 2), (3, 4, 5), (None, 6, 7)]
@@ -41,10 +41,10 @@ _SPATIAL_OPS = ("QLinearConv", "QLinearAveragePool", "QLinearGlobalAveragePool")
 
 
 def from_ort_case(case: Mapping[str, Any], arrays: Arrays) -> list[GoldenCase]:
-    """The case as one site of the ``ort`` arithmetic.
+    """Convert a case into one site of the arithmetic ``ort``.
 
     Raises:
-        UnsupportedError: Its operator is unknown.
+        UnsupportedError: The operator is unknown.
     """
     op, names, attrs = str(case["op"]), list(case["node_inputs"]), case_attributes(case)
     if int(attrs.pop("opset", 13)) < 13:
@@ -64,9 +64,9 @@ def from_ort_case(case: Mapping[str, Any], arrays: Arrays) -> list[GoldenCase]:
         dtype = None if value is None else value.dtype
         quantization.append(to_qparams(at(scale), at(zero), dtype, along))
     zero_point = at(output[2])
-    of_inputs = next((known.qtype.dtype for known in quantization if known is not None), np.uint8)
-    output_dtype = of_inputs if zero_point is None else zero_point.dtype
-    produced = to_qparams(at(output[1]), zero_point, output_dtype, axis)
+    input_dtype = next((q.qtype.dtype for q in quantization if q is not None), np.uint8)
+    output_dtype = input_dtype if zero_point is None else zero_point.dtype
+    output_params = to_qparams(at(output[1]), zero_point, output_dtype, axis)
 
     first = op in _SPATIAL_OPS and not last
     if first:
@@ -77,7 +77,7 @@ def from_ort_case(case: Mapping[str, Any], arrays: Arrays) -> list[GoldenCase]:
         for value, (position, _, _) in zip(values, operands, strict=True)
     )
     name = "Gemm" if op == "QGemm" else op.removeprefix("QLinear")
-    site = Site(name, attrs, tuple(quantization), (produced,), constants)
+    site = Site(name, attrs, tuple(quantization), (output_params,), constants)
     return [GoldenCase("ort", site, tuple(values), arrays["output"], ort.KERNELS.get(name), first)]
 
 
@@ -85,12 +85,12 @@ def _positions(op: str, count: int) -> list[_Position]:
     if op == "QLinearConcat":
         return [*((i, i + 1, i + 2) for i in range(2, count, 3)), (None, 0, 1)]
     if op not in _POSITIONS:
-        raise UnsupportedError(f"no case of {op} can be read; leave it out with --ops")
+        raise UnsupportedError(f"cases of {op} cannot be read; leave out this operator")
     return _POSITIONS[op]
 
 
 def _weight_axis(op: str, index: int, value: NDArray[Any] | None, attrs: Mapping[str, Any]) -> int:
-    """The channel axis of a weight: a convolution's first, a matrix's column."""
+    """Channel axis of a weight: axis 0 of a convolution, the columns of a matrix."""
     if index != 1 or value is None or op == "QLinearConv":
         return 0
     return matrix_channel_axis(attrs, value.ndim)

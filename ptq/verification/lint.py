@@ -1,17 +1,17 @@
-"""Does a quantized model, whoever made it, keep LiteRT's 8-bit specification? Each breach, with its clause.
+"""Lint: a quantized model of any tool against LiteRT's 8-bit quantization specification.
 
-The rules come from the operator table (``ptq.core.ops``) and the target's row (``ptq.core.targets``), as for
-``ptq quantize --target litert``. ``ptq.verification.lint_rules`` compares a node with them.
+The rules come from the operator table (``ptq.core.ops``) and the target table (``ptq.core.targets``), as for
+``ptq.quantize(target="litert")``. ``ptq.verification.lint_rules`` compares one node with them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from ptq.core.errors import UsageError
 from ptq.core.ops import OPS, QLINEAR_FORMS
-from ptq.core.targets import TARGETS, Target
-from ptq.core.targets import get_target as target_of
+from ptq.core.targets import TARGETS, Target, get_target
 from ptq.model.graph import Graph
 from ptq.model.node import QUANTIZERS, Node, operator_of, spec_name
 from ptq.model.qdq_units import quantized_op, quantized_source
@@ -21,16 +21,17 @@ from ptq.verification.lint_rules import Finding, check_operator, clause_name
 from ptq.verification.node_status import reason_for_float
 
 _INTEGER_OPS = ("MatMulInteger", "ConvInteger", "DynamicQuantizeLinear")
+_WHOLE_SPECIFICATION = "int8 quantized operator specifications"
 
 
 def lint_graph(graph: Graph, target: str = "litert") -> tuple[Finding, ...]:
-    """What in a QDQ or QOperator model departs from the target's specification, in the graph's order.
+    """List findings of a QDQ or QOperator model against the target's specification, in graph order.
 
     Raises:
-        UsageError: There is no such target, or no specification of it.
-        UnsupportedError: The model is older than quantizers.
+        UsageError: The target is unknown, or has no specification.
+        UnsupportedError: The model's opset has no quantizers.
     """
-    row = target_of(target)
+    row = get_target(target)
     if not row.follows_litert_spec:
         specified = " or ".join(
             name for name, other in TARGETS.items() if other.follows_litert_spec
@@ -38,44 +39,53 @@ def lint_graph(graph: Graph, target: str = "litert") -> tuple[Finding, ...]:
         raise UsageError(
             f"target {target!r} has no specification to lint against; choose {specified}"
         )
-    linear = any(operator_of(node) in QLINEAR_FORMS for node in graph.nodes)
-    read = normalize_qdq(qlinear_to_qdq(graph, partly=True) if linear else graph, biases=False)
-    return tuple(finding for node in read.nodes for finding in _lint_node(node, row))
+    has_qlinear = any(operator_of(node) in QLINEAR_FORMS for node in graph.nodes)
+    normalized = normalize_qdq(
+        qlinear_to_qdq(graph, partly=True) if has_qlinear else graph, biases=False
+    )
+    return tuple(finding for node in normalized.nodes for finding in _lint_node(node, row))
 
 
 def _lint_node(node: Node, row: Target) -> Iterator[Finding]:
-    op, name = operator_of(node), node.name or ""
+    op = operator_of(node)
     if op in QUANTIZERS:
         return
-    output = node.outputs[0].name or ""
     spec = OPS.get(spec_name(node))
     if op in QLINEAR_FORMS:
-        text = f"{op} has no form in ONNX's own operators here; it runs as ONNX Runtime has it"
-        yield Finding(
-            output, name, "unspecified", "int8 quantized operator specifications", text, "note"
-        )
+        text = f"{op} has no QDQ form here; it runs as in ONNX Runtime"
+        yield _node_finding(node, "unspecified", _WHOLE_SPECIFICATION, text, "note")
         return
     if spec is None or spec.litert is None:
         if op in _INTEGER_OPS:
-            text = f"{op} finds its scale at run time; the specification knows constant scales only"
-            yield Finding(output, name, "dynamic", "int8 quantized operator specifications", text)
-        elif any(quantized_source(value) is not None for value in node.inputs):
-            how = (
-                "ptq computes it on integers, LiteRT in float"
+            text = f"{op} computes its scale at run time; the specification allows only constant scales"
+            yield _node_finding(node, "dynamic", _WHOLE_SPECIFICATION, text, "error")
+        elif _has_integer_input(node):
+            runs = (
+                "ptq runs it in integers, LiteRT in float"
                 if quantized_op(node)
                 else "it runs in float"
             )
-            text = f"{op} has integers before it but no row in the specification; {how}"
-            yield Finding(
-                output, name, "unspecified", "int8 quantized operator specifications", text, "note"
-            )
+            text = f"{op} has an integer input but is not in the specification; {runs}"
+            yield _node_finding(node, "unspecified", _WHOLE_SPECIFICATION, text, "note")
         return
     if quantized_op(node) is None and _has_integer_input(node):
-        why = reason_for_float(node, lambda _: True)
-        yield Finding(
-            output, name, "float", clause_name(node, spec), f"runs in float: {why}", "note"
-        )
+        text = f"runs in float: {reason_for_float(node, lambda _: True)}"
+        yield _node_finding(node, "float", clause_name(node, spec), text, "note")
     yield from check_operator(node, spec, row)
+
+
+def _node_finding(
+    node: Node, rule: str, clause: str, text: str, severity: Literal["error", "note"]
+) -> Finding:
+    """A finding about a node, reported at its first output."""
+    return Finding(
+        tensor=node.outputs[0].name or "",
+        node=node.name or "",
+        rule=rule,
+        clause=clause,
+        text=text,
+        severity=severity,
+    )
 
 
 def _has_integer_input(node: Node) -> bool:

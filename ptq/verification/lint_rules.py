@@ -1,4 +1,4 @@
-"""Lays one operator between quantizers beside LiteRT's specification; clauses are cited by operator and operand."""
+"""Rules of LiteRT's specification for one quantized operator; clauses are cited by operator and operand."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ptq.model.layer_weights import channel_axis
 from ptq.model.node import Node, Value, attributes_of, constant_of, name_of, operator_of
 from ptq.model.qdq_units import QuantizedTensor, quantized_result, quantized_source
 
-# a product of two float32 scales, rounded, may be off by one unit in the last place of each rounding
+# each of the two roundings in a product of float32 scales may be off by one ULP
 _SCALE_TOLERANCE = 2.0**-22
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One departure from the specification.
+    """One difference from the specification.
 
     Attributes:
-        tensor: The tensor concerned.
-        node: The node at which it is seen.
-        rule: A short name, to filter by.
-        clause: Where the specification says so: operator, operand, restriction.
-        text: What is wrong and what it should be.
-        severity: ``error`` where the specification is broken, ``note`` where it has nothing to say.
+        tensor: Name of the tensor.
+        node: Name of the node.
+        rule: Short name of the rule, for filters.
+        clause: Place in the specification: operator, operand, restriction.
+        text: The actual and the required value.
+        severity: ``error`` if the specification is broken, ``note`` if it does not cover the case.
     """
 
     tensor: str
@@ -41,50 +41,54 @@ class Finding:
 
 
 def clause_name(node: Node, spec: OpSpec) -> str:
-    """The operator's heading in the specification; depthwise convolutions and pads with a value have their own."""
+    """Heading of the operator in the specification; depthwise Conv and Pad with a value have their own headings."""
     weight = quantized_source(node.inputs[1]) if len(node.inputs) > 1 else None
     array = constant_of(weight.integers) if weight is not None else None
     group = int(attributes_of(node).get("group", 1))
     if operator_of(node) == "Conv" and array is not None and group > 1 and array.shape[1] == 1:
         return "DEPTHWISE_CONV_2D"
-    filling = (
+    pad_value = (
         constant_of(node.inputs[2]) if operator_of(node) == "Pad" and len(node.inputs) > 2 else None
     )
-    if filling is not None and filling.any():
+    if pad_value is not None and pad_value.any():
         return "PADV2"
     return spec.litert or operator_of(node)
 
 
 def check_operator(node: Node, spec: OpSpec, row: Target) -> Iterator[Finding]:
-    """Every breach at one operator of the table."""
+    """Findings at one operator of the operator table."""
     rules = _Rules(node, clause_name(node, spec), row)
     first = quantized_source(node.inputs[0]) if node.inputs else None
     for position, value in enumerate(node.inputs):
-        found = quantized_source(value)
+        quantized = quantized_source(value)
         role = spec.role_of(position)
         if value is None or role in (Role.KEEP, Role.VALUE):
             continue
         where = f"Input {position}"
-        if role is Role.WEIGHT and found is not None and constant_of(found.integers) is not None:
-            yield from rules.check_weight(found, f"{where} (Weight)")
+        if (
+            role is Role.WEIGHT
+            and quantized is not None
+            and constant_of(quantized.integers) is not None
+        ):
+            yield from rules.check_weight(quantized, f"{where} (Weight)")
         elif role is Role.BIAS:
             weight = quantized_source(node.inputs[1])
-            yield from rules.check_bias(value, found, first, weight, f"{where} (Bias)")
-        elif found is not None:
-            yield from rules.check_activation(found, where)
+            yield from rules.check_bias(value, quantized, first, weight, f"{where} (Bias)")
+        elif quantized is not None:
+            yield from rules.check_activation(quantized, where)
             if spec.same_scale and first is not None and position:
-                yield from rules.check_same_scale(found, first)
+                yield from rules.check_same_scale(quantized, first)
     for position, value in enumerate(node.outputs):
-        found = quantized_result(value)
-        if found is None:
+        quantized = quantized_result(value)
+        if quantized is None:
             continue
         where = f"Output {position}"
-        yield from rules.check_activation(found, where)
+        yield from rules.check_activation(quantized, where)
         prescribed = row.output_rule(spec)
         if isinstance(prescribed, FixedQParams):
-            yield from rules.check_fixed_output(found, prescribed, where)
+            yield from rules.check_fixed_output(quantized, prescribed, where)
         elif spec.same_scale and first is not None:
-            yield from rules.check_same_scale(found, first)
+            yield from rules.check_same_scale(quantized, first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,103 +101,111 @@ class _Rules:
         name = self.node.name or ""
         return Finding(name_of(tensor), name, rule, f"{self.heading}: {clause}", text)
 
-    def check_activation(self, found: QuantizedTensor, where: str) -> Iterator[Finding]:
-        """int8, one scale."""
-        params, wanted = found.params, self.row.activation
+    def check_activation(self, quantized: QuantizedTensor, where: str) -> Iterator[Finding]:
+        """Check an activation: int8, one scale."""
+        params, wanted = quantized.params, self.row.activation
         if params.qtype.dtype != wanted.dtype:
             text = f"activation is {params.qtype.name}, not {wanted.name}"
-            yield self._finding(found.integers, "activation-type", f"{where}, data_type", text)
+            yield self._finding(quantized.integers, "activation-type", f"{where}, data_type", text)
         if params.axis is not None:
             text = f"activation has {params.scale.size} scales along axis {params.axis}, not one"
-            yield self._finding(found.integers, "per-tensor", f"{where}, granularity", text)
+            yield self._finding(quantized.integers, "per-tensor", f"{where}, granularity", text)
 
-    def check_weight(self, found: QuantizedTensor, where: str) -> Iterator[Finding]:
-        """int8 within [-127, 127], zero point 0, scales along the output channels if along any axis."""
-        params, wanted = found.params, self.row.weight
-        array = constant_of(found.integers)
+    def check_weight(self, quantized: QuantizedTensor, where: str) -> Iterator[Finding]:
+        """Check a weight: int8 in [-127, 127], zero point 0, per-tensor scale or scales along the output channels."""
+        params, wanted = quantized.params, self.row.weight
+        array = constant_of(quantized.integers)
         assert array is not None
         if params.qtype.dtype != wanted.dtype:
             text = f"weight is {params.qtype.name}, not {wanted.name}"
-            yield self._finding(found.integers, "weight-type", f"{where}, data_type", text)
+            yield self._finding(quantized.integers, "weight-type", f"{where}, data_type", text)
         elif low := int(np.count_nonzero(array < wanted.lo)):
             text = f"{low} weights are {int(array.min())}, below {wanted.lo}"
-            yield self._finding(found.integers, "weight-range", f"{where}, range", text)
+            yield self._finding(quantized.integers, "weight-range", f"{where}, range", text)
         if params.zero_point.any():
-            off = params.zero_point.reshape(-1)
-            text = f"zero point is {int(off[off != 0][0])}, not 0"
+            zeros = params.zero_point.reshape(-1)
+            text = f"zero point is {int(zeros[zeros != 0][0])}, not 0"
             yield self._finding(
-                found.integers, "weight-zero-point", f"{where}, restriction: zero_point = 0", text
+                quantized.integers,
+                "weight-zero-point",
+                f"{where}, restriction: zero_point = 0",
+                text,
             )
         axis = channel_axis(self.node, array.ndim)
         if params.axis is not None and params.axis != axis:
-            wish = "only one scale" if axis is None else f"scales along axis {axis}"
-            text = f"scales run along axis {params.axis}; the operator takes {wish}"
-            yield self._finding(found.integers, "weight-axis", f"{where}, granularity", text)
+            allowed = "only one scale" if axis is None else f"scales along axis {axis}"
+            text = f"scales run along axis {params.axis}; the operator allows {allowed}"
+            yield self._finding(quantized.integers, "weight-axis", f"{where}, granularity", text)
 
     def check_bias(
         self,
         value: Value,
-        found: QuantizedTensor | None,
+        quantized: QuantizedTensor | None,
         x: QuantizedTensor | None,
         w: QuantizedTensor | None,
         where: str,
     ) -> Iterator[Finding]:
-        """int32, zero point 0, scale input × weight."""
-        if found is None or found.params.qtype.name != "int32":
-            kind = found.params.qtype.name if found is not None else "float"
+        """Check a bias: int32, zero point 0, scale input × weight."""
+        if quantized is None or quantized.params.qtype.name != "int32":
+            kind = quantized.params.qtype.name if quantized is not None else "float"
             text = f"bias is {kind}, not int32"
             yield self._finding(value, "bias-type", f"{where}, data_type", text)
             return
         clause = (
             f"{where}, restriction: (scale, zero_point) = (input0_scale * input1_scale[...], 0)"
         )
-        if found.params.zero_point.any():
+        if quantized.params.zero_point.any():
             yield self._finding(
-                found.integers, "bias-zero-point", clause, "zero point of the bias is not 0"
+                quantized.integers, "bias-zero-point", clause, "zero point of the bias is not 0"
             )
         if x is None or w is None:
             return
-        wanted = np.asarray(x.params.scale.astype(np.float64) * w.params.scale)
-        got = found.params.scale.astype(np.float64)
-        if got.size not in (1, wanted.size) and wanted.size != 1:
-            text = f"bias has {got.size} scales, the weight {wanted.size}"
-            yield self._finding(found.integers, "bias-scale", clause, text)
+        expected = np.asarray(x.params.scale.astype(np.float64) * w.params.scale)
+        got = quantized.params.scale.astype(np.float64)
+        if got.size not in (1, expected.size) and expected.size != 1:
+            text = f"bias has {got.size} scales, the weight {expected.size}"
+            yield self._finding(quantized.integers, "bias-scale", clause, text)
             return
-        off = np.abs(got - wanted) > _SCALE_TOLERANCE * wanted
-        if off.any():
-            channel = int(np.argmax(off.reshape(-1)))
-            pair = (np.resize(v, off.size)[channel] for v in (got, wanted))
+        differs = np.abs(got - expected) > _SCALE_TOLERANCE * expected
+        if differs.any():
+            channel = int(np.argmax(differs.reshape(-1)))
+            pair = (np.resize(v, differs.size)[channel] for v in (got, expected))
             text = "scale {:.8g} is not input × weight = {:.8g}".format(*pair)
-            text += f" in channel {channel}" if off.size > 1 else ""
-            yield self._finding(found.integers, "bias-scale", clause, text)
+            text += f" in channel {channel}" if differs.size > 1 else ""
+            yield self._finding(quantized.integers, "bias-scale", clause, text)
 
-    def check_same_scale(self, found: QuantizedTensor, first: QuantizedTensor) -> Iterator[Finding]:
-        """One scale and zero point for inputs and output."""
-        if found.params.scale.tobytes() == first.params.scale.tobytes() and np.array_equal(
-            found.params.zero_point, first.params.zero_point
+    def check_same_scale(
+        self, quantized: QuantizedTensor, first: QuantizedTensor
+    ) -> Iterator[Finding]:
+        """Check that inputs and outputs share one scale and zero point."""
+        if quantized.params.scale.tobytes() == first.params.scale.tobytes() and np.array_equal(
+            quantized.params.zero_point, first.params.zero_point
         ):
             return
-        text = f"{_describe_qparams(found.params)} differs from {name_of(first.integers)}: {_describe_qparams(first.params)}"
+        text = (
+            f"{_describe_qparams(quantized.params)} differs from {name_of(first.integers)}: "
+            f"{_describe_qparams(first.params)}"
+        )
         clause = "restriction: Input and outputs must all have same scale/zero_point"
-        yield self._finding(found.integers, "same-scale", clause, text)
+        yield self._finding(quantized.integers, "same-scale", clause, text)
 
     def check_fixed_output(
-        self, found: QuantizedTensor, wanted: FixedQParams, where: str
+        self, quantized: QuantizedTensor, wanted: FixedQParams, where: str
     ) -> Iterator[Finding]:
-        """The scale and zero point that the specification prescribes."""
-        params = found.params
+        """Check an output with a prescribed scale and zero point."""
+        params = quantized.params
         scale, zero_point = np.float32(wanted.scale), wanted.zero_point
-        # what uint8 counts is 128 more; its type is a finding of its own
+        # uint8 values are 128 more; the type has its own finding
         shift = 0 if params.qtype.signed == self.row.activation.signed else 128
-        obeyed = params.axis is None and params.scale == scale
-        if obeyed and int(params.zero_point) == zero_point + shift:
+        same_scale = params.axis is None and params.scale == scale
+        if same_scale and int(params.zero_point) == zero_point + shift:
             return
         clause = f"{where}, restriction: (scale, zero_point) = ({_format_scale(wanted.scale)}, {zero_point})"
         yield self._finding(
-            found.integers,
+            quantized.integers,
             "fixed-output",
             clause,
-            f"{_describe_qparams(params)}, not as prescribed",
+            f"{_describe_qparams(params)} is not the prescribed value",
         )
 
 

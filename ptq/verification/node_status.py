@@ -1,4 +1,4 @@
-"""Node by node, what of a quantized graph runs on integers, and why the rest must stay float."""
+"""Whether each node of a quantized graph runs in integers, and why not."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from ptq.rewrite.imported.normalize_qdq import normalize_qdq
 
 @dataclass(frozen=True)
 class NodeStatus:
-    """What becomes of one node of a quantized graph.
+    """How one node of a quantized graph runs.
 
     Attributes:
-        node: Its name.
+        node: Name of the node.
         op: Its operator.
-        runs: ``integer``; ``float``, between a DequantizeLinear and a QuantizeLinear or beyond all of
-            them; ``index``, on shapes and indices; ``folded``, its work being done by a neighbour.
-        why: The reason where it is not integer.
+        runs: ``integer``; ``float``, between DequantizeLinear and QuantizeLinear or outside all quantizers;
+            ``index``, on shapes and indices; ``folded`` into a neighbouring node.
+        why: The reason if it is not ``integer``.
     """
 
     node: str
@@ -49,45 +49,49 @@ class NodeStatus:
     why: str = ""
 
 
-def node_statuses(graph: Graph, arithmetic_name: str = "ort") -> tuple[NodeStatus, ...]:
-    """The fate of every node but the quantizers, in the graph's order.
+def node_statuses(graph: Graph, arithmetic: str = "ort") -> tuple[NodeStatus, ...]:
+    """Status of every node except quantizers, in graph order.
 
     Raises:
-        UsageError: There is no such arithmetic.
+        UsageError: The arithmetic is unknown.
     """
-    kernels = kernels_of_arithmetic(arithmetic_name)
-    adopted = normalize_qdq(graph)
-    program = read_program(adopted, kernels.__contains__)
+    kernels = kernels_of_arithmetic(arithmetic)
+    normalized = normalize_qdq(graph)
+    program = read_program(normalized, kernels.__contains__)
     integers = {step.name for step in program.steps if not isinstance(step, FloatIsland)}
-    floats = {node.name: node for node in adopted.nodes if node.name not in integers}
-    found = []
+    others = {node.name: node for node in normalized.nodes if node.name not in integers}
+    statuses = []
     for node in graph.nodes:
         op, name = operator_of(node), node.name or ""
-        read = op if name not in floats else operator_of(floats[name])
-        if op in QUANTIZERS or read in QUANTIZERS:
+        normalized_op = op if name not in others else operator_of(others[name])
+        if op in QUANTIZERS or normalized_op in QUANTIZERS:
             continue
         if name in integers:
-            found.append(NodeStatus(name, op, "integer"))
-        elif name in floats and _is_index_node(floats[name]):
-            found.append(
-                NodeStatus(name, op, "index", "shapes, indices or conditions, never quantized")
-            )
-        elif name in floats:
-            why = reason_for_float(floats[name], kernels.__contains__)
-            found.append(NodeStatus(name, op, "float", f"must stay float: {why}"))
+            statuses.append(NodeStatus(name, op, "integer"))
+        elif name in others and _is_index_node(others[name]):
+            why = "computes shapes, indices or conditions, which are never quantized"
+            statuses.append(NodeStatus(name, op, "index", why))
+        elif name in others:
+            why = reason_for_float(others[name], kernels.__contains__)
+            statuses.append(NodeStatus(name, op, "float", f"must stay float: {why}"))
         else:
-            found.append(NodeStatus(name, op, "folded", "a neighbour does its work"))
-    return tuple(found)
+            statuses.append(NodeStatus(name, op, "folded", "folded into a neighbouring node"))
+    return tuple(statuses)
 
 
 def _is_index_node(node: Node) -> bool:
-    """Whether a node gives integers or truth values that no quantizer made."""
+    """Whether a node returns integers or truth values that do not come from a quantizer."""
     types = [dtype_of(value) for value in node.outputs]
     return all(dtype in (np.int32, np.int64, np.bool_) for dtype in types)
 
 
 def reason_for_float(node: Node, runs: Callable[[str], bool]) -> str:
-    """Why a node cannot run on integers."""
+    """Why a node cannot run in integers.
+
+    Args:
+        node: A node that does not run in integers.
+        runs: Whether the arithmetic has a kernel for an operator.
+    """
     op = operator_of(node)
     if op in QLINEAR_FORMS:
         return _qlinear_reason(node, *QLINEAR_FORMS[op])
@@ -98,11 +102,11 @@ def reason_for_float(node: Node, runs: Callable[[str], bool]) -> str:
     reasons = [_operand_reason(role, value) for role, value in operands if role is not Role.BIAS]
     if spec.output_rule is not OutputRule.NONE:
         reasons += [_output_reason(value) for value in node.outputs]
-    # last: a bias becomes integers with all else, so that it is never the first cause
+    # the bias is last: it becomes int32 only if all else is quantized, so that it is never the first cause
     reasons += [_operand_reason(role, value) for role, value in operands if role is Role.BIAS]
-    found = match_qdq_op(node)
-    if found is not None:
-        reasons.append(unsupported_reason(found))
+    matched = match_qdq_op(node)
+    if matched is not None:
+        reasons.append(unsupported_reason(matched))
     return next(
         (reason for reason in reasons if reason),
         "its attributes or constants have no integer form in this arithmetic",
@@ -110,28 +114,28 @@ def reason_for_float(node: Node, runs: Callable[[str], bool]) -> str:
 
 
 def _qlinear_reason(node: Node, spec: OpSpec, form: QLinearForm) -> str:
-    """Why a QLinear operator is left to its runtime."""
+    """Why a QLinear operator does not run in the integer executor."""
     operands = read_operands(node, form)
     if operands is None:
-        return "it lacks an input"
-    found = qlinear_unsupported_reason(node, spec, operands)
-    return found or "its scales or zero points are not constants that a kernel takes"
+        return "an input is missing"
+    reason = qlinear_unsupported_reason(node, spec, operands)
+    return reason or "its scales or zero points are not constants that a kernel supports"
 
 
 def _operand_reason(role: Role, value: Value) -> str:
-    """Why an input is not the integers that its role asks for; nothing where it is."""
+    """Why an input does not have the integers of its role; empty if it does."""
     if role in (Role.KEEP, Role.VALUE):
         return ""
-    what, found = f"{role.value} {name_of(value)}", quantized_source(value)
-    if found is None:
+    what, quantized = f"{role.value} {name_of(value)}", quantized_source(value)
+    if quantized is None:
         return f"{what} {_float_value_reason(value)}"
-    if found.params.qtype.bits != (32 if role is Role.BIAS else 8):
-        return f"{what} is {found.params.qtype.name}"
+    if quantized.params.qtype.bits != (32 if role is Role.BIAS else 8):
+        return f"{what} is {quantized.params.qtype.name}"
     return ""
 
 
 def _float_value_reason(value: Value) -> str:
-    """Why no integers stand behind a real value."""
+    """Why a float value does not come from integers."""
     maker = value.producer()
     if maker is None or "DequantizeLinear" not in operator_of(maker):
         return "is a float constant" if constant_of(value) is not None else "is computed in float"
@@ -139,25 +143,25 @@ def _float_value_reason(value: Value) -> str:
 
 
 def _output_reason(value: Value) -> str:
-    """Why a real result does not become integers of 8 bits; nothing where it does."""
-    what, found = f"output {name_of(value)}", quantized_result(value)
-    if found is not None:
-        if found.params.qtype.bits != 8:
-            return f"{what} is {found.params.qtype.name}"
+    """Why a float result does not become 8-bit integers; empty if it does."""
+    what, quantized = f"output {name_of(value)}", quantized_result(value)
+    if quantized is not None:
+        if quantized.params.qtype.bits != 8:
+            return f"{what} is {quantized.params.qtype.name}"
         return ""
     if value.is_graph_output():
-        return f"{what} is an output of the model in float"
+        return f"{what} is a float output of the model"
     readers = consumers_of(value)
     quantizers = [node for node in readers if "QuantizeLinear" in operator_of(node)]
     if not quantizers:
-        return f"{what} meets no QuantizeLinear"
+        return f"{what} has no QuantizeLinear after it"
     if len(readers) > 1:
-        return f"{what} has {len(readers)} readers, not one QuantizeLinear alone"
+        return f"{what} has {len(readers)} readers; it needs exactly one, a QuantizeLinear"
     return f"{what} {_quantizer_reason(quantizers[0], quantizers[0].outputs[0])}"
 
 
 def _quantizer_reason(quantizer: Node, integers: Value | None) -> str:
-    """What about a quantizer is beyond 8-bit integers with constant scales along at most one axis."""
+    """Why a quantizer is not one of 8-bit integers with constant scales along at most one axis."""
     scales = constant_of(quantizer.inputs[1])
     if scales is None:
         return "has a scale that is computed at run time"

@@ -1,8 +1,10 @@
-"""Which integer tensors of a graph does ONNX Runtime compute in float? Read from its own optimized graph.
+"""Integer tensors that ONNX Runtime computes in float, read from its own optimized graph.
 
-ONNX Runtime replaces DequantizeLinear → operator → QuantizeLinear by an integer kernel only where its rules allow;
-elsewhere the three nodes stay. A tensor that a QuantizeLinear still writes, and not from a DequantizeLinear, is one
-of those. So is the real result of a product that no integer operator writes.
+ONNX Runtime replaces DequantizeLinear → operator → QuantizeLinear by an integer kernel only if its rules allow it.
+Otherwise the three nodes stay. So these tensors are computed in float:
+
+1. outputs of a QuantizeLinear whose input does not come from a DequantizeLinear;
+2. float results of a matrix product or convolution that no integer operator writes.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ _MOVEMENT_OPS = ("Transpose", "Reshape", "Identity")
 
 
 def float_tensors(graph: Graph) -> frozenset[str]:
-    """The integer tensors among the graph's outputs that ONNX Runtime, all optimizations on, quantizes from float.
+    """Integer outputs of the graph that ONNX Runtime, with all optimizations, quantizes from float.
 
     Raises:
-        ModelError: ONNX Runtime does not take the model.
+        ModelError: ONNX Runtime cannot load the model.
     """
     return frozenset(
         name_of(v) for v in _ort_optimized_graph(graph).outputs if _is_quantized_from_float(v)
@@ -30,10 +32,10 @@ def float_tensors(graph: Graph) -> frozenset[str]:
 
 
 def integer_products(graph: Graph) -> frozenset[str]:
-    """The real tensors that ONNX Runtime, all optimizations on, computes by a product of integers.
+    """Float tensors that ONNX Runtime, with all optimizations, computes from products of integers.
 
     Raises:
-        ModelError: ONNX Runtime does not take the model.
+        ModelError: ONNX Runtime cannot load the model.
     """
     nodes = _ort_optimized_graph(graph).nodes
     return frozenset(

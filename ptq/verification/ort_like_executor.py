@@ -1,7 +1,7 @@
-"""How does the executor compute in float what ONNX Runtime computes so? Told by ONNX Runtime's own optimized graph.
+"""Executor that computes in float what ONNX Runtime computes in float, according to its optimized graph.
 
-ONNX Runtime puts an integer kernel in the place of DequantizeLinear → operator → QuantizeLinear where its rules
-allow: not for int8 beside uint8, nor everywhere around an int8 tensor with two readers.
+ONNX Runtime puts an integer kernel in the place of DequantizeLinear → operator → QuantizeLinear only if its rules
+allow it. It does not where int8 meets uint8, and not always around an int8 tensor with two readers.
 """
 
 from __future__ import annotations
@@ -18,58 +18,62 @@ from ptq.verification.ort_fusions import float_tensors, integer_products
 
 
 def executor_matching_ort(graph: Graph, arithmetic: str = "ort") -> Executor:
-    """An executor that leaves float what ONNX Runtime, all optimizations on, leaves float in this graph.
+    """Build an executor that runs in float what ONNX Runtime, with all optimizations, runs in float in this graph.
 
-    Other arithmetics than ONNX Runtime's own compute in integers all they can.
+    Arithmetics other than ONNX Runtime's run in integers whatever they can.
 
     Raises:
-        ModelError: ONNX Runtime does not take the model.
-        UsageError: There is no such arithmetic.
+        ModelError: ONNX Runtime cannot load the model.
+        UsageError: The arithmetic is unknown.
     """
     executor = Executor(graph, arithmetic)
     names = comparable_tensors(executor.program, graph)
     if arithmetic not in INT8_AS_UINT8 or names.isdisjoint(executor.program.params):
         return executor
-    executor, floats = with_integer_products(executor, graph)
+    executor, float_names = with_integer_products(executor, graph)
     exposed, _ = pairs_to_uint8(graph)
     exposed.add_outputs(comparable_tensors(executor.program, graph))
     further = float_tensors(exposed)
-    return Executor(graph, arithmetic, floats | further) if further else executor
+    return Executor(graph, arithmetic, float_names | further) if further else executor
 
 
 def steps_ort_runs_in_float(graph: Graph) -> tuple[Step, ...]:
-    """The steps that have integer kernels and that ONNX Runtime computes in float all the same.
+    """Steps with integer kernels that ONNX Runtime computes in float nevertheless.
 
-    None where ONNX Runtime does not take the model.
+    The result is empty if ONNX Runtime cannot load the model.
     """
     try:
-        like = executor_matching_ort(graph)
+        matching = executor_matching_ort(graph)
     except ModelError:
         return ()
-    kept = {name for step in like.program.steps if isinstance(step, Step) for name in step.outputs}
+    integers = {
+        name for step in matching.program.steps if isinstance(step, Step) for name in step.outputs
+    }
     return tuple(
         step
         for step in Executor(graph).program.steps
-        if isinstance(step, Step) and kept.isdisjoint(step.outputs)
+        if isinstance(step, Step) and integers.isdisjoint(step.outputs)
     )
 
 
 def with_integer_products(executor: Executor, graph: Graph) -> tuple[Executor, frozenset[str]]:
-    """The executor without the products that ONNX Runtime computes in float, and their names."""
-    floats = _real_products(executor.program)
-    if floats:
-        floats -= integer_products(graph)
-    return (Executor(graph, executor.arithmetic, floats) if floats else executor), floats
+    """The executor with ONNX Runtime's float products in float too, and the names of their results."""
+    float_names = _float_results(executor.program)
+    if float_names:
+        float_names -= integer_products(graph)
+    if not float_names:
+        return executor, float_names
+    return Executor(graph, executor.arithmetic, float_names), float_names
 
 
 def comparable_tensors(program: Program, graph: Graph) -> set[str]:
-    """The tensors of the program that the graph has too: integers, and the real results of products of them."""
+    """Tensors that program and graph both have: integers, and float results of products of integers."""
     present = {name_of(v) for node in graph.nodes for v in node.outputs if v.name}
-    made = {name for step in program.steps for name in step.outputs}
-    return (made & program.params.keys() | _real_products(program)) & present
+    computed = {name for step in program.steps for name in step.outputs}
+    return (computed & program.params.keys() | _float_results(program)) & present
 
 
-def _real_products(program: Program) -> frozenset[str]:
+def _float_results(program: Program) -> frozenset[str]:
     return frozenset(
         name
         for step in program.steps

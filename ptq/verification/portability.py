@@ -1,10 +1,11 @@
-"""Where would the integers of a quantized graph come out otherwise on another processor?
+"""Portability: where another processor could compute other integers of a quantized graph.
 
-Three risks, each bounded from the weights and then met, or not, on data:
+Three risks are bounded from the weights, and then measured on samples:
 
-    headroom     31 − log2(max |acc|) bits that an int32 accumulator has left
-    saturation   without VNNI, x86 adds pairs of uint8 × int8 products in int16: 255·(|w1| + |w2|) > 32767 reaches it
-    ties         acc · s exactly between two integers: runtimes that round ties otherwise differ by one step
+    headroom     unused bits of an int32 accumulator: 31 − log2(max |acc|)
+    saturation   x86 without VNNI adds pairs of uint8 × int8 products in int16, which overflows if
+                 255·(|w1| + |w2|) > 32767
+    ties         acc · s exactly halfway between two integers: runtimes with another tie rule differ by 1 LSB
 """
 
 from __future__ import annotations
@@ -42,19 +43,19 @@ from ptq.verification.ulp_order import float_order
 
 @dataclass(frozen=True)
 class NodeRisk:
-    """One operator that sums products.
+    """Risks of one operator that sums products.
 
     Attributes:
-        node: Its name.
+        node: Name of the node.
         op: Its operator.
-        bits_left: Of int32 above the largest accumulator that any input can give.
-        bits_left_met: The same of the largest that the data gave.
-        channels: Output channels.
-        saturable: Output channels whose weights let a pair of products leave int16.
-        saturated: Output integers that come out otherwise without VNNI on these data.
-        largest: By how many steps, at most.
-        ties: Accumulators that land exactly between two integers.
-        elements: Output integers computed.
+        bits_left: Unused bits of int32 for the largest accumulator of any input.
+        bits_left_met: Unused bits of int32 for the largest accumulator on the samples.
+        channels: Number of output channels.
+        saturable: Number of output channels with a pair of weights whose products can overflow int16.
+        saturated: Number of output integers on the samples that change without VNNI.
+        largest: Largest change without VNNI, in LSB (in ULP for a float result).
+        ties: Number of accumulators exactly halfway between two integers.
+        elements: Number of output integers on the samples.
     """
 
     node: str
@@ -71,11 +72,11 @@ class NodeRisk:
 
 @dataclass(frozen=True)
 class Portability:
-    """The risks of a graph.
+    """Risks of a graph.
 
     Attributes:
-        samples: How many were run.
-        nodes: Those that sum products with constant weights, in the order in which they run.
+        samples: Number of samples.
+        nodes: Nodes that sum products with constant weights, in execution order.
     """
 
     samples: int
@@ -83,32 +84,32 @@ class Portability:
 
     @property
     def bits_left(self) -> float:
-        """The least headroom that the weights leave."""
+        """Smallest headroom of any node, for any input."""
         return min((node.bits_left for node in self.nodes), default=31.0)
 
     @property
     def saturable(self) -> tuple[NodeRisk, ...]:
-        """Nodes whose weights let int16 pairs saturate without VNNI."""
+        """Nodes that can saturate int16 without VNNI."""
         return tuple(node for node in self.nodes if node.saturable)
 
     @property
     def saturated(self) -> tuple[NodeRisk, ...]:
-        """Nodes of which these data change integers without VNNI."""
+        """Nodes with integers that change on the samples without VNNI."""
         return tuple(node for node in self.nodes if node.saturated)
 
     @property
     def ties(self) -> int:
-        """How many accumulators landed exactly between two integers."""
+        """Number of accumulators exactly halfway between two integers."""
         return sum(node.ties for node in self.nodes)
 
     @property
     def remedies(self) -> tuple[str, ...]:
-        """What to do about saturation; nothing where the weights exclude it."""
+        """Remedies against saturation; empty if no node can saturate."""
         return REMEDIES if self.saturable else ()
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The figures of the whole graph by name."""
+        """Figures of the whole graph, by name."""
         return {
             "bits_left": self.bits_left,
             "ties": self.ties,
@@ -119,14 +120,14 @@ class Portability:
 
 
 def measure_portability(graph: Graph, samples: Iterable[Sample]) -> Portability:
-    """Bound the risks of a quantized graph from its weights, and look for them on data.
+    """Bound the risks of a quantized graph from its weights, and measure them on samples.
 
     Raises:
-        DataError: There is no sample, or one lacks an input.
+        DataError: There is no sample, or an input of a sample is missing.
     """
     probes: dict[str, _Probe] = {}
 
-    def probed(op: str) -> KernelMaker:
+    def with_probe(op: str) -> KernelMaker:
         def make(site: Site) -> Kernel:
             kernel = ort.KERNELS[op](site)
             if constant_input(site, 1) is None:
@@ -135,7 +136,7 @@ def measure_portability(graph: Graph, samples: Iterable[Sample]) -> Portability:
 
         return make
 
-    executor = Executor(graph, "ort", replaced={op: probed(op) for op in _PRODUCTS})
+    executor = Executor(graph, "ort", replaced={op: with_probe(op) for op in _PRODUCTS})
     count = 0
     for sample in samples:
         try:
@@ -145,7 +146,7 @@ def measure_portability(graph: Graph, samples: Iterable[Sample]) -> Portability:
             raise DataError(f"{sample.name}: {error}") from error
         count += 1
     if not count:
-        raise DataError("there is no sample to look for risks on; give at least one")
+        raise DataError("no sample to measure portability on; give at least one")
     return Portability(count, tuple(probe.to_node_risk() for probe in probes.values()))
 
 
@@ -158,7 +159,7 @@ _PRODUCTS: Mapping[str, Any] = {
 
 @dataclass(eq=False)
 class _Probe:
-    """Runs one node, keeping what its accumulators and its sums without VNNI show."""
+    """Runs one node and records its accumulators, and its results without VNNI."""
 
     site: Site
     kernel: Kernel
@@ -182,9 +183,9 @@ class _Probe:
         self.peak = max(self.peak, int(np.abs(acc.astype(np.int64)).max(initial=0)))
         self.ties += self._count_ties(acc)
         if self._saturating is not None:
-            steps = np.abs(float_order(q) - float_order(self._saturating(inputs)))
-            self.saturated += int(np.count_nonzero(steps))
-            self.largest = max(self.largest, int(steps.max(initial=0)))
+            changes = np.abs(float_order(q) - float_order(self._saturating(inputs)))
+            self.saturated += int(np.count_nonzero(changes))
+            self.largest = max(self.largest, int(changes.max(initial=0)))
         return q
 
     def to_node_risk(self) -> NodeRisk:
@@ -203,7 +204,7 @@ class _Probe:
         )
 
     def _saturable_channels(self) -> NDArray[np.bool_]:
-        """Which output channels' weights let a pair of products leave int16."""
+        """Output channels with a pair of weights whose products can overflow int16."""
         columns = _weight_columns(self.site)
         none = np.zeros(columns.shape[-1], np.bool_)
         if activation_qparams(self.site).qtype.signed or not weight_qparams(self.site).qtype.signed:
@@ -214,20 +215,20 @@ class _Probe:
 
     def _count_ties(self, acc: NDArray[Any]) -> int:
         if self.site.outputs[0] is None:
-            return 0  # nothing is rounded to integers
+            return 0  # a float result is not rounded
         y, x = output_qparams(self.site), activation_qparams(self.site)
         alpha = np.float32(self.site.attrs.get("alpha", 1.0))
         scale: FloatArray = np.asarray(
             ((alpha * x.scale) * weight_qparams(self.site).scale) / y.scale
         )
-        value = acc.astype(np.float32) * scale
+        scaled = acc.astype(np.float32) * scale
         lo, hi = (bound - int(y.zero_point) for bound in output_bounds(self.site))
-        tied = (np.abs(value - np.rint(value)) == 0.5) & (value > lo) & (value < hi)
+        tied = (np.abs(scaled - np.rint(scaled)) == 0.5) & (scaled > lo) & (scaled < hi)
         return int(np.count_nonzero(tied))
 
 
 def _weight_columns(site: Site) -> NDArray[Any]:
-    """The constant weight as a matrix: what one output channel sums, in ONNX Runtime's order, is a column."""
+    """Constant weight as a matrix: a column holds the weights of one output channel, in ONNX Runtime's order."""
     w = constant_input(site, 1)
     assert w is not None
     if site.op == "Conv":
@@ -246,7 +247,7 @@ def _is_depthwise(site: Site) -> bool:
 
 
 def _largest_sum(site: Site) -> int:
-    """The largest magnitude that the accumulator of any output channel can reach for any input."""
+    """Largest magnitude of the accumulator of any output channel, for any input."""
     x, w, columns = (
         activation_qparams(site),
         weight_qparams(site),

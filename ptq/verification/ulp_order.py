@@ -1,4 +1,4 @@
-"""Distance between floats in units of the last place (ULP)."""
+"""Distance between floats in units in the last place (ULP)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def float_order(array: NDArray[Any]) -> NDArray[np.int64]:
-    """Integers as they are, float32 by its place in the order of all float32: differences count steps."""
+    """Integers unchanged, float32 by its position among all float32 values: differences count LSB or ULP."""
     if array.dtype != np.float32:
         return array.astype(np.int64)
     bits = array.view(np.int32).astype(np.int64)

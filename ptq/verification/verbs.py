@@ -1,4 +1,4 @@
-"""The verbs of ptq for a model that is quantized already, by anyone: verify, portability, convert, lint."""
+"""Verbs of ptq for a quantized model of any tool: verify, portability, convert, lint."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from ptq.data.splits import SampleOptions
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.open import Model, open_model, require_quantized
-from ptq.verification.conversion import Form
-from ptq.verification.conversion import convert_graph as converted
-from ptq.verification.lint import lint_graph as findings
+from ptq.solver.recipe import QuantizedForm
+from ptq.verification.conversion import convert_graph
+from ptq.verification.lint import lint_graph
 from ptq.verification.lint_rules import Finding
-from ptq.verification.portability import Portability
-from ptq.verification.portability import measure_portability as look_for_risks
-from ptq.verification.verify import Verification
-from ptq.verification.verify import verify_graph as compare_integers
+from ptq.verification.portability import Portability, measure_portability
+from ptq.verification.verify import Verification, verify_graph
 
 
 def verify(
@@ -32,9 +30,19 @@ def verify(
     threads: int = 0,
     progress: Progress | None = None,
 ) -> Verification:
-    """Compare every integer tensor of a quantized model between ONNX Runtime and the integers.
+    """Compare every integer tensor of a quantized model between ONNX Runtime and the integer executor.
 
-    Without ``optimize`` ONNX Runtime computes in float between quantizers: differences are then explained.
+    Args:
+        model: A quantized model.
+        data: Samples.
+        arithmetic: Arithmetic of the integer executor.
+        optimize: Run ONNX Runtime with graph optimizations. Without them it computes in float between quantizers,
+            and differences are explained.
+        preprocess: How images become arrays.
+        samples: Use that many samples, evenly spread; None for all.
+        skip_bad_samples: Leave out bad samples instead of stopping.
+        threads: Threads of ONNX Runtime for one operator; 0 means one for each core.
+        progress: Called with each stage and its steps.
 
     Raises:
         ModelError: The model cannot be read, or has no integers.
@@ -44,9 +52,14 @@ def verify(
     with explain_failure(graph):
         opened = SampleOptions(preprocess, samples, skip_bad_samples).open(data, graph)
         run = RunOptions(threads=threads, progress=progress)
-        verified = run.track(opened, "verifying")
-        found = compare_integers(graph, verified, arithmetic=arithmetic, optimize=optimize, run=run)
-    return replace(found, skipped=tuple(opened.skipped))
+        verification = verify_graph(
+            graph,
+            run.track(opened, "verifying"),
+            arithmetic=arithmetic,
+            optimize=optimize,
+            run=run,
+        )
+    return replace(verification, skipped=tuple(opened.skipped))
 
 
 def portability(
@@ -58,7 +71,15 @@ def portability(
     skip_bad_samples: bool = False,
     progress: Progress | None = None,
 ) -> Portability:
-    """Say where a quantized model's integers would come out otherwise on another processor.
+    """Measure where another processor could compute other integers of a quantized model.
+
+    Args:
+        model: A quantized model.
+        data: Samples.
+        preprocess: How images become arrays.
+        samples: Use that many samples, evenly spread; None for all.
+        skip_bad_samples: Leave out bad samples instead of stopping.
+        progress: Called with each stage and its steps.
 
     Raises:
         ModelError: The model cannot be read.
@@ -67,27 +88,29 @@ def portability(
     graph = open_model(model)
     with explain_failure(graph):
         opened = SampleOptions(preprocess, samples, skip_bad_samples).open(data, graph)
-        return look_for_risks(
-            graph, RunOptions(progress=progress).track(opened, "looking for risks")
-        )
+        run = RunOptions(progress=progress)
+        return measure_portability(graph, run.track(opened, "checking portability"))
 
 
-def convert(model: Model, form: Form, *, integers: bool = False) -> Graph:
-    """A quantized model in the other form, with the same integer function.
+def convert(model: Model, form: QuantizedForm, *, integers: bool = False) -> Graph:
+    """Convert a quantized model to QDQ or QOperator form, with the same integer function.
 
-    ``integers`` gives QLinear operators also to what ONNX Runtime computes in float in QDQ form.
+    Args:
+        model: A quantized model.
+        form: ``qdq`` or ``qoperator``.
+        integers: In QOperator form, convert also operators that ONNX Runtime computes in float in QDQ form.
 
     Raises:
         ModelError: The model cannot be read, or has no integers.
-        UnsupportedError: An operator of it has no such form.
+        UnsupportedError: An operator cannot be converted.
     """
     graph = require_quantized(open_model(model))
     with explain_failure(graph):
-        return converted(graph, form, integers=integers)
+        return convert_graph(graph, form, integers=integers)
 
 
 def lint(model: Model, *, target: str = "litert") -> tuple[Finding, ...]:
-    """Where a quantized model departs from a target's specification.
+    """List where a quantized model breaks a target's specification, or is not covered by it.
 
     Raises:
         ModelError: The model cannot be read, or has no integers.
@@ -95,4 +118,4 @@ def lint(model: Model, *, target: str = "litert") -> tuple[Finding, ...]:
     """
     graph = require_quantized(open_model(model))
     with explain_failure(graph):
-        return findings(graph, target)
+        return lint_graph(graph, target)

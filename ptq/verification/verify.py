@@ -1,7 +1,7 @@
-"""Lays ONNX Runtime's integers beside the executor's, tensor by tensor, and names the first that diverges.
+"""Verification: ONNX Runtime's integers against the executor's, tensor by tensor, with the first difference.
 
-ONNX Runtime's are read by making graph outputs of what its QuantizeLinear nodes put out, which keeps its fusions;
-that the outputs stay the same bits as the plain model's is checked along.
+To read ONNX Runtime's integers, the outputs of QuantizeLinear nodes become graph outputs; this keeps its fusions. The
+model outputs are compared bit for bit with those of the unchanged model.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ from ptq.verification.ulp_order import float_order
 
 _FLOAT_EXPLANATION = (
     "without optimizations ONNX Runtime dequantizes, computes in float32 and quantizes: "
-    "a value that falls on a rounding boundary in one may fall beside it in the other"
+    "values next to a rounding tie can round differently"
 )
-_NO_KERNEL = "ONNX Runtime has no kernel for these integer types together, as int8 beside uint8, and computes in float"
+_NO_KERNEL = "ONNX Runtime computes it in float: no kernel for these integer types (for example int8 with uint8)"
 UNOPTIMIZED_EXPLANATIONS: Mapping[str, str] = {
-    "Add": "QLinearAdd adds the zero point before it rounds, QuantizeLinear after: ties fall apart",
-    "Mul": "QLinearMul adds the zero point before it rounds, QuantizeLinear after: ties fall apart",
+    "Add": "QLinearAdd adds the zero point before rounding, QuantizeLinear after: ties round differently",
+    "Mul": "QLinearMul adds the zero point before rounding, QuantizeLinear after: ties round differently",
     "AveragePool": (
-        "QLinearAveragePool adds the zero point before it rounds, QuantizeLinear after: ties fall apart"
+        "QLinearAveragePool adds the zero point before rounding, QuantizeLinear after: ties round differently"
     ),
     "Softmax": (
-        "QLinearSoftmax sums exponentials from a table and scales by floor(1/scale) instead of 1/scale"
+        "QLinearSoftmax sums exponentials from a table and multiplies by floor(1/scale) instead of 1/scale"
     ),
     "Gemm": "QGemm sums products exactly in int32, Gemm in float32",
     "Conv": "QLinearConv sums products exactly in int32, Conv in float32",
     "MatMul": "QLinearMatMul sums products exactly in int32, MatMul in float32",
 }
-"""What ONNX Runtime's integer kernels do otherwise than DequantizeLinear → operator → QuantizeLinear."""
+"""Differences between ONNX Runtime's integer kernels and DequantizeLinear → operator → QuantizeLinear."""
 
 
 @dataclass(frozen=True)
 class TensorDifference:
-    """One integer tensor, over all samples.
+    """Comparison of one integer tensor, over all samples.
 
     Attributes:
-        tensor: Its name in the model.
-        node: The node that makes it.
-        op: That node's operator.
-        elements: How many integers were compared.
-        differing: How many differ when each runs by itself, end to end.
-        largest: The largest difference in steps, end to end; of a real result, in units in the last place.
-        differing_locally: How many differ when the node is given ONNX Runtime's own inputs.
+        tensor: Name of the tensor in the model.
+        node: Name of the node that computes it.
+        op: Operator of that node.
+        elements: Number of compared integers.
+        differing: Number of integers that differ end to end, when each engine runs alone.
+        largest: Largest difference end to end, in LSB (in ULP for a float result).
+        differing_locally: Number of integers that differ when the node reads ONNX Runtime's own inputs.
     """
 
     tensor: str
@@ -75,18 +75,18 @@ class TensorDifference:
 
 @dataclass(frozen=True)
 class Verification:
-    """The comparison of a quantized model.
+    """Comparison of a quantized model.
 
     Attributes:
-        arithmetic: The executor's.
-        optimized: Whether ONNX Runtime's optimizations were on.
-        samples: How many were run.
-        tensors: In the order in which they are computed.
-        islands: Nodes that both compute in float; ONNX Runtime's results are handed on, not compared.
-        floats: Every node that is not computed in integers, with the reason.
-        intact: Whether reading the integers left ONNX Runtime's outputs as they were.
+        arithmetic: Arithmetic of the executor.
+        optimized: Whether ONNX Runtime ran with graph optimizations.
+        samples: Number of samples.
+        tensors: Comparison of each tensor, in execution order.
+        islands: Operators of each float island, by name; both engines use ONNX Runtime's results there.
+        floats: Nodes that are not computed in integers, each with its reason.
+        intact: Whether reading the integers left ONNX Runtime's outputs unchanged.
         exact_products: Whether ONNX Runtime adds products of uint8 and int8 exactly on this processor.
-        skipped: Bad samples that were left out, with the reason.
+        skipped: Skipped bad samples, each with its reason.
     """
 
     arithmetic: str
@@ -101,22 +101,22 @@ class Verification:
 
     @property
     def first(self) -> TensorDifference | None:
-        """The first tensor that diverges; None where none does."""
+        """First tensor that differs; None if all are equal."""
         return next((t for t in self.tensors if t.differing or t.differing_locally), None)
 
     @property
     def equal(self) -> bool:
-        """Whether every integer is the same."""
+        """Whether all integers and all outputs are equal."""
         return self.first is None and self.intact
 
     @property
     def passed(self) -> bool:
-        """Whether there is nothing to mend: without optimizations ONNX Runtime computes in float by design."""
+        """Whether the verification passes: without optimizations, ONNX Runtime computes in float by design."""
         return self.equal or not self.optimized
 
     @property
     def explanations(self) -> dict[str, str]:
-        """Why they differ, by operator: only where ONNX Runtime ran without optimizations."""
+        """Reasons for differences, by operator; empty if ONNX Runtime ran with optimizations."""
         if self.optimized:
             return {}
         differing = dict.fromkeys(t.op for t in self.tensors if t.differing_locally)
@@ -131,59 +131,69 @@ def verify_graph(
     optimize: bool = True,
     run: RunOptions = DEFAULT_RUN,
 ) -> Verification:
-    """Compare every integer tensor of a quantized graph.
+    """Compare every integer tensor of a quantized graph between ONNX Runtime and the executor.
+
+    Args:
+        graph: A quantized graph.
+        samples: One feed each.
+        arithmetic: Arithmetic of the executor.
+        optimize: Run ONNX Runtime with graph optimizations.
+        run: How the job runs.
 
     Raises:
         ModelError: The graph has no integer tensor.
-        DataError: There is no sample, or one does not run.
+        DataError: There is no sample, or the model fails on one.
     """
     level = "all" if optimize else "none"
     executor = Executor(graph, arithmetic)
-    exposed_graph, moved, floats = graph.copy(), frozenset[str](), frozenset[str]()
+    exposed_graph, shifted, float_names = graph.copy(), frozenset[str](), frozenset[str]()
     if optimize:
-        exposed_graph, moved = pairs_to_uint8(graph)
-        executor, floats = with_integer_products(executor, graph)
+        exposed_graph, shifted = pairs_to_uint8(graph)
+        executor, float_names = with_integer_products(executor, graph)
     exposed_graph.add_outputs(comparable_tensors(executor.program, graph))
     if optimize and (further := float_tensors(exposed_graph)):
-        executor = Executor(graph, arithmetic, floats | further)
-    seen = comparable_tensors(executor.program, graph)
-    if seen.isdisjoint(executor.program.params):
+        executor = Executor(graph, arithmetic, float_names | further)
+    compared = comparable_tensors(executor.program, graph)
+    if compared.isdisjoint(executor.program.params):
         raise ModelError("the model has no integer tensor; quantize it first")
-    makers = {
+    producers = {
         name: (step.name, step.op)
         for step in executor.program.steps
         if isinstance(step, Step)
         for name in step.outputs
-        if name in seen
+        if name in compared
     }
     plain = Session(graph, threads=run.threads, optimize=level)
     exposed = Session(exposed_graph, threads=run.threads, optimize=level)
     outputs = [name_of(v) for v in graph.outputs]
-    borders = seen - makers.keys()
-    wanted = list(dict.fromkeys([*outputs, *makers, *borders]))
-    tallies = {name: [0, 0, 0, 0] for name in makers}
+    borders = compared - producers.keys()
+    wanted = list(dict.fromkeys([*outputs, *producers, *borders]))
+    tallies = {name: [0, 0, 0, 0] for name in producers}
     count, intact = 0, True
     for sample in samples:
         count += 1
         try:
             theirs = dict(zip(wanted, exposed.run(sample.feed, wanted), strict=True))
-            theirs.update({name: to_int8(theirs[name]) for name in moved & theirs.keys()})
-            alone = plain.run(sample.feed, outputs)
+            theirs.update({name: to_int8(theirs[name]) for name in shifted & theirs.keys()})
+            plain_outputs = plain.run(sample.feed, outputs)
         except DataError as error:
             raise DataError(f"{sample.name}: {error}") from error
-        intact &= all(_is_bitwise_equal(theirs[n], a) for n, a in zip(outputs, alone, strict=True))
-        given = [{n: theirs[n] for n in names} for names in (borders, seen)]
-        ours, local = parallel_map(partial(executor.run, sample.feed, makers), given)
+        intact &= all(
+            _is_bitwise_equal(theirs[name], array)
+            for name, array in zip(outputs, plain_outputs, strict=True)
+        )
+        given = [{n: theirs[n] for n in names} for names in (borders, compared)]
+        ours, local = parallel_map(partial(executor.run, sample.feed, producers), given)
         for name, tally in tallies.items():
             _count_differences(tally, theirs[name], ours[name], local[name])
     if not count:
-        raise DataError("there is no sample to verify on; give at least one")
+        raise DataError("no sample to verify on; give at least one")
     return Verification(
         arithmetic=arithmetic,
         optimized=optimize,
         samples=count,
         tensors=tuple(
-            TensorDifference(name, *makers[name], *tally) for name, tally in tallies.items()
+            TensorDifference(name, *producers[name], *tally) for name, tally in tallies.items()
         ),
         islands=executor.islands,
         floats=_float_nodes(graph, executor),
@@ -193,33 +203,34 @@ def verify_graph(
 
 
 def _float_nodes(graph: Graph, executor: Executor) -> tuple[NodeStatus, ...]:
-    """The nodes left float by their model or their types, and those that ONNX Runtime leaves so all the same."""
+    """Nodes that the model leaves in float, and nodes that ONNX Runtime computes in float nevertheless."""
     integers = {step.name for step in executor.program.steps if isinstance(step, Step)}
-    found = []
-    for fate in node_statuses(graph, executor.arithmetic):
-        if fate.runs == "integer" and fate.node not in integers:
-            found.append(replace(fate, runs="float", why=_NO_KERNEL))
-        elif fate.runs == "float":
-            found.append(fate)
-    return tuple(found)
+    statuses = []
+    for status in node_statuses(graph, executor.arithmetic):
+        if status.runs == "integer" and status.node not in integers:
+            statuses.append(replace(status, runs="float", why=_NO_KERNEL))
+        elif status.runs == "float":
+            statuses.append(status)
+    return tuple(statuses)
 
 
 def _count_differences(
     tally: list[int], theirs: NDArray[Any], ours: NDArray[Any], local: NDArray[Any]
 ) -> None:
+    """Add one sample to [elements, differing, largest, differing locally]."""
     if not theirs.shape == ours.shape == local.shape:
         count = max(theirs.size, ours.size, 1)
         tally[:] = tally[0] + count, tally[1] + count, max(tally[2], 1), tally[3] + count
         return
-    steps = np.abs(float_order(theirs) - float_order(ours))
-    tally[0] += steps.size
-    tally[1] += int(np.count_nonzero(steps))
-    tally[2] = max(tally[2], int(steps.max(initial=0)))
+    distances = np.abs(float_order(theirs) - float_order(ours))
+    tally[0] += distances.size
+    tally[1] += int(np.count_nonzero(distances))
+    tally[2] = max(tally[2], int(distances.max(initial=0)))
     tally[3] += int(np.count_nonzero(theirs != local))
 
 
 def _is_bitwise_equal(one: Any, other: Any) -> bool:
-    """Whether two outputs are bit for bit the same: arrays, sequences of them, or nothing."""
+    """Whether two outputs are equal bit for bit: arrays, sequences of arrays, or None."""
     if isinstance(one, list):
         pairs = zip(one, other, strict=True) if len(one) == len(other) else [(one, None)]
         return all(_is_bitwise_equal(*pair) for pair in pairs)

@@ -9,8 +9,8 @@ import onnx
 import pytest
 from numpy.random import default_rng
 from onnx import helper, numpy_helper
-from ptq_cli.edge import run
 from ptq_cli.main import app
+from ptq_cli.process import run
 
 CLASSES, SAMPLES = 4, 24
 

@@ -153,7 +153,7 @@ def test_standard_output_takes_json_alone(ptq, model, data, arguments):
     result = ptq(*(part.format(model=model, data=data) for part in arguments))
     assert result.code == USAGE
     assert (
-        result.line == "error: only --json goes to standard output; give the output - another name"
+        result.line == "error: only --json can write to standard output; replace - by a file name"
     )
     assert os.listdir() == []
 

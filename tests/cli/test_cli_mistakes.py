@@ -40,10 +40,13 @@ def tiny(classes: int, output: str = "y", also: str = "") -> onnx.ModelProto:
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (tiny(9), "to y[?, 9], where this is from x[?, 3, 8, 8] to y[?, 4]"),
+        (tiny(9), "→ y[?, 9]; expected x[?, 3, 8, 8] → y[?, 4]. Pass"),
         (tiny(4, "scores", "more"), "more[?, 3], scores[?, 4]"),
-        (build_network("y = Relu(x)", {"x": ("N", 3, 8, 8)}), "to y[?, 3, 8, 8]"),
-        (build_network("g = Add(z, z)\ny = Flatten(g)", {"z": ("N", 4)}), "from z[?, 4]"),
+        (build_network("y = Relu(x)", {"x": ("N", 3, 8, 8)}), "→ y[?, 3, 8, 8]; expected"),
+        (
+            build_network("g = Add(z, z)\ny = Flatten(g)", {"z": ("N", 4)}),
+            "inputs or outputs: z[?, 4] →",
+        ),
     ],
     ids=["classes", "outputs", "image", "inputs"],
 )
@@ -86,7 +89,7 @@ def test_nodes_to_skip_beside_a_plan_are_a_contradiction(ptq, model, data):
     assert ptq("quantize", model, "--data", data, "--save-plan", "p.json").code == 0
     result = ptq("quantize", model, "--data", data, "--plan", "p.json", "--skip", "conv")
     assert result.code == USAGE
-    assert "a plan says itself what stays float" in result.line
+    assert "a plan already lists the float nodes" in result.line
 
 
 @pytest.mark.parametrize(

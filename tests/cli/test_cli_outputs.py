@@ -193,7 +193,7 @@ def test_bad_samples_that_are_left_out_are_counted_and_named(ptq, model, data, v
     outcome = ptq(*given, "--data", "folder", "--skip-bad-samples")
     assert outcome.code == 0
     first, damaged, nan = outcome.err.splitlines()
-    assert first == "left out 2 bad samples:"
+    assert first == "skipped 2 bad samples:"
     assert "2.npz" in damaged
     assert "3.npz" in nan
     assert "NaN" in nan

@@ -39,7 +39,7 @@ def test_help_imports_nothing_heavy():
     code = (
         "import sys\n"
         "from ptq_cli.main import app\n"
-        "from ptq_cli.edge import run\n"
+        "from ptq_cli.process import run\n"
         "assert run(app, ['quantize', '--help']) == 0\n"
         f"print(*(m for m in {HEAVY!r} if m in sys.modules), file=sys.stderr)"
     )
@@ -80,7 +80,10 @@ def _read_to_the_end(reader):
     ("verb", "stages"),
     [
         ("quantize", [b"calibrating", b"choosing ranges", b"checking", b"evaluating"]),
-        ("sensitivity", [b"calibrating", b"choosing ranges", b"weighing", b"measuring"]),
+        (
+            "sensitivity",
+            [b"calibrating", b"choosing ranges", b"attributing the error", b"measuring"],
+        ),
     ],
 )
 def test_a_terminal_is_shown_progress_on_standard_error(model, data, verb, stages):

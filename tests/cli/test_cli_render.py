@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ptq_cli import integers, render, tables
+from ptq_cli import render_report, render_tables, render_verification
 
 from ptq.evaluation.evaluate import Evaluation, FormMetrics
 from ptq.evaluation.metrics import Accuracy, Fidelity
@@ -66,58 +66,69 @@ def printed(capsys, monkeypatch):
 
 
 def test_a_report_says_sizes_speed_and_how_images_were_prepared(printed):
-    text = printed(render.render_report, REPORT, "out.onnx")
-    assert "net.onnx → out.onnx 4.0 MB → 1.0 MB, 4.00 times smaller; 2.50 times as fast" in text
+    text = printed(render_report.render_report, REPORT, "out.onnx")
+    assert (
+        "net.onnx → out.onnx size 4.0 MB → 1.0 MB (÷ 4.00); speed 2.50× float (ONNX Runtime, batch 1)"
+        in text
+    )
     assert "BGR, shorter side resized to 256, centre cropped to 224×224, − (0.4, 0.5, 0.6)" in text
 
 
 def test_changes_of_accuracy_are_signed_percentage_points(printed):
-    text = printed(render.render_report, REPORT, "out.onnx")
+    text = printed(render_report.render_report, REPORT, "out.onnx")
     assert "int8 in ONNX Runtime 88.50 -1.50 99.50 +0.50 97.00 30.0 0.999000" in text
     assert "200 labelled samples of 250" in text
 
 
 def test_an_output_without_error_has_an_infinite_ratio(printed):
     assert "boxes int8 in ONNX Runtime ∞ 1.000000" in printed(
-        render.render_report, REPORT, "out.onnx"
+        render_report.render_report, REPORT, "out.onnx"
     )
 
 
 def test_nodes_left_float_are_grouped_by_their_reason(printed):
-    text = printed(render.render_report, REPORT, "out.onnx")
+    text = printed(render_report.render_report, REPORT, "out.onnx")
     assert "4 nodes: 1 int8, 1 folded into the node before, 2 float" in text
     assert "float: 2 Erf: no integer form" in text
-    assert "agreeing by construction: 2 Erf" in text
+    assert "float islands (same result in both engines): 2 Erf" in text
 
 
 def test_the_error_of_a_tensor_is_shared_between_rounding_and_clipping(printed):
-    assert "12.5 75, 25 1.000 -1 … 2" in printed(render.render_report, REPORT, "out.onnx")
+    assert "12.5 75, 25 1.000 -1 … 2" in printed(render_report.render_report, REPORT, "out.onnx")
 
 
 def test_figures_on_calibration_samples_are_marked(printed):
     text = printed(
-        render.render_report, replace(REPORT, evaluated_on=render.ON_CALIBRATION), "out.onnx"
+        render_report.render_report,
+        replace(REPORT, evaluated_on=render_report.ON_CALIBRATION),
+        "out.onnx",
     )
     assert "Accuracy ON CALIBRATION SAMPLES (250 samples)" in text
 
 
 def test_a_report_without_samples_says_so(printed):
-    text = printed(render.render_report, replace(REPORT, evaluation=None, speed=None), "out.onnx")
+    text = printed(
+        render_report.render_report, replace(REPORT, evaluation=None, speed=None), "out.onnx"
+    )
     assert "Accuracy was not measured" in text
-    assert "times as fast" not in text
+    assert "× float" not in text
 
 
 def test_without_labels_there_is_no_accuracy(printed):
     forms = {name: replace(form, accuracy=None) for name, form in EVALUATION.forms.items()}
     text = printed(
-        tables.render_evaluation, replace(EVALUATION, forms=forms), Path("q.onnx"), "litert", None
+        render_tables.render_evaluation,
+        replace(EVALUATION, forms=forms),
+        Path("q.onnx"),
+        "litert",
+        None,
     )
     assert "top-1" not in text
-    assert "integers (litert) 97.00 30.0 0.999000" in text
+    assert "integer executor (litert) 97.00 30.0 0.999000" in text
 
 
 @pytest.mark.parametrize(
-    ("locally", "arises"), [(3, "at that node itself"), (0, "before it, outside the integers")]
+    ("locally", "arises"), [(3, "in this node"), (0, "upstream, in float code")]
 )
 def test_a_verification_names_the_first_tensor_that_diverges(printed, locally, arises):
     result = Verification(
@@ -133,25 +144,25 @@ def test_a_verification_names_the_first_tensor_that_diverges(printed, locally, a
         intact=False,
         exact_products=False,
     )
-    text = printed(integers.render_verification, result)
-    assert "1 tensor differs; the first is other, made by n1 (Add): 3 of 10 elements" in text
-    assert f"by up to 1 step; it arises {arises}" in text
+    text = printed(render_verification.render_verification, result)
+    assert "1 tensor differs; first: other, output of n1 (Add): 3 of 10 elements differ" in text
+    assert f"by up to 1 LSB; the mismatch starts {arises}" in text
     assert "end to end: 3 differ" in text
     assert f"ONNX Runtime's own integers: {locally} differ" in text
     assert "float: h: no kernel" in text
-    assert "outputs changed when its integers were read" in text
-    assert "no VNNI" in text
+    assert "reading the integers changed ONNX Runtime's outputs" in text
+    assert "without VNNI" in text
 
 
 def test_risks_are_said_with_their_remedies(printed):
     risk = NodeRisk("c", "Conv", 9.4, 12.0, 8, 3, 5, 60, 2, 1000)
     calm = replace(risk, node="d", saturable=0, saturated=0, largest=0, bits_left=7.25)
-    text = printed(integers.render_portability, Portability(2, (risk, calm)))
-    assert "at least 7.2 bits of int32 are left for any input, 12.0 on these data" in text
+    text = printed(render_verification.render_portability, Portability(2, (risk, calm)))
+    assert "at least 7.2 bits of int32 are unused for any input, 12.0 bits on these samples" in text
     assert "exact ties: 4 of 2000 outputs" in text
-    assert "can saturate in 1 node; these data change 5 integers in 1 node" in text
+    assert "1 node can saturate; 5 integers in 1 node would change on these samples" in text
     assert "c (Conv) 8 3 1000 5 60" in text
     assert text.count("remedy:") == 3
     assert "no pair of weights can saturate" in printed(
-        integers.render_portability, Portability(2, (calm,))
+        render_verification.render_portability, Portability(2, (calm,))
     )

@@ -12,7 +12,7 @@ SELF = "os.kill(os.getpid(), signal.{number})"
 RUN = """
 import os, pathlib, signal, sys, time
 import typer
-from ptq_cli.edge import prepare_process, run
+from ptq_cli.process import prepare_process, run
 
 app = typer.Typer()
 

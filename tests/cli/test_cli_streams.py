@@ -28,7 +28,7 @@ def test_a_full_standard_output_is_one_line(model):
     done = shell(f"{PTQ} inspect {model} --json - >/dev/full")
     assert done.returncode == 1
     assert done.stderr == (
-        "error: standard output cannot be written: No space left on device; choose another place\n"
+        "error: cannot write to standard output: No space left on device; redirect it elsewhere\n"
     )
 
 

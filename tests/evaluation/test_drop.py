@@ -88,7 +88,7 @@ def test_with_about_as_many_samples_as_it_asks_for_it_can_tell(lost: int, points
 def test_a_drop_that_is_the_budget_to_the_digit_can_never_be_told() -> None:
     budget = check_budget(top1_drop(*_top1(5, 0, 500)), 1.0)
     assert (budget.verdict, budget.needed) == ("undecided", None)
-    assert str(budget) == "not enough samples to tell"
+    assert str(budget) == "not enough samples to decide"
 
 
 def test_intervals_are_the_same_every_time() -> None:

@@ -14,12 +14,8 @@ from networks import gaussian_array
 from ptq.core.errors import DataError
 from ptq.data import Sample
 from ptq.evaluation.drop import AGREEMENT, ERROR, TOP1
-from ptq.evaluation.evaluate import (
-    evaluate_engines,
-    session_engine,
-    speed_ratio,
-    split_into_batches,
-)
+from ptq.evaluation.engines import session_engine
+from ptq.evaluation.evaluate import evaluate_engines, speed_ratio, split_into_batches
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 

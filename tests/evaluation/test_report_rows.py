@@ -48,7 +48,7 @@ def test_the_error_of_an_activation_is_near_the_true_one() -> None:
     ("name", "node", "fate", "why"),
     [
         ("relu", "Conv_c", "int8", ""),
-        ("relu", "Relu_y", "folded", "the requantization of Conv_c does its work"),
+        ("relu", "Relu_y", "folded", "included in the requantization of Conv_c"),
         ("if capturing", "choice", "float", "operator If is not supported"),
     ],
 )

@@ -321,7 +321,7 @@ def test_what_has_no_kernel_keeps_its_quantizers_and_says_why():
     )
     tanh = foreign_graph(INPUT_QDQ + "r = Tanh(xd)" + OUTPUT_QDQ)
     for graph, op, why in (
-        (shown, "Conv", f"{IN_FLOAT}: no QLinear operator has these types, or these scales"),
+        (shown, "Conv", f"{IN_FLOAT}: no QLinear operator supports these types or scales"),
         (tanh, "Tanh", "ONNX Runtime has no QLinear operator for Tanh"),
     ):
         linear = convert_graph(graph, "qoperator")

@@ -49,7 +49,7 @@ def test_a_case_of_an_unknown_operator_counts_as_refused(tmp_path: Path) -> None
     index["cases"] = [c | {"op": "QLinearNothing"} for c in index["cases"][:1]]
     (folder / "index.json").write_text(json.dumps(index))
     (score,) = run_golden_cases([folder])
-    assert "no case of QLinearNothing can be read" in score.refused[0]
+    assert "cases of QLinearNothing cannot be read" in score.refused[0]
 
 
 def test_a_folder_without_an_index_is_refused(tmp_path: Path) -> None:

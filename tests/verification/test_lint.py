@@ -186,7 +186,7 @@ def test_prescribed_ranges_are_held_against_the_model(nodes, clause, scale, zero
 def test_what_the_specification_does_not_know_is_noted_not_blamed():
     (finding,) = lint_graph(foreign_graph(INPUT_QDQ + "r = Erf(xd)" + OUTPUT_QDQ, **SIGNED))
     assert (finding.rule, finding.severity, finding.node) == ("unspecified", "note", "Erf_r")
-    assert finding.text.endswith("ptq computes it on integers, LiteRT in float")
+    assert finding.text.endswith("ptq runs it in integers, LiteRT in float")
 
 
 def test_what_is_not_requantized_runs_in_float():
@@ -201,7 +201,7 @@ def test_what_ptq_quantizes_without_a_clause_is_not_said_to_run_in_float():
         target="litert",
     )
     assert [f.text.rpartition("; ")[2] for f in lint_graph(done.qdq)] == [
-        "ptq computes it on integers, LiteRT in float"
+        "ptq runs it in integers, LiteRT in float"
     ]
 
 

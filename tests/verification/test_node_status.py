@@ -28,7 +28,7 @@ from onnx import TensorProto, helper
 from ptq.core.errors import DataError, ModelError
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
-from ptq.evaluation.evaluate import integer_engine
+from ptq.evaluation.engines import integer_engine
 from ptq.executor.executor import Executor
 from ptq.model.graph import Graph
 from ptq.model.session import Session
@@ -247,7 +247,7 @@ BEYOND = {
         + "m = MatMul(xd, wd)\nn = Erf(m)\nmq = QuantizeLinear(m, y_scale, y_zero)\n"
         "md = DequantizeLinear(mq, y_scale, y_zero)\nr = Add(n, md)",
         GEMM_WEIGHT,
-        "must stay float: output m has 2 readers, not one QuantizeLinear alone",
+        "must stay float: output m has 2 readers; it needs exactly one, a QuantizeLinear",
     ),
 }
 
@@ -325,7 +325,7 @@ def test_without_optimizations_differences_are_explained_and_are_no_failure():
     assert found.first is not None
     assert (found.first.op, found.first.largest) == ("Add", 1)
     assert found.passed
-    assert "before it rounds" in found.explanations["Add"]
+    assert "before rounding" in found.explanations["Add"]
 
 
 def test_with_optimizations_the_same_sums_are_equal_and_nothing_is_to_explain():

@@ -11,7 +11,8 @@ from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
 from ptq.data.splits import takes_any_batch
 from ptq.evaluation.drop import Drop
-from ptq.evaluation.evaluate import Engine, evaluate_engines, session_engine
+from ptq.evaluation.engines import Engine, session_engine
+from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.session_cache import open_float_session
 from ptq.evaluation.user_metric import Metric
 from ptq.model.graph import Graph

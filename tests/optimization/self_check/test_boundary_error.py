@@ -94,4 +94,4 @@ def test_a_plan_is_obeyed_though_rounding_changes_a_length() -> None:
     made = quantize(MODEL, FEEDS, threads=1)
     again = quantize(MODEL, FEEDS, plan=made.plan, threads=1)
     assert again.plan.tensors == made.plan.tensors
-    assert not [s for s in again.report.suspects if s.where == "the plan given"]
+    assert not [s for s in again.report.suspects if s.where == "the given plan"]

@@ -142,7 +142,7 @@ def test_samples_on_which_all_overflows_are_refused_with_the_tensor_and_the_samp
     these = random_feeds(model)
     these[1] = {"x": np.full_like(these[1]["x"], 1e30)}  # its square is beyond float32
     with pytest.raises(
-        DataError, match=r"^sample 1: the float model overflows: r holds NaN or Inf"
+        DataError, match=r"^sample 1: the float model overflows \(tensor r is NaN or Inf\)"
     ):
         handed(model, these)
 
@@ -179,13 +179,13 @@ def test_what_the_user_leaves_float_anyway_is_no_case_of_overflow() -> None:
 def test_a_plan_of_the_users_is_obeyed_and_what_the_check_finds_is_reported() -> None:
     model = build_network(CHAIN, **WEIGHTS)
     made = quantize(model, random_feeds(model), threads=1)
-    assert not [s for s in made.report.suspects if s.where == "the plan given"]
+    assert not [s for s in made.report.suspects if s.where == "the given plan"]
     spoilt = dict(made.plan.tensors)
     spoilt["a"] = dataclasses.replace(spoilt["a"], scale=spoilt["a"].scale * np.float32(1e3))
     plan = dataclasses.replace(made.plan, tensors=spoilt)
     given = quantize(model, random_feeds(model), plan=plan, threads=1)
     assert given.plan.tensors["a"] == spoilt["a"]
-    (found,) = [s for s in given.report.suspects if s.where == "the plan given"]
+    (found,) = [s for s in given.report.suspects if s.where == "the given plan"]
     assert "output y has SQNR " in found.what
     evaluation = given.report.evaluation
     assert evaluation is not None

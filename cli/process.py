@@ -1,9 +1,9 @@
-"""What does a run end with? An exit code and, where it failed, one line on standard error.
+"""Process boundary: exit code, one error line on standard error, standard streams.
 
 0    done
-1    the model or the data, or a fault of ptq itself
-2    usage
-3    the accuracy budget is exceeded
+1    problem with the model or the data, or internal error
+2    wrong usage
+3    accuracy budget exceeded
 130  interrupted (SIGINT)
 143  terminated (SIGTERM)
 """
@@ -25,11 +25,11 @@ from .one_line import one_line
 
 _GC_THRESHOLD = 50_000
 _WRITE_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Of what has no name: ptq.core.files explains what goes wrong with files."""
+"""Errors of standard output, which has no file name; ptq.core.files explains errors of named files."""
 
 
 def run(app: typer.Typer, arguments: list[str] | None = None) -> int:
-    """Run the application and say what went wrong, once; the exit code."""
+    """Run the application, print one line if it fails, and return the exit code."""
     try:
         code = _run(app, arguments)
     except KeyboardInterrupt:
@@ -38,8 +38,8 @@ def run(app: typer.Typer, arguments: list[str] | None = None) -> int:
         code = signals.TERMINATED
         if signals.signal_exit_code() is None:
             raise
-    ended = signals.signal_exit_code()
-    code = code if ended is None else ended
+    signal_code = signals.signal_exit_code()
+    code = code if signal_code is None else signal_code
     if code == signals.INTERRUPTED:
         typer.echo("interrupted", err=True)
     return code
@@ -53,8 +53,9 @@ def _run(app: typer.Typer, arguments: list[str] | None) -> int:
         _discard_output()
         return 1
     except Exception as error:
-        if (ended := signals.signal_exit_code()) is not None:  # what became of a signal on its way
-            return ended
+        # a signal's exception can arrive as another one, for example an ImportError
+        if (signal_code := signals.signal_exit_code()) is not None:
+            return signal_code
         code, text = explain(error)
         if isinstance(error, OSError):
             _discard_output()
@@ -66,53 +67,56 @@ def _run(app: typer.Typer, arguments: list[str] | None) -> int:
 
 
 def _discard_output() -> None:
-    """What standard output has not taken goes nowhere: the flush at exit would fail again."""
+    """Redirect standard output to the null device, because the flush at exit would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def explain(error: Exception) -> tuple[int, str]:
-    """The exit code and the text for an error."""
+    """Return exit code and text for an error."""
     if isinstance(error, typer.TyperException):
         text = error.format_message().strip().removesuffix(".")
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "ptq"
         return error.exit_code, f"{text[:1].lower()}{text[1:]}; see {command} --help"
     if isinstance(error, MemoryError):
-        return 1, "not enough memory; use --batch 1, or a machine with more"
+        return 1, "not enough memory; use --batch 1 or a machine with more memory"
 
     from ptq.core.errors import PtqError
 
     if isinstance(error, PtqError):
         return error.exit_code, str(error)
     if isinstance(error, OSError) and error.errno in _WRITE_ERRNOS and error.filename is None:
-        return 1, f"standard output cannot be written: {error.strerror}; choose another place"
+        return 1, f"cannot write to standard output: {error.strerror}; redirect it elsewhere"
     return 1, (
-        f"internal: {type(error).__name__}: {error}; please report it, "
-        "with what PTQ_TRACEBACK=1 in the environment shows"
+        f"internal: {type(error).__name__}: {error}; "
+        "please report it with the traceback that PTQ_TRACEBACK=1 in the environment prints"
     )
 
 
 def _open_streams() -> None:
-    """Where a standard stream is closed, the next file that is opened would take its place, and what is printed."""
+    """Open closed standard streams on the null device, so that no opened file takes their number and their output."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 # for good
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 # stays open
 
 
 def prepare_process() -> None:
-    """Make signals unwind the stack, so that temporary files go, and output one voice, printable."""
+    """Set up signals, streams, warnings and garbage collection of the process.
+
+    Signals unwind the stack, so that temporary files are removed.
+    """
     signals.install()
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr] # files, of a process
-    # what libraries warn of and log is no message of ptq; standard error is for errors
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr] # a text file in a process
+    # standard error is for errors of ptq, not for warnings and logs of libraries
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
     logging.getLogger().addHandler(logging.NullHandler())
-    # of the 300,000 objects that libraries make, hardly any is garbage: looking less often saves 0.1 s
+    # libraries create 300,000 objects and hardly any garbage: fewer collections save 0.1 s
     gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])

@@ -1,4 +1,4 @@
-"""How does the report of a quantization read on a terminal of any width, or in a file?"""
+"""Report of a quantization on a terminal of any width, or in a file."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 from rich.table import Table
 
-from .drops import render_budget, render_search
+from ptq.core.wording import plural
+
 from .one_line import one_line
+from .render_drops import render_budget, render_search
+from .render_tables import render_forms, render_islands, render_nodes
 from .screen import (
-    counted,
     format_decibels,
     format_heading,
     format_paragraph,
@@ -21,7 +23,6 @@ from .screen import (
     format_table,
     show,
 )
-from .tables import render_forms, render_islands, render_nodes
 
 if TYPE_CHECKING:
     from ptq.evaluation.report import Report
@@ -31,13 +32,13 @@ ON_CALIBRATION = "on calibration samples"
 
 
 def render_report(result: Report, output: str) -> None:
-    """Print a report; ``output`` is where the quantized model is."""
+    """Print a report; ``output`` is the path of the quantized model."""
     show(*_title(result, output))
     show(*_provenance(result))
     show(*_accuracy(result))
     if result.suspects:
-        show(format_heading("Worth a look"))
-        show(*(format_paragraph(str(suspect), "yellow") for suspect in result.suspects))
+        show(format_heading("Warnings"))
+        show(*(format_paragraph(str(warning), "yellow") for warning in result.suspects))
     if result.search is not None:
         show(*render_search(result.search, result.nodes))
     show(
@@ -47,50 +48,51 @@ def render_report(result: Report, output: str) -> None:
     )
     if result.tensors:
         count = min(MAX_WORST_TENSORS, len(result.tensors))
-        show(format_heading(f"The worst {count} of {counted(len(result.tensors), 'tensor')}"))
+        show(format_heading(f"Lowest SQNR: {count} of {plural(len(result.tensors), 'tensor')}"))
         show(_worst_tensors_table(result))
     show(f"Written: {one_line(output)}. Next: ptq verify {one_line(output)} --data PATH")
 
 
 def _title(result: Report, output: str) -> Iterator[RenderableType]:
     yield format_heading(f"{result.model} → {output}")
-    sizes = f"{format_size(result.float_bytes)} → {format_size(result.int8_bytes)}"
-    ratio = f"{result.float_bytes / max(result.int8_bytes, 1):.2f} times smaller"
+    sizes = f"size {format_size(result.float_bytes)} → {format_size(result.int8_bytes)}"
+    ratio = f"(÷ {result.float_bytes / max(result.int8_bytes, 1):.2f})"
     speed = ""
     if result.speed is not None:
-        speed = f"; {result.speed:.2f} times as fast as float in ONNX Runtime, a sample at a time"
-    yield format_paragraph(f"{sizes}, {ratio}{speed}")
+        speed = f"; speed {result.speed:.2f}× float (ONNX Runtime, batch 1)"
+    yield format_paragraph(f"{sizes} {ratio}{speed}")
 
 
 def _provenance(result: Report) -> Iterator[RenderableType]:
-    made = f"target {result.target}, format {result.form}, ranges by {result.method}"
-    yield format_paragraph(f"{made}, calibrated on {counted(result.calibration_samples, 'sample')}")
+    choices = f"target {result.target}, format {result.form}, range method {result.method}"
+    yield format_paragraph(
+        f"{choices}, calibrated on {plural(result.calibration_samples, 'sample')}"
+    )
     if result.preprocessing:
         yield format_paragraph(format_preprocessing(result.preprocessing))
     for change in result.changes:
-        yield format_paragraph(f"prepared: {change}")
+        yield format_paragraph(change)
     if result.skipped:
         name, reason = result.skipped[0]
-        text = f"left out {counted(len(result.skipped), 'bad sample')}; the first: {name}: {reason}"
+        text = f"skipped {plural(len(result.skipped), 'bad sample')}; first: {name}: {reason}"
         yield format_paragraph(text, "yellow")
 
 
 def _accuracy(result: Report) -> Iterator[RenderableType]:
     evaluation = result.evaluation
     if evaluation is None:
-        yield format_heading(
-            "Accuracy was not measured: there are no samples; give --data or --eval"
-        )
+        yield format_heading("Accuracy was not measured: no samples; give --data or --eval")
         return
-    count = counted(evaluation.samples, "sample")
+    count = plural(evaluation.samples, "sample")
     if result.evaluated_on == ON_CALIBRATION:
         yield format_heading(f"Accuracy ON CALIBRATION SAMPLES ({count}), output {evaluation.head}")
         yield format_paragraph(
-            "such figures flatter; give --eval, or at least 50 samples", "yellow"
+            "too optimistic: measured on calibration samples. Give --eval or at least 50 samples.",
+            "yellow",
         )
     else:
         yield format_heading(f"Accuracy {result.evaluated_on} ({count}), output {evaluation.head}")
-    integers = f"integers alone ({result.arithmetic})"
+    integers = f"integer executor ({result.arithmetic})"
     titles = {"float": "float", "int8": "int8 in ONNX Runtime", "integers": integers}
     yield from render_forms(evaluation, titles)
     if result.budget is not None:
@@ -100,23 +102,23 @@ def _accuracy(result: Report) -> Iterator[RenderableType]:
 def _render_saturation_warning(result: Report) -> Iterator[RenderableType]:
     if result.saturable:
         text = (
-            f"On x86 without VNNI, {counted(len(result.saturable), 'node')} can give other integers: "
-            "use --weights reduced, or u8; ptq verify looks closer."
+            f"warning: on x86 CPUs without VNNI, {plural(len(result.saturable), 'node')} may saturate. "
+            "Use --weights reduced or u8; check with: ptq verify"
         )
         yield format_paragraph(text, "yellow")
 
 
 def _worst_tensors_table(result: Report) -> Table:
-    made = format_table(
+    table = format_table(
         "SQNR\ndB", "rounding,\nclipping %", "saturated\n%", "\nrange", "\ntensor (why)",
         left=["\ntensor (why)"],
     )  # fmt: skip
     for row in result.tensors[:MAX_WORST_TENSORS]:
-        made.add_row(
+        table.add_row(
             format_decibels(row.sqnr_db),
             f"{format_percent(row.rounding, 0)}, {format_percent(1 - row.rounding, 0)}",
             format_percent(row.saturation, 3),
             f"{row.lo:.3g} … {row.hi:.3g}",
             one_line(f"{row.name} ({row.why.partition(';')[0]})"),
         )
-    return made
+    return table

@@ -1,4 +1,4 @@
-"""How do an evaluation, an inspection, a verification, statistics and the operators read on a terminal?"""
+"""Evaluations, nodes, inspections, statistics, operators and findings on the terminal."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 from rich.table import Table
 
-from .drops import render_drops
+from ptq.core.wording import plural
+
 from .one_line import one_line
+from .render_drops import render_drops
 from .screen import (
-    counted,
     format_decibels,
     format_heading,
     format_paragraph,
@@ -37,34 +38,34 @@ MAX_ENTRIES = 10
 
 
 def render_evaluation(
-    result: Evaluation, model: Path, arithmetic: str | None, way: Preprocess | None
+    result: Evaluation, model: Path, arithmetic: str | None, preprocess: Preprocess | None
 ) -> None:
     """Print an evaluation.
 
     Args:
         result: The evaluation.
-        model: What was evaluated.
-        arithmetic: That of the integers; None in ONNX Runtime.
-        way: How images were prepared; None of arrays.
+        model: The evaluated model.
+        arithmetic: Arithmetic of the integer executor; None for ONNX Runtime.
+        preprocess: Preprocessing of images; None for arrays.
     """
     alone = len(result.forms) == 1
-    engine = f"integers ({arithmetic})" if arithmetic else "in ONNX Runtime"
+    engine = f"integer executor ({arithmetic})" if arithmetic else "ONNX Runtime"
     show(
-        format_heading(f"{model}, {engine}, on {counted(result.samples, 'sample')}"),
-        *_render_preprocessing(way),
+        format_heading(f"{model}, {engine}, on {plural(result.samples, 'sample')}"),
+        *_render_preprocessing(preprocess),
     )
     names = {"float": engine if alone else "float"}
     show(*render_forms(result, {**names, "int8": "int8 in ONNX Runtime", "integers": engine}))
     if alone and result.forms["float"].accuracy is None:
         show(
             format_paragraph(
-                "No sample is labelled: give labels, or the float model with --against."
+                "no sample is labelled: give labels, or the float model with --against"
             )
         )
 
 
 def render_forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[RenderableType]:
-    """The forms of a model side by side, and their outputs other than the first."""
+    """Accuracy and fidelity of all forms of a model, their drops, and further outputs."""
     base = result.forms["float"].accuracy
     others = [form for name, form in result.forms.items() if name != "float"]
     labelled = base is not None
@@ -77,8 +78,8 @@ def render_forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[Rend
         *(["SQNR\ndB", "\ncosine"] if others else []),
     ]
     if columns:
-        made = format_table("", *columns, left=[""])
-        made.columns[0].no_wrap = True
+        table = format_table("", *columns, left=[""])
+        table.columns[0].no_wrap = True
         for name, form in result.forms.items():
             cells = [titles[name]]
             if base is not None and form.accuracy is not None:
@@ -92,49 +93,47 @@ def render_forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[Rend
                 fidelity = form.outputs[result.head]
                 cells += [format_percent(fidelity.agreement)] if agreement else []
                 cells += [format_decibels(fidelity.sqnr_db), f"{fidelity.cosine:.6f}"]
-            made.add_row(*cells)
-        yield made
+            table.add_row(*cells)
+        yield table
     yield from render_drops(result, titles)
     if base is not None and base.labelled < result.samples:
-        yield format_paragraph(
-            f"top-1 over the {base.labelled} labelled samples of {result.samples}"
-        )
+        yield format_paragraph(f"top-1 on {base.labelled} labelled samples of {result.samples}")
     further = [name for name in (others[0].outputs if others else ()) if name != result.head]
     if further:
         yield _further_outputs_table(result, further, titles)
         if len(further) > MAX_ENTRIES:
             yield format_paragraph(
-                f"and {counted(len(further) - MAX_ENTRIES, 'output')} more; --json has all"
+                f"{plural(len(further) - MAX_ENTRIES, 'output')} more; --json lists all"
             )
 
 
 def _further_outputs_table(
     result: Evaluation, outputs: Sequence[str], titles: Mapping[str, str]
 ) -> Table:
-    made = format_table("output", "form", "SQNR dB", "cosine", left=["output", "form"])
+    table = format_table("output", "form", "SQNR dB", "cosine", left=["output", "form"])
     for output in outputs[:MAX_ENTRIES]:
         for name, form in result.forms.items():
             if output in form.outputs:
                 fidelity = form.outputs[output]
-                made.add_row(
+                table.add_row(
                     output,
                     titles[name],
                     format_decibels(fidelity.sqnr_db),
                     f"{fidelity.cosine:.6f}",
                 )
-    return made
+    return table
 
 
 def render_nodes(rows: Sequence[NodeRow]) -> Iterator[RenderableType]:
-    """How many nodes met which fate, and for each reason to stay float the operators."""
-    fates = {"int8": "int8", "folded": "folded into the node before", "clamp": "clamps on integers"}
-    counts = {fate: sum(row.fate == fate for row in rows) for fate in (*fates, "float")}
-    said = [f"{counts[fate]} {text}" for fate, text in fates.items() if counts[fate]]
-    said.append(f"{counts['float']} float")
-    yield format_heading(f"{counted(len(rows), 'node')}: {', '.join(said)}")
-    if not any(counts[fate] for fate in fates):
+    """Number of nodes by result, and the operators that stay in float for each reason."""
+    titles = {"int8": "int8", "folded": "folded into the node before", "clamp": "integer clamps"}
+    counts = {fate: sum(row.fate == fate for row in rows) for fate in (*titles, "float")}
+    results = [f"{counts[fate]} {title}" for fate, title in titles.items() if counts[fate]]
+    results.append(f"{counts['float']} float")
+    yield format_heading(f"{plural(len(rows), 'node')}: {', '.join(results)}")
+    if not any(counts[fate] for fate in titles):
         yield format_paragraph(
-            "nothing is quantized: the result computes what the model does", "yellow"
+            "no node was quantized; the output model equals the float model", "yellow"
         )
     reasons: dict[str, list[str]] = {}
     for row in rows:
@@ -145,75 +144,75 @@ def render_nodes(rows: Sequence[NodeRow]) -> Iterator[RenderableType]:
 
 
 def render_inspection(result: Inspection) -> None:
-    """Print what would be quantized."""
+    """Print what will be quantized."""
     show(format_heading(f"{result.model}, opset {result.opset}, for target {result.target}"))
-    show(*(format_paragraph(f"prepared: {change}") for change in result.changes))
+    show(*(format_paragraph(change) for change in result.changes))
     show(*render_nodes(result.nodes))
-    columns = ["fate", "operator", "node"]
-    made = format_table(*columns, left=columns)
+    columns = ["result", "operator", "node"]
+    table = format_table(*columns, left=columns)
     for row in result.nodes:
         node = f"{row.name}: {row.why}" if row.why else row.name
-        made.add_row(row.fate, one_line(row.op), one_line(node))
-    show(made, format_paragraph(f"Calibration will observe {counted(result.observed, 'tensor')}."))
+        table.add_row(row.fate, one_line(row.op), one_line(node))
+    show(table, format_paragraph(f"calibration will observe {plural(result.observed, 'tensor')}"))
 
 
-def render_islands(found: Mapping[str, tuple[str, ...]]) -> Iterator[RenderableType]:
-    """What the integer run leaves to ONNX Runtime's float."""
-    if found:
-        kinds = format_tally("+".join(ops) for ops in found.values())
-        yield format_paragraph(
-            f"computed in float within the integers, agreeing by construction: {kinds}"
-        )
+def render_islands(islands: Mapping[str, tuple[str, ...]]) -> Iterator[RenderableType]:
+    """Float islands: node groups that the integer executor runs in ONNX Runtime."""
+    if islands:
+        kinds = format_tally("+".join(ops) for ops in islands.values())
+        yield format_paragraph(f"float islands (same result in both engines): {kinds}")
 
 
-def _render_preprocessing(way: Preprocess | None) -> Iterator[RenderableType]:
-    """How images were prepared, and what was assumed of them."""
-    if way is not None:
-        yield format_paragraph(format_preprocessing(way.describe()))
-        if way.assumed:
-            yield format_paragraph(f"{way.assumed}; if it is otherwise, say how", "yellow")
+def _render_preprocessing(preprocess: Preprocess | None) -> Iterator[RenderableType]:
+    """Preprocessing of images, and the assumptions behind it."""
+    if preprocess is not None:
+        yield format_paragraph(format_preprocessing(preprocess.describe()))
+        if preprocess.assumed:
+            yield format_paragraph(
+                f"{preprocess.assumed}; if this is wrong, give --scale, --mean and --std", "yellow"
+            )
 
 
-def render_calibration(result: Calibration, path: Path, way: Preprocess | None) -> None:
-    """Print what was observed; ``way`` is how images were prepared, None of arrays."""
+def render_calibration(result: Calibration, path: Path, preprocess: Preprocess | None) -> None:
+    """Print what was observed; ``preprocess`` is the preprocessing of images, None for arrays."""
     show(
         format_heading(
-            f"{counted(len(result.tensors), 'tensor')} observed on "
-            f"{counted(result.samples, 'sample')}"
+            f"{plural(len(result.tensors), 'tensor')} observed on "
+            f"{plural(result.samples, 'sample')}"
         ),
-        *_render_preprocessing(way),
+        *_render_preprocessing(preprocess),
         format_paragraph(f"Written: {path}. Next: ptq quantize MODEL --stats {path}"),
     )
 
 
 def render_operators(rows: Sequence[OpRow]) -> None:
-    """Print the table of operators."""
+    """Print the operator table."""
     from .optable import merge_equal_cells
 
-    made = format_table("operator", "inputs → output · forms · in integers", left=["operator"])
-    made.columns[0].no_wrap = True
-    made.columns[1].justify = "left"
+    table = format_table("operator", "inputs → output · operators · in integers", left=["operator"])
+    table.columns[0].no_wrap = True
+    table.columns[1].justify = "left"
     for row in rows:
-        made.add_row(
+        table.add_row(
             row.op,
             f"{', '.join(row.inputs)} → {merge_equal_cells(row.outputs)}\n"
             f"ONNX Runtime: {row.onnxruntime} · LiteRT: {row.litert or '–'}\n"
             f"{merge_equal_cells(row.runs)}",
         )
-    show(made)
+    show(table)
 
 
-def render_findings(found: Sequence[Finding], model: Path) -> None:
-    """Print where a model departs from the specification."""
-    errors = sum(finding.severity == "error" for finding in found)
-    notes = len(found) - errors
-    show(format_heading(f"{model}: {counted(errors, 'error')}, {counted(notes, 'note')}"))
-    if not found:
+def render_findings(findings: Sequence[Finding], model: Path) -> None:
+    """Print where a model breaks the specification or leaves it."""
+    errors = sum(finding.severity == "error" for finding in findings)
+    notes = len(findings) - errors
+    show(format_heading(f"{model}: {plural(errors, 'error')}, {plural(notes, 'note')}"))
+    if not findings:
         return
-    made = format_table("rule", "finding", left=["rule", "finding"])
-    for finding in found:
-        made.add_row(
+    table = format_table("rule", "finding", left=["rule", "finding"])
+    for finding in findings:
+        table.add_row(
             f"{finding.severity}\n{finding.rule}",
             f"{finding.node}, {finding.tensor}: {finding.text}\n({finding.clause})",
         )
-    show(made)
+    show(table)

@@ -1,0 +1,45 @@
+"""Command ``ptq convert``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import options as o
+
+
+def convert(
+    quantized: o.Quantized,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="PATH", help="The converted model.")
+    ],
+    form: Annotated[o.Form, typer.Option("--format", help="The form to convert to.")],
+    integers: Annotated[
+        bool,
+        typer.Option(
+            "--integers",
+            help="With --format qoperator: convert also operators that ONNX Runtime computes in float in QDQ "
+            "form. Where int8 and uint8 meet, all become uint8. Faster; values next to a rounding tie can "
+            "differ by 1 LSB.",
+        ),
+    ] = False,
+) -> None:
+    """Convert a quantized model from QDQ to QOperator form, or back.
+
+    The integer function stays the same. This is proved before anything is written. Operators without
+    an equivalent in the other form stay unchanged. So do operators that ONNX Runtime computes in
+    float in QDQ form, for example where int8 meets uint8. Both are listed.
+    """
+    from ptq.model.save import save
+    from ptq.verification import verbs
+    from ptq.verification.conversion import not_converted, runs_in_float
+
+    from . import outputs, render_verification
+
+    outputs.check_outputs([quantized], [output])
+    converted = verbs.convert(quantized, form, integers=integers)
+    save(converted, output)
+    float_nodes = not_converted(converted) if form == "qoperator" else runs_in_float(converted)
+    render_verification.render_conversion(float_nodes, output)

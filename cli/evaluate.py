@@ -1,0 +1,74 @@
+"""Command ``ptq evaluate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from . import options as o
+from .images import Images, add_image_options
+
+
+@add_image_options
+def evaluate(
+    model: o.AnyModel,
+    data: o.Data,
+    against: Annotated[
+        Path | None,
+        typer.Option("--against", metavar="FLOAT", help="The float model to compare with."),
+    ] = None,
+    engine: Annotated[
+        Literal["ort", "integer"],
+        typer.Option("--engine", help="Run in ONNX Runtime, or in ptq's integer executor."),
+    ] = "ort",
+    arithmetic: o.Arithmetic = "ort",
+    samples: o.SampleCount = None,
+    skip_bad_samples: o.SkipBad = False,
+    batch: o.Batch = o.DEFAULT_BATCH,
+    max_drop: o.MaxDrop = None,
+    metric: o.Metric = None,
+    threads: o.Threads = 0,
+    json: o.Json = None,
+    images: Images = None,
+) -> None:
+    """Measure a model on samples.
+
+    Accuracy is measured if the samples are labelled. With --against, the outputs are compared with
+    those of the float model, and the drop is reported. With --max-drop, the drop is checked against
+    the budget.
+    """
+    from ptq import api
+    from ptq.core.errors import UsageError
+    from ptq.data.splits import SampleOptions
+    from ptq.evaluation.drop import check_budget
+    from ptq.model.open import open_model
+
+    from . import inputs, outputs, render_drops, render_tables, screen
+    from .progress import show_progress
+
+    if against is None and (max_drop is not None or metric is not None):
+        raise UsageError("a drop is measured against the float model; give it with --against")
+    outputs.check_outputs([model, data, against], [], json)
+    graph = open_model(model)
+    opened = SampleOptions(images, samples, skip_bad_samples).open(data, graph)
+    with show_progress() as progress:
+        evaluation = api.evaluate(
+            graph, opened, against=against, engine=engine, arithmetic=arithmetic, batch=batch,
+            threads=threads, metric=inputs.read_metric(metric), progress=progress,
+        )  # fmt: skip
+    drop = next((form.drop for form in evaluation.forms.values() if form.drop is not None), None)
+    budget = None if drop is None or max_drop is None else check_budget(drop, max_drop)
+    more: dict[str, object] = {} if budget is None else {"budget": budget}
+    if opened.preprocess is not None:
+        more["preprocessing"] = opened.preprocess.describe()
+    outputs.print_skipped(evaluation.skipped)
+    if not outputs.write_json(outputs.to_json(evaluation, **more), json):
+        render_tables.render_evaluation(
+            evaluation, model, arithmetic if engine == "integer" else None, opened.preprocess
+        )
+        if budget is not None:
+            screen.show(render_drops.render_budget(budget))
+    if budget is not None and budget.verdict == "exceeded":
+        raise typer.Exit(3)

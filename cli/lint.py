@@ -1,0 +1,29 @@
+"""Command ``ptq lint``."""
+
+from __future__ import annotations
+
+import typer
+
+from . import options as o
+
+
+def lint(
+    quantized: o.Quantized,
+    target: o.Target = "litert",
+    json: o.Json = None,
+) -> None:
+    """Check a quantized model against LiteRT's specification.
+
+    This works for a model of any tool. Errors break the 8-bit quantization specification; notes mark
+    what it does not cover. The exit code is 1 if there is an error.
+    """
+    from ptq.verification import verbs
+
+    from . import outputs, render_tables
+
+    outputs.check_outputs([quantized], [], json)
+    findings = verbs.lint(quantized, target=target)
+    if not outputs.write_json(outputs.to_json(findings), json):
+        render_tables.render_findings(findings, quantized)
+    if any(finding.severity == "error" for finding in findings):
+        raise typer.Exit(1)

@@ -1,0 +1,128 @@
+"""Accuracy drops, budgets, budget searches and sensitivity rankings on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
+
+from ptq.core.wording import plural
+
+from .one_line import one_line
+from .screen import format_decibels, format_heading, format_paragraph, format_table, show
+
+if TYPE_CHECKING:
+    from ptq.evaluation.drop import Budget, BudgetSearch, Drop
+    from ptq.evaluation.evaluate import Evaluation
+    from ptq.evaluation.ranking import Ranking
+    from ptq.evaluation.report import NodeRow
+
+SIGNIFICANCE_LEVEL = 0.05
+MAX_RANKED_NODES = 12
+
+
+def render_drops(result: Evaluation, titles: Mapping[str, str]) -> Iterator[RenderableType]:
+    """The drop of each form against float; forms with equal drops share one paragraph."""
+    names_by_drop: dict[str, list[str]] = {}
+    for name, form in result.forms.items():
+        if form.drop is not None:
+            names_by_drop.setdefault(describe_drop(form.drop), []).append(titles[name])
+    for text, names in names_by_drop.items():
+        yield format_paragraph(one_line(f"{' and '.join(names)}: {text}"))
+
+
+def describe_drop(drop: Drop) -> str:
+    """One drop as a change of the metric, with its confidence interval and test."""
+    if drop.metric == "energy of the error":
+        return f"error energy {drop.points:.3g} % of the output (95 % CI {drop.lo:.3g} … {drop.hi:.3g})"
+    metric = drop.metric.removesuffix(" accuracy")
+    # a drop is what is lost, a change what is gained: the ends of the interval swap
+    interval = f"95 % CI {_signed(-drop.hi)} … {_signed(-drop.lo)}"
+    change = f"{metric} {_signed(-drop.points)} points"
+    if drop.p is None:
+        return f"{change} ({interval})"
+    verdict = "significant" if drop.p < SIGNIFICANCE_LEVEL else "no significant"
+    return f"{change} ({interval}, McNemar p = {drop.p:.2g}): {verdict} change"
+
+
+def _signed(points: float) -> str:
+    return f"{points:+.2f}".replace("-", "−")
+
+
+def render_budget(budget: Budget) -> RenderableType:
+    """Whether a budget is kept."""
+    style = {"held": "green", "exceeded": "red"}.get(budget.verdict, "yellow")
+    unit = "%" if budget.drop.metric == "energy of the error" else "points"
+    return format_paragraph(
+        f"budget of {budget.points:g} {unit} of {budget.drop.metric}: {budget}", style
+    )
+
+
+def render_search(search: BudgetSearch, nodes: Sequence[NodeRow]) -> Iterator[RenderableType]:
+    """The nodes kept in float for a budget, and the cost of the search."""
+    yield format_heading(f"Budget of {search.points:g} points of {search.drop.metric}")
+    samples = f"{plural(search.samples, 'sample')} held out for the search"
+    if not search.apart:
+        samples = f"the {plural(search.samples, 'evaluation sample')}"
+    if not search.floats and search.reached:
+        yield format_paragraph(
+            f"budget met without float nodes (drop {search.drop.points:.3g} points)"
+        )
+        yield format_paragraph(f"measured on {samples}")
+        return
+    verdict = "met" if search.reached else "not met"
+    drops = f"drop {search.without.points:.3g} → {search.drop.points:.3g} points"
+    count = plural(len(search.floats), "float node")
+    yield format_paragraph(f"budget {verdict} with {count} ({drops}), measured on {samples}")
+    if not search.reached:
+        yield format_paragraph("more float nodes would leave too little of the model in int8")
+    ops = {row.name: row.op for row in nodes}
+    for name, why in search.floats.items():
+        yield format_paragraph(f"{ops.get(name, 'node')} {name}: {why.partition(': ')[2]}")
+    yield format_paragraph(
+        f"search: {plural(search.measurements, 'quantized model')} measured, "
+        f"{plural(search.estimates, 'float run')} for {plural(search.sources, 'quantizer')}"
+    )
+
+
+def render_ranking(result: Ranking) -> None:
+    """Print the SQNR gain of each node that could stay in float."""
+    show(
+        format_heading(
+            f"{result.model}, target {result.target}, on {plural(result.samples, 'sample')}"
+        )
+    )
+    show(
+        format_paragraph(
+            f"int8: SQNR {format_decibels(result.sqnr_db)} dB; {describe_drop(result.drop)}"
+        )
+    )
+    node_column = "\n\n\nnode (quantized tensor)"
+    table = format_table(
+        "\n\n% of the\nerror", "\nSQNR gain\ndB,\nestimated", "\nSQNR gain\ndB,\nmeasured",
+        "gain\ntogether\nwith rows\nabove", node_column, left=[node_column],
+    )  # fmt: skip
+    for cost in result.nodes[:MAX_RANKED_NODES]:
+        along = f", with {', '.join(cost.along)}" if cost.along else ""
+        table.add_row(
+            f"{100 * cost.share:.1f}",
+            format_decibels(cost.won_db),
+            "" if cost.measured_db is None else f"{cost.measured_db:+.1f}",
+            "" if cost.together_db is None else f"{cost.together_db:+.1f}",
+            one_line(f"{cost.op} {cost.node} ({cost.rounds}){along}"),
+        )
+    show(table)
+    if len(result.nodes) > MAX_RANKED_NODES:
+        show(
+            format_paragraph(
+                f"{len(result.nodes) - MAX_RANKED_NODES} more; --json and --report list all"
+            )
+        )
+    show(
+        format_paragraph(
+            f"estimated from {plural(result.runs, 'float run')} on "
+            f"{plural(result.estimated_on, 'sample')} for {plural(result.sources, 'quantizer')}; "
+            f"measured: {plural(result.measurements, 'quantized model')}"
+        )
+    )

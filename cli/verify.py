@@ -1,0 +1,79 @@
+"""Command ``ptq verify``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from . import options as o
+from .images import Images, add_image_options
+
+
+@add_image_options
+def verify(
+    quantized: o.Quantized,
+    data: o.Data,
+    arithmetic: o.Arithmetic = "ort",
+    optimizations: Annotated[
+        bool,
+        typer.Option(
+            "--optimizations/--no-optimizations",
+            help="Run ONNX Runtime with its graph optimizations. Without them it computes in float "
+            "between quantizers; differences are then explained and do not fail.",
+        ),
+    ] = True,
+    portability: Annotated[
+        bool,
+        typer.Option(
+            "--portability/--no-portability",
+            help="Report where another processor could compute other integers: accumulator "
+            "headroom, saturation without VNNI, exact rounding ties.",
+        ),
+    ] = True,
+    samples: o.SampleCount = None,
+    skip_bad_samples: o.SkipBad = False,
+    threads: o.Threads = 0,
+    json: o.Json = None,
+    images: Images = None,
+) -> None:
+    """Compare ONNX Runtime and the executor, tensor by tensor.
+
+    This works for a quantized model of any tool. Compares every integer tensor on all samples, end to
+    end and node by node on ONNX Runtime's own integers, and reports the first node that differs.
+    The exit code is 1 if a tensor differs with optimizations on.
+    """
+    from dataclasses import asdict
+
+    from ptq.verification import verbs
+
+    from . import outputs, render_verification
+    from .progress import show_progress
+
+    outputs.check_outputs([quantized, data], [], json)
+    risks = None
+    with show_progress() as progress:
+        verification = verbs.verify(
+            quantized, data, arithmetic=arithmetic, optimize=optimizations, preprocess=images,
+            samples=samples, skip_bad_samples=skip_bad_samples, threads=threads, progress=progress,
+        )  # fmt: skip
+        if portability:
+            risks = verbs.portability(
+                quantized, data, preprocess=images, samples=samples,
+                skip_bad_samples=skip_bad_samples, progress=progress,
+            )  # fmt: skip
+    document = outputs.to_json(
+        verification,
+        equal=verification.equal,
+        passed=verification.passed,
+        first=None if verification.first is None else asdict(verification.first),
+        explanations=verification.explanations,
+        portability=None if risks is None else asdict(risks) | risks.summary,
+    )
+    if not outputs.write_json(document, json):
+        render_verification.render_verification(verification)
+        if risks is not None:
+            render_verification.render_portability(risks)
+    outputs.print_skipped(verification.skipped)
+    if not verification.passed:
+        raise typer.Exit(1)

@@ -1,0 +1,87 @@
+"""Engines: one form of a model as a function from a feed to its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ptq.core.errors import ModelError
+from ptq.core.run_options import RunOptions
+from ptq.evaluation.metrics import numeric_output
+from ptq.executor.executor import Executor
+from ptq.model.failure import explain_failure
+from ptq.model.graph import Graph
+from ptq.model.node import Value, name_of, shape_of
+from ptq.model.session import Session
+
+Shape = tuple[int | None, ...]
+
+Engine = Callable[[Mapping[str, NDArray[Any]]], list[NDArray[Any]]]
+"""Runs one form of a model: feed → outputs in order."""
+
+
+def session_engine(session: Session) -> Engine:
+    """Engine of a model in ONNX Runtime."""
+    return lambda feed: [numeric_output(output) for output in session.run(feed)]
+
+
+def integer_engine(executor: Executor, graph: Graph) -> Engine:
+    """Engine of a quantized model in the integer executor; ``graph`` is the graph that the executor read."""
+    names = executor.program.outputs
+
+    def run(feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        with explain_failure(graph, feed):
+            results = executor.run(feed)
+        return [numeric_output(results[name]) for name in names]
+
+    return run
+
+
+def reference_engine(reference: Graph, graph: Graph, run: RunOptions) -> Engine:
+    """Engine of the float model that a graph is compared with.
+
+    It returns the outputs with the graph's names, or all outputs in order if a name is missing.
+
+    Raises:
+        ModelError: The reference has other inputs or outputs, so it is another model.
+    """
+    names = [name_of(v) for v in graph.outputs]
+    reference_names = [name_of(v) for v in reference.outputs]
+    if {*names} <= {*reference_names}:
+        reference_names = names
+    same_inputs = {name_of(v) for v in reference.inputs} == {name_of(v) for v in graph.inputs}
+    shapes = {name_of(v): shape_of(v) for v in reference.outputs}
+    if (
+        not same_inputs
+        or len(reference_names) != len(names)
+        or any(
+            not _is_compatible_shape(shape_of(v), shapes[name])
+            for v, name in zip(graph.outputs, reference_names, strict=True)
+        )
+    ):
+        raise ModelError(
+            f"the reference model has different inputs or outputs: {_describe_signature(reference)}; "
+            f"expected {_describe_signature(graph)}. Pass the float model this one was quantized from"
+        )
+    session = Session(reference, threads=run.threads)
+    return lambda feed: [numeric_output(output) for output in session.run(feed, reference_names)]
+
+
+def _is_compatible_shape(one: Shape | None, other: Shape | None) -> bool:
+    if one is None or other is None:
+        return True
+    return len(one) == len(other) and all(
+        None in pair or pair[0] == pair[1] for pair in zip(one, other, strict=True)
+    )
+
+
+def _describe_signature(graph: Graph) -> str:
+    def describe(values: Sequence[Value]) -> str:
+        return ", ".join(
+            f"{v.name}[{', '.join('?' if d is None else str(d) for d in shape_of(v) or ())}]"
+            for v in values
+        )
+
+    return f"{describe(graph.inputs) or 'nothing'} → {describe(graph.outputs)}"
