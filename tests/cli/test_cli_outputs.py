@@ -97,7 +97,10 @@ def test_a_full_disk_leaves_the_earlier_output_and_nothing_else(model, data):
     assert os.listdir() == ["model.int8.onnx"]
 
 
-SMALL = "from ptq.model import external_data; external_data.MAX_PROTO_BYTES = 100; from ptq_cli.main import main; main()"
+SMALL = (
+    "from ptq.model import external_data; external_data.MAX_PROTO_BYTES = 100; "
+    "from ptq_cli.main import main; main()"
+)
 
 
 @pytest.mark.parametrize("bytes_", [100, 1000])  # less than the weights; enough for them alone
