@@ -80,7 +80,7 @@ def node_statuses(graph: Graph, arithmetic: str = "ort") -> tuple[NodeStatus, ..
 
 
 def _is_index_node(node: Node) -> bool:
-    """Whether a node returns integers or truth values that do not come from a quantizer."""
+    """Whether a node returns integers or Booleans that do not come from a quantizer."""
     types = [dtype_of(value) for value in node.outputs]
     return all(dtype in (np.int32, np.int64, np.bool_) for dtype in types)
 
