@@ -25,7 +25,7 @@ from ptq.model.graph import Graph
 from ptq.model.node import constant_of
 from ptq.model.session import Session
 from ptq.observers.input_means import InputMean, input_means
-from ptq.optimization.output_error import ReferenceOutputs
+from ptq.optimization.output_error import OutputError
 from ptq.optimization.range_candidates import METHODS
 from ptq.optimization.significance import is_significantly_lower
 from ptq.rewrite.emit.bias_correction import correct_biases
@@ -128,16 +128,16 @@ class CandidateComparison:
         return min(len(self._held_out), _HELD_OUT_SAMPLES)
 
     @cached_property
-    def _reference(self) -> ReferenceOutputs:
+    def _output_error(self) -> OutputError:
         samples = itertools.chain(
             self._held_out.spread(_HELD_OUT_SAMPLES), self._training.spread(_HELD_OUT_SAMPLES)
         )
-        return ReferenceOutputs(logits_graph(self._prepared.graph), samples, self._run)
+        return OutputError(logits_graph(self._prepared.graph), samples, self._run)
 
     def _unrounded_error(self, form: PreparedModel) -> float:
         """The error of a candidate before rounding, against the plain model, on held-out samples."""
         session = Session(logits_graph(form.graph), threads=self._run.threads)
-        errors = self._reference.errors(session, {}, range(self._held_out_count))[
+        errors = self._output_error.errors(session, {}, range(self._held_out_count))[
             : self._held_out_count
         ]
         return float(errors.mean()) if errors.size else 0.0
@@ -153,11 +153,11 @@ class CandidateComparison:
         session = Session.for_range_search(adjustable.graph, threads=run.threads)
         of_activations = []
         for plan in plans:
-            of_activations.append(self._reference.errors(session, adjustable.feed(plan.tensors)))
+            of_activations.append(self._output_error.errors(session, adjustable.feed(plan.tensors)))
             advance()
         means = input_means(statistics, plans[0].tensors) if self._recipe.correct_bias else {}
         weights_only = Session(_with_rounded_weights(graph, plans[0], means), threads=run.threads)
-        of_weights = self._reference.errors(weights_only, {})
+        of_weights = self._output_error.errors(weights_only, {})
         advance()
         return np.stack(of_activations) + _WEIGHT_ERROR_LEFT * of_weights
 

@@ -29,7 +29,7 @@ from ptq.model.session import Session
 from ptq.observers.channel_spread import ChannelSpread
 from ptq.observers.qparams import asymmetric_qparams
 from ptq.optimization.given import NOTHING_GIVEN, Given
-from ptq.optimization.output_error import ReferenceOutputs
+from ptq.optimization.output_error import OutputError
 from ptq.optimization.significance import is_significantly_lower
 from ptq.optimization.smoothquant_factors import smoothquant_factors
 from ptq.rewrite.equalize.split_outliers import (
@@ -206,7 +206,7 @@ class _SplitSearch:
         graph = logits_graph(prepared.graph)
         self._trial = make_outlier_factors_inputs(graph, sites)
         self._session = Session.for_range_search(self._trial.graph, threads=run.threads)
-        self._reference = ReferenceOutputs(graph, samples, run)
+        self._output_error = OutputError(graph, samples, run)
         self.start_db = self.reached_db = 0.0
 
     def run(self, candidates: Sequence[ChannelFactors]) -> ChannelFactors:
@@ -251,6 +251,6 @@ class _SplitSearch:
             inverse = np.divide(1, by, out=np.zeros_like(by), where=by != 0)
             arrays = (by, inverse, params.scale, params.zero_point.astype(params.qtype.dtype))
             feed |= dict(zip(self._trial.inputs[site.tensor], arrays, strict=True))
-        errors = self._reference.errors(self._session, feed)
+        errors = self._output_error.errors(self._session, feed)
         self._advance()
         return errors

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.calibration.calibration import Fold
-from ptq.core.errors import DataError
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
 from ptq.data import Sample
-from ptq.evaluation.metrics import numeric_output
+from ptq.evaluation.reference import ReferenceOutputs, run_sample
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.observers.quantization_error import mean_error
@@ -30,16 +29,19 @@ SAMPLES = 32
 Feed = Mapping[str, NDArray[Any]]
 
 
-class ReferenceOutputs:
-    """The outputs of the float model on a few samples, and the error of other models against them."""
+class OutputError:
+    """Measures the output error of models against the float model on a few samples.
+
+    Attributes:
+        count: How many samples there are.
+    """
 
     def __init__(self, graph: Graph, samples: Iterable[Sample], run: RunOptions) -> None:
         """Run the float model on all samples."""
-        plain = Session(graph, threads=run.threads)
-        self._samples = list(samples)
-        self._outputs = [_run(plain, sample, {}) for sample in self._samples]
-        self.count = len(self._samples)
-        signals = [[_energy(o) for o in outputs] for outputs in self._outputs]
+        session = Session(graph, threads=run.threads)
+        self._reference = ReferenceOutputs.from_session(session, samples)
+        self.count = len(self._reference.samples)
+        signals = [[_energy(o) for o in outputs] for outputs in self._reference.outputs]
         self._signal = np.mean(signals, axis=0) if signals else np.zeros(0)
 
     def errors(
@@ -65,10 +67,12 @@ class ReferenceOutputs:
         feeds = [feed] * self.count if isinstance(feed, Mapping) else feed
         errors, total = np.full(self.count, math.nan), 0.0
         for index in range(self.count) if order is None else order:
-            outputs = _run(session, self._samples[index], feeds[index])
+            outputs = run_sample(session, self._reference.samples[index], feeds[index])
             shares = [
                 _energy(o.astype(np.float64) - r) / s
-                for o, r, s in zip(outputs, self._outputs[index], self._signal, strict=True)
+                for o, r, s in zip(
+                    outputs, self._reference.outputs[index], self._signal, strict=True
+                )
                 if s > 0 and o.shape == r.shape
             ]
             errors[index] = float(np.mean(shares)) if shares else 0.0
@@ -119,8 +123,8 @@ class RangeEvaluator:
         each = -(-SAMPLES // len(folds))
         samples = [list(fold.samples.spread(each)) if tensors else [] for fold in folds]
         self._fold = [index for index, of_fold in enumerate(samples) for _ in of_fold]
-        self._reference = ReferenceOutputs(graph, chain.from_iterable(samples), run)
-        self.count, self.folds = self._reference.count, len(folds)
+        self._output_error = OutputError(graph, chain.from_iterable(samples), run)
+        self.count, self.folds = self._output_error.count, len(folds)
 
     def errors(
         self,
@@ -128,7 +132,7 @@ class RangeEvaluator:
         order: Iterable[int] | None = None,
         most: float = math.inf,
     ) -> NDArray[np.float64]:
-        """The output error of each sample, a share of the outputs' energy; see `ReferenceOutputs.errors`.
+        """The output error of each sample, a share of the outputs' energy; see `OutputError.errors`.
 
         Args:
             params: For each fold, the parameters that its samples evaluate.
@@ -138,7 +142,7 @@ class RangeEvaluator:
         self.runs += 1
         feeds = [self._feed(*pair) for pair in zip(params, self._stats, strict=True)]
         by_sample = [feeds[fold] for fold in self._fold]
-        errors = self._reference.errors(self._session, by_sample, order, most)
+        errors = self._output_error.errors(self._session, by_sample, order, most)
         self._advance()
         return errors
 
@@ -149,13 +153,6 @@ class RangeEvaluator:
         for name, shift in self._adjustable.mean_shifts.items():
             feed[shift] = np.array(mean_error(stats[name], params[name]), np.float32)
         return feed
-
-
-def _run(session: Session, sample: Sample, feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
-    try:
-        return [numeric_output(o) for o in session.run({**sample.feed, **feed})]
-    except DataError as error:
-        raise DataError(f"{sample.name}: {error}") from error
 
 
 def _energy(array: NDArray[Any]) -> float:

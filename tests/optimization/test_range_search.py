@@ -15,7 +15,7 @@ from ptq.core.targets import TARGETS
 from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
 from ptq.model.session import Session
-from ptq.optimization.output_error import RangeEvaluator, ReferenceOutputs
+from ptq.optimization.output_error import OutputError, RangeEvaluator
 from ptq.optimization.significance import is_significantly_lower
 from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.quantizer import CalibratedModel, solve_plan
@@ -114,10 +114,10 @@ def test_a_method_that_is_worse_for_certain_is_not_run_on_all_samples(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Against trials of all samples: the same choices."""
-    errors, model = ReferenceOutputs.errors, spiky("GlobalMaxPool")
+    errors, model = OutputError.errors, spiky("GlobalMaxPool")
     stopped = ptq.quantize(model, spikes(), threads=1)
     monkeypatch.setattr(
-        ReferenceOutputs, "errors", lambda self, session, feed, *_: errors(self, session, feed)
+        OutputError, "errors", lambda self, session, feed, *_: errors(self, session, feed)
     )
     whole = ptq.quantize(model, spikes(), threads=1)
     assert stopped.graph.to_bytes() == whole.graph.to_bytes()

@@ -7,26 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptq.optimization.self_check.checks import ReferenceOutputs, check, integer_nodes, quantize_with
+from ptq.optimization.self_check.checks import CheckReference, check, integer_nodes, quantize_with
 from ptq.solver.quantizer import QuantizedModel
 
 
-def first_failing_node(made: QuantizedModel, reference: ReferenceOutputs) -> str:
+def first_failing_node(made: QuantizedModel, against: CheckReference) -> str:
     """The node that makes the check fail when it and all nodes before it are in integers."""
     names = integer_nodes(made)
-    return names[_longest_passing_prefix(made, reference, names)]
+    return names[_longest_passing_prefix(made, against, names)]
 
 
-def failing_ends(made: QuantizedModel, reference: ReferenceOutputs) -> list[list[str]]:
+def failing_ends(made: QuantizedModel, against: CheckReference) -> list[list[str]]:
     """The shortest tail and the shortest head of the network that make the check pass when they are float."""
     names = integer_nodes(made)
     return [
-        order[_longest_passing_prefix(made, reference, order) :] for order in (names, names[::-1])
+        order[_longest_passing_prefix(made, against, order) :] for order in (names, names[::-1])
     ]
 
 
 def _longest_passing_prefix(
-    made: QuantizedModel, reference: ReferenceOutputs, names: Sequence[str]
+    made: QuantizedModel, against: CheckReference, names: Sequence[str]
 ) -> int:
     """How many of the first nodes can be in integers, the rest in float, for the check to pass; less than all."""
     passing, failing = 0, len(names)
@@ -34,7 +34,7 @@ def _longest_passing_prefix(
         middle = (passing + failing) // 2
         rest = dict.fromkeys(names[middle:], "")
         candidate = quantize_with(made.calibrated_model, made.recipe, floats=rest)
-        if check(candidate, reference) is None:
+        if check(candidate, against) is None:
             passing = middle
         else:
             failing = middle

@@ -13,10 +13,11 @@ import numpy as np
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample
 from ptq.evaluation.metrics import numeric_output
+from ptq.evaluation.reference import Outputs
 from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of, values_read_by
 from ptq.model.session import Session
-from ptq.optimization.self_check.output_distance import CheckFailure, Outputs, compare_outputs
+from ptq.optimization.self_check.output_distance import CheckFailure, compare_outputs
 from ptq.solver.quantizer import QuantizedModel
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from ptq.core.errors import DataError, ModelError
 from ptq.core.plan import Plan
 from ptq.data import Sample
-from ptq.evaluation.metrics import numeric_output
+from ptq.evaluation.reference import Outputs, ReferenceOutputs, run_sample
 from ptq.evaluation.session_cache import SessionCache
 from ptq.model import external_data
 from ptq.model.graph import Graph
@@ -28,7 +28,7 @@ from ptq.optimization.self_check.boundary_error import (
     check_boundary_tensors,
     integer_to_float_tensors,
 )
-from ptq.optimization.self_check.output_distance import CheckFailure, Outputs, compare_outputs
+from ptq.optimization.self_check.output_distance import CheckFailure, compare_outputs
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan, solve_plan
 from ptq.solver.recipe import Recipe
 
@@ -48,20 +48,18 @@ OPTIMIZATION_LEVELS = ("all", "none")
 
 
 @dataclass(frozen=True, eq=False)
-class ReferenceOutputs:
-    """The float model's outputs on a few samples.
+class CheckReference:
+    """What quantized models are checked against.
 
     Attributes:
         source: The float model.
-        samples: The samples.
-        outputs: The outputs on each sample; empty if the float model returns others on each run.
+        reference: Its outputs; without outputs if it returns others on each run.
         sessions: Opens the models.
-        advance: Called after each model that is compared with them.
+        advance: Called after each model that is checked.
     """
 
     source: Graph
-    samples: Sequence[Sample]
-    outputs: Sequence[Outputs]
+    reference: ReferenceOutputs
     sessions: SessionCache
     advance: Callable[[], None]
 
@@ -72,21 +70,15 @@ def run_reference(
     sessions: SessionCache,
     count: int = SAMPLES,
     advance: Callable[[], None] = lambda: None,
-) -> ReferenceOutputs:
+) -> CheckReference:
     """Run the float model on the first ``count`` samples.
 
     Raises:
         ModelError: ONNX Runtime does not take the float model.
         DataError: The float model fails on a sample, or a sample is bad.
     """
-    session, chosen = sessions.open_float(model), list(islice(samples, count))
-    outputs = []
-    for sample in chosen:
-        try:
-            outputs.append(_run(session, sample))
-        except DataError as error:
-            raise DataError(f"{sample.name}: {error}") from error
-    return ReferenceOutputs(model.source, chosen, outputs, sessions, advance)
+    reference = ReferenceOutputs.from_session(sessions.open_float(model), islice(samples, count))
+    return CheckReference(model.source, reference, sessions, advance)
 
 
 def run_reference_on_more_samples(
@@ -94,7 +86,7 @@ def run_reference_on_more_samples(
     samples: Iterable[Sample],
     sessions: SessionCache,
     advance: Callable[[], None] = lambda: None,
-) -> ReferenceOutputs:
+) -> CheckReference:
     """Run the float model on enough samples to confirm a failure.
 
     The outputs are dropped if the float model returns others on each run.
@@ -103,35 +95,36 @@ def run_reference_on_more_samples(
         DataError: The model fails on a sample.
     """
     count = CONFIRMING_SHALLOW if _is_shallow(made) else CONFIRMING
-    reference = run_reference(made.calibrated_model, samples, sessions, count, advance)
-    session = reference.sessions.open_float(made.calibrated_model)
-    again = [_run(session, sample) for sample in reference.samples]
-    same = _compare(reference, again, 2 * MIN_SQNR_DB) is None
-    return reference if same else replace(reference, outputs=())
+    first = run_reference(made.calibrated_model, samples, sessions, count, advance)
+    session, chosen = sessions.open_float(made.calibrated_model), first.reference.samples
+    again = ReferenceOutputs.from_session(session, chosen)
+    if _compare(first, again.outputs, 2 * MIN_SQNR_DB) is None:
+        return first
+    return replace(first, reference=ReferenceOutputs(chosen, ()))
 
 
-def check(made: QuantizedModel, reference: ReferenceOutputs) -> CheckFailure | None:
+def check(made: QuantizedModel, against: CheckReference) -> CheckFailure | None:
     """Check a quantized model; None if it passes."""
-    return check_with_floor(made, reference, required_sqnr_db(made))
+    return check_with_floor(made, against, required_sqnr_db(made))
 
 
 def check_with_floor(
-    made: QuantizedModel, reference: ReferenceOutputs, required_db: float
+    made: QuantizedModel, against: CheckReference, required_db: float
 ) -> CheckFailure | None:
     """Check a quantized model for a required SQNR; None if it passes.
 
     If values decide the length of an output, the boundary tensors are checked in its place.
     """
-    failure = check_graph(made.quantized_graph, reference, required_db)
-    reference.advance()
+    failure = check_graph(made.quantized_graph, against, required_db)
+    against.advance()
     if failure is None or not failure.only_lengths:
         return failure
     between = integer_to_float_tensors(made)
     if not between:
         return failure
-    run = reference.sessions.run
+    run = against.sessions.run
     try:
-        return check_boundary_tensors(made, between, reference.samples, required_db, run)
+        return check_boundary_tensors(made, between, against.reference.samples, required_db, run)
     except (ModelError, DataError):
         # a boundary value is not a tensor, or the model is too large to be loaded twice
         return failure
@@ -163,28 +156,26 @@ def quantize_with(
     return apply_plan(model, recipe, plan or solve_plan(model, recipe))
 
 
-def check_graph(
-    graph: Graph, reference: ReferenceOutputs, required_db: float
-) -> CheckFailure | None:
+def check_graph(graph: Graph, against: CheckReference, required_db: float) -> CheckFailure | None:
     """Check a graph by its outputs only; None if it passes."""
     try:
         check_valid(external_data.proto_without_weights(graph.model)[0], "the quantized model")
         for before, after in (
-            (reference.source.inputs, graph.inputs),
-            (reference.source.outputs, graph.outputs),
+            (against.source.inputs, graph.inputs),
+            (against.source.outputs, graph.outputs),
         ):
             if [_signature(v) for v in before] != [_signature(v) for v in after]:
                 return CheckFailure("inputs or outputs differ from the float model's")
         only_lengths: CheckFailure | None = None
-        threads = reference.sessions.run.threads
+        threads = against.sessions.run.threads
         for level in OPTIMIZATION_LEVELS:
             session = (
-                reference.sessions.open_quantized(graph)
+                against.sessions.open_quantized(graph)
                 if level == "all"
                 else Session.for_check(graph, threads=threads, optimize=level)
             )
-            outputs = [_run(session, sample) for sample in reference.samples]
-            failure = _compare(reference, outputs, required_db)
+            outputs = [run_sample(session, sample) for sample in against.reference.samples]
+            failure = _compare(against, outputs, required_db)
             if failure is not None and not failure.only_lengths:
                 return failure
             only_lengths = only_lengths or failure
@@ -194,15 +185,11 @@ def check_graph(
 
 
 def _compare(
-    reference: ReferenceOutputs, outputs: Sequence[Outputs], required_db: float
+    against: CheckReference, outputs: Sequence[Outputs], required_db: float
 ) -> CheckFailure | None:
-    names = [name_of(value) for value in reference.source.outputs]
-    return compare_outputs(names, reference.outputs, outputs, required_db)
+    names = [name_of(value) for value in against.source.outputs]
+    return compare_outputs(names, against.reference.outputs, outputs, required_db)
 
 
 def _signature(value: Value) -> tuple[str, Any]:
     return name_of(value), value.dtype
-
-
-def _run(session: Session, sample: Sample) -> Outputs:
-    return [numeric_output(output) for output in session.run(sample.feed)]

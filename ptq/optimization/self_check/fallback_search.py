@@ -22,7 +22,7 @@ from ptq.optimization.mixed_precision.float_cost import (
     time_cost,
 )
 from ptq.optimization.self_check.boundary_error import with_extra_outputs
-from ptq.optimization.self_check.checks import ReferenceOutputs, check, quantize_with
+from ptq.optimization.self_check.checks import CheckReference, check, quantize_with
 from ptq.optimization.self_check.output_distance import CheckFailure
 from ptq.solver.quantizer import QuantizedModel
 
@@ -42,24 +42,24 @@ _MIN_EXPLAINED = 1 / 4
 
 
 def find_float_fallback(
-    made: QuantizedModel, reference: ReferenceOutputs, failure: CheckFailure, reason: str
+    made: QuantizedModel, against: CheckReference, failure: CheckFailure, reason: str
 ) -> QuantizedModel | None:
     """The model with few nodes in float that passes the check; None if none is found.
 
     Args:
         made: The quantized model.
-        reference: The float model's outputs.
+        against: The float model's outputs.
         failure: The failed check: the SQNR is too low.
         reason: The reason that is given for each float node.
     """
-    search, chosen = _FallbackSearch(made, reference, reason), list[frozenset[str]]()
+    search, chosen = _FallbackSearch(made, against, reason), list[frozenset[str]]()
     for _ in range(MAX_ROUNDS):
         found, extras = search.find_nodes(made, failure)
         if not found:
             return None
         chosen += found
         made = search.with_float_nodes(chosen)
-        remaining = check(made, reference)
+        remaining = check(made, against)
         if remaining is None:
             return search.prune(made, chosen, extras)
         failure = remaining
@@ -72,12 +72,12 @@ class _FallbackSearch:
 
     Attributes:
         first: The quantized model before the search.
-        reference: The float model's outputs.
+        against: The float model's outputs.
         reason: The reason that is given for each float node.
     """
 
     first: QuantizedModel
-    reference: ReferenceOutputs
+    against: CheckReference
     reason: str
 
     def with_float_nodes(self, chosen: Iterable[frozenset[str]]) -> QuantizedModel:
@@ -95,9 +95,9 @@ class _FallbackSearch:
         nothing = list[frozenset[str]](), frozenset[str]()
         if failure.error_shares is None:
             return nothing
-        reference, graph = self.reference, made.calibrated_model.prepared.graph
+        against, graph = self.against, made.calibrated_model.prepared.graph
         failing = failure.error_shares > failure.max_share
-        every = max(1, len(reference.samples) // SAMPLES)
+        every = max(1, len(against.reference.samples) // SAMPLES)
         try:
             probe = error_sources_of(made, with_extra_outputs(graph, failure.boundary_tensors))
             if not probe.sources:
@@ -108,10 +108,10 @@ class _FallbackSearch:
             enough[rows] = np.where(failing, _MIN_SHARE * failure.max_share, np.inf)
             found = attribute_error(
                 probe,
-                reference.samples[::every],
+                against.reference.samples[::every],
                 enough,
-                run=reference.sessions.run,
-                advance=reference.advance,
+                run=against.sessions.run,
+                advance=against.advance,
             )
         except (ModelError, DataError):  # the probe can be too large, or fail to run
             return nothing
@@ -137,7 +137,7 @@ class _FallbackSearch:
         for nodes in by_cost[: REMOVALS_TRIED if len(chosen) > 1 else 0]:
             fewer = [other for other in chosen if other is not nodes]
             without = self.with_float_nodes(fewer)
-            if check(without, self.reference) is None:
+            if check(without, self.against) is None:
                 made, chosen = without, fewer
         better = self.with_float_nodes([*chosen, extras])
-        return better if extras and check(better, self.reference) is None else made
+        return better if extras and check(better, self.against) is None else made

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.decibels import error_db
-
-Outputs = list[NDArray[Any]]
+from ptq.evaluation.reference import Outputs
 
 
 @dataclass(frozen=True, eq=False)

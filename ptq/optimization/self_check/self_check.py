@@ -18,7 +18,7 @@ from ptq.optimization.pipeline import Job
 from ptq.optimization.self_check.bisection import failing_ends, first_failing_node
 from ptq.optimization.self_check.checks import (
     MIN_SQNR_DB,
-    ReferenceOutputs,
+    CheckReference,
     check,
     check_graph,
     check_with_floor,
@@ -87,12 +87,12 @@ def quantize_with_self_check(
     """
     made, advance = quantize_with(model, recipe, plan), sessions.run.start_stage("checking", None)
     if check(made, run_reference(model, samples, sessions, advance=advance)) is not None:
-        reference = run_reference_on_more_samples(made, samples, sessions, advance)
-        _check_preparation(model, reference)
-        failure = check(made, reference)
+        against = run_reference_on_more_samples(made, samples, sessions, advance)
+        _check_preparation(model, against)
+        failure = check(made, against)
         if failure is not None:
-            fallback = _fall_back_to_float(made, failure, reference)
-            made = _with_note(made, failure, fallback, reference)
+            fallback = _fall_back_to_float(made, failure, against)
+            made = _with_note(made, failure, fallback, against)
     if not integer_nodes(made):
         refuse_overflow(
             model.prepared.graph, model.calibration.tensors, get_target(recipe.target), recipe.float_nodes,
@@ -120,21 +120,21 @@ def apply_user_plan(
     made, advance = quantize_with(model, recipe, plan), sessions.run.start_stage("checking", None)
     if check(made, run_reference(model, samples, sessions, advance=advance)) is None:
         return made
-    reference = run_reference_on_more_samples(made, samples, sessions, advance)
-    failure = check_graph(made.quantized_graph, reference, -math.inf)
+    against = run_reference_on_more_samples(made, samples, sessions, advance)
+    failure = check_graph(made.quantized_graph, against, -math.inf)
     if failure is not None and not failure.only_lengths:
         raise PlanError(f"the given plan produces an invalid model: {failure}. Create a new plan")
-    failure = check(made, reference)
+    failure = check(made, against)
     return made if failure is None else replace(made, check_failure=str(failure))
 
 
-def _check_preparation(model: CalibratedModel, reference: ReferenceOutputs) -> None:
+def _check_preparation(model: CalibratedModel, against: CheckReference) -> None:
     """Make sure that the prepared float model passes the check.
 
     Raises:
         ModelError: It does not.
     """
-    failure = check_graph(model.prepared.graph, reference, MIN_SQNR_DB)
+    failure = check_graph(model.prepared.graph, against, MIN_SQNR_DB)
     if failure is not None and not failure.only_lengths:
         raise ModelError(
             f"internal error: graph preparation changed the model output: {failure}. Please report it"
@@ -142,7 +142,7 @@ def _check_preparation(model: CalibratedModel, reference: ReferenceOutputs) -> N
 
 
 def _fall_back_to_float(
-    made: QuantizedModel, failure: CheckFailure, reference: ReferenceOutputs
+    made: QuantizedModel, failure: CheckFailure, against: CheckReference
 ) -> QuantizedModel:
     """The model with failing nodes in float: a few nodes, a head or tail of the network, or all nodes.
 
@@ -157,17 +157,17 @@ def _fall_back_to_float(
         reason = _failure_reason(failure)
         if failure.error_shares is not None and not attributed:
             attributed = True
-            found = find_float_fallback(made, reference, failure, reason)
+            found = find_float_fallback(made, against, failure, reason)
             if found is not None:
                 return found
-        name, failing = first_failing_node(made, reference), failing + 1
+        name, failing = first_failing_node(made, against), failing + 1
         made = quantize_with(made.calibrated_model, made.recipe, floats={name: reason})
-        remaining = check(made, reference)
+        remaining = check(made, against)
         if remaining is None:
             return made
         failure = remaining
     time_model, nodes = float_time_model(made), integer_nodes(made)
-    end = min(failing_ends(made, reference), key=time_model)
+    end = min(failing_ends(made, against), key=time_model)
     if time_model(nodes) - time_model(end) < NEGLIGIBLE_COST * time_model.all_float_time:
         end = nodes
     floats = dict.fromkeys(end, _failure_reason(failure))
@@ -182,13 +182,13 @@ def _with_note(
     before: QuantizedModel,
     failure: CheckFailure,
     made: QuantizedModel,
-    reference: ReferenceOutputs,
+    against: CheckReference,
 ) -> QuantizedModel:
     """The model after the fallback, with a sentence on the failure and the result."""
     nodes = len(integer_nodes(before))
     kept = nodes - len(integer_nodes(made))
     note = f"self-check: {failure}; {kept} of {nodes} nodes kept in float"
-    after = check_with_floor(made, reference, math.inf)
+    after = check_with_floor(made, against, math.inf)
     if failure.error_shares is not None and after is not None and after.error_shares is not None:
         note += f"; now ≥ {-error_db(float(after.error_shares.max())):.1f} dB"
     changes = (*made.changes, note)

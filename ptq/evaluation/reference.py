@@ -1,0 +1,53 @@
+"""Outputs of the float model on a few samples, which other models are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ptq.core.errors import DataError
+from ptq.data import Sample
+from ptq.evaluation.metrics import numeric_output
+from ptq.model.session import Session
+
+Outputs = list[NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceOutputs:
+    """The outputs of a model on a few samples.
+
+    Attributes:
+        samples: The samples.
+        outputs: The outputs on each sample; empty if there is nothing to compare with.
+    """
+
+    samples: Sequence[Sample]
+    outputs: Sequence[Outputs]
+
+    @classmethod
+    def from_session(cls, session: Session, samples: Iterable[Sample]) -> ReferenceOutputs:
+        """Run a model on all samples.
+
+        Raises:
+            DataError: A sample is bad, or the model fails on it; the text names it.
+        """
+        chosen = list(samples)
+        return cls(chosen, [run_sample(session, sample) for sample in chosen])
+
+
+def run_sample(
+    session: Session, sample: Sample, feed: Mapping[str, NDArray[Any]] | None = None
+) -> Outputs:
+    """The numeric outputs of a model on a sample, with inputs in addition to the sample's.
+
+    Raises:
+        DataError: The model fails on the sample; the text names it.
+    """
+    try:
+        return [numeric_output(y) for y in session.run({**sample.feed, **(feed or {})})]
+    except DataError as error:
+        raise DataError(f"{sample.name}: {error}") from error
