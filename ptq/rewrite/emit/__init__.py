@@ -1,1 +1,22 @@
-"""TODO."""
+"""Prepared graph and plan → quantized graph.
+
+Before the quantizers:
+
+- ``set_weights``: weights with other values.
+- ``bias_correction``: biases that compensate mean rounding errors.
+
+QDQ form:
+
+- ``to_qdq``: the plan's quantizers, made by ``q_dq_nodes``.
+- ``fold_activations``: removal of activations that requantization replaces.
+- ``keep_float``: protection of float nodes from quantization by ONNX Runtime.
+- ``block_skip_layer_norm``, ``decompose_prelu``, ``hard_sigmoid_by_saturation``: faster forms for ONNX Runtime.
+
+QOperator form:
+
+- ``to_qlinear``: QDQ → ONNX Runtime's integer operators.
+
+Checks of the result:
+
+- ``vnni_saturation``: nodes that can saturate on x86 without VNNI.
+"""

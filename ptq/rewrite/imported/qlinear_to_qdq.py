@@ -32,7 +32,7 @@ from ptq.model.node import (
 )
 from ptq.model.qlinear_inputs import QuantizedOperand, read_operands
 from ptq.rewrite.edit import set_attributes
-from ptq.rewrite.imported.default_zero_points import (
+from ptq.rewrite.imported.qlinear_operands import (
     float_softmax_axis,
     operand_qparams,
     output_with_default_zero_point,
@@ -175,7 +175,7 @@ class _QdqWriter:
         """The attributes of the float operator, without those that only the integer form has.
 
         Raises:
-            UnsupportedError: The float operator cannot do what such an attribute says.
+            UnsupportedError: The float operator cannot express such an attribute.
         """
         attrs = attributes_of(node)
         if spec.op == "Softmax":

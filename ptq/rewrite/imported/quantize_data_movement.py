@@ -56,7 +56,7 @@ def _propagate_forward(graph: Graph, node: Node) -> bool:
 
 
 def _propagate_backward(graph: Graph, node: Node) -> int:
-    """Carry a quantizer before the data movement that it follows, step by step; the number of new pairs."""
+    """Carry a quantizer before the data movement that it follows; the number of new pairs."""
     count, found = 0, read_quantizer(node, node.outputs[0])
     while found is not None and _is_per_tensor_8_bit(found):
         value = node.inputs[0]

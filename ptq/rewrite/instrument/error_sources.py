@@ -157,8 +157,8 @@ def _is_integer_preserving(node: Node, plan: Plan) -> bool:
         return False
     before = [plan.tensors.get(name_of(v)) for v in node.inputs if v is not None]
     after = [plan.tensors.get(name_of(v)) for v in node.outputs]
-    known = [params for params in before if params is not None]
-    return bool(known) and all(params == known[0] for params in (*known, *after))
+    read = [params for params in before if params is not None]
+    return bool(read) and all(params == read[0] for params in (*read, *after))
 
 
 def _tensor_source(

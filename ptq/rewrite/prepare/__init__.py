@@ -1,1 +1,31 @@
-"""TODO."""
+"""Preparation of a float model: ``prepare`` holds the list ``PREPARE``; each other module is a rewrite or serves one.
+
+Names, versions and shapes:
+
+- ``name_dimensions``: names for nameless dimensions of inputs.
+- ``upgrade_opset``: opset below 13 → 17.
+- ``decompose_attention``: Attention → MatMul, Softmax, MatMul.
+- ``fold_constants``: evaluation of constant nodes and static shapes. It uses ``check_nodes`` (invalid constants),
+  ``evaluate_node`` (one node), ``node_shapes`` (shape inference), ``shape_inference`` (elements of shape tensors) and
+  ``fold_shape_arithmetic`` (Reshape and Expand).
+
+Normal forms:
+
+- ``separate_output_weights``: copies of weights that are graph outputs too.
+- ``cast_to_float32``: float16, bfloat16 and float64 models in float32.
+- ``remove_no_ops``: removal of nodes without effect.
+- ``bypass_concat``: Split or Slice of whole inputs of a Concat → those inputs.
+- ``resolve_auto_pad``: auto_pad → pads.
+- ``fuse_pad_into_conv``: Pad → padding of the next nodes.
+- ``reduce_mean_to_pool``: ReduceMean → GlobalAveragePool.
+- ``normalize_gemm``: Gemm → product and bias.
+- ``matmul_add_to_gemm``: MatMul and Add → Gemm.
+- ``fuse_batchnorm``: BatchNormalization and arithmetic with constants → the layer before.
+- ``add_zero_bias``: a bias for every layer.
+
+Fusion and constants:
+
+- ``fuse_layer_norm``, ``fuse_softmax``, ``fuse_activations``: elementary operators → one operator.
+- ``simplify_constant_ops``: Div, PRelu, Max and Min with a constant → Mul, LeakyRelu and Clip.
+- ``fold_scale_forward``, ``fold_shift_forward``: Mul and Add with constants → the layers behind.
+"""

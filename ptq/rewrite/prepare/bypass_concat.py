@@ -94,10 +94,10 @@ def _start_offset(node: Node, place: int, axis: int, length: int | None) -> int 
             return None
         before = [_axis_size(value, axis) for value in node.outputs[:place]]
         return None if None in before else sum(n or 0 for n in before)
-    given = [constant_of(value) for value in node.inputs[1:]]
-    if len(given) < 3 or length is None or any(array is None for array in given):
+    operands = [constant_of(value) for value in node.inputs[1:]]
+    if len(operands) < 3 or length is None or any(array is None for array in operands):
         return None
-    starts, _, axes, *steps = ([int(n) for n in array] for array in given if array is not None)
+    starts, _, axes, *steps = ([int(n) for n in array] for array in operands if array is not None)
     rank = len(shape_of(node.outputs[0]) or [1])
     if [a % rank for a in axes] != [axis] or steps not in ([], [[1]]):
         return None

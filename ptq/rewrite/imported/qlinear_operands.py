@@ -10,15 +10,7 @@ from ptq.core.types import QuantParams
 from ptq.model.axes import softmax_axes
 from ptq.model.graph import Graph
 from ptq.model.layer_weights import channel_axis
-from ptq.model.node import (
-    Node,
-    Value,
-    constant_of,
-    dtype_of,
-    name_of,
-    operator_of,
-    shape_of,
-)
+from ptq.model.node import Node, Value, constant_of, dtype_of, name_of, operator_of, shape_of
 from ptq.model.qdq_units import qparams_of
 from ptq.model.qlinear_inputs import QuantizedOperand
 

@@ -1,0 +1,66 @@
+"""Quantizers of Microsoft's domain, or without zero point → ONNX's own quantizers with a zero point."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptq.model.graph import Graph
+from ptq.model.node import MICROSOFT_PREFIX, QUANTIZERS, Node, constant_of, operator_of
+from ptq.model.qdq_units import implied_type
+from ptq.rewrite.change import Change
+from ptq.rewrite.prepare.upgrade_opset import MIN_QDQ_OPSET, upgrade_opset
+
+_QUANTIZERS = tuple(MICROSOFT_PREFIX + kind for kind in QUANTIZERS)
+_SHARED_TYPES = (np.dtype(np.int8), np.dtype(np.uint8), np.dtype(np.int32))
+"""Types that ONNX's own quantizers have in every opset."""
+
+
+def upgrade_microsoft_opset(graph: Graph) -> list[Change]:
+    """Upgrade the opset if Microsoft's quantizers have per-channel scales, in place.
+
+    ONNX's own quantizers have them from opset 13 on.
+    """
+    if graph.opset < MIN_QDQ_OPSET and any(map(_is_microsoft_per_channel, graph.nodes)):
+        return upgrade_opset(graph)
+    return []
+
+
+def use_onnx_domain(graph: Graph) -> list[Change]:
+    """Put quantizers of Microsoft's domain into ONNX's domain, in place.
+
+    Both have the same meaning; for 8 bits and int32 every opset of ONNX has them.
+    """
+    count = 0
+    for node in graph.nodes:
+        kind = operator_of(node).removeprefix(MICROSOFT_PREFIX)
+        if not operator_of(node).startswith(MICROSOFT_PREFIX) or kind not in QUANTIZERS:
+            continue
+        zero_point = constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
+        if zero_point is None or zero_point.dtype in _SHARED_TYPES:
+            node.domain = ""
+            count += 1
+    return [Change("use_onnx_domain", count)] if count else []
+
+
+def add_default_zero_points(graph: Graph) -> list[Change]:
+    """Add zero point 0 to quantizers of 8 bits that have none, in place; QLinear operators require one."""
+    count = 0
+    for node in graph.nodes:
+        scales = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
+        if operator_of(node) not in QUANTIZERS or scales is None:
+            continue
+        if len(node.inputs) > 2 and node.inputs[2] is not None:
+            continue
+        dtype = implied_type(node)
+        if dtype in (np.dtype(np.int8), np.dtype(np.uint8)):
+            zeros = graph.add_constant(np.zeros(scales.shape, dtype), f"{node.name}_zero_point")
+            node.resize_inputs(3)
+            node.replace_input_with(2, zeros)
+            count += 1
+    return [Change("add_default_zero_points", count)] if count else []
+
+
+def _is_microsoft_per_channel(node: Node) -> bool:
+    """Whether the node is a quantizer of Microsoft's domain with per-channel scales."""
+    scales = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
+    return operator_of(node) in _QUANTIZERS and scales is not None and scales.size > 1
