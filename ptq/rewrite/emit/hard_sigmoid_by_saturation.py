@@ -1,8 +1,8 @@
 """HardSigmoid, HardSwish → sums and products of integers, clamped by the saturation of 8 bits.
 
-HardSigmoid is clip(αx + β, 0, 1). Integers read with a scale α times as large are αx. A sum with the constant β
-whose range starts at 0 with zero point 0 and ends at 1 or below is clamped by its own saturation. HardSwish is this
-times x.
+HardSigmoid is clip(αx + β, 0, 1). Integers read with a scale α times as large are αx. The constant β is added in a
+range that starts at 0 with zero point 0 and ends at 1 or below. The saturation of this sum is the clamp. HardSwish is
+this times x.
 
 ONNX Runtime has neither operator on integers. It computes them in four float passes between quantizers, in 0.9 ns an
 element. QLinearAdd and QLinearMul take 0.3 ns together (measured on 1.31.1, one thread, between two convolutions).

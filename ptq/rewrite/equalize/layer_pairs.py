@@ -1,7 +1,7 @@
 """Pairs of layers between which channels may be scaled without a change of the function.
 
-If everything between them is homogeneous, f(a x) = a f(x) for a > 0, channel c of the first layer's output may be
-multiplied by a_c. The second layer's weights for this channel are divided by a_c.
+Everything between them must be homogeneous: f(a x) = a f(x) for a > 0. Channel c of the first layer's output may then
+be multiplied by a_c. The second layer's weights for this channel are divided by a_c.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ reads x divided by the factors, and the product hands the factors on.
 Between integer convolutions, ONNX Runtime takes 0.17 to 0.24 ns an element for this gate or summand (1.31.1, one
 thread). Its QLinearAdd takes 0.11 to 0.17 ns with one value and 1.0 ns with one value for each channel. Below 64
 channels the convolution takes up to 0.4 ns. DequantizeLinear, HardSwish and QuantizeLinear with per-channel scales
-take 15 ns there, because the layout has channels last and the quantizers process each value as a run of its own.
+take 15 ns there, because the layout has channels last. The quantizers then process each value as a run of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Concat → Split, Slice of whole inputs → those inputs.
 
-Detection heads concatenate boxes and scores and split them again. A target that wants one scale for all inputs of a
-Concat would give the input with the smallest range a scale that is too coarse.
+Detection heads concatenate boxes and scores and split them again. With one scale for all
+inputs of a Concat, which some targets need, the scale of the input with the smallest range is too coarse.
 """
 
 from __future__ import annotations
