@@ -125,11 +125,11 @@ def test_a_plan_that_names_what_the_graph_lacks_is_refused() -> None:
     weight = done.plan.operands["Conv_c", 1]
     fewer = replace(weight, scale=weight.scale[:3], zero_point=weight.zero_point[:3])
     for change, message in (
-        ({"tensors": {**done.plan.tensors, "z": params}}, "z, which is no tensor"),
+        ({"tensors": {**done.plan.tensors, "z": params}}, "z, which is not a tensor"),
         ({"tensors": {**done.plan.tensors, "x": weight}}, "x per channel"),
         ({"floats": {"Conv_z": "by wish"}}, "node Conv_z"),
         ({"operands": {("Conv_z", 1): weight}}, "node Conv_z"),
-        ({"operands": {("Conv_c", 7): weight}}, r"Conv_c\[7\], which is no constant"),
+        ({"operands": {("Conv_c", 7): weight}}, r"Conv_c\[7\], which is not a constant"),
         ({"operands": {("Conv_c", 1): fewer}}, "3 scales for the 8 channels"),
     ):
         with pytest.raises(PlanError, match=message):
