@@ -15,7 +15,7 @@ from ptq.calibration.channel_spreads import collect_channel_spreads
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
-from ptq.data import Sample, Samples, spread_with_validation
+from ptq.data import Sample, Samples
 from ptq.model.graph import Graph
 from ptq.model.node import consumers_of, name_of, operator_of
 from ptq.optimization.candidates import CandidateComparison
@@ -40,6 +40,8 @@ SAMPLES = 256
 """Samples that are run; the extremes of channels grow little with more."""
 _MIN_SAMPLES = 16
 """With fewer samples chance decides."""
+_HOLDOUT_EVERY = 4
+"""Every fourth sample is held out."""
 _REASON = "scales channels between int8 and float; the quantizer next to it does this"
 TECHNIQUE = "equalization"
 
@@ -99,7 +101,9 @@ def equalize_channels(
         return given.leave_unchanged(prepared, TECHNIQUE)
     if samples is None:
         return prepared
-    training, held_out = spread_with_validation(samples, SAMPLES)
+    chosen = samples.spread(SAMPLES)
+    held_out = range(0, len(chosen), _HOLDOUT_EVERY) if len(chosen) >= _HOLDOUT_EVERY else range(0)
+    training = chosen.subset(i for i in range(len(chosen)) if i not in held_out)
     tracked = run.track(training, "measuring channels")
     layer_forms = _cross_layer_candidates(prepared, tracked, run)
     tensor_forms = _activation_candidates(prepared, tracked, scope, run)
@@ -107,11 +111,10 @@ def equalize_channels(
         forms = itertools.chain(layer_forms, tensor_forms)
         form = next((form for form in forms if given.allows(form.graph)), None)
         return prepared if form is None else _with_note(prepared, form, form.changes[0])
-    count = len(training) + len(held_out)
-    if not scope.per_tensor and count < _MIN_SAMPLES:
-        few = f"{plural(count, 'sample')}; at least {_MIN_SAMPLES} are needed"
+    if not scope.per_tensor and len(chosen) < _MIN_SAMPLES:
+        few = f"{plural(len(chosen), 'sample')}; at least {_MIN_SAMPLES} are needed"
         return _with_note(prepared, prepared, f"{TECHNIQUE}: not applied ({few})")
-    comparison = CandidateComparison(name, prepared, recipe, training, held_out, run)
+    comparison = CandidateComparison(name, prepared, recipe, training, chosen.subset(held_out), run)
     return comparison.select_best(layer_forms if scope.per_tensor else tensor_forms)
 
 
