@@ -54,6 +54,7 @@ def calibrate(
         ),
     ] = 1,
     checkpoint: o.Checkpoint = None,
+    no_clobber: o.NoClobber = False,
     images: Images = None,
 ) -> None:
     """Collect statistics of a float model.
@@ -72,7 +73,9 @@ def calibrate(
     from .progress import show_progress
     from .statistics import image_preprocessing, load_statistics
 
-    outputs.check_outputs([model, data, *(merge or ())], [output, checkpoint])
+    replaced = outputs.check_outputs(
+        [model, data, *(merge or ())], [output], resumed=checkpoint, no_clobber=no_clobber
+    )
     if data is None and not merge:
         raise UsageError("no samples: give --data, or statistics with --merge")
     shard_numbers = inputs.parse_shard(shard)
@@ -90,3 +93,4 @@ def calibrate(
     outputs.print_skipped(calibration.skipped)
     calibration.save(output)
     render_tables.render_calibration(calibration, output, image_preprocessing(model, data, images))
+    outputs.print_replaced(replaced)

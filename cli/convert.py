@@ -25,6 +25,7 @@ def convert(
             "differ by 1 LSB.",
         ),
     ] = False,
+    no_clobber: o.NoClobber = False,
 ) -> None:
     """Convert a quantized model from QDQ to QOperator form, or back.
 
@@ -38,8 +39,9 @@ def convert(
 
     from . import outputs, render_verification
 
-    outputs.check_outputs([quantized], [output])
+    replaced = outputs.check_outputs([quantized], [output], no_clobber=no_clobber)
     converted = verbs.convert(quantized, form, integers=integers)
     save(converted, output)
     float_nodes = not_converted(converted) if form == "qoperator" else runs_in_float(converted)
     render_verification.render_conversion(float_nodes, output)
+    outputs.print_replaced(replaced)

@@ -123,6 +123,13 @@ SkipBad = Annotated[
         help="Leave out bad samples and list them, instead of stopping at the first.",
     ),
 ]
+NoClobber = Annotated[
+    bool,
+    typer.Option(
+        "--no-clobber",
+        help="Refuse to start if an output file exists, instead of replacing it.",
+    ),
+]
 Json = Annotated[
     str | None,
     typer.Option(

@@ -37,7 +37,9 @@ def check_outputs(
     json: str | None = None,
     *,
     room: int = 0,
-) -> None:
+    resumed: Path | None = None,
+    no_clobber: bool = False,
+) -> tuple[Path, ...]:
     """Check before long work that every output can be written and that no output is an input.
 
     Args:
@@ -45,17 +47,22 @@ def check_outputs(
         outputs: Files that the command writes; None for outputs that were not requested.
         json: Path of the JSON result; ``-`` is standard output.
         room: Bytes that the first output may need.
+        resumed: An output that may exist, because the command continues from it.
+        no_clobber: Refuse outputs that exist.
+
+    Returns:
+        The outputs that exist and will be replaced.
 
     Raises:
-        UsageError: An output is an input (also through a link), two outputs are one file, a path is empty, or
-            an output other than JSON is ``-``.
+        UsageError: An output is an input (also through a link), two outputs are one file, a path is empty, an
+            output other than JSON is ``-``, or an output exists and ``no_clobber`` is set.
         PtqError: An output cannot be written.
     """
     given = [source for source in inputs if source is not None]
     if "" in given:
         raise UsageError("a path of samples is empty; give a file, a folder or module:callable")
     sources = [Path(source) for source in given]
-    paths = [path for path in outputs if path is not None]
+    paths = [path for path in (*outputs, resumed) if path is not None]
     if Path(STANDARD_OUTPUT) in paths:
         raise UsageError("only --json can write to standard output; replace - by a file name")
     if json not in (None, STANDARD_OUTPUT):
@@ -76,6 +83,18 @@ def check_outputs(
         for other in paths[:index]:
             if files.is_same_file(path, other):
                 raise UsageError(f"two outputs have the path {path}; give each its own name")
+    replaced = tuple(path for path in paths if path is not resumed and path.exists())
+    if no_clobber and replaced:
+        raise UsageError(
+            f"output {replaced[0]} exists and --no-clobber is set; give another name or remove it"
+        )
+    return replaced
+
+
+def print_replaced(replaced: Sequence[Path]) -> None:
+    """Name on standard error the files that the command replaced."""
+    for path in replaced:
+        typer.echo(f"replaced {one_line(str(path))}", err=True)
 
 
 def check_model_output(
@@ -83,11 +102,17 @@ def check_model_output(
     inputs: Iterable[Path | str | None],
     outputs: Sequence[Path | None],
     json: str | None = None,
-) -> None:
+    *,
+    resumed: Path | None = None,
+    no_clobber: bool = False,
+) -> tuple[Path, ...]:
     """Run `check_outputs` for a command that writes a model made from another model.
 
     All files of the input model are protected. The first output may need as many bytes as the input model; a
     quantized model needs fewer.
+
+    Returns:
+        The outputs that exist and will be replaced.
 
     Raises:
         UsageError: See `check_outputs`.
@@ -97,7 +122,9 @@ def check_model_output(
 
     sources = model_files(model)
     room = sum(file.stat().st_size for file in sources if os.path.isfile(file))
-    check_outputs([*sources, *inputs], outputs, json, room=room)
+    return check_outputs(
+        [*sources, *inputs], outputs, json, room=room, resumed=resumed, no_clobber=no_clobber
+    )
 
 
 def print_skipped(skipped: Sequence[tuple[str, str]]) -> None:

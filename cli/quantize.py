@@ -96,13 +96,15 @@ def quantize(
     checkpoint: o.Checkpoint = None,
     page: o.Page = None,
     json: o.Json = None,
+    no_clobber: o.NoClobber = False,
     images: Images = None,
 ) -> None:
     """Quantize a float model to 8 bits and measure the accuracy.
 
     Accuracy is measured in three ways on the same samples: the float model, the quantized model in
     ONNX Runtime, and the quantized model in ptq's integer executor. The quantized model is written
-    to the current folder unless -o is given. An existing file is replaced, but never the input model.
+    to the current folder unless -o is given. An existing file is replaced, and that is reported; the input
+    model never is. With --no-clobber an existing file is an error before any run.
 
     With --max-drop, as few nodes as possible stay in float so that the budget holds. The search uses
     samples on which no range is chosen. The best model found is always written; the exit code is 3
@@ -115,9 +117,10 @@ def quantize(
     from .progress import show_progress
 
     path = output or outputs.default_output(model)
-    outputs.check_model_output(
-        model, [data, eval_data, stats, plan], [path, save_plan, checkpoint, page], json
-    )
+    replaced = outputs.check_model_output(
+        model, [data, eval_data, stats, plan], [path, save_plan, page], json,
+        resumed=checkpoint, no_clobber=no_clobber,
+    )  # fmt: skip
     given_plan = inputs.read_plan(plan)
     with show_progress() as progress:
         result = api.quantize(
@@ -138,5 +141,6 @@ def quantize(
         files.write(page, html.encode_page(html.render_page(result.report)))
     if not outputs.write_json(result.report.to_json(), json):
         render_report.render_report(result.report, str(path))
+    outputs.print_replaced(replaced)
     if result.report.over_budget:
         raise typer.Exit(3)

@@ -36,6 +36,7 @@ def sensitivity(
     threads: o.Threads = 0,
     page: o.Page = None,
     json: o.Json = None,
+    no_clobber: o.NoClobber = False,
     images: Images = None,
 ) -> None:
     """Rank nodes by the accuracy regained when each stays in float.
@@ -48,7 +49,7 @@ def sensitivity(
     from . import inputs, outputs, render_drops
     from .progress import show_progress
 
-    outputs.check_outputs([model, data, eval_data], [page], json)
+    replaced = outputs.check_outputs([model, data, eval_data], [page], json, no_clobber=no_clobber)
     with show_progress() as progress:
         result = ranking.sensitivity(
             model, data, eval_data=eval_data, target=target, method=method, per_tensor=per_tensor,
@@ -63,3 +64,4 @@ def sensitivity(
         files.write(page, html.encode_page(html.render_ranking_page(result)))
     if not outputs.write_json(outputs.to_json(result), json):
         render_drops.render_ranking(result)
+    outputs.print_replaced(replaced)

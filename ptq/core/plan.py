@@ -17,6 +17,8 @@ from ptq.core.errors import PlanError
 from ptq.core.types import QType, QuantParams
 
 FORMAT = 2
+_REPORT_KEYS = {"model", "evaluation"}
+"""Keys of the JSON report of a quantization that no plan has."""
 _KEYS_OF_FORMAT_1 = {"factors": "channel_factors", "shores": "boundaries"}
 
 
@@ -190,10 +192,14 @@ def _parse_document(text: str) -> dict[str, Any]:
         raise PlanError(f"the plan is not JSON: {error}") from error
     except RecursionError:
         raise PlanError("the plan is nested too deeply to be a plan; create a new plan") from None
-    found = document.get("format") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or "format" not in document:
+        is_report = isinstance(document, dict) and document.keys() >= _REPORT_KEYS
+        kind = "a report, not a plan" if is_report else "JSON, but not a plan"
+        raise PlanError(f"the file is {kind}: it has no 'format'; give a plan that ptq wrote")
+    found = document["format"]
     if found not in (1, FORMAT):
         raise PlanError(
-            "the file is not a plan of format 1 or 2; create a new plan with this version"
+            f"the plan has format {found!r}, and formats 1 and 2 are read; create a new plan with this version"
         )
     if found == 1:
         document = {_KEYS_OF_FORMAT_1.get(key, key): value for key, value in document.items()}

@@ -38,6 +38,7 @@ class Target:
         has_ort_workarounds: QDQ graphs are rewritten so that ONNX Runtime runs them fast.
         int16_pairs_saturate: Its kernels for x86 without VNNI add pairs of products in int16, which saturates.
         uint8_weights: Signed weights may be stored as uint8 with zero point 128: the same integers.
+        reads_qoperator: Its runtime reads models in QOperator form.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Target:
     has_ort_workarounds: bool = False
     int16_pairs_saturate: bool = False
     uint8_weights: bool = False
+    reads_qoperator: bool = True
 
     def can_quantize(self, spec: OpSpec) -> bool:
         """Whether the runtime gains from integers: it has an integer kernel, or weights to store."""
@@ -148,6 +150,8 @@ TARGETS: Mapping[str, Target] = {
             symmetric_divisor=127,
             # nothing was measured on TensorRT: the times of ONNX Runtime stand in for its own
             costs="ort-1.31-avx512-vnni",
+            # its importer knows QuantizeLinear and DequantizeLinear, and no QLinear operator
+            reads_qoperator=False,
         ),
     )
 }

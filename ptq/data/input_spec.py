@@ -50,6 +50,8 @@ class InputSpec:
         return f"{self.dtype}[{', '.join('?' if d is None else str(d) for d in self.shape)}]"
 
 
+_CHANNEL_COUNTS = (1, 2, 3, 4)
+"""Channels of images; an axis of another length is not taken for that of the channels."""
 _NUMERIC_KINDS = "biufcV"
 """Kinds of numpy types that hold numbers; V is the kind of bfloat16 in a file."""
 
@@ -63,6 +65,7 @@ def check_header(spec: InputSpec, shape: Sequence[int], dtype: np.dtype[Any], wh
     ):
         raise DataError(
             f"{where}: input {spec.name!r} has shape {list(shape)}; the model takes {spec}"
+            f"{_suggest_transpose(spec, shape)}"
         )
     if dtype.newbyteorder("=") != spec.dtype and spec.dtype.kind not in _CASTS.get(dtype.kind, ""):
         raise DataError(
@@ -81,6 +84,21 @@ def check_header(spec: InputSpec, shape: Sequence[int], dtype: np.dtype[Any], wh
             f"{where}: input {spec.name!r} of shape {list(shape)} is too large: "
             f"a sample may have at most {MAX_SAMPLE_BYTES >> 30} GiB"
         )
+
+
+def _suggest_transpose(spec: InputSpec, shape: Sequence[int]) -> str:
+    """Advice for images whose channels stand at the other end; empty for any other shape."""
+    if len(spec.shape) != 4 or len(shape) != 4:
+        return ""
+    for have, want, axes in (("NHWC", "NCHW", (0, 3, 1, 2)), ("NCHW", "NHWC", (0, 2, 3, 1))):
+        channels = spec.shape[1 if want == "NCHW" else 3]
+        moved = [shape[axis] for axis in axes]
+        if channels in _CHANNEL_COUNTS and all(
+            fixed in (None, got) for fixed, got in zip(spec.shape, moved, strict=True)
+        ):
+            turn = ", ".join(map(str, axes))
+            return f"; it looks like {have} for {want}: transpose the arrays by ({turn})"
+    return ""
 
 
 def cast_to_input(spec: InputSpec, array: NDArray[Any], where: str) -> NDArray[Any]:
@@ -118,6 +136,10 @@ def cast_to_input(spec: InputSpec, array: NDArray[Any], where: str) -> NDArray[A
     return cast
 
 
+_LABEL_NAMES = ("y", "label", "target", "targets", "class", "classes", "y_train", "y_test", "y_val")
+"""Names that other tools give the array of labels."""
+
+
 def match_keys(
     keys: Sequence[str], inputs: Sequence[InputSpec], where: str
 ) -> tuple[Mapping[str, str], str | None]:
@@ -142,10 +164,13 @@ def match_keys(
             for word, wrong in (("missing", missing), ("unexpected", extra))
             if wrong
         ]
+        advice = ""
+        if not missing and len(extra) == 1 and extra[0].lower() in _LABEL_NAMES:
+            advice = f"; if {extra[0]!r} holds the class numbers, rename it to 'labels'"
         if not names:
             raise DataError(f"{where}: the model has no inputs to feed")
         raise DataError(
             f"{where}: arrays must be named as the model's inputs, "
-            f"{', '.join(map(repr, names))}, plus 'labels' if any: {'; '.join(faults)}"
+            f"{', '.join(map(repr, names))}, plus 'labels' if any: {'; '.join(faults)}{advice}"
         )
     return {name: name for name in names}, labels

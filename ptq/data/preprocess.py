@@ -27,6 +27,10 @@ Channels = Literal["RGB", "BGR", "GRAY"]
 
 IMAGENET_MEAN_STD = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 """Mean and standard deviation of ImageNet's red, green and blue, in 0 … 1."""
+MAX_SCALED_MEAN = 1.0
+"""No mean of values of 0 … 1 is larger."""
+MAX_SCALED_STD = 2.0
+"""The standard deviation of values of 0 … 1 is at most 0.5, and a divisor of 1 or 2 may be meant."""
 
 
 @dataclass(frozen=True)
@@ -136,12 +140,27 @@ class Preprocess:
         if spec.dtype.kind == "f":
             if (self.scale, self.mean, self.std) == (None, None, None):
                 return self._with_assumed_range(spec)
-            return replace(self, scale=1 / 255 if self.scale is None else self.scale)
+            if self.scale is None:
+                self._refuse_pixel_units()
+                return replace(self, scale=1 / 255)
+            return self
         if self.scale not in (None, 1) or self.mean is not None or self.std is not None:
             raise UsageError(
                 f"input {spec.name!r} takes unscaled uint8 pixels; remove scale, mean and std"
             )
         return replace(self, scale=1.0)
+
+    def _refuse_pixel_units(self) -> None:
+        """Refuse a mean or std of pixels of 0 … 255 beside the default scale, which gives 0 … 1."""
+        limits = (("mean", self.mean, MAX_SCALED_MEAN), ("std", self.std, MAX_SCALED_STD))
+        for option, values, limit in limits:
+            for value in values or ():
+                if abs(value) > limit:
+                    raise UsageError(
+                        f"{option} {value:g} looks like a value for pixels of 0 … 255, but they are scaled to "
+                        "0 … 1 first; set scale to 1, or divide mean and std by 255. "
+                        f"A scale of {1 / 255:.10f} keeps these values"
+                    )
 
     def _with_assumed_range(self, spec: InputSpec) -> Preprocess:
         if spec.pixel_scale is not None:
@@ -150,7 +169,8 @@ class Preprocess:
             )
             return replace(self, scale=spec.pixel_scale, assumed=assumed)
         if self.channels == "GRAY":
-            return replace(self, scale=1 / 255)
+            assumed = "gray values of 0 … 1 are assumed, because no scale, mean and std are given"
+            return replace(self, scale=1 / 255, assumed=assumed)
         mean, std = (v[::-1] if self.channels == "BGR" else v for v in IMAGENET_MEAN_STD)
         assumed = "ImageNet's mean and standard deviation are assumed, because no values are given"
         return replace(self, scale=1 / 255, mean=mean, std=std, assumed=assumed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from ptq.core.errors import UsageError
 from ptq.core.plan import Plan
 from ptq.core.targets import Target, get_target
 from ptq.evaluation.user_metric import Metric
@@ -57,12 +58,17 @@ class QuantizeOptions:
     metric: Metric | None = None
 
     def check_names(self, plan: Plan | None = None) -> None:
-        """Make sure that target, range method and arithmetic exist.
+        """Make sure that target, range method and arithmetic exist, and that the target reads the form.
 
         Raises:
-            UsageError: One does not.
+            UsageError: One does not exist, or the target does not read the form.
         """
-        self.target_row(plan)
+        row = self.target_row(plan)
+        if self.form == "qoperator" and not row.reads_qoperator:
+            raise UsageError(
+                f"target {row.name} cannot read form qoperator, only QuantizeLinear and DequantizeLinear; "
+                "choose form qdq"
+            )
         if self.method != AUTO:
             get_observer(self.method)
         kernels_of_arithmetic(self.arithmetic_name(plan))

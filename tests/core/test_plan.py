@@ -84,7 +84,7 @@ def edited(change: Any) -> str:
     [
         (lambda d: d.pop("tensors"), "tensors"),
         (lambda d: d.pop("floats"), "floats"),
-        (lambda d: d.update(format=99), "format 1 or 2"),
+        (lambda d: d.update(format=99), "format 99, and formats 1 and 2"),
         (lambda d: d["tensors"]["x"].pop("scale"), "scale"),
         (lambda d: d["tensors"]["x"].update(scale=-1.0), "x"),
         (lambda d: d["tensors"]["x"].update(scale="wide"), "wide"),
@@ -103,6 +103,22 @@ def test_a_damaged_plan_is_refused_in_one_line(change: Any, message: str) -> Non
     with pytest.raises(PlanError, match=message) as caught:
         Plan.from_json(edited(change))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '{"model": "m", "target": "ort", "evaluation": null}',
+            "is a report, not a plan: it has no",
+        ),
+        ('{"a": 1}', "is JSON, but not a plan: it has no 'format'; give a plan"),
+        ("[]", "is JSON, but not a plan"),
+    ],
+)
+def test_a_report_and_other_json_are_no_plan(text: str, message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        Plan.from_json(text)
 
 
 @pytest.mark.parametrize(

@@ -125,13 +125,46 @@ def test_any_value_that_is_given_leaves_the_others_out(
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype", "scale"), [((1, 1, 8, 8), "float32", 1 / 255), ((1, 3, 8, 8), "uint8", 1.0)]
+    ("shape", "dtype", "scale", "assumed"),
+    [
+        ((1, 1, 8, 8), "float32", 1 / 255, "gray values of 0 … 1 are assumed"),
+        ((1, 3, 8, 8), "uint8", 1.0, ""),
+    ],
 )
-def test_gray_and_uint8_inputs_are_not_normalized(
-    shape: tuple[int, ...], dtype: str, scale: float
+def test_gray_and_uint8_inputs_are_not_normalized_and_gray_values_are_reported_as_assumed(
+    shape: tuple[int, ...], dtype: str, scale: float, assumed: str
 ) -> None:
     found = Preprocess().resolved(spec(*shape, dtype=dtype))
-    assert (found.scale, found.mean, found.std, found.assumed) == (scale, None, None, "")
+    assert (found.scale, found.mean, found.std) == (scale, None, None)
+    assert found.assumed[: len(assumed) or None] == assumed
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"mean": (72.9,), "std": (90.0,)}, "mean 72.9 looks like a value for pixels of 0 … 255"),
+        ({"mean": (123.675, 116.28, 103.53)}, "mean 123.675 looks"),
+        ({"std": (58.4, 57.1, 57.4)}, "std 58.4 looks"),
+    ],
+)
+def test_a_mean_or_std_of_0_to_255_beside_the_scale_of_0_to_1_is_refused(
+    options: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(UsageError, match=named):
+        Preprocess(**options).resolved(spec(1, 3, 8, 8))
+
+
+@pytest.mark.parametrize("options", [{"scale": 1.0}, {"scale": 1 / 255}])
+def test_a_mean_of_0_to_255_beside_a_given_scale_is_kept(options: dict[str, Any]) -> None:
+    given = Preprocess(mean=(127.5,), std=(127.5,), **options)
+    assert given.resolved(spec(1, 3, 8, 8)).mean == (127.5,)
+
+
+@pytest.mark.parametrize("options", [{"mean": (1.0,), "std": (1.0,)}, {"std": (2.0,)}])
+def test_a_mean_and_std_of_0_to_1_are_not_taken_for_those_of_pixels(
+    options: dict[str, Any],
+) -> None:
+    assert Preprocess(**options).resolved(spec(1, 3, 8, 8)).scale == 1 / 255
 
 
 @pytest.mark.parametrize(("depth", "scale"), [(3, 1.0), (3, 1 / 255), (1, 1.0)])

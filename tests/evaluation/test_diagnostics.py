@@ -134,7 +134,7 @@ def test_a_scale_that_is_shared_at_a_cost_is_found() -> None:
         (None, 3, 1),
         (Preprocess(mean=(0.5,), std=(0.5,)), 3, 0),
         (Preprocess(scale=1.0), 3, 0),
-        (None, 1, 0),
+        (None, 1, 1),
     ],
 )
 def test_values_that_were_assumed_are_worth_a_look_with_how_to_say_otherwise(

@@ -1,0 +1,104 @@
+"""Requests that are impossible or useless: one line before any run, and nothing written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+MODEL, USAGE = 1, 2
+
+
+@pytest.fixture
+def no_run(monkeypatch):
+    """No model may run."""
+
+    def run(*_: object) -> None:
+        raise AssertionError("too late")
+
+    monkeypatch.setattr("ptq.model.session.Session.run", run)
+    monkeypatch.setattr("ptq.model.session.Session.run_into", run)
+
+
+def test_tensorrt_in_qoperator_form_is_refused_before_a_run(ptq, model, data, no_run):
+    result = ptq("quantize", model, "--data", data, "--target", "tensorrt", "--format", "qoperator")
+    assert result.code == USAGE
+    assert result.line.startswith("error: target tensorrt cannot read form qoperator")
+    assert result.line.endswith("choose form qdq")
+    assert os.listdir() == []
+
+
+def test_a_report_given_as_a_plan_is_named(ptq, model, data):
+    assert ptq("quantize", model, "--data", data, "--json", "report.json").code == 0
+    result = ptq("quantize", model, "--data", data, "--plan", "report.json", "-o", "other.onnx")
+    assert result.code == MODEL
+    assert result.line.startswith("error: report.json: the file is a report, not a plan")
+    assert not os.path.exists("other.onnx")
+
+
+def test_arrays_in_nhwc_are_named_before_a_run(ptq, model, no_run):
+    np.save("u8hwc.npy", np.zeros((9, 8, 8, 3), np.float32))
+    result = ptq("quantize", model, "--data", "u8hwc.npy")
+    assert result.code == MODEL
+    assert "looks like NHWC for NCHW: transpose the arrays by (0, 3, 1, 2)" in result.line
+
+
+def test_labels_named_y_are_to_be_renamed(ptq, model, no_run):
+    np.savez("data.npz", x=np.zeros((9, 3, 8, 8), np.float32), y=np.zeros(9, int))
+    result = ptq("quantize", model, "--data", "data.npz")
+    assert result.code == MODEL
+    assert "rename it to 'labels'" in result.line
+
+
+def test_a_mean_of_pixels_beside_a_scale_of_0_to_1_is_refused_before_a_run(ptq, model, no_run):
+    os.mkdir("images")
+    for k in range(4):
+        Image.new("RGB", (8, 8)).save(f"images/{k}.png")
+    result = ptq("quantize", model, "--data", "images", "--mean", "72.9", "--std", "90")
+    assert result.code == USAGE
+    assert "mean 72.9 looks like a value for pixels of 0 … 255" in result.line
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        (("quantize", "--data"), "model.int8.onnx"),
+        (("quantize", "--json", "r.json", "--data"), "r.json"),
+        (("quantize", "--save-plan", "p.json", "--data"), "p.json"),
+        (("calibrate", "-o", "stats.npz", "--data"), "stats.npz"),
+        (("sensitivity", "--report", "page.html", "--data"), "page.html"),
+    ],
+)
+def test_no_clobber_refuses_an_existing_output_before_a_run(
+    ptq, model, data, command, output, no_run
+):
+    Path(output).write_text("good")
+    result = ptq(command[0], model, *command[1:], data, "--no-clobber")
+    assert result.code == USAGE
+    assert result.line == (
+        f"error: output {output} exists and --no-clobber is set; give another name or remove it"
+    )
+    assert Path(output).read_text() == "good"
+    assert os.listdir() == [output]
+
+
+def test_a_replaced_output_is_reported_and_a_new_one_is_not(ptq, model, data):
+    assert ptq("quantize", model, "--data", data, "--no-clobber").err == ""
+    again = ptq("quantize", model, "--data", data, "--json", "-")
+    assert again.code == 0
+    assert again.line == "replaced model.int8.onnx"
+    converted = ("convert", "model.int8.onnx", "-o", "q.onnx", "--format", "qoperator")
+    assert ptq(*converted).err == ""
+    assert ptq(*converted).line == "replaced q.onnx"
+    assert ptq(*converted, "--no-clobber").code == USAGE
+
+
+def test_a_checkpoint_that_is_continued_is_not_a_replaced_output(ptq, model, data):
+    given = ("calibrate", model, "--data", data, "-o", "stats.npz", "--checkpoint", "state")
+    assert ptq(*given).code == 0
+    os.remove("stats.npz")
+    again = ptq(*given, "--no-clobber")
+    assert (again.code, again.err) == (0, "")
