@@ -87,11 +87,13 @@ def _accuracy(result: Report) -> Iterator[RenderableType]:
     if result.evaluated_on == ON_CALIBRATION:
         yield format_heading(f"Accuracy ON CALIBRATION SAMPLES ({count}), output {evaluation.head}")
         yield format_paragraph(
-            "too optimistic: measured on calibration samples. Give --eval or at least 50 samples.",
+            "too optimistic: measured on calibration samples. Give other samples with --eval, or at least 50 "
+            "with --data alone.",
             "yellow",
         )
     else:
-        yield format_heading(f"Accuracy {result.evaluated_on} ({count}), output {evaluation.head}")
+        shown = "" if result.shared_samples else f" ({count})"  # else the description has it
+        yield format_heading(f"Accuracy {result.evaluated_on}{shown}, output {evaluation.head}")
     integers = f"integer executor ({result.arithmetic})"
     titles = {"float": "float", "int8": "int8 in ONNX Runtime", "integers": integers}
     yield from render_forms(evaluation, titles)

@@ -62,7 +62,7 @@ def test_few_samples_serve_both_and_the_report_says_so() -> None:
     assert report.evaluated_on == "on calibration samples"
     assert report.calibration_samples == 10
     separate = ptq.quantize(MODEL, FEW, eval_data=ARRAYS, threads=1).report
-    assert separate.evaluated_on == "on evaluation samples"
+    assert separate.evaluated_on == "on 60 evaluation samples, 10 of them also calibration samples"
     assert separate.evaluation is not None
     assert separate.evaluation.samples == 60
 

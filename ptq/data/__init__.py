@@ -3,6 +3,7 @@
 The way of a sample:
 
 sample: `Sample` and `Samples`: one feed of the model, and a set of them that can be split without reading it
+sample_digest: identity of samples by content
 input_spec: `InputSpec`: what a model input takes, and whether an array fits it
 open: `open_samples`: which kind of source the user named, opened
 folder: the files in a folder of samples, and their labels

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, UsageError
 from ptq.data.preprocess import Preprocess
+from ptq.data.sample_digest import combine_digests, digest_feed
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +29,11 @@ class Sample:
     name: str
     feed: dict[str, NDArray[Any]]
     labels: tuple[int, ...] = ()
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the feed: the identity of the sample by content."""
+        return digest_feed(self.feed)
 
 
 class SampleSource(Protocol):
@@ -112,20 +119,24 @@ class Samples:
         positions: Sequence[int] | None = None,
         *,
         skip_bad: bool = False,
+        digests: dict[int, bytes] | None = None,
     ) -> None:
-        """``positions`` are ascending; None means all."""
+        """``positions`` are ascending; None means all. ``digests`` are those of the source, as far as it was read."""
         self._source = source
         self._positions = positions
         self._skip_bad = skip_bad
+        self._digests = {} if digests is None else digests
         self.skipped: list[tuple[str, str]] = []
 
     def __iter__(self) -> Iterator[Sample]:
         self.skipped = skipped = []
         empty = True
-        positions = itertools.count() if self._positions is None else self._positions
-        for item in self._source.read(positions):
+        positions = range(sys.maxsize) if self._positions is None else self._positions
+        for position, item in zip(positions, self._source.read(positions), strict=False):
             if isinstance(item, Sample):
                 empty = False
+                if position not in self._digests:
+                    self._digests[position] = item.digest
                 yield item
             elif self._skip_bad:
                 skipped.append((item.name, str(item.error)))
@@ -154,6 +165,23 @@ class Samples:
     def identities(self) -> list[str]:
         """Relative path of each file, or index of each row. They determine the held-out samples."""
         return [self._source.identity(p) for p in self.positions]
+
+    @property
+    def digests(self) -> Mapping[int, bytes]:
+        """Digest of each sample that was read so far, by position."""
+        if self._positions is None:
+            return self._digests
+        return {p: self._digests[p] for p in self._positions if p in self._digests}
+
+    @property
+    def digest(self) -> str:
+        """Digest of all samples that were read so far, in any order; see `ptq.data.sample_digest`."""
+        return combine_digests(self.digests.values())
+
+    def count_shared(self, other: Samples) -> int:
+        """How many samples have the content of a sample of ``other``, of those that were read so far."""
+        contents = frozenset(other.digests.values())
+        return sum(digest in contents for digest in self.digests.values())
 
     @property
     def highest_label(self) -> int:
@@ -204,7 +232,7 @@ class Samples:
         return self._select(self.positions[index::count])
 
     def _select(self, positions: Sequence[int]) -> Samples:
-        return Samples(self._source, positions, skip_bad=self._skip_bad)
+        return Samples(self._source, positions, skip_bad=self._skip_bad, digests=self._digests)
 
 
 def parse_labels(labels: Any, where: str) -> tuple[int, ...]:

@@ -35,6 +35,9 @@ _NUMPY_EXTENSION = 2
 MIN_SEARCH_SAMPLES = 100
 """Smallest number of samples for a search. One of 100 samples is one percentage point."""
 
+ON_CALIBRATION = "on calibration samples"
+"""Description of an evaluation whose samples all set ranges too."""
+
 
 @dataclass(frozen=True)
 class SampleOptions:
@@ -153,7 +156,7 @@ def _open_and_split(
     first, second = split_holdout(opened)
     searched = second if search else None
     if second is first:
-        return SampleSplit(first, second, "on calibration samples", searched)
+        return SampleSplit(first, second, ON_CALIBRATION, searched)
     return SampleSplit(first, second, "on samples held out from calibration", searched)
 
 

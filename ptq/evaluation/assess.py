@@ -10,6 +10,7 @@ from ptq.evaluation.drop import Budget, BudgetSearch, check_budget
 from ptq.evaluation.engines import integer_engine, session_engine
 from ptq.evaluation.evaluate import Evaluation, evaluate_engines, speed_ratio
 from ptq.evaluation.input_range_check import check_input_statistics
+from ptq.evaluation.overlap_check import find_overlap
 from ptq.evaluation.preprocessing_check import LOW_ACCURACY, find_better_preprocessing
 from ptq.evaluation.report import Diagnosis, Report
 from ptq.evaluation.report_rows import node_rows, tensor_rows
@@ -73,6 +74,7 @@ def build_report(
     if used is not None and not preprocessing_warnings:
         range_warning = check_input_statistics(model.source, used, run=run)
     applied = used.preprocess if used is not None else None
+    overlap = find_overlap(samples)
     return Report(
         model=model.name,
         target=quantized.plan.target,
@@ -82,7 +84,7 @@ def build_report(
         changes=quantized.changes,
         preprocessing=applied.describe() if applied is not None else {},
         calibration_samples=calibration.samples,
-        evaluated_on=samples.description,
+        evaluated_on=overlap.description,
         evaluation=evaluation,
         float_bytes=external_data.serialized_size(model.source.model),
         int8_bytes=external_data.serialized_size(quantized.quantized_graph.model),
@@ -98,6 +100,7 @@ def build_report(
         budget=_check_max_drop(evaluation, max_drop),
         search=search,
         suspects=(
+            *overlap.warnings,
             *_self_check_diagnosis(quantized),
             *preprocessing_warnings,
             *([] if range_warning is None else [range_warning]),
@@ -106,6 +109,9 @@ def build_report(
             ),
         ),
         skipped=tuple(skipped.items()),
+        shared_samples=overlap.count,
+        calibration_digest="" if samples.calibration is None else samples.calibration.digest,
+        evaluation_digest="" if samples.evaluation is None else samples.evaluation.digest,
         versions=library_versions(),
     )
 

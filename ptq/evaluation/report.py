@@ -98,6 +98,9 @@ class Report:
         search: Nodes kept in float for the budget; None without a search.
         suspects: Known causes of large quantization errors that were found.
         skipped: Skipped bad samples, each with its reason.
+        shared_samples: Number of evaluation samples whose content is also that of a calibration sample.
+        calibration_digest: Digest of the calibration samples by content (`ptq.data.sample_digest`); empty without.
+        evaluation_digest: Digest of the evaluation samples by content; empty without.
         versions: Versions of the libraries that the figures depend on.
     """
 
@@ -122,6 +125,9 @@ class Report:
     search: BudgetSearch | None = None
     suspects: tuple[Diagnosis, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
+    shared_samples: int = 0
+    calibration_digest: str = ""
+    evaluation_digest: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @property

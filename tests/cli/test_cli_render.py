@@ -166,3 +166,19 @@ def test_risks_are_said_with_their_remedies(printed):
     assert "no pair of weights can saturate" in printed(
         render_verification.render_portability, Portability(2, (calm,))
     )
+
+
+def test_the_heading_counts_evaluation_samples_that_are_calibration_samples(printed):
+    text = printed(
+        render_report.render_report,
+        replace(
+            REPORT,
+            evaluated_on="on 250 evaluation samples, 9 of them also calibration samples",
+            shared_samples=9,
+        ),
+        "out.onnx",
+    )
+    assert (
+        "Accuracy on 250 evaluation samples, 9 of them also calibration samples, output scores"
+        in text
+    )
