@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -62,6 +63,23 @@ Channels = Annotated[
     str | None,
     typer.Option("--channels", metavar="RGB|BGR|GRAY", help="Channels of the model's input."),
 ]
+Interpolation = Annotated[
+    str | None,
+    typer.Option(
+        "--interpolation",
+        metavar="NAME",
+        help="Filter for resizing: nearest, bilinear (default), bicubic, lanczos, box or hamming, as in Pillow.",
+    ),
+]
+Processor = Annotated[
+    Path | None,
+    typer.Option(
+        "--preprocess",
+        metavar="FILE.json",
+        help="Take the options from a preprocessor_config.json (Hugging Face) or a config.json (timm). "
+        "Options that are given too replace those of the file.",
+    ),
+]
 Images = Annotated["Preprocess | None", "all preprocessing options as one value"]
 
 
@@ -91,6 +109,8 @@ def parse_preprocess(
     std: Std = None,
     layout: Layout = None,
     channels: Channels = None,
+    interpolation: Interpolation = None,
+    preprocess: Processor = None,
 ) -> Images:
     """The preprocessing options as one value; None if none is given.
 
@@ -108,7 +128,10 @@ def parse_preprocess(
         std=_parse_numbers("--std", std),
         layout=cast("values.Layout | None", layout),
         channels=cast("values.Channels | None", channels),
+        interpolation=cast("values.Interpolation | None", interpolation),
     )
+    if preprocess is not None:
+        return Preprocess.from_config(preprocess).override(given)
     return None if given == Preprocess() else given
 
 

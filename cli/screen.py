@@ -85,6 +85,8 @@ def _format_operation(name: str, value: Any) -> str:
         return f"{'resized to' if name == 'size' else 'centre cropped to'} {value[0]}×{value[1]}"
     if name == "resize":
         return f"shorter side resized to {value}"
+    if name == "crop_rounding":
+        return f"odd surplus halved {'down' if value == 'down' else 'to even'}"
     if name == "scale":
         return "× 1/255" if value == 1 / 255 else f"× {value:g}"
     if name in ("mean", "std"):

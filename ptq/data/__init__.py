@@ -10,6 +10,7 @@ folder: the files in a folder of samples, and their labels
 images: a folder of images as samples
 decode: pixels of an image file, and resizing and cropping
 preprocess: `Preprocess`: options from image to array, completed from the model's input
+processor_config: configurations of image processors of other packages
 input_scaling: the pixel range that the first nodes of a model expect
 rows: rows of arrays, or .npz files, as samples
 arrays: reading of .npz and .npy files by rows

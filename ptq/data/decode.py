@@ -77,9 +77,9 @@ def _to_eight_bits(image: Image.Image, path: Path) -> Image.Image:
 
 
 def resize_and_crop(image: Image.Image, pre: Preprocess, path: Path) -> Image.Image:
-    """Resize and crop by a resolved preprocessing; bilinear, with antialiasing when the image shrinks.
+    """Resize and crop by a resolved preprocessing, with antialiasing when the image shrinks.
 
-    The crop starts at half of the surplus, rounded with ties to even, as in torchvision.
+    The crop starts at half of the surplus: rounded with ties to even, as in torchvision, or down.
     """
     width, height = image.size
     if pre.size is not None:
@@ -90,7 +90,8 @@ def resize_and_crop(image: Image.Image, pre: Preprocess, path: Path) -> Image.Im
     if width * height > MAX_PIXELS:
         raise _too_large_error(path, f" once resized to {height}×{width}")
     if (width, height) != image.size:
-        image = image.resize((width, height), Image.Resampling.BILINEAR)
+        interpolation = Image.Resampling[(pre.interpolation or "bilinear").upper()]
+        image = image.resize((width, height), interpolation)
     if pre.crop is None:
         return image
     rows, columns = pre.crop
@@ -98,7 +99,8 @@ def resize_and_crop(image: Image.Image, pre: Preprocess, path: Path) -> Image.Im
         raise DataError(
             f"{path}: {height}×{width} is smaller than the crop of {rows}×{columns}; give resize too"
         )
-    top, left = round((height - rows) / 2), round((width - columns) / 2)
+    halve = int if pre.crop_rounding == "down" else round
+    top, left = halve((height - rows) / 2), halve((width - columns) / 2)
     return image.crop((left, top, left + columns, top + rows))
 
 

@@ -15,15 +15,19 @@ times too wide only cost resolution: 4 to 5 dB for that network.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
 from ptq.core.errors import UsageError
 from ptq.data.input_spec import InputSpec
+from ptq.data.processor_config.read import read_processor_config
 
 Layout = Literal["NCHW", "NHWC"]
 Channels = Literal["RGB", "BGR", "GRAY"]
+Interpolation = Literal["nearest", "bilinear", "bicubic", "lanczos", "box", "hamming"]
+CropRounding = Literal["even", "down"]
 
 IMAGENET_MEAN_STD = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 """Mean and standard deviation of ImageNet's red, green and blue, in 0 … 1."""
@@ -48,6 +52,9 @@ class Preprocess:
         std: Divisor after the subtraction, with the same rules.
         layout: Layout of the model's input; an input of three dimensions has no N.
         channels: Order of the colors, or gray by ITU-R 601.
+        interpolation: Pillow's filter for resizing, with antialiasing when the image shrinks; bilinear if None.
+        crop_rounding: Rounding of half of an odd surplus when cropping: ``even``, to the nearest even number as in
+            torchvision and timm, or ``down``, as in transformers; ``even`` if None.
         assumed: A sentence that says what `resolved` assumed for scale, mean and std.
     """
 
@@ -59,6 +66,8 @@ class Preprocess:
     std: tuple[float, ...] | None = None
     layout: Layout | None = None
     channels: Channels | None = None
+    interpolation: Interpolation | None = None
+    crop_rounding: CropRounding | None = None
     assumed: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -84,6 +93,34 @@ class Preprocess:
             raise UsageError(f"std {self.std} is not positive")
         _require_one_of("layout", self.layout, get_args(Layout))
         _require_one_of("channels", self.channels, get_args(Channels))
+        _require_one_of("interpolation", self.interpolation, get_args(Interpolation))
+        _require_one_of("crop_rounding", self.crop_rounding, get_args(CropRounding))
+
+    @classmethod
+    def from_config(cls, source: str | os.PathLike[str] | Mapping[str, Any] | Any) -> Preprocess:
+        """Options from the configuration of an image processor.
+
+        Args:
+            source: Hugging Face's ``preprocessor_config.json`` or timm's ``config.json``, as a path or a dict. Also
+                an image processor of transformers itself.
+
+        Raises:
+            UsageError: The file cannot be read, or a key that changes pixels is unknown.
+        """
+        return cls(**read_processor_config(source))
+
+    def override(self, given: Preprocess) -> Preprocess:
+        """These options, with each option of ``given`` that is not None in place of the own one.
+
+        A given size replaces resize and crop too, and the reverse.
+        """
+        replaced = {f.name: getattr(given, f.name) for f in fields(given) if f.name != "assumed"}
+        replaced = {name: value for name, value in replaced.items() if value is not None}
+        if "size" in replaced:
+            replaced = {"resize": None, "crop": None, **replaced}
+        elif "resize" in replaced or "crop" in replaced:
+            replaced = {"size": None, **replaced}
+        return replace(self, **replaced)
 
     def resolved(self, spec: InputSpec) -> Preprocess:
         """The same options, completed from the model's input.
@@ -128,7 +165,10 @@ class Preprocess:
 
     def describe(self) -> dict[str, Any]:
         """Options in the order of application, as plain values for a report."""
-        order = ("channels", "resize", "crop", "size", "scale", "mean", "std", "layout")
+        order = (
+            *("channels", "resize", "crop", "size", "interpolation", "crop_rounding"),
+            *("scale", "mean", "std", "layout"),
+        )
         options = {f.name: getattr(self, f.name) for f in fields(self)}
         return {
             k: list(options[k]) if isinstance(options[k], tuple) else options[k]

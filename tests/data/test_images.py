@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from PIL import Image
 
 from ptq.core.errors import DataError, UsageError
 from ptq.data import InputSpec, Preprocess, Samples, open_samples
+from ptq.data.preprocess import CropRounding, Interpolation
 
 NCHW = InputSpec("x", np.dtype(np.float32), (None, 3, 20, 24))
 PLAIN = Preprocess(mean=(0,), std=(1,))
@@ -237,3 +239,24 @@ def test_images_for_several_inputs_are_refused(tmp_path: Path) -> None:
     photo(tmp_path / "a.png")
     with pytest.raises(DataError, match="feed one input, but the model's inputs are 'x', 'y'"):
         open_samples(tmp_path, [NCHW, InputSpec("y", np.dtype(np.float32), (1,))])
+
+
+@pytest.mark.parametrize("name", get_args(Interpolation))
+def test_interpolation_is_the_filter_of_pillow(tmp_path: Path, name: Interpolation) -> None:
+    path = photo(tmp_path / "a.png")
+    with Image.open(path) as image:
+        wanted = np.asarray(image.resize((24, 20), Image.Resampling[name.upper()]), np.float64)
+    pre = Preprocess(scale=1, interpolation=name)
+    (array,) = fed(open_samples(tmp_path, [NCHW], pre))
+    np.testing.assert_array_equal(array[0].transpose(1, 2, 0), wanted)
+
+
+@pytest.mark.parametrize(("rounding", "top"), [(None, 2), ("even", 2), ("down", 1)])
+def test_an_odd_surplus_is_halved_as_asked(
+    tmp_path: Path, rounding: CropRounding | None, top: int
+) -> None:
+    path = photo(tmp_path / "a.png", (27, 23))  # surplus 3 in both directions
+    pre = Preprocess(crop=(20, 24), crop_rounding=rounding, scale=1)
+    (array,) = fed(open_samples(tmp_path, [NCHW], pre))
+    wanted = pixels(path)[top : top + 20, top : top + 24]
+    np.testing.assert_array_equal(array[0].transpose(1, 2, 0), wanted)

@@ -176,3 +176,21 @@ def test_a_model_that_normalizes_by_itself_is_fed_the_values_that_it_takes(
     assert (found.scale, found.mean, found.std) == (scale, None, None)
     assert f"0 … {255 * scale:g} itself" in found.assumed
     assert Preprocess(scale=2.0).resolved(wants).scale == 2.0
+
+
+def test_given_options_replace_those_of_a_configuration() -> None:
+    own = Preprocess(resize=256, crop=(224, 224), scale=1 / 255, mean=(0.5,), std=(0.5,))
+    assert own.override(Preprocess()) == own
+    assert own.override(Preprocess(size=(8, 8), mean=(0.1,))) == Preprocess(
+        size=(8, 8), scale=1 / 255, mean=(0.1,), std=(0.5,)
+    )
+    sized = Preprocess(size=(8, 8), channels="BGR")
+    assert sized.override(Preprocess(resize=9)) == Preprocess(resize=9, channels="BGR")
+
+
+@pytest.mark.parametrize("option", ["interpolation", "crop_rounding"])
+def test_an_unknown_filter_or_rounding_lists_the_known_ones(option: str) -> None:
+    with pytest.raises(
+        UsageError, match=f"{option} 'cubic' is unknown; choose one of (nearest|even)"
+    ):
+        Preprocess(**{option: "cubic"})  # type: ignore[arg-type] # the error is the test
