@@ -142,6 +142,7 @@ def render_portability(result: Portability) -> None:
         show(format_paragraph(f"{len(result.saturable) - MAX_ENTRIES} more; --json lists all"))
     for remedy in result.remedies:
         show(format_paragraph(f"remedy: {remedy}"))
+    show(format_paragraph("options of ptq quantize: --weights reduced, --weights u8"))
 
 
 def _describe_saturation(result: Portability) -> str:

@@ -15,6 +15,7 @@ from ptq.core.errors import PlanError
 
 FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.integer[Any]]
+FLOAT32 = np.dtype(np.float32)
 
 
 @dataclass(frozen=True)

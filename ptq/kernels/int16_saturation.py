@@ -4,14 +4,13 @@ AVX2 multiplies adjacent bytes and adds each pair in int16 with saturation (VPMA
 
     acc = Σ_k sat16(a[2k] · b[2k] + a[2k+1] · b[2k+1]),     a from 0 to 255, b from −128 to 127
 
-K is padded by a zero to an even number, in the order of `weight_matrix`. A pair can leave int16 only if two weights
+K is in the order of the additions, and padded by a zero to an even number. A pair can leave int16 only if two weights
 of one sign add up to more than 128 in magnitude (255 · 129 > 32767). So few corrections turn an exact sum into the
 saturated sum. Weights without a pair above 128 need none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,29 +22,6 @@ _INT16_MIN, _INT16_MAX = -(2**15), 2**15 - 1
 _CHUNK_WEIGHTS = 2**22
 MAX_PAIR_SUM = _INT16_MAX // _UINT8_MAX
 """Largest magnitude, 128, of the sum of two neighbouring weights of one sign that never saturates."""
-
-
-def weight_matrix(op: str, weight: NDArray[Any], attrs: Mapping[str, Any]) -> NDArray[Any] | None:
-    """Return the weight of a Conv, Gemm or MatMul in the order in which products are added, shape (…, K, N).
-
-    K runs over a window's positions, and fastest over the channels of a group.
-
-    Args:
-        op: The operator.
-        weight: The weight in ONNX's layout.
-        attrs: Attributes of the operator.
-
-    Returns:
-        None if products are not added in pairs: products of vectors, and a Conv with one input and one output channel
-        in each group.
-    """
-    if op == "Conv":
-        if weight.shape[1] == 1 and len(weight) == attrs.get("group", 1):
-            return None
-        return np.moveaxis(weight, 1, -1).reshape(len(weight), -1).T
-    if weight.ndim < 2:
-        return None
-    return weight.T if attrs.get("transB", 0) else weight
 
 
 def largest_pair_sum(b: NDArray[Any]) -> NDArray[Any]:

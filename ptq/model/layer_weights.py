@@ -43,6 +43,39 @@ def input_output_matrix(weight: NDArray[Any], attributes: Mapping[str, Any]) -> 
     return weight.T if attributes.get("transB") else weight
 
 
+def summation_order_matrix(node: Node, weight: NDArray[Any]) -> NDArray[Any] | None:
+    """The weight with K in the order in which ONNX Runtime adds products, shape (…, K, output channels).
+
+    K runs over the positions of a Conv's window, and fastest over the channels of a group.
+
+    Returns:
+        None if products are not added in pairs of neighbours: products of vectors, a depthwise Conv, and any operator
+        but Conv, Gemm and MatMul.
+    """
+    op, attributes = operator_of(node).removeprefix(MICROSOFT_PREFIX), attributes_of(node)
+    if op in _MATRIX_OPS:
+        return input_output_matrix(weight, attributes) if weight.ndim > 1 else None
+    depthwise = weight.shape[1:2] == (1,) and len(weight) == attributes.get("group", 1)
+    if _CONV_AXES.get(op) != 0 or depthwise:
+        return None
+    return np.moveaxis(weight, 1, -1).reshape(len(weight), -1).T
+
+
+def scale_output_channels(
+    node: Node, weight: NDArray[Any], factors: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The weight of a Conv, ConvTranspose or Gemm times one factor for each output channel, or one for all (0-d)."""
+    if factors.ndim == 0:
+        return weight * factors
+    axis = channel_axis(node, weight.ndim) or 0
+    # A ConvTranspose has its groups along the first axis; in other layers the channel axis holds those of all groups.
+    groups = output_channel_count(node, weight.shape) // weight.shape[axis]
+    by_group = weight.reshape(groups, -1, *weight.shape[1:])
+    shape = [groups] + [1] * weight.ndim
+    shape[axis + 1] = -1
+    return (by_group * factors.reshape(shape)).reshape(weight.shape)
+
+
 def output_channel_count(node: Node, shape: tuple[int, ...]) -> int:
     """Number of output channels of a node whose weight has this shape.
 

@@ -198,7 +198,9 @@ def _solve_group(
         )
         params = group_qparams(group, groups, stats, get_observer(chosen.method), draft.target)
         observed = any(constant_of(groups.values[name]) is None for name in group.observed_tensors)
-        reason = Why("observed", chosen.detail) if observed else Why("constant", "its own extremes")
+        reason = (
+            Why("observed", chosen.detail) if observed else Why("constant", "minimum and maximum")
+        )
     for name in group.tensors:
         draft.tensors[name] = params
         draft.why[name] = (

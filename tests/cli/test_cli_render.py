@@ -163,6 +163,7 @@ def test_risks_are_said_with_their_remedies(printed):
     assert "1 node can saturate; 5 integers in 1 node would change on these samples" in text
     assert "c (Conv) 8 3 1000 5 60" in text
     assert text.count("remedy:") == 3
+    assert "options of ptq quantize: --weights reduced, --weights u8" in text
     assert "no pair of weights can saturate" in printed(
         render_verification.render_portability, Portability(2, (calm,))
     )

@@ -13,7 +13,6 @@ from ptq.kernels.int16_saturation import (
     largest_pair_sum,
     saturable_pairs,
     saturation_loss,
-    weight_matrix,
 )
 
 
@@ -72,20 +71,3 @@ def test_weights_within_bounds_cannot_saturate_and_hardly_change(seed: int) -> N
 def test_the_largest_sum_of_two_neighbours_is_of_one_sign() -> None:
     b = np.array([[100, -3, 5.5], [-90, -4, 0], [20, 90, 7], [30, -91, 8], [60, 1, -20]])
     assert largest_pair_sum(b).tolist() == [100, 91, 20]
-
-
-def test_products_are_added_position_by_position_and_channel_by_channel() -> None:
-    w = np.arange(2 * 3 * 2 * 2).reshape(2, 3, 2, 2)
-    columns = weight_matrix("Conv", w, {})
-    assert columns is not None
-    assert columns[:, 0].tolist() == [0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11]
-    matrix = np.arange(6).reshape(2, 3)
-    assert np.array_equal(weight_matrix("Gemm", matrix, {"transB": 1}), matrix.T)
-    assert np.array_equal(weight_matrix("MatMul", matrix, {}), matrix)
-
-
-@pytest.mark.parametrize(("op", "shape", "group"), [("Conv", (4, 1, 3, 3), 4), ("MatMul", (5,), 1)])
-def test_of_one_channel_a_group_and_of_vectors_nothing_is_added_in_pairs(
-    op: str, shape: tuple[int, ...], group: int
-) -> None:
-    assert weight_matrix(op, np.ones(shape), {"group": group}) is None

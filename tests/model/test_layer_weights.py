@@ -20,6 +20,8 @@ from ptq.model.layer_weights import (
     matrix_channel_axis,
     output_channel_count,
     output_channel_view,
+    scale_output_channels,
+    summation_order_matrix,
     summed_input_count,
 )
 from ptq.model.node import Node, attributes_of
@@ -70,6 +72,7 @@ CASES = {
 }
 LAYERS = {name: case for name, case in CASES.items() if case.text.startswith(("Conv<", "Gemm"))}
 LAYERS["Conv"] = CASES["Conv"]
+SCALED = LAYERS | {n: c for n, c in CASES.items() if n.startswith("ConvTranspose")}
 PRODUCTS = {name: case for name, case in CASES.items() if case.text.startswith(("Gemm", "MatMul"))}
 
 
@@ -107,6 +110,16 @@ def test_what_is_written_by_output_channel_reaches_that_channel_alone(case: Case
     view[2] = 0
     y = case.run(weight, x)
     assert [channel for channel, values in enumerate(y) if not values.any()] == [2]
+
+
+@pytest.mark.parametrize("case", SCALED.values(), ids=SCALED)
+def test_factors_of_output_channels_multiply_the_output(case: Case) -> None:
+    weight, x = _ones(case)
+    y = case.run(weight, x)
+    factors = 2.0 ** np.arange(len(y))
+    scaled = scale_output_channels(case.node(), weight, factors).astype(np.float32)
+    assert np.array_equal(case.run(scaled, x), (y.T * factors).T)
+    assert np.array_equal(scale_output_channels(case.node(), weight, np.array(2.0)), 2 * weight)
 
 
 @pytest.mark.parametrize("case", LAYERS.values(), ids=LAYERS)
@@ -168,3 +181,27 @@ def test_a_layer_is_plain_and_has_constants_of_its_own(
 def test_an_operator_without_weight_layout_has_no_channel_axis() -> None:
     node = _node("Mul(x, w)", w=np.ones((1, 4), np.float32))
     assert channel_axis(node, 2) is None
+
+
+def test_products_of_a_convolution_are_added_position_by_position_and_channel_by_channel() -> None:
+    weight = np.arange(2 * 4 * 2 * 2).reshape(2, 4, 2, 2)
+    columns = summation_order_matrix(CASES["Conv"].node(), weight)
+    assert columns is not None
+    order = [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15]
+    assert columns.T.tolist() == [order, [16 + i for i in order]]
+
+
+@pytest.mark.parametrize("case", PRODUCTS.values(), ids=PRODUCTS)
+def test_products_of_a_matrix_are_added_along_its_inputs(case: Case) -> None:
+    columns = summation_order_matrix(case.node(), np.ones(case.w))
+    assert columns is not None
+    assert columns.shape[-2:] == (4, 6)
+
+
+@pytest.mark.parametrize("name", ["depthwise Conv", "ConvTranspose", "ConvTranspose, two groups"])
+def test_depthwise_and_transposed_convolutions_add_no_pairs(name: str) -> None:
+    assert summation_order_matrix(CASES[name].node(), np.ones(CASES[name].w)) is None
+
+
+def test_products_of_vectors_are_not_added_in_pairs() -> None:
+    assert summation_order_matrix(CASES["MatMul"].node(), np.ones(4)) is None

@@ -73,7 +73,7 @@ def test_every_method_gives_a_plan_that_names_it(method: str) -> None:
 
 def test_a_constant_takes_its_own_extremes() -> None:
     done = quantize_network(conv_network("y = Mul(c, k)", k=gaussian_array(8)))
-    assert str(done.plan.why["k"]) == "constant: its own extremes"
+    assert str(done.plan.why["k"]) == "constant: minimum and maximum"
     k = gaussian_array(8)
     expected = (max(0, k.max()) - min(0, k.min())) / 255
     assert float(done.plan.tensors["k"].scale) == pytest.approx(float(expected), rel=1e-6)

@@ -91,7 +91,8 @@ def test_pairs_saturate_only_where_two_weights_of_one_sign_reach_129():
     assert found.saturated == (risk,)
     assert {word for text in found.remedies for word in text.split()} >= {
         "session.x64quantprecision=1",
-        "(--weights",
+        "reduced:",
+        "u8:",
     }
 
 

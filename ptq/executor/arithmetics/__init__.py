@@ -70,7 +70,7 @@ class Arithmetic:
     """One row of the table of arithmetics.
 
     Attributes:
-        name: Value of ``--arithmetic``.
+        name: Name by which a caller selects it.
         kernels: Kernel maker of each operator; an operator without one cannot run.
         reference: The runtime whose bytes it computes, or how closely it follows a publication.
         source: Source of its rules.

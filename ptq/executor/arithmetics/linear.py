@@ -108,7 +108,7 @@ def _check_channels(site: Site, channels: int) -> None:
     if weight_qparams(site).scale.size not in (1, channels):
         raise UnsupportedError(
             f"the weight of {site.op} has {weight_qparams(site).scale.size} scales for {channels} output "
-            "channels; give it one, or one a channel"
+            "channels; give it one, or one for each channel"
         )
 
 
@@ -151,11 +151,24 @@ def _column_bias(site: Site, columns: int) -> NDArray[Any] | None:
     bias = constant_bias(site)
     if bias is None:
         return None
+    require_column_bias(bias, columns)
+    return np.broadcast_to(bias.reshape(-1), (columns,))
+
+
+def require_column_bias(bias: NDArray[Any], columns: int) -> None:
+    """Check that the C of a Gemm has one value for each column, or one for all.
+
+    ONNX broadcasts C in one direction to (rows, columns), so it may also be (rows, 1) or (rows, columns). Models that
+    ptq prepares do not have these: `ptq.rewrite.prepare.normalize_gemm` leaves them to an Add.
+
+    Raises:
+        UnsupportedError: C has another shape.
+    """
     if bias.size != 1 and (bias.size != columns or bias.shape[-1] != columns):
         raise UnsupportedError(
-            f"Gemm adds one C a column, not of shape {bias.shape}; leave the node float"
+            f"the C of Gemm has shape {[*bias.shape]}, not one value for each of {columns} columns; "
+            "leave the node float"
         )
-    return np.broadcast_to(bias.reshape(-1), (columns,))
 
 
 def gemm(site: Site, requantize: Requantizer) -> Kernel:
@@ -198,7 +211,9 @@ def _constant_matmul(
 ) -> Kernel:
     left, right = activation_qparams(site), weight_qparams(site)
     if right.axis is not None and right.axis % b.ndim != matrix_channel_axis(site.attrs, b.ndim):
-        raise UnsupportedError(f"the weight of {site.op} has a scale a row; give it one a column")
+        raise UnsupportedError(
+            f"the weight of {site.op} has a scale for each row; give it one for each column"
+        )
     core = matmul_by_constant(
         b,
         bias,

@@ -17,6 +17,7 @@ from ptq.core.errors import UnsupportedError
 from ptq.executor.arithmetics.linear import (
     constant_weight,
     gemm_weight,
+    require_column_bias,
     require_unscaled_bias,
     spatial_attributes,
 )
@@ -100,8 +101,7 @@ def gemm(
     b = gemm_weight(site)
     if addend is not None:
         require_unscaled_bias(site)
-    if addend is not None and addend.size not in (1, b.shape[1]):
-        raise UnsupportedError(f"Gemm adds one C a column, not of shape {addend.shape}")
+        require_column_bias(addend, b.shape[1])
     product = prepare(b, _zero_points(site, b.shape[1]))
     turned = bool(site.attrs.get("transA", 0))
 

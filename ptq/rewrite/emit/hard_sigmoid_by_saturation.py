@@ -15,13 +15,12 @@ from collections.abc import Collection
 
 import numpy as np
 
-from ptq.core.types import QType, QuantParams
+from ptq.core.types import FLOAT32, QType, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, attributes_of, name_of, operator_of, shape_of
 from ptq.model.qdq_units import QuantizedTensor, match_qdq_op
 from ptq.rewrite.emit.q_dq_nodes import QuantizerBuilder
 
-_FLOAT32 = np.dtype(np.float32)
 _GATE_LEVELS = 255
 
 
@@ -98,7 +97,7 @@ def _insert_affine(
     pair = quantizers.qparam_initializers(one, f"{hint}_shift")
     constant = quantizers.dequantize(code, *pair, one, hint=f"{hint}_shift", before=node)
     return graph.insert(
-        "Add", [scaled, constant], before=node, output=hint, dtype=_FLOAT32, shape_like=x.integers
+        "Add", [scaled, constant], before=node, output=hint, dtype=FLOAT32, shape_like=x.integers
     )
 
 
@@ -109,6 +108,6 @@ def _insert_product(graph: Graph, node: Node, factor: Value) -> Value:
         [x, factor],
         before=node,
         output=f"{name_of(result)}_product",
-        dtype=_FLOAT32,
+        dtype=FLOAT32,
         shape_like=result,
     )

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import numpy as np
-
 from ptq.core.ops import OPS
 from ptq.core.opspec import RUNS_ON_INTEGERS
+from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, name_of, operator_of, spec_name
 
@@ -51,7 +50,7 @@ def _insert_identity_sum(graph: Graph, value: Value) -> Value:
         [value],
         after=value.producer(),
         output=f"{name_of(value)}_shielded",
-        dtype=np.dtype(np.float32),
+        dtype=FLOAT32,
         shape_like=value,
     )
 

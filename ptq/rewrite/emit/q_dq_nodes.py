@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.types import QuantParams
+from ptq.core.types import FLOAT32, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value
 
@@ -79,6 +78,6 @@ class QuantizerBuilder:
             before=before,
             after=after,
             output=f"{hint}_dequantized",
-            dtype=np.dtype(np.float32),
+            dtype=FLOAT32,
             shape_like=integers,
         )

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from ptq.core.opspec import AS_LOOKUP_TABLE, RUNS_ON_INTEGERS, OutputRule, QLinearForm, Role
+from ptq.core.types import FLOAT32
 from ptq.model.axes import softmax_axes
 from ptq.model.graph import Graph
 from ptq.model.node import Value, attributes_of, constant_of, name_of
@@ -161,7 +162,7 @@ def _insert_qlinear(graph: Graph, unit: QuantizedOp, form: QLinearForm) -> Value
         attrs=attrs,
         before=unit.node,
         output=f"{unit.node.outputs[0].name}_integer",
-        dtype=np.dtype(np.float32) if output is None else output.params.qtype.dtype,
+        dtype=FLOAT32 if output is None else output.params.qtype.dtype,
         shape_like=unit.node.outputs[0],
     )
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from ptq.kernels.int16_saturation import MAX_PAIR_SUM, largest_pair_sum, weight_matrix
+from ptq.kernels.int16_saturation import MAX_PAIR_SUM, largest_pair_sum
 from ptq.model.graph import Graph
-from ptq.model.node import Node, attributes_of, constant_of, operator_of
+from ptq.model.layer_weights import summation_order_matrix
+from ptq.model.node import Node, constant_of
 from ptq.rewrite.shift_to_uint8 import find_int8_weight
 
 REMEDIES = (
-    "quantize with --weights reduced: int8 weights no two neighbours of which saturate, as fast; costs 0 to 1.3 dB",
-    "store the weights as uint8 (--weights u8): the same integers everywhere, up to 2 times as slow",
-    "set the session option session.x64quantprecision=1 where the model runs, with graph optimizations on: as "
-    "slow, and not for QLinearMatMul from opset 21 on",
+    "quantize with weight format reduced: neighbouring int8 weights cannot saturate; same speed, costs 0 to 1.3 dB",
+    "quantize with weight format u8: uint8 weights give the same integers on every processor; up to 2 times slower",
+    "set the session option session.x64quantprecision=1 where the model runs, with graph optimizations on: up to 2 "
+    "times slower, and without effect on QLinearMatMul from opset 21 on",
 )
-"""Ways to get the same sums on a processor without VNNI as on others; each is enough."""
+"""Ways to get the same sums on a processor without VNNI as with it; one of them is enough."""
 
 
 def saturable_nodes(graph: Graph) -> tuple[str, ...]:
@@ -26,6 +27,5 @@ def _can_saturate(node: Node) -> bool:
     w = constant_of(place[0].inputs[place[1]]) if place is not None else None
     if w is None:
         return False
-    kind = operator_of(node).removeprefix("com.microsoft::").removeprefix("QLinear")
-    columns = weight_matrix(kind, w, attributes_of(node))
+    columns = summation_order_matrix(node, w)
     return columns is not None and bool((largest_pair_sum(columns) > MAX_PAIR_SUM).any())

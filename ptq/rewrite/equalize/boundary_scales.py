@@ -11,11 +11,10 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, constant_of, consumers_of, name_of, operator_of, shape_of
 from ptq.rewrite.edit import replace_node, set_attributes
-
-_FLOAT32 = np.dtype(np.float32)
 
 
 def insert_boundary_scale(
@@ -38,7 +37,7 @@ def insert_boundary_scale(
     constants = graph.add_constant(by.astype(np.float32).reshape(shape), f"{name}_factors")
     uses = [use for use in value.uses() if (use.node.name in scaled_for) != is_scaled]
     product = graph.insert(
-        "Mul", [value, constants], after=writer, output=name, dtype=_FLOAT32, shape_like=value
+        "Mul", [value, constants], after=writer, output=name, dtype=FLOAT32, shape_like=value
     )
     for use in uses:
         use.node.replace_input_with(use.idx, product)
@@ -81,7 +80,7 @@ def fold_boundary_scales(graph: Graph, nodes: Iterable[Node]) -> None:
                 maker.inputs,
                 after=maker,
                 output=f"{name_of(node.outputs[0])}_dequantized",
-                dtype=_FLOAT32,
+                dtype=FLOAT32,
                 shape_like=value,
             )
             _scale_quantizer(graph, real.producer(), factors)

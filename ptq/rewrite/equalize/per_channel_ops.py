@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, name_of, shape_of
 from ptq.rewrite.edit import replace_node
@@ -22,7 +23,6 @@ MIN_CHANNELS = 64
 """Number of channels below which this convolution is slow."""
 _IMAGE_RANK = 4
 """Rank of images, for which the times above were measured."""
-_FLOAT32 = np.dtype(np.float32)
 
 
 def is_cheap_as_depthwise(value: Value) -> bool:
@@ -43,10 +43,10 @@ def scale_hard_swish(graph: Graph, node: Node, factors: NDArray[np.float64]) -> 
     bounds = [graph.add_constant(np.array(b, np.float32), f"{name}_bound") for b in (0, 1)]
     gate, product = f"{name}_gate", f"{name}_product"
     clipped = graph.insert(
-        "Clip", [line, *bounds], before=node, output=gate, dtype=_FLOAT32, shape_like=x
+        "Clip", [line, *bounds], before=node, output=gate, dtype=FLOAT32, shape_like=x
     )
     result = graph.insert(
-        "Mul", [x, clipped], before=node, output=product, dtype=_FLOAT32, shape_like=x
+        "Mul", [x, clipped], before=node, output=product, dtype=FLOAT32, shape_like=x
     )
     replace_node(graph, node, result)
 
@@ -89,6 +89,6 @@ def _insert_affine_conv(
         attrs={"group": len(slopes), "kernel_shape": [1] * spatial},
         before=node,
         output=name,
-        dtype=_FLOAT32,
+        dtype=FLOAT32,
         shape_like=x,
     )

@@ -11,6 +11,7 @@ import numpy as np
 
 from ptq.core.ops import OPS
 from ptq.core.opspec import OpSpec, Role
+from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
 from ptq.model.node import Node, attributes_of, constant_of, name_of, operator_of, spec_name
 from ptq.model.qdq_units import quantized_source, read_quantizer
@@ -70,7 +71,7 @@ def _fold_transpose(graph: Graph, node: Node) -> bool:
         attrs={} if axis is None else {"axis": perm.index(axis)},
         before=node,
         output=f"{name}_transposed_dequantized",
-        dtype=np.dtype(np.float32),
+        dtype=FLOAT32,
         shape_like=integers,
     )
     graph.redirect(node.outputs[0], real)

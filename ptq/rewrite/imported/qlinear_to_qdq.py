@@ -17,7 +17,7 @@ from ptq.core.errors import UnsupportedError
 from ptq.core.ops import OPS, QLINEAR_FORMS
 from ptq.core.opset_changes import ATTRIBUTES_NOW_INPUTS, SCALAR_INPUTS
 from ptq.core.opspec import RUNS_ON_INTEGERS, OpSpec, OutputRule, QLinearForm, Role
-from ptq.core.types import QuantParams
+from ptq.core.types import FLOAT32, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.inferred_qparams import infer_qparams
 from ptq.model.node import (
@@ -168,7 +168,7 @@ class _QdqWriter:
         assert quantizer is not None
         self.graph.substitute(old, integers, keep=[quantizer], rename_old="real")
         old.type, integers.type = None, kind
-        declare_dtype(old, np.dtype(np.float32))
+        declare_dtype(old, FLOAT32)
         self.known_operands[name] = (integers, *parameters)
 
     def _float_attributes(self, node: Node, spec: OpSpec) -> dict[str, Any]:
@@ -222,7 +222,7 @@ class _QdqWriter:
             attrs=attrs,
             before=node,
             output=f"{name_of(node.outputs[0])}_real",
-            dtype=np.dtype(np.float32),
+            dtype=FLOAT32,
             shape_like=node.outputs[0],
         )
         maker = real.producer()
@@ -285,6 +285,6 @@ class _QdqWriter:
             attrs={} if axis is None else {"axis": axis},
             before=node,
             output=f"{name_of(integers)}_dequantized",
-            dtype=np.dtype(np.float32),
+            dtype=FLOAT32,
             shape_like=integers,
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptq.core.types import INT32, FloatArray
+from ptq.core.types import FLOAT32, INT32, FloatArray
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
@@ -99,7 +99,7 @@ def _write_gemm(graph: Graph, node: Node, add: Node, bias: Value, weight: tuple[
         [left, node.inputs[1], bias],
         before=add,
         output=f"{name_of(out)}_joined",
-        dtype=np.dtype(np.float32),
+        dtype=FLOAT32,
     )
     if len(shape) != 2:
         result = _insert_reshape(graph, result, (*(d or 0 for d in shape[:-1]), weight[1]), add)
@@ -114,7 +114,7 @@ def _insert_reshape(graph: Graph, value: Value, shape: tuple[int, ...], before: 
         [value, target],
         before=before,
         output=f"{name_of(value)}_reshaped",
-        dtype=np.dtype(np.float32),
+        dtype=FLOAT32,
     )
 
 
@@ -154,7 +154,7 @@ def _quantize_bias(graph: Graph, node: Node) -> bool:
         attrs={"axis": 0} if scale.ndim else {},
         before=node,
         output=f"{hint}_dequantized",
-        dtype=np.dtype(np.float32),
+        dtype=FLOAT32,
         shape_like=integers,
     )
     node.replace_input_with(2, real)

@@ -10,8 +10,7 @@ quantizers through these operators (each of them measured).
 
 from __future__ import annotations
 
-import numpy as np
-
+from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, consumers_of, operator_of
 from ptq.model.qdq_units import QuantizedTensor, quantized_result, quantized_source, read_quantizer
@@ -105,6 +104,6 @@ def _insert_q_dq(graph: Graph, value: Value, tensor: QuantizedTensor, after: Nod
         [integers, *parameters],
         after=integers.producer(),
         output=f"{value.name}_carried_dequantized",
-        dtype=np.dtype(np.float32),
+        dtype=FLOAT32,
         shape_like=value,
     )

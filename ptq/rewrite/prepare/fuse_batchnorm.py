@@ -8,14 +8,12 @@ computed in float64 and stored in the weight's own type.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ptq.model.channel_affine import ChannelAffine, arithmetic_affine, batch_norm_affine
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import channel_axis, output_channel_count
+from ptq.model.layer_weights import output_channel_count, scale_output_channels
 from ptq.model.node import (
     FLOAT_TYPES,
     Node,
@@ -122,7 +120,7 @@ def _fold_into(graph: Graph, node: Node, linear: Node, read: Value) -> bool:
         c = c.reshape(-1) * attributes_of(linear).get("beta", 1.0)
     with np.errstate(over="ignore"):  # a float16 weight that overflows is not folded, see below
         new_bias = np.broadcast_to(affine.a * c + affine.b, (channels,)).astype(weight.dtype)
-        new_weight = _scale_weight(linear, weight, affine.a).astype(weight.dtype)
+        new_weight = scale_output_channels(linear, weight, affine.a).astype(weight.dtype)
     if not np.all(np.isfinite(new_weight)) or not np.all(np.isfinite(new_bias)):
         return False
     if np.any(affine.a != 1):
@@ -139,22 +137,6 @@ def _is_hard_sigmoid_shift(node: Node, affine: ChannelAffine) -> bool:
     after = consumers_of(node.outputs[0])
     shifts = affine.a.ndim == 0 and affine.b.ndim == 0 and bool(affine.b != 0)
     return shifts and any(n.op_type == "Clip" for n in after)
-
-
-def _scale_weight(
-    linear: Node, weight: NDArray[Any], a: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """The weight of a layer times a, one factor for each output channel or one for all."""
-    if a.ndim == 0:
-        return weight * a
-    if linear.op_type == "ConvTranspose":  # inputs, outputs / groups, kernel: group after group
-        groups = int(attributes_of(linear).get("group", 1))
-        by_group = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
-        spatial = (1,) * (weight.ndim - 2)
-        return (by_group * a.reshape(groups, 1, -1, *spatial)).reshape(weight.shape)
-    axis, along = channel_axis(linear, weight.ndim), [1] * weight.ndim
-    along[axis or 0] = -1
-    return weight * a.reshape(along)
 
 
 def _replace_batchnorm(graph: Graph, node: Node) -> str:

@@ -10,13 +10,12 @@ import math
 
 import numpy as np
 
+from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
 from ptq.model.layer_weights import output_channel_count
 from ptq.model.node import Node, Value, attributes_of, constant_of, dtype_of, name_of, operator_of
 from ptq.rewrite.change import Change
 from ptq.rewrite.edit import replace_node, set_attributes, set_constant
-
-FLOAT32 = np.dtype(np.float32)
 
 
 def normalize_gemm(graph: Graph) -> list[Change]:

@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-import numpy as np
-
+from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
 from ptq.model.node import (
     Node,
@@ -31,7 +30,6 @@ Boundaries = Mapping[str, tuple[str, ...]]
 _CHANNELS_FIRST = frozenset(
     ["AveragePool", "Conv", "ConvTranspose", "GlobalAveragePool", "GlobalMaxPool", "InstanceNormalization", "MaxPool"]
 )  # fmt: skip
-_FLOAT32 = np.dtype(np.float32)
 _MIN_RUN = 16
 """Values of a channel in a row; below that number the run itself takes longer than its values."""
 
@@ -70,7 +68,7 @@ def _node_names(nodes: Iterable[Node]) -> tuple[str, ...]:
 def _has_runs(value: Value) -> bool:
     """Whether the tensor has several channels along axis 1, and enough values in each; an unknown size is enough."""
     shape = shape_of(value)
-    if dtype_of(value) != _FLOAT32 or shape is None or len(shape) < 3 or (shape[1] or 0) < 2:
+    if dtype_of(value) != FLOAT32 or shape is None or len(shape) < 3 or (shape[1] or 0) < 2:
         return False
     return None in shape[2:] or math.prod(n or 0 for n in shape[2:]) >= _MIN_RUN
 
@@ -103,4 +101,4 @@ def _float_writers(node: Node) -> list[Node]:
 
 
 def _is_float32(value: Value) -> bool:
-    return dtype_of(value) == _FLOAT32
+    return dtype_of(value) == FLOAT32

@@ -11,6 +11,7 @@ import numpy as np
 from ptq.core.ops import OPS
 from ptq.core.opspec import OpSpec, OutputRule, Role
 from ptq.core.targets import Target
+from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
 from ptq.model.layer_weights import output_channel_count
 from ptq.model.node import (
@@ -31,7 +32,6 @@ from ptq.solver.partition.kernel_limits import unsupported_reason
 from ptq.solver.partition.normalization_pattern import normalization_nodes
 from ptq.solver.partition.partition import nodes_faster_in_float
 
-FLOAT32 = np.dtype(np.float32)
 _FLOAT_NEIGHBOURS = "neighbours are float; quantize/dequantize would cost more than int8 saves"
 
 
@@ -220,7 +220,7 @@ def _activations_after_float(
 def _normalizations(graph: Graph, integers: Mapping[str, QuantizedNode]) -> dict[str, str]:
     """The pieces of normalizations."""
     pieces = normalization_nodes(graph)
-    reason = "part of a normalization, whose moments 8 bits do not hold"
+    reason = "part of a normalization: 8 bits cannot hold its moments"
     return {name: reason for name in integers if name in pieces}
 
 

@@ -50,7 +50,9 @@ def _litert_average_pool(node: Node) -> str | None:
     attrs = attributes_of(node)
     padded = any(attrs.get("pads", ())) or attrs.get("auto_pad", "NOTSET").startswith("SAME")
     return (
-        "AVERAGE_POOL_2D counts no padding" if attrs.get("count_include_pad") and padded else None
+        "LiteRT's AVERAGE_POOL_2D does not count padding"
+        if attrs.get("count_include_pad") and padded
+        else None
     )
 
 
@@ -61,7 +63,7 @@ def _max_pool(node: Node) -> str | None:
 def _pow(node: Node) -> str | None:
     exponents = [a for a in map(constant_of, node.inputs[1:]) if a is not None]
     if any(a.size != 1 for a in exponents):
-        return "Pow with several exponents is no function of one value"
+        return "Pow with several exponents is not a function of one value"
     return None
 
 
@@ -73,7 +75,7 @@ def _layer_normalization(node: Node) -> str | None:
 
 def _lp_normalization(node: Node) -> str | None:
     p = attributes_of(node).get("p", 2)
-    return f"L2_NORMALIZATION has p = 2, not {p}" if p != 2 else None
+    return f"LiteRT's L2_NORMALIZATION has p = 2, not {p}" if p != 2 else None
 
 
 def _reduction(node: Node) -> str | None:
@@ -81,7 +83,7 @@ def _reduction(node: Node) -> str | None:
     constant = constant_of(axes)
     none = axes is None or (constant is not None and not constant.size)
     if attributes_of(node).get("noop_with_empty_axes") and none:
-        return "it reduces along no axis"
+        return "reduces along no axis"
     return None
 
 
@@ -90,7 +92,7 @@ def _where(node: Node) -> str | None:
         array = constant_of(value)
         if array is not None and array.size and np.abs(array).max() >= MASK_MAGNITUDE:
             largest = float(array.flat[np.abs(array).argmax()])
-            return f"its constant {largest:g} masks: 8 bits cannot hold it beside values"
+            return f"its constant {largest:g} is a mask: 8 bits cannot hold it and the values"
     return None
 
 
@@ -102,7 +104,7 @@ def _litert_resize(node: Node) -> str | None:
     """LiteRT resizes height and width only, in three systems of coordinates."""
     attrs, found = attributes_of(node), _possible_axes(node)
     if found is None:
-        return "LiteRT resizes by constant factors, or to constant sizes from known ones"
+        return "LiteRT resizes by constant factors, or from fixed to constant sizes"
     batch, depth, *image = found
     if len(image) not in (1, 2) or any(case.size != case.output_size for case in (*batch, *depth)):
         return "LiteRT resizes height and width only"

@@ -18,10 +18,10 @@ from ptq.core.opspec import Role
 from ptq.core.plan import Plan, Why
 from ptq.core.targets import Target
 from ptq.core.types import INT32, QuantParams, Range
-from ptq.kernels.int16_saturation import largest_pair_sum, weight_matrix
+from ptq.kernels.int16_saturation import largest_pair_sum
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import channel_axis
-from ptq.model.node import Value, attributes_of, constant_of, name_of
+from ptq.model.layer_weights import channel_axis, summation_order_matrix
+from ptq.model.node import Value, constant_of, name_of
 from ptq.observers.qparams import SCALE_FLOOR, asymmetric_qparams, symmetric_qparams
 from ptq.solver.partition.eligibility import QuantizedNode
 
@@ -105,36 +105,34 @@ def _constant_array(value: Value) -> NDArray[Any]:
 def _channel_axis(integer: QuantizedNode, weight: Value) -> int | None:
     """The axis of a weight along which each output channel may have its own scale; None if it may not."""
     rank = _constant_array(weight).ndim
-    # QLinearMatMul takes one scale a column only where all batches share the columns
+    # QLinearMatMul takes one scale for each column only where all batches share the columns
     return None if integer.spec.op == "MatMul" and rank != 2 else channel_axis(integer.node, rank)
 
 
 def _largest_pair_sums(integer: QuantizedNode, array: NDArray[Any]) -> NDArray[Any] | None:
     """The largest sum of two neighbouring weights of one sign, by output channel; None if pairs are not added."""
-    if integer.spec.op not in ("Conv", "Gemm", "MatMul"):
-        return None
-    columns = weight_matrix(integer.spec.op, array, attributes_of(integer.node))
+    columns = summation_order_matrix(integer.node, array)
     return None if columns is None else largest_pair_sum(columns)
 
 
 def _weight_qparams(
     array: NDArray[Any], target: Target, axis: int | None, paired: NDArray[Any] | None
 ) -> QParamsWithReason:
-    """Parameters of a weight by its own extremes, or by its largest sums of two neighbours (``paired``)."""
+    """Parameters of a weight by its minimum and maximum, or by its largest sums of two neighbours (``paired``)."""
+    scope = "" if axis is None else ", per output channel"
     other_axes = None if axis is None else tuple(a for a in range(array.ndim) if a != axis)
     if target.weight_zero_point:
         extremes = Range(
             np.min(array, axis=other_axes, initial=0.0), np.max(array, axis=other_axes, initial=0.0)
         )
-        return asymmetric_qparams(extremes, target.weight, axis), Why(
-            "observed", "its own extremes"
-        )
+        detail = f"minimum and maximum{scope}"
+        return asymmetric_qparams(extremes, target.weight, axis), Why("observed", detail)
     ends = np.stack([array.min(axis=other_axes), array.max(axis=other_axes)]).astype(np.float64)
     threshold = np.abs(ends).max(axis=0)
-    detail = "largest magnitude" + ("" if axis is None else " a channel")
+    detail = f"largest absolute value{scope}"
     if paired is not None:
         threshold = paired.astype(np.float64).max(axis=None if axis is None else ())
-        detail = detail.replace("magnitude", "sum of two neighbours")
+        detail = f"largest absolute sum of two neighbouring weights{scope}"
     return symmetric_qparams(threshold, target.weight, axis), Why("observed", detail)
 
 
@@ -145,7 +143,7 @@ def _zero_weight_qparams(
     lsb = float(np.abs(bias).max()) / 2**BIAS_BITS
     scale = np.full(weight.scale.shape, max(lsb / float(first.scale), SCALE_FLOOR), np.float32)
     params = QuantParams(scale, weight.zero_point, weight.qtype, weight.axis)
-    return params, Why("derived", "weight of zeros: the bias alone")
+    return params, Why("derived", "weight of zeros: scale from the bias alone")
 
 
 def _bias_limit(weight: NDArray[Any], params: QuantParams) -> int:

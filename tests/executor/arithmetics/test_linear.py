@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ptq.core.errors import UnsupportedError
-from ptq.core.types import INT8, INT32, QuantParams
-from ptq.executor.arithmetics import litert, ort
-from ptq.executor.arithmetics.node_site import KernelMaker, Site
+from ptq.core.types import INT8, INT32, UINT8, QType, QuantParams
+from ptq.executor.arithmetics import fixed_point, gemmlowp, litert, ort, ort_avx2
+from ptq.executor.arithmetics.node_site import Kernel, KernelMaker, Site
 
 X, Y = QuantParams(np.float32(0.1), 3, INT8), QuantParams(np.float32(0.4), -2, INT8)
 BIAS = QuantParams(np.float32(0.01), 0, INT32)
@@ -38,7 +38,7 @@ def test_a_weight_with_a_scale_a_row_is_refused(
 ) -> None:
     w = np.ones((4, 4), np.int8)
     kernels["Gemm"](site("Gemm", w, scales(4, 1 - turned), transB=turned))
-    with pytest.raises(UnsupportedError, match="scale a row"):
+    with pytest.raises(UnsupportedError, match="scale for each row"):
         kernels["Gemm"](site("Gemm", w, scales(4, turned), transB=turned))
 
 
@@ -70,17 +70,28 @@ def test_a_bias_that_arrives_at_run_time_is_refused(
         kernels[op](Site(op, {}, (X, X, BIAS), (Y,), (None, w, None)))
 
 
-@ARITHMETICS
+@pytest.mark.parametrize(
+    "kernels",
+    [ort.KERNELS, litert.KERNELS, ort_avx2.KERNELS, gemmlowp.KERNELS, fixed_point.KERNELS],
+    ids=["ort", "litert", "ort-avx2", "gemmlowp", "fixed-point"],
+)
+@pytest.mark.parametrize("x_type", [INT8, UINT8])  # ort-avx2 has its own sums for uint8 alone
 def test_gemm_adds_a_c_of_one_row_and_refuses_one_of_a_column(
-    kernels: Mapping[str, KernelMaker],
+    kernels: Mapping[str, KernelMaker], x_type: QType
 ) -> None:
+    """A C of shape (3, 1) has as many values as there are columns, but ONNX adds one to each row."""
     w, c = np.ones((2, 3), np.int8), np.array([10, -700, 2000], np.int32)
-    x = np.array([[3, 3], [40, -9], [0, 1]], np.int8)
-    outputs = [kernels["Gemm"](site("Gemm", w, X, shaped))([x]) for shaped in (c, c[None])]
+    x = np.array([[3, 3], [40, 9], [0, 1]], x_type.dtype)
+
+    def gemm(c: Any) -> Kernel:
+        inputs = QuantParams(np.float32(0.125), 3, x_type), X, BIAS
+        return kernels["Gemm"](Site("Gemm", {}, inputs, (Y,), (None, w, c)))
+
+    outputs = [gemm(shaped)([x]) for shaped in (c, c[None])]
     np.testing.assert_array_equal(*outputs)
     assert len(set(outputs[0][0].tolist())) == 3
-    with pytest.raises(UnsupportedError, match=r"not of shape \(3, 1\)"):
-        kernels["Gemm"](site("Gemm", w, X, c[:, None]))
+    with pytest.raises(UnsupportedError, match=r"shape \[3, 1\], not one value for each of 3"):
+        gemm(c[:, None])
 
 
 @ARITHMETICS

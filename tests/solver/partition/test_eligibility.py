@@ -69,7 +69,9 @@ def test_max_pool_with_indices_that_are_read_stays_float() -> None:
 
 def test_average_pool_that_counts_its_padding_stays_float_for_litert_alone() -> None:
     model = CASES["average pool padded"]
-    assert fates(model, "litert")["AveragePool"] == "AVERAGE_POOL_2D counts no padding"
+    assert (
+        fates(model, "litert")["AveragePool"] == "LiteRT's AVERAGE_POOL_2D does not count padding"
+    )
     assert "AveragePool" not in fates(model)
 
 

@@ -179,7 +179,7 @@ def test_the_reason_says_what_was_widened() -> None:
     assert "8 scale(s) widened" in str(plan.why["Conv_c[1]"])
     assert "for the bias to fit int32" in str(plan.why["Conv_c[1]"])
     assert str(quantized_case("relu").plan.why["Conv_c[1]"]) == (
-        "observed: largest magnitude a channel"
+        "observed: largest absolute value, per output channel"
     )
 
 
