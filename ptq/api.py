@@ -104,7 +104,7 @@ def inspect(model: Model, *, target: str = "ort", skip: Collection[str] = ()) ->
 
     Raises:
         ModelError: The model cannot be read.
-        UsageError: There is no such target.
+        UsageError: The target does not exist.
     """
     graph, prepared = open_and_prepare(model)
     with explain_failure(graph):

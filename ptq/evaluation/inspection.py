@@ -60,7 +60,7 @@ def build_inspection(
         model=name,
         target=target.name,
         opset=source.opset,
-        changes=prepared.changes,
+        changes=prepared.describe_changes(),
         nodes=tuple(nodes),
         observed=len(tensors_to_observe(prepared.graph)),
     )

@@ -84,7 +84,7 @@ class CandidateComparison:
         """The candidate with the least error if it is significantly lower, else the plain model; with a note.
 
         Args:
-            candidates: The rewritten models, each with one sentence in ``changes``.
+            candidates: The rewritten models, each with one sentence in ``notes``.
 
         Raises:
             DataError: A sample is unreadable, does not fit, or the model fails on it.
@@ -113,14 +113,16 @@ class CandidateComparison:
             and form_errors.mean(axis=1).min() < plain_errors.mean(axis=1).min()
         )
         if lower and is_significantly_lower(least, plain, standard_errors=_STANDARD_ERRORS):
-            [note] = form.changes
+            [note] = form.notes
             note = f"{note}; {figures} {basis}"
-            return replace(form, changes=(*self._prepared.changes, note))
+            return replace(
+                form, changes=self._prepared.changes, notes=(*self._prepared.notes, note)
+            )
         return self._not_applied(f"{figures} {basis}: gain not significant")
 
     def _not_applied(self, reason: str) -> PreparedModel:
         note = f"equalization: not applied ({reason})"
-        return replace(self._prepared, changes=(*self._prepared.changes, note))
+        return replace(self._prepared, notes=(*self._prepared.notes, note))
 
     @property
     def _held_out_count(self) -> int:

@@ -93,7 +93,7 @@ def equalize_channels(
     graph, plan = prepared.graph, given.plan
     if plan is not None and plan.channel_factors:
         scaled = _with_factors(graph, plan.channel_factors, plan.boundaries)
-        return _with_note(prepared, scaled, f"{scaled.changes[0]}, factors of the plan")
+        return _with_note(prepared, scaled, f"{scaled.notes[0]}, factors of the plan")
     scope = _find_scope(graph, recipe)
     if not scope.has_channels(graph):
         return prepared
@@ -110,7 +110,7 @@ def equalize_channels(
     if given.digest is not None:
         forms = itertools.chain(layer_forms, tensor_forms)
         form = next((form for form in forms if given.allows(form.graph)), None)
-        return prepared if form is None else _with_note(prepared, form, form.changes[0])
+        return prepared if form is None else _with_note(prepared, form, form.notes[0])
     if not scope.per_tensor and len(chosen) < _MIN_SAMPLES:
         few = f"{plural(len(chosen), 'sample')}; at least {_MIN_SAMPLES} are needed"
         return _with_note(prepared, prepared, f"{TECHNIQUE}: not applied ({few})")
@@ -119,7 +119,7 @@ def equalize_channels(
 
 
 def _with_note(before: PreparedModel, after: PreparedModel, note: str) -> PreparedModel:
-    return replace(after, changes=(*before.changes, note))
+    return replace(after, changes=before.changes, notes=(*before.notes, note))
 
 
 def _find_scope(graph: Graph, recipe: Recipe) -> _Scope:
@@ -139,7 +139,7 @@ def _cross_layer_candidates(
     changed, count = equalize_layers(graph, extremes)
     if count:
         note = f"{TECHNIQUE}: scaled channels between {plural(count, 'pair')} of layers"
-        yield replace(prepared, graph=changed, changes=(note,))
+        yield replace(prepared, graph=changed, notes=(note,))
 
 
 def _activation_candidates(
@@ -186,7 +186,13 @@ def _with_factors(
     floats = dict.fromkeys(
         (node.name or "" for node in boundary_scale_nodes(changed, used)), _REASON
     )
-    return PreparedModel(changed, (_describe_factors(factors),), factors, used, floats)
+    return PreparedModel(
+        changed,
+        notes=(_describe_factors(factors),),
+        channel_factors=factors,
+        boundaries=used,
+        float_nodes=floats,
+    )
 
 
 def _find_boundaries(graph: Graph, recipe: Recipe, closed: Collection[str]) -> Boundaries:

@@ -2,7 +2,7 @@
 
 The channels are split into families that share no tensor; `ptq.optimization.channel_families` solves each. A factor
 reduces the error where a channel is rounded, and may increase it where a layer reads the channel: the layer's weights
-take the inverse, and those of one sum share a scale. A depthwise layer has no such cost.
+take the inverse, and those of one sum share a scale. A depthwise layer does not have this cost.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Given:
         if self.plan is not None:
             return prepared
         note = f"{technique}: not applied (the given statistics belong to the model without it)"
-        return replace(prepared, changes=(*prepared.changes, note))
+        return replace(prepared, notes=(*prepared.notes, note))
 
 
 NOTHING_GIVEN = Given()

@@ -135,7 +135,7 @@ def split_outlier_channels(
         f"computed in float; SQNR {-search.start_db:.1f} → {-search.reached_db:.1f} dB"
     )
     recipe = recipe.with_float_nodes(dict.fromkeys(added, REASON))
-    return replace(prepared, graph=changed, changes=(*prepared.changes, note)), recipe
+    return replace(prepared, graph=changed, notes=(*prepared.notes, note)), recipe
 
 
 def outlier_channels(

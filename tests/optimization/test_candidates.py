@@ -49,7 +49,7 @@ def forms(plain: PreparedModel, method: str = "auto") -> CandidateComparison:
 
 def other(plain: PreparedModel) -> PreparedModel:
     """The same model under another sentence."""
-    return replace(plain, changes=("made it otherwise",))
+    return replace(plain, notes=("made it otherwise",))
 
 
 def judged_by(
@@ -74,10 +74,10 @@ def test_a_form_is_taken_where_all_methods_together_are_sure_of_it(plain, monkey
     form = other(plain)
     judged_by(monkeypatch, form, {"mse": 0.97, "minmax": 0.6, "percentile": 0.8}, noise=0.4)
     alone = forms(plain, "mse").select_best([form])
-    assert alone.changes[-1].startswith("equalization: not applied (SQNR ")
+    assert alone.notes[-1].startswith("equalization: not applied (SQNR ")
     together = forms(plain).select_best([form])
-    assert together.changes[-1].startswith("made it otherwise; SQNR ")
-    assert together.changes[-1].endswith(" dB on held-out samples, mean of 3 range methods")
+    assert together.notes[-1].startswith("made it otherwise; SQNR ")
+    assert together.notes[-1].endswith(" dB on held-out samples, mean of 3 range methods")
 
 
 def test_a_form_is_left_where_it_is_worse_by_the_method_that_suits_the_plain_model_best(
@@ -92,17 +92,17 @@ def test_a_form_is_left_where_it_is_worse_by_the_method_that_suits_the_plain_mod
     monkeypatch.setattr(
         CandidateComparison, "_errors", lambda self, *given: by_errors(self, *given) * worse
     )
-    assert forms(plain).select_best([form]).changes[-1].startswith("equalization: not applied")
+    assert forms(plain).select_best([form]).notes[-1].startswith("equalization: not applied")
 
 
 def test_a_form_that_moves_outputs_on_held_out_samples_is_left(plain):
     graph = plain.graph.copy()
     node = next(node for node in graph.nodes if node.op_type == "Gemm")
     set_constant(graph, node, 1, WEIGHTS["w"] * np.float32(0.98), "w")
-    form = PreparedModel(graph, ("made it otherwise",))
+    form = PreparedModel(graph, notes=("made it otherwise",))
     kept = forms(plain).select_best([form])
     assert kept.graph is plain.graph
-    assert kept.changes[-1] == (
+    assert kept.notes[-1] == (
         "equalization: not applied (channels exceed their Clip bounds on held-out samples)"
     )
 

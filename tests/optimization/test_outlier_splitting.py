@@ -126,7 +126,7 @@ def test_channels_that_are_left_are_made_alike_where_that_gains(monkeypatch):
     samples = SampleOptions(None, None, False).open(lambda: iter(data(1)), graph)
 
     def reached() -> float:
-        note = split_outlier_channels(prepare(graph), samples, Recipe())[0].changes[-1]
+        note = split_outlier_channels(prepare(graph), samples, Recipe())[0].notes[-1]
         return float(note.removesuffix(" dB").split()[-1])
 
     alike = reached()

@@ -1,7 +1,7 @@
 """Check of the boundary tensors: those that integer nodes write and float nodes read.
 
-Where float nodes such as a decoder or a non-maximum suppression decide the length of an output, outputs cannot be
-compared. The boundary tensors can.
+Float nodes, for example a decoder or a non-maximum suppression, can decide the length of an output. Then outputs
+cannot be compared, but the boundary tensors can.
 """
 
 from __future__ import annotations

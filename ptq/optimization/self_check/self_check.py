@@ -83,7 +83,7 @@ def quantize_with_self_check(
         ModelError: ONNX Runtime does not take the float model, or preparing it has changed what it computes.
         DataError: A sample is bad, or the float model fails on it, or overflows so that nothing is quantized.
         StatsError: A tensor that needs a range was not observed.
-        UsageError: There is no such target, method, or node to skip.
+        UsageError: The target, the method or a node to skip does not exist.
     """
     made, advance = quantize_with(model, recipe, plan), sessions.run.start_stage("checking", None)
     if check(made, run_reference(model, samples, sessions, advance=advance)) is not None:
@@ -115,7 +115,7 @@ def apply_user_plan(
         PlanError: The resulting model is not valid, does not run, or has NaN outputs.
         ModelError: ONNX Runtime does not take the float model.
         DataError: A sample is bad, or the float model fails on it.
-        UnsupportedError: An operator has no such form.
+        UnsupportedError: An operator does not exist in this form.
     """
     made, advance = quantize_with(model, recipe, plan), sessions.run.start_stage("checking", None)
     if check(made, run_reference(model, samples, sessions, advance=advance)) is None:

@@ -28,7 +28,7 @@ from ptq.rewrite.match import scalar_constant
 HOMOGENEOUS = frozenset(
     ["AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LeakyRelu", "MaxPool", "PRelu", "Relu"]
 )
-"""Operators that hand on a channel's positive factor; Clip and Flatten do so under conditions."""
+"""Operators through which a channel's positive factor passes; it passes Clip and Flatten under conditions."""
 
 
 @dataclass(frozen=True, eq=False)

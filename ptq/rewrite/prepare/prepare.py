@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.open import Model, open_model, require_float
-from ptq.rewrite.change import Rewrite, describe_change
+from ptq.rewrite.change import Change, Rewrite, describe_change
 from ptq.rewrite.prepare.add_zero_bias import add_zero_bias
 from ptq.rewrite.prepare.bypass_concat import bypass_concat
 from ptq.rewrite.prepare.cast_to_float32 import cast_to_float32
@@ -72,7 +72,8 @@ class PreparedModel:
 
     Attributes:
         graph: The model, with constants and BatchNormalization folded and shapes inferred.
-        changes: One sentence for each change, for the report.
+        changes: What the rewrites did.
+        notes: What trials on samples decided, a sentence each.
         channel_factors: By tensor, the factors by which equalization multiplied its channels.
         boundaries: Tensors between integers and float, with the names of the nodes that read or write the scaled
             channels; for the other nodes the channels are unscaled.
@@ -80,10 +81,15 @@ class PreparedModel:
     """
 
     graph: Graph
-    changes: tuple[str, ...]
+    changes: tuple[Change, ...] = ()
+    notes: tuple[str, ...] = ()
     channel_factors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     boundaries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     float_nodes: Mapping[str, str] = field(default_factory=dict)
+
+    def describe_changes(self) -> tuple[str, ...]:
+        """The sentences of the report: one for each change, then the notes."""
+        return (*map(describe_change, self.changes), *self.notes)
 
 
 def prepare(graph: Graph) -> PreparedModel:
@@ -96,7 +102,7 @@ def prepare(graph: Graph) -> PreparedModel:
     """
     prepared = graph.copy()
     changes = [change for rewrite in PREPARE for change in rewrite(prepared)]
-    return PreparedModel(prepared, tuple(map(describe_change, changes)))
+    return PreparedModel(prepared, tuple(changes))
 
 
 def open_and_prepare(model: Model) -> tuple[Graph, PreparedModel]:

@@ -61,7 +61,7 @@ def test_a_model_with_a_float16_branch_in_a_subgraph_stays_as_it_is() -> None:
     model.graph.output.append(onnx.helper.make_tensor_value_info("z", TensorProto.FLOAT16, [1]))
     prepared = prepare(Graph.from_proto(model))
     assert "Cast" not in [n.op_type for n in prepared.graph.nodes]
-    assert prepared.changes[-1] == (
+    assert prepared.describe_changes()[-1] == (
         "cast to float32: not applied to 1 float16 product: "
         "the model has sub-graphs or operators outside the ONNX domain"
     )

@@ -33,4 +33,6 @@ def test_an_attention_that_puts_out_its_scores_stays_whole() -> None:
     model = build_network(line, SHAPES, opset=23, outputs=("y", "s"))
     prepared = prepare(Graph.from_proto(model))
     assert [node.op_type for node in prepared.graph.nodes] == ["Attention"]
-    assert prepared.changes[0].startswith("decompose attention: not applied to 1 Attention node: ")
+    assert prepared.describe_changes()[0].startswith(
+        "decompose attention: not applied to 1 Attention node: "
+    )

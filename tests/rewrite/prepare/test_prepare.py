@@ -84,7 +84,7 @@ def test_the_given_graph_stays_as_it_is_and_the_result_is_final(parsed):
 
 def test_each_change_is_a_sentence_of_the_report(parsed):
     links = ["Conv", "normalize", "Identity", "pad", "Conv", "Relu"]
-    assert prepare(chain(links, parsed)).changes == (
+    assert prepare(chain(links, parsed)).describe_changes() == (
         "removed 1 Identity node without effect",
         "fused 1 Pad node into the padding of the next nodes",
         "turned 1 ReduceMean node into GlobalAveragePool",
