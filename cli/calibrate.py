@@ -34,6 +34,7 @@ def calibrate(
     ] = None,
     samples: o.SampleCount = None,
     skip_bad_samples: o.SkipBad = False,
+    cache: o.Cache = None,
     batch: Annotated[
         int,
         typer.Option(
@@ -85,7 +86,7 @@ def calibrate(
             collected.append(
                 api.calibrate(
                     model, data, preprocess=images, samples=samples, shard=shard_numbers,
-                    skip_bad_samples=skip_bad_samples, batch=batch, threads=threads,
+                    skip_bad_samples=skip_bad_samples, cache=cache, batch=batch, threads=threads,
                     workers=workers, checkpoint=checkpoint, progress=progress,
                 )
             )  # fmt: skip

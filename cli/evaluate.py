@@ -26,6 +26,7 @@ def evaluate(
     arithmetic: o.Arithmetic = "ort",
     samples: o.SampleCount = None,
     skip_bad_samples: o.SkipBad = False,
+    cache: o.Cache = None,
     batch: o.Batch = o.DEFAULT_BATCH,
     max_drop: o.MaxDrop = None,
     metric: o.Metric = None,
@@ -52,7 +53,7 @@ def evaluate(
         raise UsageError("a drop is measured against the float model; give it with --against")
     outputs.check_outputs([model, data, against], [], json)
     graph = open_model(model)
-    opened = SampleOptions(images, samples, skip_bad_samples).open(data, graph)
+    opened = SampleOptions(images, samples, skip_bad_samples, cache=cache).open(data, graph)
     with show_progress() as progress:
         evaluation = api.evaluate(
             graph, opened, against=against, engine=engine, arithmetic=arithmetic, batch=batch,

@@ -130,6 +130,15 @@ NoClobber = Annotated[
         help="Refuse to start if an output file exists, instead of replacing it.",
     ),
 ]
+Cache = Annotated[
+    str | None,
+    typer.Option(
+        "--cache",
+        metavar="DIR|SIZE",
+        help="Keep samples on disk after their first reading, in a temporary file: in the folder DIR, or up to SIZE "
+        "such as 20GB. Samples of module:callable over 256 MiB are otherwise read anew for each pass.",
+    ),
+]
 Json = Annotated[
     str | None,
     typer.Option(

@@ -89,6 +89,7 @@ def quantize(
         ),
     ] = None,
     skip_bad_samples: o.SkipBad = False,
+    cache: o.Cache = None,
     max_drop: o.MaxDrop = None,
     metric: o.Metric = None,
     arithmetic: o.OptionalArithmetic = None,
@@ -127,7 +128,7 @@ def quantize(
             model, data, eval_data=eval_data, target=target, method=method, form=form,
             weights=weights, per_tensor=per_tensor, correct_bias=correct_bias, rounding=rounding,
             equalize=equalize, split_outliers=split_outliers, skip=skip or (), stats=stats,
-            plan=given_plan, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples,
+            plan=given_plan, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
             arithmetic=arithmetic, batch=batch, threads=threads, checkpoint=checkpoint,
             max_drop=max_drop, metric=inputs.read_metric(metric), progress=progress,
         )  # fmt: skip

@@ -32,6 +32,7 @@ def sensitivity(
     metric: o.Metric = None,
     samples: o.SampleCount = None,
     skip_bad_samples: o.SkipBad = False,
+    cache: o.Cache = None,
     batch: o.Batch = o.DEFAULT_BATCH,
     threads: o.Threads = 0,
     page: o.Page = None,
@@ -54,8 +55,8 @@ def sensitivity(
         result = ranking.sensitivity(
             model, data, eval_data=eval_data, target=target, method=method, per_tensor=per_tensor,
             equalize=equalize, skip=skip or (), measure=measure, metric=inputs.read_metric(metric),
-            preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, batch=batch, threads=threads,
-            progress=progress,
+            preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache, batch=batch,
+            threads=threads, progress=progress,
         )  # fmt: skip
     if page is not None:
         from ptq.core import files

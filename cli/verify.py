@@ -33,6 +33,7 @@ def verify(
     ] = True,
     samples: o.SampleCount = None,
     skip_bad_samples: o.SkipBad = False,
+    cache: o.Cache = None,
     threads: o.Threads = 0,
     json: o.Json = None,
     images: Images = None,
@@ -55,12 +56,12 @@ def verify(
     with show_progress() as progress:
         verification = verbs.verify(
             quantized, data, arithmetic=arithmetic, optimize=optimizations, preprocess=images,
-            samples=samples, skip_bad_samples=skip_bad_samples, threads=threads, progress=progress,
+            samples=samples, skip_bad_samples=skip_bad_samples, cache=cache, threads=threads, progress=progress,
         )  # fmt: skip
         if portability:
             risks = verbs.portability(
                 quantized, data, preprocess=images, samples=samples,
-                skip_bad_samples=skip_bad_samples, progress=progress,
+                skip_bad_samples=skip_bad_samples, cache=cache, progress=progress,
             )  # fmt: skip
     document = outputs.to_json(
         verification,

@@ -19,6 +19,7 @@ from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.core.targets import get_target
 from ptq.data import DataSource, Preprocess
+from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, takes_any_batch
 from ptq.evaluation.assess import build_report
 from ptq.evaluation.engines import Engine, integer_engine, reference_engine, session_engine
@@ -57,6 +58,7 @@ def calibrate(
     samples: int | None = None,
     shard: tuple[int, int] | None = None,
     skip_bad_samples: bool = False,
+    cache: CacheOption | None = None,
     batch: int = DEFAULT_RUN.calibration_batch,
     threads: int = 0,
     workers: int = 1,
@@ -72,6 +74,7 @@ def calibrate(
         samples: Use that many samples, evenly spread.
         shard: (k, n): use every n-th sample, starting at the k-th; the statistics of all shards merge to the whole.
         skip_bad_samples: Leave unreadable samples out instead of stopping.
+        cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         batch: Samples that are counted together; the statistics do not depend on it.
         threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
         workers: Number of processes, one shard of the samples each; model and data must then be paths.
@@ -85,7 +88,7 @@ def calibrate(
         StatsError: The checkpoint belongs to another model or to other samples.
         UsageError: Options contradict each other.
     """
-    reading = SampleOptions(preprocess, samples, skip_bad_samples, shard)
+    reading = SampleOptions(preprocess, samples, skip_bad_samples, shard, cache)
     run = RunOptions(threads=threads, calibration_batch=batch, progress=progress)
     if workers > 1:
         paths = (str, os.PathLike)
@@ -131,6 +134,7 @@ def quantize(
     preprocess: Preprocess | None = None,
     samples: int | None = None,
     skip_bad_samples: bool = False,
+    cache: CacheOption | None = None,
     arithmetic: str | None = None,
     batch: int = DEFAULT_RUN.evaluation_batch,
     threads: int = 0,
@@ -165,6 +169,7 @@ def quantize(
         preprocess: How images become arrays.
         samples: Use that many samples of ``data``, evenly spread.
         skip_bad_samples: Leave unreadable samples out instead of stopping.
+        cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         arithmetic: The integer arithmetic that predicts the results; None for the target's own.
         batch: Samples that run at once when accuracy is measured.
         threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
@@ -193,7 +198,7 @@ def quantize(
         equalize, split_outliers, arithmetic, max_drop, metric,
     )  # fmt: skip
     options.check_names(plan)
-    reading = SampleOptions(preprocess, samples, skip_bad_samples)
+    reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
     run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
     given = Given(open_statistics(stats), plan)
 
@@ -228,6 +233,7 @@ def evaluate(
     preprocess: Preprocess | None = None,
     samples: int | None = None,
     skip_bad_samples: bool = False,
+    cache: CacheOption | None = None,
     batch: int = DEFAULT_RUN.evaluation_batch,
     threads: int = 0,
     metric: Metric | None = None,
@@ -244,6 +250,7 @@ def evaluate(
         preprocess: How images become arrays.
         samples: Use that many samples, evenly spread.
         skip_bad_samples: Leave unreadable samples out instead of stopping.
+        cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         batch: Samples that run at once, if the model takes any number.
         threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
         metric: The metric of accuracy drops, as for ``quantize``.
@@ -256,7 +263,7 @@ def evaluate(
     graph = open_model(model) if engine == "ort" else require_quantized(open_model(model))
     run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
     with explain_failure(graph):
-        opened = SampleOptions(preprocess, samples, skip_bad_samples).open(data, graph)
+        opened = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache).open(data, graph)
         engine_run: Engine = (
             session_engine(Session(graph, threads=threads))
             if engine == "ort"

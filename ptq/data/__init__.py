@@ -15,6 +15,9 @@ input_scaling: the pixel range that the first nodes of a model expect
 rows: rows of arrays, or .npz files, as samples
 arrays: reading of .npz and .npy files by rows
 stream: feeds from a Python callable or iterable as samples
+read_once: a stream that is read once and kept, or compared on each pass
+cached_source: samples of files, kept on disk after their first reading
+sample_store: the stores of both, in memory or in a temporary file
 
 What the samples are for:
 

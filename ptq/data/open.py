@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, UsageError
 from ptq.data.arrays import MemoryTable, NpyTable, NpzTable
+from ptq.data.cached_source import CachedSource
 from ptq.data.folder import list_folder
 from ptq.data.images import ImageFolder
 from ptq.data.input_spec import InputSpec
 from ptq.data.preprocess import Preprocess
+from ptq.data.read_once import ReadOnceSource
 from ptq.data.rows import NpzFolder, TableSource
 from ptq.data.sample import Samples, SampleSource
+from ptq.data.sample_store import CacheOption, parse_cache
 from ptq.data.stream import FeedStream, import_callable
 
 DataSource = (
@@ -41,6 +44,7 @@ def open_samples(
     skip_bad: bool = False,
     limit: int | None = None,
     shard: tuple[int, int] | None = None,
+    cache: CacheOption | None = None,
 ) -> Samples:
     """Samples of a data source. They are checked against the model's inputs when they are read.
 
@@ -54,6 +58,9 @@ def open_samples(
         skip_bad: Leave bad samples out and list them, instead of raising at the first one.
         limit: Largest number of samples; they are evenly spread. Of a callable, the first ones.
         shard: (k, n): every n-th sample from the k-th on, after ``limit``.
+        cache: Keep samples on disk after their first reading: in a folder, up to half of its free space, or up to a
+            size such as ``20GB``. Without it, up to 256 MiB of a callable's or an iterable's samples are kept in
+            memory. If they do not fit, each pass reads them anew, and they must be the same each time.
 
     Raises:
         DataError: There are no samples, or the model does not take them. Iteration raises it too.
@@ -65,7 +72,7 @@ def open_samples(
         found = _open_source(source, inputs, preprocess or Preprocess())
         images = isinstance(found, ImageFolder)
         positions = None if isinstance(found, FeedStream) else found.positions()
-        samples = Samples(found, positions, skip_bad=skip_bad)
+        samples = Samples(_keep(found, source, cache), positions, skip_bad=skip_bad)
     if not images and preprocess not in (None, Preprocess()):
         raise UsageError(
             "preprocessing options apply only to a folder of images; arrays are fed unchanged"
@@ -73,6 +80,16 @@ def open_samples(
     if limit is not None:
         samples = samples.spread(limit)
     return samples if shard is None else samples.shard(*shard)
+
+
+def _keep(found: SampleSource, source: DataSource, cache: CacheOption | None) -> SampleSource:
+    """The source, with its samples kept where each pass would otherwise compute them again."""
+    if isinstance(source, (np.ndarray, Mapping, list, tuple)):
+        return found  # in memory already
+    limits = None if cache is None else parse_cache(cache)
+    if isinstance(found, FeedStream):
+        return ReadOnceSource(found, limits, repeatable=not isinstance(source, Iterator))
+    return found if limits is None else CachedSource(found, limits)
 
 
 def _open_source(
@@ -100,10 +117,6 @@ def _open_source(
         return FeedStream(source, inputs, getattr(source, "__name__", type(source).__name__))
     if not isinstance(source, Iterable):
         raise UsageError(f"data of type {type(source).__name__}; give a path, arrays or a callable")
-    if iter(source) is source:
-        raise UsageError(
-            "the data can be read only once; give a list, or a callable that returns the data anew"
-        )
     return FeedStream(lambda: source, inputs, "data")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from ptq.core.errors import ModelError
 from ptq.data import DataSource, InputSpec, Preprocess, Samples, open_samples, split_holdout
 from ptq.data.input_scaling import pixel_scale
 from ptq.data.labels import require_class
+from ptq.data.sample_store import CacheOption
 from ptq.model.graph import Graph
 from ptq.model.node import consumers_of, dtype_of, is_tensor, name_of, operator_of, shape_of
 
@@ -48,12 +49,14 @@ class SampleOptions:
         samples: Number of samples to use, evenly spread; None for all.
         skip_bad: Whether to leave unreadable samples out instead of stopping.
         shard: (k, n): every n-th sample from the k-th on; None for all.
+        cache: Where samples from Python are kept on disk; None for memory.
     """
 
     preprocess: Preprocess | None = None
     samples: int | None = None
     skip_bad: bool = False
     shard: tuple[int, int] | None = None
+    cache: CacheOption | None = None
 
     def open(self, data: DataSource, graph: Graph) -> Samples:
         """Open the samples for a model.
@@ -68,6 +71,7 @@ class SampleOptions:
             skip_bad=self.skip_bad,
             limit=self.samples,
             shard=self.shard,
+            cache=self.cache,
         )
 
 
@@ -144,7 +148,7 @@ def _open_and_split(
 ) -> SampleSplit:
     opened = None if data is None else choice.open(data, graph)
     if eval_data is not None:
-        whole = SampleOptions(choice.preprocess, skip_bad=choice.skip_bad).open(eval_data, graph)
+        whole = replace(choice, samples=None, shard=None).open(eval_data, graph)
         if not search:
             return SampleSplit(opened, whole, "on evaluation samples")
         first, second = (None, None) if opened is None else split_holdout(opened)

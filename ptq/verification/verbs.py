@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ptq.core.run_options import Progress, RunOptions
 from ptq.data import DataSource, Preprocess
+from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
@@ -27,6 +28,7 @@ def verify(
     preprocess: Preprocess | None = None,
     samples: int | None = None,
     skip_bad_samples: bool = False,
+    cache: CacheOption | None = None,
     threads: int = 0,
     progress: Progress | None = None,
 ) -> Verification:
@@ -41,6 +43,7 @@ def verify(
         preprocess: How images become arrays.
         samples: Use that many samples, evenly spread; None for all.
         skip_bad_samples: Leave out bad samples instead of stopping.
+        cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         threads: Threads of ONNX Runtime for one operator; 0 means one for each core.
         progress: Called with each stage and its steps.
 
@@ -50,7 +53,7 @@ def verify(
     """
     graph = open_model(model)
     with explain_failure(graph):
-        opened = SampleOptions(preprocess, samples, skip_bad_samples).open(data, graph)
+        opened = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache).open(data, graph)
         run = RunOptions(threads=threads, progress=progress)
         verification = verify_graph(
             graph,
@@ -69,6 +72,7 @@ def portability(
     preprocess: Preprocess | None = None,
     samples: int | None = None,
     skip_bad_samples: bool = False,
+    cache: CacheOption | None = None,
     progress: Progress | None = None,
 ) -> Portability:
     """Measure where another processor could compute other integers of a quantized model.
@@ -79,6 +83,7 @@ def portability(
         preprocess: How images become arrays.
         samples: Use that many samples, evenly spread; None for all.
         skip_bad_samples: Leave out bad samples instead of stopping.
+        cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         progress: Called with each stage and its steps.
 
     Raises:
@@ -87,7 +92,7 @@ def portability(
     """
     graph = open_model(model)
     with explain_failure(graph):
-        opened = SampleOptions(preprocess, samples, skip_bad_samples).open(data, graph)
+        opened = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache).open(data, graph)
         run = RunOptions(progress=progress)
         return measure_portability(graph, run.track(opened, "checking portability"))
 

@@ -73,11 +73,6 @@ def test_shards_of_a_stream_are_disjoint_and_whole() -> None:
     assert values == [[0, 3, 6], [1, 4], [2, 5]]
 
 
-def test_what_can_be_read_only_once_is_refused() -> None:
-    with pytest.raises(UsageError, match="only once"):
-        open_samples((feed(k) for k in range(3)), [SPEC])
-
-
 def test_an_empty_stream_is_an_error() -> None:
     with pytest.raises(DataError, match="returns no samples"):
         list(open_samples([], [SPEC]))

@@ -15,6 +15,7 @@ from ptq.core.decibels import error_db
 from ptq.core.errors import UsageError
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preprocess
+from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.ranking import NodeCost, Ranking
@@ -55,6 +56,7 @@ def sensitivity(
     preprocess: Preprocess | None = None,
     samples: int | None = None,
     skip_bad_samples: bool = False,
+    cache: CacheOption | None = None,
     batch: int = DEFAULT_RUN.evaluation_batch,
     threads: int = 0,
     progress: Progress | None = None,
@@ -75,6 +77,7 @@ def sensitivity(
         preprocess: How images become arrays.
         samples: Use that many samples of ``data``, evenly spread.
         skip_bad_samples: Leave unreadable samples out instead of stopping.
+        cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         batch: Samples that run at once, if the model takes any number.
         threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
@@ -88,7 +91,7 @@ def sensitivity(
         target, method, per_tensor=per_tensor, skip=skip, equalize=equalize, metric=metric
     )
     options.check_names()
-    reading = SampleOptions(preprocess, samples, skip_bad_samples)
+    reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
     run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
     job = open_job(model, data, eval_data, reading, options, run, search=True)
     job = optimize_before_calibration(job)

@@ -1,0 +1,176 @@
+"""Stores for samples that are read once: in memory, or in a temporary file, each of bounded size."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import numpy as np
+
+from ptq.core.errors import DataError, UsageError
+from ptq.data.sample import BadSample, Sample
+
+MEMORY_BYTES = 256 * 2**20
+"""Most bytes of samples that are kept in memory, for each set of samples."""
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+CacheOption = str | os.PathLike[str] | int
+"""A folder, or a size: a number of bytes, or a text as ``20GB`` or ``512 MiB``."""
+
+
+@dataclass(frozen=True)
+class CacheLimits:
+    """Where samples are kept on disk, and how many bytes at most.
+
+    Attributes:
+        folder: Folder of the temporary file; None for the system's folder of temporary files.
+        size: Largest number of bytes; None for half of the free space.
+    """
+
+    folder: Path | None
+    size: int | None
+
+
+def parse_cache(option: CacheOption) -> CacheLimits:
+    """Where to keep samples: in a folder, up to half of its free space; or up to a size in the temporary folder.
+
+    Raises:
+        UsageError: It is neither an existing folder nor a size.
+    """
+    if isinstance(option, (str, os.PathLike)):
+        text = os.fspath(option)
+        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT]?)(i?)B?", text, re.IGNORECASE)
+        if match is None:
+            if not text or not Path(text).is_dir():
+                raise UsageError(
+                    f"cache {text!r}: is neither a folder nor a size such as 20GB; create the folder"
+                )
+            return CacheLimits(Path(text), None)
+        number, unit, binary = match.groups()
+        factor = _UNITS[unit.upper()]
+        exponent = round(np.log10(factor) / 3) if binary else 0
+        option = int(float(number) * (1024**exponent if binary else factor))
+    if option < 1:
+        raise UsageError(f"cache size {option} is not at least 1 byte")
+    return CacheLimits(None, option)
+
+
+class SampleStore(Protocol):
+    """Samples numbered 0, 1, 2 … in the order in which they were added.
+
+    Attributes:
+        limit: Most bytes of all samples.
+    """
+
+    limit: int
+
+    def add(self, item: Sample | BadSample) -> bool:
+        """Keep one more item; False if it does not fit."""
+        ...
+
+    def __getitem__(self, position: int) -> Sample | BadSample: ...
+
+
+class MemoryStore:
+    """Copies of samples in memory.
+
+    Attributes:
+        limit: Most bytes of all samples.
+    """
+
+    def __init__(self) -> None:
+        self.limit = MEMORY_BYTES
+        self._items: list[Sample | BadSample] = []
+        self._bytes = 0
+
+    def add(self, item: Sample | BadSample) -> bool:
+        """Keep a copy: the source may write the next sample into the same array."""
+        self._bytes += _count_bytes(item)
+        if self._bytes > self.limit:
+            return False
+        self._items.append(copy_sample(item))
+        return True
+
+    def __getitem__(self, position: int) -> Sample | BadSample:
+        return copy_sample(self._items[position])
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A sample whose arrays are in a file from ``start`` on, one after the other."""
+
+    name: str
+    start: int
+    layout: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]]
+    labels: tuple[int, ...]
+
+
+class FileStore:
+    """Samples in a temporary file without a name, which vanishes with the process.
+
+    Attributes:
+        limit: Most bytes of all samples.
+    """
+
+    def __init__(self, limits: CacheLimits) -> None:
+        """Create the file; raise UsageError if that fails."""
+        folder = Path(tempfile.gettempdir()) if limits.folder is None else limits.folder
+        self._where = str(folder)
+        try:
+            free = shutil.disk_usage(folder).free
+            self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 # closed by finalize
+        except OSError as error:
+            raise UsageError(f"cache {folder}: cannot write there: {error.strerror}") from error
+        weakref.finalize(self, self._file.close)
+        self.limit = free // 2 if limits.size is None else limits.size
+        self._end = 0
+        self._items: list[_Stored | BadSample] = []
+
+    def add(self, item: Sample | BadSample) -> bool:
+        """Append a sample to the file; False if it does not fit. Raise DataError if it cannot be written."""
+        if isinstance(item, BadSample):
+            self._items.append(item)
+            return True
+        if self._end + _count_bytes(item) > self.limit:
+            return False
+        start = self._end
+        try:
+            self._file.seek(start)
+            for array in item.feed.values():
+                self._file.write(array.tobytes())
+        except OSError as error:
+            raise DataError(f"cache in {self._where}: cannot write: {error.strerror}") from error
+        self._end += _count_bytes(item)
+        layout = {name: (array.dtype, array.shape) for name, array in item.feed.items()}
+        self._items.append(_Stored(item.name, start, layout, item.labels))
+        return True
+
+    def __getitem__(self, position: int) -> Sample | BadSample:
+        found = self._items[position]
+        if isinstance(found, BadSample):
+            return found
+        self._file.seek(found.start)
+        feed = {}
+        for name, (dtype, shape) in found.layout.items():
+            content = self._file.read(math.prod(shape) * dtype.itemsize)
+            feed[name] = np.frombuffer(bytearray(content), dtype).reshape(shape)
+        return Sample(found.name, feed, found.labels)
+
+
+def copy_sample(item: Sample | BadSample) -> Sample | BadSample:
+    """The same sample with arrays of its own."""
+    if isinstance(item, BadSample):
+        return item
+    return Sample(item.name, {name: a.copy() for name, a in item.feed.items()}, item.labels)
+
+
+def _count_bytes(item: Sample | BadSample) -> int:
+    return 0 if isinstance(item, BadSample) else sum(a.nbytes for a in item.feed.values())
