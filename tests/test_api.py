@@ -140,7 +140,7 @@ def test_statistics_of_another_graph_are_refused(result: ptq.Result, tmp_path: P
             ptq.quantize(other, stats=stats)
 
 
-def test_a_plan_is_obeyed_down_to_its_biases(result: ptq.Result) -> None:
+def test_a_plan_is_applied_down_to_its_biases(result: ptq.Result) -> None:
     wider = replace(result.plan.tensors["r"], scale=2 * result.plan.tensors["r"].scale)
     edited = replace(result.plan, tensors={**result.plan.tensors, "r": wider})
     edited = ptq.Plan.from_json(edited.to_json())
@@ -193,7 +193,7 @@ def test_a_quantized_model_is_not_quantized_again(result: ptq.Result) -> None:
         ptq.quantize(result.model, FEW)
 
 
-def test_inspect_knows_the_fates_before_any_data(result: ptq.Result) -> None:
+def test_inspect_reports_the_precision_of_nodes_without_data(result: ptq.Result) -> None:
     nodes = {row.name: row for row in ptq.inspect(MODEL).nodes}
     assert nodes["Relu_r"].why == "may be folded into Conv_c"
     floats = {name for name, row in nodes.items() if row.fate == "float"}
@@ -222,7 +222,7 @@ def test_the_given_model_stays_as_it_is(result: ptq.Result) -> None:
     assert MODEL.SerializeToString(deterministic=True) == before
 
 
-def test_progress_is_told_of_every_stage() -> None:
+def test_progress_covers_every_stage() -> None:
     told: list[tuple[str, int | None]] = []
     steps = []
 
@@ -242,7 +242,7 @@ def test_progress_is_told_of_every_stage() -> None:
     assert steps.count("checking") == 1
 
 
-def test_progress_is_told_of_the_check_of_a_plan(result: ptq.Result) -> None:
+def test_progress_covers_the_check_of_a_plan(result: ptq.Result) -> None:
     told = []
 
     def progress(stage: str, total: int | None) -> Any:

@@ -1,6 +1,7 @@
 """The names and words of the project: the field's own, and none that only its authors understand.
 
-The oracle is the source itself: the syntax tree for names, the text for words.
+The oracle is the source itself: the syntax tree for names, the text for words. Of a test, its names and docstrings
+count.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted([*(ROOT / "ptq").rglob("*.py"), *(ROOT / "cli").glob("*.py")])
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 TEXTS = [
     *SOURCES,
     *sorted((ROOT / "docs").glob("*.md")),
@@ -47,6 +49,11 @@ RETIRED = {
     "peculiar(ity)?": "unsupported",
     "knobs?": "adjustable scale",
     "besides": "in addition to",
+    "judg(e|es|ed|ing)": "evaluate, compare",
+    "learnt": "training samples",
+    "spelt": "written",
+    "mended": "repaired",
+    "taken? apart": "decompose, inline",
 }
 """Words that the field does not use, and what it says."""
 
@@ -88,6 +95,30 @@ def test_a_retired_word_does_not_come_back(word: str) -> None:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             hits = {hit.group().lower() for hit in pattern.finditer(line)}
             found += [f"{place}:{number}: {hit}" for hit in hits if (place, hit) not in KEPT]
+    assert found == [], f"say: {RETIRED[word]}"
+
+
+def _names_of_tests() -> Iterator[tuple[str, str]]:
+    """Names of files, functions and classes of the tests and their docstrings, with where they stand."""
+    for path in TESTS:
+        place = str(path.relative_to(ROOT))
+        yield place, path.stem.replace("_", " ")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
+                yield f"{place}:{getattr(node, 'lineno', 1)}", ast.get_docstring(node) or ""
+                yield (
+                    f"{place}:{getattr(node, 'lineno', 1)}",
+                    getattr(node, "name", "").replace("_", " "),
+                )
+
+
+NAMES_OF_TESTS = tuple(_names_of_tests())
+
+
+@pytest.mark.parametrize("word", RETIRED)
+def test_a_retired_word_is_not_in_the_name_of_a_test(word: str) -> None:
+    pattern = re.compile(rf"(?<![a-zA-Z]){word}(?![a-zA-Z])", re.IGNORECASE)
+    found = [f"{place}: {text}" for place, text in NAMES_OF_TESTS if pattern.search(text)]
     assert found == [], f"say: {RETIRED[word]}"
 
 

@@ -74,7 +74,9 @@ class Recipe:
     def default_method(self) -> ChosenMethod:
         """The range method of scale groups that ``chosen_methods`` does not name."""
         if self.method == AUTO:
-            return ChosenMethod(FALLBACK_METHOD, f"{FALLBACK_METHOD}, without samples to judge by")
+            return ChosenMethod(
+                FALLBACK_METHOD, f"{FALLBACK_METHOD}, without samples to compare methods"
+            )
         return ChosenMethod(self.method, self.method)
 
     def as_signed_qdq(self) -> Recipe:

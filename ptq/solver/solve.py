@@ -178,7 +178,7 @@ def _small_divisors(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str,
         lsb = (max(observed.max, 0.0) - min(observed.min, 0.0)) / INT8.lsb_count
         if least < _MIN_DIVISOR_LSB * lsb:
             found[node.name or ""] = (
-                f"its divisor {name_of(divisor)} came within {_MIN_DIVISOR_LSB} steps of zero"
+                f"its divisor {name_of(divisor)} came within {_MIN_DIVISOR_LSB} LSB of zero"
             )
     return found
 

@@ -62,7 +62,7 @@ def test_the_error_of_a_worker_is_that_of_one_process(given: tuple[Path, Path]) 
         ptq.calibrate(model, data, workers=2, threads=1)
 
 
-def test_workers_need_what_can_be_told_to_them(given: tuple[Path, Path]) -> None:
+def test_workers_need_arguments_that_can_be_sent_to_them(given: tuple[Path, Path]) -> None:
     with pytest.raises(UsageError, match="need paths"):
         ptq.calibrate(MODEL, given[1], workers=2)
     with pytest.raises(UsageError, match="cannot keep a checkpoint"):
@@ -77,13 +77,13 @@ def opened(data: object) -> tuple[Graph, Samples]:
     return graph, SampleOptions(skip_bad=True).open(data, graph)
 
 
-def test_each_fold_is_judged_by_what_all_others_say() -> None:
+def test_each_fold_is_evaluated_with_ranges_of_the_other_folds() -> None:
     graph, samples = opened(MANY)
     whole, folds = collect_in_folds(graph, samples, run=RunOptions(threads=1))
     assert whole.to_bytes() == ptq.calibrate(MODEL, MANY, threads=1).to_bytes()
     assert len(folds) == FOLDS
-    judges = [name for fold in folds for name in fold.samples.names]
-    assert sorted(judges) == sorted(samples.names)
+    evaluating = [name for fold in folds for name in fold.samples.names]
+    assert sorted(evaluating) == sorted(samples.names)
     for fold in folds:
         others = [i for i, name in enumerate(samples.names) if name not in fold.samples.names]
         expected = ptq.calibrate(MODEL, {"x": MANY["x"][others]}, threads=1)
@@ -98,7 +98,7 @@ def test_few_samples_are_one_fold() -> None:
 
 
 @pytest.mark.parametrize("left", [1, FOLDS - 1])
-def test_bad_samples_judge_nothing(tmp_path: Path, left: int) -> None:
+def test_bad_samples_do_not_evaluate(tmp_path: Path, left: int) -> None:
     """All are bad but those of some folds, less one."""
     for number, x in enumerate(MANY["x"]):
         np.savez(tmp_path / f"{number}.npz", x=x[None])

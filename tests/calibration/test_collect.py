@@ -90,7 +90,7 @@ def test_no_sample_is_an_error() -> None:
         observed([])
 
 
-def test_a_nan_is_counted_apart() -> None:
+def test_a_nan_is_counted_separately() -> None:
     spoiled = {"x": FEEDS[0]["x"].copy()}
     spoiled["x"][0, 0, 0, 0] = np.nan
     calibration = observed([*FEEDS, spoiled])

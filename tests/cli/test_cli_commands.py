@@ -66,7 +66,7 @@ def test_a_qoperator_model_holds_integer_operators(ptq, model, data):
     assert "QLinearConv" in ops
 
 
-def test_a_saved_plan_given_back_makes_the_same_model(ptq, model, data):
+def test_a_saved_plan_makes_the_same_model_again(ptq, model, data):
     assert ptq("quantize", model, "--data", data, "--save-plan", "plan.json").code == 0
     assert Plan.from_json(Path("plan.json").read_text()).target == "ort"
     assert (
@@ -106,7 +106,7 @@ def test_new_data_are_added_to_earlier_statistics(ptq, model, data):
     assert load(Path("two.npz")).samples == 48
 
 
-def test_inspect_names_every_node_and_its_fate(ptq, model):
+def test_inspect_names_every_node_and_its_precision(ptq, model):
     result = ptq("inspect", model, "--skip", "Gemm", "--json", "-")
     fates = {node["name"]: node["fate"] for node in json.loads(result.out)["nodes"]}
     assert result.code == 0
@@ -177,7 +177,7 @@ def test_verify_without_optimizations_explains_and_does_not_fail(ptq, model, dat
     }
 
 
-def test_verify_tells_of_other_processors_and_of_the_remedies(ptq, model, data):
+def test_verify_reports_other_processors_and_the_remedies(ptq, model, data):
     risks = {}
     for weights in ("s8", "reduced", "u8"):
         name = f"{weights}.onnx"

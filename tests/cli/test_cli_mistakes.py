@@ -147,7 +147,7 @@ def test_labels_that_are_no_classes_of_the_model_are_one_line(ptq, model, data, 
         ({"labels": np.array(["cat"] * 4)}, "label of type str"),
     ],
 )
-def test_texts_and_fractions_are_told_by_their_type(ptq, model, arrays, said):
+def test_texts_and_fractions_are_distinguished_by_their_type(ptq, model, arrays, said):
     np.savez("d.npz", **{"x": np.zeros((4, 3, 8, 8), np.float32), **arrays})
     result = ptq("quantize", model, "--data", "d.npz")
     assert result.code == MODEL

@@ -87,7 +87,7 @@ def test_nothing_is_concluded_from_a_model_that_begins_otherwise(
 @pytest.mark.parametrize(
     ("reach", "lowest", "scale"), [(255.0, 0.0, 1.0), (1.0, 0.0, 1 / 255), (2.6, -2.1, None)]
 )
-def test_the_range_of_a_quantized_input_tells_the_values_it_was_calibrated_on(
+def test_the_range_of_a_quantized_input_shows_the_values_it_was_calibrated_on(
     form: str, reach: float, lowest: float, scale: float | None
 ) -> None:
     model = build_network("c = Conv(x, w)\ny = Relu(c)", w=W)

@@ -31,7 +31,7 @@ def spec(*shape: int | None, dtype: str = "float32") -> InputSpec:
         ((None, 28, 28), "NCHW", "GRAY", (28, 28)),
     ],
 )
-def test_the_shape_tells_layout_channels_and_size(
+def test_the_shape_shows_layout_channels_and_size(
     shape: tuple[int | None, ...], layout: str, channels: str, size: tuple[int, int] | None
 ) -> None:
     found = Preprocess().resolved(spec(*shape))

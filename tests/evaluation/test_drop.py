@@ -66,14 +66,14 @@ def _top1(lost: int, gained: int, samples: int) -> tuple[list[bool], list[bool]]
         (2, 7, 500, 1.0, "held"),
     ],
 )
-def test_a_budget_is_judged_by_the_whole_interval(
+def test_a_budget_is_compared_with_the_whole_interval(
     lost: int, gained: int, samples: int, points: float, verdict: str
 ) -> None:
     assert check_budget(top1_drop(*_top1(lost, gained, samples)), points).verdict == verdict
 
 
 @pytest.mark.parametrize(("lost", "points"), [(7, 0.5), (12, 1.5), (30, 7.0)])
-def test_with_about_as_many_samples_as_it_asks_for_it_can_tell(lost: int, points: float) -> None:
+def test_about_as_many_samples_as_it_asks_for_are_enough(lost: int, points: float) -> None:
     budget = check_budget(top1_drop(*_top1(lost, 2, 500)), points)
     assert budget.verdict == "undecided"
     assert budget.needed is not None
@@ -85,7 +85,7 @@ def test_with_about_as_many_samples_as_it_asks_for_it_can_tell(lost: int, points
     assert check_budget(more, points).verdict != "undecided"
 
 
-def test_a_drop_that_is_the_budget_to_the_digit_can_never_be_told() -> None:
+def test_a_drop_equal_to_the_budget_can_never_be_decided() -> None:
     budget = check_budget(top1_drop(*_top1(5, 0, 500)), 1.0)
     assert (budget.verdict, budget.needed) == ("undecided", None)
     assert str(budget) == "not enough samples to decide"

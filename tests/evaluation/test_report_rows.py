@@ -52,7 +52,7 @@ def test_the_error_of_an_activation_is_near_the_true_one() -> None:
         ("if capturing", "choice", "float", "operator If is not supported"),
     ],
 )
-def test_every_node_has_a_fate(name: str, node: str, fate: str, why: str) -> None:
+def test_every_node_has_a_precision(name: str, node: str, fate: str, why: str) -> None:
     done = quantized_case(name)
     rows = {row.name: row for row in node_rows(done.prepared, done.plan)}
     assert list(rows) == [n.name for n in done.prepared.nodes]

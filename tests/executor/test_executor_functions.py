@@ -82,10 +82,10 @@ def test_a_division_by_what_comes_near_zero_stays_float() -> None:
     done = quantize_network(
         build_network(f"{CONV}e = Exp(c)\ny = Div(c, e)", **WB), target="litert"
     )
-    assert done.float_reasons() == {"Div": "its divisor e came within 8 steps of zero"}
+    assert done.float_reasons() == {"Div": "its divisor e came within 8 LSB of zero"}
 
 
-def test_tpu_mlir_bends_a_parametric_relu_on_integers() -> None:
+def test_tpu_mlir_computes_a_parametric_relu_on_integers() -> None:
     slopes = np.float32([[[0.1]], [[0.2]]] * 4)
     done = quantize_network(
         build_network(f"{CONV}y = PRelu(c, k)", k=slopes, **WB), target="tpu-mlir"

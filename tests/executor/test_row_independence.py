@@ -16,7 +16,7 @@ N = 5  # rows
 IMAGE, MATRIX, STACK = (N, 4, 6, 6), (N, 8), (N, 3, 8)
 
 
-def apart(
+def is_independent(
     op: str,
     inputs: list[Any],
     result: Shape,
@@ -73,7 +73,7 @@ ones = np.ones
     ],
 )
 def test_rows_are_independent(op: str, inputs: list[Any], result: Shape) -> None:
-    assert apart(op, inputs, result)
+    assert is_independent(op, inputs, result)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_rows_are_independent(op: str, inputs: list[Any], result: Shape) -> None
     ],
 )
 def test_rows_are_together(op: str, inputs: list[Any], result: Shape) -> None:
-    assert not apart(op, inputs, result)
+    assert not is_independent(op, inputs, result)
 
 
 def _axes(*axes: int) -> dict[str, Any]:
@@ -143,36 +143,36 @@ def test_attributes_decide(
     op: str, before: Shape, after: Shape, yes: dict[str, Any], no: dict[str, Any]
 ) -> None:
     inputs = [before, np.ones((N, 2))] if op == "Gemm" else [before]
-    assert apart(op, inputs, after, **yes)
-    assert not apart(op, inputs, after, **no)
+    assert is_independent(op, inputs, after, **yes)
+    assert not is_independent(op, inputs, after, **no)
 
 
 def test_what_a_reshape_leaves_to_the_first_axis_is_the_rows_or_not() -> None:
-    assert apart("Reshape", [STACK], (N, 3, 4, 2), shape=(-1, 3, 4, 2))
-    assert not apart("Reshape", [STACK], (3 * N, 8), shape=(-1, 8))
-    assert not apart("Reshape", [STACK], (N * 24,), shape=(-1,))
+    assert is_independent("Reshape", [STACK], (N, 3, 4, 2), shape=(-1, 3, 4, 2))
+    assert not is_independent("Reshape", [STACK], (3 * N, 8), shape=(-1, 8))
+    assert not is_independent("Reshape", [STACK], (N * 24,), shape=(-1,))
 
 
 def test_rows_are_concatenated_along_other_axes_only() -> None:
-    assert apart("Concat", [IMAGE, IMAGE], (N, 8, 6, 6), axis=1)
-    assert not apart("Concat", [IMAGE, IMAGE], (2 * N, 4, 6, 6), axis=-4)
-    assert not apart("Concat", [IMAGE, np.ones(IMAGE)], (N, 8, 6, 6), axis=1)
+    assert is_independent("Concat", [IMAGE, IMAGE], (N, 8, 6, 6), axis=1)
+    assert not is_independent("Concat", [IMAGE, IMAGE], (2 * N, 4, 6, 6), axis=-4)
+    assert not is_independent("Concat", [IMAGE, np.ones(IMAGE)], (N, 8, 6, 6), axis=1)
 
 
 def test_rows_are_gathered_or_gather() -> None:
     places, table = np.array([2, 0]), np.ones((9, 8))
-    assert apart("Gather", [IMAGE, places], (N, 2, 6, 6), axis=1)
-    assert not apart("Gather", [IMAGE, places], (2, 4, 6, 6))
-    assert apart("Gather", [table, (N, 3)], (N, 3, 8))
-    assert not apart("Gather", [table, (N, 3)], (9, N, 3), axis=1)
-    assert not apart("Gather", [IMAGE, (N, 2)], (N, N, 2, 6, 6), axis=1)
+    assert is_independent("Gather", [IMAGE, places], (N, 2, 6, 6), axis=1)
+    assert not is_independent("Gather", [IMAGE, places], (2, 4, 6, 6))
+    assert is_independent("Gather", [table, (N, 3)], (N, 3, 8))
+    assert not is_independent("Gather", [table, (N, 3)], (9, N, 3), axis=1)
+    assert not is_independent("Gather", [IMAGE, (N, 2)], (N, N, 2, 6, 6), axis=1)
 
 
 def test_rows_are_expanded_along_other_axes_only() -> None:
-    assert apart("Expand", [(N, 1, 8), np.array([1, 3, 8])], STACK)
-    assert apart("Expand", [(N, 1, 8), np.array([3, 8])], STACK)
-    assert not apart("Expand", [(1, 1, 8), np.array([N, 3, 8])], STACK)
-    assert not apart("Expand", [MATRIX, np.array([2, 1, 1])], (2, N, 8))
+    assert is_independent("Expand", [(N, 1, 8), np.array([1, 3, 8])], STACK)
+    assert is_independent("Expand", [(N, 1, 8), np.array([3, 8])], STACK)
+    assert not is_independent("Expand", [(1, 1, 8), np.array([N, 3, 8])], STACK)
+    assert not is_independent("Expand", [MATRIX, np.array([2, 1, 1])], (2, N, 8))
 
 
 @pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
@@ -180,6 +180,6 @@ def test_scales_along_the_rows_keep_them_together(op: str) -> None:
     def along(axis: int) -> dict[str, QuantParams]:
         return {"y": QuantParams(np.ones(N, np.float32), np.zeros(N, np.int64), INT8, axis)}
 
-    assert apart(op, [(N, N)], (N, N), params=along(1))
-    assert not apart(op, [(N, N)], (N, N), params=along(0))
-    assert not apart(op, [(N, N)], (N, N), params=along(-2))
+    assert is_independent(op, [(N, N)], (N, N), params=along(1))
+    assert not is_independent(op, [(N, N)], (N, N), params=along(0))
+    assert not is_independent(op, [(N, N)], (N, N), params=along(-2))

@@ -186,7 +186,7 @@ def test_a_large_weight_out_of_a_constant_node_is_not_copied_at_each_reading(
     assert constant_of(weight) is constant_of(weight) is not None
 
 
-def test_the_size_told_is_that_of_the_file(tmp_path: Path) -> None:
+def test_the_reported_size_is_that_of_the_file(tmp_path: Path) -> None:
     result = ptq.quantize(MODEL, FEEDS)
     result.save(tmp_path / "out.onnx")
     assert result.report.int8_bytes == (tmp_path / "out.onnx").stat().st_size

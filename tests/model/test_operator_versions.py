@@ -43,7 +43,7 @@ def test_the_model_that_was_given_is_left_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("line", ["y = SwiGLU(x, x)", "y = SwiGLU<alpha = 0.5>(x, x)"])
-def test_an_unknown_operator_that_onnx_defines_by_others_is_taken_apart(line: str) -> None:
+def test_an_unknown_operator_that_onnx_defines_by_others_is_decomposed(line: str) -> None:
     model = _model(line, 28)
     graph = Graph.from_proto(model)
     expected = ReferenceEvaluator(model).run(None, {"x": X})[0]
@@ -60,7 +60,7 @@ def test_a_model_whose_shapes_contradict_each_other_is_refused_in_one_line() -> 
     assert "\n" not in str(caught.value)
 
 
-def test_an_operator_that_onnx_cannot_take_apart_is_refused_by_name() -> None:
+def test_an_operator_that_onnx_cannot_decompose_is_refused_by_name() -> None:
     heads = (
         "<q_num_heads = -1, kv_num_heads = 2>"  # ONNX defines the operator for one head and more
     )

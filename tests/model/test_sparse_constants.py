@@ -56,7 +56,7 @@ def test_a_model_without_sparse_tensors_is_the_same_object() -> None:
     assert to_dense(model, "it") is model
 
 
-def test_a_tensor_that_is_too_large_to_be_spelt_out_is_refused_by_name() -> None:
+def test_a_tensor_that_is_too_large_to_be_made_dense_is_refused_by_name() -> None:
     model = convolution(sparse(LINEAR, (2**20, 2**20, 3, 3)))
     with pytest.raises(ModelError, match="the sparse tensor w of shape"):
         ptq.inspect(model)

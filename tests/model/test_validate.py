@@ -161,12 +161,12 @@ def calling(count: int, times: int) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize(("count", "times"), [(30, 2), (2000, 1)], ids=["too often", "too deep"])
-def test_functions_without_an_end_are_refused_before_they_are_taken_apart(
+def test_endless_recursion_of_functions_is_refused_before_they_are_inlined(
     count: int, times: int
 ) -> None:
     with pytest.raises(ModelError, match="functions that nest too deeply"):
         ptq.inspect(calling(count, times))
 
 
-def test_functions_that_call_others_are_taken_apart() -> None:
+def test_functions_that_call_others_are_inlined() -> None:
     assert [node.op for node in ptq.inspect(calling(5, 2)).nodes] == ["Relu"] * 32

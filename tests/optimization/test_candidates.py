@@ -52,19 +52,19 @@ def other(plain: PreparedModel) -> PreparedModel:
     return replace(plain, notes=("made it otherwise",))
 
 
-def judged_by(
+def with_errors(
     monkeypatch: pytest.MonkeyPatch, form: PreparedModel, factors: Mapping[str, float], noise: float
 ) -> None:
     """Let the form's errors be the plain model's times a factor a method, but for noise of the samples' own."""
     rng = np.random.default_rng(7)
     base = {m: rng.lognormal(0, 0.3, SAMPLES) for m in METHODS}
 
-    def errors(self: Any, judged: PreparedModel, advance: Any) -> Any:
+    def errors(self: Any, candidate: PreparedModel, advance: Any) -> Any:
         seen = np.random.default_rng(8)
         rows = []
         for method in self._methods:
             by = seen.lognormal(0, noise, SAMPLES)
-            rows.append(base[method] * (factors[method] * by if judged is form else 1.0))
+            rows.append(base[method] * (factors[method] * by if candidate is form else 1.0))
         return np.stack(rows)
 
     monkeypatch.setattr(CandidateComparison, "_errors", errors)
@@ -72,7 +72,7 @@ def judged_by(
 
 def test_a_form_is_taken_where_all_methods_together_are_sure_of_it(plain, monkeypatch):
     form = other(plain)
-    judged_by(monkeypatch, form, {"mse": 0.97, "minmax": 0.6, "percentile": 0.8}, noise=0.4)
+    with_errors(monkeypatch, form, {"mse": 0.97, "minmax": 0.6, "percentile": 0.8}, noise=0.4)
     alone = forms(plain, "mse").select_best([form])
     assert alone.notes[-1].startswith("equalization: not applied (SQNR ")
     together = forms(plain).select_best([form])
@@ -85,7 +85,7 @@ def test_a_form_is_left_where_it_is_worse_by_the_method_that_suits_the_plain_mod
 ):
     form = other(plain)
     factors = {"mse": 1.2, "minmax": 0.3, "percentile": 0.3}
-    judged_by(monkeypatch, form, factors, noise=0.1)
+    with_errors(monkeypatch, form, factors, noise=0.1)
     by_errors = CandidateComparison._errors
     # the other methods are so bad for this model that their gain decides nothing
     worse = np.array([1.0, 50.0, 50.0])[:, None]
@@ -108,7 +108,9 @@ def test_a_form_that_moves_outputs_on_held_out_samples_is_left(plain):
 
 
 @pytest.mark.parametrize(("asked", "used"), [("auto", METHODS), ("minmax", ("minmax",))])
-def test_forms_are_judged_by_the_methods_that_may_be_chosen(plain, monkeypatch, asked, used):
+def test_candidates_are_evaluated_by_the_methods_that_may_be_chosen(
+    plain, monkeypatch, asked, used
+):
     seen: list[str] = []
     planned = ptq.optimization.candidates.solve_plan
 

@@ -86,7 +86,7 @@ def test_the_same_bytes_come_out_again_and_from_the_plan():
 
 
 @pytest.mark.parametrize("options", [{"rounding": "nearest"}, {"samples": 24}])
-def test_without_covariances_or_samples_to_judge_by_layers_stay(options):
+def test_layers_stay_without_covariances_or_held_out_samples(options):
     assert not any(NOTE in change for change in quantized(**options).report.changes)
 
 

@@ -48,7 +48,7 @@ def skewed(u: Any) -> Any:
     return 0.9 * u + 0.2 * np.roll(u, 1, axis=-1)
 
 
-def test_weights_take_back_what_the_rounded_inputs_tell_of_their_error():
+def test_weights_compensate_the_input_error_that_the_rounded_inputs_predict():
     w = weights()
     fit = fit_compensation(w, pairs(skewed), centred=False)
     assert fit is not None
@@ -93,7 +93,7 @@ def test_inputs_that_do_not_vary_gain_a_finite_number_of_decibels():
     assert fit.gain_db == pytest.approx(100)
 
 
-def test_noise_that_the_inputs_do_not_tell_of_changes_nothing():
+def test_noise_that_the_inputs_do_not_predict_changes_nothing():
     def noisy(u: Any) -> Any:
         return u + np.random.default_rng(4).integers(-1, 2, u.shape)
 
@@ -116,7 +116,7 @@ def test_too_few_held_out_samples_decide_nothing():
     )
 
 
-def test_parts_that_vary_apart_are_solved_apart():
+def test_independent_blocks_are_solved_independently():
     def damped(u: Any) -> Any:
         return 0.8 * u
 

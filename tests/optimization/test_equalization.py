@@ -70,7 +70,7 @@ def quantize(model: onnx.ModelProto, **options: object) -> ptq.Result:
 
 
 @pytest.mark.parametrize("target", ["ort", "litert", "gemmlowp"])
-def test_channels_a_hundred_times_apart_survive_one_scale_a_weight(target):
+def test_channels_that_differ_a_hundred_times_survive_one_scale_for_the_weight(target):
     model = hard()
     options = {} if target == "gemmlowp" else {"per_tensor": True}
     with_it = quantize(model, target=target, **options)
@@ -83,7 +83,7 @@ def test_channels_a_hundred_times_apart_survive_one_scale_a_weight(target):
     assert without.plan.graph == prepare(Graph.from_proto(model)).graph.digest()
 
 
-def test_one_scale_a_tensor_serves_channels_made_alike():
+def test_equalized_channels_lose_less_with_one_scale_for_each_tensor():
     model = hard()
     with_it, without = quantize(model), quantize(model, equalize=False)
     assert decibels(model, with_it.graph) > decibels(model, without.graph) + 3
@@ -99,7 +99,7 @@ def curved() -> onnx.ModelProto:
     return hard("HardSwish", "HardSwish", 64)
 
 
-def test_channels_are_made_alike_through_hard_swishes():
+def test_channels_are_equalized_through_hard_swishes():
     model = curved()
     with_it, without = quantize(model), quantize(model, equalize=False)
     assert decibels(model, with_it.graph) > decibels(model, without.graph) + 3
@@ -231,7 +231,7 @@ def test_what_gains_nothing_is_left_out_and_said(options, monkeypatch):
     assert any(c.startswith("equalization: not applied") for c in result.report.changes)
 
 
-def test_a_plan_of_the_equalized_model_is_obeyed_on_the_same_samples():
+def test_a_plan_of_the_equalized_model_is_applied_on_the_same_samples():
     model = hard()
     first = quantize(model, per_tensor=True, rounding="nearest")
     again = quantize(model, plan=first.plan, rounding="nearest")

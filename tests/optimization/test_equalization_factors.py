@@ -77,7 +77,7 @@ def spread_of(graph: Graph, bound: float = np.inf) -> dict[str, ChannelSpread]:
 
 
 @pytest.mark.parametrize(("groups", "gain"), [(CHANNELS, 3.0), (1, 0.0)])
-def test_unlike_channels_made_alike_lose_less(groups: int, gain: float) -> None:
+def test_equalized_channels_lose_less(groups: int, gain: float) -> None:
     graph = two_layers(groups)
     found = group_channels(graph)
     factors = equalization_factors(found, spread_of(graph), through_clips=True)

@@ -112,7 +112,7 @@ def test_the_integers_agree_with_onnx_runtime_beside_a_float_part():
     assert integers == pytest.approx(int8, abs=0.1)
 
 
-def test_channels_that_are_left_are_made_alike_where_that_gains(monkeypatch):
+def test_the_remaining_channels_are_equalized_where_that_gains(monkeypatch):
     rng = np.random.default_rng(8)
     unlike = model()
     gain = 2.0 ** rng.uniform(-3, 0, WIDTH) * np.where(np.isin(np.arange(WIDTH), [7, 90]), 8, 1)
@@ -149,7 +149,7 @@ def test_where_all_is_computed_on_integers_there_is_no_float_part(target):
     assert before(5.0, target=target) == alone(5.0).digest()
 
 
-def test_a_plan_of_the_model_with_channels_split_off_is_obeyed_on_the_same_samples():
+def test_a_plan_of_the_model_with_split_channels_is_applied_on_the_same_samples():
     first = quantize(rounding="nearest")
     samples = {"data": lambda: iter(data(1)), "eval_data": lambda: iter(data(2, 2))}
     again = ptq.quantize(model(), plan=first.plan, rounding="nearest", **samples)

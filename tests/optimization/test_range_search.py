@@ -78,7 +78,7 @@ def test_what_an_output_is_ordered_by_keeps_its_extremes() -> None:
     assert any("order" in why.detail for why in made.plan.why.values())
 
 
-def test_probabilities_are_judged_by_their_scores() -> None:
+def test_probabilities_are_evaluated_by_their_logits() -> None:
     """Scores so far apart that float32 probabilities are 0 and 1, but on one sample."""
     nodes = "c = Conv(x, w)\np = GlobalMaxPool(c)\nf = Flatten(p)\ns = Gemm(f, v, b)"
     far = 300 * np.array([[1, -1, 0, 0], [0, 0, 1, -1]], np.float32)
@@ -92,7 +92,7 @@ def test_probabilities_are_judged_by_their_scores() -> None:
     assert chosen[0] == chosen[1]
 
 
-def test_samples_that_judge_set_no_range_before_and_all_of_them_afterwards() -> None:
+def test_held_out_samples_set_no_range_before_the_search_and_all_ranges_after_it() -> None:
     data = spikes(60)
     model = spiky("GlobalMaxPool")
     made = ptq.quantize(model, data, eval_data=spikes(4), threads=1)
@@ -143,10 +143,10 @@ def test_without_samples_the_plan_says_why_it_is_the_mean_squared_error() -> Non
     model = spiky("GlobalMaxPool")
     seen = ptq.calibrate(model, spikes(), threads=1)
     made = ptq.quantize(model, stats=seen, threads=1)
-    assert made.plan.why["x"].detail == "mse, without samples to judge by"
+    assert made.plan.why["x"].detail == "mse, without samples to compare methods"
 
 
-def test_every_fold_is_judged_with_ranges_of_its_own() -> None:
+def test_every_fold_is_evaluated_with_its_own_ranges() -> None:
     prepared = prepare(Graph.from_proto(spiky("GlobalMaxPool")))
     graph, whole = prepared.graph, SampleOptions().open(spikes(16), prepared.graph)
     seen, folds = collect_in_folds(graph, whole, run=RunOptions(threads=1))

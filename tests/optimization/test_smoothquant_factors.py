@@ -33,7 +33,7 @@ def decibels(x: np.ndarray, weight: np.ndarray, by: np.ndarray) -> float:
 
 @pytest.mark.parametrize("trust", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-def test_unlike_channels_made_alike_lose_less(power, trust):
+def test_equalized_channels_lose_less(power, trust):
     reach = 2.0 ** np.random.default_rng(1).uniform(-4, 2, CHANNELS)
     weight = weights(reach**-power)
     by = smoothquant_factors(ChannelSpread.from_array(samples(2, reach)), weight, ALL, trust)

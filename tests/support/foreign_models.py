@@ -46,7 +46,7 @@ def foreign_graph(
     outputs: Mapping[str, int] | None = None,
     **constants: Array,
 ) -> Graph:
-    """A graph of the nodes; x, w and y have scales and zero points by name unless told otherwise."""
+    """A graph of the nodes; x, w and y have scales and zero points by name unless given otherwise."""
     given = {
         "x_scale": np.float32(0.03),
         "x_zero": np.uint8(120),

@@ -183,7 +183,7 @@ def test_prescribed_ranges_are_held_against_the_model(nodes, clause, scale, zero
     assert lint_graph(foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, **obeyed)) == ()
 
 
-def test_what_the_specification_does_not_know_is_noted_not_blamed():
+def test_an_operator_without_a_specification_is_a_note_not_a_violation():
     (finding,) = lint_graph(foreign_graph(INPUT_QDQ + "r = Erf(xd)" + OUTPUT_QDQ, **SIGNED))
     assert (finding.rule, finding.severity, finding.node) == ("unspecified", "note", "Erf_r")
     assert finding.text.endswith("ptq runs it in integers, LiteRT in float")

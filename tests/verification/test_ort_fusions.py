@@ -77,7 +77,7 @@ p = MatMul(xd, wd)
         ("s = Sigmoid(xd)\nr = Concat<axis = 1>(p, s)", False),  # two readers keep it int8
     ],
 )
-def test_a_product_that_hands_out_reals_is_compared_where_onnx_runtime_has_it(reader, integer):
+def test_a_product_with_float_output_is_compared_where_onnx_runtime_computes_it(reader, integer):
     signed = {"x_zero": np.int8(-8), "w": random_integers(8, 8), "b": random_floats(3, 8)}
     graph = foreign_graph(INPUT_QDQ + PRODUCTS + reader + "\ny = Relu(r)", (3, 8), **signed)
     assert ("p" in integer_products(graph)) == integer

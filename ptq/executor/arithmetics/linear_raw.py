@@ -1,8 +1,11 @@
 """Conv, Gemm and MatMul as products of matrices of raw integers, for arithmetics with their own accumulation.
 
-The arithmetic passes in how a right operand (K, N) is prepared and then multiplied by rows (M, K). K runs over the
-window's positions, and fastest over the channels of a group. The padding of a convolution holds the zero point of x,
-which stands for the real number 0.
+`linear` serves arithmetics with exact sums: it subtracts zero points first and takes the fastest kernel, which gives
+the same sum. Here the sum depends on the raw operands: pairs saturate, zero points are factored out, or inputs are
+aligned. The arithmetic passes in how a right operand (K, N) is prepared and then multiplied by rows (M, K).
+
+K runs over the window's positions, and fastest over the channels of a group. The padding of a convolution holds the
+zero point of x, which stands for the real number 0.
 """
 
 from __future__ import annotations

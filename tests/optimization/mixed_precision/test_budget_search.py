@@ -69,7 +69,7 @@ def found(trials: Trials, steps: list[int]) -> BudgetSearch:
     )
 
 
-def test_every_measurement_and_every_round_of_weighing_is_told(
+def test_progress_covers_every_measurement_and_every_round_of_error_attribution(
     found: BudgetSearch, steps: list[int]
 ) -> None:
     weighing = len(steps) - found.measurements

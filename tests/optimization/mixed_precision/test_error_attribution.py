@@ -1,4 +1,4 @@
-"""Sources of error weighed in groups; each source run alone is the oracle."""
+"""Error attribution by groups of sources; each source run alone is the oracle."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHAIN = "\n".join(
 THESE = to_samples(random_feeds(build_network("y = Relu(x)", {"x": (8, 16)}), 3))
 
 
-def apart(coarse: int | None = None) -> ErrorProbe:
+def chain_probe(coarse: int | None = None) -> ErrorProbe:
     """A chain of layers; the weights of one may be spread so far that most of them round to 0."""
     weights = {f"w{k}": gaussian_array(16, 16, seed=k, scale=0.4) for k in range(DEPTH)}
     if coarse is not None:
@@ -43,30 +43,30 @@ def alone(parts: ErrorProbe) -> np.ndarray:
 
 
 def test_few_that_make_most_are_each_found_in_few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = apart(coarse=5)
-    truth, count = alone(parts), len(parts.sources)
+    parts = chain_probe(coarse=5)
+    expected, count = alone(parts), len(parts.sources)
     monkeypatch.setattr(error_attribution, "INITIAL_GROUPS", 4)
-    enough = np.full(2, truth[0].max() / 4)
-    told: list[int] = []
+    enough = np.full(2, expected[0].max() / 4)
+    ticks: list[int] = []
     found = attribute_error(
         parts,
         THESE,
         np.array([enough[0], np.inf]),
         run=RunOptions(threads=1),
-        advance=lambda: told.append(1),
+        advance=lambda: ticks.append(1),
     )
-    worst = int(truth[0].argmax())
+    worst = int(expected[0].argmax())
     assert int(found.error_shares[0].argmax()) == worst
-    assert found.error_shares[0].max() == pytest.approx(truth[0].max(), rel=1e-5)
+    assert found.error_shares[0].max() == pytest.approx(expected[0].max(), rel=1e-5)
     assert found.measured_alone[worst]
-    rounds = len(told) // len(THESE)
+    rounds = len(ticks) // len(THESE)
     assert found.runs - 2 * rounds < count
 
 
-def test_what_makes_much_of_an_output_is_weighed_alone_without_being_asked_for() -> None:
-    parts = apart(coarse=5)
-    truth, found = alone(parts), attribute_error(parts, THESE, run=RunOptions(threads=1))
-    for share, own, together in zip(found.error_shares, truth, found.joint_shares, strict=True):
+def test_a_source_of_much_error_is_measured_alone_without_being_asked_for() -> None:
+    parts = chain_probe(coarse=5)
+    expected, found = alone(parts), attribute_error(parts, THESE, run=RunOptions(threads=1))
+    for share, own, together in zip(found.error_shares, expected, found.joint_shares, strict=True):
         worst = int(own.argmax())
         assert own[worst] > together / 5
         assert found.measured_alone[worst]
@@ -74,12 +74,12 @@ def test_what_makes_much_of_an_output_is_weighed_alone_without_being_asked_for()
     assert not found.measured_alone.all()
 
 
-def test_runs_are_counted_and_every_sample_of_a_round_is_told() -> None:
-    parts, told = apart(coarse=5), []
+def test_runs_are_counted_and_progress_covers_every_sample_of_a_round() -> None:
+    parts, ticks = chain_probe(coarse=5), []
     found = attribute_error(
-        parts, THESE, np.full(2, np.inf), run=RunOptions(threads=1), advance=lambda: told.append(1)
+        parts, THESE, np.full(2, np.inf), run=RunOptions(threads=1), advance=lambda: ticks.append(1)
     )
-    assert found.samples == len(told) == len(THESE)
+    assert found.samples == len(ticks) == len(THESE)
     assert found.runs == 1 + error_attribution.INITIAL_GROUPS + 2
     assert found.sources == parts.sources
     assert found.mean_shares == pytest.approx(found.error_shares.mean(axis=0))
@@ -87,11 +87,11 @@ def test_runs_are_counted_and_every_sample_of_a_round_is_told() -> None:
 
 def test_no_sample_is_an_error() -> None:
     with pytest.raises(DataError, match="no sample"):
-        attribute_error(apart(), [], run=RunOptions(threads=1))
+        attribute_error(chain_probe(), [], run=RunOptions(threads=1))
 
 
-def test_all_of_them_are_weighed_alone_where_each_counts() -> None:
-    parts = apart()
+def test_all_sources_are_measured_alone_where_each_counts() -> None:
+    parts = chain_probe()
     found = attribute_error(parts, THESE, np.zeros(2) + 1e-12, run=RunOptions(threads=1))
     assert found.measured_alone.all()
     assert found.error_shares == pytest.approx(alone(parts), rel=1e-5, abs=1e-9)
@@ -105,7 +105,7 @@ def test_all_of_them_are_weighed_alone_where_each_counts() -> None:
 def test_runs_are_bounded_and_groups_that_are_not_parted_share_what_they_make(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    parts = apart()
+    parts = chain_probe()
     monkeypatch.setattr(error_attribution, "MAX_RUNS", error_attribution.INITIAL_GROUPS)
     found = attribute_error(parts, THESE, np.zeros(2) + 1e-12, run=RunOptions(threads=1))
     assert (

@@ -10,20 +10,20 @@ from hard import READERS, SAMPLE_DATA, WRITERS, hard_model
 import ptq
 from ptq.data import Preprocess
 
-Told = list[tuple[str, int | None]]
+Stages = list[tuple[str, int | None]]
 
 
 @pytest.fixture(scope="module")
-def told() -> Told:
+def stages() -> Stages:
     """Stages, and a stage again after each of its steps."""
     return []
 
 
 @pytest.fixture(scope="module")
-def ranking(told: Told) -> ptq.Ranking:
+def ranking(stages: Stages) -> ptq.Ranking:
     def progress(stage: str, steps: int | None) -> Callable[[], None]:
-        told.append((stage, steps))
-        return lambda: told.append((stage, -1))
+        stages.append((stage, steps))
+        return lambda: stages.append((stage, -1))
 
     folder = SAMPLE_DATA / "images"
     return ptq.sensitivity(
@@ -58,8 +58,10 @@ def test_what_is_measured_and_what_is_estimated_is_said(ranking: ptq.Ranking) ->
     assert ranking.runs + ranking.measurements < ranking.sources
 
 
-def test_weighing_and_measuring_are_told_step_by_step(ranking: ptq.Ranking, told: Told) -> None:
-    assert ("attributing the error", None) in told
-    assert ("measuring", 3) in told
-    assert told.count(("attributing the error", -1)) % ranking.estimated_on == 0
-    assert told.count(("measuring", -1)) == 3
+def test_progress_covers_every_run_of_attribution_and_measurement(
+    ranking: ptq.Ranking, stages: Stages
+) -> None:
+    assert ("attributing the error", None) in stages
+    assert ("measuring", 3) in stages
+    assert stages.count(("attributing the error", -1)) % ranking.estimated_on == 0
+    assert stages.count(("measuring", -1)) == 3

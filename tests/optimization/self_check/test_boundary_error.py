@@ -90,7 +90,7 @@ def test_what_makes_the_edges_too_far_is_found(
     assert "; now ≥ " in made.changes[-1]
 
 
-def test_a_plan_is_obeyed_though_rounding_changes_a_length() -> None:
+def test_a_plan_is_applied_though_rounding_changes_a_length() -> None:
     made = quantize(MODEL, FEEDS, threads=1)
     again = quantize(MODEL, FEEDS, plan=made.plan, threads=1)
     assert again.plan.tensors == made.plan.tensors

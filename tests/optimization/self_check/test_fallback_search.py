@@ -117,7 +117,7 @@ def handed(ground: CalibratedModel, monkeypatch: pytest.MonkeyPatch) -> Handed:
     return hand
 
 
-def test_every_model_that_is_checked_and_every_round_of_weighing_is_told(
+def test_progress_covers_every_checked_model_and_every_round_of_error_attribution(
     ground: CalibratedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checks, "SHALLOW_NODES", 0)
@@ -198,7 +198,7 @@ def test_a_hard_fault_is_found_by_halves(handed: Handed) -> None:
     assert "inputs or outputs differ from the float model's" in made.changes[-1]
 
 
-def test_where_culprits_have_no_end_an_end_of_the_network_goes(
+def test_too_many_failing_nodes_make_one_end_of_the_network_float(
     handed: Handed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(self_check, "MAX_FAILING_NODES", 1)
@@ -208,7 +208,7 @@ def test_where_culprits_have_no_end_an_end_of_the_network_goes(
     assert set(made.plan.floats) == set(LAYERS[8:])
 
 
-def test_a_model_that_cannot_be_taken_apart_is_searched_by_halves(
+def test_bisection_searches_a_model_whose_error_cannot_be_attributed(
     handed: Handed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object, **__: object) -> None:
@@ -220,7 +220,7 @@ def test_a_model_that_cannot_be_taken_apart_is_searched_by_halves(
     assert min(reached(made)) > 10
 
 
-def test_weighing_that_finds_too_little_is_not_heeded_for_ever(
+def test_error_attribution_that_finds_too_little_is_not_repeated_for_ever(
     handed: Handed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fallback_search, "cheapest_cover", lambda *_: [frozenset(["Gemm_c10"])])

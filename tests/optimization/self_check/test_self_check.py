@@ -71,7 +71,7 @@ def test_a_node_that_does_not_suit_8_bits_goes_back_to_float_and_says_why() -> N
     assert sqnr_db(truth, Session(made.quantized_graph).run({"x": x})[0]) > 100
 
 
-def test_what_two_samples_suspect_is_judged_by_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_on_two_samples_is_confirmed_on_more(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build_network(CHAIN, **WEIGHTS)
     these = [*random_feeds(model), *random_feeds(model), *random_feeds(model)]
     faint = [{"x": feed["x"] * np.float32(0.01)} for feed in these[:2]]
@@ -176,7 +176,7 @@ def test_what_the_user_leaves_float_anyway_is_no_case_of_overflow() -> None:
     assert made.plan.floats == {"Mul_y": "skipped"}
 
 
-def test_a_plan_of_the_users_is_obeyed_and_what_the_check_finds_is_reported() -> None:
+def test_a_users_plan_is_applied_and_the_failure_of_its_check_is_reported() -> None:
     model = build_network(CHAIN, **WEIGHTS)
     made = quantize(model, random_feeds(model), threads=1)
     assert not [s for s in made.report.suspects if s.where == "the given plan"]
@@ -192,7 +192,7 @@ def test_a_plan_of_the_users_is_obeyed_and_what_the_check_finds_is_reported() ->
     assert evaluation.forms["int8"].outputs["y"].sqnr_db < checks.MIN_SQNR_DB
 
 
-def test_a_plan_whose_model_cannot_be_handed_over_is_refused(
+def test_a_plan_whose_model_is_not_valid_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = build_network(CHAIN, **WEIGHTS)

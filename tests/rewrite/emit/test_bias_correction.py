@@ -1,4 +1,4 @@
-"""Oracle: float64 means of what a layer puts out, with real and with rounded weights and input."""
+"""Oracle: float64 means of a layer's output, with real and with rounded weights and input."""
 
 from __future__ import annotations
 

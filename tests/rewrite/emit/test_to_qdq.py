@@ -232,7 +232,7 @@ def test_a_sub_graph_reads_real_values_of_what_a_float_node_computes() -> None:
     assert sorted(inside) == ["Abs", "QuantizeLinear", "Relu"]
 
 
-def test_an_edited_scale_is_obeyed() -> None:
+def test_an_edited_scale_is_applied() -> None:
     done = quantized_case("relu")
     doubled = replace(done.plan.tensors["y"], scale=2 * done.plan.tensors["y"].scale)
     plan = replace(done.plan, tensors={**done.plan.tensors, "y": doubled})

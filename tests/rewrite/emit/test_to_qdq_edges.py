@@ -64,7 +64,7 @@ def test_the_requantized_integers_are_the_nearest(done: QuantizedNetwork) -> Non
     assert np.abs(run[target] - np.clip(real + int(after.zero_point), -128, 127)).max() <= 0.75
 
 
-def test_an_edited_edge_is_obeyed(done: QuantizedNetwork) -> None:
+def test_an_edited_edge_is_applied(done: QuantizedNetwork) -> None:
     wider = QuantParams.per_tensor(0.5, 3, INT8)
     plan = replace(done.plan, edges={EDGE: wider})
     assert inputs_of(done, plan, "Concat") == [done.plan.tensors["m"], wider]

@@ -1,4 +1,4 @@
-"""Saturation told from weights: sums of pairs in big integers are the oracle."""
+"""Saturation found from weights: sums of pairs in big integers are the oracle."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_depthwise_convolutions_and_uint8_weights_never_reach_it():
 
 
 @pytest.mark.parametrize("name", ["residual", "relu"])
-def test_what_the_weights_tell_is_what_a_look_at_the_data_tells(name):
+def test_weights_alone_find_the_nodes_that_the_data_find(name):
     done = quantized_case(name)
     for graph in (done.qdq, done.qlinear):
         risks = measure_portability(graph, to_samples(done.feeds[:1])).saturable

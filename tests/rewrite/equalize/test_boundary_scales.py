@@ -81,8 +81,8 @@ NETWORKS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Parted:
-    """A network with random factors at its shores."""
+class ScaledNetwork:
+    """A network with random factors at its int/float boundaries."""
 
     plain: Graph
     scaled: Graph
@@ -91,7 +91,7 @@ class Parted:
     done: QuantizedNetwork
 
 
-def parted(name: str, spread: float = 2.0) -> Parted:
+def parted(name: str, spread: float = 2.0) -> ScaledNetwork:
     nodes, real, outputs, _ = NETWORKS[name]
     model = build_network(BEFORE + nodes, outputs=[*outputs], **GIVEN)
     plain = Graph.from_proto(model).with_shapes()
@@ -117,7 +117,9 @@ def parted(name: str, spread: float = 2.0) -> Parted:
     plan = solve(scaled, seen.tensors, row, Recipe(method="minmax", float_nodes=skip))
     plan = replace(plan, channel_factors=given, boundaries=parting)
     qdq = to_qdq(scaled, plan)
-    return Parted(plain, scaled, plan, qdq, QuantizedNetwork(model, these, scaled, seen, plan, qdq))
+    return ScaledNetwork(
+        plain, scaled, plan, qdq, QuantizedNetwork(model, these, scaled, seen, plan, qdq)
+    )
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -172,6 +174,6 @@ def test_both_forms_convert_into_each_other(name: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (3,)])
-def test_products_without_channels_are_at_no_shore(shape):
+def test_products_without_channels_have_no_boundary_scale(shape):
     model = build_network("y = Mul(x, two)", {"x": shape}, two=np.full(shape, 2, np.float32))
     assert boundary_scale_nodes(Graph.from_proto(model), {"x": ("n",)}) == []

@@ -88,7 +88,7 @@ def test_channels_take_any_factors_and_the_function_stays(between, parsed, same_
         "f = Reshape(z, wide)  y = Gemm(f, matrix)",
     ],
 )
-def test_layers_that_read_each_channel_apart_or_spread_out(tail, parsed, same_function, rng):
+def test_layers_that_read_each_channel_separately_or_flattened(tail, parsed, same_function, rng):
     graph = model(parsed, rng, "z = Relu(a)  wide = Constant<value_ints=[-1, 288]>()", tail)
     after = scale_channels(graph, random_factors(group_channels(graph), rng))
     same_function(graph, after, {"x": rng.standard_normal((1, 3, 6, 6)).astype(np.float32)})

@@ -44,7 +44,7 @@ def model(parsed, rng, between, second="depthwise", scale=SCALES, bias=0.0, **co
 
 
 def seen_in(graph, x):
-    """The extremes of the channels of what pairs put out."""
+    """The extremes of the channels of the pairs' outputs."""
     exposed, names = graph.copy(), [pair.output for pair in find_layer_pairs(graph)]
     exposed.add_outputs(names)
     found = {}
@@ -90,7 +90,7 @@ POOLED = "r = Relu(a)  p = GlobalAveragePool(r)  z = Flatten(p)"
         ("r = Relu(a)  z = Flatten(r)", "gemm of images"),
     ],
 )
-def test_channels_a_hundred_times_apart_come_together_and_the_function_stays(
+def test_channels_that_differ_a_hundred_times_are_equalized_and_the_function_stays(
     between, second, parsed, same_function, rng
 ):
     slope = rng.uniform(-0.5, 0.5, (8, 1, 1)).astype(np.float32)

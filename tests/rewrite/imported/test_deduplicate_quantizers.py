@@ -16,7 +16,7 @@ SHAPE = (2, 3, 8, 8)
 WD = "wd = DequantizeLinear(w, w_scale, w_zero)\n"
 
 
-def _twins(layer: str, zero: str = "y_zero", zero_point: object = None) -> Graph:
+def _duplicates(layer: str, zero: str = "y_zero", zero_point: object = None) -> Graph:
     """A layer whose result is quantized once for each of two readers."""
     second = zero_point is not None
     return foreign_graph(
@@ -42,22 +42,22 @@ def _twins(layer: str, zero: str = "y_zero", zero_point: object = None) -> Graph
         ("Conv(xd, wd)", "Conv"),
     ],
 )
-def test_twins_are_one_and_their_layer_has_an_integer_kernel(layer, op):
-    found = verify_graph(_twins(layer), random_samples(SHAPE), run=RunOptions(threads=1))
+def test_duplicate_quantizers_are_merged_and_their_layer_has_an_integer_kernel(layer, op):
+    found = verify_graph(_duplicates(layer), random_samples(SHAPE), run=RunOptions(threads=1))
     assert found.intact
     assert found.equal, found.first
     assert {tensor.op for tensor in found.tensors} >= {op, "Sigmoid", "MaxPool"}
 
 
-def test_quantizers_with_other_parameters_are_no_twins():
-    graph = _twins("Conv(xd, wd)", "other", np.uint8(3))
+def test_quantizers_with_other_parameters_are_not_duplicates():
+    graph = _duplicates("Conv(xd, wd)", "other", np.uint8(3))
     before = sum(operator_of(node) == "QuantizeLinear" for node in graph.nodes)
     after = sum(operator_of(node) == "QuantizeLinear" for node in normalize_qdq(graph).nodes)
     assert after == before
     assert verify_graph(graph, random_samples(SHAPE), run=RunOptions(threads=1)).equal
 
 
-def test_a_twin_that_leaves_the_model_stays():
+def test_a_duplicate_that_is_an_output_of_the_model_stays():
     graph = foreign_graph(
         INPUT_QDQ + "r = Sigmoid(xd)\nq1 = QuantizeLinear(r, w_scale, x_zero)\n"
         "y = QuantizeLinear(r, w_scale, x_zero)\nz = DequantizeLinear(q1, w_scale, x_zero)",

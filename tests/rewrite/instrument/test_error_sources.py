@@ -1,4 +1,4 @@
-"""A quantized model taken apart; ONNX Runtime, on the float and the quantized model, is the oracle."""
+"""A quantized model taken probe; ONNX Runtime, on the float and the quantized model, is the oracle."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ def done():  # type: ignore[no-untyped-def]
 
 
 @pytest.fixture(scope="module")
-def apart(done) -> ErrorProbe:  # type: ignore[no-untyped-def]
+def probe(done) -> ErrorProbe:  # type: ignore[no-untyped-def]
     return build_error_probe(done.prepared, done.plan, done.qdq)
 
 
-def _run(apart: ErrorProbe, feed: dict[str, Array], factor: float) -> Array:
-    added = Session(apart.error_graph, threads=1).run(feed, apart.error_outputs)
+def _run(probe: ErrorProbe, feed: dict[str, Array], factor: float) -> Array:
+    added = Session(probe.error_graph, threads=1).run(feed, probe.error_outputs)
     sums: dict[str, Array] = {}
-    for source, error in zip(apart.sources, added, strict=True):
-        name = apart.inputs[source.tensor]
+    for source, error in zip(probe.sources, added, strict=True):
+        name = probe.inputs[source.tensor]
         sums[name] = sums.get(name, np.zeros_like(error)) + np.float32(factor) * error
-    return Session(apart.injected, threads=1).run({**feed, **sums})[0]
+    return Session(probe.injected, threads=1).run({**feed, **sums})[0]
 
 
-def test_without_errors_it_is_the_float_model(done, apart: ErrorProbe) -> None:  # type: ignore[no-untyped-def]
+def test_without_errors_it_is_the_float_model(done, probe: ErrorProbe) -> None:  # type: ignore[no-untyped-def]
     for feed in random_feeds(done.model)[:2]:
         real = Session(done.prepared, threads=1).run(feed)[0]
-        assert np.allclose(_run(apart, feed, 0.0), real, atol=1e-5)
+        assert np.allclose(_run(probe, feed, 0.0), real, atol=1e-5)
 
 
 def test_with_all_errors_it_is_as_far_from_float_as_the_quantized_model(
-    done, apart: ErrorProbe
+    done, probe: ErrorProbe
 ) -> None:  # type: ignore[no-untyped-def]
     seen, expected = [], []
     for feed in random_feeds(done.model):
         real = Session(done.prepared, threads=1).run(feed)[0]
-        seen.append(_run(apart, feed, 1.0) - real)
+        seen.append(_run(probe, feed, 1.0) - real)
         expected.append(Session(done.qdq, threads=1).run(feed)[0] - real)
     energy, truth = (float(np.square(np.concatenate(e)).sum()) for e in (seen, expected))
     assert energy == pytest.approx(truth, rel=0.25)
@@ -52,8 +52,8 @@ def test_with_all_errors_it_is_as_far_from_float_as_the_quantized_model(
     assert overlap > 0.5 * truth
 
 
-def test_every_rounding_is_a_source_and_what_is_only_moved_is_none(apart: ErrorProbe) -> None:
-    found = {(source.kind, source.tensor) for source in apart.sources}
+def test_every_rounding_is_a_source_and_what_is_only_moved_is_none(probe: ErrorProbe) -> None:
+    found = {(source.kind, source.tensor) for source in probe.sources}
     assert found == {
         ("weights", "c"),
         ("weights", "y"),
@@ -63,8 +63,8 @@ def test_every_rounding_is_a_source_and_what_is_only_moved_is_none(apart: ErrorP
     }
 
 
-def test_a_rounding_vanishes_with_all_that_touches_it(apart: ErrorProbe) -> None:
-    touching = {(s.kind, s.tensor): s.float_nodes_needed for s in apart.sources}
+def test_a_rounding_vanishes_with_all_that_touches_it(probe: ErrorProbe) -> None:
+    touching = {(s.kind, s.tensor): s.float_nodes_needed for s in probe.sources}
     names = set().union(*touching.values())
     assert len(names) == 4
     assert touching["weights", "c"] == touching["tensor", "x"]  # the convolution and its activation

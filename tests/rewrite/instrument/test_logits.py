@@ -28,7 +28,7 @@ def made(nodes: str, output: str = "y") -> Graph:
 
 
 @pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Sigmoid"])
-def test_what_a_last_softmax_or_sigmoid_reads_is_put_out_instead(op: str) -> None:
+def test_the_input_of_a_last_softmax_or_sigmoid_becomes_the_output(op: str) -> None:
     graph = made(f"y = {op}(s)")
     changed = logits_graph(graph)
     assert [name_of(v) for v in changed.outputs] == ["s"]
@@ -61,7 +61,7 @@ def test_shapes_are_kept() -> None:
     assert shapes["s"] is not None
 
 
-def test_parts_of_a_joined_output_are_put_out_each() -> None:
+def test_each_input_of_a_concatenated_output_becomes_an_output() -> None:
     graph = made("p = Sigmoid(s)\nn = Neg(s)\nj = Concat<axis=1>(n, p, b2)\ny = Reshape(j, all)")
     changed = logits_graph(graph)
     assert [name_of(v) for v in changed.outputs] == ["n", "s"]

@@ -28,7 +28,7 @@ def test_the_products_of_an_attention_are_quantized(attributes: str) -> None:
     assert sqnr_db(truth, np.asarray(Session(result.graph).run(feed)[0])) > 35
 
 
-def test_an_attention_that_puts_out_its_scores_stays_whole() -> None:
+def test_an_attention_whose_scores_are_an_output_is_not_decomposed() -> None:
     line = "y, , , s = Attention<qk_matmul_output_mode = 1>(q, k, v)"
     model = build_network(line, SHAPES, opset=23, outputs=("y", "s"))
     prepared = prepare(Graph.from_proto(model))

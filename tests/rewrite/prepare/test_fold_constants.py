@@ -145,7 +145,7 @@ def test_an_expand_goes_where_the_data_have_the_shape_already(
     same_function(before, after, {"x": rng.standard_normal((2, 3)).astype(np.float32), "r": rank})
 
 
-def test_expanding_a_class_token_tells_the_shape_of_what_follows(parsed):
+def test_expanding_a_class_token_gives_the_shape_of_what_follows(parsed):
     text = """g (float[N,7,4] x) => (float[N,8,4] y) {
         s = Shape(x) n = Slice(s, zero, one) t = Concat<axis=0>(n, minus, minus)
         k = Equal(t, minus) w = Where(k, one, t) e = Expand(token, w)

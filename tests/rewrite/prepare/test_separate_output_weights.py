@@ -9,7 +9,7 @@ from ptq.api import quantize
 from ptq.model.session import Session
 
 
-def test_a_weight_that_is_an_output_too_is_quantized_and_put_out_as_it_is() -> None:
+def test_a_weight_that_is_also_an_output_is_quantized_and_the_output_is_unchanged() -> None:
     w = gaussian_array(4, 3, 3, 3)
     model = build_network("y = Conv<kernel_shape = [3, 3]>(x, w)", outputs=("y", "w"), w=w)
     data = gaussian_array(4, 1, 3, 8, 8)

@@ -70,7 +70,7 @@ def test_between_integers_channels_come_last(between: str, floats: str) -> None:
     assert "s" not in inside(between, floats)
 
 
-def test_first_and_last_layers_in_float_are_shores_of_one_side() -> None:
+def test_first_and_last_layers_in_float_have_boundaries_on_one_side() -> None:
     assert inside("s = HardSwish(c)", "cs") == {"s": {"y"}}
     assert inside("s = HardSwish(c)", "sy") == {"c": {"c"}}
 

@@ -17,7 +17,7 @@ from ptq.rewrite.prepare.prepare import prepare
 from ptq.solver.partition.eligibility import assign_precision
 
 
-def fates(model: onnx.ModelProto, target: str = "ort", **more: object) -> dict[str, str]:
+def float_reasons(model: onnx.ModelProto, target: str = "ort", **more: object) -> dict[str, str]:
     """Reasons by operator of the nodes that stay float."""
     graph = prepare(Graph.from_proto(model)).graph
     fate = assign_precision(graph, TARGETS[target], **more)  # type: ignore[arg-type]
@@ -53,7 +53,7 @@ def test_a_model_of_another_precision_is_quantized_between_casts(dtype: int) -> 
     model = build_network(
         "c = Conv(x, w)\ny = Relu(c)", types={"x": dtype, "y": dtype}, w=W.astype(element)
     )
-    assert set(fates(model)) == {"Cast"}
+    assert set(float_reasons(model)) == {"Cast"}
 
 
 def test_max_pool_with_indices_that_are_read_stays_float() -> None:
@@ -64,50 +64,54 @@ def test_max_pool_with_indices_that_are_read_stays_float() -> None:
         types={"i": TensorProto.INT64},
         **WB,
     )
-    assert fates(model)["MaxPool"] == "MaxPool with indices has no integer kernel"
+    assert float_reasons(model)["MaxPool"] == "MaxPool with indices has no integer kernel"
 
 
 def test_average_pool_that_counts_its_padding_stays_float_for_litert_alone() -> None:
     model = CASES["average pool padded"]
     assert (
-        fates(model, "litert")["AveragePool"] == "LiteRT's AVERAGE_POOL_2D does not count padding"
+        float_reasons(model, "litert")["AveragePool"]
+        == "LiteRT's AVERAGE_POOL_2D does not count padding"
     )
-    assert "AveragePool" not in fates(model)
+    assert "AveragePool" not in float_reasons(model)
 
 
 @pytest.mark.parametrize("key", ["Conv_c", "Conv"])
 def test_a_skipped_node_gives_the_reason_it_was_skipped_for(key: str) -> None:
-    assert fates(CASES["sigmoid"], skip={key: "by wish"})["Conv"] == "by wish"
+    assert float_reasons(CASES["sigmoid"], skip={key: "by wish"})["Conv"] == "by wish"
 
 
 def test_an_activation_goes_with_its_producer() -> None:
     for target in TARGETS:
-        found = fates(CASES["residual"], target, skip={"Conv_c": "by wish"})
+        found = float_reasons(CASES["residual"], target, skip={"Conv_c": "by wish"})
         reason = "follows Conv_c" if TARGETS[target].has_lookup_tables else "neighbours are float"
         assert found["Relu"].startswith(reason)
 
 
 def test_a_tensor_that_was_refused_leaves_all_its_nodes_float() -> None:
-    found = fates(CASES["sigmoid"], refused={"c": "c held NaN"})
+    found = float_reasons(CASES["sigmoid"], refused={"c": "c held NaN"})
     assert found == {"Conv": "c held NaN", "Sigmoid": "c held NaN"}
 
 
 def test_weights_with_nan_or_without_elements_stay_float() -> None:
     broken = W.copy()
     broken[0, 0, 0, 0] = np.nan
-    assert fates(build_network("y = Conv(x, w)", w=broken))["Conv"] == "weight w holds NaN or Inf"
+    assert (
+        float_reasons(build_network("y = Conv(x, w)", w=broken))["Conv"]
+        == "weight w holds NaN or Inf"
+    )
     empty = build_network("y = MatMul(x, m)", {"x": (2, 3)}, m=np.zeros((3, 0), np.float32))
-    assert fates(empty)["MatMul"] == "weight m is empty"
+    assert float_reasons(empty)["MatMul"] == "weight m is empty"
 
 
 def test_movers_between_two_float_nodes_stay_float_for_onnx_runtime() -> None:
     model = build_network("a = Sin(x)\nt = Transpose<perm=[0,2,3,1]>(a)\ny = Sin(t)")
-    assert "Transpose" in fates(model)
+    assert "Transpose" in float_reasons(model)
 
 
 def test_movers_that_a_chain_joins_to_an_integer_node_are_integer() -> None:
     model = conv_network("t = Transpose<perm=[0,2,3,1]>(c)\nf = Flatten(t)\ny = Sin(f)")
-    assert list(fates(model)) == ["Sin"]
+    assert list(float_reasons(model)) == ["Sin"]
 
 
 def test_an_activation_fuses_where_nobody_else_reads_what_comes_before() -> None:
@@ -126,7 +130,7 @@ def test_an_activation_fuses_where_nobody_else_reads_what_comes_before() -> None
 
 def test_a_gemm_bias_of_one_row_is_one_value_a_channel() -> None:
     model = build_network("y = Gemm(x, m, k)", ROW, m=gaussian_array(16, 8), k=gaussian_array(1, 8))
-    assert fates(model) == {}
+    assert float_reasons(model) == {}
 
 
 @pytest.mark.parametrize("op", ["Conv", "Gemm", "MatMul", "Add", "Mul", "Concat", "Sigmoid"])
@@ -146,7 +150,7 @@ def test_what_the_table_calls_integer_runs_in_integers_in_onnx_runtime(op: str) 
 
 
 def test_a_node_that_never_has_values_stays_float() -> None:
-    assert fates(build_network("y = ReduceMax<axes=[1]>(x)", {"x": (2, 0, 3)})) == {
+    assert float_reasons(build_network("y = ReduceMax<axes=[1]>(x)", {"x": (2, 0, 3)})) == {
         "ReduceMax": "activation x is empty"
     }
 
@@ -156,4 +160,4 @@ def test_a_node_that_never_has_values_stays_float() -> None:
 def test_a_node_with_an_attribute_that_is_no_number_stays_float(target: str, number: float) -> None:
     model = build_network(f"{CONV}y = LeakyRelu<alpha=0.1>(c)", **WB)
     model.graph.node[-1].attribute[0].f = number
-    assert fates(model, target)["LeakyRelu"] == f"its alpha is {number}"
+    assert float_reasons(model, target)["LeakyRelu"] == f"its alpha is {number}"

@@ -17,7 +17,7 @@ from ptq.solver.partition.eligibility import assign_precision
 UP = np.array([1, 1, 2, 2], np.float32)
 
 
-def fate(nodes: str, op: str, target: str, **constants: object) -> str | None:
+def float_reason(nodes: str, op: str, target: str, **constants: object) -> str | None:
     """Why the operator stays float; None where it does not."""
     return quantize_network(conv_network(nodes, **constants), target=target).float_reasons().get(op)
 
@@ -59,7 +59,7 @@ def test_litert_resizes_height_and_width_by_quotients_of_lengths(
 ) -> None:
     nodes = 'y = Resize<mode="linear",coordinate_transformation_mode="asymmetric">(c, n, s)'
     constants = {"n": np.zeros(0, np.float32), "s": np.float32(scales)}
-    found = fate(nodes, "Resize", "litert", **constants)
+    found = float_reason(nodes, "Resize", "litert", **constants)
     assert found is None if why is None else why in (found or "")
 
 
@@ -101,9 +101,11 @@ def test_a_sequence_is_an_image_of_one_row(mode: str) -> None:
 
 def test_onnx_runtime_takes_nearest_neighbours_along_any_axis() -> None:
     constants = {"n": np.zeros(0, np.float32), "s": np.float32([1, 2, 1.3, 1])}
-    assert fate("y = Resize(c, n, s)", "Resize", "ort", **constants) is None
+    assert float_reason("y = Resize(c, n, s)", "Resize", "ort", **constants) is None
     assert "Resize linear" in str(
-        fate('y = Resize<mode="linear">(c, n, s)', "Resize", "ort", **{**constants, "s": UP})
+        float_reason(
+            'y = Resize<mode="linear">(c, n, s)', "Resize", "ort", **{**constants, "s": UP}
+        )
     )
 
 
@@ -111,24 +113,24 @@ def test_onnx_runtime_takes_nearest_neighbours_along_any_axis() -> None:
 def test_a_constant_that_masks_leaves_where_float(target: str) -> None:
     nodes, mask = "y = Where(m, c, k)", np.array([True, False] * 4).reshape(8, 1, 1)
     for value in (-1e9, -65504.0, 1e4):
-        why = fate(nodes, "Where", target, m=mask, k=np.float32(value))
+        why = float_reason(nodes, "Where", target, m=mask, k=np.float32(value))
         assert why is not None
         assert f"its constant {np.float32(value):g} is a mask" in why
-    assert fate(nodes, "Where", target, m=mask, k=np.float32(-9)) is None
+    assert float_reason(nodes, "Where", target, m=mask, k=np.float32(-9)) is None
 
 
 def test_a_norm_of_another_order_stays_float() -> None:
     nodes = "y = LpNormalization<axis=1,p={}>(c)"
     assert (
-        fate(nodes.format(1), "LpNormalization", "litert")
+        float_reason(nodes.format(1), "LpNormalization", "litert")
         == "LiteRT's L2_NORMALIZATION has p = 2, not 1"
     )
-    assert fate(nodes.format(2), "LpNormalization", "litert") is None
+    assert float_reason(nodes.format(2), "LpNormalization", "litert") is None
 
 
 def test_a_reduction_along_no_axis_stays_float() -> None:
     nodes = "y = ReduceSum<noop_with_empty_axes=1>(c)"
-    assert fate(nodes, "ReduceSum", "litert") == "reduces along no axis"
+    assert float_reason(nodes, "ReduceSum", "litert") == "reduces along no axis"
 
 
 def test_a_reduction_along_axes_of_which_there_are_none_stays_float() -> None:

@@ -258,7 +258,7 @@ def chosen(learnt: np.ndarray, held: np.ndarray | None) -> tuple[ptq.Plan, GptqR
 TOGETHER = np.array([[9, 9], [-9, -9]] * 20)
 
 
-def test_what_was_learnt_and_does_not_hold_elsewhere_is_left_with_the_reason() -> None:
+def test_second_order_rounding_that_loses_on_held_out_inputs_is_not_used() -> None:
     plan, second, graph = chosen(TOGETHER, TOGETHER * (1, -1))
     choice = second.choose_roundings(graph, plan, corrected=False)["matrix"]
     assert choice.weight is None
@@ -273,7 +273,9 @@ def test_inputs_of_zeros_have_a_finite_signal_over_error() -> None:
 
 
 @pytest.mark.parametrize("held", [TOGETHER, None])
-def test_what_holds_elsewhere_or_cannot_be_judged_is_followed(held: np.ndarray | None) -> None:
+def test_second_order_rounding_is_kept_where_it_gains_on_held_out_inputs_or_there_are_none(
+    held: np.ndarray | None,
+) -> None:
     plan, second, graph = chosen(TOGETHER, held)
     choice = second.choose_roundings(graph, plan, corrected=False)["matrix"]
     weight = constant_of(graph.nodes[0].inputs[1])

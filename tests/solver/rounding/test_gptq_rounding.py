@@ -66,7 +66,7 @@ def test_three_weights_come_close_to_the_best_of_all_choices() -> None:
     assert found.sum() < 1.1 * best.sum()
 
 
-def test_inputs_that_vary_apart_are_rounded_to_the_nearest() -> None:
+def test_independent_inputs_are_rounded_to_the_nearest() -> None:
     weights = np.random.default_rng(4).normal(0, 30, (1, 12, 6))
     found = DampedCholesky(np.diag(np.arange(12.0))[None], DAMPING).round(
         weights, *bounds(weights, -127, 127)
@@ -109,7 +109,7 @@ def test_the_same_bits_on_any_number_of_blas_threads() -> None:
     assert len(found) == 1
 
 
-def test_groups_damped_apart_are_rounded_as_each_by_itself() -> None:
+def test_groups_with_their_own_damping_are_rounded_as_each_by_itself() -> None:
     """Against one factor a damping, to the bit."""
     covariance, dampings = correlated(70, groups=2), [0.02, 1.5]
     weights = np.random.default_rng(1).normal(0, 40, (2, 70, 5))
