@@ -56,7 +56,8 @@ import ptq
 from ptq.data import Preprocess, Sample, Samples, open_samples
 from ptq.data.splits import input_specs, takes_any_batch
 from ptq.evaluation.engines import session_engine
-from ptq.evaluation.evaluate import Evaluation, evaluate_engines
+from ptq.evaluation.evaluate import evaluate_engines
+from ptq.evaluation.measurements import Evaluation
 from ptq.model.graph import Graph
 from ptq.model.node import QUANTIZERS, Value, name_of
 from ptq.model.session import Session

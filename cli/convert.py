@@ -33,7 +33,6 @@ def convert(
     an equivalent in the other form stay unchanged. So do operators that ONNX Runtime computes in
     float in QDQ form, for example where int8 meets uint8. Both are listed.
     """
-    from ptq.model.save import save
     from ptq.verification import verbs
     from ptq.verification.conversion import not_converted, runs_in_float
 
@@ -41,7 +40,8 @@ def convert(
 
     replaced = outputs.check_outputs([quantized], [output], no_clobber=no_clobber)
     converted = verbs.convert(quantized, form, integers=integers)
-    save(converted, output)
-    float_nodes = not_converted(converted) if form == "qoperator" else runs_in_float(converted)
+    converted.save(output)
+    graph = converted.graph
+    float_nodes = not_converted(graph) if form == "qoperator" else runs_in_float(graph)
     render_verification.render_conversion(float_nodes, output)
     outputs.print_replaced(replaced)

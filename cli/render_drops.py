@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 
 from ptq.core.wording import plural
+from ptq.evaluation.drop import describe_drop
 
 from .one_line import one_line
 from .screen import format_decibels, format_heading, format_paragraph, format_table, show
 
 if TYPE_CHECKING:
-    from ptq.evaluation.drop import Budget, BudgetSearch, Drop
-    from ptq.evaluation.evaluate import Evaluation
+    from ptq.evaluation.drop import Budget, BudgetSearch
+    from ptq.evaluation.measurements import Evaluation
     from ptq.evaluation.ranking import Ranking
     from ptq.evaluation.report import NodeRow
 
-SIGNIFICANCE_LEVEL = 0.05
 MAX_RANKED_NODES = 12
 
 
@@ -30,24 +30,6 @@ def render_drops(result: Evaluation, titles: Mapping[str, str]) -> Iterator[Rend
             names_by_drop.setdefault(describe_drop(form.drop), []).append(titles[name])
     for text, names in names_by_drop.items():
         yield format_paragraph(one_line(f"{' and '.join(names)}: {text}"))
-
-
-def describe_drop(drop: Drop) -> str:
-    """One drop as a change of the metric, with its confidence interval and test."""
-    if drop.metric == "energy of the error":
-        return f"error energy {drop.points:.3g} % of the output (95 % CI {drop.lo:.3g} … {drop.hi:.3g})"
-    metric = drop.metric.removesuffix(" accuracy")
-    # a drop is what is lost, a change what is gained: the ends of the interval swap
-    interval = f"95 % CI {_signed(-drop.hi)} … {_signed(-drop.lo)}"
-    change = f"{metric} {_signed(-drop.points)} points"
-    if drop.p is None:
-        return f"{change} ({interval})"
-    verdict = "significant" if drop.p < SIGNIFICANCE_LEVEL else "no significant"
-    return f"{change} ({interval}, McNemar p = {drop.p:.2g}): {verdict} change"
-
-
-def _signed(points: float) -> str:
-    return f"{points:+.2f}".replace("-", "−")
 
 
 def render_budget(budget: Budget) -> RenderableType:

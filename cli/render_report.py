@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 from rich.table import Table
 
-from ptq.core.wording import plural
+from ptq.core.wording import format_size, plural
 
 from .one_line import one_line
 from .render_drops import render_budget, render_search
@@ -19,13 +19,12 @@ from .screen import (
     format_paragraph,
     format_percent,
     format_preprocessing,
-    format_size,
     format_table,
     show,
 )
 
 if TYPE_CHECKING:
-    from ptq.evaluation.report import Report
+    from ptq.evaluation.exports.report import Report
 
 MAX_WORST_TENSORS = 10
 ON_CALIBRATION = "on calibration samples"

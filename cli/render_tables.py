@@ -26,8 +26,8 @@ from .screen import (
 
 if TYPE_CHECKING:
     from ptq.data import Preprocess
-    from ptq.evaluation.evaluate import Evaluation
     from ptq.evaluation.inspection import Inspection
+    from ptq.evaluation.measurements import Evaluation
     from ptq.evaluation.report import NodeRow
     from ptq.observers.calibration_file import Calibration
     from ptq.verification.lint_rules import Finding

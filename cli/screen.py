@@ -63,13 +63,6 @@ def format_decibels(value: float) -> str:
     return "∞" if value == math.inf else f"{value:.1f}"
 
 
-def format_size(count: int) -> str:
-    """Number of bytes in decimal units."""
-    if count < 1_000_000:
-        return f"{count / 1e3:.1f} kB"
-    return f"{count / 1e6:.1f} MB"
-
-
 def format_tally(names: Iterable[str]) -> str:
     """``3 Conv, 1 Add``: each name with its count, the most frequent first."""
     return ", ".join(f"{count} {name}" for name, count in Counter(names).most_common())

@@ -20,11 +20,12 @@ from ptq.core.errors import (
 )
 from ptq.core.plan import Plan
 from ptq.data import Preprocess, Sample, Samples, open_samples
-from ptq.evaluation.evaluate import Evaluation
+from ptq.evaluation.exports.report import Report
 from ptq.evaluation.inspection import Inspection
+from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.ranking import NodeCost, Ranking
-from ptq.evaluation.report import Report
 from ptq.evaluation.result import Result
+from ptq.model.converted import Converted
 from ptq.observers.calibration_file import Calibration
 from ptq.optimization.mixed_precision.sensitivity import sensitivity
 from ptq.verification.lint_rules import Finding
@@ -36,6 +37,7 @@ __version__ = version("onnx-ptq")
 
 __all__ = [
     "Calibration",
+    "Converted",
     "DataError",
     "Evaluation",
     "Finding",

@@ -23,8 +23,9 @@ from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, takes_any_batch
 from ptq.evaluation.assess import build_report
 from ptq.evaluation.engines import Engine, integer_engine, reference_engine, session_engine
-from ptq.evaluation.evaluate import Evaluation, evaluate_engines
+from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.inspection import Inspection, build_inspection
+from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.result import Result
 from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.user_metric import Metric

@@ -7,12 +7,16 @@ Formats 1 and 2 are read, format 2 is written. In format 1 ``channel_factors`` i
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ptq.core import files
 from ptq.core.errors import PlanError
 from ptq.core.types import QType, QuantParams
 
@@ -89,6 +93,41 @@ class Plan:
     channel_factors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     boundaries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rounding: Mapping[str, str] | None = None
+
+    def __repr__(self) -> str:
+        counts = (
+            f"tensors={len(self.tensors)}, operands={len(self.operands)}, floats={len(self.floats)}"
+        )
+        return f"Plan(target={self.target!r}, graph={self.graph[:12]!r}, {counts})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>"
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Plan:
+        """Read a plan from a file.
+
+        Raises:
+            PlanError: The file cannot be read, is not a plan, or one of its entries is invalid.
+        """
+        try:
+            return cls.from_json(files.read(Path(path)).decode())
+        except OSError as error:
+            raise PlanError(
+                f"{path}: cannot be read ({error.strerror}); save a plan first"
+            ) from None
+        except UnicodeDecodeError:
+            raise PlanError(f"{path}: the file is not text; save a plan first") from None
+        except PlanError as error:
+            raise PlanError(f"{path}: {error}") from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the plan atomically, as JSON.
+
+        Raises:
+            PtqError: The file cannot be written.
+        """
+        files.write(Path(path), self.to_json().encode())
 
     def check(self, digest: str) -> None:
         """Check that the plan was made for the graph with the given digest.

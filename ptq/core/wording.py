@@ -1,4 +1,4 @@
-"""Numbers with nouns in sentences."""
+"""Numbers with nouns and units in sentences."""
 
 from __future__ import annotations
 
@@ -6,3 +6,10 @@ from __future__ import annotations
 def plural(number: int, thing: str) -> str:
     """Return the number and the noun: ``1 Pad node``, ``3 Pad nodes``."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def format_size(count: int) -> str:
+    """Return a number of bytes in decimal units: ``459.6 kB``."""
+    if count < 1_000_000:
+        return f"{count / 1e3:.1f} kB"
+    return f"{count / 1e6:.1f} MB"

@@ -7,17 +7,19 @@ intervals            confidence intervals and McNemar's test
 drop                 drop of a metric against float, and accuracy budgets
 user_metric          drops of the user's own metric
 engines              a model as a function: ONNX Runtime, integer executor, float reference
+measurements         what several forms of one model measure, as data
 evaluate             several engines side by side on the same samples
 diagnostics          known causes of large quantization errors
 input_range_check    samples on another scale than in training
 preprocessing_check  images prepared in another way than in training
 overflow_check       float models that overflow on a sample
 report_rows          rows of the report: one for each tensor and node
-report               the report as data
+report               the figures of the report
 ranking              result of ``ptq.sensitivity``
 inspection           result of ``ptq.inspect``
 result               result of ``ptq.quantize``
 session_cache        open sessions of the float and the quantized model
 assess               evaluation, checks and rows → report
 html                 report or ranking as one HTML page
+exports              `Report`, and its other formats: Markdown, flat metrics, pandas
 """

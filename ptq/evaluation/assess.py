@@ -8,11 +8,13 @@ from ptq.data.splits import SampleSplit, takes_any_batch
 from ptq.evaluation.diagnostics import diagnose
 from ptq.evaluation.drop import Budget, BudgetSearch, check_budget
 from ptq.evaluation.engines import integer_engine, session_engine
-from ptq.evaluation.evaluate import Evaluation, evaluate_engines, speed_ratio
+from ptq.evaluation.evaluate import evaluate_engines, speed_ratio
+from ptq.evaluation.exports.report import Report
 from ptq.evaluation.input_range_check import check_input_statistics
+from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.overlap_check import find_overlap
 from ptq.evaluation.preprocessing_check import LOW_ACCURACY, find_better_preprocessing
-from ptq.evaluation.report import Diagnosis, Report
+from ptq.evaluation.report import Diagnosis
 from ptq.evaluation.report_rows import node_rows, tensor_rows
 from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.user_metric import Metric

@@ -19,6 +19,7 @@ import numpy as np
 from ptq.evaluation import intervals
 
 TOP1, AGREEMENT, ERROR = "top-1 accuracy", "agreement with float", "energy of the error"
+SIGNIFICANCE_LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,24 @@ class Drop:
     p: float | None = None
     lost: int | None = None
     gained: int | None = None
+
+
+def describe_drop(drop: Drop) -> str:
+    """One drop as a change of the metric, with its confidence interval and test."""
+    if drop.metric == ERROR:
+        return f"error energy {drop.points:.3g} % of the output (95 % CI {drop.lo:.3g} … {drop.hi:.3g})"
+    metric = drop.metric.removesuffix(" accuracy")
+    # a drop is what is lost, a change what is gained: the ends of the interval swap
+    interval = f"95 % CI {_signed(-drop.hi)} … {_signed(-drop.lo)}"
+    change = f"{metric} {_signed(-drop.points)} points"
+    if drop.p is None:
+        return f"{change} ({interval})"
+    verdict = "significant" if drop.p < SIGNIFICANCE_LEVEL else "no significant"
+    return f"{change} ({interval}, McNemar p = {drop.p:.2g}): {verdict} change"
+
+
+def _signed(points: float) -> str:
+    return f"{points:+.2f}".replace("-", "−")
 
 
 def top1_drop(before: Sequence[bool], after: Sequence[bool]) -> Drop:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,10 @@ from ptq.data import Sample
 from ptq.data.labels import require_class
 from ptq.evaluation.drop import Drop, agreement_drop, error_drop, top1_drop
 from ptq.evaluation.engines import Engine
+from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.metrics import (
     Accuracy,
     AccuracyMeter,
-    Fidelity,
     FidelityMeter,
     is_scores,
 )
@@ -29,38 +28,6 @@ REFERENCE = "float"
 _MAX_BATCH_BYTES = 2**21
 """Bytes of samples that run at once; the integers of a convolution take about 40 times as many."""
 _SPEED_SECONDS, _SPEED_ROUNDS = 0.6, 200
-
-
-@dataclass(frozen=True)
-class FormMetrics:
-    """Measurements of one form of the model.
-
-    Attributes:
-        accuracy: Accuracy against labels; None without labels.
-        outputs: Fidelity to the float model, by output; empty for the float model.
-        drop: Drop against the float model, with its interval; None for the float model.
-    """
-
-    accuracy: Accuracy | None
-    outputs: Mapping[str, Fidelity]
-    drop: Drop | None = None
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Measurements of all forms on the same samples.
-
-    Attributes:
-        samples: Number of samples.
-        head: Name of the output that is compared with labels and comes first in the report.
-        forms: Measurements by name of the form; the float model is ``float``.
-        skipped: Skipped bad samples, each with its reason.
-    """
-
-    samples: int
-    head: str
-    forms: Mapping[str, FormMetrics]
-    skipped: tuple[tuple[str, str], ...] = ()
 
 
 def evaluate_engines(

@@ -7,9 +7,9 @@ from html import escape
 
 from ptq.core.wording import plural
 from ptq.evaluation.drop import ERROR, Drop
-from ptq.evaluation.evaluate import Evaluation
+from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.ranking import Ranking
-from ptq.evaluation.report import Report
+from ptq.evaluation.report import ReportData
 
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding:0 1rem}"
@@ -33,7 +33,7 @@ _RANKING_COLUMNS = (
 )  # fmt: skip
 
 
-def render_page(report: Report) -> str:
+def render_page(report: ReportData) -> str:
     """The report as an HTML document; all texts from the model are escaped."""
     sections = [
         f"<h1>{escape(report.model)}</h1>",

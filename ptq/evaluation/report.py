@@ -1,4 +1,4 @@
-"""Report of one quantization as data, and as JSON."""
+"""Report of one quantization as data, and as JSON; `ptq.evaluation.exports` has its other formats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ptq.evaluation.drop import Budget, BudgetSearch
-from ptq.evaluation.evaluate import Evaluation
+from ptq.evaluation.measurements import Evaluation
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class Diagnosis:
 
 
 @dataclass(frozen=True)
-class Report:
-    """Report of one quantization.
+class ReportData:
+    """Figures of one quantization.
 
     Attributes:
         model: Path or name of the float model.

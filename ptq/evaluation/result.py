@@ -8,19 +8,16 @@ from pathlib import Path
 
 import onnx
 
-from ptq.core import files
-from ptq.core.errors import UsageError
 from ptq.core.plan import Plan
-from ptq.evaluation.report import Report
+from ptq.evaluation.exports.report import Report
 from ptq.model.graph import Graph
-from ptq.model.open import model_files
-from ptq.model.save import save
+from ptq.model.save import save_apart
 from ptq.observers.calibration_file import Calibration
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """Result of ``ptq.quantize``.
+    """Result of ``ptq.quantize``. It can be pickled and copied: it holds no session and no open file.
 
     Attributes:
         graph: The quantized graph.
@@ -36,6 +33,12 @@ class Result:
     calibration: Calibration
     source: Path | None = None
 
+    def __repr__(self) -> str:
+        return f"Result({self.report!r})"
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
+
     @property
     def model(self) -> onnx.ModelProto:
         """The quantized model as an ONNX protobuf message."""
@@ -50,11 +53,4 @@ class Result:
             UsageError: ``path`` is a file of the float model or of its weights.
             PtqError: A file cannot be written.
         """
-        output = Path(path)
-        if self.source is not None and output.exists():
-            for file in model_files(self.source):
-                if files.is_same_file(output, file):
-                    raise UsageError(
-                        f"output {output} is the input {file} itself; give another name"
-                    )
-        save(self.graph, output)
+        save_apart(self.graph, Path(path), self.source)

@@ -11,6 +11,7 @@ operator_versions: which models newer than ONNX Runtime it can still run
 proto_walk: which graphs, nodes and tensors a message holds
 external_data: how weights are kept outside a message, which protobuf limits to 2 GiB
 save: how a model becomes a file
+converted: `Converted`: the result of a conversion between QDQ and QOperator form
 
 The graph:
 

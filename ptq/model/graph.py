@@ -48,9 +48,8 @@ class Graph:
         Raises:
             ModelError: The file is missing, is not an ONNX model, or is not a valid one.
         """
-        path = Path(path)
-        proto, detached = read(path)
-        return cls(to_ir(proto, str(path), detached))
+        proto, detached = read(Path(path))
+        return cls(to_ir(proto, str(Path(path)), detached))
 
     @classmethod
     def load_unchecked(cls, path: str | Path) -> Graph:
@@ -84,6 +83,15 @@ class Graph:
     def copy(self) -> Graph:
         """An independent graph to rewrite. It shares the tensors, which no code changes."""
         return Graph(self._model.clone())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_model": external_data.proto_without_weights(self._model)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _model=external_data.merge_weights(*state["_model"]))
+
+    def __deepcopy__(self, memo: object) -> Graph:
+        return self.copy()
 
     def digest(self) -> str:
         """SHA-256 of nodes, attributes, weights and names, without the model's metadata."""
@@ -136,12 +144,8 @@ class Graph:
         """Add an initializer."""
         name = self.unique_name(hint)
         tensor = ir.tensor(np.ascontiguousarray(array) if array.ndim else array, name=name)
-        value = ir.Value(
-            name=name,
-            type=ir.TensorType(tensor.dtype),
-            shape=ir.Shape(array.shape),
-            const_value=tensor,
-        )
+        kind, shape = ir.TensorType(tensor.dtype), ir.Shape(array.shape)
+        value = ir.Value(name=name, type=kind, shape=shape, const_value=tensor)
         self._graph.register_initializer(value)
         return value
 
@@ -242,10 +246,8 @@ class Graph:
     def add_outputs(self, names: Iterable[str]) -> None:
         """Make these values graph outputs too."""
         added = set(names) - {name_of(v) for v in self._graph.outputs}
-        for node in self._graph:
-            for value in node.outputs:
-                if value.name in added:
-                    self._graph.outputs.append(value)
+        made = (value for node in self._graph for value in node.outputs)
+        self._graph.outputs.extend(value for value in made if value.name in added)
 
     def extract(
         self, nodes: Sequence[Node], inputs: Sequence[str], outputs: Sequence[str]
@@ -275,10 +277,9 @@ class Graph:
         Raises:
             ModelError: The converter has no rule for one of the operators.
         """
+        raise_opset = onnx.version_converter.convert_version
         try:
-            return self.transform_proto(
-                lambda p: onnx.version_converter.convert_version(p, version)
-            )
+            return self.transform_proto(lambda p: raise_opset(p, version))
         except (RuntimeError, onnx.checker.ValidationError, ModelError) as error:
             # the text before " failed: " names a place in the converter's source
             reason = short_message(error).rpartition(" failed: ")[2]
@@ -292,9 +293,8 @@ class Graph:
         Raises:
             ModelError: A declared type or shape contradicts the operators.
         """
+        infer = onnx.shape_inference.infer_shapes
         try:
-            return self.transform_proto(
-                lambda p: onnx.shape_inference.infer_shapes(p, data_prop=True)
-            )
+            return self.transform_proto(lambda p: infer(p, data_prop=True))
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
             raise ModelError(f"the model contradicts itself: {short_message(error)}") from error

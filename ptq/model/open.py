@@ -5,18 +5,31 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Protocol
 
 import onnx
+import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
-from ptq.core.errors import ModelError
+from ptq.core.errors import ModelError, UsageError
 from ptq.model.graph import Graph
 from ptq.model.proto_walk import all_tensors
 
 _QUANTIZED = re.compile("Quantize|QLinear|Integer|^Q[A-Z]")
 """Pattern of the names of quantizers and of integer operators. QGemm and QAttention are Microsoft's."""
 
-Model = str | os.PathLike[str] | onnx.ModelProto | Graph
+
+class HoldsGraph(Protocol):
+    """A result of ptq that has a model: of ``quantize`` or ``convert``."""
+
+    @property
+    def graph(self) -> Graph:
+        """The model."""
+        ...
+
+
+Model = str | os.PathLike[str] | bytes | onnx.ModelProto | ir.Model | Graph | HoldsGraph
+"""A path, a serialized model, a model in memory, or a result of ptq that has one."""
 
 
 def open_model(model: Model) -> Graph:
@@ -24,12 +37,33 @@ def open_model(model: Model) -> Graph:
 
     Raises:
         ModelError: The model cannot be read, or is not valid.
+        UsageError: It is nothing that holds a model.
     """
     if isinstance(model, Graph):
         return model
+    if isinstance(model, (str, os.PathLike)):
+        return Graph.load(Path(model))
+    if isinstance(model, ir.Model):
+        model = ir.to_proto(model)
+    if isinstance(model, bytes):
+        model = _parse_message(model)
     if isinstance(model, onnx.ModelProto):
         return Graph.from_proto(model)
-    return Graph.load(Path(model))
+    graph = getattr(model, "graph", None)
+    if isinstance(graph, Graph):
+        return graph
+    raise UsageError(
+        f"model of type {type(model).__name__}; give a path, bytes, a ModelProto or a result of ptq"
+    )
+
+
+def _parse_message(content: bytes) -> onnx.ModelProto:
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(content)
+    except DecodeError:
+        raise ModelError("the bytes are not an ONNX model") from None
+    return proto
 
 
 def require_float(graph: Graph) -> Graph:

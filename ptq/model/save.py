@@ -6,9 +6,24 @@ from itertools import count
 from pathlib import Path
 
 from ptq.core import files
-from ptq.core.errors import PtqError
+from ptq.core.errors import PtqError, UsageError
 from ptq.model import external_data
 from ptq.model.graph import Graph
+from ptq.model.open import model_files
+
+
+def save_apart(graph: Graph, path: Path, source: Path | None) -> None:
+    """Run `save`, but never over the model that the graph was made from.
+
+    Raises:
+        UsageError: The path is a file of that model or of its weights.
+        PtqError: A file cannot be written.
+    """
+    if source is not None and path.exists():
+        for file in model_files(source):
+            if files.is_same_file(path, file):
+                raise UsageError(f"output {path} is the input {file} itself; give another name")
+    save(graph, path)
 
 
 def save(graph: Graph, path: Path) -> None:

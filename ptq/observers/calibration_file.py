@@ -9,9 +9,11 @@ the earliest time of the zip format. No compressor is used, because its output w
 from __future__ import annotations
 
 import io
+import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,22 @@ class Calibration:
     tensors: Mapping[str, TensorStats]
     channels: Mapping[str, ChannelSums] = field(default_factory=dict)
     skipped: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+    def __repr__(self) -> str:
+        counts = f"samples={self.samples}, tensors={len(self.tensors)}, skipped={len(self.skipped)}"
+        return f"Calibration(graph={self.graph[:12]!r}, {counts})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>"
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Calibration:
+        """Read a calibration file.
+
+        Raises:
+            StatsError: The file is missing or damaged, or is not a statistics file.
+        """
+        return load(Path(path))
 
     def merge(self, other: Calibration) -> Calibration:
         """The statistics of both sets of samples.
@@ -91,7 +109,7 @@ class Calibration:
                 archive.writestr(entry, content.getvalue())
         return buffer.getvalue()
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file atomically: it appears complete or not at all.
 
         Raises:

@@ -8,9 +8,9 @@ from ptq.core.run_options import Progress, RunOptions
 from ptq.data import DataSource, Preprocess
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
+from ptq.model.converted import Converted
 from ptq.model.failure import explain_failure
-from ptq.model.graph import Graph
-from ptq.model.open import Model, open_model, require_quantized
+from ptq.model.open import Model, open_model, require_quantized, source_path
 from ptq.solver.recipe import QuantizedForm
 from ptq.verification.conversion import convert_graph
 from ptq.verification.lint import lint_graph
@@ -97,7 +97,7 @@ def portability(
         return measure_portability(graph, run.track(opened, "checking portability"))
 
 
-def convert(model: Model, form: QuantizedForm, *, integers: bool = False) -> Graph:
+def convert(model: Model, form: QuantizedForm, *, integers: bool = False) -> Converted:
     """Convert a quantized model to QDQ or QOperator form, with the same integer function.
 
     Args:
@@ -111,7 +111,8 @@ def convert(model: Model, form: QuantizedForm, *, integers: bool = False) -> Gra
     """
     graph = require_quantized(open_model(model))
     with explain_failure(graph):
-        return convert_graph(graph, form, integers=integers)
+        converted = convert_graph(graph, form, integers=integers)
+    return Converted(converted, form, source_path(model))
 
 
 def lint(model: Model, *, target: str = "litert") -> tuple[Finding, ...]:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from ptq_cli import render_report, render_tables, render_verification
 
-from ptq.evaluation.evaluate import Evaluation, FormMetrics
+from ptq.evaluation.exports.report import Report
+from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.metrics import Accuracy, Fidelity
-from ptq.evaluation.report import NodeRow, Report, TensorRow
+from ptq.evaluation.report import NodeRow, TensorRow
 from ptq.verification.node_status import NodeStatus
 from ptq.verification.portability import NodeRisk, Portability
 from ptq.verification.verify import TensorDifference, Verification

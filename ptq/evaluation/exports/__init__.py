@@ -1,0 +1,8 @@
+"""A report in other formats: Markdown, HTML, flat metrics, pandas.
+
+summary       the short report as texts
+markdown      the short report as Markdown
+html_summary  the short report as an HTML fragment for notebooks
+flat_metrics  figures by flat names, for experiment trackers
+report        `Report`: the figures, and all of these
+"""

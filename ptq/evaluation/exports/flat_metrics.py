@@ -1,0 +1,73 @@
+"""Figures of a report by flat names, for experiment trackers such as MLflow and Weights & Biases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptq.evaluation.measurements import FormMetrics
+from ptq.evaluation.report import ReportData
+
+
+def flatten_metrics(report: ReportData) -> dict[str, float]:
+    """Figures of a report by name; the names are stable, and what was not measured is left out.
+
+    Shares are 0 to 1, drops are in points, SQNR is in dB and infinite without error.
+
+    ========================  ==================================================================
+    ``calibration_samples``   number of calibration samples
+    ``evaluation_samples``    number of samples that accuracy was measured on
+    ``float_bytes``           file size of the float model
+    ``int8_bytes``            file size of the quantized model
+    ``size_ratio``            ``float_bytes / int8_bytes``
+    ``speed_ratio``           speed of int8 relative to float, in ONNX Runtime with batch 1
+    ``nodes_FATE``            number of nodes, by ``NodeRow.fate``: ``int8``, ``folded``, ``clamp``, ``float``
+    ``lowest_tensor_sqnr_db`` lowest SQNR of a tensor
+    ``warnings``              number of warnings
+    ``skipped_samples``       number of bad samples that were left out
+    ``max_drop``              the accuracy budget, in points
+    ``over_budget``           1 if the budget is exceeded or was not reached, else 0; with a budget only
+    ``FORM_top1``             top-1 accuracy; FORM is ``float``, ``int8`` or ``integers``
+    ``FORM_top5``             top-5 accuracy
+    ``FORM_agreement``        share of samples whose best class is the float model's
+    ``FORM_sqnr_db``          SQNR of the main output
+    ``FORM_cosine``           mean cosine between the main output and the float model's
+    ``FORM_drop``             points lost against float; ``_lo`` and ``_hi`` are its 95 % interval
+    ========================  ==================================================================
+    """
+    return {name: float(value) for name, value in _figures(report) if value is not None}
+
+
+def _figures(report: ReportData) -> Iterator[tuple[str, float | None]]:
+    yield "calibration_samples", report.calibration_samples
+    yield "float_bytes", report.float_bytes
+    yield "int8_bytes", report.int8_bytes
+    yield "size_ratio", report.float_bytes / max(report.int8_bytes, 1)
+    yield "speed_ratio", report.speed
+    for fate in ("int8", "folded", "clamp", "float"):
+        yield f"nodes_{fate}", sum(row.fate == fate for row in report.nodes)
+    yield "lowest_tensor_sqnr_db", min((row.sqnr_db for row in report.tensors), default=None)
+    yield "warnings", len(report.suspects)
+    yield "skipped_samples", len(report.skipped)
+    budget = report.budget or report.search
+    if budget is not None:
+        yield "max_drop", budget.points
+        yield "over_budget", report.over_budget
+    if report.evaluation is not None:
+        yield "evaluation_samples", report.evaluation.samples
+        for name, form in report.evaluation.forms.items():
+            yield from _figures_of_form(name, form, report.evaluation.head)
+
+
+def _figures_of_form(name: str, form: FormMetrics, head: str) -> Iterator[tuple[str, float | None]]:
+    if form.accuracy is not None:
+        yield f"{name}_top1", form.accuracy.top1
+        yield f"{name}_top5", form.accuracy.top5
+    fidelity = form.outputs.get(head)
+    if fidelity is not None:
+        yield f"{name}_agreement", fidelity.agreement
+        yield f"{name}_sqnr_db", fidelity.sqnr_db
+        yield f"{name}_cosine", fidelity.cosine
+    if form.drop is not None:
+        yield f"{name}_drop", form.drop.points
+        yield f"{name}_drop_lo", form.drop.lo
+        yield f"{name}_drop_hi", form.drop.hi

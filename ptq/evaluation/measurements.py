@@ -1,0 +1,41 @@
+"""Measurements of several forms of one model on the same samples, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ptq.evaluation.drop import Drop
+from ptq.evaluation.metrics import Accuracy, Fidelity
+
+
+@dataclass(frozen=True)
+class FormMetrics:
+    """Measurements of one form of the model.
+
+    Attributes:
+        accuracy: Accuracy against labels; None without labels.
+        outputs: Fidelity to the float model, by output; empty for the float model.
+        drop: Drop against the float model, with its interval; None for the float model.
+    """
+
+    accuracy: Accuracy | None
+    outputs: Mapping[str, Fidelity]
+    drop: Drop | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Measurements of all forms on the same samples.
+
+    Attributes:
+        samples: Number of samples.
+        head: Name of the output that is compared with labels and comes first in the report.
+        forms: Measurements by name of the form; the float model is ``float``.
+        skipped: Skipped bad samples, each with its reason.
+    """
+
+    samples: int
+    head: str
+    forms: Mapping[str, FormMetrics]
+    skipped: tuple[tuple[str, str], ...] = ()

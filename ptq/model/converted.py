@@ -1,0 +1,44 @@
+"""Result of ``ptq.convert``."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from ptq.model.graph import Graph
+from ptq.model.save import save_apart
+
+
+@dataclass(frozen=True, eq=False)
+class Converted:
+    """A quantized model in another form. It can be pickled and copied.
+
+    Attributes:
+        graph: The converted graph.
+        form: ``qdq`` or ``qoperator``.
+        source: File of the model before; None if it was in memory.
+    """
+
+    graph: Graph
+    form: str
+    source: Path | None = None
+
+    def __repr__(self) -> str:
+        return f"Converted(form={self.form!r}, nodes={len(self.graph.nodes)})"
+
+    @property
+    def model(self) -> onnx.ModelProto:
+        """The converted model as an ONNX protobuf message."""
+        return self.graph.to_proto()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model atomically.
+
+        Raises:
+            UsageError: ``path`` is a file of the model before, or of its weights.
+            PtqError: A file cannot be written.
+        """
+        save_apart(self.graph, Path(path), self.source)
