@@ -56,6 +56,7 @@ def calibrate(
     ] = 1,
     checkpoint: o.Checkpoint = None,
     no_clobber: o.NoClobber = False,
+    json: o.Json = None,
     images: Images = None,
 ) -> None:
     """Collect statistics of a float model.
@@ -70,12 +71,13 @@ def calibrate(
     from ptq.core.errors import UsageError
     from ptq.observers.calibration_file import Calibration
 
-    from . import inputs, outputs, render_tables
+    from . import documents, inputs, outputs, render_tables
+    from .document_types import CalibrationSummary
     from .progress import show_progress
     from .statistics import image_preprocessing, load_statistics
 
     replaced = outputs.check_outputs(
-        [model, data, *(merge or ())], [output], resumed=checkpoint, no_clobber=no_clobber
+        [model, data, *(merge or ())], [output], json, resumed=checkpoint, no_clobber=no_clobber
     )
     if data is None and not merge:
         raise UsageError("no samples: give --data, or statistics with --merge")
@@ -93,5 +95,14 @@ def calibrate(
         calibration = reduce(Calibration.merge, collected)
     outputs.print_skipped(calibration.skipped)
     calibration.save(output)
-    render_tables.render_calibration(calibration, output, image_preprocessing(model, data, images))
+    applied = image_preprocessing(model, data, images)
+    summary = CalibrationSummary(
+        graph=calibration.graph,
+        samples=calibration.samples,
+        tensors=len(calibration.tensors),
+        preprocessing={} if applied is None else applied.describe(),
+        skipped=calibration.skipped,
+    )
+    if not documents.write_document(json, summary, output=output):
+        render_tables.render_calibration(calibration, output, applied)
     outputs.print_replaced(replaced)

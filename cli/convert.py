@@ -26,6 +26,7 @@ def convert(
         ),
     ] = False,
     no_clobber: o.NoClobber = False,
+    json: o.Json = None,
 ) -> None:
     """Convert a quantized model from QDQ to QOperator form, or back.
 
@@ -36,12 +37,15 @@ def convert(
     from ptq.verification import verbs
     from ptq.verification.conversion import not_converted, runs_in_float
 
-    from . import outputs, render_verification
+    from . import documents, outputs, render_verification
+    from .document_types import ConversionSummary
 
-    replaced = outputs.check_outputs([quantized], [output], no_clobber=no_clobber)
+    replaced = outputs.check_outputs([quantized], [output], json, no_clobber=no_clobber)
     converted = verbs.convert(quantized, form, integers=integers)
     converted.save(output)
     graph = converted.graph
     float_nodes = not_converted(graph) if form == "qoperator" else runs_in_float(graph)
-    render_verification.render_conversion(float_nodes, output)
+    summary = ConversionSummary(form, float_nodes)
+    if not documents.write_document(json, summary, output=output):
+        render_verification.render_conversion(float_nodes, output)
     outputs.print_replaced(replaced)

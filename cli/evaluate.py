@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -46,7 +46,7 @@ def evaluate(
     from ptq.evaluation.drop import check_budget
     from ptq.model.open import open_model
 
-    from . import inputs, outputs, render_drops, render_tables, screen
+    from . import documents, inputs, outputs, render_drops, render_tables, screen
     from .progress import show_progress
 
     if against is None and (max_drop is not None or metric is not None):
@@ -61,11 +61,11 @@ def evaluate(
         )  # fmt: skip
     drop = next((form.drop for form in evaluation.forms.values() if form.drop is not None), None)
     budget = None if drop is None or max_drop is None else check_budget(drop, max_drop)
-    more: dict[str, object] = {} if budget is None else {"budget": budget}
+    more: dict[str, Any] = {} if budget is None else {"budget": budget}
     if opened.preprocess is not None:
         more["preprocessing"] = opened.preprocess.describe()
     outputs.print_skipped(evaluation.skipped)
-    if not outputs.write_json(outputs.to_json(evaluation, **more), json):
+    if not documents.write_document(json, evaluation, **more):
         render_tables.render_evaluation(
             evaluation, model, arithmetic if engine == "integer" else None, opened.preprocess
         )

@@ -19,11 +19,11 @@ def lint(
     """
     from ptq.verification import verbs
 
-    from . import outputs, render_tables
+    from . import documents, outputs, render_tables
 
     outputs.check_outputs([quantized], [], json)
     findings = verbs.lint(quantized, target=target)
-    if not outputs.write_json(outputs.to_json(findings), json):
+    if not documents.write_document(json, findings):
         render_tables.render_findings(findings, quantized)
     if any(finding.severity == "error" for finding in findings):
         raise typer.Exit(1)

@@ -15,6 +15,7 @@ from .calibrate import calibrate
 from .convert import convert
 from .evaluate import evaluate
 from .images import PREPROCESSING_HELP
+from .invocation import record_invocation
 from .lint import lint
 from .process import prepare_process, run
 from .quantize import quantize
@@ -69,11 +70,11 @@ def inspect(
     """
     from ptq import api
 
-    from . import outputs, render_tables
+    from . import documents, outputs, render_tables
 
     outputs.check_outputs([model], [], json)
     inspection = api.inspect(model, target=target, skip=skip or ())
-    if not outputs.write_json(outputs.to_json(inspection), json):
+    if not documents.write_document(json, inspection):
         render_tables.render_inspection(inspection)
 
 
@@ -83,21 +84,16 @@ def ops(json: o.Json = None) -> None:
     For each operator: quantized inputs and outputs, its operator in ONNX Runtime and LiteRT, and the
     arithmetics that can run it in integers.
     """
-    from . import outputs, render_tables
+    from . import documents, outputs, render_tables
     from .optable import list_op_rows
 
     outputs.check_outputs([], [], json)
     rows = list_op_rows()
-    if not outputs.write_json(outputs.to_json(rows), json):
+    if not documents.write_document(json, rows):
         render_tables.render_operators(rows)
 
 
-app.command(epilog=PREPROCESSING_HELP)(quantize)
-app.command(epilog=PREPROCESSING_HELP)(calibrate)
-app.command()(inspect)
-app.command(epilog=PREPROCESSING_HELP)(evaluate)
-app.command(epilog=PREPROCESSING_HELP)(verify)
-app.command(epilog=PREPROCESSING_HELP)(sensitivity)
-app.command()(convert)
-app.command()(lint)
-app.command()(ops)
+for _command in (quantize, calibrate, evaluate, verify, sensitivity):
+    app.command(epilog=PREPROCESSING_HELP)(record_invocation(_command))
+for _command in (inspect, convert, lint, ops):
+    app.command()(record_invocation(_command))

@@ -5,23 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from ptq.core import files
 from ptq.core.errors import UsageError
 from ptq.core.wording import plural
-from ptq.evaluation.report import dump_json
 
+from .invocation import STANDARD_OUTPUT, current_invocation
 from .one_line import one_line
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-STANDARD_OUTPUT = "-"
 MAX_LISTED_SAMPLES = 100
 """Bad samples listed on standard error; the JSON report lists all."""
 
@@ -88,6 +82,7 @@ def check_outputs(
         raise UsageError(
             f"output {replaced[0]} exists and --no-clobber is set; give another name or remove it"
         )
+    current_invocation().json = json
     return replaced
 
 
@@ -136,14 +131,6 @@ def print_skipped(skipped: Sequence[tuple[str, str]]) -> None:
         typer.echo(f"  {one_line(reason)}", err=True)
     if len(skipped) > MAX_LISTED_SAMPLES:
         typer.echo(f"  and {len(skipped) - MAX_LISTED_SAMPLES} more", err=True)
-
-
-def to_json(result: DataclassInstance | Sequence[DataclassInstance], **more: object) -> str:
-    """Write a result of ptq as JSON text, with further entries."""
-    if isinstance(result, Sequence):
-        return dump_json([asdict(row) for row in result])
-    further = {k: asdict(v) if is_dataclass(v) else v for k, v in more.items()}  # type: ignore[arg-type]
-    return dump_json({**asdict(result), **further})
 
 
 def write_json(document: str, path: str | None) -> bool:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import logging
@@ -21,6 +22,7 @@ import warnings
 import typer
 
 from . import signals
+from .invocation import find_json_place, reset_invocation
 from .one_line import one_line
 
 _GC_THRESHOLD = 50_000
@@ -29,7 +31,11 @@ _WRITE_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def run(app: typer.Typer, arguments: list[str] | None = None) -> int:
-    """Run the application, print one line if it fails, and return the exit code."""
+    """Run the application, print one line if it fails, and return the exit code.
+
+    With ``--json`` the error is also written there.
+    """
+    reset_invocation()
     try:
         code = _run(app, arguments)
     except KeyboardInterrupt:
@@ -42,6 +48,8 @@ def run(app: typer.Typer, arguments: list[str] | None = None) -> int:
     code = code if signal_code is None else signal_code
     if code == signals.INTERRUPTED:
         typer.echo("interrupted", err=True)
+    if signal_code is not None:
+        _write_error_document("interrupted", "a signal ended the command", code, arguments)
     return code
 
 
@@ -62,8 +70,46 @@ def _run(app: typer.Typer, arguments: list[str] | None) -> int:
         if os.environ.get("PTQ_TRACEBACK"):
             traceback.print_exception(error)
         typer.echo(f"error: {one_line(text)}", err=True)
+        if not isinstance(error, OSError):
+            _write_error_document(error_kind(error), one_line(text), code, arguments)
         return code
     return returned if isinstance(returned, int) else 0
+
+
+def _write_error_document(kind: str, message: str, code: int, arguments: list[str] | None) -> None:
+    """Write an error as JSON where ``--json`` names a place; a failure to do so is not reported."""
+    place = find_json_place(sys.argv[1:] if arguments is None else arguments)
+    if place is None:
+        return
+    from ptq.core.errors import PtqError
+
+    from .documents import error_to_json
+    from .outputs import write_json
+
+    with contextlib.suppress(PtqError, OSError):
+        write_json(error_to_json(kind, message, code), place)
+        sys.stdout.flush()
+
+
+def error_kind(error: Exception) -> str:
+    """Name of the kind of an error in JSON documents."""
+    from ptq.core import errors
+
+    if isinstance(error, typer.TyperException):
+        return "usage"
+    if isinstance(error, MemoryError):
+        return "memory"
+    if not isinstance(error, errors.PtqError):
+        return "internal"
+    kinds = {
+        errors.UsageError: "usage",
+        errors.UnsupportedError: "unsupported",
+        errors.ModelError: "model",
+        errors.DataError: "data",
+        errors.PlanError: "plan",
+        errors.StatsError: "stats",
+    }
+    return next((name for kind, name in kinds.items() if isinstance(error, kind)), "other")
 
 
 def _discard_output() -> None:

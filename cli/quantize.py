@@ -114,7 +114,7 @@ def quantize(
     from ptq import api
     from ptq.core import files
 
-    from . import inputs, outputs, render_report
+    from . import documents, inputs, outputs, render_report
     from .progress import show_progress
 
     path = output or outputs.default_output(model)
@@ -140,7 +140,7 @@ def quantize(
         from ptq.evaluation import html
 
         files.write(page, html.encode_page(html.render_page(result.report)))
-    if not outputs.write_json(result.report.to_json(), json):
+    if not documents.write_document(json, result.report, output=path):
         render_report.render_report(result.report, str(path))
     outputs.print_replaced(replaced)
     if result.report.over_budget:

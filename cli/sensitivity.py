@@ -47,7 +47,7 @@ def sensitivity(
     """
     from ptq.optimization.mixed_precision import sensitivity as ranking
 
-    from . import inputs, outputs, render_drops
+    from . import documents, inputs, outputs, render_drops
     from .progress import show_progress
 
     replaced = outputs.check_outputs([model, data, eval_data], [page], json, no_clobber=no_clobber)
@@ -63,6 +63,6 @@ def sensitivity(
         from ptq.evaluation import html
 
         files.write(page, html.encode_page(html.render_ranking_page(result)))
-    if not outputs.write_json(outputs.to_json(result), json):
+    if not documents.write_document(json, result):
         render_drops.render_ranking(result)
     outputs.print_replaced(replaced)

@@ -48,7 +48,7 @@ def verify(
 
     from ptq.verification import verbs
 
-    from . import outputs, render_verification
+    from . import documents, outputs, render_verification
     from .progress import show_progress
 
     outputs.check_outputs([quantized, data], [], json)
@@ -63,7 +63,8 @@ def verify(
                 quantized, data, preprocess=images, samples=samples,
                 skip_bad_samples=skip_bad_samples, cache=cache, progress=progress,
             )  # fmt: skip
-    document = outputs.to_json(
+    printed = documents.write_document(
+        json,
         verification,
         equal=verification.equal,
         passed=verification.passed,
@@ -71,7 +72,7 @@ def verify(
         explanations=verification.explanations,
         portability=None if risks is None else asdict(risks) | risks.summary,
     )
-    if not outputs.write_json(document, json):
+    if not printed:
         render_verification.render_verification(verification)
         if risks is not None:
             render_verification.render_portability(risks)

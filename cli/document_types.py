@@ -1,0 +1,180 @@
+"""Form of each JSON document, as dataclasses; scripts/schema makes cli/schema.json of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ptq.evaluation.drop import Budget
+from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.inspection import Inspection
+from ptq.evaluation.ranking import Ranking
+from ptq.evaluation.report import ReportData
+from ptq.verification.lint_rules import Finding
+from ptq.verification.node_status import NodeStatus
+from ptq.verification.portability import NodeRisk
+from ptq.verification.verify import TensorDifference, Verification
+
+from .optable import OpRow
+
+SCHEMA_VERSION = 1
+"""Increased when a key is removed or changes its meaning; new keys do not change it."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What every document says about the run.
+
+    Attributes:
+        schema_version: Version of the document's form; absent in documents from before version 1.
+        ptq_version: Version of ptq.
+        command: Name of the command.
+        options: Every option and argument with a value, by its long name, defaults included.
+        digests: ``sha256:`` and the digest of each file that an option names, by the option's name. ``model/NAME`` is
+            a file of weights. Folders have none.
+        output: The main file that the command wrote; null if it writes none.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    ptq_version: str = ""
+    command: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
+    output: str | None = None
+
+
+@dataclass(frozen=True)
+class ErrorBody:
+    """Why a command failed.
+
+    Attributes:
+        kind: ``usage``, ``model``, ``unsupported``, ``data``, ``plan``, ``stats``, ``memory``, ``interrupted``,
+            ``internal``, or ``other`` (for example a file that cannot be written).
+        message: The text on standard error, without ``error:``.
+        exit_code: The exit code of the process.
+    """
+
+    kind: str
+    message: str
+    exit_code: int
+
+
+@dataclass(frozen=True)
+class ErrorDocument:
+    """The document of a command that failed.
+
+    Attributes:
+        schema_version: Version of the document's form.
+        ptq_version: Version of ptq.
+        command: Name of the command; empty if the command line could not be read.
+        error: Why it failed.
+    """
+
+    schema_version: int
+    ptq_version: str
+    command: str
+    error: ErrorBody
+
+
+@dataclass(frozen=True)
+class CalibrationSummary:
+    """Result of ``ptq calibrate``; the statistics themselves are in the output file.
+
+    Attributes:
+        graph: Digest of the graph that the statistics belong to.
+        samples: Number of samples counted.
+        tensors: Number of tensors observed.
+        preprocessing: Operations applied to images; empty for arrays.
+        skipped: Skipped bad samples, each with its reason.
+    """
+
+    graph: str
+    samples: int
+    tensors: int
+    preprocessing: Mapping[str, Any]
+    skipped: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class ConversionSummary:
+    """Result of ``ptq convert``.
+
+    Attributes:
+        form: ``qdq`` or ``qoperator``.
+        float_nodes: Operators that the converted model computes in float, each with its reason.
+    """
+
+    form: str
+    float_nodes: tuple[NodeStatus, ...]
+
+
+@dataclass(frozen=True)
+class EvaluationEntries:
+    """Further entries of ``ptq evaluate``.
+
+    Attributes:
+        budget: The drop compared with ``--max-drop``.
+        preprocessing: Operations applied to images.
+    """
+
+    budget: Budget | None = None
+    preprocessing: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class PortabilityEntries:
+    """Risks on other processors.
+
+    Attributes:
+        samples: Number of samples.
+        nodes: Nodes that sum products with constant weights, in execution order.
+        bits_left: Smallest headroom of any node, for any input.
+        ties: Number of accumulators exactly halfway between two integers.
+        saturable: Nodes that can saturate int16 without VNNI.
+        saturated: Nodes with integers that change on the samples without VNNI.
+        remedies: Remedies against saturation; empty if no node can saturate.
+    """
+
+    samples: int
+    nodes: tuple[NodeRisk, ...]
+    bits_left: float
+    ties: int
+    saturable: tuple[str, ...]
+    saturated: tuple[str, ...]
+    remedies: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class VerificationEntries:
+    """Further entries of ``ptq verify``.
+
+    Attributes:
+        equal: Whether all integers and all outputs are equal.
+        passed: Whether the exit code is 0.
+        first: The first tensor that differs; null if none does.
+        explanations: Reasons for differences, by operator.
+        portability: Risks on other processors; null with ``--no-portability``.
+    """
+
+    equal: bool
+    passed: bool
+    first: TensorDifference | None
+    explanations: Mapping[str, str]
+    portability: PortabilityEntries | None
+
+
+DOCUMENTS: Mapping[str, tuple[type, ...]] = {
+    "quantize": (Header, ReportData),
+    "calibrate": (Header, CalibrationSummary),
+    "inspect": (Header, Inspection),
+    "evaluate": (Header, Evaluation, EvaluationEntries),
+    "verify": (Header, Verification, VerificationEntries),
+    "sensitivity": (Header, Ranking),
+    "convert": (Header, ConversionSummary),
+    "error": (ErrorDocument,),
+}
+"""The parts of each document, whose entries stand side by side, by command."""
+
+ROWS: Mapping[str, type] = {"lint": Finding, "ops": OpRow}
+"""Commands whose document is an array of rows without a header."""

@@ -1,0 +1,114 @@
+"""The running command: its name, its options, and where its JSON result goes.
+
+A context variable holds it, so that documents and errors can name it without a parameter in every command.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import typer
+
+STANDARD_OUTPUT = "-"
+_SOURCES = frozenset({"data", "eval"})
+"""Options that name a file, a folder, or ``module:callable``."""
+
+
+@dataclass
+class Invocation:
+    """One run of a command.
+
+    Attributes:
+        command: Name of the command; empty before the command line is read.
+        options: Every option and argument that has a value, by its long name.
+        files: Names of the options whose values are paths.
+        json: The checked place of the JSON result; None before the check, or without ``--json``.
+    """
+
+    command: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    files: frozenset[str] = frozenset()
+    json: str | None = None
+
+
+_current: ContextVar[Invocation] = ContextVar("invocation")
+
+
+def current_invocation() -> Invocation:
+    """The running command; an empty one outside of the command line."""
+    return _current.get(Invocation())
+
+
+def reset_invocation() -> None:
+    """Forget the command that ran before in this process."""
+    _current.set(Invocation())
+
+
+def find_json_place(arguments: Sequence[str]) -> str | None:
+    """Where an error goes as JSON.
+
+    A file is named only if it was checked not to be an input, or if it does not exist yet.
+
+    Args:
+        arguments: The command line, for errors that happen before it is read.
+    """
+    checked = current_invocation().json
+    if checked is not None:
+        return checked
+    place = None
+    for position, argument in enumerate(arguments):
+        if argument == "--json" and position + 1 < len(arguments):
+            place = arguments[position + 1]
+        elif argument.startswith("--json="):
+            place = argument.partition("=")[2]
+    if place in (None, "", STANDARD_OUTPUT):
+        return place or None
+    return None if Path(place).exists() or Path(place).is_symlink() else place
+
+
+def record_invocation(command: Callable[..., None]) -> Callable[..., None]:
+    """Make a command remember its name and options before it runs."""
+    own = inspect.signature(command, eval_str=True)
+
+    def recorded(ctx: typer.Context, **arguments: Any) -> None:
+        _current.set(_describe(ctx))
+        command(**arguments)
+
+    context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own.parameters.values()]
+    recorded.__signature__ = own.replace(parameters=[*parameters, context])  # type: ignore[attr-defined] # typer reads it
+    recorded.__annotations__ = {}
+    recorded.__name__, recorded.__doc__ = command.__name__, command.__doc__
+    return recorded
+
+
+def long_name(parameter: Any) -> str:
+    """Name of an option as users write it, without dashes; the name of an argument."""
+    names = [name for name in parameter.opts if name.startswith("--")]
+    return names[0].removeprefix("--") if names else str(parameter.name)
+
+
+def _describe(ctx: typer.Context) -> Invocation:
+    values = {long_name(p): ctx.params.get(str(p.name)) for p in ctx.command.params}
+    given = {n: v for n, v in values.items() if v is not None and n != "help"}
+    return Invocation(
+        command=ctx.info_name or "",
+        options={name: _to_plain(value) for name, value in given.items()},
+        files=_SOURCES & given.keys() | {n for n, v in given.items() if _has_paths(v)},
+    )
+
+
+def _has_paths(value: Any) -> bool:
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return any(isinstance(v, Path) for v in values)
+
+
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_to_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
