@@ -30,7 +30,7 @@ class Header:
         schema_version: Version of the document's form; absent in documents from before version 1.
         ptq_version: Version of ptq.
         command: Name of the command.
-        options: Every option and argument with a value, by its long name, defaults included.
+        options: Every option and argument with a value, by its long name, defaults included; not ``json`` itself.
         digests: ``sha256:`` and the digest of each file that an option names, by the option's name. ``model/NAME`` is
             a file of weights. Folders have none.
         output: The main file that the command wrote; null if it writes none.
@@ -49,8 +49,8 @@ class ErrorBody:
     """Why a command failed.
 
     Attributes:
-        kind: ``usage``, ``model``, ``unsupported``, ``data``, ``plan``, ``stats``, ``memory``, ``interrupted``,
-            ``internal``, or ``other`` (for example a file that cannot be written).
+        kind: ``usage``, ``model``, ``unsupported``, ``data``, ``plan``, ``stats``, ``memory``, ``internal``,
+            or ``other`` (for example a file that cannot be written).
         message: The text on standard error, without ``error:``.
         exit_code: The exit code of the process.
     """

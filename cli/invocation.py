@@ -6,6 +6,7 @@ A context variable holds it, so that documents and errors can name it without a 
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from typing import Any
 import typer
 
 STANDARD_OUTPUT = "-"
+_OMITTED = frozenset({"help", "json"})
+"""Options that say nothing about the result."""
 _SOURCES = frozenset({"data", "eval"})
 """Options that name a file, a folder, or ``module:callable``."""
 
@@ -68,7 +71,7 @@ def find_json_place(arguments: Sequence[str]) -> str | None:
             place = argument.partition("=")[2]
     if place in (None, "", STANDARD_OUTPUT):
         return place or None
-    return None if Path(place).exists() or Path(place).is_symlink() else place
+    return None if os.path.lexists(place) else place
 
 
 def record_invocation(command: Callable[..., None]) -> Callable[..., None]:
@@ -95,7 +98,7 @@ def long_name(parameter: Any) -> str:
 
 def _describe(ctx: typer.Context) -> Invocation:
     values = {long_name(p): ctx.params.get(str(p.name)) for p in ctx.command.params}
-    given = {n: v for n, v in values.items() if v is not None and n != "help"}
+    given = {n: v for n, v in values.items() if v is not None and n not in _OMITTED}
     return Invocation(
         command=ctx.info_name or "",
         options={name: _to_plain(value) for name, value in given.items()},

@@ -48,8 +48,6 @@ def run(app: typer.Typer, arguments: list[str] | None = None) -> int:
     code = code if signal_code is None else signal_code
     if code == signals.INTERRUPTED:
         typer.echo("interrupted", err=True)
-    if signal_code is not None:
-        _write_error_document("interrupted", "a signal ended the command", code, arguments)
     return code
 
 
