@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ptq.evaluation.drop import Budget
-from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.inspection import Inspection
+from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.ranking import Ranking
 from ptq.evaluation.report import ReportData
 from ptq.verification.lint_rules import Finding
