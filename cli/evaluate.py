@@ -29,6 +29,7 @@ def evaluate(
     cache: o.Cache = None,
     batch: o.Batch = o.DEFAULT_BATCH,
     max_drop: o.MaxDrop = None,
+    strict: o.Strict = False,
     metric: o.Metric = None,
     threads: o.Threads = 0,
     json: o.Json = None,
@@ -51,6 +52,8 @@ def evaluate(
 
     if against is None and (max_drop is not None or metric is not None):
         raise UsageError("a drop is measured against the float model; give it with --against")
+    if strict and max_drop is None:
+        raise UsageError("--strict needs an accuracy budget; give --max-drop")
     outputs.check_outputs([model, data, against], [], json)
     graph = open_model(model)
     opened = SampleOptions(images, samples, skip_bad_samples, cache=cache).open(data, graph)
@@ -71,5 +74,7 @@ def evaluate(
         )
         if budget is not None:
             screen.show(render_drops.render_budget(budget))
+    if budget is not None and strict:
+        budget.require_held()
     if budget is not None and budget.verdict == "exceeded":
         raise typer.Exit(3)

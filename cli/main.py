@@ -57,7 +57,7 @@ def ptq(
     """Post-training quantization for ONNX models, with measured accuracy.
 
     Exit codes: 0 done; 1 problem with the model or the data; 2 wrong usage; 3 accuracy budget
-    exceeded; 130 interrupted; 143 terminated.
+    exceeded (with --strict also undecided); 130 interrupted; 143 terminated.
     """
 
 

@@ -159,6 +159,13 @@ MaxDrop = Annotated[
         "exit code 3 if exceeded.",
     ),
 ]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="With --max-drop: exit code 3 also if the samples are too few to decide. Use it in CI.",
+    ),
+]
 Metric = Annotated[
     str | None,
     typer.Option(

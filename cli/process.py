@@ -3,7 +3,7 @@
 0    done
 1    problem with the model or the data, or internal error
 2    wrong usage
-3    accuracy budget exceeded
+3    accuracy budget exceeded, or with --strict not decided
 130  interrupted (SIGINT)
 143  terminated (SIGTERM)
 """

@@ -91,6 +91,7 @@ def quantize(
     skip_bad_samples: o.SkipBad = False,
     cache: o.Cache = None,
     max_drop: o.MaxDrop = None,
+    strict: o.Strict = False,
     metric: o.Metric = None,
     arithmetic: o.OptionalArithmetic = None,
     threads: o.Threads = 0,
@@ -109,14 +110,17 @@ def quantize(
 
     With --max-drop, as few nodes as possible stay in float so that the budget holds. The search uses
     samples on which no range is chosen. The best model found is always written; the exit code is 3
-    if it exceeds the budget.
+    if it exceeds the budget. With --strict it is also 3 if the samples cannot decide.
     """
     from ptq import api
     from ptq.core import files
+    from ptq.core.errors import UsageError
 
     from . import documents, inputs, outputs, render_report
     from .progress import show_progress
 
+    if strict and max_drop is None:
+        raise UsageError("--strict needs an accuracy budget; give --max-drop")
     path = output or outputs.default_output(model)
     replaced = outputs.check_model_output(
         model, [data, eval_data, stats, plan], [path, save_plan, page], json,
@@ -143,5 +147,7 @@ def quantize(
     if not documents.write_document(json, result.report, output=path):
         render_report.render_report(result.report, str(path))
     outputs.print_replaced(replaced)
+    if strict:
+        result.report.require_budget()
     if result.report.over_budget:
         raise typer.Exit(3)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 from rich.table import Table
 
-from ptq.core.wording import format_size, plural
+from ptq.core.wording import describe_size_ratio, format_size, plural
 
 from .one_line import one_line
 from .render_drops import render_budget, render_search
-from .render_tables import render_forms, render_islands, render_nodes
+from .render_tables import render_forms, render_islands, render_nodes, render_warnings
 from .screen import (
     format_decibels,
     format_heading,
@@ -32,19 +32,13 @@ ON_CALIBRATION = "on calibration samples"
 
 def render_report(result: Report, output: str) -> None:
     """Print a report; ``output`` is the path of the quantized model."""
+    show(*render_warnings(result.warnings, result.suspects))
     show(*_title(result, output))
     show(*_provenance(result))
     show(*_accuracy(result))
-    if result.suspects:
-        show(format_heading("Warnings"))
-        show(*(format_paragraph(str(warning), "yellow") for warning in result.suspects))
     if result.search is not None:
         show(*render_search(result.search, result.nodes))
-    show(
-        *render_nodes(result.nodes),
-        *render_islands(result.islands),
-        *_render_saturation_warning(result),
-    )
+    show(*render_nodes(result.nodes), *render_islands(result.islands))
     if result.tensors:
         count = min(MAX_WORST_TENSORS, len(result.tensors))
         show(format_heading(f"Lowest SQNR: {count} of {plural(len(result.tensors), 'tensor')}"))
@@ -55,7 +49,7 @@ def render_report(result: Report, output: str) -> None:
 def _title(result: Report, output: str) -> Iterator[RenderableType]:
     yield format_heading(f"{result.model} → {output}")
     sizes = f"size {format_size(result.float_bytes)} → {format_size(result.int8_bytes)}"
-    ratio = f"(÷ {result.float_bytes / max(result.int8_bytes, 1):.2f})"
+    ratio = f"({describe_size_ratio(result.float_bytes, result.int8_bytes)})"
     speed = ""
     if result.speed is not None:
         speed = f"; speed {result.speed:.2f}× float (ONNX Runtime, batch 1)"
@@ -98,15 +92,6 @@ def _accuracy(result: Report) -> Iterator[RenderableType]:
     yield from render_forms(evaluation, titles)
     if result.budget is not None:
         yield render_budget(result.budget)
-
-
-def _render_saturation_warning(result: Report) -> Iterator[RenderableType]:
-    if result.saturable:
-        text = (
-            f"warning: on x86 CPUs without VNNI, {plural(len(result.saturable), 'node')} may saturate. "
-            "Use --weights reduced or u8; check with: ptq verify"
-        )
-        yield format_paragraph(text, "yellow")
 
 
 def _worst_tensors_table(result: Report) -> Table:

@@ -26,6 +26,7 @@ from .screen import (
 
 if TYPE_CHECKING:
     from ptq.data import Preprocess
+    from ptq.evaluation.diagnosis import Diagnosis
     from ptq.evaluation.inspection import Inspection
     from ptq.evaluation.measurements import Evaluation
     from ptq.evaluation.report import NodeRow
@@ -50,6 +51,7 @@ def render_evaluation(
     """
     alone = len(result.forms) == 1
     engine = f"integer executor ({arithmetic})" if arithmetic else "ONNX Runtime"
+    show(*render_warnings(list(map(str, result.suspects)), result.suspects))
     show(
         format_heading(f"{model}, {engine}, on {plural(result.samples, 'sample')}"),
         *_render_preprocessing(preprocess),
@@ -62,6 +64,17 @@ def render_evaluation(
                 "no sample is labelled: give labels, or the float model with --against"
             )
         )
+
+
+def render_warnings(
+    warnings: Sequence[str], suspects: Sequence[Diagnosis]
+) -> Iterator[RenderableType]:
+    """All warnings, to stand above any figure; the serious ones in red."""
+    if warnings:
+        yield format_heading("Warnings")
+    serious = {str(suspect) for suspect in suspects if suspect.serious}
+    for text in warnings:
+        yield format_paragraph(text, "bold red" if text in serious else "yellow")
 
 
 def render_forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[RenderableType]:

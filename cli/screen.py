@@ -20,8 +20,10 @@ from .one_line import one_line
 def show(*blocks: RenderableType) -> None:
     """Print on standard output, without interpreting markup in names.
 
-    In a file or a pipe, the padding at line ends is removed.
+    In a file or a pipe, the padding at line ends is removed. Without blocks nothing is printed.
     """
+    if not blocks:
+        return
     console = Console(markup=False, highlight=False, emoji=False)
     if console.is_terminal:
         console.print(*blocks, sep="\n")

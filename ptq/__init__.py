@@ -10,6 +10,7 @@ from importlib.metadata import version
 
 from ptq.api import calibrate, evaluate, inspect, quantize
 from ptq.core.errors import (
+    BudgetError,
     DataError,
     ModelError,
     PlanError,
@@ -36,7 +37,7 @@ from ptq.verification.verify import Verification
 __version__ = version("onnx-ptq")
 
 __all__ = [
-    "Calibration", "Converted", "DataError", "Evaluation", "Finding", "Inspection",
+    "BudgetError", "Calibration", "Converted", "DataError", "Evaluation", "Finding", "Inspection",
     "ModelError", "NodeCost", "Plan", "PlanError", "Portability", "Preprocess", "PtqError",
     "Ranking", "Report", "Result", "Sample", "Samples", "StatsError", "UnsupportedError",
     "UsageError", "Verification", "__version__", "calibrate", "convert", "evaluate", "inspect",

@@ -14,7 +14,7 @@ from typing import Literal
 
 from ptq.calibration.calibration import collect_statistics, open_statistics
 from ptq.calibration.workers import collect_in_processes
-from ptq.core.errors import UsageError
+from ptq.core.errors import BudgetError, UsageError
 from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.core.targets import get_target
@@ -26,6 +26,7 @@ from ptq.evaluation.engines import Engine, integer_engine, reference_engine, ses
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.inspection import Inspection, build_inspection
 from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.relation_check import check_relation
 from ptq.evaluation.result import Result
 from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.user_metric import Metric
@@ -141,6 +142,7 @@ def quantize(
     threads: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     max_drop: float | None = None,
+    strict: bool = False,
     metric: Metric | None = None,
     progress: Progress | None = None,
 ) -> Result:
@@ -177,6 +179,8 @@ def quantize(
         checkpoint: A file for the state of the calibration, as for ``calibrate``.
         max_drop: The accuracy budget in points of the metric. The fewest nodes that meet it stay float, measured on
             samples that no range is chosen on; ``report.budget`` holds the result.
+        strict: Raise `BudgetError` unless the samples show that the budget holds. Its attribute ``result`` is the
+            result nevertheless.
         metric: Your own metric (see `ptq.evaluation.user_metric`). Without it: top-1 accuracy if samples are
             labelled, else agreement with the float model, else the energy of the error.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
@@ -187,6 +191,7 @@ def quantize(
         StatsError: The statistics or the checkpoint belong to another graph.
         PlanError: The plan does not fit.
         UsageError: An option makes no sense.
+        BudgetError: With ``strict``, the budget is exceeded, or the samples cannot decide it.
     """
     if data is None and stats is None and plan is None:
         raise UsageError("no calibration data: pass data or stats")
@@ -194,6 +199,8 @@ def quantize(
         raise UsageError("a checkpoint needs calibration data; remove it when stats are given")
     if max_drop is not None and data is None and eval_data is None:
         raise UsageError("max_drop needs samples: pass data or eval_data")
+    if strict and max_drop is None:
+        raise UsageError("strict needs an accuracy budget: pass max_drop")
     options = QuantizeOptions(
         target, method, form, weights, per_tensor, skip, correct_bias, rounding,
         equalize, split_outliers, arithmetic, max_drop, metric,
@@ -219,9 +226,16 @@ def quantize(
         made, job.samples, sessions, arithmetic=options.arithmetic_name(plan), run=run,
         metric=metric, max_drop=max_drop, search=search,
     )  # fmt: skip
-    return Result(
+    result = Result(
         made.quantized_graph, made.plan, report, calibrated.calibration, source_path(model)
     )
+    if strict:
+        try:
+            report.require_budget()
+        except BudgetError as error:
+            error.result = result
+            raise
+    return result
 
 
 def evaluate(
@@ -280,4 +294,6 @@ def evaluate(
         batch=run.evaluation_batch if takes_any_batch(graph) else 1,
         metric=metric,
     )
-    return replace(evaluation, skipped=tuple(opened.skipped))
+    return replace(
+        evaluation, skipped=tuple(opened.skipped), suspects=tuple(check_relation(evaluation))
+    )

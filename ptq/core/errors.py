@@ -6,12 +6,14 @@
     │   └── UnsupportedError    one node that the arithmetic or the output form cannot express
     ├── DataError       samples that are missing, unreadable, or of another shape than the model's
     ├── PlanError       a plan that does not fit the graph
-    └── StatsError      statistics that are damaged or belong to another graph
+    ├── StatsError      statistics that are damaged or belong to another graph
+    └── BudgetError     an accuracy budget that is exceeded or undecided, where it must hold (exit code 3)
 
 Every message says what is wrong, where, and what to do.
 """
 
 import re
+import typing
 
 
 class PtqError(Exception):
@@ -44,6 +46,17 @@ class PlanError(PtqError):
 
 class StatsError(PtqError):
     """Calibration statistics that are damaged or belong to another graph."""
+
+
+class BudgetError(PtqError):
+    """An accuracy budget that is exceeded, or that the samples cannot decide, where it must be shown to hold.
+
+    Attributes:
+        result: What was made nevertheless: the `ptq.Result` of ``ptq.quantize``; None elsewhere.
+    """
+
+    exit_code = 3
+    result: typing.Any = None
 
 
 # ONNX Runtime and ONNX begin a message with codes, source files and signatures.

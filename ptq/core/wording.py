@@ -13,3 +13,9 @@ def format_size(count: int) -> str:
     if count < 1_000_000:
         return f"{count / 1e3:.1f} kB"
     return f"{count / 1e6:.1f} MB"
+
+
+def describe_size_ratio(before: int, after: int) -> str:
+    """Return how a size changed, from a number of bytes to another: ``2.13 times smaller``."""
+    ratio, word = (before / after, "smaller") if after <= before else (after / before, "larger")
+    return f"{ratio:.2f} times {word}"

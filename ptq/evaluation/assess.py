@@ -5,6 +5,8 @@ from __future__ import annotations
 from ptq.core.run_options import RunOptions
 from ptq.core.targets import get_target
 from ptq.data.splits import SampleSplit, takes_any_batch
+from ptq.evaluation.benefit_check import check_benefit, check_opset
+from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.diagnostics import diagnose
 from ptq.evaluation.drop import Budget, BudgetSearch, check_budget
 from ptq.evaluation.engines import integer_engine, session_engine
@@ -14,7 +16,6 @@ from ptq.evaluation.input_range_check import check_input_statistics
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.overlap_check import find_overlap
 from ptq.evaluation.preprocessing_check import LOW_ACCURACY, find_better_preprocessing
-from ptq.evaluation.report import Diagnosis
 from ptq.evaluation.report_rows import node_rows, tensor_rows
 from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.user_metric import Metric
@@ -76,6 +77,9 @@ def build_report(
     if used is not None and not preprocessing_warnings:
         range_warning = check_input_statistics(model.source, used, run=run)
     applied = used.preprocess if used is not None else None
+    row = get_target(quantized.plan.target)
+    float_bytes = external_data.serialized_size(model.source.model)
+    int8_bytes = external_data.serialized_size(quantized.quantized_graph.model)
     overlap = find_overlap(samples)
     return Report(
         model=model.name,
@@ -88,24 +92,22 @@ def build_report(
         calibration_samples=calibration.samples,
         evaluated_on=overlap.description,
         evaluation=evaluation,
-        float_bytes=external_data.serialized_size(model.source.model),
-        int8_bytes=external_data.serialized_size(quantized.quantized_graph.model),
+        float_bytes=float_bytes,
+        int8_bytes=int8_bytes,
         speed=speed,
         islands=executor.islands,
         tensors=rows,
         nodes=node_rows(prepared, quantized.plan),
-        saturable=(
-            saturable_nodes(quantized.quantized_graph)
-            if get_target(quantized.plan.target).int16_pairs_saturate
-            else ()
-        ),
+        saturable=saturable_nodes(quantized.quantized_graph) if row.int16_pairs_saturate else (),
         budget=_check_max_drop(evaluation, max_drop),
         search=search,
         suspects=(
             *overlap.warnings,
-            *_self_check_diagnosis(quantized),
             *preprocessing_warnings,
+            *_self_check_diagnosis(quantized),
             *([] if range_warning is None else [range_warning]),
+            *check_benefit(float_bytes, int8_bytes, speed, row),
+            *check_opset(model.source.opset, quantized.quantized_graph.opset),
             *diagnose(
                 quantized.plan, calibration.tensors, rows, samples.calibration, calibration.channels
             ),
@@ -125,7 +127,7 @@ def _self_check_diagnosis(quantized: QuantizedModel) -> tuple[Diagnosis, ...]:
     advice = (
         "the plan is applied unchanged; solve a new plan, or keep the failing nodes in float in it"
     )
-    return (Diagnosis(quantized.check_failure, "the given plan", advice),)
+    return (Diagnosis(quantized.check_failure, "the given plan", advice, serious=True),)
 
 
 def _check_preprocessing(

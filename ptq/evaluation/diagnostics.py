@@ -12,7 +12,8 @@ import numpy as np
 from ptq.core.plan import Plan
 from ptq.core.wording import plural
 from ptq.data import Samples
-from ptq.evaluation.report import Diagnosis, TensorRow
+from ptq.evaluation.diagnosis import Diagnosis
+from ptq.evaluation.report import TensorRow
 from ptq.observers.channel_sums import ChannelSums
 from ptq.observers.stats import TensorStats
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ptq.core.errors import BudgetError
+from ptq.core.wording import plural
 from ptq.evaluation import intervals
 
 TOP1, AGREEMENT, ERROR = "top-1 accuracy", "agreement with float", "energy of the error"
@@ -136,6 +138,28 @@ class Budget:
             return self.verdict
         need = "" if self.needed is None else f" (need about {self.needed})"
         return f"not enough samples to decide{need}"
+
+    @property
+    def sentence(self) -> str:
+        """The verdict with budget, loss and number of samples."""
+        unit = "%" if self.drop.metric == ERROR else "points"
+        loss = f"{self.drop.points:.3g} {unit} lost, 95 % interval {self.drop.lo:.3g} … {self.drop.hi:.3g}"
+        text = f"budget of {self.points:g} {unit} of {self.drop.metric}: "
+        if self.verdict != "undecided":
+            return f"{text}{self.verdict} ({loss})"
+        need = "no number of samples would decide it"
+        if self.needed is not None:
+            need = f"give about {self.needed} samples"
+        return f"{text}{plural(self.drop.samples, 'sample')} cannot decide it ({loss}); {need}"
+
+    def require_held(self) -> None:
+        """Make sure that the budget is shown to hold.
+
+        Raises:
+            BudgetError: It is exceeded, or the samples cannot decide it.
+        """
+        if self.verdict != "held":
+            raise BudgetError(self.sentence)
 
 
 def check_budget(drop: Drop, points: float) -> Budget:

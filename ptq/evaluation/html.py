@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from ptq.core.wording import plural
+from ptq.core.wording import describe_size_ratio, plural
 from ptq.evaluation.drop import ERROR, Drop
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.ranking import Ranking
@@ -35,20 +35,21 @@ _RANKING_COLUMNS = (
 
 def render_page(report: ReportData) -> str:
     """The report as an HTML document; all texts from the model are escaped."""
+    warnings = ["<h2>Warnings</h2>", _render_list(report.warnings)] if report.warnings else []
     sections = [
         f"<h1>{escape(report.model)}</h1>",
+        *warnings,
         _render_list(
             [
                 f"target {report.target}, format {report.form}, range method {report.method}",
-                f"size {report.float_bytes} → {report.int8_bytes} bytes",
+                f"size {report.float_bytes} → {report.int8_bytes} bytes, "
+                f"{describe_size_ratio(report.float_bytes, report.int8_bytes)}",
                 f"calibrated on {plural(report.calibration_samples, 'sample')}",
                 *report.changes,
                 *(f"{name} {version}" for name, version in report.versions.items()),
             ]
         ),
     ]
-    if report.suspects:
-        sections += ["<h2>Warnings</h2>", _render_list(map(str, report.suspects))]
     if report.evaluation is not None:
         sections += [
             f"<h2>Accuracy {escape(report.evaluated_on)}</h2>",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import ModelError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample, Samples
-from ptq.evaluation.report import Diagnosis
+from ptq.evaluation.diagnosis import Diagnosis
 from ptq.model.graph import Graph
 from ptq.model.node import attributes_of, constant_of, name_of, operator_of
 from ptq.model.session import Session

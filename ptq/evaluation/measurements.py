@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.metrics import Accuracy, Fidelity
 
@@ -33,9 +34,11 @@ class Evaluation:
         head: Name of the output that is compared with labels and comes first in the report.
         forms: Measurements by name of the form; the float model is ``float``.
         skipped: Skipped bad samples, each with its reason.
+        suspects: Known causes of bad figures that were found.
     """
 
     samples: int
     head: str
     forms: Mapping[str, FormMetrics]
     skipped: tuple[tuple[str, str], ...] = ()
+    suspects: tuple[Diagnosis, ...] = ()

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from ptq.data import Preprocess, Sample, Samples
 from ptq.data.preprocess import IMAGENET_MEAN_STD
 from ptq.evaluation import intervals
+from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.metrics import is_scores
-from ptq.evaluation.report import Diagnosis
 from ptq.model.session import Session
 
 LOW_ACCURACY = 0.6
@@ -68,6 +68,7 @@ def find_better_preprocessing(session: Session, samples: Samples, output: int) -
         "with another preprocessing",
         "preprocessing",
         f"use {describe_values(best.preprocess)}, or the values from training",
+        serious=True,
     )
 
 

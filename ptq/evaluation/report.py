@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ptq.core.errors import BudgetError
+from ptq.core.wording import plural
+from ptq.evaluation.diagnosis import Diagnosis as Diagnosis
 from ptq.evaluation.drop import Budget, BudgetSearch
 from ptq.evaluation.measurements import Evaluation
 
@@ -55,24 +58,6 @@ class NodeRow:
 
 
 @dataclass(frozen=True)
-class Diagnosis:
-    """A known cause of large quantization errors, found in one run.
-
-    Attributes:
-        what: The problem.
-        where: Tensor, node or samples concerned.
-        advice: What to do.
-    """
-
-    what: str
-    where: str
-    advice: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what}; {self.advice}"
-
-
-@dataclass(frozen=True)
 class ReportData:
     """Figures of one quantization.
 
@@ -96,7 +81,7 @@ class ReportData:
         saturable: Nodes whose sums of two products can saturate in ONNX Runtime on x86 without VNNI.
         budget: The drop compared with the budget; None without a budget.
         search: Nodes kept in float for the budget; None without a search.
-        suspects: Known causes of large quantization errors that were found.
+        suspects: Known causes of bad figures that were found, the serious ones first.
         skipped: Skipped bad samples, each with its reason.
         shared_samples: Number of evaluation samples whose content is also that of a calibration sample.
         calibration_digest: Digest of the calibration samples by content (`ptq.data.sample_digest`); empty without.
@@ -136,9 +121,33 @@ class ReportData:
         not_reached = self.search is not None and not self.search.reached
         return not_reached or (self.budget is not None and self.budget.verdict == "exceeded")
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know before any figure, the most serious first."""
+        found = [str(suspect) for suspect in self.suspects]
+        if self.budget is not None and self.budget.verdict != "held":
+            found.insert(sum(suspect.serious for suspect in self.suspects), self.budget.sentence)
+        if self.saturable:
+            found.append(
+                f"x86 processors without VNNI: {plural(len(self.saturable), 'node')} may saturate; "
+                "use weights reduced or u8, or verify the model there"
+            )
+        return tuple(found)
+
+    def require_budget(self) -> None:
+        """Make sure that the accuracy budget is shown to hold.
+
+        Raises:
+            BudgetError: It is exceeded, or the samples cannot decide it.
+        """
+        if self.budget is not None:
+            self.budget.require_held()
+        if self.over_budget:
+            raise BudgetError("no set of float nodes was found that keeps the accuracy budget")
+
     def to_json(self) -> str:
-        """The report as JSON text; infinite and undefined numbers are null."""
-        return dump_json(asdict(self))
+        """The report as JSON text, warnings first; infinite and undefined numbers are null."""
+        return dump_json({"warnings": self.warnings, **asdict(self)})
 
 
 def dump_json(document: Any) -> str:

@@ -11,11 +11,11 @@ from ptq.evaluation.exports.summary import ACCURACY_TITLES, TENSOR_TITLES, Summa
 def render_fragment(summary: Summary) -> str:
     """The short report as an HTML fragment; names from the model are escaped."""
     parts = [f"<p><strong>{escape(summary.title)}</strong></p>"]
+    if summary.warnings:
+        parts += ["<p><strong>Warnings</strong></p>", _render_list(summary.warnings)]
     if summary.accuracy:
         parts.append(_render_table(ACCURACY_TITLES, summary.accuracy))
     parts.append(_render_list(summary.facts))
-    if summary.warnings:
-        parts += ["<p><strong>Warnings</strong></p>", _render_list(summary.warnings)]
     if summary.tensors:
         parts.append("<p><strong>Lowest SQNR</strong></p>")
         parts.append(_render_table(TENSOR_TITLES, summary.tensors))

@@ -17,14 +17,14 @@ def render_markdown(summary: Summary) -> str:
 
 def _lines(summary: Summary) -> Iterator[str]:
     yield f"### {_escape(summary.title)}\n"
-    if summary.accuracy:
-        yield from _table(ACCURACY_TITLES, summary.accuracy, texts=(0, 5))
-    yield from (f"- {_escape(fact)}" for fact in summary.facts)
-    yield ""
     if summary.warnings:
         yield "**Warnings**\n"
         yield from (f"- {_escape(warning)}" for warning in summary.warnings)
         yield ""
+    if summary.accuracy:
+        yield from _table(ACCURACY_TITLES, summary.accuracy, texts=(0, 5))
+    yield from (f"- {_escape(fact)}" for fact in summary.facts)
+    yield ""
     if summary.tensors:
         yield "**Lowest SQNR**\n"
         yield from _table(TENSOR_TITLES, summary.tensors, texts=(0, 1))

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ptq.core.wording import format_size, plural
+from ptq.core.wording import describe_size_ratio, format_size, plural
 from ptq.evaluation.drop import ERROR, Budget, describe_drop
 from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.report import ReportData
@@ -25,7 +25,7 @@ class Summary:
         title: Model, target and format.
         facts: Size, speed, samples, nodes and budget, a line each.
         accuracy: One row for each form, in the columns ``ACCURACY_TITLES``; empty if accuracy was not measured.
-        warnings: Known causes of large errors, a line each.
+        warnings: What a reader must know before the figures, a line each.
         tensors: The tensors with the lowest SQNR, in the columns ``TENSOR_TITLES``.
     """
 
@@ -48,7 +48,7 @@ def summarize_report(report: ReportData) -> Summary:
         title=f"{report.model}: target {report.target}, format {report.form}, range method {report.method}",
         facts=tuple(_facts(report)),
         accuracy=() if evaluation is None else summarize_forms(evaluation, titles),
-        warnings=tuple(str(warning) for warning in report.suspects),
+        warnings=report.warnings,
         tensors=tuple(
             (
                 row.name,
@@ -101,7 +101,9 @@ def _facts(report: ReportData) -> list[str]:
             f"output {report.evaluation.head}"
         )
     facts.append(f"calibrated on {plural(report.calibration_samples, 'sample')}")
-    facts.append(f"size {format_size(report.float_bytes)} → {format_size(report.int8_bytes)}")
+    ratio = describe_size_ratio(report.float_bytes, report.int8_bytes)
+    sizes = f"{format_size(report.float_bytes)} → {format_size(report.int8_bytes)}"
+    facts.append(f"size {sizes} ({ratio})")
     if report.speed is not None:
         facts.append(f"speed {report.speed:.2f}× float (ONNX Runtime, batch 1)")
     counts = Counter(row.fate for row in report.nodes)
