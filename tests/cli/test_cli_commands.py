@@ -56,7 +56,7 @@ def test_the_json_of_quantize_has_the_three_forms(ptq, model, data, place):
     document = json.loads(result.out if place == "-" else Path(place).read_text())
     assert list(document["evaluation"]["forms"]) == ["float", "int8", "integers"]
     assert document["evaluation"]["samples"] == 24
-    assert document["evaluated_on"] == "on evaluation samples"
+    assert document["evaluated_on"] == "on calibration samples"
     assert document["int8_bytes"] == len(Path("model.int8.onnx").read_bytes())
 
 
