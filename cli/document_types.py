@@ -34,6 +34,7 @@ class Header:
         digests: ``sha256:`` and the digest of each file that an option names, by the option's name. ``model/NAME`` is
             a file of weights. Folders have none.
         output: The main file that the command wrote; null if it writes none.
+        warnings: What a reader must know before any figure, the most serious first.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -42,6 +43,7 @@ class Header:
     options: Mapping[str, Any] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
     output: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,11 @@ def write_document(
     if isinstance(result, Sequence):
         return write_json(dump_json([asdict(row) for row in result]), place)
     further = {k: asdict(v) if is_dataclass(v) else v for k, v in more.items()}  # type: ignore[arg-type]
-    document = {**asdict(_header(output)), **asdict(result), **further}
+    document = {
+        **asdict(_header(output, getattr(result, "warnings", ()))),
+        **asdict(result),
+        **further,
+    }
     return write_json(dump_json(document), place)
 
 
@@ -57,7 +61,7 @@ def error_to_json(kind: str, message: str, exit_code: int) -> str:
     return dump_json(asdict(ErrorDocument(SCHEMA_VERSION, version("onnx-ptq"), command, body)))
 
 
-def _header(output: Path | None) -> Header:
+def _header(output: Path | None, warnings: tuple[str, ...]) -> Header:
     invocation = current_invocation()
     named = {name: invocation.options[name] for name in sorted(invocation.files)}
     if output is not None:
@@ -68,6 +72,7 @@ def _header(output: Path | None) -> Header:
         options=invocation.options,
         digests=_digest_files(named),
         output=None if output is None else str(output),
+        warnings=warnings,
     )
 
 

@@ -47,7 +47,7 @@ def evaluate(
     from ptq.evaluation.drop import check_budget
     from ptq.model.open import open_model
 
-    from . import documents, inputs, outputs, render_drops, render_tables, screen
+    from . import documents, gates, inputs, outputs, render_drops, render_tables, screen
     from .progress import show_progress
 
     if against is None and (max_drop is not None or metric is not None):
@@ -75,6 +75,6 @@ def evaluate(
         if budget is not None:
             screen.show(render_drops.render_budget(budget))
     if budget is not None and strict:
-        budget.require_held()
+        gates.exit_unless_held(budget.require_held)
     if budget is not None and budget.verdict == "exceeded":
         raise typer.Exit(3)

@@ -116,7 +116,7 @@ def quantize(
     from ptq.core import files
     from ptq.core.errors import UsageError
 
-    from . import documents, inputs, outputs, render_report
+    from . import documents, gates, inputs, outputs, render_report
     from .progress import show_progress
 
     if strict and max_drop is None:
@@ -148,6 +148,6 @@ def quantize(
         render_report.render_report(result.report, str(path))
     outputs.print_replaced(replaced)
     if strict:
-        result.report.require_budget()
+        gates.exit_unless_held(result.report.require_budget)
     if result.report.over_budget:
         raise typer.Exit(3)

@@ -51,7 +51,7 @@ def render_evaluation(
     """
     alone = len(result.forms) == 1
     engine = f"integer executor ({arithmetic})" if arithmetic else "ONNX Runtime"
-    show(*render_warnings(list(map(str, result.suspects)), result.suspects))
+    show(*render_warnings(result.warnings, result.suspects))
     show(
         format_heading(f"{model}, {engine}, on {plural(result.samples, 'sample')}"),
         *_render_preprocessing(preprocess),

@@ -42,3 +42,8 @@ class Evaluation:
     forms: Mapping[str, FormMetrics]
     skipped: tuple[tuple[str, str], ...] = ()
     suspects: tuple[Diagnosis, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know before any figure, the most serious first."""
+        return tuple(map(str, self.suspects))

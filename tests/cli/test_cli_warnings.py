@@ -43,7 +43,7 @@ def test_a_result_larger_and_slower_than_float_is_the_first_that_is_read(ptq, sm
     assert "times larger" in " ".join(done.out.split())
     assert "0." not in done.out.partition("size ")[2].partition("times")[0].partition("(")[2]
     report = json.loads(Path("r.json").read_text(encoding="utf-8"))
-    assert next(iter(report)) == "warnings"
+    assert [*report].index("warnings") < [*report].index("evaluation")
     assert report["warnings"][0].startswith("the quantized model: ")
     assert str(report["suspects"][0]["what"]) in report["warnings"][0]
     page = Path("r.html").read_text(encoding="utf-8")
@@ -89,6 +89,12 @@ def test_strict_ends_with_3_where_the_samples_cannot_decide_and_says_how_many_ca
     against = ("evaluate", "strict.onnx", "--against", model, "--data", data, "--max-drop", 0.5)
     assert ptq(*against).code == 0
     assert ptq(*against, "--strict").code == BUDGET
+
+
+def test_strict_leaves_the_whole_json_document(ptq, model, data):
+    done = ptq("quantize", model, "--data", data, "--max-drop", 0.5, "--strict", "--json", "-")
+    assert (done.code, json.loads(done.out)["budget"]["verdict"]) == (BUDGET, "undecided")
+    assert "24 samples cannot decide it" in json.loads(done.out)["warnings"][0]
 
 
 def test_strict_accepts_a_budget_that_is_shown_to_hold(ptq, model, data):
