@@ -10,6 +10,7 @@ images               preprocessing options
 inputs               option texts → Python values
 statistics           earlier statistics of ``calibrate``
 outputs              checks of output paths, JSON, list of skipped samples
+configure, config    options from ptq.toml; ``ptq init``
 invocation           name and options of the running command
 documents            JSON documents: header, result, errors
 document_types       form of each document; schema.json is made of it

@@ -75,16 +75,14 @@ def find_json_place(arguments: Sequence[str]) -> str | None:
 
 
 def record_invocation(command: Callable[..., None]) -> Callable[..., None]:
-    """Make a command remember its name and options before it runs."""
+    """Make a command that takes ``ctx`` remember its name and options before it runs."""
     own = inspect.signature(command, eval_str=True)
 
     def recorded(ctx: typer.Context, **arguments: Any) -> None:
         _current.set(_describe(ctx))
-        command(**arguments)
+        command(ctx=ctx, **arguments)
 
-    context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own.parameters.values()]
-    recorded.__signature__ = own.replace(parameters=[*parameters, context])  # type: ignore[attr-defined] # typer reads it
+    recorded.__signature__ = own  # type: ignore[attr-defined] # typer reads it
     recorded.__annotations__ = {}
     recorded.__name__, recorded.__doc__ = command.__name__, command.__doc__
     return recorded

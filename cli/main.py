@@ -12,6 +12,7 @@ import typer
 
 from . import options as o
 from .calibrate import calibrate
+from .configure import add_config_options, init
 from .convert import convert
 from .evaluate import evaluate
 from .images import PREPROCESSING_HELP
@@ -94,6 +95,7 @@ def ops(json: o.Json = None) -> None:
 
 
 for _command in (quantize, calibrate, evaluate, verify, sensitivity):
-    app.command(epilog=PREPROCESSING_HELP)(record_invocation(_command))
+    app.command(epilog=PREPROCESSING_HELP)(record_invocation(add_config_options(_command)))
 for _command in (inspect, convert, lint, ops):
-    app.command()(record_invocation(_command))
+    app.command()(record_invocation(add_config_options(_command)))
+app.command()(init)

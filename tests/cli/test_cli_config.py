@@ -1,0 +1,187 @@
+"""Options from ptq.toml: precedence, refusals, --save-config and ptq init; the oracle is the JSON's `options`."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from ptq_cli.config import find_config
+from ptq_cli.configure import STARTER
+
+
+def options_of(outcome) -> dict[str, object]:
+    assert outcome.code == 0, outcome.err
+    found: dict[str, object] = json.loads(outcome.out)["options"]
+    return found
+
+
+def write(text: str, name: str = "ptq.toml") -> Path:
+    Path(name).write_text(text)
+    return Path(name)
+
+
+@pytest.fixture
+def sensitivity(ptq, model):
+    """Run a quick command that has targets and a list."""
+
+    def call(*arguments):
+        return ptq("inspect", model, "--json", "-", *arguments)
+
+    return call
+
+
+def test_the_command_line_comes_before_the_file_and_the_file_before_the_defaults(sensitivity):
+    assert options_of(sensitivity())["target"] == "ort"
+    write('[inspect]\ntarget = "litert"\n')
+    assert options_of(sensitivity())["target"] == "litert"
+    assert options_of(sensitivity("--target", "gemmlowp"))["target"] == "gemmlowp"
+
+
+def test_the_table_of_a_command_comes_before_the_common_keys(sensitivity):
+    write('target = "tensorrt"\n[inspect]\ntarget = "litert"\n')
+    assert options_of(sensitivity())["target"] == "litert"
+    write('target = "tensorrt"\n')
+    assert options_of(sensitivity())["target"] == "tensorrt"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "skip"),
+    [([], ["conv"]), (["--target", "litert"], ["head"]), (["--skip", "pool"], ["pool"])],
+)
+def test_the_options_of_a_target_apply_where_it_is_chosen(sensitivity, arguments, skip):
+    write('[inspect]\nskip = ["conv"]\n[inspect.targets.litert]\nskip = ["head"]\n')
+    assert options_of(sensitivity(*arguments))["skip"] == skip
+
+
+def test_the_target_of_the_file_chooses_too(sensitivity):
+    write('target = "litert"\n[inspect.targets.litert]\nskip = ["head"]\n')
+    assert options_of(sensitivity())["skip"] == ["head"]
+
+
+def test_a_common_key_reaches_only_commands_that_have_the_option(sensitivity):
+    write("threads = 1\nbatch = 2\n")
+    assert "threads" not in options_of(sensitivity())
+
+
+@pytest.mark.parametrize("key", ["skip-bad-samples", "skip_bad_samples"])
+def test_a_dash_may_be_an_underline_and_a_flag_is_true_or_false(ptq, model, data, key):
+    write(f"[calibrate]\n{key} = true\ndata = {str(data)!r}\noutput = 's.npz'\n")
+    options = options_of(ptq("calibrate", model, "--json", "-"))
+    assert options["skip-bad-samples"] is True
+    assert Path("s.npz").is_file()
+
+
+def test_numbers_of_a_list_are_joined_as_on_the_command_line(ptq, model, folder):
+    from PIL import Image
+
+    (folder / "images").mkdir()
+    Image.new("RGB", (8, 8)).save(folder / "images" / "black.png")
+    write("mean = [0.5, 0.25, 0.1]\nstd = 0.5\n[evaluate]\nsize = [8, 8]\n")
+    result = ptq("evaluate", model, "--data", folder / "images", "--json", "-")
+    prepared = json.loads(result.out)["preprocessing"]
+    assert prepared["mean"] == [0.5, 0.25, 0.1]
+    assert prepared["size"] == [8, 8]
+
+
+def test_pyproject_has_the_same_tables(sensitivity):
+    write('[tool.ptq.inspect]\ntarget = "litert"\n', "pyproject.toml")
+    assert options_of(sensitivity())["target"] == "litert"
+    write('[project]\nname = "x"\n', "pyproject.toml")
+    assert options_of(sensitivity())["target"] == "ort"
+
+
+def test_ptq_toml_comes_before_pyproject_and_a_given_file_before_both(sensitivity):
+    write('[tool.ptq]\ntarget = "litert"\n', "pyproject.toml")
+    write('target = "tensorrt"\n')
+    write('target = "gemmlowp"\n', "other.toml")
+    found = sensitivity()
+    assert options_of(found)["target"] == "tensorrt"
+    assert found.line == "options from ptq.toml"
+    given = sensitivity("--config", "other.toml")
+    assert options_of(given)["target"] == "gemmlowp"
+    assert given.err == ""
+
+
+def test_there_is_no_file_in_an_empty_folder(folder):
+    assert find_config() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[inspect]\ntarge = 'ort'", "[inspect] has no option targe; did you mean target? Known: "),
+        ("[inspct]\n", "there is no table inspct; did you mean inspect? Known: calibrate, "),
+        ("treads = 1", "no command has an option treads; did you mean threads? Known: against, "),
+        ("[inspect]\nthreads = 1", "[inspect] has no option threads; "),
+        ("[inspect.targets.litter]\n", "there is no target litter; did you mean litert? Known:"),
+        ("[inspect.targets.ort]\nx = 1", "[inspect.targets.ort] has no option x; Known: "),
+        ("[inspect]\ntargets = 1", "write [inspect.targets.NAME]"),
+        ("[calibrate]\nskip-bad-samples = 'yes'", "skip-bad-samples is 'yes'; write skip-bad-samp"),
+        ("[inspect]\nskip = [[1]]", "skip is [[1]]; write a text, a number, or a list of them"),
+        ("[inspect\n", "the file is not TOML"),
+        ("config = 'x.toml'", "no command has an option config"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_line_with_the_known_names(ptq, model, text, said):
+    write(text)
+    command = ["calibrate", model, "-o", "s.npz"] if "calibrate" in text else ["inspect", model]
+    result = ptq(*command)
+    assert result.code == 2
+    assert said in result.err
+    assert len([line for line in result.err.splitlines() if line.startswith("error: ")]) == 1
+
+
+def test_a_value_of_the_file_is_checked_like_one_of_the_command_line(ptq, model, data):
+    write("samples = 0\n")
+    result = ptq("calibrate", model, "--data", data, "-o", "s.npz")
+    assert result.code == 2
+    assert "--samples" in result.err
+
+
+def test_a_missing_file_is_named(ptq, model):
+    result = ptq("inspect", model, "--config", "absent.toml")
+    assert (result.code, "absent.toml: cannot be read" in result.line) == (2, True)
+
+
+def test_saved_options_are_those_that_are_not_defaults_and_give_the_same_run(ptq, model, data):
+    given = ["--data", data, "--skip", 'a "b"\\\n\x7fc', "--target", "ort", "--threads", "1"]
+    saved = ["--no-equalize", "--save-config", "saved.toml"]
+    assert ptq("sensitivity", model, *given, *saved).code == 2  # no such node
+    tables = tomllib.loads(Path("saved.toml").read_text())
+    assert tables == {
+        "sensitivity": {
+            "data": str(data),
+            "skip": ['a "b"\\\n\x7fc'],
+            "threads": 1,
+            "equalize": False,
+        }
+    }
+    write('[sensitivity]\nskip = ["head"]\nequalize = false\nmeasure = 0\n', "small.toml")
+    again = ["--data", data, "--config", "small.toml", "--save-config", "again.toml", "--json", "-"]
+    assert options_of(ptq("sensitivity", model, *again))["equalize"] is False
+    assert tomllib.loads(Path("again.toml").read_text())["sensitivity"]["measure"] == 0
+
+
+def test_save_config_replaces_no_file(ptq, model):
+    before = model.read_bytes()
+    result = ptq("inspect", model, "--save-config", model)
+    assert (result.code, "exists; --save-config replaces no file" in result.line) == (2, True)
+    assert model.read_bytes() == before
+
+
+def test_init_writes_a_file_that_every_command_reads_and_replaces_none(ptq, model):
+    assert ptq("init").out == "Written: ptq.toml\n"
+    assert Path("ptq.toml").read_text() == STARTER
+    assert ptq("inspect", model).code == 0
+    again = ptq("init")
+    assert (again.code, "ptq.toml exists" in again.line) == (2, True)
+
+
+def test_every_option_in_the_comments_of_the_starter_exists(ptq, model):
+    write(re.sub(r"^# (?=\[|[\w-]+ = )", "", STARTER, flags=re.MULTILINE))
+    tables = tomllib.loads(Path("ptq.toml").read_text())
+    assert tables["quantize"]["targets"]["tensorrt"] == {"per-tensor": False}
+    assert ptq("inspect", model).code == 0
