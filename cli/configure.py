@@ -152,7 +152,7 @@ def _to_toml(value: Any, name: str) -> str:
     return text
 
 
-def init(
+def write_starter(
     path: Annotated[Path, typer.Argument(metavar="[FILE]", help="The file to write.")] = Path(
         "ptq.toml"
     ),

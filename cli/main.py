@@ -12,7 +12,7 @@ import typer
 
 from . import options as o
 from .calibrate import calibrate
-from .configure import add_config_options, init
+from .configure import add_config_options, write_starter
 from .convert import convert
 from .evaluate import evaluate
 from .images import PREPROCESSING_HELP
@@ -98,4 +98,4 @@ for _command in (quantize, calibrate, evaluate, verify, sensitivity):
     app.command(epilog=PREPROCESSING_HELP)(record_invocation(add_config_options(_command)))
 for _command in (inspect, convert, lint, ops):
     app.command()(record_invocation(add_config_options(_command)))
-app.command()(init)
+app.command("init")(write_starter)
