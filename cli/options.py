@@ -20,7 +20,7 @@ WeightFormat = Literal["auto", "s8", "reduced", "u8"]
 Rounding = Literal["second-order", "nearest"]
 
 SAMPLES_HELP = (
-    "Samples: a folder of images (class sub-folders are labels), an .npz (arrays by input name and "
+    "Samples: a folder of images (class sub-folders or a labels file give labels), an .npz (arrays by input name and "
     "optional 'labels', leading axis = samples), a folder of .npz (one whole feed each), an .npy for "
     "a single input, or module:callable."
 )

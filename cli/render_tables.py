@@ -79,6 +79,8 @@ def render_warnings(
 
 def render_forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[RenderableType]:
     """Accuracy and fidelity of all forms of a model, their drops, and further outputs."""
+    if result.labels is not None:
+        yield format_paragraph(f"labels: {result.labels.describe()}")
     base = result.forms["float"].accuracy
     others = [form for name, form in result.forms.items() if name != "float"]
     labelled = base is not None

@@ -293,6 +293,7 @@ def evaluate(
         [name_of(v) for v in graph.outputs],
         batch=run.evaluation_batch if takes_any_batch(graph) else 1,
         metric=metric,
+        labelling=opened.labelling,
     )
     return replace(
         evaluation, skipped=tuple(opened.skipped), suspects=tuple(check_relation(evaluation))

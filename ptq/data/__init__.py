@@ -6,7 +6,12 @@ sample: `Sample` and `Samples`: one feed of the model, and a set of them that ca
 sample_digest: identity of samples by content
 input_spec: `InputSpec`: what a model input takes, and whether an array fits it
 open: `open_samples`: which kind of source the user named, opened
-folder: the files in a folder of samples, and their labels
+folder: the files in a folder of samples
+folder_labels: labels of a folder of images, from a file in it or from class folders
+label_files: labels in lines or in a table
+class_names: numbers of classes by name
+label_rows: labels in arrays, and one-hot rows
+labelling: `Labelling`: where labels come from, for reports
 images: a folder of images as samples
 decode: pixels of an image file, and resizing and cropping
 preprocess: `Preprocess`: options from image to array, completed from the model's input

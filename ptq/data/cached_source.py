@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ptq.data.labelling import Labelling
 from ptq.data.preprocess import Preprocess
 from ptq.data.sample import BadSample, Sample, SampleSource
 from ptq.data.sample_store import CacheLimits, FileStore
@@ -27,6 +28,11 @@ class CachedSource:
     def preprocess(self) -> Preprocess | None:
         """The preprocessing of each image."""
         return self._source.preprocess
+
+    @property
+    def labelling(self) -> Labelling:
+        """Where the labels come from."""
+        return self._source.labelling
 
     def positions(self, at_most: int | None = None) -> range:
         """All positions, or the first ``at_most``."""

@@ -9,8 +9,10 @@ import numpy as np
 
 from ptq.core.errors import DataError
 from ptq.data.decode import decode, pixel_table, resize_and_crop, to_array
-from ptq.data.folder import FolderListing, image_labels
+from ptq.data.folder import FolderListing
+from ptq.data.folder_labels import find_labels
 from ptq.data.input_spec import InputSpec, cast_to_input
+from ptq.data.labelling import Labelling
 from ptq.data.preprocess import Preprocess
 from ptq.data.sample import BadSample, Sample
 
@@ -29,14 +31,20 @@ class ImageFolder:
             )
         self._spec = inputs[0]
         self._listing = listing
-        self._labels, self._classes = image_labels(listing)
+        self._found = find_labels(listing)
+        self._labels = self._found.labels
         self._preprocess = preprocess.resolved(self._spec)
         self._table = pixel_table(self._preprocess, self._spec.dtype)
 
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the class folders, in label order."""
-        return self._classes
+        return self._found.classes
+
+    @property
+    def labelling(self) -> Labelling:
+        """Where the labels come from, and the class of each folder."""
+        return self._found.labelling
 
     @property
     def preprocess(self) -> Preprocess:

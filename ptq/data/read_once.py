@@ -14,7 +14,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from ptq.core.errors import DataError
-from ptq.data.sample import ArraySource, BadSample, Sample, SampleSource
+from ptq.data.labelling import Labelling
+from ptq.data.preprocess import Preprocess
+from ptq.data.sample import BadSample, Sample, SampleSource
 from ptq.data.sample_store import CacheLimits, FileStore, MemoryStore, SampleStore, copy_sample
 
 _Content = tuple[bytes | str, tuple[int, ...]]
@@ -25,7 +27,7 @@ _DIFFERENT = (
 )
 
 
-class ReadOnceSource(ArraySource):
+class ReadOnceSource:
     """The samples of a stream, the same on each pass."""
 
     def __init__(
@@ -51,6 +53,21 @@ class ReadOnceSource(ArraySource):
         self._store = MemoryStore() if self._cache is None else FileStore(self._cache)
         self._first_pass = None
         self._contents.clear()
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the class folders; a stream has none."""
+        return self._stream.classes
+
+    @property
+    def preprocess(self) -> Preprocess | None:
+        """The preprocessing of each image; None for arrays."""
+        return self._stream.preprocess
+
+    @property
+    def labelling(self) -> Labelling:
+        """Where the labels come from."""
+        return self._stream.labelling
 
     def positions(self, at_most: int | None = None) -> range:
         """All positions, or the first ``at_most``; the samples are read and kept."""

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
+
 from ptq.core.errors import DataError
 from ptq.data.arrays import Table, open_npz, read_array
 from ptq.data.folder import FolderListing
+from ptq.data.folder_labels import find_unused_label_files
 from ptq.data.input_spec import InputSpec, cast_to_input, check_header, match_keys
-from ptq.data.sample import ArraySource, BadSample, IndexedSource, Sample, parse_labels
+from ptq.data.label_rows import ONE_HOT_CONVERTED, convert_one_hot
+from ptq.data.labelling import Labelling
+from ptq.data.sample import (
+    ArraySource,
+    BadSample,
+    IndexedSource,
+    Sample,
+    parse_class_list,
+    parse_labels,
+)
 
 
 class TableSource(IndexedSource):
@@ -56,7 +68,11 @@ class TableSource(IndexedSource):
         if self._labels is not None:
             if self._labels.ndim > 2:
                 raise DataError(f"{title}: 'labels' has {self._labels.ndim} dimensions, not 1 or 2")
-            parse_labels(self._labels.ravel(), f"{title} array 'labels'")
+            where = f"{title} array 'labels'"
+            self._labels, converted = convert_one_hot(self._labels, where)
+            parse_class_list(self._labels.ravel(), where, self._labels)
+            notes = (ONE_HOT_CONVERTED,) if converted else ()
+            self.labelling = Labelling(where, notes=notes)
 
     def positions(self, at_most: int | None = None) -> range:
         """All positions, or the first ``at_most``."""
@@ -81,7 +97,8 @@ class TableSource(IndexedSource):
                         spec, array[None] if self._batched[spec.name] else array, name
                     )
                 labels = None if self._labels is None else self._labels[position]
-                yield Sample(name, feed, parse_labels(labels, name))
+                accepted = () if labels is None else parse_class_list(np.atleast_1d(labels), name)
+                yield Sample(name, feed, accepted)
             except DataError as error:
                 yield BadSample(name, error)
 
@@ -91,6 +108,9 @@ class NpzFolder(ArraySource):
 
     def __init__(self, listing: FolderListing, inputs: Sequence[InputSpec]) -> None:
         """Read no file yet."""
+        self.labelling = Labelling(
+            "array 'labels' of each .npz", notes=find_unused_label_files(listing.root)
+        )
         self._listing = listing
         self._inputs = inputs
 

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, UsageError
+from ptq.data.label_rows import is_ambiguous, is_one_hot
+from ptq.data.labelling import WITH_SAMPLES, Labelling
 from ptq.data.preprocess import Preprocess
 from ptq.data.sample_digest import combine_digests, digest_feed
 
@@ -49,6 +51,11 @@ class SampleSource(Protocol):
         """Preprocessing of each image; None if the samples are arrays."""
         ...
 
+    @property
+    def labelling(self) -> Labelling:
+        """Where the labels come from, if there are any."""
+        ...
+
     def positions(self, at_most: int | None = None) -> range:
         """All positions, or the first ``at_most``."""
         ...
@@ -75,6 +82,7 @@ class ArraySource:
 
     classes: tuple[str, ...] = ()
     preprocess: None = None
+    labelling: Labelling = WITH_SAMPLES
 
 
 class IndexedSource(ArraySource):
@@ -198,6 +206,11 @@ class Samples:
         """Complete preprocessing of each image; None if the samples are arrays."""
         return self._source.preprocess
 
+    @property
+    def labelling(self) -> Labelling:
+        """Where the labels come from, if there are any, and the class of each."""
+        return self._source.labelling
+
     def subset(self, which: Iterable[int] | Callable[[str], bool]) -> Samples:
         """Samples at some indices, or whose name satisfies a predicate, in the same order."""
         positions = self.positions
@@ -236,18 +249,45 @@ class Samples:
 
 
 def parse_labels(labels: Any, where: str) -> tuple[int, ...]:
-    """Acceptable classes from a label: an integer or a list of integers; −1 or None means no label."""
+    """Acceptable classes from the label of one sample; −1 or None means no label.
+
+    Args:
+        labels: An integer, a list of integers, or a one-hot row.
+        where: Name of the sample in the error.
+
+    Raises:
+        DataError: It is none of these, or a class is below −1.
+    """
     if labels is None:
         return ()
     try:
         values = np.atleast_1d(np.asarray(labels))
     except ValueError:
         values = np.empty((1, 1))
+    if is_one_hot(values):
+        return (int(values.argmax()),)
+    if is_ambiguous(values):
+        raise DataError(
+            f"{where}: label {values.tolist()} is a one-hot row or the two classes 0 and 1; give the class number, "
+            "or [0, 1, -1] for both classes"
+        )
+    return parse_class_list(values, where, labels)
+
+
+def parse_class_list(values: NDArray[Any], where: str, given: Any = None) -> tuple[int, ...]:
+    """Acceptable classes from one axis of integers; −1 means no label.
+
+    Raises:
+        DataError: They are not integers, or a class is below −1.
+    """
     if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
-        shown = " ".join(repr(labels).split())[:60]
-        if isinstance(labels, np.ndarray) and labels.size > 1:
-            shown = f"of type {labels.dtype.name}"
-        raise DataError(f"{where}: label {shown} is not an integer or a list of integers")
+        given = values if given is None else given
+        shown = " ".join(repr(given).split())[:60]
+        if isinstance(given, np.ndarray) and given.size > 1:
+            shown = f"of type {given.dtype.name}"
+        raise DataError(
+            f"{where}: label {shown} is not an integer, a list of integers or a one-hot row"
+        )
     if values.size and int(values.min()) < -1:
         raise DataError(
             f"{where}: label {int(values.min())} is negative; only -1 is allowed, for no label"

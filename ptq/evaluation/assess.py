@@ -176,4 +176,5 @@ def _evaluate(
         [name_of(v) for v in source.outputs],
         batch=run.evaluation_batch if takes_any_batch(source) else 1,
         metric=metric,
+        labelling=samples.evaluation.labelling,
     )

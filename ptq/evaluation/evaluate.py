@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
 from ptq.data import Sample
+from ptq.data.labelling import Labelling
 from ptq.data.labels import require_class
 from ptq.evaluation.drop import Drop, agreement_drop, error_drop, top1_drop
 from ptq.evaluation.engines import Engine
@@ -38,6 +40,7 @@ def evaluate_engines(
     *,
     batch: int = 1,
     metric: Metric | None = None,
+    labelling: Labelling | None = None,
 ) -> Evaluation:
     """Run the float model and its other forms on the samples, and compare them.
 
@@ -49,6 +52,7 @@ def evaluate_engines(
         batch: Number of samples of equal shape that run at once, up to 2 MB; 1 if the model has a fixed batch.
         metric: Metric of the drops; None for top-1 accuracy, agreement or the error. With a metric, the samples
             and all outputs stay in memory.
+        labelling: Where the labels of the samples come from.
 
     Raises:
         DataError: There is no sample, the model or the metric fails on one, or a label is not a class of the model.
@@ -80,6 +84,8 @@ def evaluate_engines(
     )
     position = outputs.index(head)
     before = meters[REFERENCE]
+    if labelling is not None and before.accuracy[position].result() is None:
+        labelling = replace(labelling, source="", classes={}) if labelling.notes else None
     return Evaluation(
         samples=count,
         head=head,
@@ -95,6 +101,7 @@ def evaluate_engines(
             )
             for name, meter in meters.items()
         },
+        labels=labelling,
     )
 
 

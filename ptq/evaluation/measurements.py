@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ptq.data.labelling import Labelling
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.metrics import Accuracy, Fidelity
@@ -35,6 +36,7 @@ class Evaluation:
         forms: Measurements by name of the form; the float model is ``float``.
         skipped: Skipped bad samples, each with its reason.
         suspects: Known causes of bad figures that were found.
+        labels: Where the labels come from, and files of labels that were not read; None if there is neither.
     """
 
     samples: int
@@ -42,6 +44,7 @@ class Evaluation:
     forms: Mapping[str, FormMetrics]
     skipped: tuple[tuple[str, str], ...] = ()
     suspects: tuple[Diagnosis, ...] = ()
+    labels: Labelling | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -205,13 +205,14 @@ def test_a_labels_file_takes_the_place_of_folder_names(tmp_path: Path, separator
     [
         ("gone.png 3", r"labels\.txt line 2: image 'gone\.png' is not in the folder"),
         ("b.png", r"line 2: image 'b\.png' has no label"),
-        ("b.png cat", "line 2: does not name an image"),
-        ("b.png,cat", r"line 2: image 'b\.png' has no label \(an integer\)"),
-        ('"b.png";1e3', r"line 2: image 'b\.png' has no label"),
-        ("b.png,9999999999", r"line 2: image 'b\.png' has no label"),
-        ("b.png,cat,3", r"line 2: image 'b\.png' has no label"),
+        ("b.png cat", r"line 2: image 'b\.png': 'cat' is no class number; give numbers"),
+        ("b.png,cat", r"line 2: image 'b\.png': 'cat' is no class number"),
+        ('"b.png";1e3', r"line 2: image 'b\.png': '1e3' is no class number"),
+        ("b.png,9999999999", r"line 2: image 'b\.png': '9999999999' is no class number"),
+        ("b.png,cat,3", r"line 2: image 'b\.png': 'cat' is no class number"),
         ("a.png 3", r"line 2: image 'a\.png' is listed twice"),
-        ("b.png -2", r"line 2: label -2 is negative"),
+        ("b.png -2", r"line 2: image 'b\.png': label -2 is negative"),
+        ("cat 1", "line 2: does not name an image"),
     ],
 )
 def test_a_wrong_line_of_a_labels_file_is_named(tmp_path: Path, line: str, message: str) -> None:
@@ -225,11 +226,13 @@ def test_a_wrong_line_of_a_labels_file_is_named(tmp_path: Path, line: str, messa
 def test_a_labels_file_of_names_alone_is_not_passed_over(tmp_path: Path) -> None:
     photo(tmp_path / "a.png", (2, 2))
     (tmp_path / "labels.csv").write_text("file,label\na.png,cat\n")
-    with pytest.raises(DataError, match=r"labels\.csv line 2: image 'a\.png' has no label"):
+    with pytest.raises(
+        DataError, match=r"labels\.csv line 2: image 'a\.png': 'cat' is no class number"
+    ):
         open_samples(tmp_path, [FREE])
 
 
-def test_a_labels_file_that_lists_class_names_is_passed_over(tmp_path: Path) -> None:
+def test_a_labels_file_that_lists_class_names_numbers_the_folders(tmp_path: Path) -> None:
     photo(tmp_path / "cat" / "a.png", (2, 2))
     (tmp_path / "labels.txt").write_text("cat\ndog 2\n")
     assert [s.labels for s in open_samples(tmp_path, [FREE])] == [(0,)]

@@ -1,0 +1,230 @@
+"""Where labels come from: each file and folder is read, refused or named; what was written is the oracle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from ptq.core.errors import DataError
+from ptq.data import InputSpec, Samples, open_samples
+from ptq.data.labelling import Labelling
+
+FREE = InputSpec("x", np.dtype(np.float32), (None, 3, None, None))
+ROW = InputSpec("x", np.dtype(np.float32), (None, 2))
+ROWS = np.arange(8, dtype=np.float32).reshape(4, 2)
+
+
+def folder_of(root: Path, *images: str, **files: str) -> Path:
+    """A folder of tiny images and of text files, whose names have _ for the dot."""
+    for image in images:
+        (root / image).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (2, 2)).save(root / image)
+    for name, text in files.items():
+        (root / ".".join(name.rsplit("_", 1))).write_text(text)
+    return root
+
+
+def labels_of(samples: Samples) -> dict[str, tuple[int, ...]]:
+    return {sample.name: sample.labels for sample in samples}
+
+
+def open_rows(labels: Any) -> Samples:
+    return open_samples({"x": ROWS, "labels": np.asarray(labels)}, [ROW])
+
+
+@pytest.mark.parametrize("kind", ["int64", "float32", "bool"])
+def test_s5_one_hot_rows_are_converted_and_the_report_says_so(kind: str) -> None:
+    samples = open_rows(np.eye(4)[[2, 0, 3, 1]].astype(kind))
+    assert [sample.labels for sample in samples] == [(2,), (0,), (3,), (1,)]
+    assert samples.highest_label == 3
+    assert samples.labelling.describe().endswith("; one-hot rows converted to class numbers")
+
+
+def test_s5_one_hot_rows_of_two_classes_and_unlabelled_rows_are_converted() -> None:
+    samples = open_rows([[0, 1], [1, 0], [-1, -1], [0, 1]])
+    assert [sample.labels for sample in samples] == [(1,), (0,), (), (1,)]
+
+
+def test_rows_of_several_classes_stay_several_classes() -> None:
+    samples = open_rows([[0, 1], [1, -1], [3, 0], [-1, -1]])
+    assert [sample.labels for sample in samples] == [(0, 1), (1,), (3, 0), ()]
+    assert samples.labelling.notes == ()
+
+
+def test_a_row_of_zeros_among_one_hot_rows_is_named() -> None:
+    with pytest.raises(DataError, match="row 2 is all 0, but other rows are one-hot"):
+        open_rows([[0, 0, 1], [1, 0, 0], [0, 0, 0], [0, 1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ([0, 0, 1], (2,)),
+        (np.array([0.0, 1.0]), (1,)),
+        ([True, False], (0,)),
+        ([0, 2, 1], (0, 2, 1)),
+        ([0, 1, -1], (0, 1)),
+    ],
+)
+def test_s5_a_one_hot_label_of_a_sample_is_converted(label: Any, expected: tuple[int]) -> None:
+    (sample,) = open_samples([({"x": ROWS[:1]}, label)], [ROW])
+    assert sample.labels == expected
+
+
+def test_s5_two_integers_that_may_be_one_hot_are_refused() -> None:
+    with pytest.raises(DataError, match=r"\[0, 1\] is a one-hot row or the two classes 0 and 1"):
+        list(open_samples([({"x": ROWS[:1]}, [0, 1])], [ROW]))
+
+
+def test_s6_names_in_a_labels_file_are_numbered_by_a_list_of_classes(tmp_path: Path) -> None:
+    folder = folder_of(
+        tmp_path,
+        *("a.png", "b c.png", "d.png"),
+        labels_txt="a.png trouser\nb c.png ankle boot\nd.png 0\n",
+        classes_txt="shirt\ntrouser\nankle boot\n",
+    )
+    samples = open_samples(folder, [FREE])
+    assert labels_of(samples) == {"a.png": (1,), "b c.png": (2,), "d.png": (0,)}
+    assert samples.labelling.describe() == (
+        "from labels.txt, names numbered by classes.txt (2 classes: trouser=1, ankle boot=2)"
+    )
+
+
+def test_s6_names_in_a_labels_file_without_a_list_are_refused_with_the_line(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "train_1.png", labels_txt="train_1.png trouser\n")
+    with pytest.raises(
+        DataError, match=r"labels\.txt line 1: image 'train_1\.png': 'trouser' is no class number; "
+        r"give numbers, or list the class names in the model's order in classes\.txt",
+    ):  # fmt: skip
+        open_samples(folder, [FREE])
+
+
+def test_s6_an_unknown_name_is_refused_with_the_line(tmp_path: Path) -> None:
+    folder = folder_of(
+        tmp_path, "a.png", "b.png", labels_txt="a.png cat\nb.png cow\n", classes_txt="cat\ndog\n"
+    )
+    with pytest.raises(DataError, match=r"line 2: image 'b\.png': 'cow' is no class number and no"):
+        open_samples(folder, [FREE])
+
+
+def test_s6_names_of_class_folders_number_a_labels_file(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "cat/1.png", "dog/2.png", labels_csv="path,label\ncat/1.png,dog\n")
+    samples = open_samples(folder, [FREE])
+    assert labels_of(samples) == {"cat/1.png": (1,), "dog/2.png": ()}
+    assert samples.labelling.source == "labels.csv, names numbered by the class folders"
+
+
+@pytest.mark.parametrize("name", ["labels_csv", "ground_truth_csv", "answers_tsv"])
+@pytest.mark.parametrize(
+    "header", ["path,label", "filename,class_id", "Image,Target", "label,file_name"]
+)
+def test_s6_a_table_with_a_header_is_read(tmp_path: Path, name: str, header: str) -> None:
+    rows = [("a.png", "2"), ("b, c.png", "0")]
+    if header.startswith("label"):
+        rows = [(label, image) for image, label in rows]
+    lines = [header, *(",".join(f'"{cell}"' for cell in row) for row in rows)]
+    folder = folder_of(tmp_path, "a.png", "b, c.png", **{name: "\n".join(lines)})
+    samples = open_samples(folder, [FREE])
+    assert labels_of(samples) == {"a.png": (2,), "b, c.png": (0,)}
+    assert samples.labelling.source == ".".join(name.rsplit("_", 1))
+
+
+@pytest.mark.parametrize(
+    ("header", "named"),
+    [
+        ("path,label,split", "unknown column split"),
+        ("id,gt", "unknown column id, gt"),
+        (",path,label", r"unknown column \(no name\)"),
+        ("path,label,class_name", "columns path, label, class_name"),
+        ("path;file", "columns path, file"),
+    ],
+)
+def test_s6_other_columns_are_refused_by_name(tmp_path: Path, header: str, named: str) -> None:
+    folder = folder_of(tmp_path, "a.png", ground_truth_csv=f"{header}\na.png,3,1\n")
+    with pytest.raises(DataError, match=rf"ground_truth\.csv: {named}; keep one column named path"):
+        open_samples(folder, [FREE])
+
+
+def test_a_list_of_images_of_any_name_is_read(tmp_path: Path) -> None:
+    folder = folder_of(
+        tmp_path, "a.png", "b.png", val_txt="a.png 65\nb.png 970\n", README_txt="Photos.\n"
+    )
+    samples = open_samples(folder, [FREE])
+    assert labels_of(samples) == {"a.png": (65,), "b.png": (970,)}
+    assert samples.labelling.describe() == "from val.txt"
+
+
+def test_a_file_of_labels_that_is_not_used_is_named(tmp_path: Path) -> None:
+    folder = folder_of(
+        tmp_path, "cat/1.png", "dog/2.png", labels_json="{}", more_csv="path,label\n"
+    )
+    assert open_samples(folder, [FREE]).labelling == Labelling(
+        "folder names in sorted order",
+        {"cat": 0, "dog": 1},
+        ("labels.json is not used", "more.csv is not used"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"labels_json": "{}"}, r"labels\.json: is not read as labels; write labels\.csv"),
+        ({"a_csv": "path,label\na.png,1", "b_csv": ""}, r"has a\.csv and b\.csv; keep one"),
+        ({"a_csv": ""}, r"a\.csv: names no image of the folder"),
+        ({"classes_txt": "\n"}, r"classes\.txt: is empty"),
+        ({"classes_txt": "cat\ndog\ncat"}, r"classes\.txt line 3: class 'cat' is listed twice"),
+        ({"classes_txt": "1 cat\n1 dog"}, r"classes\.txt line 2: class number 1 is listed twice"),
+    ],
+)
+def test_what_cannot_be_labels_is_refused(
+    tmp_path: Path, files: dict[str, str], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        open_samples(folder_of(tmp_path, "a.png", **files), [FREE])
+
+
+def test_s7_class_folders_are_named_with_their_labels(tmp_path: Path) -> None:
+    samples = open_samples(folder_of(tmp_path, "bag/1.png", "ankle-boot/2.png"), [FREE])
+    assert samples.labelling.describe() == (
+        "from folder names in sorted order (2 classes: ankle-boot=0, bag=1)"
+    )
+
+
+@pytest.mark.parametrize("listing", ["bag\nshirt\nankle-boot\n", "2 ankle-boot\n0 bag\n7: hat\n"])
+@pytest.mark.parametrize("name", ["classes_txt", "labels_txt"])
+def test_s7_a_list_of_classes_numbers_the_folders(tmp_path: Path, listing: str, name: str) -> None:
+    folder = folder_of(tmp_path, "bag/1.png", "ankle-boot/2.png", **{name: listing})
+    samples = open_samples(folder, [FREE])
+    assert labels_of(samples) == {"ankle-boot/2.png": (2,), "bag/1.png": (0,)}
+    assert samples.classes == ("bag", "ankle-boot")
+    assert f"numbered by {name.replace('_', '.')} (" in samples.labelling.describe()
+
+
+def test_s7_a_folder_that_the_list_does_not_have_is_refused(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "bag/1.png", "hat/2.png", classes_txt="bag\nshoe\n")
+    with pytest.raises(DataError, match=r"classes\.txt: does not list class folder 'hat'"):
+        open_samples(folder, [FREE])
+
+
+def test_s7_a_negative_class_folder_is_refused(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "-1/1.png", "0/2.png", "1/3.png")
+    with pytest.raises(DataError, match="class folder '-1' is a negative number"):
+        open_samples(folder, [FREE])
+
+
+def test_many_classes_are_abridged() -> None:
+    text = Labelling("folder names", {f"c{k:02}": k for k in range(40)}).describe()
+    assert text.endswith("(40 classes: c00=0, " + ", ".join(f"c{k:02}={k}" for k in range(1, 11))
+                         + ", …, c39=39)")  # fmt: skip
+
+
+def test_files_beside_a_folder_of_arrays_are_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "0.npz", x=ROWS[:1], labels=[0, 0, 1])
+    (tmp_path / "labels.txt").write_text("0.npz 3\n")
+    samples = open_samples(tmp_path, [ROW])
+    assert [sample.labels for sample in samples] == [(2,)]
+    assert samples.labelling.notes == ("labels.txt is not used",)
