@@ -20,14 +20,14 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "vectors"))
 
+import golden
+from golden_case import GoldenCase
 from litert_cases import CASES, Draw, LitertCase, Tensor
 from litert_moves import DATA_MOVEMENT
 from ort_cases import ORT_CASES, OrtCase, ort_output
 
 from ptq.core.errors import PtqError
 from ptq.executor.arithmetics import kernels_of_arithmetic
-from ptq.verification.golden import run_golden_cases as golden
-from ptq.verification.golden_case import GoldenCase
 
 Arrays = dict[str, Any]
 

@@ -1,9 +1,10 @@
-"""Lets every test import what stands in ``tests/support``, and its processes be interrupted."""
+"""Lets every test import what stands in ``tests/support`` and ``tests/vectors``, and its processes be interrupted."""
 
 import signal
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent / "vectors"))
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 import exact_sums

@@ -1,4 +1,4 @@
-"""Verification of any tool's quantized model: compare integers, convert forms, lint, portability, golden vectors.
+"""Verification of any tool's quantized model: compare integers, convert forms, lint, portability.
 
 In reading order:
 
@@ -13,8 +13,4 @@ conversion           QDQ ↔ QLinear operators
 equivalence          proof that two quantized graphs compute the same integers
 lint                 a quantized model against LiteRT's specification
 lint_rules           the rules for one operator
-golden               recorded outputs of runtimes, run and counted
-golden_case          one recorded case
-golden_litert        cases recorded from LiteRT
-golden_ort           cases recorded from ONNX Runtime
 """

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from golden import run_golden_cases
 
 from ptq.core.errors import DataError
-from ptq.verification.golden import run_golden_cases
 
 TESTS = Path(__file__).parents[1]
 VECTORS = TESTS / "vectors"

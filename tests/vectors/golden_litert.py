@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from golden_case import GoldenCase, case_attributes, to_qparams
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
@@ -15,7 +16,6 @@ from ptq.executor.arithmetics import litert
 from ptq.executor.arithmetics.litert_elementwise import activation_bounds
 from ptq.executor.arithmetics.node_site import Site
 from ptq.kernels.resize import LitertSampling
-from ptq.verification.golden_case import GoldenCase, case_attributes, to_qparams
 
 Attrs = dict[str, Any]
 Arrays = Mapping[str, NDArray[Any]]

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import golden_litert
+import golden_ort
 import numpy as np
+from golden_case import GoldenCase
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, ModelError
-from ptq.verification import golden_litert, golden_ort
-from ptq.verification.golden_case import GoldenCase
 
 
 @dataclass(frozen=True)

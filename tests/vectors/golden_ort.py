@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from golden_case import GoldenCase, case_attributes, to_qparams
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
@@ -13,7 +14,6 @@ from ptq.core.types import QuantParams
 from ptq.executor.arithmetics import ort
 from ptq.executor.arithmetics.node_site import Site
 from ptq.model.layer_weights import matrix_channel_axis
-from ptq.verification.golden_case import GoldenCase, case_attributes, to_qparams
 
 Arrays = Mapping[str, NDArray[Any]]
 
