@@ -90,7 +90,6 @@ def _hold_interrupts() -> Iterator[None]:
 
 
 def _collect_results(readers: list[Connection], advance: Callable[[], None]) -> list[Calibration]:
-    """The statistics of each worker, in the order of the workers."""
     ended: dict[Connection, Any] = {}
     while len(ended) < len(readers):
         ready = wait([reader for reader in readers if reader not in ended])

@@ -224,7 +224,6 @@ def operand_key(node: str, position: int) -> str:
 
 
 def _parse_document(text: str) -> dict[str, Any]:
-    """The JSON document with the keys of format 2."""
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:

@@ -143,7 +143,6 @@ def _check_preprocessing(
 
 
 def _check_max_drop(evaluation: Evaluation | None, max_drop: float | None) -> Budget | None:
-    """Drop of int8 in ONNX Runtime, compared with the budget."""
     drop = None if evaluation is None else evaluation.forms["int8"].drop
     return None if drop is None or max_drop is None else check_budget(drop, max_drop)
 

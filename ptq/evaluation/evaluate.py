@@ -169,7 +169,6 @@ def _can_stack(one: Sample, other: Sample) -> bool:
 
 
 def _run_batch(engine: Engine, group: Sequence[Sample]) -> list[list[NDArray[Any]]]:
-    """Run a group of samples; return the outputs by sample, then by output."""
     try:
         if len(group) == 1:
             return [engine(group[0].feed)]

@@ -43,18 +43,15 @@ def mcnemar(lost: int, gained: int) -> float:
     return 2 * below + at
 
 
-def tango_interval(
-    lost: int, gained: int, samples: int, confidence: float = CONFIDENCE
-) -> Interval:
+def tango_interval(lost: int, gained: int, samples: int) -> Interval:
     """Tango's score interval of the difference (lost − gained) / samples.
 
     Args:
         lost: Number of samples that only the first form gets right.
         gained: Number of samples that only the second form gets right.
         samples: Number of all samples, at least 1.
-        confidence: Two-sided confidence level.
     """
-    z = float(scipy.special.ndtri((1 + confidence) / 2))
+    z = float(scipy.special.ndtri((1 + CONFIDENCE) / 2))
     centre = (lost - gained) / samples
 
     def score(share: float) -> float:
@@ -83,9 +80,9 @@ def _bisect(falling: Callable[[float], float], level: float, lo: float, hi: floa
     return (lo + hi) / 2
 
 
-def clopper_pearson_interval(count: int, samples: int, confidence: float = CONFIDENCE) -> Interval:
+def clopper_pearson_interval(count: int, samples: int) -> Interval:
     """Exact interval of Clopper and Pearson for the proportion count / samples."""
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     low = float(scipy.special.betaincinv(count, samples - count + 1, tail)) if count else 0.0
     high = (
         float(scipy.special.betaincinv(count + 1, samples - count, 1 - tail))
@@ -135,8 +132,8 @@ def _draw_counts(samples: int) -> NDArray[np.float64]:
     return np.stack([np.bincount(row, minlength=samples) for row in chosen]).astype(np.float64)
 
 
-def percentile_interval(values: NDArray[Any], confidence: float = CONFIDENCE) -> Interval:
+def percentile_interval(values: NDArray[Any]) -> Interval:
     """Percentile interval of bootstrap draws."""
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     lo, hi = np.quantile(values, [tail, 1 - tail], method="inverted_cdf")
     return float(lo), float(hi)

@@ -84,7 +84,6 @@ def describe_values(preprocess: Preprocess) -> str:
 
 
 def _alternatives(given: Preprocess) -> Iterator[Preprocess]:
-    """The usual other preprocessings."""
     colours = {"RGB": ("RGB", "BGR"), "BGR": ("BGR", "RGB")}.get(given.channels or "", ("GRAY",))
     scalings: list[tuple[float, Any, Any]] = [
         (given.scale or 1.0, given.mean, given.std),
@@ -141,7 +140,6 @@ def _preprocess_again(array: NDArray[Any], given: Preprocess, other: Preprocess)
 def _broadcast_along(
     values: tuple[float, ...] | None, default: float, rank: int, axis: int
 ) -> NDArray[np.float64]:
-    """Channel values in a shape that broadcasts along ``axis``."""
     shape = [1] * rank
     shape[axis] = -1
     return np.array(values or (default,), np.float64).reshape(shape)

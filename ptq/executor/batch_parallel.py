@@ -63,7 +63,6 @@ class BatchSegments:
     """Segments of the program for feeds of given shapes; the shapes of tensors are learned from a run."""
 
     def __init__(self, program: Program, tables: Collection[str]) -> None:
-        """Take the program, and the names of the islands that are tables."""
         self._program, self._table_islands = program, tables
         self._segments: dict[tuple[Shape, ...], list[Segment]] = {}
 

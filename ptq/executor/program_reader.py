@@ -206,7 +206,6 @@ class _Reader:
         *,
         keeps_integers: bool = False,
     ) -> None:
-        """Add one step for each output that is read."""
         assert node.name
         attrs = all_attributes(node) if attrs is None else attrs
         for index, output in enumerate(outputs):

@@ -89,7 +89,6 @@ def declared_bytes(tensor: onnx.TensorProto) -> int:
 
 
 def _copy_fields(source: Message, target: Message, *, without: str) -> None:
-    """Copy all fields of a message except one."""
     for field, value in source.ListFields():
         if field.name == without:
             continue

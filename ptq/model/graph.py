@@ -6,7 +6,7 @@ listed among the inputs, into plain initializers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,14 +57,14 @@ class Graph:
         return cls(external_data.merge_weights(*read(Path(path))))
 
     @classmethod
-    def from_proto(cls, proto: onnx.ModelProto, source: str = "the model") -> Graph:
+    def from_proto(cls, proto: onnx.ModelProto) -> Graph:
         """Read a model in memory; it is not changed.
 
         Raises:
             ModelError: It is not a valid ONNX model.
         """
-        proto, detached = read_proto(proto, source)
-        return cls(to_ir(proto, source, detached))
+        proto, detached = read_proto(proto, "the model")
+        return cls(to_ir(proto, "the model", detached))
 
     def to_proto(self) -> onnx.ModelProto:
         """The model as an ONNX message, a copy; raises ModelError above 2 GB."""
@@ -262,13 +262,9 @@ class Graph:
             value.shape = None
         return copy
 
-    def transform_proto(
-        self, change: Callable[[onnx.ModelProto], onnx.ModelProto], freed: Container[str] = ()
-    ) -> Graph:
-        """The graph after a change of its ONNX message; weights named in ``freed`` become inputs."""
-        proto, detached = external_data.proto_without_weights(self._model)
-        kept = {name: tensor for name, tensor in detached.tensors.items() if name not in freed}
-        weights = external_data.DetachedWeights(kept, detached.initializer_names)
+    def transform_proto(self, change: Callable[[onnx.ModelProto], onnx.ModelProto]) -> Graph:
+        """The graph after a change of its ONNX message."""
+        proto, weights = external_data.proto_without_weights(self._model)
         return Graph(to_ir(change(proto), "the model", weights))
 
     def with_opset(self, version: int) -> Graph:

@@ -91,7 +91,6 @@ def _has_axis_attribute(node: onnx.NodeProto) -> bool:
 
 
 def _invalid_keepdims(node: onnx.NodeProto) -> onnx.AttributeProto | None:
-    """The attribute `keepdims` of an ONNX operator if it is neither 0 nor 1."""
     if node.domain not in ONNX_DOMAINS:
         return None
     return next((a for a in node.attribute if a.name == "keepdims" and a.i not in (0, 1)), None)

@@ -54,7 +54,6 @@ def save(graph: Graph, path: Path) -> None:
 
 
 def _has_content(path: Path, content: bytes) -> bool:
-    """Whether the file has this content."""
     return path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
 
 

@@ -61,7 +61,6 @@ def validate(proto: onnx.ModelProto, source: str) -> None:
 
 
 def _all_strings(message: Message) -> Iterator[str | bytes]:
-    """All text fields of a message and of the messages inside it."""
     for field, value in message.ListFields():
         values = [value] if isinstance(value, (str, bytes, Message)) else value
         if field.type == field.TYPE_STRING:

@@ -130,7 +130,6 @@ def _weight_changes(
 def _held_out_errors(
     float_weights: Matrix, fitted: Matrix, pairs: InputPairs, *, centred: bool
 ) -> Matrix:
-    """The energy of the error of the sums, for each held-out sample."""
     shift = np.zeros((len(float_weights), 1, float_weights.shape[2]))
     for inputs, block in zip(pairs.input_slices, pairs.training, strict=True):
         if centred:

@@ -37,7 +37,6 @@ class OutputError:
     """
 
     def __init__(self, graph: Graph, samples: Iterable[Sample], run: RunOptions) -> None:
-        """Run the float model on all samples."""
         session = Session(graph, threads=run.threads)
         self._reference = ReferenceOutputs.from_session(session, samples)
         self.count = len(self._reference.samples)

@@ -175,7 +175,6 @@ class _RangeSearch:
                 self._try_method(members, method)
 
     def _changing_methods(self, members: Iterable[int]) -> Iterator[str]:
-        """The methods that would change one of the groups."""
         members = list(members)
         for method in METHODS:
             if any(self._method_if_available(i, method) != self.methods[i] for i in members):

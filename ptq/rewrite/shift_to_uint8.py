@@ -208,7 +208,6 @@ def _has_mixed_signedness(op: QuantizedOp) -> bool:
 
 
 def _constant_activations(graph: Graph) -> list[Node]:
-    """The DequantizeLinear nodes of constants that are read as activations."""
     found: dict[Node, None] = {}
     for node in graph.nodes:
         op = quantized_op(node)

@@ -186,7 +186,6 @@ def _small_divisors(graph: Graph, stats: Mapping[str, TensorStats]) -> dict[str,
 def _solve_group(
     draft: _Draft, group: ScaleGroup, groups: ScaleGroups, stats: Mapping[str, TensorStats]
 ) -> None:
-    """Set the parameters and the reason of all tensors of a scale group."""
     if group.fixed_qparams is not None:
         op, fixed = group.fixed_qparams
         params = QuantParams.per_tensor(fixed.scale, fixed.zero_point, draft.target.activation)
@@ -258,7 +257,6 @@ def _solve_activation(draft: _Draft, integer: QuantizedNode) -> None:
 
 
 def _clamp_bounds(integer: QuantizedNode) -> tuple[float, float]:
-    """The lower and upper bound of a Relu or Clip, in float."""
     if integer.spec.op == "Relu":
         return 0.0, math.inf
     bounds = [-math.inf, math.inf]

@@ -84,7 +84,6 @@ def _params(params: QuantParams | None) -> tuple[object, ...]:
 def _step_content(
     step: Step, program: Program, digests: Mapping[str, Digest]
 ) -> tuple[object, ...]:
-    """Content of a step, without the position of the output."""
     output_params = [_params(program.params.get(name)) for name in step.outputs]
     table = _lookup_table(step, program)
     if table is not None:

@@ -77,7 +77,6 @@ def _lint_node(node: Node, row: Target) -> Iterator[Finding]:
 def _node_finding(
     node: Node, rule: str, clause: str, text: str, severity: Literal["error", "note"]
 ) -> Finding:
-    """A finding about a node, reported at its first output."""
     return Finding(
         tensor=node.outputs[0].name or "",
         node=node.name or "",

@@ -135,7 +135,6 @@ def _operand_reason(role: Role, value: Value) -> str:
 
 
 def _float_value_reason(value: Value) -> str:
-    """Why a float value does not come from integers."""
     maker = value.producer()
     if maker is None or "DequantizeLinear" not in operator_of(maker):
         return "is a float constant" if constant_of(value) is not None else "is computed in float"

@@ -60,7 +60,6 @@ def _average_pool(site: Site) -> Kernel:
 
 
 def _covers_image(sizes: tuple[int, ...], window: Mapping[str, Any]) -> bool:
-    """Return whether the only window is the image itself."""
     if sizes != window["kernel_shape"]:
         return False
     return not any(

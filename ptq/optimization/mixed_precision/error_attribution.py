@@ -118,7 +118,6 @@ def attribute_error(
 
 
 def _execution_order(probe: ErrorProbe) -> NDArray[np.intp]:
-    """The indices of the sources in the order in which the graph runs them."""
     index = {node.name: number for number, node in enumerate(probe.injected.nodes)}
     return np.argsort([index.get(source.node, -1) for source in probe.sources], kind="stable")
 

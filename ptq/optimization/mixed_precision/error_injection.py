@@ -94,7 +94,6 @@ class _InjectedErrors:
     """The errors to add to each tensor; every run reuses the memory."""
 
     def __init__(self, probe: ErrorProbe, errors: Sequence[NDArray[Any]]) -> None:
-        """Take the error of each source."""
         self._sources: dict[str, list[int]] = {}
         for index, source in enumerate(probe.sources):
             self._sources.setdefault(probe.inputs[source.tensor], []).append(index)

@@ -82,7 +82,6 @@ def check_boundary_tensors(
 def _run_tensors(
     graph: Graph, names: Sequence[str], samples: Sequence[Sample], run: RunOptions
 ) -> list[Outputs]:
-    """The named tensors on each sample."""
     session = Session(with_extra_outputs(graph, names), threads=run.threads)
     return [[numeric_output(y) for y in session.run(sample.feed, names)] for sample in samples]
 

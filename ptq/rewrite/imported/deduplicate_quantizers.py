@@ -28,7 +28,6 @@ def deduplicate_quantizers(graph: Graph) -> list[Change]:
 
 
 def _earlier_duplicate(node: Node, source: Value) -> Value | None:
-    """The output of an earlier quantizer of the value with the same parameters."""
     own = read_quantizer(node, node.outputs[0])
     for other in consumers_of(source) if own is not None else ():
         if other is node:

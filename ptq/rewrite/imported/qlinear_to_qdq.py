@@ -196,7 +196,6 @@ class _QdqWriter:
         attrs: dict[str, Any],
         parameters: tuple[Value, Value | None],
     ) -> None:
-        """Replace an integer operator by the float operator and a QuantizeLinear."""
         old = node.outputs[0]
         name = name_of(old)
         real = self._insert_float_op(node, op, inputs, attrs)
@@ -231,7 +230,6 @@ class _QdqWriter:
         return real
 
     def _dequantized_operand(self, triple: QuantizedOperand, axis: int | None, node: Node) -> Value:
-        """The dequantized value of an operand, one for all its readers."""
         integers, scale, zero_point = triple
         key = (name_of(integers), name_of(scale), name_of(zero_point) if zero_point else "", axis)
         if key not in self.dequantized_values:

@@ -61,6 +61,5 @@ def add_default_zero_points(graph: Graph) -> list[Change]:
 
 
 def _is_microsoft_per_channel(node: Node) -> bool:
-    """Whether the node is a quantizer of Microsoft's domain with per-channel scales."""
     scales = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
     return operator_of(node) in _QUANTIZERS and scales is not None and scales.size > 1

@@ -57,7 +57,6 @@ def logits_of(output: Value) -> list[Value]:
 
 
 def _is_computed(value: Value) -> bool:
-    """Whether a node computes the value."""
     return constant_of(value) is None and value.producer() is not None
 
 

@@ -83,7 +83,6 @@ class _FactorPaths:
 
 
 def _graph_of(value: Value) -> Any:
-    """The graph or sub-graph of the node that computes a value."""
     node = value.producer()
     return None if node is None else node.graph
 

@@ -74,7 +74,6 @@ def _infer_reshape_shape(node: Node, target: Elements) -> None:
 
 
 def _remaining_dimension(sizes: Sequence[Element], others: Sequence[Element]) -> Element:
-    """The product of all sizes divided by that of the others, if it is a number or one symbol."""
     total, fixed = (prod(e for e in side if isinstance(e, int)) for side in (sizes, others))
     left = Counter(e for e in sizes if isinstance(e, str))
     left.subtract(e for e in others if isinstance(e, str))

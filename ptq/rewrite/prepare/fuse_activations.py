@@ -99,7 +99,6 @@ def fuse_activations(graph: Graph) -> list[Change]:
 
 
 def _find_activations(graph: Graph) -> list[tuple[Node, ActivationPattern]]:
-    """The nodes that compute one of the functions, with the pattern of each."""
     found = []
     for node in graph.nodes:
         y = node.outputs[0]

@@ -138,7 +138,6 @@ def largest_tensor(node: Node, size: TensorSizes) -> float:
 
 
 def _with_calls(own: KernelCost, costs: OrtCostTable) -> KernelCost:
-    """The cost of a product with the calls of its kernels."""
     call = costs.kernel_call
     return KernelCost(own.float_cost + call, own.integer_cost + costs.integer_product_calls * call)
 
@@ -203,12 +202,10 @@ def _gather_cost(outputs: int, depth: int, taps: int, groups: int, costs: OrtCos
 
 
 def _whole_blocks(channels: int, costs: OrtCostTable) -> int:
-    """The number of channels, rounded up to whole blocks."""
     return -(-channels // costs.block) * costs.block
 
 
 def _integer_operator_cost(spec: OpSpec, costs: OrtCostTable) -> float:
-    """The passes of an operator on integers for each element, by the kind of operator."""
     if spec.qlinear is RUNS_ON_INTEGERS:
         return costs.integer_data_movement
     return costs.lookup_table if spec.qlinear is AS_LOOKUP_TABLE else costs.integer_operator

@@ -218,7 +218,6 @@ def _activations_after_float(
 
 
 def _normalizations(graph: Graph, integers: Mapping[str, QuantizedNode]) -> dict[str, str]:
-    """The pieces of normalizations."""
     pieces = normalization_nodes(graph)
     reason = "part of a normalization: 8 bits cannot hold its moments"
     return {name: reason for name in integers if name in pieces}

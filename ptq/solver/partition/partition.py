@@ -175,7 +175,6 @@ class FloatTimeModel:
         return cost_of(after, costs, changed) - cost_of(before, costs, changed)
 
     def _neighbours(self, names: Collection[str]) -> list[str]:
-        """The neighbours that are not products."""
         values = float_tensors(self._problem.nodes[name] for name in sorted(names))
         near = {
             n.name or "" for v in values for n in (*consumers_of(v), v.producer()) if n is not None
