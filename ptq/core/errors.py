@@ -1,16 +1,4 @@
-"""Errors that ptq raises on purpose.
-
-    PtqError            base class; its message is one line for the user
-    ├── UsageError      an invalid option or argument (exit code 2)
-    ├── ModelError      a model that is unreadable, invalid, or not supported
-    │   └── UnsupportedError    one node that the arithmetic or the output form cannot express
-    ├── DataError       samples that are missing, unreadable, or of another shape than the model's
-    ├── PlanError       a plan that does not fit the graph
-    ├── StatsError      statistics that are damaged or belong to another graph
-    └── BudgetError     an accuracy budget that is exceeded or undecided, where it must hold (exit code 3)
-
-Every message says what is wrong, where, and what to do.
-"""
+"""Errors that ptq raises on purpose. Every message says what is wrong, where, and what to do."""
 
 import re
 import typing

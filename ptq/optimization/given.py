@@ -2,7 +2,7 @@
 
 Each belongs to one graph. A stage that rewrites the graph before calibration therefore follows one rule:
 
-1. If they belong to the graph as it is, the stage leaves the graph unchanged.
+1. If they belong to the unchanged graph, the stage leaves it unchanged.
 2. Otherwise the stage rewrites the graph, and keeps the rewritten graph only if they belong to it.
 """
 

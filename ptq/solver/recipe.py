@@ -99,7 +99,7 @@ def resolve_weight_format(
     Args:
         asked: The option.
         row: The target.
-        plan: The user's plan, which sets the scales of weights; None if there is no such plan.
+        plan: The user's plan, which sets the scales of weights; None without a plan.
 
     Raises:
         UsageError: The target has no such format, or the plan excludes it.

@@ -153,7 +153,9 @@ def _unquantizable_tensors(graph: Graph, stats: Mapping[str, TensorStats]) -> di
     for node in graph.nodes:
         name = name_of(node.inputs[0]) if operator_of(node) == "Softmax" and node.inputs[0] else ""
         if name in stats and is_masked(stats[name]):
-            found[name] = f"{name} is masked: too wide for 8 bits to tell apart what is not"
+            found[name] = (
+                f"{name} is masked: too wide for 8 bits to resolve the values without the mask"
+            )
     return found
 
 

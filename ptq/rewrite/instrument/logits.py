@@ -19,7 +19,7 @@ _DATA_MOVEMENT_OPS = frozenset(
 
 
 def logits_graph(graph: Graph) -> Graph:
-    """A graph whose outputs are the logits; the graph itself if its outputs are no probabilities.
+    """A graph whose outputs are the logits; the graph itself if its outputs are not probabilities.
 
     The input of a last Softmax, LogSoftmax or Sigmoid replaces it. The inputs of a last Concat replace it too,
     because next to boxes in pixels the errors of scores would not count.
