@@ -55,6 +55,7 @@ def calibrate(
         ),
     ] = 1,
     checkpoint: o.Checkpoint = None,
+    opset: o.Opset = "auto",
     no_clobber: o.NoClobber = False,
     json: o.Json = None,
     images: Images = None,
@@ -83,13 +84,13 @@ def calibrate(
         raise UsageError("no samples: give --data, or statistics with --merge")
     shard_numbers = inputs.parse_shard(shard)
     with show_progress() as progress:
-        collected = load_statistics(model, merge or [])
+        collected = load_statistics(model, merge or [], opset)
         if data is not None:
             collected.append(
                 api.calibrate(
                     model, data, preprocess=images, samples=samples, shard=shard_numbers,
                     skip_bad_samples=skip_bad_samples, cache=cache, batch=batch, threads=threads,
-                    workers=workers, checkpoint=checkpoint, progress=progress,
+                    workers=workers, checkpoint=checkpoint, opset=opset, progress=progress,
                 )
             )  # fmt: skip
         calibration = reduce(Calibration.merge, collected)

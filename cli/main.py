@@ -63,7 +63,11 @@ def ptq(
 
 
 def inspect(
-    model: o.Model, target: o.Target = "ort", skip: o.Skip = None, json: o.Json = None
+    model: o.Model,
+    target: o.Target = "ort",
+    skip: o.Skip = None,
+    opset: o.Opset = "auto",
+    json: o.Json = None,
 ) -> None:
     """Show what will be quantized, without data.
 
@@ -74,7 +78,7 @@ def inspect(
     from . import documents, outputs, render_tables
 
     outputs.check_outputs([model], [], json)
-    inspection = api.inspect(model, target=target, skip=skip or ())
+    inspection = api.inspect(model, target=target, skip=skip or (), opset=opset)
     if not documents.write_document(json, inspection):
         render_tables.render_inspection(inspection)
 

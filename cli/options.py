@@ -123,6 +123,14 @@ SkipBad = Annotated[
         help="Leave out bad samples and list them, instead of stopping at the first.",
     ),
 ]
+Opset = Annotated[
+    Literal["auto", "keep"],
+    typer.Option(
+        "--opset",
+        help="auto: raise the opset where an operator needs it. keep: leave it, for older runtimes; functions that "
+        "need a newer opset stay in float.",
+    ),
+]
 NoClobber = Annotated[
     bool,
     typer.Option(

@@ -98,6 +98,7 @@ def quantize(
     checkpoint: o.Checkpoint = None,
     page: o.Page = None,
     json: o.Json = None,
+    opset: o.Opset = "auto",
     no_clobber: o.NoClobber = False,
     images: Images = None,
 ) -> None:
@@ -134,7 +135,7 @@ def quantize(
             equalize=equalize, split_outliers=split_outliers, skip=skip or (), stats=stats,
             plan=given_plan, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
             arithmetic=arithmetic, batch=batch, threads=threads, checkpoint=checkpoint,
-            max_drop=max_drop, metric=inputs.read_metric(metric), progress=progress,
+            max_drop=max_drop, opset=opset, metric=inputs.read_metric(metric), progress=progress,
         )  # fmt: skip
     outputs.print_skipped(result.report.skipped)
     result.save(path)

@@ -37,6 +37,7 @@ def sensitivity(
     threads: o.Threads = 0,
     page: o.Page = None,
     json: o.Json = None,
+    opset: o.Opset = "auto",
     no_clobber: o.NoClobber = False,
     images: Images = None,
 ) -> None:
@@ -54,7 +55,7 @@ def sensitivity(
     with show_progress() as progress:
         result = ranking.sensitivity(
             model, data, eval_data=eval_data, target=target, method=method, per_tensor=per_tensor,
-            equalize=equalize, skip=skip or (), measure=measure, metric=inputs.read_metric(metric),
+            equalize=equalize, skip=skip or (), measure=measure, opset=opset, metric=inputs.read_metric(metric),
             preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache, batch=batch,
             threads=threads, progress=progress,
         )  # fmt: skip

@@ -9,10 +9,10 @@ from ptq.data import Preprocess
 from ptq.data.splits import SampleOptions
 from ptq.model.open import open_model
 from ptq.observers.calibration_file import Calibration, load
-from ptq.rewrite.prepare.prepare import open_and_prepare
+from ptq.rewrite.prepare.prepare import OpsetOption, open_and_prepare
 
 
-def load_statistics(model: Path, files: Sequence[Path]) -> list[Calibration]:
+def load_statistics(model: Path, files: Sequence[Path], opset: OpsetOption) -> list[Calibration]:
     """Load the statistics in files; each must belong to the model.
 
     Raises:
@@ -21,7 +21,7 @@ def load_statistics(model: Path, files: Sequence[Path]) -> list[Calibration]:
     """
     if not files:
         return []
-    digest = open_and_prepare(model)[1].graph.digest()
+    digest = open_and_prepare(model, opset=opset)[1].graph.digest()
     return [load(path, digest) for path in files]
 
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from ptq.calibration.calibration import collect_statistics, open_statistics
 from ptq.calibration.workers import collect_in_processes
-from ptq.core.errors import BudgetError, UsageError
+from ptq.core.errors import UsageError
 from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.core.targets import get_target
@@ -47,7 +47,7 @@ from ptq.optimization.pipeline import (
     optimize_before_calibration,
 )
 from ptq.optimization.self_check.self_check import quantize_and_check
-from ptq.rewrite.prepare.prepare import open_and_prepare
+from ptq.rewrite.prepare.prepare import OpsetOption, open_and_prepare
 from ptq.solver.recipe import DEFAULT_METHOD, QuantizedForm, RoundingMethod, WeightFormatOption
 from ptq.verification.ort_like_executor import executor_matching_ort
 
@@ -65,6 +65,7 @@ def calibrate(
     threads: int = 0,
     workers: int = 1,
     checkpoint: str | os.PathLike[str] | None = None,
+    opset: OpsetOption = "auto",
     progress: Progress | None = None,
 ) -> Calibration:
     """Observe the tensors of a model on all samples of the data.
@@ -82,6 +83,7 @@ def calibrate(
         workers: Number of processes, one shard of the samples each; model and data must then be paths.
         checkpoint: A file that the statistics are saved to every few seconds. If it exists, calibration continues
             from it: the samples that it counts are read and compared, not run.
+        opset: ``keep`` or ``auto``, as for ``quantize``; both need the same.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Raises:
@@ -99,19 +101,21 @@ def calibrate(
                 "several workers need paths for model and data, and cannot keep a checkpoint; "
                 "use one worker"
             )
-        return collect_in_processes(str(model), str(data), reading, workers, run=run)
-    graph = open_and_prepare(model)[1].graph
+        return collect_in_processes(str(model), str(data), reading, workers, opset=opset, run=run)
+    graph = open_and_prepare(model, opset=opset)[1].graph
     return collect_statistics(graph, reading.open(data, graph), checkpoint=checkpoint, run=run)
 
 
-def inspect(model: Model, *, target: str = "ort", skip: Collection[str] = ()) -> Inspection:
+def inspect(
+    model: Model, *, target: str = "ort", skip: Collection[str] = (), opset: OpsetOption = "auto"
+) -> Inspection:
     """Report what `quantize` would do with each node, without data.
 
     Raises:
         ModelError: The model cannot be read.
         UsageError: The target does not exist.
     """
-    graph, prepared = open_and_prepare(model)
+    graph, prepared = open_and_prepare(model, opset=opset)
     with explain_failure(graph):
         return build_inspection(display_name(model), graph, prepared, get_target(target), skip)
 
@@ -143,6 +147,7 @@ def quantize(
     checkpoint: str | os.PathLike[str] | None = None,
     max_drop: float | None = None,
     strict: bool = False,
+    opset: OpsetOption = "auto",
     metric: Metric | None = None,
     progress: Progress | None = None,
 ) -> Result:
@@ -179,8 +184,8 @@ def quantize(
         checkpoint: A file for the state of the calibration, as for ``calibrate``.
         max_drop: The accuracy budget in points of the metric. The fewest nodes that meet it stay float, measured on
             samples that no range is chosen on; ``report.budget`` holds the result.
-        strict: Raise `BudgetError` unless the samples show that the budget holds. Its attribute ``result`` is the
-            result nevertheless.
+        strict: Raise `BudgetError`, which carries the ``result``, unless the samples show that the budget holds.
+        opset: ``keep`` leaves the opset; functions that need a newer one stay float. ``auto`` raises it for them.
         metric: Your own metric (see `ptq.evaluation.user_metric`). Without it: top-1 accuracy if samples are
             labelled, else agreement with the float model, else the energy of the error.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
@@ -199,11 +204,9 @@ def quantize(
         raise UsageError("a checkpoint needs calibration data; remove it when stats are given")
     if max_drop is not None and data is None and eval_data is None:
         raise UsageError("max_drop needs samples: pass data or eval_data")
-    if strict and max_drop is None:
-        raise UsageError("strict needs an accuracy budget: pass max_drop")
     options = QuantizeOptions(
         target, method, form, weights, per_tensor, skip, correct_bias, rounding,
-        equalize, split_outliers, arithmetic, max_drop, metric,
+        equalize, split_outliers, arithmetic, max_drop, metric, opset, strict,
     )  # fmt: skip
     options.check_names(plan)
     reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
@@ -230,11 +233,7 @@ def quantize(
         made.quantized_graph, made.plan, report, calibrated.calibration, source_path(model)
     )
     if strict:
-        try:
-            report.require_budget()
-        except BudgetError as error:
-            error.result = result
-            raise
+        report.require_budget(result)
     return result
 
 

@@ -17,7 +17,7 @@ from ptq.core.errors import PtqError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data.splits import SampleOptions
 from ptq.observers.calibration_file import Calibration, from_bytes
-from ptq.rewrite.prepare.prepare import open_and_prepare
+from ptq.rewrite.prepare.prepare import OpsetOption, open_and_prepare
 
 
 def collect_in_processes(
@@ -26,6 +26,7 @@ def collect_in_processes(
     reading: SampleOptions,
     workers: int,
     *,
+    opset: OpsetOption = "auto",
     run: RunOptions = DEFAULT_RUN,
 ) -> Calibration:
     """Observe a model in several processes, one shard of the samples each.
@@ -37,12 +38,13 @@ def collect_in_processes(
         data: Path of the samples, or ``module:callable``.
         reading: How the samples are read.
         workers: Number of processes.
+        opset: Whether the opset of the model is kept.
         run: How the job runs.
 
     Raises:
         PtqError: An error that one process would raise; of several, the error of the first shard.
     """
-    graph = open_and_prepare(model)[1].graph
+    graph = open_and_prepare(model, opset=opset)[1].graph
     total = len(reading.open(data, graph))
     advance = run.start_stage("calibrating", total)
     (first, stride), count = reading.shard or (0, 1), max(1, min(workers, total))
@@ -52,7 +54,7 @@ def collect_in_processes(
         for index in range(count):
             reader, writer = context.Pipe(duplex=False)
             shard = replace(reading, shard=(first + index * stride, stride * count))
-            arguments = (model, data, shard, replace(run, progress=None), writer)
+            arguments = (model, data, shard, opset, replace(run, progress=None), writer)
             process = context.Process(target=_run_worker, args=arguments, daemon=True)
             with _hold_interrupts():
                 process.start()
@@ -113,7 +115,12 @@ def _collect_results(readers: list[Connection], advance: Callable[[], None]) -> 
 
 
 def _run_worker(
-    model: str, data: str, reading: SampleOptions, run: RunOptions, writer: Connection
+    model: str,
+    data: str,
+    reading: SampleOptions,
+    opset: OpsetOption,
+    run: RunOptions,
+    writer: Connection,
 ) -> None:
     """Run one process: send None for each sample, then the statistics or the error."""
     # Ctrl-C reaches the parent too, which ends this process
@@ -123,7 +130,7 @@ def _run_worker(
         return lambda: writer.send(None)
 
     try:
-        graph = open_and_prepare(model)[1].graph
+        graph = open_and_prepare(model, opset=opset)[1].graph
         samples = reading.open(data, graph)
         found = collect_statistics(graph, samples, run=replace(run, progress=progress))
         writer.send((found.to_bytes(), found.skipped))

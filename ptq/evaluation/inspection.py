@@ -44,7 +44,8 @@ def build_inspection(
         UsageError: A node to skip does not exist.
     """
     check_skipped_nodes(prepared.graph, skip)
-    assignment = assign_precision(prepared.graph, target, dict.fromkeys(skip, SKIPPED_REASON))
+    floats = {**prepared.float_nodes, **dict.fromkeys(skip, SKIPPED_REASON)}
+    assignment = assign_precision(prepared.graph, target, floats)
     nodes = []
     for node in prepared.graph.nodes:
         key = node.name or ""

@@ -134,16 +134,23 @@ class ReportData:
             )
         return tuple(found)
 
-    def require_budget(self) -> None:
+    def require_budget(self, result: object = None) -> None:
         """Make sure that the accuracy budget is shown to hold.
+
+        Args:
+            result: What the error carries as its ``result``.
 
         Raises:
             BudgetError: It is exceeded, or the samples cannot decide it.
         """
-        if self.budget is not None:
-            self.budget.require_held()
-        if self.over_budget:
-            raise BudgetError("no set of float nodes was found that keeps the accuracy budget")
+        try:
+            if self.budget is not None:
+                self.budget.require_held()
+            if self.over_budget:
+                raise BudgetError("no set of float nodes was found that keeps the accuracy budget")
+        except BudgetError as error:
+            error.result = result
+            raise
 
     def to_json(self) -> str:
         """The report as JSON text, warnings first; infinite and undefined numbers are null."""

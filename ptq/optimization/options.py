@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import get_args
 
 from ptq.core.errors import UsageError
 from ptq.core.plan import Plan
@@ -11,6 +12,7 @@ from ptq.core.targets import Target, get_target
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.arithmetics import kernels_of_arithmetic
 from ptq.observers import get_observer
+from ptq.rewrite.prepare.prepare import OpsetOption
 from ptq.solver.recipe import (
     AUTO,
     DEFAULT_METHOD,
@@ -41,6 +43,8 @@ class QuantizeOptions:
         arithmetic: Name of the integer arithmetic; None for the target's own.
         max_drop: The accuracy budget in points of the metric; None for none.
         metric: The user's metric; None for the default.
+        opset: ``auto`` or ``keep``.
+        strict: Whether the budget has to be shown to hold.
     """
 
     target: str = "ort"
@@ -56,6 +60,8 @@ class QuantizeOptions:
     arithmetic: str | None = None
     max_drop: float | None = None
     metric: Metric | None = None
+    opset: OpsetOption = "auto"
+    strict: bool = False
 
     def check_names(self, plan: Plan | None = None) -> None:
         """Make sure that target, range method and arithmetic exist, and that the target reads the form.
@@ -63,6 +69,10 @@ class QuantizeOptions:
         Raises:
             UsageError: One does not exist, or the target does not read the form.
         """
+        if self.opset not in get_args(OpsetOption):
+            raise UsageError(f"opset {self.opset!r} is unknown; choose one of auto, keep")
+        if self.strict and self.max_drop is None:
+            raise UsageError("strict needs an accuracy budget; give max_drop")
         row = self.target_row(plan)
         if self.form == "qoperator" and not row.reads_qoperator:
             raise UsageError(

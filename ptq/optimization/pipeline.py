@@ -82,13 +82,15 @@ def open_job(
         DataError: Samples are missing or do not fit.
         UsageError: An option makes no sense.
     """
-    source, prepared = open_and_prepare(model)
+    source, prepared = open_and_prepare(model, opset=options.opset)
     labels = options.metric is None
     samples = split_samples(prepared.graph, data, eval_data, reading, search=search, labels=labels)
     recipe = options.to_recipe(given.plan)
     check_skipped_nodes(prepared.graph, recipe.float_nodes)
     if given.plan is not None and recipe.float_nodes:
         raise UsageError("a plan already lists the float nodes; do not combine plan with skip")
+    if given.plan is None:
+        recipe = recipe.with_float_nodes(prepared.float_nodes)
     return Job(display_name(model), source, prepared, samples, options, recipe, given, run)
 
 

@@ -22,6 +22,7 @@ class Change:
         old: What was replaced, if the kind does not say it: an operator, an element type or an opset.
         new: What replaces it, if the kind does not say it.
         declined: Why the rewrite left them unchanged; empty if it changed them.
+        stay_float: Outputs of nodes that must stay float because the rewrite left them unchanged.
     """
 
     kind: str
@@ -29,6 +30,7 @@ class Change:
     old: str = ""
     new: str = ""
     declined: str = ""
+    stay_float: tuple[str, ...] = ()
 
 
 Rewrite = Callable[[Graph], list[Change]]

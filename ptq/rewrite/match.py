@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ptq.model.node import Value, attributes_of, constant_of, operator_of, shape_of
+from ptq.model.node import (
+    Node,
+    Value,
+    attributes_of,
+    constant_of,
+    name_of,
+    operator_of,
+    shape_of,
+)
 
 _RELATIVE_TOLERANCE = 1e-3
 """Exporters write constants such as √2 with few digits, or in float16."""
@@ -65,3 +73,17 @@ def match_reduction(value: Value, op: str) -> tuple[Value, int] | None:
     axis = int(np.ravel(axes)[0]) % len(shape)
     keeps_axis = reduced is value or shape_of(value) == (*shape[:axis], 1, *shape[axis + 1 :])
     return (x, axis) if keeps_axis else None
+
+
+def outputs_between(x: Value, last: Node) -> list[str]:
+    """Names of the outputs of the nodes that compute the last one from x."""
+    found: dict[str, None] = {}
+    waiting = [last]
+    while waiting:
+        node = waiting.pop()
+        found.update(dict.fromkeys(map(name_of, node.outputs)))
+        for value in node.inputs:
+            maker = None if value is None or value is x else value.producer()
+            if maker is not None and name_of(maker.outputs[0]) not in found:
+                waiting.append(maker)
+    return list(found)

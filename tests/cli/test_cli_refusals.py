@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from networks import build_network, gaussian_array
 from PIL import Image
 
 MODEL, USAGE = 1, 2
@@ -102,3 +104,19 @@ def test_a_checkpoint_that_is_continued_is_not_a_replaced_output(ptq, model, dat
     os.remove("stats.npz")
     again = ptq(*given, "--no-clobber")
     assert (again.code, again.err) == (0, "")
+
+
+def test_an_opset_that_cannot_be_kept_is_refused_by_name(ptq, data, no_run):
+    network = build_network(
+        "c = Conv(x, w)\ng = GlobalAveragePool(c)\ny = Flatten(g)",
+        {"x": ("N", 3, 8, 8)},
+        opset=11,
+        w=gaussian_array(4, 3, 3, 3),
+    )
+    onnx.save(network, "old.onnx")
+    for verb in (("quantize",), ("calibrate", "-o", "stats.npz")):
+        result = ptq(verb[0], "old.onnx", *verb[1:], "--data", data, "--opset", "keep")
+        assert result.code == MODEL
+        assert "opset 11 cannot be kept" in result.line
+        assert "export opset 13 or newer" in result.line
+    assert os.listdir() == ["old.onnx"]

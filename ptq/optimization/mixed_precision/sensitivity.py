@@ -35,6 +35,7 @@ from ptq.optimization.pipeline import (
     optimize_before_calibration,
 )
 from ptq.rewrite.instrument.logits import logits_graph
+from ptq.rewrite.prepare.prepare import OpsetOption
 from ptq.solver.recipe import DEFAULT_METHOD
 
 DEFAULT_MEASURED = 5
@@ -53,6 +54,7 @@ def sensitivity(
     skip: Collection[str] = (),
     measure: int = DEFAULT_MEASURED,
     metric: Metric | None = None,
+    opset: OpsetOption = "auto",
     preprocess: Preprocess | None = None,
     samples: int | None = None,
     skip_bad_samples: bool = False,
@@ -74,6 +76,7 @@ def sensitivity(
         skip: Nodes, or operators, that stay float anyway.
         measure: How many of the first nodes are measured; each quantizes and runs two models.
         metric: The metric of accuracy drops, as for ``quantize``.
+        opset: ``keep`` or ``auto``, as for ``quantize``.
         preprocess: How images become arrays.
         samples: Use that many samples of ``data``, evenly spread.
         skip_bad_samples: Leave unreadable samples out instead of stopping.
@@ -88,7 +91,13 @@ def sensitivity(
         UsageError: An option makes no sense, or nothing of the model is quantized.
     """
     options = QuantizeOptions(
-        target, method, per_tensor=per_tensor, skip=skip, equalize=equalize, metric=metric
+        target,
+        method,
+        per_tensor=per_tensor,
+        skip=skip,
+        equalize=equalize,
+        metric=metric,
+        opset=opset,
     )
     options.check_names()
     reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)

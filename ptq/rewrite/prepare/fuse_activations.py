@@ -23,6 +23,7 @@ from ptq.rewrite.edit import replace_node
 from ptq.rewrite.match import (
     is_close,
     match_add_constant,
+    outputs_between,
     producer_inputs,
     producer_op,
     scalar_constant,
@@ -66,17 +67,18 @@ class ActivationPattern:
     attrs: Mapping[str, Any]
 
 
-def fuse_activations(graph: Graph) -> list[Change]:
+def fuse_activations(graph: Graph, *, keep_opset: bool = False) -> list[Change]:
     """Replace the operators of HardSwish, Mish and Gelu by one node, in place; raises the opset as needed.
 
-    Declines if ONNX's converter cannot raise the opset.
+    Declines if ONNX's converter cannot raise the opset, or if ``keep_opset`` is set and it would have to.
     """
     needed = max((MIN_OPSETS[pattern.op] for _, pattern in _find_activations(graph)), default=0)
-    changes = try_upgrade_opset(graph, needed)
-    fused, declined = Counter[str](), Counter[str]()
+    changes = try_upgrade_opset(graph, needed, keep=keep_opset)
+    fused, declined, floats = Counter[str](), Counter[str](), dict[str, list[str]]()
     for node, pattern in _find_activations(graph):
         if MIN_OPSETS[pattern.op] > graph.opset:
             declined[pattern.op] += 1
+            floats.setdefault(pattern.op, []).extend(outputs_between(pattern.x, node))
             continue
         y = node.outputs[0]
         result = graph.insert(
@@ -93,8 +95,9 @@ def fuse_activations(graph: Graph) -> list[Change]:
     graph.remove_unused()
     changes += [Change("fuse_activations", n, new=op) for op, n in fused.items()]
     for op, n in declined.items():
-        reason = opset_too_old(graph, MIN_OPSETS[op])
-        changes.append(Change("fuse_activations", n, new=op, declined=reason))
+        reason = opset_too_old(graph, MIN_OPSETS[op], keep=keep_opset)
+        stay = tuple(floats[op]) if keep_opset else ()
+        changes.append(Change("fuse_activations", n, new=op, declined=reason, stay_float=stay))
     return changes
 
 

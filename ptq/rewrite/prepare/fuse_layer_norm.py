@@ -28,6 +28,7 @@ from ptq.rewrite.edit import replace_node
 from ptq.rewrite.match import (
     is_close,
     match_reduction,
+    outputs_between,
     producer_inputs,
     producer_op,
     scalar_constant,
@@ -55,13 +56,13 @@ class LayerNormPattern:
     epsilon: float
 
 
-def fuse_layer_norm(graph: Graph) -> list[Change]:
+def fuse_layer_norm(graph: Graph, *, keep_opset: bool = False) -> list[Change]:
     """Replace the operators of a layer normalization by LayerNormalization, in place; raises the opset to 17.
 
-    Declines if ONNX's converter cannot raise the opset.
+    Declines if ONNX's converter cannot raise the opset, or if ``keep_opset`` is set and it would have to.
     """
     matches = _find_layer_norms(graph)
-    changes = try_upgrade_opset(graph, MIN_OPSET if matches else 0)
+    changes = try_upgrade_opset(graph, MIN_OPSET if matches else 0, keep=keep_opset)
     patterns = _find_layer_norms(graph) if graph.opset >= MIN_OPSET else []
     for pattern in patterns:
         _insert_layer_norm(graph, pattern)
@@ -69,8 +70,10 @@ def fuse_layer_norm(graph: Graph) -> list[Change]:
     if patterns:
         changes.append(Change(_KIND, len(patterns), new=_OP))
     elif matches and graph.opset < MIN_OPSET:
-        reason = opset_too_old(graph, MIN_OPSET)
-        changes.append(Change(_KIND, len(matches), new=_OP, declined=reason))
+        reason = opset_too_old(graph, MIN_OPSET, keep=keep_opset)
+        pieces = [name for m in matches for name in outputs_between(m.x, m.node)]
+        stay = tuple(pieces) if keep_opset else ()
+        changes.append(Change(_KIND, len(matches), new=_OP, declined=reason, stay_float=stay))
     return changes
 
 

@@ -37,13 +37,13 @@ class SoftmaxPattern:
     axis: int
 
 
-def fuse_softmax(graph: Graph) -> list[Change]:
+def fuse_softmax(graph: Graph, *, keep_opset: bool = False) -> list[Change]:
     """Replace the operators of a softmax by Softmax or LogSoftmax, in place; raises the opset to 13.
 
-    Declines if ONNX's converter cannot raise the opset.
+    Declines if ONNX's converter cannot raise the opset, or if ``keep_opset`` is set and it would have to.
     """
     matches = _find_softmaxes(graph)
-    changes = try_upgrade_opset(graph, MIN_OPSET if matches else 0)
+    changes = try_upgrade_opset(graph, MIN_OPSET if matches else 0, keep=keep_opset)
     patterns = _find_softmaxes(graph) if graph.opset >= MIN_OPSET else []
     for pattern in patterns:
         y = pattern.node.outputs[0]
@@ -59,7 +59,7 @@ def fuse_softmax(graph: Graph) -> list[Change]:
         replace_node(graph, pattern.node, result)
     graph.remove_unused()
     if graph.opset < MIN_OPSET:
-        return changes + _count_patterns(matches, opset_too_old(graph, MIN_OPSET))
+        return changes + _count_patterns(matches, opset_too_old(graph, MIN_OPSET, keep=keep_opset))
     return changes + _count_patterns(patterns)
 
 

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
 
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
+from ptq.model.node import name_of
 from ptq.model.open import Model, open_model, require_float
 from ptq.rewrite.change import Change, Rewrite, describe_change
 from ptq.rewrite.prepare.add_zero_bias import add_zero_bias
@@ -35,6 +38,9 @@ from ptq.rewrite.prepare.resolve_auto_pad import resolve_auto_pad
 from ptq.rewrite.prepare.separate_output_weights import separate_output_weights
 from ptq.rewrite.prepare.simplify_constant_ops import simplify_constant_ops
 from ptq.rewrite.prepare.upgrade_opset import upgrade_opset
+
+OpsetOption = Literal["auto", "keep"]
+"""Whether the opset is raised where an operator needs it, or kept as it is."""
 
 PREPARE: tuple[Rewrite, ...] = (
     name_dimensions,
@@ -64,6 +70,13 @@ PREPARE: tuple[Rewrite, ...] = (
     infer_shapes,
 )
 """All rewrites of a float model, in their order."""
+KEEPING_OPSET: Mapping[Rewrite, Rewrite] = {
+    upgrade_opset: partial(upgrade_opset, keep_opset=True),
+    fuse_layer_norm: partial(fuse_layer_norm, keep_opset=True),
+    fuse_softmax: partial(fuse_softmax, keep_opset=True),
+    fuse_activations: partial(fuse_activations, keep_opset=True),
+}
+"""The rewrites that raise the opset, each with the form that keeps it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,25 +105,38 @@ class PreparedModel:
         return (*map(describe_change, self.changes), *self.notes)
 
 
-def prepare(graph: Graph) -> PreparedModel:
+def prepare(graph: Graph, *, keep_opset: bool = False) -> PreparedModel:
     """Apply the rewrites of `PREPARE` to a copy of the graph.
 
     Nodes inside sub-graphs stay unchanged. Names of inputs, outputs and remaining tensors stay.
 
+    Args:
+        graph: A float model.
+        keep_opset: Do not raise the opset. Functions whose operator needs a newer one stay in several operators,
+            in float.
+
     Raises:
         ModelError: The opset is too old and cannot be raised, or a node has an invalid constant or attribute.
     """
-    prepared = graph.copy()
-    changes = [change for rewrite in PREPARE for change in rewrite(prepared)]
-    return PreparedModel(prepared, tuple(changes))
+    prepared, changes = graph.copy(), list[Change]()
+    for rewrite in PREPARE:
+        apply = KEEPING_OPSET.get(rewrite, rewrite) if keep_opset else rewrite
+        changes += apply(prepared)
+    reasons = {name: change.declined for change in changes for name in change.stay_float}
+    floats = {
+        node.name or "": reasons[name_of(node.outputs[0])]
+        for node in prepared.nodes
+        if name_of(node.outputs[0]) in reasons
+    }
+    return PreparedModel(prepared, tuple(changes), float_nodes=floats)
 
 
-def open_and_prepare(model: Model) -> tuple[Graph, PreparedModel]:
-    """The graph of a model, and the prepared model.
+def open_and_prepare(model: Model, *, opset: OpsetOption = "auto") -> tuple[Graph, PreparedModel]:
+    """The graph of a model, and the prepared model, with the opset of the model if ``opset`` is ``keep``.
 
     Raises:
         ModelError: The model cannot be read, is not a float model, or is refused by ONNX Runtime.
     """
     graph = require_float(open_model(model))
     with explain_failure(graph):
-        return graph, prepare(graph)
+        return graph, prepare(graph, keep_opset=opset == "keep")

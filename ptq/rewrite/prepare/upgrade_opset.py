@@ -24,17 +24,23 @@ EXEMPT_DOMAIN = "ptq.aside"
 """ONNX's converter leaves operators of other domains unchanged."""
 
 
-def upgrade_opset(graph: Graph) -> list[Change]:
-    """Convert a model older than opset 13 to opset 17, in place.
+def upgrade_opset(graph: Graph, *, keep_opset: bool = False) -> list[Change]:
+    """Convert a model older than opset 13 to opset 17, in place; with ``keep_opset`` refuse it.
 
     Softmax, LogSoftmax and Hardmax changed their meaning in opset 13, except along the last axis.
     Along the last axis they are exempt from the conversion, which would decompose them.
 
     Raises:
-        ModelError: ONNX's converter has no rule for one of the operators, or a wrong one.
+        ModelError: ONNX's converter has no rule for one of the operators, or a wrong one; or the opset shall be
+            kept.
     """
     if graph.opset >= MIN_QDQ_OPSET:
         return []
+    if keep_opset:
+        raise ModelError(
+            f"opset {graph.opset} cannot be kept: quantizers with a scale for each channel need opset "
+            f"{MIN_QDQ_OPSET}; export opset {MIN_QDQ_OPSET} or newer, or let the opset be raised"
+        )
     batched = [
         n for n in graph.model.graph.all_nodes() if graph.opset < 9 and operator_of(n) == "Scan"
     ]
@@ -67,9 +73,12 @@ def upgrade_opset(graph: Graph) -> list[Change]:
     return [change]
 
 
-def try_upgrade_opset(graph: Graph, version: int) -> list[Change]:
-    """Convert a graph to at least this opset, in place, if ONNX's converter can; see `graph.opset` after."""
-    if version <= graph.opset:
+def try_upgrade_opset(graph: Graph, version: int, *, keep: bool = False) -> list[Change]:
+    """Convert a graph to at least this opset, in place, if ONNX's converter can; see `graph.opset` after.
+
+    With ``keep`` the opset stays as it is.
+    """
+    if version <= graph.opset or keep:
         return []
     try:
         upgraded = graph.with_opset(version).with_shapes()
@@ -80,8 +89,10 @@ def try_upgrade_opset(graph: Graph, version: int) -> list[Change]:
     return [change]
 
 
-def opset_too_old(graph: Graph, version: int) -> str:
+def opset_too_old(graph: Graph, version: int, *, keep: bool = False) -> str:
     """The reason why operators of a later opset are not used in a graph."""
+    if keep:
+        return f"opset {graph.opset} is kept, and the operator needs opset {version}"
     return f"ONNX's converter cannot raise the opset from {graph.opset} to {version}"
 
 

@@ -1,0 +1,151 @@
+"""A model whose opset is kept: nothing raises it, and what needs a newer one stays float with the reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from networks import build_network, gaussian_array
+
+import ptq
+from ptq.model.graph import Graph
+from ptq.model.session import Session
+from ptq.rewrite.prepare.prepare import prepare
+
+GELU = """
+h = Gemm(x, w, b)
+d = Div(h, root2)
+e = Erf(d)
+a = Add(e, one)
+m = Mul(h, a)
+g = Mul(m, half)
+y = Gemm(g, v, b)
+"""
+MISH = """
+h = Gemm(x, w, b)
+s = Softplus(h)
+t = Tanh(s)
+g = Mul(h, t)
+y = Gemm(g, v, b)
+"""
+HARD_SWISH = """
+h = Gemm(x, w, b)
+a = Add(h, three)
+c = Clip(a, zero, six)
+m = Mul(h, c)
+g = Div(m, six)
+y = Gemm(g, v, b)
+"""
+NORM = """
+h = Gemm(x, w, b)
+n = ReduceMean<axes=[-1]>(h)
+c = Sub(h, n)
+p = Pow(c, two)
+q = ReduceMean<axes=[-1]>(p)
+i = Add(q, eps)
+r = Sqrt(i)
+g = Div(c, r)
+y = Gemm(g, v, b)
+"""
+CONSTANTS = {
+    "root2": np.sqrt(2),
+    "half": 0.5,
+    "one": 1.0,
+    "two": 2.0,
+    "three": 3.0,
+    "zero": 0.0,
+    "six": 6.0,
+    "eps": 1e-5,
+}
+FUNCTIONS = {
+    "Gelu": (GELU, 20, {"Div", "Erf", "Add", "Mul"}),
+    "Mish": (MISH, 18, {"Softplus", "Tanh", "Mul"}),
+    "HardSwish": (HARD_SWISH, 14, {"Add", "Clip", "Mul", "Div"}),
+    "LayerNormalization": (NORM, 17, {"ReduceMean", "Sub", "Pow", "Add", "Sqrt", "Div"}),
+}
+SAMPLES = np.random.default_rng(0).normal(size=(64, 32)).astype(np.float32)
+
+
+def network(nodes: str, opset: int) -> onnx.ModelProto:
+    return build_network(
+        nodes,
+        {"x": ("N", 32)},
+        opset=opset,
+        w=gaussian_array(32, 32),
+        v=gaussian_array(32, 32),
+        b=gaussian_array(32),
+        **{name: np.float32(value) for name, value in CONSTANTS.items() if name in nodes},
+    )
+
+
+@pytest.mark.parametrize("target", ["ort", "litert"])
+@pytest.mark.parametrize("opset", [13, 17])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_the_result_has_the_opset_of_the_float_model_and_its_integers_are_right(
+    function: str, opset: int, target: str
+) -> None:
+    nodes, needs, operators = FUNCTIONS[function]
+    model = network(nodes, opset)
+    result = ptq.quantize(
+        model, {"x": SAMPLES}, opset="keep", target=target, equalize=False, rounding="nearest",
+        method="mse", threads=1,
+    )  # fmt: skip
+    imports = {o.domain: o.version for o in result.model.opset_import}
+    assert imports[""] == opset
+    onnx.checker.check_model(result.model, full_check=True)
+    assert Session(Graph.from_proto(result.model), threads=1).outputs == ("y",)
+    assert result.report.evaluation is not None
+    assert result.report.evaluation.forms["int8"].outputs["y"].sqnr_db > 25
+    assert result.report.evaluation.forms["integers"].outputs["y"].sqnr_db > 25
+    assert not [s for s in result.report.suspects if s.where == "opset"]
+    ops = {row.op: row for row in result.report.nodes}
+    if needs > opset:
+        assert function not in ops
+        assert {row.op for row in result.report.nodes if row.fate == "float"} >= operators & {*ops}
+        declined = (
+            f"not applied to 1 {function} node: opset {opset} is kept, and the operator needs"
+        )
+        assert any(declined in change for change in result.report.changes)
+    assert {row.fate for row in result.report.nodes if row.op == "Gemm"} == {"int8"}
+    (passed,) = [ptq.verify(result.model, {"x": SAMPLES[:8]}, threads=1).passed]
+    assert passed or target == "litert"
+
+
+def test_pieces_of_a_function_stay_float_with_the_reason() -> None:
+    prepared = prepare(Graph.from_proto(network(GELU, 17)), keep_opset=True)
+    assert prepared.graph.opset == 17
+    assert {*prepared.float_nodes.values()} == {"opset 17 is kept, and the operator needs opset 20"}
+    found = {node.op_type for node in prepared.graph.nodes if node.name in prepared.float_nodes}
+    assert found >= {"Erf", "Add", "Mul"}
+    assert "Gemm" not in found
+    assert prepare(Graph.from_proto(network(GELU, 20)), keep_opset=True).float_nodes == {}
+
+
+def test_a_raised_opset_is_reported_above_everything() -> None:
+    result = ptq.quantize(network(GELU, 17), {"x": SAMPLES}, rounding="nearest", threads=1)
+    assert any(w.startswith("opset: raised from 17 to 20") for w in result.report.warnings)
+    assert {o.domain: o.version for o in result.model.opset_import}[""] == 20
+
+
+def test_opset_11_cannot_be_kept_and_is_refused_before_any_run() -> None:
+    model = network("y = Gemm(x, w, b)", 11)
+    with pytest.raises(
+        ptq.ModelError, match="opset 11 cannot be kept: quantizers with a scale for"
+    ):
+        ptq.quantize(model, {"x": SAMPLES}, opset="keep")
+    with pytest.raises(ptq.ModelError, match="export opset 13 or newer"):
+        ptq.inspect(model, opset="keep")
+
+
+def test_statistics_of_a_kept_opset_serve_a_quantization_that_keeps_it() -> None:
+    model = network(GELU, 17)
+    stats = ptq.calibrate(model, {"x": SAMPLES}, opset="keep", threads=1)
+    given = {"stats": stats, "eval_data": {"x": SAMPLES}, "method": "mse", "threads": 1}
+    assert ptq.quantize(model, opset="keep", **given).report.evaluation is not None
+    with pytest.raises(ptq.StatsError):
+        ptq.quantize(model, **given)
+
+
+def test_an_unknown_way_with_the_opset_is_a_usage_error() -> None:
+    with pytest.raises(ptq.UsageError, match="opset 'stay' is unknown; choose one of auto, keep"):
+        ptq.quantize(network(GELU, 17), {"x": SAMPLES}, opset="stay")  # type: ignore[arg-type]
