@@ -294,6 +294,5 @@ def evaluate(
         metric=metric,
         labelling=opened.labelling,
     )
-    return replace(
-        evaluation, skipped=tuple(opened.skipped), suspects=tuple(check_relation(evaluation))
-    )
+    suspects = (*evaluation.suspects, *check_relation(evaluation))
+    return replace(evaluation, skipped=tuple(opened.skipped), suspects=suspects)

@@ -12,6 +12,8 @@ evaluate             several engines side by side on the same samples
 diagnostics          known causes of large quantization errors
 input_range_check    samples on another scale than in training
 preprocessing_check  images prepared in another way than in training
+label_permutation    classes in another order than the model's
+overlap_check        evaluation samples that are also calibration samples
 overflow_check       float models that overflow on a sample
 report_rows          rows of the report: one for each tensor and node
 report               the figures of the report

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ptq.core.run_options import RunOptions
 from ptq.core.targets import get_target
 from ptq.data.splits import SampleSplit, takes_any_batch
@@ -58,7 +60,7 @@ def build_report(
     prepared, calibration = model.prepared.graph, model.calibration
     executor = Executor(quantized.quantized_graph, arithmetic)
     evaluation, speed = None, None
-    preprocessing_warnings: tuple[Diagnosis, ...] = ()
+    input_warnings: tuple[Diagnosis, ...] = ()
     rows = tensor_rows(prepared, quantized.plan, calibration.tensors)
     skipped = _skipped_samples(samples)  # each pass over the samples starts a new list
     if samples.evaluation is not None:
@@ -69,12 +71,15 @@ def build_report(
         )
         skipped |= _skipped_samples(samples)
         speed = speed_ratio(float_session, int8_session, next(iter(samples.evaluation)).feed)
-        preprocessing_warnings = _check_preprocessing(evaluation, float_session, samples, quantized)
+        input_warnings = evaluation.suspects or _check_preprocessing(
+            evaluation, float_session, samples, quantized
+        )
+        evaluation = replace(evaluation, suspects=())  # the report has them
         del float_session, int8_session
     sessions.close()  # frees memory: the models are serialized below
     used = samples.calibration or samples.evaluation
     range_warning = None
-    if used is not None and not preprocessing_warnings:
+    if used is not None and not input_warnings:
         range_warning = check_input_statistics(model.source, used, run=run)
     applied = used.preprocess if used is not None else None
     row = get_target(quantized.plan.target)
@@ -102,9 +107,9 @@ def build_report(
         budget=_check_max_drop(evaluation, max_drop),
         search=search,
         suspects=(
-            *overlap.warnings,
-            *preprocessing_warnings,
+            *input_warnings,
             *_self_check_diagnosis(quantized),
+            *overlap.warnings,
             *([] if range_warning is None else [range_warning]),
             *check_benefit(float_bytes, int8_bytes, speed, row),
             *check_opset(model.source.opset, quantized.quantized_graph.opset),

@@ -16,6 +16,7 @@ from ptq.data.labelling import Labelling
 from ptq.data.labels import require_class
 from ptq.evaluation.drop import Drop, agreement_drop, error_drop, top1_drop
 from ptq.evaluation.engines import Engine
+from ptq.evaluation.label_permutation import find_permutation
 from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.metrics import (
     Accuracy,
@@ -84,6 +85,7 @@ def evaluate_engines(
     )
     position = outputs.index(head)
     before = meters[REFERENCE]
+    permutation = find_permutation(before.accuracy[position].confusion, labelling)
     if labelling is not None and before.accuracy[position].result() is None:
         labelling = replace(labelling, source="", classes={}) if labelling.notes else None
     return Evaluation(
@@ -101,6 +103,7 @@ def evaluate_engines(
             )
             for name, meter in meters.items()
         },
+        suspects=() if permutation is None else (permutation,),
         labels=labelling,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,10 +106,17 @@ class FidelityMeter:
 
 @dataclass
 class AccuracyMeter:
-    """Hits of one output, from which its Accuracy follows."""
+    """Hits of one output, from which its Accuracy follows.
+
+    Attributes:
+        top1_correct: Whether the best class is accepted, of each labelled sample.
+        top5_correct: Whether one of the five best classes is accepted.
+        confusion: Number of samples by (label, best class), of samples with one label.
+    """
 
     top1_correct: list[bool] = field(default_factory=list)
     top5_correct: list[bool] = field(default_factory=list)
+    confusion: Counter[tuple[int, int]] = field(default_factory=Counter)
 
     def add(self, scores: NDArray[Any], labels: tuple[int, ...]) -> None:
         """Add one sample: its scores and its accepted classes; a sample without labels is left out."""
@@ -117,6 +125,8 @@ class AccuracyMeter:
         flat = scores.reshape(-1) if scores.size else np.zeros(1)
         order = np.argsort(-flat, kind="stable")
         self.top1_correct.append(int(order[0]) in labels)
+        if len(labels) == 1:
+            self.confusion[labels[0], int(order[0])] += 1
         if flat.size > MIN_CLASSES_FOR_TOP5:
             self.top5_correct.append(bool(set(order[:5].tolist()) & set(labels)))
 
