@@ -60,7 +60,7 @@ def read_metric(reference: str | None) -> Metric | None:
     """
     if reference is None:
         return None
-    from ptq.data.stream import import_callable
+    from ptq.data.import_callable import import_callable
 
     found: Callable[..., Any] = import_callable(reference)
     return found

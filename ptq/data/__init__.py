@@ -13,13 +13,16 @@ class_names: numbers of classes by name
 label_rows: labels in arrays, and one-hot rows
 labelling: `Labelling`: where labels come from, for reports
 images: a folder of images as samples
+image_reader: an image of any kind as values of the input
+image_rows: rows of uint8 pixels as images
 decode: pixels of an image file, and resizing and cropping
 preprocess: `Preprocess`: options from image to array, completed from the model's input
 processor_config: configurations of image processors of other packages
 input_scaling: the pixel range that the first nodes of a model expect
 rows: rows of arrays, or .npz files, as samples
 arrays: reading of .npz and .npy files by rows
-stream: feeds from a Python callable or iterable as samples
+sources: data as other packages give them: loaders, datasets, frames, readers, callables
+import_callable: a callable of the user, named as ``module:callable``
 read_once: a stream that is read once and kept, or compared on each pass
 cached_source: samples of files, kept on disk after their first reading
 sample_store: the stores of both, in memory or in a temporary file

@@ -1,4 +1,4 @@
-"""Samples of files, decoded once and kept on disk."""
+"""Samples at known positions, read once and kept on disk or in memory."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from ptq.data.labelling import Labelling
 from ptq.data.preprocess import Preprocess
 from ptq.data.sample import BadSample, Sample, SampleSource
-from ptq.data.sample_store import CacheLimits, FileStore
+from ptq.data.sample_store import CacheLimits, FileStore, MemoryStore, SampleStore
 
 
 class CachedSource:
     """A source whose samples are kept from their first reading on, as far as the cache has room."""
 
-    def __init__(self, source: SampleSource, cache: CacheLimits) -> None:
-        """Read nothing yet; raise UsageError if the cache cannot be created."""
+    def __init__(self, source: SampleSource, cache: CacheLimits | None) -> None:
+        """Read nothing yet; keep in memory without a cache. Raise UsageError if the cache cannot be created."""
         self._source = source
-        self._store = FileStore(cache)
+        self._store: SampleStore = MemoryStore() if cache is None else FileStore(cache)
         self._kept: dict[int, int] = {}
 
     @property

@@ -38,7 +38,7 @@ def decode(path: Path, channels: str) -> Image.Image:
         with path.open("rb") as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            return _decode(file, path, "L" if channels == "GRAY" else "RGB")
+            return _decode(file, path, channels)
     except DataError:
         raise
     except UnidentifiedImageError as error:
@@ -55,28 +55,37 @@ def decode(path: Path, channels: str) -> Image.Image:
         ) from error
 
 
-def _decode(file: Any, path: Path, mode: str) -> Image.Image:
+def _decode(file: Any, path: Path, channels: str) -> Image.Image:
     with Image.open(file, formats=FORMATS) as opened:
         if opened.width * opened.height > MAX_PIXELS:
             raise _too_large_error(path, f" at {opened.height}×{opened.width}")
         opened.load()
-        image = ImageOps.exif_transpose(opened)
-        if image.mode.startswith("I"):
-            image = _to_eight_bits(image, path)
-        if image.mode == "F":
-            raise DataError(f"{path}: floating-point pixels have no fixed range; give arrays")
-        return image.convert(mode)
+        return convert_image(opened, channels, str(path))
 
 
-def _to_eight_bits(image: Image.Image, path: Path) -> Image.Image:
+def convert_image(opened: Image.Image, channels: str, where: str) -> Image.Image:
+    """Turn an image upright by its EXIF orientation and convert it to mode RGB, or L if ``channels`` is GRAY.
+
+    Raises:
+        DataError: The pixels have no fixed range.
+    """
+    image = ImageOps.exif_transpose(opened)
+    if image.mode.startswith("I"):
+        image = _to_eight_bits(image, where)
+    if image.mode == "F":
+        raise DataError(f"{where}: floating-point pixels have no fixed range; give arrays")
+    return image.convert("L" if channels == "GRAY" else "RGB")
+
+
+def _to_eight_bits(image: Image.Image, where: str) -> Image.Image:
     values = np.asarray(image).astype(np.int64)
     if values.min() < 0 or values.max() > 65535:
-        raise DataError(f"{path}: 32-bit pixels have no fixed range; give arrays")
+        raise DataError(f"{where}: 32-bit pixels have no fixed range; give arrays")
     # 65535 = 257 · 255, and v / 257 is never halfway between two integers.
     return Image.fromarray(((values + 128) // 257).astype(np.uint8))
 
 
-def resize_and_crop(image: Image.Image, pre: Preprocess, path: Path) -> Image.Image:
+def resize_and_crop(image: Image.Image, pre: Preprocess, where: str) -> Image.Image:
     """Resize and crop by a resolved preprocessing, with antialiasing when the image shrinks.
 
     The crop starts at half of the surplus: rounded with ties to even, as in torchvision, or down.
@@ -88,7 +97,7 @@ def resize_and_crop(image: Image.Image, pre: Preprocess, path: Path) -> Image.Im
         short = min(width, height)
         width, height = pre.resize * width // short, pre.resize * height // short
     if width * height > MAX_PIXELS:
-        raise _too_large_error(path, f" once resized to {height}×{width}")
+        raise _too_large_error(where, f" once resized to {height}×{width}")
     if (width, height) != image.size:
         interpolation = Image.Resampling[(pre.interpolation or "bilinear").upper()]
         image = image.resize((width, height), interpolation)
@@ -97,7 +106,7 @@ def resize_and_crop(image: Image.Image, pre: Preprocess, path: Path) -> Image.Im
     rows, columns = pre.crop
     if rows > height or columns > width:
         raise DataError(
-            f"{path}: {height}×{width} is smaller than the crop of {rows}×{columns}; give resize too"
+            f"{where}: {height}×{width} is smaller than the crop of {rows}×{columns}; give resize too"
         )
     halve = int if pre.crop_rounding == "down" else round
     top, left = halve((height - rows) / 2), halve((width - columns) / 2)
@@ -125,5 +134,5 @@ def to_array(image: Image.Image, pre: Preprocess, table: NDArray[Any]) -> NDArra
     return np.stack(planes, axis=0 if pre.layout == "NCHW" else -1)
 
 
-def _too_large_error(path: Path, what: str) -> DataError:
-    return DataError(f"{path}: the image is too large{what}; the limit is {MAX_PIXELS} pixels")
+def _too_large_error(where: Path | str, what: str) -> DataError:
+    return DataError(f"{where}: the image is too large{what}; the limit is {MAX_PIXELS} pixels")

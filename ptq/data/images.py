@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from ptq.core.errors import DataError
-from ptq.data.decode import decode, pixel_table, resize_and_crop, to_array
 from ptq.data.folder import FolderListing
 from ptq.data.folder_labels import find_labels
-from ptq.data.input_spec import InputSpec, cast_to_input
+from ptq.data.image_reader import ImageReader
+from ptq.data.input_spec import InputSpec
 from ptq.data.labelling import Labelling
 from ptq.data.preprocess import Preprocess
 from ptq.data.sample import BadSample, Sample
@@ -33,8 +31,7 @@ class ImageFolder:
         self._listing = listing
         self._found = find_labels(listing)
         self._labels = self._found.labels
-        self._preprocess = preprocess.resolved(self._spec)
-        self._table = pixel_table(self._preprocess, self._spec.dtype)
+        self._reader = ImageReader(self._spec, preprocess)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -49,7 +46,7 @@ class ImageFolder:
     @property
     def preprocess(self) -> Preprocess:
         """The preprocessing of each image."""
-        return self._preprocess
+        return self._reader.preprocess
 
     def positions(self, at_most: int | None = None) -> range:
         """All positions, or the first ``at_most``."""
@@ -76,14 +73,5 @@ class ImageFolder:
                 yield BadSample(name, error)
 
     def _read_sample(self, name: str, path: Path) -> Sample:
-        image = resize_and_crop(
-            decode(path, self._preprocess.channels or "RGB"), self._preprocess, path
-        )
-        array = to_array(image, self._preprocess, self._table)
-        if len(self._spec.shape) == 4:
-            array = array[np.newaxis]
-        return Sample(
-            name,
-            {self._spec.name: cast_to_input(self._spec, array, str(path))},
-            self._labels.get(name, ()),
-        )
+        array = self._reader.read(path, str(path))
+        return Sample(name, {self._spec.name: array}, self._labels.get(name, ()))

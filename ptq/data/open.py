@@ -12,17 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, UsageError
-from ptq.data.arrays import MemoryTable, NpyTable, NpzTable
+from ptq.data.arrays import NpyTable, NpzTable
 from ptq.data.cached_source import CachedSource
 from ptq.data.folder import list_folder
 from ptq.data.images import ImageFolder
+from ptq.data.import_callable import import_callable
 from ptq.data.input_spec import InputSpec
 from ptq.data.preprocess import Preprocess
 from ptq.data.read_once import ReadOnceSource
-from ptq.data.rows import NpzFolder, TableSource
+from ptq.data.rows import NpzFolder
 from ptq.data.sample import Samples, SampleSource
 from ptq.data.sample_store import CacheOption, parse_cache
-from ptq.data.stream import FeedStream, import_callable
+from ptq.data.sources.calibration_reader import is_reader
+from ptq.data.sources.indexed_items import IndexedItems
+from ptq.data.sources.open_object import only_input_name, open_object, open_table
+from ptq.data.sources.stream import FeedStream
 
 DataSource = (
     str
@@ -67,16 +71,13 @@ def open_samples(
         UsageError: An option does not apply to this source.
     """
     if isinstance(source, Samples):
-        samples, images = source, False
+        if preprocess not in (None, Preprocess()):
+            raise UsageError("preprocessing options do not apply to samples that are open already")
+        samples = source
     else:
-        found = _open_source(source, inputs, preprocess or Preprocess())
-        images = isinstance(found, ImageFolder)
+        found = _open_source(source, inputs, preprocess)
         positions = None if isinstance(found, FeedStream) else found.positions()
         samples = Samples(_keep(found, source, cache), positions, skip_bad=skip_bad)
-    if not images and preprocess not in (None, Preprocess()):
-        raise UsageError(
-            "preprocessing options apply only to a folder of images; arrays are fed unchanged"
-        )
     if limit is not None:
         samples = samples.spread(limit)
     return samples if shard is None else samples.shard(*shard)
@@ -88,12 +89,14 @@ def _keep(found: SampleSource, source: DataSource, cache: CacheOption | None) ->
         return found  # in memory already
     limits = None if cache is None else parse_cache(cache)
     if isinstance(found, FeedStream):
-        return ReadOnceSource(found, limits, repeatable=not isinstance(source, Iterator))
-    return found if limits is None else CachedSource(found, limits)
+        repeatable = not (isinstance(source, Iterator) or is_reader(source))
+        return ReadOnceSource(found, limits, repeatable=repeatable)
+    keeps = limits is not None or isinstance(found, IndexedItems)
+    return CachedSource(found, limits) if keeps else found
 
 
 def _open_source(
-    source: DataSource, inputs: Sequence[InputSpec], preprocess: Preprocess
+    source: DataSource, inputs: Sequence[InputSpec], preprocess: Preprocess | None
 ) -> SampleSource:
     if isinstance(source, (str, os.PathLike)):
         if not os.fspath(source):
@@ -103,31 +106,26 @@ def _open_source(
         path = Path(source)
         reference = isinstance(source, str) and re.fullmatch(r"[^\W\d][\w.]*:[^\W\d][\w.]*", source)
         if reference and not path.exists():
-            return FeedStream(import_callable(str(source)), inputs, str(source))
+            return FeedStream(import_callable(str(source)), inputs, str(source), preprocess)
         return _open_path(path, inputs, preprocess)
-    if isinstance(source, Mapping):
-        return TableSource(
-            MemoryTable({k: np.asarray(v) for k, v in source.items()}), inputs, "data"
-        )
-    if isinstance(source, np.ndarray):
-        return TableSource(
-            MemoryTable({_only_input_name(inputs, "an array"): source}), inputs, "data"
-        )
-    if callable(source):
-        return FeedStream(source, inputs, getattr(source, "__name__", type(source).__name__))
-    if not isinstance(source, Iterable):
-        raise UsageError(f"data of type {type(source).__name__}; give a path, arrays or a callable")
-    return FeedStream(lambda: source, inputs, "data")
+    return open_object(source, inputs, preprocess)
 
 
-def _open_path(path: Path, inputs: Sequence[InputSpec], preprocess: Preprocess) -> SampleSource:
+def _open_path(
+    path: Path, inputs: Sequence[InputSpec], preprocess: Preprocess | None
+) -> SampleSource:
     suffix = path.suffix.lower()
     try:
         if path.is_dir():
             listing = list_folder(path)
             if listing.archives:
+                if preprocess not in (None, Preprocess()):
+                    raise UsageError(
+                        f"{path}: preprocessing options apply only to images; a folder of .npz holds feeds, "
+                        "which are fed unchanged"
+                    )
                 return NpzFolder(listing, inputs)
-            return ImageFolder(listing, inputs, preprocess)
+            return ImageFolder(listing, inputs, preprocess or Preprocess())
         path.stat()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
@@ -135,17 +133,11 @@ def _open_path(path: Path, inputs: Sequence[InputSpec], preprocess: Preprocess) 
     if not path.is_file():
         raise DataError(f"{path}: not a file or folder; give samples")
     if suffix == ".npz":
-        return TableSource(NpzTable(path), inputs, path.name)
+        return open_table(NpzTable(path), inputs, path.name, preprocess)
     if suffix == ".npy":
-        return TableSource(NpyTable(path, _only_input_name(inputs, path.name)), inputs, path.name)
+        table = NpyTable(path, only_input_name(inputs, path.name))
+        return open_table(table, inputs, path.name, preprocess)
     raise DataError(
         f"{path}: unknown kind of data; give a folder of images or of .npz, an .npz, an .npy, "
         "or module:callable"
     )
-
-
-def _only_input_name(inputs: Sequence[InputSpec], what: str) -> str:
-    if len(inputs) != 1:
-        names = ", ".join(repr(spec.name) for spec in inputs) or "none"
-        raise DataError(f"{what} feeds one input, but the model's inputs are {names}; give an .npz")
-    return inputs[0].name

@@ -13,6 +13,7 @@ from ptq.data.folder_labels import find_unused_label_files
 from ptq.data.input_spec import InputSpec, cast_to_input, check_header, match_keys
 from ptq.data.label_rows import ONE_HOT_CONVERTED, convert_one_hot
 from ptq.data.labelling import Labelling
+from ptq.data.preprocess import Preprocess
 from ptq.data.sample import (
     ArraySource,
     BadSample,
@@ -30,9 +31,19 @@ class TableSource(IndexedSource):
     less, it gets the row itself.
     """
 
-    def __init__(self, table: Table, inputs: Sequence[InputSpec], title: str) -> None:
-        """Check names, shapes, types and labels before any row is read; raise DataError if one does not fit."""
+    def __init__(
+        self,
+        table: Table,
+        inputs: Sequence[InputSpec],
+        title: str,
+        preprocess: Preprocess | None = None,
+    ) -> None:
+        """Check names, shapes, types and labels before any row is read; raise DataError if one does not fit.
+
+        ``preprocess`` is what the table applies to images; None if its rows are fed unchanged.
+        """
         super().__init__(title)
+        self._preprocess = preprocess
         self._table = table
         self._inputs = inputs
         headers = table.headers
@@ -73,6 +84,11 @@ class TableSource(IndexedSource):
             parse_class_list(self._labels.ravel(), where, self._labels)
             notes = (ONE_HOT_CONVERTED,) if converted else ()
             self.labelling = Labelling(where, notes=notes)
+
+    @property
+    def preprocess(self) -> Preprocess | None:
+        """The complete preprocessing if rows are images; None for arrays."""
+        return self._preprocess
 
     def positions(self, at_most: int | None = None) -> range:
         """All positions, or the first ``at_most``."""

@@ -78,11 +78,15 @@ class SampleSource(Protocol):
 
 
 class ArraySource:
-    """Base of sources whose samples are arrays: no class folders, no preprocessing."""
+    """Base of sources without class folders; samples are arrays unless a subclass says otherwise."""
 
     classes: tuple[str, ...] = ()
-    preprocess: None = None
     labelling: Labelling = WITH_SAMPLES
+
+    @property
+    def preprocess(self) -> Preprocess | None:
+        """None: arrays are not prepared."""
+        return None
 
 
 class IndexedSource(ArraySource):

@@ -237,7 +237,7 @@ def test_reading_rows_never_holds_the_whole_array(tmp_path: Path, save: Any) -> 
 
 
 def test_preprocessing_options_for_arrays_are_refused() -> None:
-    with pytest.raises(UsageError, match="apply only to a folder of images"):
+    with pytest.raises(UsageError, match=r"apply only to images.*such arrays are fed unchanged"):
         open_samples({"x": X}, [BATCHED], Preprocess(scale=2.0))
 
 

@@ -90,8 +90,8 @@ def test_an_exception_of_the_callable_is_one_line_and_chained() -> None:
 
 
 def test_a_feed_that_does_not_fit_is_named_or_skipped() -> None:
-    feeds = [feed(0), {"x": np.zeros(4, np.float32)}, "text", {"y": feed(0)["x"]}, feed(4)]
-    with pytest.raises(DataError, match=r"data\[1\]: input 'x' has shape \[4\]"):
+    feeds = [feed(0), {"x": np.zeros(5, np.float32)}, "text", {"y": feed(0)["x"]}, feed(4)]
+    with pytest.raises(DataError, match=r"data\[1\]: input 'x' has shape \[1, 5\]"):
         list(open_samples(feeds, [SPEC]))
     samples = open_samples(feeds, [SPEC], skip_bad=True)
     assert [s.name for s in samples] == ["data[0]", "data[4]"]

@@ -1,0 +1,143 @@
+"""Opening of an object from Python: arrays, tensors, datasets, loaders, frames, readers, lists, callables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ptq.core.errors import DataError, UsageError
+from ptq.data.arrays import MemoryTable, Table
+from ptq.data.image_reader import is_image
+from ptq.data.image_rows import ImageTable
+from ptq.data.input_spec import InputSpec
+from ptq.data.preprocess import Preprocess
+from ptq.data.rows import TableSource
+from ptq.data.sample import SampleSource
+from ptq.data.sources import calibration_reader, frame, hugging_face
+from ptq.data.sources.array_like import to_array
+from ptq.data.sources.indexed_items import IndexedItems
+from ptq.data.sources.stream import FeedStream
+
+_TITLE = "data"
+
+
+def open_object(
+    source: Any, inputs: Sequence[InputSpec], preprocess: Preprocess | None
+) -> SampleSource:
+    """Samples of an object that is no path. No package is imported for it.
+
+    Raises:
+        DataError: There are no samples, or the model does not take them.
+        UsageError: The object is of no known kind, or options do not apply to it.
+    """
+    if hugging_face.is_hugging_face(source):
+        hugging_face.require_split(source)
+        if hasattr(source, "__len__"):
+            get_item = hugging_face.index_items(source, inputs)
+            return _open_items(get_item, len(source), inputs, preprocess)
+        return FeedStream(
+            lambda: hugging_face.iterate_items(source, inputs), inputs, _TITLE, preprocess
+        )
+    if frame.is_frame(source):
+        arrays = frame.read_features(source, inputs)
+        if arrays is not None:
+            return open_table(MemoryTable(arrays), inputs, _TITLE, preprocess)
+        return _open_items(frame.index_rows(source, inputs), len(source), inputs, preprocess)
+    if calibration_reader.is_reader(source):
+        return FeedStream(
+            lambda: calibration_reader.iterate_feeds(source), inputs, _TITLE, preprocess
+        )
+    if isinstance(source, Mapping):
+        columns = {str(key): _require_array(value, str(key)) for key, value in source.items()}
+        return open_table(MemoryTable(columns), inputs, _TITLE, preprocess)
+    if hasattr(source, "__array__") and not isinstance(source, Sequence):
+        name = only_input_name(inputs, "an array")
+        table = MemoryTable({name: _require_array(source, name)})
+        return open_table(table, inputs, _TITLE, preprocess)
+    return _open_python(source, inputs, preprocess)
+
+
+def open_table(
+    table: Table, inputs: Sequence[InputSpec], title: str, preprocess: Preprocess | None
+) -> SampleSource:
+    """Rows of arrays, as images if preprocessing options are given.
+
+    Raises:
+        DataError: The arrays do not fit the model.
+        UsageError: Options are given, and the arrays hold no pixels.
+    """
+    if preprocess in (None, Preprocess()) and not _holds_pixels(table, inputs, preprocess):
+        return TableSource(table, inputs, title)
+    assert preprocess is not None
+    images = ImageTable(table, inputs, title, preprocess)
+    return TableSource(images, inputs, title, images.preprocess)
+
+
+def only_input_name(inputs: Sequence[InputSpec], what: str) -> str:
+    """Name of the model's input; raise DataError if it has not exactly one."""
+    if len(inputs) != 1:
+        names = ", ".join(repr(spec.name) for spec in inputs) or "none"
+        raise DataError(f"{what} feeds one input, but the model's inputs are {names}; give an .npz")
+    return inputs[0].name
+
+
+def _holds_pixels(table: Table, inputs: Sequence[InputSpec], preprocess: Preprocess | None) -> bool:
+    """Whether empty options were given on purpose: for an array of uint8 and an input of floats."""
+    arrays = [header for key, header in table.headers.items() if key != "labels"]
+    return (
+        preprocess is not None
+        and len(inputs) == len(arrays) == 1
+        and arrays[0].dtype.name == "uint8"
+        and inputs[0].dtype.kind == "f"
+    )
+
+
+def _require_array(value: Any, name: str) -> Any:
+    array = to_array(value, f"{_TITLE} array {name!r}")
+    if array is None:
+        raise DataError(
+            f"{_TITLE} array {name!r}: has type {type(value).__name__}; give an array or a tensor whose leading "
+            "axis counts the samples"
+        )
+    return array
+
+
+def _open_python(
+    source: Any, inputs: Sequence[InputSpec], preprocess: Preprocess | None
+) -> SampleSource:
+    if callable(source) and not hasattr(source, "__iter__"):
+        title = getattr(source, "__name__", type(source).__name__)
+        return FeedStream(source, inputs, title, preprocess)
+    by_index = hasattr(source, "__getitem__") and hasattr(source, "__len__")
+    if isinstance(source, (list, tuple)):
+        by_index = bool(source) and (
+            preprocess is not None or any(map(is_image, _list_values(source[0])))
+        )
+    elif is_image(source):
+        raise UsageError("the data are a single image; give a list of images, or of paths")
+    if by_index:
+        return _open_items(source.__getitem__, len(source), inputs, preprocess)
+    if not isinstance(source, Iterable):
+        raise UsageError(
+            f"data of type {type(source).__name__}; give a path, arrays or a callable, a DataLoader, a dataset with "
+            "__len__ and __getitem__, a CalibrationDataReader, or a list; for example "
+            "data=[({'x': array}, label), …]"
+        )
+    return FeedStream(lambda: source, inputs, _TITLE, preprocess)
+
+
+def _list_values(item: Any) -> list[Any]:
+    return list(item) if isinstance(item, (list, tuple)) else [item]
+
+
+def _open_items(
+    get_item: Callable[[int], Any],
+    count: int,
+    inputs: Sequence[InputSpec],
+    preprocess: Preprocess | None,
+) -> SampleSource:
+    """Items by index; if the first is a batch, the items are read in order and split."""
+    found = IndexedItems(get_item, count, inputs, _TITLE, preprocess)
+    if found.rows_of_first == 1:
+        return found
+    return FeedStream(lambda: (get_item(k) for k in range(count)), inputs, _TITLE, preprocess)

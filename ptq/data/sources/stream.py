@@ -1,0 +1,98 @@
+"""Items from Python as samples: from a callable that returns them, or an iterable that can be repeated."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from ptq.core.errors import DataError, PtqError
+from ptq.data.input_spec import InputSpec, cast_to_input
+from ptq.data.preprocess import Preprocess
+from ptq.data.sample import BadSample, IndexedSource, Sample, parse_labels
+from ptq.data.sources.batch import Row
+from ptq.data.sources.item import ItemParser
+
+Feeds = Callable[[], Iterable[Any]]
+
+
+class FeedStream(IndexedSource):
+    """Items (see `ptq.data.sources.item`) from a callable. A batch is as many samples as it has rows.
+
+    Counting the samples runs the callable once. The stream may be endless if only the first samples are used.
+    """
+
+    def __init__(
+        self,
+        feeds: Feeds,
+        inputs: Sequence[InputSpec],
+        title: str,
+        preprocess: Preprocess | None = None,
+    ) -> None:
+        """``feeds`` is called again for each pass. With ``preprocess``, uint8 arrays are pixels of images."""
+        super().__init__(title)
+        self._feeds = feeds
+        self._inputs = inputs
+        self._parser = ItemParser(inputs, preprocess)
+
+    @property
+    def preprocess(self) -> Preprocess | None:
+        """The complete preprocessing once an item was an image; None for arrays."""
+        return self._parser.preprocess
+
+    def positions(self, at_most: int | None = None) -> range:
+        """All positions, or the first ``at_most``, counted by one run of the callable."""
+        return range(sum(1 for _ in itertools.islice(self._rows(), at_most)))
+
+    def highest_label(self, positions: Sequence[int] | None) -> int:
+        """-1: labels are unknown before the samples are read."""
+        return -1
+
+    def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
+        """Run the callable and check its samples."""
+        rows = self._rows()
+        done = 0
+        for position in positions:
+            row = next(itertools.islice(rows, position - done, None), None)
+            done = position + 1
+            if row is None:
+                return
+            yield to_sample(row, self._inputs, self.name(position))
+
+    def _rows(self) -> Iterator[Row | DataError]:
+        position = 0
+        for item in self._items():
+            rows: Sequence[Row | DataError]
+            try:
+                rows = self._parser.parse_rows(item, self.name(position))
+            except DataError as error:
+                rows = [error]
+            position += len(rows)
+            yield from rows
+
+    def _items(self) -> Iterator[Any]:
+        empty = True
+        try:
+            for item in self._feeds():
+                empty = False
+                yield item
+        except PtqError:
+            raise
+        # The callable is the user's code: any exception becomes a one-line message and is chained.
+        except (Exception, SystemExit) as error:
+            reason = " ".join(str(error).split())
+            raise DataError(f"{self._title}: raised {type(error).__name__}: {reason}") from error
+        if empty:
+            raise DataError(f"{self._title}: returns no samples")
+
+
+def to_sample(row: Row | DataError, inputs: Sequence[InputSpec], name: str) -> Sample | BadSample:
+    """A row as a sample with the types of the model's inputs, or the reason why it is none."""
+    try:
+        if isinstance(row, DataError):
+            raise row
+        arrays, label = row
+        feed = {spec.name: cast_to_input(spec, arrays[spec.name], name) for spec in inputs}
+        return Sample(name, feed, parse_labels(label, name))
+    except DataError as error:
+        return BadSample(name, error)
