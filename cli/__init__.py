@@ -4,7 +4,7 @@ The package is installed as ``ptq_cli``, because the module name ``cli`` is too 
 
 main                 the application and its commands; ``inspect`` and ``ops`` are written there
 quantize, calibrate  one file for each command with many options
-evaluate, verify, sensitivity, convert, lint
+evaluate, compare, verify, sensitivity, convert, lint
 options              options that several commands share
 images               preprocessing options
 inputs               option texts → Python values
@@ -17,6 +17,8 @@ document_types       form of each document; schema.json is made of it
 progress             progress bars
 process              process boundary: exit codes, error line, standard streams
 signals              SIGINT and SIGTERM
+github               job summaries and annotations
+summaries, render_comparison  results in short for Markdown; comparison on the terminal
 render_report        report of ``quantize`` on the terminal
 render_tables        evaluation, nodes, statistics, operators and findings on the terminal
 render_drops         accuracy drops, budgets and sensitivity rankings on the terminal

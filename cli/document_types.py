@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ptq.evaluation.compare import Comparison
 from ptq.evaluation.drop import Budget
 from ptq.evaluation.inspection import Inspection
 from ptq.evaluation.measurements import Evaluation
@@ -171,6 +172,7 @@ DOCUMENTS: Mapping[str, tuple[type, ...]] = {
     "calibrate": (Header, CalibrationSummary),
     "inspect": (Header, Inspection),
     "evaluate": (Header, Evaluation, EvaluationEntries),
+    "compare": (Header, Comparison),
     "verify": (Header, Verification, VerificationEntries),
     "sensitivity": (Header, Ranking),
     "convert": (Header, ConversionSummary),

@@ -32,6 +32,7 @@ def evaluate(
     strict: o.Strict = False,
     metric: o.Metric = None,
     threads: o.Threads = 0,
+    summary: o.SummaryFile = None,
     json: o.Json = None,
     images: Images = None,
 ) -> None:
@@ -47,13 +48,24 @@ def evaluate(
     from ptq.evaluation.drop import check_budget
     from ptq.model.open import open_model
 
-    from . import documents, gates, inputs, outputs, render_drops, render_tables, screen
+    from . import (
+        documents,
+        gates,
+        github,
+        inputs,
+        outputs,
+        render_drops,
+        render_tables,
+        screen,
+        summaries,
+    )  # fmt: skip
     from .progress import show_progress
 
     if against is None and (max_drop is not None or metric is not None):
         raise UsageError("a drop is measured against the float model; give it with --against")
     if strict and max_drop is None:
         raise UsageError("--strict needs an accuracy budget; give --max-drop")
+    outputs.check_outputs([model, data, against], [], resumed=summary)
     outputs.check_outputs([model, data, against], [], json)
     graph = open_model(model)
     opened = SampleOptions(images, samples, skip_bad_samples, cache=cache).open(data, graph)
@@ -68,13 +80,15 @@ def evaluate(
     if opened.preprocess is not None:
         more["preprocessing"] = opened.preprocess.describe()
     outputs.print_skipped(evaluation.skipped)
+    github.annotate("warning", evaluation.warnings)
+    github.append_summary(
+        summary, lambda: summaries.summarize_evaluation(evaluation, str(model), budget)
+    )
     if not documents.write_document(json, evaluation, **more):
         render_tables.render_evaluation(
             evaluation, model, arithmetic if engine == "integer" else None, opened.preprocess
         )
         if budget is not None:
             screen.show(render_drops.render_budget(budget))
-    if budget is not None and strict:
-        gates.exit_unless_held(budget.require_held)
-    if budget is not None and budget.verdict == "exceeded":
-        raise typer.Exit(3)
+    if budget is not None:
+        gates.exit_if_exceeded(budget, strict=strict)

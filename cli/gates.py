@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import typer
 
 from ptq.core.errors import BudgetError
 
+from .github import annotate
 from .one_line import one_line
+
+if TYPE_CHECKING:
+    from ptq.evaluation.drop import Budget
 
 
 def exit_unless_held(require: Callable[[], None]) -> None:
@@ -22,5 +27,22 @@ def exit_unless_held(require: Callable[[], None]) -> None:
     try:
         require()
     except BudgetError as error:
-        typer.echo(f"error: {one_line(str(error))}", err=True)
+        text = one_line(str(error))
+        typer.echo(f"error: {text}", err=True)
+        annotate("error", [text])
         raise typer.Exit(error.exit_code) from None
+
+
+def exit_if_exceeded(budget: Budget, *, strict: bool) -> None:
+    """End the command if a measured drop exceeds its budget, or with ``strict`` if it may.
+
+    Raises:
+        typer.Exit: The budget is not kept; exit code 3.
+    """
+    from ptq.evaluation.exports.summary import describe_budget
+
+    if strict:
+        exit_unless_held(budget.require_held)
+    if budget.verdict == "exceeded":
+        annotate("error", [describe_budget(budget)])
+        raise typer.Exit(3)

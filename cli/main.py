@@ -12,6 +12,7 @@ import typer
 
 from . import options as o
 from .calibrate import calibrate
+from .compare import compare
 from .configure import add_config_options, write_starter
 from .convert import convert
 from .evaluate import evaluate
@@ -98,7 +99,7 @@ def ops(json: o.Json = None) -> None:
         render_tables.render_operators(rows)
 
 
-for _command in (quantize, calibrate, evaluate, verify, sensitivity):
+for _command in (quantize, calibrate, evaluate, compare, verify, sensitivity):
     app.command(epilog=PREPROCESSING_HELP)(record_invocation(add_config_options(_command)))
 for _command in (inspect, convert, lint, ops):
     app.command()(record_invocation(add_config_options(_command)))

@@ -174,6 +174,14 @@ Strict = Annotated[
         help="With --max-drop: exit code 3 also if the samples are too few to decide. Use it in CI.",
     ),
 ]
+SummaryFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--summary",
+        metavar="FILE.md",
+        help='Append the result in short to a Markdown file, for example "$GITHUB_STEP_SUMMARY".',
+    ),
+]
 Metric = Annotated[
     str | None,
     typer.Option(

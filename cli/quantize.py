@@ -97,6 +97,7 @@ def quantize(
     threads: o.Threads = 0,
     checkpoint: o.Checkpoint = None,
     page: o.Page = None,
+    summary: o.SummaryFile = None,
     json: o.Json = None,
     opset: o.Opset = "auto",
     no_clobber: o.NoClobber = False,
@@ -117,12 +118,13 @@ def quantize(
     from ptq.core import files
     from ptq.core.errors import UsageError
 
-    from . import documents, gates, inputs, outputs, render_report
+    from . import documents, gates, github, inputs, outputs, render_report
     from .progress import show_progress
 
     if strict and max_drop is None:
         raise UsageError("--strict needs an accuracy budget; give --max-drop")
     path = output or outputs.default_output(model)
+    outputs.check_outputs([model, data, eval_data, stats, plan, path], [], resumed=summary)
     replaced = outputs.check_model_output(
         model, [data, eval_data, stats, plan], [path, save_plan, page], json,
         resumed=checkpoint, no_clobber=no_clobber,
@@ -145,10 +147,13 @@ def quantize(
         from ptq.evaluation import html
 
         files.write(page, html.encode_page(html.render_page(result.report)))
+    github.annotate("warning", result.report.warnings)
+    github.append_summary(summary, result.report.to_markdown)
     if not documents.write_document(json, result.report, output=path):
         render_report.render_report(result.report, str(path))
     outputs.print_replaced(replaced)
     if strict:
         gates.exit_unless_held(result.report.require_budget)
     if result.report.over_budget:
+        github.annotate("error", ["the accuracy budget is exceeded"])
         raise typer.Exit(3)

@@ -35,6 +35,7 @@ def verify(
     skip_bad_samples: o.SkipBad = False,
     cache: o.Cache = None,
     threads: o.Threads = 0,
+    summary: o.SummaryFile = None,
     json: o.Json = None,
     images: Images = None,
 ) -> None:
@@ -48,9 +49,10 @@ def verify(
 
     from ptq.verification import verbs
 
-    from . import documents, outputs, render_verification
+    from . import documents, github, outputs, render_verification, summaries
     from .progress import show_progress
 
+    outputs.check_outputs([quantized, data], [], resumed=summary)
     outputs.check_outputs([quantized, data], [], json)
     risks = None
     with show_progress() as progress:
@@ -72,10 +74,14 @@ def verify(
         explanations=verification.explanations,
         portability=None if risks is None else asdict(risks) | risks.summary,
     )
+    github.append_summary(
+        summary, lambda: summaries.summarize_verification(verification, str(quantized))
+    )
     if not printed:
         render_verification.render_verification(verification)
         if risks is not None:
             render_verification.render_portability(risks)
     outputs.print_skipped(verification.skipped)
     if not verification.passed:
+        github.annotate("error", [f"{quantized}: integers differ"])
         raise typer.Exit(1)

@@ -21,6 +21,7 @@ from ptq.core.errors import (
 )
 from ptq.core.plan import Plan
 from ptq.data import Preprocess, Sample, Samples, open_samples
+from ptq.evaluation.compare import Comparison, compare
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.inspection import Inspection
 from ptq.evaluation.measurements import Evaluation
@@ -37,9 +38,9 @@ from ptq.verification.verify import Verification
 __version__ = version("onnx-ptq")
 
 __all__ = [
-    "BudgetError", "Calibration", "Converted", "DataError", "Evaluation", "Finding", "Inspection",
+    "BudgetError", "Calibration", "Comparison", "Converted", "DataError", "Evaluation", "Finding", "Inspection",
     "ModelError", "NodeCost", "Plan", "PlanError", "Portability", "Preprocess", "PtqError",
     "Ranking", "Report", "Result", "Sample", "Samples", "StatsError", "UnsupportedError",
-    "UsageError", "Verification", "__version__", "calibrate", "convert", "evaluate", "inspect",
+    "UsageError", "Verification", "__version__", "calibrate", "compare", "convert", "evaluate", "inspect",
     "lint", "open_samples", "portability", "quantize", "sensitivity", "verify",
 ]  # fmt: skip

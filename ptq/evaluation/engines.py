@@ -39,10 +39,27 @@ def integer_engine(executor: Executor, graph: Graph) -> Engine:
     return run
 
 
-def reference_engine(reference: Graph, graph: Graph, run: RunOptions) -> Engine:
-    """Engine of the float model that a graph is compared with.
+def reference_engine(session: Session, names: Sequence[str]) -> Engine:
+    """Engine of the model that a graph is compared with; it returns the outputs of these names."""
+    return lambda feed: [numeric_output(output) for output in session.run(feed, names)]
 
-    It returns the outputs with the graph's names, or all outputs in order if a name is missing.
+
+def open_reference(
+    reference: Graph,
+    graph: Graph,
+    run: RunOptions,
+    advice: str = "Pass the float model this one was quantized from",
+) -> tuple[Session, list[str]]:
+    """Open the model that a graph is compared with.
+
+    Args:
+        reference: The model.
+        graph: The graph that is compared with it.
+        run: How the job runs.
+        advice: What to do if they do not fit.
+
+    Returns:
+        The session, and the names of its outputs: those of the graph, or all in order if a name is missing.
 
     Raises:
         ModelError: The reference has other inputs or outputs, so it is another model.
@@ -63,10 +80,9 @@ def reference_engine(reference: Graph, graph: Graph, run: RunOptions) -> Engine:
     ):
         raise ModelError(
             f"the reference model has different inputs or outputs: {_describe_signature(reference)}; "
-            f"expected {_describe_signature(graph)}. Pass the float model this one was quantized from"
+            f"expected {_describe_signature(graph)}. {advice}"
         )
-    session = Session(reference, threads=run.threads)
-    return lambda feed: [numeric_output(output) for output in session.run(feed, reference_names)]
+    return Session(reference, threads=run.threads), reference_names
 
 
 def _is_compatible_shape(one: Shape | None, other: Shape | None) -> bool:

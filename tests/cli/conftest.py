@@ -37,6 +37,7 @@ def ptq(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     """Run the command line in this process."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.delenv("PTQ_TRACEBACK", raising=False)
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
 
     def call(*arguments: object) -> Outcome:
         capsys.readouterr()

@@ -76,6 +76,7 @@ def test_quantize_names_version_options_digests_and_output(ptq, model, data):
     ("command", "further"),
     [
         ("evaluate", ["--against", "MODEL", "--max-drop", "5"]),
+        ("compare", ["MODEL", "--max-drop", "5"]),
         ("verify", []),
         ("verify", ["--no-portability"]),
         ("convert", ["--format", "qoperator", "-o", "c.onnx"]),

@@ -1,0 +1,57 @@
+"""Command ``ptq compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import options as o
+from .images import Images, add_image_options
+
+
+@add_image_options
+def compare(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="The model to compare with.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The model that would replace it.")],
+    data: o.Data,
+    samples: o.SampleCount = None,
+    skip_bad_samples: o.SkipBad = False,
+    batch: o.Batch = o.DEFAULT_BATCH,
+    max_drop: o.MaxDrop = None,
+    strict: o.Strict = False,
+    metric: o.Metric = None,
+    threads: o.Threads = 0,
+    summary: o.SummaryFile = None,
+    json: o.Json = None,
+    images: Images = None,
+) -> None:
+    """Compare two models on the same samples.
+
+    Each may be float or quantized; inputs and outputs must be the same. Reports accuracy if the
+    samples are labelled, how often the two agree, the SQNR of the outputs, size and speed. With
+    --max-drop, the exit code is 3 if NEW is worse by more than that.
+    """
+    from ptq.core.errors import UsageError
+    from ptq.evaluation import compare as comparing
+
+    from . import documents, gates, github, inputs, outputs, render_comparison
+    from .progress import show_progress
+
+    if strict and max_drop is None:
+        raise UsageError("--strict needs an accuracy budget; give --max-drop")
+    outputs.check_outputs([old, new, data], [], resumed=summary)
+    outputs.check_outputs([old, new, data], [], json)
+    with show_progress() as progress:
+        result = comparing.compare(
+            old, new, data, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples,
+            max_drop=max_drop, metric=inputs.read_metric(metric), batch=batch, threads=threads,
+            progress=progress,
+        )  # fmt: skip
+    outputs.print_skipped(result.skipped)
+    github.append_summary(summary, lambda: render_comparison.summarize_comparison(result))
+    if not documents.write_document(json, result):
+        render_comparison.render_comparison(result)
+    if result.budget is not None:
+        gates.exit_if_exceeded(result.budget, strict=strict)

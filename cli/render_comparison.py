@@ -1,0 +1,60 @@
+"""Comparison of two models on the terminal and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptq.core.wording import format_size, plural
+from ptq.evaluation.compare import Comparison
+from ptq.evaluation.drop import describe_drop
+from ptq.evaluation.exports.summary import Summary, describe_budget
+
+from .screen import (
+    format_decibels,
+    format_heading,
+    format_paragraph,
+    format_percent,
+    format_preprocessing,
+    show,
+)
+
+
+def render_comparison(result: Comparison) -> None:
+    """Print a comparison."""
+    show(format_heading(_title(result)))
+    show(*(format_paragraph(line) for line in _facts(result)))
+    if result.budget is not None:
+        style = {"held": "green", "exceeded": "red"}.get(result.budget.verdict, "yellow")
+        show(format_paragraph(describe_budget(result.budget), style))
+
+
+def summarize_comparison(result: Comparison) -> Summary:
+    """The short form of a comparison, for Markdown."""
+    budget = () if result.budget is None else (describe_budget(result.budget),)
+    return Summary(_title(result), (*_facts(result), *budget), (), (), ())
+
+
+def _title(result: Comparison) -> str:
+    return f"{result.old} → {result.new}, on {plural(result.samples, 'sample')}"
+
+
+def _facts(result: Comparison) -> Iterator[str]:
+    if result.preprocessing:
+        yield format_preprocessing(result.preprocessing)
+    if result.old_accuracy is not None and result.new_accuracy is not None:
+        yield (
+            f"top-1 {format_percent(result.old_accuracy.top1)} % → "
+            f"{format_percent(result.new_accuracy.top1)} %"
+        )
+    yield describe_drop(result.drop)
+    for name, fidelity in result.outputs.items():
+        agreement = ""
+        if fidelity.agreement is not None:
+            agreement = f"agrees {format_percent(fidelity.agreement)} %, "
+        yield (
+            f"output {name}: {agreement}SQNR {format_decibels(fidelity.sqnr_db)} dB, "
+            f"cosine {fidelity.cosine:.6f}"
+        )
+    ratio = result.new_bytes / max(result.old_bytes, 1)
+    yield f"size {format_size(result.old_bytes)} → {format_size(result.new_bytes)} (× {ratio:.2f})"
+    yield f"speed {result.speed:.2f}× the old model (ONNX Runtime, batch 1)"

@@ -1,0 +1,37 @@
+"""Results of ``evaluate`` and ``verify`` in short, for Markdown."""
+
+from __future__ import annotations
+
+from ptq.core.wording import plural
+from ptq.evaluation.drop import Budget
+from ptq.evaluation.exports.summary import Summary, describe_budget, summarize_forms
+from ptq.evaluation.measurements import Evaluation
+from ptq.verification.verify import Verification
+
+
+def summarize_evaluation(result: Evaluation, model: str, budget: Budget | None) -> Summary:
+    """The short form of an evaluation."""
+    titles = {"int8": "int8 in ONNX Runtime", "integers": "integer executor"}
+    if len(result.forms) == 1:
+        titles["float"] = "this model"
+    facts = [f"{plural(result.samples, 'sample')}, output {result.head}"]
+    if budget is not None:
+        facts.append(describe_budget(budget))
+    rows = summarize_forms(result, titles)
+    return Summary(f"Evaluation of {model}", tuple(facts), rows, result.warnings, ())
+
+
+def summarize_verification(result: Verification, model: str) -> Summary:
+    """The short form of a verification."""
+    differing = sum(1 for tensor in result.tensors if tensor.differing or tensor.differing_locally)
+    facts = [
+        f"{plural(len(result.tensors), 'integer tensor')} on {plural(result.samples, 'sample')}, "
+        f"arithmetic {result.arithmetic}",
+        "ONNX Runtime and the executor compute equal integers"
+        if result.equal
+        else f"{plural(differing, 'tensor')} differ",
+    ]
+    if result.first is not None:
+        facts.append(f"first difference: {result.first.op} {result.first.node}")
+    verdict = "passed" if result.passed else "failed"
+    return Summary(f"Verification of {model}: {verdict}", tuple(facts), (), (), ())

@@ -1,0 +1,155 @@
+"""Two models on the same samples: accuracy, agreement, output error, size and speed of the new against the old."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ptq.core.errors import ModelError
+from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
+from ptq.data import DataSource, Preprocess
+from ptq.data.splits import SampleOptions, takes_any_batch
+from ptq.evaluation.drop import AGREEMENT, Budget, Drop, check_budget
+from ptq.evaluation.engines import open_reference, reference_engine, session_engine
+from ptq.evaluation.evaluate import REFERENCE, evaluate_engines, speed_ratio
+from ptq.evaluation.metrics import Accuracy, Fidelity
+from ptq.evaluation.user_metric import Metric
+from ptq.model import external_data
+from ptq.model.failure import explain_failure
+from ptq.model.graph import Graph
+from ptq.model.node import dtype_of, name_of
+from ptq.model.open import Model, display_name, model_files, open_model, source_path
+from ptq.model.session import Session
+
+AGREEMENT_WITH_OLD = "agreement with the old model"
+_NEW = "new"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A new model compared with an old one on the same samples.
+
+    Attributes:
+        old: Path or name of the old model.
+        new: Path or name of the new model.
+        samples: Number of samples.
+        head: Name of the output that is compared with labels.
+        old_accuracy: Accuracy of the old model against labels; None without labels.
+        new_accuracy: Accuracy of the new model against labels; None without labels.
+        outputs: Fidelity of the new model to the old one, by output.
+        drop: Loss of the new model, with its interval.
+        old_bytes: Size of the old model's files.
+        new_bytes: Size of the new model's files.
+        speed: Speed of the new model relative to the old one in ONNX Runtime with batch 1, in interleaved runs.
+        preprocessing: Operations applied to images; empty for arrays.
+        budget: The drop compared with the budget; None without a budget.
+        skipped: Skipped bad samples, each with its reason.
+    """
+
+    old: str
+    new: str
+    samples: int
+    head: str
+    old_accuracy: Accuracy | None
+    new_accuracy: Accuracy | None
+    outputs: Mapping[str, Fidelity]
+    drop: Drop
+    old_bytes: int
+    new_bytes: int
+    speed: float
+    preprocessing: Mapping[str, Any]
+    budget: Budget | None = None
+    skipped: tuple[tuple[str, str], ...] = ()
+
+
+def compare(
+    old: Model,
+    new: Model,
+    data: DataSource,
+    *,
+    preprocess: Preprocess | None = None,
+    samples: int | None = None,
+    skip_bad_samples: bool = False,
+    max_drop: float | None = None,
+    metric: Metric | None = None,
+    batch: int = DEFAULT_RUN.evaluation_batch,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Measure what a new model loses or wins against an old one; each may be float or quantized.
+
+    Args:
+        old: The model to compare with.
+        new: The model that would replace it.
+        data: Samples (see ``ptq.data.open_samples``).
+        preprocess: How images become arrays.
+        samples: Use that many samples, evenly spread.
+        skip_bad_samples: Leave unreadable samples out instead of stopping.
+        max_drop: Largest accepted loss, in points of the metric; ``budget`` holds the result.
+        metric: The metric of the drop, as for ``ptq.quantize``.
+        batch: Samples that run at once, if the models take any number.
+        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
+
+    Raises:
+        ModelError: A model cannot be read or run, or the two have different inputs or outputs.
+        DataError: A sample is missing, unreadable or does not fit.
+    """
+    run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
+    old_graph, new_graph = open_model(old), open_model(new)
+    _require_same_types(old_graph, new_graph)
+    session, names = open_reference(
+        old_graph, new_graph, run, "Compare models with the same inputs and outputs"
+    )
+    with explain_failure(new_graph):
+        opened = SampleOptions(preprocess, samples, skip_bad_samples).open(data, new_graph)
+        new_session = Session(new_graph, threads=run.threads)
+    evaluation = evaluate_engines(
+        reference_engine(session, names),
+        {_NEW: session_engine(new_session)},
+        run.track(opened, "comparing"),
+        [name_of(v) for v in new_graph.outputs],
+        batch=run.evaluation_batch
+        if takes_any_batch(old_graph) and takes_any_batch(new_graph)
+        else 1,
+        metric=metric,
+    )
+    form = evaluation.forms[_NEW]
+    assert form.drop is not None
+    drop = form.drop
+    if drop.metric == AGREEMENT:
+        drop = replace(drop, metric=AGREEMENT_WITH_OLD)
+    return Comparison(
+        old=display_name(old),
+        new=display_name(new),
+        samples=evaluation.samples,
+        head=evaluation.head,
+        old_accuracy=evaluation.forms[REFERENCE].accuracy,
+        new_accuracy=form.accuracy,
+        outputs=form.outputs,
+        drop=drop,
+        old_bytes=_count_bytes(old, old_graph),
+        new_bytes=_count_bytes(new, new_graph),
+        speed=speed_ratio(session, new_session, next(iter(opened)).feed),
+        preprocessing={} if opened.preprocess is None else opened.preprocess.describe(),
+        budget=None if max_drop is None else check_budget(drop, max_drop),
+        skipped=tuple(opened.skipped),
+    )
+
+
+def _count_bytes(model: Model, graph: Graph) -> int:
+    path = source_path(model)
+    if path is None:
+        return external_data.serialized_size(graph.model)
+    return sum(file.stat().st_size for file in model_files(path))
+
+
+def _require_same_types(old: Graph, new: Graph) -> None:
+    types = [{name_of(v): str(dtype_of(v)) for v in graph.inputs} for graph in (old, new)]
+    for name in types[0].keys() & types[1].keys():
+        if types[0][name] != types[1][name]:
+            raise ModelError(
+                f"input {name} is {types[0][name]} in the old model and {types[1][name]} in the new one; "
+                "compare models with the same inputs and outputs"
+            )
