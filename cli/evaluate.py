@@ -80,7 +80,7 @@ def evaluate(
     if opened.preprocess is not None:
         more["preprocessing"] = opened.preprocess.describe()
     outputs.print_skipped(evaluation.skipped)
-    github.annotate("warning", evaluation.warnings)
+    github.write_annotations("warning", evaluation.warnings)
     github.append_summary(
         summary, lambda: summaries.summarize_evaluation(evaluation, str(model), budget)
     )

@@ -9,7 +9,7 @@ import typer
 
 from ptq.core.errors import BudgetError
 
-from .github import annotate
+from .github import write_annotations
 from .one_line import one_line
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def exit_unless_held(require: Callable[[], None]) -> None:
     except BudgetError as error:
         text = one_line(str(error))
         typer.echo(f"error: {text}", err=True)
-        annotate("error", [text])
+        write_annotations("error", [text])
         raise typer.Exit(error.exit_code) from None
 
 
@@ -44,5 +44,5 @@ def exit_if_exceeded(budget: Budget, *, strict: bool) -> None:
     if strict:
         exit_unless_held(budget.require_held)
     if budget.verdict == "exceeded":
-        annotate("error", [describe_budget(budget)])
+        write_annotations("error", [describe_budget(budget)])
         raise typer.Exit(3)

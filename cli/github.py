@@ -42,7 +42,7 @@ def append_summary(path: Path | None, summarize: Callable[[], Summary | str]) ->
         ) from None
 
 
-def annotate(level: Literal["error", "warning"], messages: Iterable[str]) -> None:
+def write_annotations(level: Literal["error", "warning"], messages: Iterable[str]) -> None:
     """Show messages at the run and at the pull request, if this is a job of GitHub Actions."""
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return

@@ -22,7 +22,7 @@ import warnings
 import typer
 
 from . import signals
-from .github import annotate
+from .github import write_annotations
 from .invocation import find_json_place, reset_invocation
 from .one_line import one_line
 
@@ -69,7 +69,7 @@ def _run(app: typer.Typer, arguments: list[str] | None) -> int:
         if os.environ.get("PTQ_TRACEBACK"):
             traceback.print_exception(error)
         typer.echo(f"error: {one_line(text)}", err=True)
-        annotate("error", [one_line(text)])
+        write_annotations("error", [one_line(text)])
         if not isinstance(error, OSError):
             _write_error_document(error_kind(error), one_line(text), code, arguments)
         return code

@@ -147,7 +147,7 @@ def quantize(
         from ptq.evaluation import html
 
         files.write(page, html.encode_page(html.render_page(result.report)))
-    github.annotate("warning", result.report.warnings)
+    github.write_annotations("warning", result.report.warnings)
     github.append_summary(summary, result.report.to_markdown)
     if not documents.write_document(json, result.report, output=path):
         render_report.render_report(result.report, str(path))
@@ -155,5 +155,5 @@ def quantize(
     if strict:
         gates.exit_unless_held(result.report.require_budget)
     if result.report.over_budget:
-        github.annotate("error", ["the accuracy budget is exceeded"])
+        github.write_annotations("error", ["the accuracy budget is exceeded"])
         raise typer.Exit(3)

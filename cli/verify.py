@@ -83,5 +83,5 @@ def verify(
             render_verification.render_portability(risks)
     outputs.print_skipped(verification.skipped)
     if not verification.passed:
-        github.annotate("error", [f"{quantized}: integers differ"])
+        github.write_annotations("error", [f"{quantized}: integers differ"])
         raise typer.Exit(1)

@@ -22,13 +22,7 @@ from ptq.data import DataSource, Preprocess
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, takes_any_batch
 from ptq.evaluation.assess import build_report
-from ptq.evaluation.engines import (
-    Engine,
-    integer_engine,
-    open_reference,
-    reference_engine,
-    session_engine,
-)
+from ptq.evaluation.engines import Engine, integer_engine, reference_engine, session_engine
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.inspection import Inspection, build_inspection
 from ptq.evaluation.measurements import Evaluation
@@ -289,11 +283,7 @@ def evaluate(
             if engine == "ort"
             else integer_engine(executor_matching_ort(graph, arithmetic), graph)
         )
-    reference = (
-        engine_run
-        if against is None
-        else reference_engine(*open_reference(open_model(against), graph, run))
-    )
+    reference = engine_run if against is None else reference_engine(open_model(against), graph, run)
     candidates = {} if against is None else {"int8" if engine == "ort" else "integers": engine_run}
     evaluation = evaluate_engines(
         reference,

@@ -11,7 +11,7 @@ from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preprocess
 from ptq.data.splits import SampleOptions, takes_any_batch
 from ptq.evaluation.drop import AGREEMENT, Budget, Drop, check_budget
-from ptq.evaluation.engines import open_reference, reference_engine, session_engine
+from ptq.evaluation.engines import named_engine, open_reference, session_engine
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines, speed_ratio
 from ptq.evaluation.metrics import Accuracy, Fidelity
 from ptq.evaluation.user_metric import Metric
@@ -106,7 +106,7 @@ def compare(
         opened = SampleOptions(preprocess, samples, skip_bad_samples).open(data, new_graph)
         new_session = Session(new_graph, threads=run.threads)
     evaluation = evaluate_engines(
-        reference_engine(session, names),
+        named_engine(session, names),
         {_NEW: session_engine(new_session)},
         run.track(opened, "comparing"),
         [name_of(v) for v in new_graph.outputs],

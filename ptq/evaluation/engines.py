@@ -39,9 +39,18 @@ def integer_engine(executor: Executor, graph: Graph) -> Engine:
     return run
 
 
-def reference_engine(session: Session, names: Sequence[str]) -> Engine:
-    """Engine of the model that a graph is compared with; it returns the outputs of these names."""
+def named_engine(session: Session, names: Sequence[str]) -> Engine:
+    """Engine of a model in ONNX Runtime that returns the outputs of these names."""
     return lambda feed: [numeric_output(output) for output in session.run(feed, names)]
+
+
+def reference_engine(reference: Graph, graph: Graph, run: RunOptions) -> Engine:
+    """Engine of the float model that a graph is compared with.
+
+    Raises:
+        ModelError: The reference has other inputs or outputs, so it is another model.
+    """
+    return named_engine(*open_reference(reference, graph, run))
 
 
 def open_reference(
