@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError, ModelError, short_message
 from ptq.model import external_data
 from ptq.model.crash_guard import find_crash_risks
+from ptq.model.custom_ops import explain_custom_operator
 from ptq.model.graph import Graph
 from ptq.model.node import Node, name_of, operator_of, values_read_by
 from ptq.model.operator_versions import since_version, unsupported_nodes
@@ -248,6 +249,8 @@ def _explain_load_failure(error: Exception, graph: Graph) -> str:
             f"ONNX Runtime {ORT_VERSION} does not know {unknown.op_type} of opset "
             f"{since_version(unknown, graph.opset)} (node {unknown.name}); export an older opset"
         )
+    if (custom := explain_custom_operator(str(error), graph)) is not None:
+        return custom
     text = short_message(error)
     names = {str(node.name) for node in graph.nodes} | {f"({node.op_type})" for node in graph.nodes}
     if not any(name in text for name in names):
