@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -14,10 +14,13 @@ from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.observers.channel_spread import ChannelSpread
 
+Spreads = Mapping[str, ChannelSpread]
+"""The spread of the channels of each tensor."""
+
 
 def collect_channel_spreads(
     graph: Graph, axes: Mapping[str, int], samples: Iterable[Sample], run: RunOptions = DEFAULT_RUN
-) -> dict[str, ChannelSpread]:
+) -> Spreads:
     """The spread of the channels of each tensor; tensors that were empty or held NaN or Inf are left out.
 
     Args:
@@ -29,18 +32,65 @@ def collect_channel_spreads(
     Raises:
         DataError: A sample is unreadable, does not fit, or the model fails on it.
     """
+    return merge_spreads([spreads for _, spreads in _observe(graph, axes, samples, run)])
+
+
+def collect_spreads_in_folds(
+    graph: Graph,
+    axes: Mapping[str, int],
+    samples: Iterable[Sample],
+    folds: Sequence[Collection[str]],
+    run: RunOptions = DEFAULT_RUN,
+) -> list[Spreads]:
+    """The same for the samples of each fold, in one pass.
+
+    Args:
+        graph: A prepared graph.
+        axes: The channel axis of each float tensor to observe.
+        samples: The samples to run.
+        folds: The names of each fold's samples.
+        run: How the job runs.
+
+    Raises:
+        DataError: A sample is unreadable, does not fit, or the model fails on it.
+    """
+    fold_of = {name: index for index, names in enumerate(folds) for name in names}
+    found: list[Spreads] = [{} for _ in folds]
+    for sample, spreads in _observe(graph, axes, samples, run):
+        index = fold_of[sample.name]
+        found[index] = _merge(found[index], spreads)
+    finite = merge_spreads(found)
+    return [{name: by[name] for name in finite if name in by} for by in found]
+
+
+def merge_spreads(parts: Iterable[Spreads]) -> Spreads:
+    """The spreads over all parts; tensors that held NaN or Inf are left out."""
+    merged: Spreads = {}
+    for part in parts:
+        merged = _merge(merged, part)
+    return {name: spread for name, spread in merged.items() if spread.is_finite}
+
+
+def _merge(one: Spreads, other: Spreads) -> Spreads:
+    both = {name: one[name] | other[name] for name in one if name in other}
+    return {**one, **other, **both}
+
+
+def _observe(
+    graph: Graph, axes: Mapping[str, int], samples: Iterable[Sample], run: RunOptions
+) -> Iterator[tuple[Sample, Spreads]]:
+    """The spreads of the tensors that are not empty, sample by sample."""
     inputs = {name_of(v) for v in graph.inputs}
     computed = [name for name in axes if name not in inputs]
     session = session_with_outputs(graph, CollectedTensors(computed), threads=run.threads)
-    spreads: dict[str, ChannelSpread] = {}
     for sample in samples:
         try:
             arrays = dict(zip(computed, session.run(sample.feed, computed), strict=True))
         except DataError as error:
             raise DataError(f"{sample.name}: {error}") from error
+        spreads = {}
         for name, axis in axes.items():
             array = arrays.pop(name) if name in arrays else sample.feed[name]
             if array.size:
-                spread = ChannelSpread.from_array(array.astype(np.float32, copy=False), axis)
-                spreads[name] = spreads[name] | spread if name in spreads else spread
-    return {name: spread for name, spread in spreads.items() if spread.is_finite}
+                spreads[name] = ChannelSpread.from_array(array.astype(np.float32, copy=False), axis)
+        yield sample, spreads

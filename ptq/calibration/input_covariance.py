@@ -1,13 +1,13 @@
 """Input covariances of the layers with weights, collected in a second pass over calibration samples.
 
 Once ranges are set, inputs are 8-bit codes and their sums are exact integers; they contain the rounding of the
-input itself. Every fourth sample is held out: its covariance is kept separately and validates the weight rounding.
+input itself. The covariances of held-out samples are kept separately and validate the weight rounding.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -20,7 +20,7 @@ from ptq.calibration.collect import BatchBuffers
 from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
-from ptq.data import Sample, Samples
+from ptq.data import Sample, Samples, spread_with_validation
 from ptq.kernels.thread_pool import thread_count
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
@@ -39,8 +39,6 @@ _ROWS_PER_INPUT = 2
 """Rows that are used for each input of a weighted sum."""
 _MIN_ROWS = 1024
 """Rows that are used for each node, if it has as many."""
-HOLDOUT_EVERY = 4
-"""Every fourth sample is held out."""
 _MAX_BLOCK = 1536
 """Inputs in one covariance block: 9 MB, and 38 MB while it is factored."""
 _MIN_BLOCK = 64
@@ -53,6 +51,7 @@ def collect_covariances(
     graph: Graph,
     plan: Plan,
     samples: Iterable[Sample],
+    held_out: Collection[str],
     count: int,
     *,
     run: RunOptions = DEFAULT_RUN,
@@ -63,6 +62,7 @@ def collect_covariances(
         graph: The prepared graph.
         plan: Its plan, which holds the quantization parameters of the inputs.
         samples: The samples to run; a few hundred are enough.
+        held_out: The names of the held-out samples among them.
         count: About how many samples there are; the more, the fewer rows of each are used.
         run: How the job runs.
 
@@ -83,7 +83,7 @@ def collect_covariances(
     )
     if not layers:
         return statistics
-    _collect(graph, layers, statistics, samples, count, run)
+    _collect(graph, layers, statistics, samples, frozenset(held_out), count, run)
     release_memory()
     for blocks in statistics.blocks.values():
         for block in blocks:
@@ -97,6 +97,7 @@ def _collect(
     layers: Sequence[LinearOp],
     statistics: InputStatistics,
     samples: Iterable[Sample],
+    held_out: Collection[str],
     count: int,
     run: RunOptions,
 ) -> None:
@@ -109,7 +110,9 @@ def _collect(
     remaining, number = iter(samples), 0
     with ThreadPoolExecutor(thread_count()) as pool:
         while group := list(islice(remaining, buffers.batch)):
-            update = _CovarianceUpdate(buffers.run(group), statistics, number, max(count, 1))
+            of_group = np.array([sample.name in held_out for sample in group])
+            inputs = buffers.run(group)
+            update = _CovarianceUpdate(inputs, statistics, of_group, number, max(count, 1))
             list(pool.map(update, layers))
             number += len(group)
 
@@ -121,12 +124,14 @@ class _CovarianceUpdate:
     Attributes:
         batch_inputs: The tensors that layers read, by name.
         statistics: The statistics to add to.
+        held_out: Whether each sample of the batch is held out.
         first_sample: The number of the first sample of the batch.
         samples: About how many samples there are in all.
     """
 
     batch_inputs: Mapping[str, NDArray[Any] | Sequence[NDArray[Any]]]
     statistics: InputStatistics
+    held_out: NDArray[np.bool_]
     first_sample: int
     samples: int
 
@@ -139,14 +144,14 @@ class _CovarianceUpdate:
         arrays = self.batch_inputs[_input_name(layer.node)]
         same_shape = isinstance(arrays, np.ndarray) or len({a.shape for a in arrays}) == 1
         stacks = [np.asarray(arrays)] if same_shape else [array[None] for array in arrays]
-        first = self.first_sample
+        first = 0
         for stack in stacks:
             if stack.size:
                 shift.sums += layer.rounding_error_sums(stack, shift.params)
                 shift.count += stack.size // layer.input_channels
-                rows = layer.sample_rows(stack, shift.params, first, quota)
-                sample_held_out = np.arange(first, first + len(stack)) % HOLDOUT_EVERY == 1
-                held_out = np.repeat(sample_held_out, rows.shape[1] // len(stack))
+                rows = layer.sample_rows(stack, shift.params, self.first_sample + first, quota)
+                of_stack = self.held_out[first : first + len(stack)]
+                held_out = np.repeat(of_stack, rows.shape[1] // len(stack))
                 for block in blocks:
                     for covariance, chosen in (
                         (block.training, ~held_out),
@@ -224,7 +229,9 @@ def collect_input_covariance(
     Raises:
         DataError: The model fails on a sample; the text names it.
     """
-    chosen = samples.spread(SAMPLES)
+    training, held_out = spread_with_validation(samples, SAMPLES)
+    chosen = samples.subset({*training.names, *held_out.names}.__contains__)
     tracked = run.track(chosen, "rounding")
-    found = collect_covariances(model.prepared.graph, plan, tracked, len(chosen), run=run)
+    graph, names = model.prepared.graph, held_out.names
+    found = collect_covariances(graph, plan, tracked, names, len(chosen), run=run)
     return replace(model, rounder=GptqRounder(found))

@@ -35,7 +35,7 @@ labels: whether a label is a class of the model
 progress: progress reports while samples are read
 """
 
-from ptq.data.holdout import split_folds, split_holdout
+from ptq.data.holdout import split_every_fourth, split_folds, split_holdout, spread_with_validation
 from ptq.data.input_spec import InputSpec
 from ptq.data.open import DataSource, open_samples
 from ptq.data.preprocess import Preprocess
@@ -48,6 +48,8 @@ __all__ = [
     "Sample",
     "Samples",
     "open_samples",
+    "split_every_fourth",
     "split_folds",
     "split_holdout",
+    "spread_with_validation",
 ]

@@ -9,7 +9,7 @@ are then rounded like all weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from ptq.calibration.collect import BatchBuffers
 from ptq.calibration.input_covariance import (
-    HOLDOUT_EVERY,
     channel_blocks,
     max_block_size,
     rows_per_sample,
@@ -27,7 +26,8 @@ from ptq.calibration.input_covariance import (
 from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.wording import plural
-from ptq.data import Sample, Samples
+from ptq.data import Sample, Samples, spread_with_validation
+from ptq.data.holdout import VALIDATION_SHARE
 from ptq.kernels.thread_pool import thread_count
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
@@ -72,7 +72,7 @@ def compensate_rounding(
     graph, plan = made.calibrated_model.prepared.graph, made.plan
     if (
         samples is None
-        or len(samples) < MIN_HELD_OUT * HOLDOUT_EVERY
+        or len(samples) < MIN_HELD_OUT * VALIDATION_SHARE
         or made.check_failure is not None
     ):
         return made
@@ -81,11 +81,13 @@ def compensate_rounding(
     able = [n for n in able if (n.name, 1) in plan.operands and (n.name, 0) not in plan.edges]
     rounds = _layers_by_depth(graph, able)
     for number, nodes in enumerate(rounds, 1):
-        chosen = samples.spread(SAMPLES if number == len(rounds) else _INNER_SAMPLES)
+        most = SAMPLES if number == len(rounds) else _INNER_SAMPLES
+        training, held_out = spread_with_validation(samples, most)
+        chosen = samples.subset({*training.names, *held_out.names}.__contains__)
         before = apply_plan(model, recipe, plan).quantized_graph
         compared = [_compare_inputs(node, before, plan) for node in nodes]
         tracked = run.track(chosen, "compensating")
-        _run_both(graph, before, compared, tracked, len(chosen), run)
+        _run_both(graph, before, compared, tracked, frozenset(held_out.names), len(chosen), run)
         fits = {c.name: (c, fit) for c in compared if (fit := c.fit(recipe.correct_bias))}
         statistics = InputStatistics(
             {name: c.blocks for name, (c, _) in fits.items()},
@@ -157,7 +159,12 @@ class _InputComparison:
         return self.linear_op.node.name or ""
 
     def add_sample(
-        self, real: NDArray[Any], rounded: NDArray[Any], number: int, samples: int
+        self,
+        real: NDArray[Any],
+        rounded: NDArray[Any],
+        number: int,
+        samples: int,
+        held_out: bool,
     ) -> None:
         """Add one sample, unless the input is empty or rounding changes its shape.
 
@@ -166,6 +173,7 @@ class _InputComparison:
             rounded: The input in the quantized model.
             number: The sample's number.
             samples: How many samples there are in all.
+            held_out: Whether the sample is held out.
         """
         if not real.size or real.shape != rounded.shape:
             return
@@ -174,7 +182,6 @@ class _InputComparison:
             self.linear_op.sample_rows(array, self.mean_shift.params, number, quota)
             for array in (real, rounded)
         )
-        held_out = number % HOLDOUT_EVERY == 1
         if held_out:
             self.pairs.held_out.append((u, v))
         else:
@@ -215,6 +222,7 @@ def _run_both(
     quantized: Graph,
     compared: Sequence[_InputComparison],
     samples: Iterable[Sample],
+    held_out: Collection[str],
     count: int,
     run: RunOptions,
 ) -> None:
@@ -237,6 +245,7 @@ def _run_both(
                     np.asarray(after[one.quantized_name]),
                     number,
                     count,
+                    sample.name in held_out,
                 )
                 for one in compared
             ]

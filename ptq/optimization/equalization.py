@@ -1,21 +1,22 @@
-"""Equalization of channels between layers, kept only if held-out samples improve.
+"""Equalization of channels between layers, kept only if cross-validation gains.
 
 With one scale for each output channel of a weight, the factors make one scale suit all channels of a tensor. With one
-scale for a whole weight, cross-layer equalization makes that scale suit the weight. Training samples measure the
-channels; held-out samples evaluate the candidates.
+scale for a whole weight, cross-layer equalization makes that scale suit the weight. All samples measure the
+channels; the candidates are compared by cross-validation.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ptq.calibration.channel_spreads import collect_channel_spreads
+from ptq.calibration.calibration import FOLDS
+from ptq.calibration.channel_spreads import Spreads, collect_spreads_in_folds
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
-from ptq.data import Sample, Samples
+from ptq.data import Samples, split_folds
 from ptq.model.graph import Graph
 from ptq.model.node import consumers_of, name_of, operator_of
 from ptq.optimization.candidates import CandidateComparison
@@ -40,8 +41,6 @@ SAMPLES = 256
 """Samples that are run; the extremes of channels grow little with more."""
 _MIN_SAMPLES = 16
 """With fewer samples chance decides."""
-_HOLDOUT_EVERY = 4
-"""Every fourth sample is held out."""
 _REASON = "scales channels between int8 and float; the quantizer next to it does this"
 TECHNIQUE = "equalization"
 
@@ -102,11 +101,8 @@ def equalize_channels(
     if samples is None:
         return prepared
     chosen = samples.spread(SAMPLES)
-    held_out = range(0, len(chosen), _HOLDOUT_EVERY) if len(chosen) >= _HOLDOUT_EVERY else range(0)
-    training = chosen.subset(i for i in range(len(chosen)) if i not in held_out)
-    tracked = run.track(training, "measuring channels")
-    layer_forms = _cross_layer_candidates(prepared, tracked, run)
-    tensor_forms = _activation_candidates(prepared, tracked, scope, run)
+    layer_forms = _cross_layer_candidates(prepared, chosen, run)
+    tensor_forms = _activation_candidates(prepared, chosen, scope, run)
     if given.digest is not None:
         forms = itertools.chain(layer_forms, tensor_forms)
         form = next((form for form in forms if given.allows(form.graph)), None)
@@ -114,7 +110,7 @@ def equalize_channels(
     if not scope.per_tensor and len(chosen) < _MIN_SAMPLES:
         few = f"{plural(len(chosen), 'sample')}; at least {_MIN_SAMPLES} are needed"
         return _with_note(prepared, prepared, f"{TECHNIQUE}: not applied ({few})")
-    comparison = CandidateComparison(name, prepared, recipe, training, chosen.subset(held_out), run)
+    comparison = CandidateComparison(name, prepared, recipe, samples, run)
     return comparison.select_best(layer_forms if scope.per_tensor else tensor_forms)
 
 
@@ -129,21 +125,25 @@ def _find_scope(graph: Graph, recipe: Recipe) -> _Scope:
 
 
 def _cross_layer_candidates(
-    prepared: PreparedModel, samples: Iterable[Sample], run: RunOptions
+    prepared: PreparedModel, samples: Samples, run: RunOptions
 ) -> Iterator[PreparedModel]:
     """The model after cross-layer equalization, for weights with one scale; nothing if no factor changes."""
     graph = prepared.graph
     outputs = dict.fromkeys((pair.output for pair in find_layer_pairs(graph)), 1)
-    spreads = collect_channel_spreads(graph, outputs, samples, run)
-    extremes = {name: (spread.least, spread.greatest) for name, spread in spreads.items()}
-    changed, count = equalize_layers(graph, extremes)
+    changed, count = equalize_layers(
+        graph,
+        [
+            {name: (spread.least, spread.greatest) for name, spread in spreads.items()}
+            for spreads in _collect_spreads(graph, outputs, samples, run)
+        ],
+    )
     if count:
         note = f"{TECHNIQUE}: scaled channels between {plural(count, 'pair')} of layers"
         yield replace(prepared, graph=changed, notes=(note,))
 
 
 def _activation_candidates(
-    prepared: PreparedModel, samples: Iterable[Sample], scope: _Scope, run: RunOptions
+    prepared: PreparedModel, samples: Samples, scope: _Scope, run: RunOptions
 ) -> Iterator[PreparedModel]:
     """Models with channels scaled so that one scale suits each activation.
 
@@ -156,7 +156,7 @@ def _activation_candidates(
     gates = {node.name or "" for node in graph.nodes if operator_of(node) in GATED_OPS}
     widest = group_channels(graph, scope.closed, scope.boundaries)
     tensors = dict.fromkeys(_rounded_tensors(graph, widest), 1)
-    spreads = collect_channel_spreads(graph, tensors, samples, run)
+    folds = _collect_spreads(graph, tensors, samples, run)
     ways: list[tuple[Collection[str], Boundaries, bool]]
     ways = [(gates, {}, False)] if group_channels(graph, gates).readers else []
     ways += [(scope.closed, {}, False)] if group_channels(graph, scope.closed).gated_nodes else []
@@ -165,11 +165,20 @@ def _activation_candidates(
     known: list[Mapping[str, Sequence[float]]] = [{}]
     for closed, boundaries, through_clips in ways:
         found = group_channels(graph, closed, boundaries)
-        by_group = equalization_factors(found, spreads, through_clips=through_clips)
+        by_group = equalization_factors(found, folds, through_clips=through_clips)
         factors = factors_by_tensor(found, by_group)
         if factors not in known:
             known.append(factors)
             yield _with_factors(graph, factors, boundaries)
+
+
+def _collect_spreads(
+    graph: Graph, tensors: Mapping[str, int], samples: Samples, run: RunOptions
+) -> list[Spreads]:
+    """The spread of the channels of each tensor in each fold of the samples."""
+    folds = [fold.names for fold in split_folds(samples, FOLDS)]
+    tracked = run.track(samples, "measuring channels")
+    return collect_spreads_in_folds(graph, tensors, tracked, folds, run)
 
 
 def _with_factors(

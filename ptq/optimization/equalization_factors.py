@@ -7,11 +7,12 @@ take the inverse, and those of one sum share a scale. A depthwise layer does not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.calibration.channel_spreads import Spreads, merge_spreads
 from ptq.model.layer_weights import input_channel_view
 from ptq.model.node import Node, constant_of, name_of
 from ptq.observers.channel_spread import ChannelSpread
@@ -22,34 +23,33 @@ from ptq.optimization.channel_families import (
     raise_small,
 )
 from ptq.rewrite.equalize.channel_groups import FIXED, ChannelGroups
-from ptq.rewrite.equalize.layer_pairs import clip_headroom
+from ptq.rewrite.equalize.layer_pairs import clip_limits
 from ptq.rewrite.equalize.union_find import GroupNumbers
 
 _MIN_RATIO = 2.0**-4
 """A channel counts as at least this share of the largest one, since it can be larger on other samples."""
 _MIN_GAIN = 10**0.01
 """The least ratio of errors for which channels are scaled: 0.1 dB."""
-_MIN_GAIN_BOUNDARY = 10**0.1
+MIN_GAIN_BOUNDARY = 10**0.1
 """The same where quantizers take a little time for it: 1 dB."""
 _MIN_GAIN_GATE = 2.0
 """The same where a gate takes some time for it: 3 dB."""
-_BOUND_MARGIN = 1.5
-"""How many times as far as a channel's extreme a bound must be, so that other samples stay within it."""
 
 Array = NDArray[np.float64]
 
 
 def equalization_factors(
-    found: ChannelGroups, spreads: Mapping[str, ChannelSpread], *, through_clips: bool
+    found: ChannelGroups, folds: Sequence[Spreads], *, through_clips: bool
 ) -> Array:
     """The factor of each channel group; 1 where nothing is gained.
 
     Args:
         found: The channel groups of the graph.
-        spreads: The spread of each tensor that is rounded.
+        folds: The spread of each tensor that is rounded, in each fold of the samples.
         through_clips: Whether channels between Clip bounds may be scaled, within a margin of the bounds.
     """
-    limits = _factor_limits(found, spreads, through_clips)
+    spreads = merge_spreads(folds)
+    limits = _factor_limits(found, folds, through_clips)
     names = [name for name in found.groups if name in spreads]
     tensors = [_rounded_tensor(found.groups[name], spreads[name]) for name in names]
     layers = list(_reading_layers(found, spreads))
@@ -72,7 +72,7 @@ def equalization_factors(
             _MIN_RATIO,
         )
         if family.scalable.any() and family.layers:
-            min_gain = _MIN_GAIN_BOUNDARY if (family.scalable & boundary).any() else _MIN_GAIN
+            min_gain = MIN_GAIN_BOUNDARY if (family.scalable & boundary).any() else _MIN_GAIN
             min_gain = _MIN_GAIN_GATE if (family.scalable & gated).any() else min_gain
             factors[family.scalable] = family.best_factors(limits, min_gain)[family.scalable]
     return factors
@@ -84,9 +84,7 @@ def _rounded_tensor(groups: GroupNumbers, spread: ChannelSpread) -> RoundedTenso
     return RoundedTensor(groups, least.astype(np.float64), greatest.astype(np.float64), reach)
 
 
-def _reading_layers(
-    found: ChannelGroups, spreads: Mapping[str, ChannelSpread]
-) -> Iterator[ReadingLayer]:
+def _reading_layers(found: ChannelGroups, spreads: Spreads) -> Iterator[ReadingLayer]:
     for node in found.readers:
         name, table = _layer_input(node)
         if name in spreads:
@@ -113,19 +111,18 @@ def _layer_input(node: Node) -> tuple[str, Array]:
     return name_of(value), input_channel_view(node, weight.astype(np.float64), 1)
 
 
-def _factor_limits(
-    found: ChannelGroups, spreads: Mapping[str, ChannelSpread], through_clips: bool
-) -> Array:
+def _factor_limits(found: ChannelGroups, folds: Sequence[Spreads], through_clips: bool) -> Array:
     """The largest factor of each group; at most 1 for channels near a bound."""
     limits = np.full(found.group_count, np.inf)
     limits[FIXED] = 1
     for name, bounds in found.clip_bounds.items():
         groups = found.groups[name]
-        if name not in spreads or not through_clips:
+        seen = [fold[name] for fold in folds if name in fold]
+        if not seen or not through_clips:
             limits[groups] = 1
             continue
-        headroom = clip_headroom(bounds, spreads[name].least, spreads[name].greatest)
-        np.minimum.at(limits, groups, headroom / _BOUND_MARGIN)
+        extremes = [(spread.least, spread.greatest) for spread in seen]
+        np.minimum.at(limits, groups, clip_limits(bounds, extremes))
     return limits
 
 

@@ -24,7 +24,7 @@ from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.targets import Target, get_target
 from ptq.core.types import Range
 from ptq.core.wording import plural
-from ptq.data import Samples
+from ptq.data import Samples, spread_with_validation
 from ptq.model.session import Session
 from ptq.observers.channel_spread import ChannelSpread
 from ptq.observers.qparams import asymmetric_qparams
@@ -45,8 +45,6 @@ from ptq.solver.partition.eligibility import assign_precision
 from ptq.solver.recipe import Recipe
 
 SAMPLES = 64
-_HOLDOUT_EVERY = 4
-"""Every fourth sample is held out."""
 _MIN_CHANNELS = 128
 """Input and output channels that a product needs: a smaller one costs less in float than the split adds."""
 _CHANNELS_PER_OUTLIER = 32
@@ -95,15 +93,7 @@ def split_outlier_channels(
         return given.leave_unchanged(prepared, TECHNIQUE), recipe
     if samples is None:
         return prepared, recipe
-    chosen = samples.spread(SAMPLES)
-    validating = (
-        range(0, len(chosen), _HOLDOUT_EVERY)
-        if len(chosen) >= _HOLDOUT_EVERY
-        else range(len(chosen))
-    )
-    training = chosen.subset(
-        i for i in range(len(chosen)) if len(chosen) < _HOLDOUT_EVERY or i not in validating
-    )
+    training, held_out = spread_with_validation(samples, SAMPLES)
     tracked = run.track(training, "measuring channels")
     spreads = collect_channel_spreads(
         graph, dict.fromkeys((site.tensor for site in sites), -1), tracked, run
@@ -122,7 +112,9 @@ def split_outlier_channels(
         for exponent in (None, *_EXTREMES_EXPONENTS)
     ]
     advance = run.start_stage("splitting outliers", None)
-    search = _SplitSearch(prepared, sites, spreads, chosen.subset(validating), row, run, advance)
+    search = _SplitSearch(
+        prepared, sites, spreads, held_out if len(held_out) else training, row, run, advance
+    )
     factors = search.run(candidates)
     if not factors:
         return prepared, recipe

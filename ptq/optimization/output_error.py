@@ -34,14 +34,28 @@ class OutputError:
 
     Attributes:
         count: How many samples there are.
+        folds: The index of the fold that each sample evaluates; without folds 0.
     """
 
-    def __init__(self, graph: Graph, samples: Iterable[Sample], run: RunOptions) -> None:
+    def __init__(
+        self, graph: Graph, samples: Iterable[Sample], run: RunOptions, folds: Sequence[int] = ()
+    ) -> None:
         session = Session(graph, threads=run.threads)
         self._reference = ReferenceOutputs.from_session(session, samples)
         self.count = len(self._reference.samples)
+        self.folds = folds or [0] * self.count
         signals = [[_energy(o) for o in outputs] for outputs in self._reference.outputs]
         self._signal = np.mean(signals, axis=0) if signals else np.zeros(0)
+
+    @classmethod
+    def of_folds(
+        cls, graph: Graph, folds: Sequence[Fold], count: int, run: RunOptions
+    ) -> OutputError:
+        """The error of the logits of a prepared graph, on at least ``count`` samples of all folds together."""
+        each = -(-count // len(folds)) if folds else 0
+        samples = [list(fold.samples.spread(each)) for fold in folds]
+        numbers = [index for index, of_fold in enumerate(samples) for _ in of_fold]
+        return cls(logits_graph(graph), chain.from_iterable(samples), run, numbers)
 
     def errors(
         self,
@@ -96,6 +110,7 @@ class RangeEvaluator:
         plan: Plan,
         tensors: Sequence[str],
         folds: Sequence[Fold],
+        output_error: OutputError,
         run: RunOptions,
         advance: Callable[[], None] = lambda: None,
     ) -> None:
@@ -106,24 +121,21 @@ class RangeEvaluator:
             plan: A plan of it.
             tensors: The tensors whose parameters vary.
             folds: The folds that evaluate.
+            output_error: The float model on samples of these folds.
             run: How the job runs.
             advance: Called after each measurement.
         """
         self.runs, self._advance = 0, advance
-        graph = logits_graph(graph)
         self._stats = [fold.calibration.tensors for fold in folds]
         summed = [
             name
             for name, sums in folds[0].calibration.channels.items()
             if sums.mean is not None and name in self._stats[0]
         ]
-        self._adjustable = make_scales_inputs(graph, plan, tensors, summed)
+        self._adjustable = make_scales_inputs(logits_graph(graph), plan, tensors, summed)
         self._session = Session.for_range_search(self._adjustable.graph, threads=run.threads)
-        each = -(-SAMPLES // len(folds))
-        samples = [list(fold.samples.spread(each)) if tensors else [] for fold in folds]
-        self._fold = [index for index, of_fold in enumerate(samples) for _ in of_fold]
-        self._output_error = OutputError(graph, chain.from_iterable(samples), run)
-        self.count, self.folds = self._output_error.count, len(folds)
+        self._output_error = output_error
+        self.count, self.folds = output_error.count, len(folds)
 
     def errors(
         self,
@@ -140,7 +152,7 @@ class RangeEvaluator:
         """
         self.runs += 1
         feeds = [self._feed(*pair) for pair in zip(params, self._stats, strict=True)]
-        by_sample = [feeds[fold] for fold in self._fold]
+        by_sample = [feeds[fold] for fold in self._output_error.folds]
         errors = self._output_error.errors(self._session, by_sample, order, most)
         self._advance()
         return errors

@@ -43,11 +43,15 @@ class GroupCandidates:
 
 
 def group_candidates(
-    group: ScaleGroup, groups: ScaleGroups, folds: Sequence[Fold], row: Target
+    group: ScaleGroup,
+    groups: ScaleGroups,
+    folds: Sequence[Fold],
+    row: Target,
+    methods: Sequence[str] = METHODS,
 ) -> GroupCandidates:
     """The parameters of a scale group by each method, in each fold; similar ones once."""
     params: dict[str, list[QuantParams]] = {}
-    for method in METHODS:
+    for method in methods:
         found = [
             group_qparams(group, groups, fold.calibration.tensors, OBSERVERS[method], row)
             for fold in folds

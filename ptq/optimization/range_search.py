@@ -23,7 +23,7 @@ from ptq.core.targets import get_target
 from ptq.core.types import QuantParams
 from ptq.core.wording import plural
 from ptq.model.node import consumers_of, name_of, operator_of
-from ptq.optimization.output_error import RangeEvaluator
+from ptq.optimization.output_error import SAMPLES, OutputError, RangeEvaluator
 from ptq.optimization.range_candidates import METHODS, GroupCandidates, group_candidates
 from ptq.optimization.significance import MAX_ERROR_RATIO, is_significantly_lower
 from ptq.rewrite.equalize.boundary_scales import is_channel_scaling
@@ -55,33 +55,51 @@ def choose_ranges(
     """
     if recipe.method != AUTO:
         return recipe
+    recipe, candidates = find_candidates(model, recipe, folds)
+    if not folds:
+        return recipe
+    graph = model.prepared.graph
+    undecided = [c for c in candidates if len(c.params) > 1]
+    plan = solve_plan(model, recipe)
+    names = [n for c in undecided for n in c.group.tensors if n in plan.tensors]
+    advance = run.start_stage("choosing ranges", None)
+    output_error = OutputError.of_folds(graph, folds if names else [], SAMPLES, run)
+    evaluator = RangeEvaluator(graph, plan, names, folds, output_error, run, advance)
+    search = _RangeSearch(undecided, evaluator)
+    search.run()
+    chosen = {
+        n: ChosenMethod(FALLBACK_METHOD, SAME_REASON) for c in candidates for n in c.group.tensors
+    }
+    chosen = {**recipe.chosen_methods, **chosen, **search.chosen_methods()}
+    return replace(recipe, chosen_methods=chosen, range_note=search.note())
+
+
+def find_candidates(
+    model: CalibratedModel, recipe: Recipe, folds: Sequence[Fold]
+) -> tuple[Recipe, list[GroupCandidates]]:
+    """The recipe with minmax for graph outputs, and the candidate parameters of all other scale groups.
+
+    If the user asks for one range method, the recipe stays unchanged and each group has one candidate.
+
+    Raises:
+        StatsError: A tensor that needs a range was not observed.
+    """
     graph, row, stats = model.prepared.graph, get_target(recipe.target), model.calibration
     groups = assign_precision_and_groups(graph, stats.tensors, row, recipe.float_nodes)[1]
     free = [group for group in groups.to_groups() if _is_choosable(group, groups)]
     logits = {name_of(value) for output in graph.outputs for value in logits_of(output)}
+    if recipe.method != AUTO:
+        methods = (recipe.method,)
+        return recipe, [group_candidates(group, groups, folds, row, methods) for group in free]
     output_groups = [group for group in free if _is_output_group(group, groups, logits)]
     chosen = {
         name: ChosenMethod("minmax", OUTPUT_REASON)
         for group in output_groups
         for name in group.tensors
     }
-    recipe = replace(recipe, chosen_methods=chosen)
-    if not folds:
-        return recipe
-    candidates = [
+    return replace(recipe, chosen_methods=chosen), [
         group_candidates(group, groups, folds, row) for group in free if group not in output_groups
     ]
-    undecided = [c for c in candidates if len(c.params) > 1]
-    plan = solve_plan(model, recipe)
-    names = [n for c in undecided for n in c.group.tensors if n in plan.tensors]
-    advance = run.start_stage("choosing ranges", None)
-    search = _RangeSearch(undecided, RangeEvaluator(graph, plan, names, folds, run, advance))
-    search.run()
-    chosen |= {
-        n: ChosenMethod(FALLBACK_METHOD, SAME_REASON) for c in candidates for n in c.group.tensors
-    }
-    chosen |= search.chosen_methods()
-    return replace(recipe, chosen_methods=chosen, range_note=search.note())
 
 
 def _is_choosable(group: ScaleGroup, groups: ScaleGroups) -> bool:

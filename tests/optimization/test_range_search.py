@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 from networks import build_network, gaussian_array, sqnr_db
+from numpy.typing import NDArray
 
 import ptq
-from ptq.calibration.calibration import FOLDS, collect_in_folds
+from ptq.calibration.calibration import FOLDS, Fold, collect_in_folds
 from ptq.core.run_options import RunOptions
 from ptq.core.targets import TARGETS
+from ptq.core.types import QuantParams
 from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
 from ptq.model.session import Session
@@ -156,11 +159,14 @@ def test_every_fold_is_evaluated_with_its_own_ranges() -> None:
         for f in folds
     ]
     assert len({float(of["x"].scale) for of in params}) == FOLDS
-    together = RangeEvaluator(graph, plan, ["x"], folds, RunOptions(threads=1)).errors(params)
-    alone = [
-        RangeEvaluator(graph, plan, ["x"], [f], RunOptions(threads=1)).errors([of])
-        for f, of in zip(folds, params, strict=True)
-    ]
+    run = RunOptions(threads=1)
+
+    def errors(folds: list[Fold], params: list[Mapping[str, QuantParams]]) -> NDArray[np.float64]:
+        floats = OutputError.of_folds(graph, folds, 4 * len(folds), run)
+        return RangeEvaluator(graph, plan, ["x"], folds, floats, run).errors(params)
+
+    together = errors(folds, params)
+    alone = [errors([f], [of]) for f, of in zip(folds, params, strict=True)]
     for errors, expected in zip(np.split(together, FOLDS), alone, strict=True):
         shares, wanted = errors / errors.sum(), expected / expected.sum()  # energies differ
         np.testing.assert_allclose(shares, wanted, rtol=1e-6)

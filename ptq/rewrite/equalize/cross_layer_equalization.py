@@ -9,7 +9,7 @@ its scale, and no other channel is scaled beyond a bound. Afterwards high biases
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,7 +20,7 @@ from ptq.model.layer_weights import input_channel_view, output_channel_view
 from ptq.model.node import Node, constant_of
 from ptq.rewrite.edit import set_constant
 from ptq.rewrite.equalize.absorb_high_bias import absorb_high_bias
-from ptq.rewrite.equalize.layer_pairs import LayerPair, clip_headroom, find_layer_pairs
+from ptq.rewrite.equalize.layer_pairs import LayerPair, clip_limits, find_layer_pairs
 
 MAX_ITERATIONS = 100
 CONVERGED = 1e-3
@@ -31,24 +31,27 @@ ChannelRanges = Mapping[str, tuple[NDArray[np.float32], NDArray[np.float32]]]
 """The lowest and the highest value of each channel, for each tensor."""
 
 
-def equalize_layers(graph: Graph, seen: ChannelRanges) -> tuple[Graph, int]:
+def equalize_layers(graph: Graph, folds: Sequence[ChannelRanges]) -> tuple[Graph, int]:
     """The graph with scaled channels, and the number of layer pairs that were scaled.
 
     Args:
         graph: A prepared graph.
-        seen: Extremes of the channels of the pairs' outputs; a pair without them stays unchanged.
+        folds: Extremes of the channels of the pairs' outputs in each fold of the samples; a pair without them stays
+            unchanged.
 
     Returns:
         A graph that computes the same, except for rounding, while channels stay within the given extremes.
     """
     changed = graph.copy()
-    found = [pair for pair in find_layer_pairs(changed) if pair.output in seen]
+    pairs = find_layer_pairs(changed)
+    seen = {p.output: [fold[p.output] for fold in folds if p.output in fold] for p in pairs}
+    found = [pair for pair in pairs if seen[pair.output]]
     weights = {
         node: np.array(constant_of(node.inputs[1]), np.float64)
         for pair in found
         for node in (pair.first, pair.second)
     }
-    scalings = [_PairScaling(pair, _factor_limits(pair, *seen[pair.output])) for pair in found]
+    scalings = [_PairScaling(pair, _factor_limits(pair, seen[pair.output])) for pair in found]
     for _ in range(MAX_ITERATIONS):
         if max((scaling.equalize_once(weights) for scaling in scalings), default=0.0) < CONVERGED:
             break
@@ -58,7 +61,8 @@ def equalize_layers(graph: Graph, seen: ChannelRanges) -> tuple[Graph, int]:
     for node in dict.fromkeys(n for s in scaled for n in (s.pair.first, s.pair.second)):
         set_constant(changed, node, 1, weights[node].astype(np.float32), "weight")
     for scaling in scalings:
-        absorb_high_bias(changed, scaling.pair, seen[scaling.pair.output][0] * scaling.factor)
+        least = np.min([least for least, _ in seen[scaling.pair.output]], axis=0)
+        absorb_high_bias(changed, scaling.pair, least * scaling.factor)
     changed.remove_unused()
     return changed.with_shapes(), len(scaled)
 
@@ -107,10 +111,10 @@ class _PairScaling:
 
 
 def _factor_limits(
-    pair: LayerPair, least: NDArray[np.float32], greatest: NDArray[np.float32]
+    pair: LayerPair, folds: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]]
 ) -> NDArray[np.float64]:
-    """The largest factor of each channel before it reaches a Clip bound; NaN if it reaches one already."""
-    limits = clip_headroom(pair.clip_bounds(), least, greatest)
+    """The largest factor of each channel; NaN for a channel near a Clip bound."""
+    limits = clip_limits(pair.clip_bounds(), folds)
     return np.where(limits <= 1, np.nan, limits)
 
 

@@ -6,6 +6,7 @@ be multiplied by a_c. The second layer's weights for this channel are divided by
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -111,6 +112,29 @@ def clip_bounds(clip: Node) -> tuple[float, float]:
         bound = scalar_constant(value)
         bounds[position] = bounds[position] if bound is None else bound
     return bounds[0], bounds[1]
+
+
+_MIN_MARGIN = 1.5
+"""How many times as far as a channel's extreme a bound must be, so that other samples stay within it."""
+
+
+def clip_limits(
+    bounds: tuple[float, float],
+    folds: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]],
+) -> NDArray[np.float64]:
+    """The largest factor of each channel that keeps other samples within the bounds too; at most 1 near a bound.
+
+    The margin is 1.5, or more where one fold of the samples goes further beyond the others than that.
+
+    Args:
+        bounds: The bounds of the Clip.
+        folds: The lowest and the highest value of each channel in each fold.
+    """
+    headrooms = np.sort([clip_headroom(bounds, *extremes) for extremes in folds], axis=0)
+    least, next_least = headrooms[0], headrooms[min(1, len(headrooms) - 1)]
+    bounded = np.isfinite(least)
+    margin = np.divide(next_least, least, out=np.ones_like(least), where=bounded & (least > 0))
+    return np.where(bounded, least / np.maximum(margin, _MIN_MARGIN), np.inf)
 
 
 def clip_headroom(

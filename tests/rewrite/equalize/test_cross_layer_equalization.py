@@ -96,7 +96,7 @@ def test_channels_that_differ_a_hundred_times_are_equalized_and_the_function_sta
     slope = rng.uniform(-0.5, 0.5, (8, 1, 1)).astype(np.float32)
     graph = model(parsed, rng, between, second, slope=slope, low=np.float32(0))
     x = rng.standard_normal((4, 3, 6, 6)).astype(np.float32)
-    after, count = equalize_layers(graph, seen_in(graph, x))
+    after, count = equalize_layers(graph, [seen_in(graph, x)])
     assert count == 1
     same_function(graph, after, {"x": rng.standard_normal((4, 3, 6, 6)).astype(np.float32)})
     assert spread(sizes(graph)[0]) > 30
@@ -120,7 +120,7 @@ def test_three_layers_are_balanced_together(parsed, same_function, rng):
         b2=rng.standard_normal(16).astype(np.float32),
     ).with_shapes()
     x = rng.standard_normal((2, 4, 6, 6)).astype(np.float32)
-    after, count = equalize_layers(graph, seen_in(graph, x))
+    after, count = equalize_layers(graph, [seen_in(graph, x)])
     assert count == 2
     same_function(graph, after, {"x": x})
     for number in range(2):
@@ -136,11 +136,12 @@ def test_channels_that_a_clip_has_cut_stay_and_the_others_stay_within(
     graph = model(parsed, rng, "z = Clip(a, low, high)", "full", **bounds)
     x = rng.standard_normal((4, 3, 6, 6)).astype(np.float32)
     seen = seen_in(graph, x)
-    after, count = equalize_layers(graph, seen)
+    after, count = equalize_layers(graph, [seen])
     assert count == 1
     same_function(graph, after, {"x": x})
     least, greatest = seen["a"]
-    cut = ((least <= low) & (low != 0)) | ((greatest >= high) & (high != 0))
+    margin = 1.5  # channels this near to a bound may be cut on other samples
+    cut = ((margin * least <= low) & (low != 0)) | ((margin * greatest >= high) & (high != 0))
     assert 0 < cut.sum() < 8
     before, now = (constant_of(find_layer_pairs(g)[0].first.inputs[1]) for g in (graph, after))
     changed = np.any(before != now, axis=(1, 2, 3))
@@ -179,7 +180,7 @@ def test_dead_channels_are_left_alone(parsed, same_function, rng):
     scale[3] = 0
     graph = model(parsed, rng, "z = Relu(a)", "full", scale=scale)
     x = rng.standard_normal((2, 3, 6, 6)).astype(np.float32)
-    after, count = equalize_layers(graph, seen_in(graph, x))
+    after, count = equalize_layers(graph, [seen_in(graph, x)])
     assert count == 1
     same_function(graph, after, {"x": x})
 
@@ -187,7 +188,7 @@ def test_dead_channels_are_left_alone(parsed, same_function, rng):
 def test_what_all_values_exceed_moves_into_the_next_bias(parsed, same_function, rng):
     graph = model(parsed, rng, "z = Relu(a)", "grouped", bias=20.0)
     x = rng.standard_normal((4, 3, 6, 6)).astype(np.float32)
-    after, _ = equalize_layers(graph, seen_in(graph, x))
+    after, _ = equalize_layers(graph, [seen_in(graph, x)])
     same_function(graph, after, {"x": x}, tolerance=1e-4)
     (least, _), (new_least, new_greatest) = seen_in(graph, x)["a"], seen_in(after, x)["a"]
     assert (least > 0).all()
@@ -200,7 +201,7 @@ def test_a_layer_that_pads_takes_over_no_constant(parsed, same_function, rng):
         if node.outputs[0].name == "y":
             set_attributes(node, pads=[1, 1, 1, 1])
     x = rng.standard_normal((4, 3, 6, 6)).astype(np.float32)
-    after, count = equalize_layers(graph.with_shapes(), seen_in(graph, x))
+    after, count = equalize_layers(graph.with_shapes(), [seen_in(graph, x)])
     assert count == 1
     same_function(graph, after, {"x": x})
     assert (seen_in(after, x)["a"][0] > 0).all()
