@@ -11,8 +11,10 @@ import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ptq.calibration.calibration import FOLDS
-from ptq.calibration.channel_spreads import Spreads, collect_spreads_in_folds
+from ptq.calibration.channel_spreads import Spreads, collect_spreads_in_folds, merge_spreads
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
@@ -22,6 +24,7 @@ from ptq.model.node import consumers_of, name_of, operator_of
 from ptq.optimization.candidates import CandidateComparison
 from ptq.optimization.equalization_factors import equalization_factors
 from ptq.optimization.given import NOTHING_GIVEN, Given
+from ptq.optimization.layer_pair_factors import layer_pair_factors, tensors_of_pairs
 from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes
 from ptq.rewrite.equalize.channel_groups import ChannelGroups, group_channels
 from ptq.rewrite.equalize.channel_walk import GATED_OPS
@@ -129,16 +132,14 @@ def _cross_layer_candidates(
 ) -> Iterator[PreparedModel]:
     """The model after cross-layer equalization, for weights with one scale; nothing if no factor changes."""
     graph = prepared.graph
-    outputs = dict.fromkeys((pair.output for pair in find_layer_pairs(graph)), 1)
-    changed, count = equalize_layers(
-        graph,
-        [
-            {name: (spread.least, spread.greatest) for name, spread in spreads.items()}
-            for spreads in _collect_spreads(graph, outputs, samples, run)
-        ],
-    )
-    if count:
-        note = f"{TECHNIQUE}: scaled channels between {plural(count, 'pair')} of layers"
+    folds = _collect_spreads(graph, tensors_of_pairs(graph), samples, run)
+    factors = layer_pair_factors(graph, folds)
+    if factors:
+        least = {
+            name: spread.least.astype(np.float64) for name, spread in merge_spreads(folds).items()
+        }
+        changed = equalize_layers(graph, factors, least)
+        note = f"{TECHNIQUE}: scaled channels between {plural(len(factors), 'pair')} of layers"
         yield replace(prepared, graph=changed, notes=(note,))
 
 

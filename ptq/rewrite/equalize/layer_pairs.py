@@ -124,7 +124,7 @@ def clip_limits(
 ) -> NDArray[np.float64]:
     """The largest factor of each channel that keeps other samples within the bounds too; at most 1 near a bound.
 
-    The margin is 1.5, or more where one fold of the samples goes further beyond the others than that.
+    The margin is 1.5, or more if any channel of one fold goes further than that beyond the other folds.
 
     Args:
         bounds: The bounds of the Clip.
@@ -133,8 +133,9 @@ def clip_limits(
     headrooms = np.sort([clip_headroom(bounds, *extremes) for extremes in folds], axis=0)
     least, next_least = headrooms[0], headrooms[min(1, len(headrooms) - 1)]
     bounded = np.isfinite(least)
-    margin = np.divide(next_least, least, out=np.ones_like(least), where=bounded & (least > 0))
-    return np.where(bounded, least / np.maximum(margin, _MIN_MARGIN), np.inf)
+    ratios = np.divide(next_least, least, out=np.ones_like(least), where=bounded & (least > 0))
+    margin = ratios.max(initial=_MIN_MARGIN)
+    return np.where(bounded, least / margin, np.inf)
 
 
 def clip_headroom(
