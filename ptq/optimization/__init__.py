@@ -10,7 +10,8 @@ range_search            a range method for each tensor, by output error
 channel_families        solver for the factors of channels that share scales
 equalization_factors    the channel families of a graph, and their factors
 smoothquant_factors     factors that equalize the channels that matrix products read (SmoothQuant)
-candidates              comparison of equalized models on held-out samples
+layer_pair_factors      factors of the channels between two layers with one scale for each weight
+candidates              comparison of equalized models by cross-validation
 equalization            the stage that equalizes channels
 outlier_splitting       the stage that computes outlier channels in float (LLM.int8)
 compensation_fit        weights that compensate the error of their inputs, by ridge regression

@@ -19,10 +19,10 @@ from ptq.model.graph import Graph
 from ptq.model.node import constant_of
 from ptq.model.session import Session
 from ptq.observers.input_means import InputMean, input_means
-from ptq.optimization.equalization_factors import MIN_GAIN_BOUNDARY
 from ptq.optimization.output_error import OutputError, RangeEvaluator
 from ptq.optimization.range_candidates import METHODS
 from ptq.optimization.range_search import find_candidates
+from ptq.optimization.significance import MAX_ERROR_RATIO
 from ptq.rewrite.emit.bias_correction import correct_biases
 from ptq.rewrite.emit.set_weights import replace_weights
 from ptq.rewrite.instrument.logits import logits_graph
@@ -64,7 +64,7 @@ class CandidateComparison:
     def select_best(self, candidates: Iterable[PreparedModel]) -> PreparedModel:
         """The candidate with the least error if it is lower than the plain model's, else that; with a note.
 
-        Quantizers that scale channels take time; a candidate with them must be 1 dB better.
+        Quantizers that scale channels take time; the error of a candidate with them must be 5 % lower.
 
         Args:
             candidates: The rewritten models, each with one sentence in ``notes``.
@@ -79,7 +79,7 @@ class CandidateComparison:
         advance = self._run.start_stage("comparing forms", steps)
         plain = self._least_error(self._prepared, advance)
         errors = [self._least_error(form, advance) for form in forms]
-        required = [MIN_GAIN_BOUNDARY if form.boundaries else 1.0 for form in forms]
+        required = [1 / MAX_ERROR_RATIO if form.boundaries else 1.0 for form in forms]
         best = min(range(len(forms)), key=lambda k: errors[k] * required[k])
         least = errors[best]
         basis = f"{plural(len(self._samples), 'sample')}, cross-validated"

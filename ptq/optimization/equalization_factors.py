@@ -30,7 +30,7 @@ _MIN_RATIO = 2.0**-4
 """A channel counts as at least this share of the largest one, since it can be larger on other samples."""
 _MIN_GAIN = 10**0.01
 """The least ratio of errors for which channels are scaled: 0.1 dB."""
-MIN_GAIN_BOUNDARY = 10**0.1
+_MIN_GAIN_BOUNDARY = 10**0.1
 """The same where quantizers take a little time for it: 1 dB."""
 _MIN_GAIN_GATE = 2.0
 """The same where a gate takes some time for it: 3 dB."""
@@ -72,7 +72,7 @@ def equalization_factors(
             _MIN_RATIO,
         )
         if family.scalable.any() and family.layers:
-            min_gain = MIN_GAIN_BOUNDARY if (family.scalable & boundary).any() else _MIN_GAIN
+            min_gain = _MIN_GAIN_BOUNDARY if (family.scalable & boundary).any() else _MIN_GAIN
             min_gain = _MIN_GAIN_GATE if (family.scalable & gated).any() else min_gain
             factors[family.scalable] = family.best_factors(limits, min_gain)[family.scalable]
     return factors

@@ -3,7 +3,7 @@
 Cross-layer equalization of pairs of layers:
 
 - ``layer_pairs``: pairs of layers with homogeneous operators between them.
-- ``cross_layer_equalization``: the factors of these pairs.
+- ``cross_layer_equalization``: scales the channels of these pairs.
 - ``absorb_high_bias``: constants before a Relu → the bias of the next layer.
 
 Equalization of whole graphs:
