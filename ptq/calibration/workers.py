@@ -10,11 +10,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
 
 from ptq.calibration.calibration import collect_statistics
-from ptq.core.errors import PtqError
+from ptq.core.errors import DataError, PtqError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.data import Samples
+from ptq.data.sample_digest import merge_digests
 from ptq.data.splits import SampleOptions
 from ptq.observers.calibration_file import Calibration, from_bytes
 from ptq.rewrite.prepare.prepare import OpsetOption, open_and_prepare
@@ -45,7 +48,8 @@ def collect_in_processes(
         PtqError: An error that one process would raise; of several, the error of the first shard.
     """
     graph = open_and_prepare(model, opset=opset)[1].graph
-    total = len(reading.open(data, graph))
+    samples = reading.open(data, graph)
+    expected, total = _digest_stream(data, samples), len(samples)
     advance = run.start_stage("calibrating", total)
     (first, stride), count = reading.shard or (0, 1), max(1, min(workers, total))
     context = multiprocessing.get_context("spawn")
@@ -62,11 +66,26 @@ def collect_in_processes(
             # only the worker's own end stays open, so that the pipe closes when the worker ends
             writer.close()
             readers.append(reader)
-        return reduce(Calibration.merge, _collect_results(readers, advance))
+        calibrations, digests = _collect_results(readers, advance)
+        if expected is not None and reduce(merge_digests, digests) != expected:
+            raise DataError(
+                f"{data}: gives other samples in each process; give the same samples in the same order on each pass "
+                "(no shuffling, no random augmentation), or use one worker"
+            )
+        return reduce(Calibration.merge, calibrations)
     finally:
         for process in processes:
             process.terminate()
             process.join()
+
+
+def _digest_stream(data: str, samples: Samples) -> str | None:
+    """Digest of samples that a callable gives, of which each process could get others; None for files."""
+    if Path(data).exists():
+        return None
+    for _ in samples:
+        pass
+    return samples.digest
 
 
 @contextmanager
@@ -91,7 +110,10 @@ def _hold_interrupts() -> Iterator[None]:
         signal.raise_signal(signal.SIGINT)
 
 
-def _collect_results(readers: list[Connection], advance: Callable[[], None]) -> list[Calibration]:
+def _collect_results(
+    readers: list[Connection], advance: Callable[[], None]
+) -> tuple[list[Calibration], list[str]]:
+    """The statistics of each worker and the digest of its samples, in the order of the workers."""
     ended: dict[Connection, Any] = {}
     while len(ended) < len(readers):
         ready = wait([reader for reader in readers if reader not in ended])
@@ -104,14 +126,15 @@ def _collect_results(readers: list[Connection], advance: Callable[[], None]) -> 
                 advance()
             else:
                 ended[reader] = message
-    found = []
+    found, digests = [], []
     for reader in readers:
         message = ended[reader]
         if isinstance(message, Exception):
             raise message
-        content, skipped = message
+        content, skipped, digest = message
+        digests.append(digest)
         found.append(replace(from_bytes(content, "a worker"), skipped=skipped))
-    return found
+    return found, digests
 
 
 def _run_worker(
@@ -133,7 +156,7 @@ def _run_worker(
         graph = open_and_prepare(model, opset=opset)[1].graph
         samples = reading.open(data, graph)
         found = collect_statistics(graph, samples, run=replace(run, progress=progress))
-        writer.send((found.to_bytes(), found.skipped))
+        writer.send((found.to_bytes(), found.skipped, samples.digest))
     except PtqError as error:
         writer.send(error)
     except Exception as error:  # an internal error: the parent reports it

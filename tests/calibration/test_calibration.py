@@ -69,6 +69,28 @@ def test_workers_need_arguments_that_can_be_sent_to_them(given: tuple[Path, Path
         ptq.calibrate(*given, workers=2, checkpoint=os.devnull)
 
 
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_s3_a_callable_gives_all_workers_the_same_samples(
+    given: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, shuffled: bool
+) -> None:
+    model, _ = given
+    order = "np.random.default_rng().permutation(12)" if shuffled else "range(12)"
+    module = f"loader_{shuffled}"  # Python keeps imported modules
+    (model.parent / f"{module}.py").write_text(
+        "import numpy as np\n"
+        "ROWS = np.random.default_rng(0).normal(size=(12, 1, 3, 8, 8)).astype(np.float32)\n"
+        f"feeds = lambda: ({{'x': ROWS[k]}} for k in {order})\n"
+    )
+    monkeypatch.chdir(model.parent)
+    data = f"{module}:feeds"
+    if shuffled:
+        with pytest.raises(DataError, match=r"other samples in each process; .* or use one worker"):
+            ptq.calibrate(model, data, workers=2, threads=1)
+    else:
+        one = ptq.calibrate(model, data, threads=1)
+        assert ptq.calibrate(model, data, workers=2, threads=1).to_bytes() == one.to_bytes()
+
+
 MANY = {"x": gaussian_array(4 * FOLDS + 1, 3, 8, 8)}
 
 
