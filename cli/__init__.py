@@ -21,6 +21,8 @@ github               job summaries and annotations
 summaries, render_comparison  results in short for Markdown; comparison on the terminal
 render_report        report of ``quantize`` on the terminal
 render_tables        evaluation, nodes, statistics, operators and findings on the terminal
+render_provenance    how a quantized model was made, on the terminal
+next_command         the command to run next
 render_drops         accuracy drops, budgets and sensitivity rankings on the terminal
 render_verification  verification, conversion and portability on the terminal
 optable              operator table for people

@@ -70,12 +70,13 @@ def calibrate(
 
     from ptq import api
     from ptq.core.errors import UsageError
+    from ptq.data.recorded_preprocess import list_recorded_options
     from ptq.observers.calibration_file import Calibration
 
-    from . import documents, inputs, outputs, render_tables
+    from . import documents, inputs, next_command, outputs, render_tables
     from .document_types import CalibrationSummary
     from .progress import show_progress
-    from .statistics import image_preprocessing, load_statistics
+    from .statistics import check_preprocessing, load_statistics
 
     replaced = outputs.check_outputs(
         [model, data, *(merge or ())], [output], json, resumed=checkpoint, no_clobber=no_clobber
@@ -86,6 +87,7 @@ def calibrate(
     with show_progress() as progress:
         collected = load_statistics(model, merge or [], opset)
         if data is not None:
+            check_preprocessing(collected, model, data, images)
             collected.append(
                 api.calibrate(
                     model, data, preprocess=images, samples=samples, shard=shard_numbers,
@@ -96,14 +98,14 @@ def calibrate(
         calibration = reduce(Calibration.merge, collected)
     outputs.print_skipped(calibration.skipped)
     calibration.save(output)
-    applied = image_preprocessing(model, data, images)
     summary = CalibrationSummary(
         graph=calibration.graph,
         samples=calibration.samples,
         tensors=len(calibration.tensors),
-        preprocessing={} if applied is None else applied.describe(),
+        preprocessing=list_recorded_options(calibration.preprocess or {}),
         skipped=calibration.skipped,
     )
     if not documents.write_document(json, summary, output=output):
-        render_tables.render_calibration(calibration, output, applied)
+        following = next_command.suggest_after_calibrate(model, output, opset)
+        render_tables.render_calibration(calibration, output, following)
     outputs.print_replaced(replaced)

@@ -86,7 +86,7 @@ def evaluate(
     )
     if not documents.write_document(json, evaluation, **more):
         render_tables.render_evaluation(
-            evaluation, model, arithmetic if engine == "integer" else None, opened.preprocess
+            evaluation, model, arithmetic if engine == "integer" else None
         )
         if budget is not None:
             screen.show(render_drops.render_budget(budget))

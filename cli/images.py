@@ -17,8 +17,9 @@ PREPROCESSING_HELP = (
     "Images become arrays in this order: decode; convert channels; resize the shorter side to --resize "
     "pixels; crop the centre to --crop; multiply by --scale; subtract --mean; divide by --std; set the "
     "layout. --size replaces --resize and --crop and resizes to exactly H,W. Pixels are 0 to 255, and the default "
-    "--scale is 1/255. --mean and --std are in scaled units. Missing values are taken from the model's input "
-    "and reported. Without --scale, --mean and --std, colour images for a float input are normalized by "
+    "--scale is 1/255. --mean and --std are in scaled units. Missing values are taken from what the "
+    "model, the statistics or the plan record of an earlier run, else from the model's input, and reported. "
+    "Without --scale, --mean and --std, colour images for a float input are normalized by "
     "ImageNet's mean and standard deviation. If the model's first nodes normalize, images keep the "
     "range that these nodes expect. --mean 0 --std 1 gives plain 0 to 1."
 )
@@ -71,6 +72,15 @@ Interpolation = Annotated[
         help="Filter for resizing: nearest, bilinear (default), bicubic, lanczos, box or hamming, as in Pillow.",
     ),
 ]
+CropRounding = Annotated[
+    str | None,
+    typer.Option(
+        "--crop-rounding",
+        metavar="even|down",
+        help="Rounding of half an odd surplus when cropping: even (default), as torchvision and timm do, or down, as "
+        "transformers does.",
+    ),
+]
 Processor = Annotated[
     Path | None,
     typer.Option(
@@ -110,6 +120,7 @@ def parse_preprocess(
     layout: Layout = None,
     channels: Channels = None,
     interpolation: Interpolation = None,
+    crop_rounding: CropRounding = None,
     preprocess: Processor = None,
 ) -> Images:
     """The preprocessing options as one value; None if none is given.
@@ -129,6 +140,7 @@ def parse_preprocess(
         layout=cast("values.Layout | None", layout),
         channels=cast("values.Channels | None", channels),
         interpolation=cast("values.Interpolation | None", interpolation),
+        crop_rounding=cast("values.CropRounding | None", crop_rounding),
     )
     if preprocess is not None:
         return Preprocess.from_config(preprocess).override(given)

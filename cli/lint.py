@@ -17,13 +17,19 @@ def lint(
     This works for a model of any tool. Errors break the 8-bit quantization specification; notes mark
     what it does not cover. The exit code is 1 if there is an error.
     """
+    from ptq.data.recorded_preprocess import read_preprocess
+    from ptq.model.open import open_model
     from ptq.verification import verbs
 
     from . import documents, outputs, render_tables
 
     outputs.check_outputs([quantized], [], json)
-    findings = verbs.lint(quantized, target=target)
+    graph = open_model(quantized)
+    findings = verbs.lint(graph, target=target)
     if not documents.write_document(json, findings):
-        render_tables.render_findings(findings, quantized)
+        recorded = read_preprocess(graph)
+        render_tables.render_findings(
+            findings, quantized, None if recorded is None else recorded.record
+        )
     if any(finding.severity == "error" for finding in findings):
         raise typer.Exit(1)

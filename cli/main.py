@@ -72,14 +72,15 @@ def inspect(
 ) -> None:
     """Show what will be quantized, without data.
 
-    Nodes that stay in float are listed with the reason.
+    Nodes that stay in float are listed with the reason. Of a quantized model, show how it was made, the
+    preprocessing that it records, and which nodes run in integers.
     """
-    from ptq import api
+    from ptq.optimization import inspect as verb
 
     from . import documents, outputs, render_tables
 
     outputs.check_outputs([model], [], json)
-    inspection = api.inspect(model, target=target, skip=skip or (), opset=opset)
+    inspection = verb.inspect(model, target=target, skip=skip or (), opset=opset)
     if not documents.write_document(json, inspection):
         render_tables.render_inspection(inspection)
 

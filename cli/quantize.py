@@ -94,6 +94,13 @@ def quantize(
     strict: o.Strict = False,
     metric: o.Metric = None,
     arithmetic: o.OptionalArithmetic = None,
+    metadata: Annotated[
+        bool,
+        typer.Option(
+            "--metadata/--no-metadata",
+            help="Record preprocessing and provenance in the metadata of the quantized model.",
+        ),
+    ] = True,
     threads: o.Threads = 0,
     checkpoint: o.Checkpoint = None,
     page: o.Page = None,
@@ -118,7 +125,7 @@ def quantize(
     from ptq.core import files
     from ptq.core.errors import UsageError
 
-    from . import documents, gates, github, inputs, outputs, render_report
+    from . import documents, gates, github, inputs, next_command, outputs, render_report
     from .progress import show_progress
 
     if strict and max_drop is None:
@@ -137,7 +144,8 @@ def quantize(
             equalize=equalize, split_outliers=split_outliers, skip=skip or (), stats=stats,
             plan=given_plan, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
             arithmetic=arithmetic, batch=batch, threads=threads, checkpoint=checkpoint,
-            max_drop=max_drop, opset=opset, metric=inputs.read_metric(metric), progress=progress,
+            max_drop=max_drop, opset=opset, metric=inputs.read_metric(metric), metadata=metadata,
+            progress=progress,
         )  # fmt: skip
     outputs.print_skipped(result.report.skipped)
     result.save(path)
@@ -150,7 +158,11 @@ def quantize(
     github.write_annotations("warning", result.report.warnings)
     github.append_summary(summary, result.report.to_markdown)
     if not documents.write_document(json, result.report, output=path):
-        render_report.render_report(result.report, str(path))
+        following = next_command.suggest_after_quantize(
+            path, eval_data or data, skip_bad_samples=skip_bad_samples,
+            unrecorded={} if metadata else result.report.preprocessing,
+        )  # fmt: skip
+        render_report.render_report(result.report, str(path), following)
     outputs.print_replaced(replaced)
     if strict:
         gates.exit_unless_held(result.report.require_budget)

@@ -11,7 +11,14 @@ from ptq.core.wording import plural
 from ptq.evaluation.drop import describe_drop
 
 from .one_line import one_line
-from .screen import format_decibels, format_heading, format_paragraph, format_table, show
+from .screen import (
+    format_applied,
+    format_decibels,
+    format_heading,
+    format_paragraph,
+    format_table,
+    show,
+)
 
 if TYPE_CHECKING:
     from ptq.evaluation.drop import Budget, BudgetSearch
@@ -73,7 +80,8 @@ def render_ranking(result: Ranking) -> None:
     show(
         format_heading(
             f"{result.model}, target {result.target}, on {plural(result.samples, 'sample')}"
-        )
+        ),
+        *format_applied(result.applied_preprocess),
     )
     show(
         format_paragraph(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import typer
 from rich.console import RenderableType
 from rich.table import Table
 
@@ -30,8 +31,14 @@ MAX_WORST_TENSORS = 10
 ON_CALIBRATION = "on calibration samples"
 
 
-def render_report(result: Report, output: str) -> None:
-    """Print a report; ``output`` is the path of the quantized model."""
+def render_report(result: Report, output: str, next_command: str) -> None:
+    """Print a report.
+
+    Args:
+        result: The report.
+        output: Path of the quantized model.
+        next_command: The command to run next; it is printed on one line of any length.
+    """
     show(*render_warnings(result.warnings, result.suspects))
     show(*_title(result, output))
     show(*_provenance(result))
@@ -43,7 +50,7 @@ def render_report(result: Report, output: str) -> None:
         count = min(MAX_WORST_TENSORS, len(result.tensors))
         show(format_heading(f"Lowest SQNR: {count} of {plural(len(result.tensors), 'tensor')}"))
         show(_worst_tensors_table(result))
-    show(f"Written: {one_line(output)}. Next: ptq verify {one_line(output)} --data PATH")
+    typer.echo(f"Written: {one_line(output)}. Next: {one_line(next_command)}")
 
 
 def _title(result: Report, output: str) -> Iterator[RenderableType]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
 from rich.console import RenderableType
 from rich.table import Table
 
@@ -13,19 +14,21 @@ from ptq.core.wording import plural
 
 from .one_line import one_line
 from .render_drops import render_drops
+from .render_provenance import render_provenance
 from .screen import (
+    format_applied,
     format_decibels,
     format_heading,
     format_paragraph,
     format_percent,
-    format_preprocessing,
+    format_record,
     format_table,
     format_tally,
     show,
 )
 
 if TYPE_CHECKING:
-    from ptq.data import Preprocess
+    from ptq.core.record import Record
     from ptq.evaluation.diagnosis import Diagnosis
     from ptq.evaluation.inspection import Inspection
     from ptq.evaluation.measurements import Evaluation
@@ -38,23 +41,20 @@ if TYPE_CHECKING:
 MAX_ENTRIES = 10
 
 
-def render_evaluation(
-    result: Evaluation, model: Path, arithmetic: str | None, preprocess: Preprocess | None
-) -> None:
+def render_evaluation(result: Evaluation, model: Path, arithmetic: str | None) -> None:
     """Print an evaluation.
 
     Args:
         result: The evaluation.
         model: The evaluated model.
         arithmetic: Arithmetic of the integer executor; None for ONNX Runtime.
-        preprocess: Preprocessing of images; None for arrays.
     """
     alone = len(result.forms) == 1
     engine = f"integer executor ({arithmetic})" if arithmetic else "ONNX Runtime"
     show(*render_warnings(result.warnings, result.suspects))
     show(
         format_heading(f"{model}, {engine}, on {plural(result.samples, 'sample')}"),
-        *_render_preprocessing(preprocess),
+        *format_applied(result.applied_preprocess),
     )
     names = {"float": engine if alone else "float"}
     show(*render_forms(result, {**names, "int8": "int8 in ONNX Runtime", "integers": engine}))
@@ -160,15 +160,23 @@ def render_nodes(rows: Sequence[NodeRow]) -> Iterator[RenderableType]:
 
 def render_inspection(result: Inspection) -> None:
     """Print what will be quantized."""
-    show(format_heading(f"{result.model}, opset {result.opset}, for target {result.target}"))
-    show(*(format_paragraph(change) for change in result.changes))
+    purpose = "quantized" if result.quantized else f"for target {result.target}"
+    show(format_heading(f"{result.model}, opset {result.opset}, {purpose}"))
+    show(
+        *(format_paragraph(change) for change in result.changes),
+        *format_record(result.preprocess, "as recorded by the model"),
+        *render_provenance(result.provenance),
+    )
     show(*render_nodes(result.nodes))
     columns = ["result", "operator", "node"]
     table = format_table(*columns, left=columns)
     for row in result.nodes:
         node = f"{row.name}: {row.why}" if row.why else row.name
         table.add_row(row.fate, one_line(row.op), one_line(node))
-    show(table, format_paragraph(f"calibration will observe {plural(result.observed, 'tensor')}"))
+    show(table)
+    if not result.quantized:
+        observed = plural(result.observed, "tensor")
+        show(format_paragraph(f"calibration will observe {observed}"))
 
 
 def render_islands(islands: Mapping[str, tuple[str, ...]]) -> Iterator[RenderableType]:
@@ -178,26 +186,16 @@ def render_islands(islands: Mapping[str, tuple[str, ...]]) -> Iterator[Renderabl
         yield format_paragraph(f"float islands (same result in both engines): {kinds}")
 
 
-def _render_preprocessing(preprocess: Preprocess | None) -> Iterator[RenderableType]:
-    """Preprocessing of images, and the assumptions behind it."""
-    if preprocess is not None:
-        yield format_paragraph(format_preprocessing(preprocess.describe()))
-        if preprocess.assumed:
-            yield format_paragraph(
-                f"{preprocess.assumed}; if this is wrong, give --scale, --mean and --std", "yellow"
-            )
-
-
-def render_calibration(result: Calibration, path: Path, preprocess: Preprocess | None) -> None:
-    """Print what was observed; ``preprocess`` is the preprocessing of images, None for arrays."""
+def render_calibration(result: Calibration, path: Path, next_command: str) -> None:
+    """Print what was observed, and the command to run next, on one line of any length."""
     show(
         format_heading(
             f"{plural(len(result.tensors), 'tensor')} observed on "
             f"{plural(result.samples, 'sample')}"
         ),
-        *_render_preprocessing(preprocess),
-        format_paragraph(f"Written: {path}. Next: ptq quantize MODEL --stats {path}"),
+        *format_record(result.preprocess),
     )
+    typer.echo(f"  Written: {one_line(str(path))}. Next: {one_line(next_command)}")
 
 
 def render_operators(rows: Sequence[OpRow]) -> None:
@@ -217,11 +215,20 @@ def render_operators(rows: Sequence[OpRow]) -> None:
     show(table)
 
 
-def render_findings(findings: Sequence[Finding], model: Path) -> None:
-    """Print where a model breaks the specification or leaves it."""
+def render_findings(findings: Sequence[Finding], model: Path, recorded: Record | None) -> None:
+    """Print where a model breaks the specification or leaves it.
+
+    Args:
+        findings: What was found.
+        model: The model.
+        recorded: The preprocessing that its metadata record.
+    """
     errors = sum(finding.severity == "error" for finding in findings)
     notes = len(findings) - errors
-    show(format_heading(f"{model}: {plural(errors, 'error')}, {plural(notes, 'note')}"))
+    show(
+        format_heading(f"{model}: {plural(errors, 'error')}, {plural(notes, 'note')}"),
+        *format_record(recorded, "as recorded by the model"),
+    )
     if not findings:
         return
     table = format_table("rule", "finding", left=["rule", "finding"])

@@ -13,7 +13,7 @@ from ptq.core.wording import plural
 
 from .one_line import one_line
 from .render_tables import MAX_ENTRIES, render_islands
-from .screen import format_heading, format_paragraph, format_table, show
+from .screen import format_applied, format_heading, format_paragraph, format_table, show
 
 if TYPE_CHECKING:
     from ptq.verification.node_status import NodeStatus
@@ -32,6 +32,7 @@ def render_verification(result: Verification) -> None:
             f"({result.arithmetic}) " + ("are equal" if result.equal else "differ")
         )
     )
+    show(*format_applied(result.applied_preprocess))
     end_to_end = sum(t.differing for t in result.tensors)
     local = sum(t.differing_locally for t in result.tensors)
     show(

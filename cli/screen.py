@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, RenderableType
@@ -14,7 +14,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ptq.data.recorded_preprocess import list_recorded_options
+
 from .one_line import one_line
+
+if TYPE_CHECKING:
+    from ptq.core.record import Record
+    from ptq.data.recorded_preprocess import AppliedPreprocess
 
 
 def show(*blocks: RenderableType) -> None:
@@ -73,6 +79,35 @@ def format_tally(names: Iterable[str]) -> str:
 def format_preprocessing(applied: Mapping[str, Any]) -> str:
     """Preprocessing of images, in the order in which it was applied."""
     return "images: " + ", ".join(_format_operation(name, value) for name, value in applied.items())
+
+
+def format_applied(applied: AppliedPreprocess | None) -> Iterator[Padding]:
+    """The preprocessing of a run, whether it is recorded, and what it has otherwise than the record."""
+    if applied is None:
+        return
+    same = applied.recorded_by and not applied.difference
+    yield from format_record(
+        applied.record, f"as recorded by {applied.recorded_by}" if same else ""
+    )
+    if applied.difference:
+        yield format_paragraph(f"warning: {applied.difference}", "yellow")
+
+
+def format_record(record: Record | None, note: str = "") -> Iterator[Padding]:
+    """A preprocessing of images, and what was assumed of it; nothing for arrays.
+
+    Args:
+        record: The record; see `ptq.core.preprocess_record`.
+        note: A remark after it.
+    """
+    options = {} if record is None else list_recorded_options(record)
+    if record is None or not options:
+        return
+    yield format_paragraph(format_preprocessing(options) + (f" ({note})" if note else ""))
+    if record.get("assumed"):
+        yield format_paragraph(
+            f"{record['assumed']}; if this is wrong, give --scale, --mean and --std", "yellow"
+        )
 
 
 def _format_operation(name: str, value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Earlier statistics of ``ptq calibrate --merge``, and the preprocessing of its images."""
+"""Earlier statistics of ``ptq calibrate --merge``, and whether new samples are prepared like theirs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ptq.data import Preprocess
+from ptq.data.recorded_preprocess import encode_preprocess
 from ptq.data.splits import SampleOptions
 from ptq.model.open import open_model
-from ptq.observers.calibration_file import Calibration, load
+from ptq.observers.calibration_file import Calibration, load, merge_preprocess
 from ptq.rewrite.prepare.prepare import OpsetOption, open_and_prepare
 
 
@@ -25,10 +26,16 @@ def load_statistics(model: Path, files: Sequence[Path], opset: OpsetOption) -> l
     return [load(path, digest) for path in files]
 
 
-def image_preprocessing(
-    model: Path, data: str | None, given: Preprocess | None
-) -> Preprocess | None:
-    """The preprocessing of a folder of images for a model; None for other data."""
-    if data is None or not Path(data).is_dir():
-        return None
-    return SampleOptions(given).open(data, open_model(model)).preprocess
+def check_preprocessing(
+    earlier: Sequence[Calibration], model: Path, data: str, given: Preprocess | None
+) -> None:
+    """Make sure before a long run that new samples are prepared like those of earlier statistics.
+
+    Raises:
+        StatsError: They are not.
+        DataError: There are no samples, or the model does not take them.
+    """
+    if any(statistics.preprocess is not None for statistics in earlier):
+        samples = SampleOptions(given).open(data, open_model(model))
+        for statistics in earlier:
+            merge_preprocess(statistics.preprocess, encode_preprocess(samples.preprocess))

@@ -8,7 +8,7 @@ result.save("model.int8.onnx")
 
 from importlib.metadata import version
 
-from ptq.api import calibrate, evaluate, inspect, quantize
+from ptq.api import calibrate, evaluate, quantize
 from ptq.core.errors import (
     BudgetError,
     DataError,
@@ -29,6 +29,7 @@ from ptq.evaluation.ranking import NodeCost, Ranking
 from ptq.evaluation.result import Result
 from ptq.model.converted import Converted
 from ptq.observers.calibration_file import Calibration
+from ptq.optimization.inspect import inspect
 from ptq.optimization.mixed_precision.sensitivity import sensitivity
 from ptq.verification.lint_rules import Finding
 from ptq.verification.portability import Portability

@@ -1,4 +1,4 @@
-"""The verbs of ptq in Python: calibrate, inspect, quantize, evaluate; the command line calls these.
+"""The verbs of ptq in Python: calibrate, quantize, evaluate; the command line calls these.
 
 result = ptq.quantize("model.onnx", "images/")
 result.save("model.int8.onnx")
@@ -17,14 +17,12 @@ from ptq.calibration.workers import collect_in_processes
 from ptq.core.errors import UsageError
 from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
-from ptq.core.targets import get_target
 from ptq.data import DataSource, Preprocess
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, takes_any_batch
 from ptq.evaluation.assess import build_report
 from ptq.evaluation.engines import Engine, integer_engine, reference_engine, session_engine
 from ptq.evaluation.evaluate import evaluate_engines
-from ptq.evaluation.inspection import Inspection, build_inspection
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.relation_check import check_relation
 from ptq.evaluation.result import Result
@@ -32,7 +30,7 @@ from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.user_metric import Metric
 from ptq.model.failure import explain_failure
 from ptq.model.node import name_of
-from ptq.model.open import Model, display_name, open_model, require_quantized, source_path
+from ptq.model.open import Model, open_model, require_quantized, source_path
 from ptq.model.session import Session
 from ptq.observers.calibration_file import Calibration
 from ptq.optimization.compensation import compensate_rounding
@@ -46,6 +44,7 @@ from ptq.optimization.pipeline import (
     open_job,
     optimize_before_calibration,
 )
+from ptq.optimization.provenance import build_result
 from ptq.optimization.self_check.self_check import quantize_and_check
 from ptq.rewrite.prepare.prepare import OpsetOption, open_and_prepare
 from ptq.solver.recipe import DEFAULT_METHOD, QuantizedForm, RoundingMethod, WeightFormatOption
@@ -106,20 +105,6 @@ def calibrate(
     return collect_statistics(graph, reading.open(data, graph), checkpoint=checkpoint, run=run)
 
 
-def inspect(
-    model: Model, *, target: str = "ort", skip: Collection[str] = (), opset: OpsetOption = "auto"
-) -> Inspection:
-    """Report what `quantize` would do with each node, without data.
-
-    Raises:
-        ModelError: The model cannot be read.
-        UsageError: The target does not exist.
-    """
-    graph, prepared = open_and_prepare(model, opset=opset)
-    with explain_failure(graph):
-        return build_inspection(display_name(model), graph, prepared, get_target(target), skip)
-
-
 def quantize(
     model: Model,
     data: DataSource | None = None,
@@ -149,6 +134,7 @@ def quantize(
     strict: bool = False,
     opset: OpsetOption = "auto",
     metric: Metric | None = None,
+    metadata: bool = True,
     progress: Progress | None = None,
 ) -> Result:
     """Quantize a model and measure the loss of accuracy.
@@ -188,6 +174,7 @@ def quantize(
         opset: ``keep`` leaves the opset; functions that need a newer one stay float. ``auto`` raises it for them.
         metric: Your own metric (see `ptq.evaluation.user_metric`). Without it: top-1 accuracy if samples are
             labelled, else agreement with the float model, else the energy of the error.
+        metadata: Record preprocessing and provenance in the metadata of the quantized model.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Raises:
@@ -229,9 +216,7 @@ def quantize(
         made, job.samples, sessions, arithmetic=options.arithmetic_name(plan), run=run,
         metric=metric, max_drop=max_drop, search=search,
     )  # fmt: skip
-    result = Result(
-        made.quantized_graph, made.plan, report, calibrated.calibration, source_path(model)
-    )
+    result = build_result(job, made, report, reading, source_path(model), metadata=metadata)
     if strict:
         report.require_budget(result)
     return result
@@ -277,7 +262,8 @@ def evaluate(
     graph = open_model(model) if engine == "ort" else require_quantized(open_model(model))
     run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
     with explain_failure(graph):
-        opened = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache).open(data, graph)
+        reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
+        opened = reading.open(data, graph)
         engine_run: Engine = (
             session_engine(Session(graph, threads=threads))
             if engine == "ort"
@@ -295,4 +281,9 @@ def evaluate(
         labelling=opened.labelling,
     )
     suspects = (*evaluation.suspects, *check_relation(evaluation))
-    return replace(evaluation, skipped=tuple(opened.skipped), suspects=suspects)
+    return replace(
+        evaluation,
+        skipped=tuple(opened.skipped),
+        suspects=suspects,
+        applied_preprocess=reading.describe(opened, graph),
+    )

@@ -13,6 +13,7 @@ from ptq.calibration.collect import observe, observe_splits
 from ptq.core.errors import StatsError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Samples, split_folds
+from ptq.data.recorded_preprocess import encode_preprocess
 from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
 from ptq.observers.calibration_file import Calibration, load
@@ -59,7 +60,7 @@ def collect_statistics(
     keeper = None if checkpoint is None else Checkpoint(Path(checkpoint), graph.digest())
     tracked = run.track(samples, "calibrating")
     calibration = observe(graph, tracked, tensors_to_collect(graph), keeper=keeper, run=run)
-    return replace(calibration, skipped=tuple(samples.skipped))
+    return _describe_samples(calibration, samples)
 
 
 def collect_in_folds(
@@ -84,7 +85,7 @@ def collect_in_folds(
     splits, tracked = split_folds(samples, FOLDS), run.track(samples, "calibrating")
     names = [split.names for split in splits]
     observed = observe_splits(graph, tracked, tensors_to_collect(graph), names, run=run)
-    whole = replace(reduce(Calibration.merge, observed), skipped=tuple(samples.skipped))
+    whole = _describe_samples(reduce(Calibration.merge, observed), samples)
     bad = {name for name, _ in samples.skipped}
     folds = []
     for index, split in enumerate(splits):
@@ -92,6 +93,12 @@ def collect_in_folds(
         if observed[index].samples and rest.samples:
             folds.append(Fold(rest, _without_bad(bad, split)))
     return whole, folds or [Fold(whole, _without_bad(bad, samples))]
+
+
+def _describe_samples(calibration: Calibration, samples: Samples) -> Calibration:
+    """The statistics with the samples that were left out, and with the preprocessing of the others."""
+    preprocess = encode_preprocess(samples.preprocess)
+    return replace(calibration, skipped=tuple(samples.skipped), preprocess=preprocess)
 
 
 def _without_bad(bad: Collection[str], samples: Samples) -> Samples:

@@ -18,6 +18,7 @@ import numpy as np
 
 from ptq.core import files
 from ptq.core.errors import PlanError
+from ptq.core.record import Record, decode_record
 from ptq.core.types import QType, QuantParams
 
 FORMAT = 2
@@ -79,6 +80,7 @@ class Plan:
             them multiplied by the channel factors. The quantizer between has one scale for each channel.
         rounding: Nodes whose weights are rounded by second order (GPTQ), or were tried so, with the SQNR of both
             ways. None before that is decided. Without calibration samples all weights are rounded to the nearest.
+        preprocess: How the calibration samples became arrays (see `ptq.core.preprocess_record`); None if unknown.
     """
 
     target: str
@@ -93,6 +95,7 @@ class Plan:
     channel_factors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     boundaries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rounding: Mapping[str, str] | None = None
+    preprocess: Record | None = None
 
     def __repr__(self) -> str:
         counts = (
@@ -165,6 +168,8 @@ class Plan:
             "boundaries": {n: list(nodes) for n, nodes in self.boundaries.items()},
             "rounding": None if self.rounding is None else dict(self.rounding),
         }
+        if self.preprocess is not None:
+            document["preprocess"] = dict(self.preprocess)
         return json.dumps(document, indent=1) + "\n"
 
     def _entry(self, params: QuantParams, key: str) -> dict[str, Any]:
@@ -212,10 +217,15 @@ class Plan:
                     n: tuple(map(str, nodes)) for n, nodes in document.get("boundaries", {}).items()
                 },
                 rounding=None if (how := document.get("rounding")) is None else dict(how),
+                preprocess=_read_preprocess(document.get("preprocess")),
                 why={n: Why(*map(str, e["why"])) for n, e in entries.items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise PlanError(f"the plan lacks or misuses {error}; see docs/plan.md") from error
+
+
+def _read_preprocess(entry: Any) -> Record | None:
+    return None if entry is None else decode_record(json.dumps(entry))
 
 
 def operand_key(node: str, position: int) -> str:

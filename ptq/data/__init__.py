@@ -18,6 +18,7 @@ image_rows: rows of uint8 pixels as images
 decode: pixels of an image file, and resizing and cropping
 preprocess: `Preprocess`: options from image to array, completed from the model's input
 processor_config: configurations of image processors of other packages
+recorded_preprocess: what an earlier run recorded: it completes the options, and differences are named
 input_scaling: the pixel range that the first nodes of a model expect
 rows: rows of arrays, or .npz files, as samples
 arrays: reading of .npz and .npy files by rows

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from ptq.core.errors import DataError
-from ptq.data.preprocess import Preprocess
+from ptq.data.preprocess import DEFAULT_INTERPOLATION, Preprocess
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 
@@ -99,7 +99,7 @@ def resize_and_crop(image: Image.Image, pre: Preprocess, where: str) -> Image.Im
     if width * height > MAX_PIXELS:
         raise _too_large_error(where, f" once resized to {height}×{width}")
     if (width, height) != image.size:
-        interpolation = Image.Resampling[(pre.interpolation or "bilinear").upper()]
+        interpolation = Image.Resampling[(pre.interpolation or DEFAULT_INTERPOLATION).upper()]
         image = image.resize((width, height), interpolation)
     if pre.crop is None:
         return image

@@ -20,6 +20,7 @@ from ptq.data.import_callable import import_callable
 from ptq.data.input_spec import InputSpec
 from ptq.data.preprocess import Preprocess
 from ptq.data.read_once import ReadOnceSource
+from ptq.data.recorded_preprocess import RecordedPreprocess, complete_preprocess
 from ptq.data.rows import NpzFolder
 from ptq.data.sample import Samples, SampleSource
 from ptq.data.sample_store import CacheOption, parse_cache
@@ -49,6 +50,7 @@ def open_samples(
     limit: int | None = None,
     shard: tuple[int, int] | None = None,
     cache: CacheOption | None = None,
+    recorded: RecordedPreprocess | None = None,
 ) -> Samples:
     """Samples of a data source. They are checked against the model's inputs when they are read.
 
@@ -65,6 +67,8 @@ def open_samples(
         cache: Keep samples on disk after their first reading: in a folder, up to half of its free space, or up to a
             size such as ``20GB``. Without it, up to 256 MiB of a callable's or an iterable's samples are kept in
             memory. If they do not fit, each pass reads them anew, and they must be the same each time.
+        recorded: Options for images that an earlier run recorded. They fill in those of ``preprocess`` that are None,
+            and without ``preprocess`` those of a folder of images; images from Python need it, if only empty.
 
     Raises:
         DataError: There are no samples, or the model does not take them. Iteration raises it too.
@@ -75,7 +79,7 @@ def open_samples(
             raise UsageError("preprocessing options do not apply to samples that are open already")
         samples = source
     else:
-        found = _open_source(source, inputs, preprocess)
+        found = _open_source(source, inputs, preprocess, recorded)
         positions = None if isinstance(found, FeedStream) else found.positions()
         samples = Samples(_keep(found, source, cache), positions, skip_bad=skip_bad)
     if limit is not None:
@@ -96,8 +100,13 @@ def _keep(found: SampleSource, source: DataSource, cache: CacheOption | None) ->
 
 
 def _open_source(
-    source: DataSource, inputs: Sequence[InputSpec], preprocess: Preprocess | None
+    source: DataSource,
+    inputs: Sequence[InputSpec],
+    preprocess: Preprocess | None,
+    recorded: RecordedPreprocess | None,
 ) -> SampleSource:
+    if preprocess is not None:
+        preprocess = complete_preprocess(preprocess, recorded) or preprocess
     if isinstance(source, (str, os.PathLike)):
         if not os.fspath(source):
             raise UsageError(
@@ -107,12 +116,15 @@ def _open_source(
         reference = isinstance(source, str) and re.fullmatch(r"[^\W\d][\w.]*:[^\W\d][\w.]*", source)
         if reference and not path.exists():
             return FeedStream(import_callable(str(source)), inputs, str(source), preprocess)
-        return _open_path(path, inputs, preprocess)
+        return _open_path(path, inputs, preprocess, recorded)
     return open_object(source, inputs, preprocess)
 
 
 def _open_path(
-    path: Path, inputs: Sequence[InputSpec], preprocess: Preprocess | None
+    path: Path,
+    inputs: Sequence[InputSpec],
+    preprocess: Preprocess | None,
+    recorded: RecordedPreprocess | None,
 ) -> SampleSource:
     suffix = path.suffix.lower()
     try:
@@ -125,6 +137,8 @@ def _open_path(
                         "which are fed unchanged"
                     )
                 return NpzFolder(listing, inputs)
+            if preprocess is None:
+                preprocess = complete_preprocess(None, recorded)
             return ImageFolder(listing, inputs, preprocess or Preprocess())
         path.stat()
     except (OSError, ValueError) as error:

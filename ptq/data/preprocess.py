@@ -29,6 +29,12 @@ Channels = Literal["RGB", "BGR", "GRAY"]
 Interpolation = Literal["nearest", "bilinear", "bicubic", "lanczos", "box", "hamming"]
 CropRounding = Literal["even", "down"]
 
+ORDER_OF_APPLICATION = (
+    *("channels", "resize", "crop", "size", "interpolation", "crop_rounding"),
+    *("scale", "mean", "std", "layout"),
+)
+"""The names of the options, in the order in which they are applied."""
+DEFAULT_INTERPOLATION: Interpolation = "bilinear"
 IMAGENET_MEAN_STD = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 """Mean and standard deviation of ImageNet's red, green and blue, in 0 … 1."""
 MAX_SCALED_MEAN = 1.0
@@ -161,18 +167,17 @@ class Preprocess:
                     f"{option} has {len(values)} values; {channels} takes 1 or {count}"
                 )
         filled = replace(self, layout=layout, channels=channels)
-        return filled._with_range(spec)._with_geometry(spec, height, width)
+        found = filled._with_range(spec)._with_geometry(spec, height, width)
+        if found.size is None and found.resize is None:
+            return found
+        return replace(found, interpolation=found.interpolation or DEFAULT_INTERPOLATION)
 
     def describe(self) -> dict[str, Any]:
         """Options in the order of application, as plain values for a report."""
-        order = (
-            *("channels", "resize", "crop", "size", "interpolation", "crop_rounding"),
-            *("scale", "mean", "std", "layout"),
-        )
         options = {f.name: getattr(self, f.name) for f in fields(self)}
         return {
             k: list(options[k]) if isinstance(options[k], tuple) else options[k]
-            for k in order
+            for k in ORDER_OF_APPLICATION
             if options[k] is not None
         }
 

@@ -12,6 +12,12 @@ from ptq.core.errors import ModelError
 from ptq.data import DataSource, InputSpec, Preprocess, Samples, open_samples, split_holdout
 from ptq.data.input_scaling import pixel_scale
 from ptq.data.labels import require_class
+from ptq.data.recorded_preprocess import (
+    AppliedPreprocess,
+    RecordedPreprocess,
+    encode_preprocess,
+    read_preprocess,
+)
 from ptq.data.sample_store import CacheOption
 from ptq.model.graph import Graph
 from ptq.model.node import consumers_of, dtype_of, is_tensor, name_of, operator_of, shape_of
@@ -50,6 +56,7 @@ class SampleOptions:
         skip_bad: Whether to leave unreadable samples out instead of stopping.
         shard: (k, n): every n-th sample from the k-th on; None for all.
         cache: Where samples from Python are kept on disk; None for memory.
+        recorded: Preprocessing that statistics or a plan record; None for that of the model's metadata.
     """
 
     preprocess: Preprocess | None = None
@@ -57,6 +64,7 @@ class SampleOptions:
     skip_bad: bool = False
     shard: tuple[int, int] | None = None
     cache: CacheOption | None = None
+    recorded: RecordedPreprocess | None = None
 
     def open(self, data: DataSource, graph: Graph) -> Samples:
         """Open the samples for a model.
@@ -72,7 +80,19 @@ class SampleOptions:
             limit=self.samples,
             shard=self.shard,
             cache=self.cache,
+            recorded=self._record_for(graph),
         )
+
+    def describe(self, samples: Samples, graph: Graph) -> AppliedPreprocess:
+        """How opened samples become arrays, and what they have otherwise than the record."""
+        record, recorded = encode_preprocess(samples.preprocess), self._record_for(graph)
+        if recorded is None:
+            return AppliedPreprocess(record)
+        difference = recorded.describe_difference(samples.preprocess)
+        return AppliedPreprocess(record, recorded.origin, difference)
+
+    def _record_for(self, graph: Graph) -> RecordedPreprocess | None:
+        return read_preprocess(graph) if self.recorded is None else self.recorded
 
 
 @dataclass(frozen=True, eq=False)

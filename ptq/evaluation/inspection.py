@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
+from ptq.core.record import Record
 from ptq.core.targets import Target
 from ptq.evaluation.report import NodeRow
 from ptq.model.graph import Graph
+from ptq.model.metadata import PREPROCESS, PROVENANCE, read_record
 from ptq.model.node import operator_of
 from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.solver.partition.eligibility import assign_precision
@@ -24,7 +27,11 @@ class Inspection:
         opset: Opset of the original model.
         changes: Changes of the graph by preparation, a sentence each.
         nodes: Result for each node of the prepared graph.
-        observed: Number of tensors that calibration will observe.
+        observed: Number of tensors that calibration will observe; 0 for a quantized model.
+        quantized: Whether the model is already quantized. ``nodes`` then says how each node runs.
+        digest: SHA-256 of the graph, without its metadata.
+        preprocess: The preprocessing that the model's metadata record (`ptq.core.preprocess_record`); None without.
+        provenance: How ptq made the model (`ptq.optimization.provenance`), from its metadata; None without.
     """
 
     model: str
@@ -33,6 +40,34 @@ class Inspection:
     changes: tuple[str, ...]
     nodes: tuple[NodeRow, ...]
     observed: int
+    quantized: bool = False
+    digest: str = ""
+    preprocess: Record | None = None
+    provenance: Record | None = None
+
+
+class RunStatus(Protocol):
+    """How one node of a quantized model runs; see `ptq.verification.node_status`."""
+
+    @property
+    def node(self) -> str:
+        """Name of the node."""
+        ...
+
+    @property
+    def op(self) -> str:
+        """Its operator."""
+        ...
+
+    @property
+    def runs(self) -> str:
+        """``integer``, ``folded``, or another word for a node in float."""
+        ...
+
+    @property
+    def why(self) -> str:
+        """The reason if it is not ``integer``."""
+        ...
 
 
 def build_inspection(
@@ -64,4 +99,36 @@ def build_inspection(
         changes=prepared.describe_changes(),
         nodes=tuple(nodes),
         observed=len(tensors_to_observe(prepared.graph)),
+        digest=source.digest(),
+        preprocess=read_record(source, PREPROCESS),
+        provenance=read_record(source, PROVENANCE),
+    )
+
+
+def inspect_quantized(
+    name: str, graph: Graph, target: Target, statuses: Iterable[RunStatus]
+) -> Inspection:
+    """How a quantized model runs, and what its metadata record.
+
+    Args:
+        name: What to call the model.
+        graph: The quantized model.
+        target: The target that is asked about.
+        statuses: How each node runs.
+
+    Raises:
+        ModelError: A record in the metadata is damaged.
+    """
+    words = {"integer": "int8", "folded": "folded"}
+    return Inspection(
+        model=name,
+        target=target.name,
+        opset=graph.opset,
+        changes=(),
+        nodes=tuple(NodeRow(s.node, s.op, words.get(s.runs, "float"), s.why) for s in statuses),
+        observed=0,
+        quantized=True,
+        digest=graph.digest(),
+        preprocess=read_record(graph, PREPROCESS),
+        provenance=read_record(graph, PROVENANCE),
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ptq.data.labelling import Labelling
+from ptq.data.recorded_preprocess import AppliedPreprocess
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.metrics import Accuracy, Fidelity
@@ -37,6 +38,7 @@ class Evaluation:
         skipped: Skipped bad samples, each with its reason.
         suspects: Known causes of bad figures that were found.
         labels: Where the labels come from, and files of labels that were not read; None if there is neither.
+        applied_preprocess: How the samples became arrays; None if they were given as an iterable.
     """
 
     samples: int
@@ -45,6 +47,7 @@ class Evaluation:
     skipped: tuple[tuple[str, str], ...] = ()
     suspects: tuple[Diagnosis, ...] = ()
     labels: Labelling | None = None
+    applied_preprocess: AppliedPreprocess | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:

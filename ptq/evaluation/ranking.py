@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ptq.data.recorded_preprocess import AppliedPreprocess
 from ptq.evaluation.drop import Drop
 
 
@@ -52,6 +53,7 @@ class Ranking:
         measurements: Number of quantized models that ran on all samples.
         sources: Number of quantizers: a direct measurement of each alone would need that many runs.
         nodes: Largest estimated gain first.
+        applied_preprocess: How the calibration samples became arrays.
     """
 
     model: str
@@ -64,3 +66,4 @@ class Ranking:
     measurements: int
     sources: int
     nodes: tuple[NodeCost, ...]
+    applied_preprocess: AppliedPreprocess | None = None

@@ -16,6 +16,7 @@ converted: `Converted`: the result of a conversion between QDQ and QOperator for
 The graph:
 
 graph: `Graph`: reading, changing and writing one model
+metadata: the records of ptq in a model's metadata
 node: what a node or a value says of itself: attributes, type, shape, constant, readers
 subgraph: the model of some nodes of a graph
 axes: the axis of a Softmax, and which Resize attributes are supported

@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 
 from ptq.core.errors import ModelError, UsageError
 from ptq.model.graph import Graph
+from ptq.model.node import Node
 from ptq.model.proto_walk import all_tensors
 
 _QUANTIZED = re.compile("Quantize|QLinear|Integer|^Q[A-Z]")
@@ -72,13 +73,25 @@ def require_float(graph: Graph) -> Graph:
     Raises:
         ModelError: The model is already quantized.
     """
-    for node in graph.nodes:
-        if node.op_type in ("QuantizeLinear", "DequantizeLinear") or "QLinear" in node.op_type:
-            raise ModelError(
-                f"the model is already quantized (node {node.name}); give the float model, "
-                "or use evaluate and verify on this one"
-            )
+    quantized = first_quantized_node(graph)
+    if quantized is not None:
+        raise ModelError(
+            f"the model is already quantized (node {quantized.name}); give the float model, "
+            "or use evaluate and verify on this one"
+        )
     return graph
+
+
+def first_quantized_node(graph: Graph) -> Node | None:
+    """The first quantizer or QLinear operator; None in a float model."""
+    return next(
+        (
+            node
+            for node in graph.nodes
+            if node.op_type in ("QuantizeLinear", "DequantizeLinear") or "QLinear" in node.op_type
+        ),
+        None,
+    )
 
 
 def require_quantized(graph: Graph) -> Graph:

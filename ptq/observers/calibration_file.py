@@ -1,9 +1,10 @@
 """Statistics of a whole calibration, and the file that stores them.
 
 The file is an uncompressed .npz that ``numpy.load`` reads. It holds ``format``, ``graph``, ``samples``, ``names``
-(sorted), and for each name the arrays of `TensorStats.to_arrays` as ``NUMBER/ARRAY``. In the same way ``summed`` and
-``sums/NUMBER/ARRAY`` hold the sums by channel. Equal statistics give equal bytes: the entries are sorted and carry
-the earliest time of the zip format. No compressor is used, because its output would depend on its version.
+(sorted), ``preprocess`` (JSON; absent if unknown), and for each name the arrays of `TensorStats.to_arrays` as
+``NUMBER/ARRAY``. In the same way ``summed`` and ``sums/NUMBER/ARRAY`` hold the sums by channel. Equal statistics give
+equal bytes: the entries are sorted and carry the earliest time of the zip format. No compressor is used, because its
+output would depend on its version.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from numpy.typing import NDArray
 
 from ptq.core import files
 from ptq.core.errors import StatsError
+from ptq.core.preprocess_record import describe_differences
+from ptq.core.record import Record, decode_record, encode_record
 from ptq.observers.channel_sums import ChannelSums
 from ptq.observers.stats import TensorStats
 
@@ -38,6 +41,8 @@ class Calibration:
         tensors: Statistics by tensor name.
         channels: Sums by channel, by tensor name.
         skipped: Name and reason of each bad sample that was left out; not stored in the file.
+        preprocess: How the samples became arrays (see `ptq.core.preprocess_record`); None in older files, where it is
+            unknown.
     """
 
     graph: str
@@ -45,6 +50,7 @@ class Calibration:
     tensors: Mapping[str, TensorStats]
     channels: Mapping[str, ChannelSums] = field(default_factory=dict)
     skipped: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    preprocess: Record | None = None
 
     def __repr__(self) -> str:
         counts = f"samples={self.samples}, tensors={len(self.tensors)}, skipped={len(self.skipped)}"
@@ -66,7 +72,7 @@ class Calibration:
         """The statistics of both sets of samples.
 
         Raises:
-            StatsError: They belong to different graphs or tensors.
+            StatsError: They belong to different graphs or tensors, or to samples of different preprocessing.
         """
         same_tensors = self.tensors.keys() == other.tensors.keys()
         if (
@@ -77,10 +83,11 @@ class Calibration:
             raise StatsError(
                 "the two calibrations belong to different graphs; calibrate both with the same model"
             )
+        preprocess = merge_preprocess(self.preprocess, other.preprocess)
         tensors = {name: stats.merge(other.tensors[name]) for name, stats in self.tensors.items()}
         channels = {name: sums.merge(other.channels[name]) for name, sums in self.channels.items()}
         samples, skipped = self.samples + other.samples, self.skipped + other.skipped
-        return Calibration(self.graph, samples, tensors, channels, skipped)
+        return Calibration(self.graph, samples, tensors, channels, skipped, preprocess)
 
     def to_bytes(self) -> bytes:
         """Content of the file."""
@@ -92,6 +99,9 @@ class Calibration:
             "summed": np.frombuffer("\0".join(summed).encode(), np.uint8),
             "samples": np.array(self.samples, np.int64),
         }
+        if self.preprocess is not None:
+            text = encode_record(self.preprocess).encode()
+            arrays["preprocess"] = np.frombuffer(text, np.uint8)
         for number, name in enumerate(names):
             for key, array in self.tensors[name].to_arrays().items():
                 arrays[f"{number}/{key}"] = array
@@ -116,6 +126,23 @@ class Calibration:
             PtqError: The file cannot be written.
         """
         files.write(Path(path), self.to_bytes())
+
+
+def merge_preprocess(first: Record | None, second: Record | None) -> Record | None:
+    """The preprocessing of two sets of samples together; None if one is unknown.
+
+    Raises:
+        StatsError: They were not prepared alike.
+    """
+    if first is None or second is None:
+        return None
+    difference = describe_differences(second, first)
+    if difference:
+        raise StatsError(
+            f"the samples of the two calibrations were not prepared alike: {difference}; "
+            "calibrate both with the same preprocessing"
+        )
+    return min(first, second, key=encode_record)  # the same record in every order
 
 
 def load(path: Path, graph: str | None = None) -> Calibration:
@@ -161,7 +188,10 @@ def from_bytes(content: bytes, source: str) -> Calibration:
             for name, stored in _arrays_by_name(arrays, "summed", "sums/")
         }
         graph = arrays["graph"].tobytes().decode()
-        return Calibration(graph, int(arrays["samples"]), tensors, channels)
+        stored = arrays.get("preprocess")
+        preprocess = None if stored is None else decode_record(stored.tobytes().decode())
+        samples = int(arrays["samples"])
+        return Calibration(graph, samples, tensors, channels, preprocess=preprocess)
     except StatsError as error:
         raise StatsError(f"{source}: {error}") from None
     except (

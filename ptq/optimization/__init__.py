@@ -2,6 +2,7 @@
 
 options                 what the user asks of a quantization
 given                   statistics or a plan of an earlier run
+inspect                 the verb ``inspect``, without data
 pipeline                the first stages of a quantization, shared by `ptq.quantize` and `ptq.sensitivity`
 output_error            error of the model outputs with activations rounded in one way or another
 significance            test whether one output error is significantly lower than another
@@ -17,5 +18,6 @@ outlier_splitting       the stage that computes outlier channels in float (LLM.i
 compensation_fit        weights that compensate the error of their inputs, by ridge regression
 compensation            the stage that re-fits layers to their quantized inputs
 mixed_precision         which nodes stay float: error attribution, sensitivity, accuracy budget
+provenance              how the model was made, as a record in its metadata
 self_check              check of the result, and fallback to float of nodes that fail
 """

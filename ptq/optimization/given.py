@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ptq.core.plan import Plan
+from ptq.data.recorded_preprocess import RecordedPreprocess
 from ptq.model.graph import Graph
 from ptq.observers.calibration_file import Calibration
 from ptq.rewrite.prepare.prepare import PreparedModel
@@ -34,6 +35,15 @@ class Given:
         if self.plan is not None:
             return self.plan.graph
         return None if self.stats is None else self.stats.graph
+
+    @property
+    def recorded(self) -> RecordedPreprocess | None:
+        """The preprocessing that the plan records, else that of the statistics; None if none does."""
+        if self.plan is not None and self.plan.preprocess is not None:
+            return RecordedPreprocess(self.plan.preprocess, "the plan")
+        if self.stats is not None and self.stats.preprocess is not None:
+            return RecordedPreprocess(self.stats.preprocess, "the statistics")
+        return None
 
     def belongs_to(self, graph: Graph) -> bool:
         """Whether something is given, and for this graph."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 from ptq.core.errors import UsageError
 from ptq.core.plan import Plan
 from ptq.core.targets import Target, get_target
+from ptq.data.splits import SampleOptions
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.arithmetics import kernels_of_arithmetic
 from ptq.observers import get_observer
@@ -108,3 +109,22 @@ class QuantizeOptions:
             weights=resolve_weight_format(self.weights, row, plan),
             rounding=self.rounding,
         )
+
+
+def list_result_options(options: QuantizeOptions, reading: SampleOptions) -> dict[str, Any]:
+    """The options that change the quantized model, as plain values by the names of ``ptq.quantize``.
+
+    No path, no number of threads, and no batch is among them. A metric of the user is ``user``. The preprocessing is
+    a record of its own (`ptq.data.recorded_preprocess`).
+    """
+    names = (
+        "target", "method", "form", "weights", "per_tensor", "correct_bias", "rounding", "equalize",
+        "split_outliers", "max_drop", "opset",
+    )  # fmt: skip
+    return {
+        **{name: getattr(options, name) for name in names},
+        "skip": sorted(options.skip),
+        "metric": None if options.metric is None else "user",
+        "samples": reading.samples,
+        "skip_bad_samples": reading.skip_bad,
+    }

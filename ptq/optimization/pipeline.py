@@ -84,6 +84,7 @@ def open_job(
     """
     source, prepared = open_and_prepare(model, opset=options.opset)
     labels = options.metric is None
+    reading = replace(reading, recorded=given.recorded)
     samples = split_samples(prepared.graph, data, eval_data, reading, search=search, labels=labels)
     recipe = options.to_recipe(given.plan)
     check_skipped_nodes(prepared.graph, recipe.float_nodes)

@@ -10,10 +10,12 @@ from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.model.converted import Converted
 from ptq.model.failure import explain_failure
+from ptq.model.metadata import PROVENANCE, read_record, write_record
 from ptq.model.open import Model, open_model, require_quantized, source_path
 from ptq.solver.recipe import QuantizedForm
 from ptq.verification.conversion import convert_graph
 from ptq.verification.lint import lint_graph
+from ptq.verification.lint_preprocess import check_recorded_preprocess
 from ptq.verification.lint_rules import Finding
 from ptq.verification.portability import Portability, measure_portability
 from ptq.verification.verify import Verification, verify_graph
@@ -53,7 +55,8 @@ def verify(
     """
     graph = open_model(model)
     with explain_failure(graph):
-        opened = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache).open(data, graph)
+        reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
+        opened = reading.open(data, graph)
         run = RunOptions(threads=threads, progress=progress)
         verification = verify_graph(
             graph,
@@ -62,7 +65,8 @@ def verify(
             optimize=optimize,
             run=run,
         )
-    return replace(verification, skipped=tuple(opened.skipped))
+    applied = reading.describe(opened, graph)
+    return replace(verification, skipped=tuple(opened.skipped), applied_preprocess=applied)
 
 
 def portability(
@@ -100,6 +104,8 @@ def portability(
 def convert(model: Model, form: QuantizedForm, *, integers: bool = False) -> Converted:
     """Convert a quantized model to QDQ or QOperator form, with the same integer function.
 
+    Its metadata stay; a provenance names the new form too, as ``converted_to``.
+
     Args:
         model: A quantized model.
         form: ``qdq`` or ``qoperator``.
@@ -112,11 +118,16 @@ def convert(model: Model, form: QuantizedForm, *, integers: bool = False) -> Con
     graph = require_quantized(open_model(model))
     with explain_failure(graph):
         converted = convert_graph(graph, form, integers=integers)
+    provenance = read_record(converted, PROVENANCE)
+    if provenance is not None:
+        write_record(converted, PROVENANCE, {**provenance, "converted_to": form})
     return Converted(converted, form, source_path(model))
 
 
 def lint(model: Model, *, target: str = "litert") -> tuple[Finding, ...]:
     """List where a quantized model breaks a target's specification, or is not covered by it.
+
+    A preprocessing in the model's metadata that its input contradicts is listed too.
 
     Raises:
         ModelError: The model cannot be read, or has no integers.
@@ -124,4 +135,4 @@ def lint(model: Model, *, target: str = "litert") -> tuple[Finding, ...]:
     """
     graph = require_quantized(open_model(model))
     with explain_failure(graph):
-        return lint_graph(graph, target)
+        return (*check_recorded_preprocess(graph), *lint_graph(graph, target))

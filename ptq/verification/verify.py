@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError, ModelError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
+from ptq.data.recorded_preprocess import AppliedPreprocess
 from ptq.executor.executor import Executor
 from ptq.executor.program import Step
 from ptq.kernels.thread_pool import parallel_map
@@ -87,6 +88,7 @@ class Verification:
         intact: Whether reading the integers left ONNX Runtime's outputs unchanged.
         exact_products: Whether ONNX Runtime adds products of uint8 and int8 exactly on this processor.
         skipped: Skipped bad samples, each with its reason.
+        applied_preprocess: How the samples became arrays; None if they were given as an iterable.
     """
 
     arithmetic: str
@@ -98,6 +100,7 @@ class Verification:
     intact: bool
     exact_products: bool
     skipped: tuple[tuple[str, str], ...] = ()
+    applied_preprocess: AppliedPreprocess | None = None
 
     @property
     def first(self) -> TensorDifference | None:

@@ -163,7 +163,7 @@ def test_a_fault_of_ptq_is_one_line_that_asks_for_a_report(ptq, model, monkeypat
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("ptq.api.inspect", fail)
+    monkeypatch.setattr("ptq.optimization.inspect.inspect", fail)
     result = ptq("inspect", model)
     assert result.code == MODEL
     assert f"internal: {type(error).__name__}" in result.line
@@ -175,7 +175,7 @@ def test_lack_of_memory_is_one_line(ptq, model, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("ptq.api.inspect", fail)
+    monkeypatch.setattr("ptq.optimization.inspect.inspect", fail)
     result = ptq("inspect", model)
     assert result.code == MODEL
     assert "memory" in result.line

@@ -13,6 +13,8 @@ from ptq.verification.node_status import NodeStatus
 from ptq.verification.portability import NodeRisk, Portability
 from ptq.verification.verify import TensorDifference, Verification
 
+NEXT = "ptq inspect out.onnx"
+
 
 @pytest.fixture
 def printed(capsys, monkeypatch):
@@ -28,7 +30,7 @@ def printed(capsys, monkeypatch):
 
 
 def test_a_report_says_sizes_speed_and_how_images_were_prepared(printed):
-    text = printed(render_report.render_report, REPORT, "out.onnx")
+    text = printed(render_report.render_report, REPORT, "out.onnx", NEXT)
     assert (
         "net.onnx → out.onnx size 4.0 MB → 1.0 MB (4.00 times smaller); speed 2.50× float (ONNX Runtime, batch 1)"
         in text
@@ -36,27 +38,37 @@ def test_a_report_says_sizes_speed_and_how_images_were_prepared(printed):
     assert "BGR, shorter side resized to 256, centre cropped to 224×224, − (0.4, 0.5, 0.6)" in text
 
 
+def test_the_next_command_is_not_folded(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    command = f"ptq verify out.onnx --data {'folder/' * 30}"
+    render_report.render_report(REPORT, "out.onnx", command)
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"Written: out.onnx. Next: {command}"
+
+
 def test_changes_of_accuracy_are_signed_percentage_points(printed):
-    text = printed(render_report.render_report, REPORT, "out.onnx")
+    text = printed(render_report.render_report, REPORT, "out.onnx", NEXT)
     assert "int8 in ONNX Runtime 88.50 -1.50 99.50 +0.50 97.00 30.0 0.999000" in text
     assert "200 labelled samples of 250" in text
 
 
 def test_an_output_without_error_has_an_infinite_ratio(printed):
     assert "boxes int8 in ONNX Runtime ∞ 1.000000" in printed(
-        render_report.render_report, REPORT, "out.onnx"
+        render_report.render_report, REPORT, "out.onnx", NEXT
     )
 
 
 def test_nodes_left_float_are_grouped_by_their_reason(printed):
-    text = printed(render_report.render_report, REPORT, "out.onnx")
+    text = printed(render_report.render_report, REPORT, "out.onnx", NEXT)
     assert "4 nodes: 1 int8, 1 folded into the node before, 2 float" in text
     assert "float: 2 Erf: no integer form" in text
     assert "float islands (same result in both engines): 2 Erf" in text
 
 
 def test_the_error_of_a_tensor_is_shared_between_rounding_and_clipping(printed):
-    assert "12.5 75, 25 1.000 -1 … 2" in printed(render_report.render_report, REPORT, "out.onnx")
+    assert "12.5 75, 25 1.000 -1 … 2" in printed(
+        render_report.render_report, REPORT, "out.onnx", NEXT
+    )
 
 
 def test_figures_on_calibration_samples_are_marked(printed):
@@ -64,13 +76,14 @@ def test_figures_on_calibration_samples_are_marked(printed):
         render_report.render_report,
         replace(REPORT, evaluated_on=render_report.ON_CALIBRATION),
         "out.onnx",
+        NEXT,
     )
     assert "Accuracy ON CALIBRATION SAMPLES (250 samples)" in text
 
 
 def test_a_report_without_samples_says_so(printed):
     text = printed(
-        render_report.render_report, replace(REPORT, evaluation=None, speed=None), "out.onnx"
+        render_report.render_report, replace(REPORT, evaluation=None, speed=None), "out.onnx", NEXT
     )
     assert "Accuracy was not measured" in text
     assert "× float" not in text
@@ -83,7 +96,6 @@ def test_without_labels_there_is_no_accuracy(printed):
         replace(EVALUATION, forms=forms),
         Path("q.onnx"),
         "litert",
-        None,
     )
     assert "top-1" not in text
     assert "integer executor (litert) 97.00 30.0 0.999000" in text
@@ -140,6 +152,7 @@ def test_the_heading_counts_evaluation_samples_that_are_calibration_samples(prin
             shared_samples=9,
         ),
         "out.onnx",
+        NEXT,
     )
     assert (
         "Accuracy on 250 evaluation samples, 9 of them also calibration samples, output scores"

@@ -54,6 +54,7 @@ def test_the_models_size_and_layout_are_used_when_nothing_is_given(tmp_path: Pat
     assert samples.preprocess.describe() == {
         "channels": "RGB",
         "size": [20, 24],
+        "interpolation": "bilinear",
         "scale": 1 / 255,
         "mean": [*mean],
         "std": [*std],

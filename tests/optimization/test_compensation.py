@@ -81,8 +81,8 @@ def test_fresh_samples_lose_less_with_a_last_layer_that_makes_up():
 
 def test_the_same_bytes_come_out_again_and_from_the_plan():
     made = quantized()
-    for other in (quantized(), quantized(plan=made.plan)):
-        assert made.model.SerializeToString() == other.model.SerializeToString()
+    assert made.model.SerializeToString() == quantized().model.SerializeToString()
+    assert made.graph.digest() == quantized(plan=made.plan).graph.digest()
 
 
 @pytest.mark.parametrize("options", [{"rounding": "nearest"}, {"samples": 24}])

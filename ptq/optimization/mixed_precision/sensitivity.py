@@ -144,6 +144,11 @@ def sensitivity(
         measurements=trials.count,
         sources=len(found.sources),
         nodes=tuple(rows),
+        applied_preprocess=(
+            None
+            if job.samples.calibration is None
+            else reading.describe(job.samples.calibration, job.prepared.graph)
+        ),
     )
 
 

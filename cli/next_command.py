@@ -1,0 +1,62 @@
+"""The command to run next, complete and on one line, as a shell takes it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def suggest_after_quantize(
+    output: Path,
+    samples: str | None,
+    *,
+    skip_bad_samples: bool,
+    unrecorded: Mapping[str, Any],
+) -> str:
+    """The verification of a quantized model on the same samples; without samples, its inspection.
+
+    Args:
+        output: The quantized model.
+        samples: The samples that accuracy was measured on.
+        skip_bad_samples: Whether bad samples are left out.
+        unrecorded: Preprocessing options that the model's metadata do not record.
+    """
+    if samples is None:
+        return format_command(["ptq", "inspect", _as_argument(output)])
+    skip = ["--skip-bad-samples"] if skip_bad_samples else []
+    options = _preprocessing_arguments(unrecorded)
+    return format_command(
+        ["ptq", "verify", _as_argument(output), "--data", samples, *skip, *options]
+    )
+
+
+def suggest_after_calibrate(model: Path, statistics: Path, opset: str) -> str:
+    """The quantization of a model with its statistics, which belong to one opset."""
+    options = [] if opset == "auto" else ["--opset", opset]
+    return format_command(
+        ["ptq", "quantize", _as_argument(model), "--stats", str(statistics), *options]
+    )
+
+
+def format_command(arguments: Sequence[str]) -> str:
+    """Arguments as one line, quoted for the shell of this system."""
+    return subprocess.list2cmdline(arguments) if os.name == "nt" else shlex.join(arguments)
+
+
+def _as_argument(path: Path) -> str:
+    """A path that is no option, even if the file name starts with a dash."""
+    text = str(path)
+    return os.path.join(os.curdir, text) if text.startswith("-") else text
+
+
+def _preprocessing_arguments(options: Mapping[str, Any]) -> list[str]:
+    """``--mean=0.5,0.5,0.5`` and so on; one argument each, because a value may start with a minus."""
+    return [
+        f"--{name.replace('_', '-')}="
+        + ",".join(map(str, value if isinstance(value, list) else [value]))
+        for name, value in options.items()
+    ]

@@ -1,0 +1,39 @@
+"""The records of ptq in the metadata of an ONNX model: how samples were prepared, and how the model was made.
+
+Each record is one entry of ``metadata_props`` with canonical JSON as its value. Other entries stay as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptq.core.errors import ModelError
+from ptq.core.record import Record, decode_record, encode_record
+from ptq.model.graph import Graph
+
+PREPROCESS = "ptq.preprocess"
+"""How samples became arrays; see `ptq.data.recorded_preprocess`."""
+PROVENANCE = "ptq.provenance"
+"""How the model was made; see `ptq.optimization.provenance`."""
+
+
+def write_record(graph: Graph, key: str, record: Record) -> None:
+    """Write a record under a key of the model's metadata; an older one is replaced."""
+    graph.metadata[key] = encode_record(record)
+
+
+def read_record(graph: Graph, key: str) -> dict[str, Any] | None:
+    """The record under a key of the model's metadata; None without one.
+
+    Raises:
+        ModelError: The entry is not a record.
+    """
+    text = graph.metadata.get(key)
+    if text is None:
+        return None
+    try:
+        return decode_record(text)
+    except ValueError as error:
+        raise ModelError(
+            f"the entry {key} of the model's metadata is not a record: {error}; remove the entry"
+        ) from error

@@ -1,0 +1,149 @@
+"""How a quantized model was made, as a record in its metadata; and the result of a quantization that carries it.
+
+The record holds nothing that differs between two runs on the same input: no path, date, host, speed, thread or worker
+count. A metric of the user appears as ``user``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from dataclasses import asdict, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ptq.core.preprocess_record import describe_differences
+from ptq.core.record import Record
+from ptq.data.recorded_preprocess import encode_preprocess, list_recorded_options
+from ptq.data.splits import SampleOptions
+from ptq.evaluation.diagnosis import Diagnosis
+from ptq.evaluation.drop import Drop
+from ptq.evaluation.exports.report import Report
+from ptq.evaluation.result import Result
+from ptq.model import external_data
+from ptq.model.metadata import PREPROCESS, PROVENANCE, write_record
+from ptq.model.session import has_exact_int8_sums, library_versions
+from ptq.optimization.options import list_result_options
+from ptq.optimization.pipeline import Job
+from ptq.solver.quantizer import QuantizedModel
+
+_DIGITS = 4
+"""Significant digits of a measured drop. ONNX Runtime's last digits depend on threads and batch."""
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+
+
+def build_result(
+    job: Job,
+    made: QuantizedModel,
+    report: Report,
+    reading: SampleOptions,
+    source: Path | None,
+    *,
+    metadata: bool,
+) -> Result:
+    """The result of a quantization, with the preprocessing in its plan and in the model's metadata.
+
+    Args:
+        job: What was asked.
+        made: The quantized model.
+        report: What was measured.
+        reading: How the user wants samples read.
+        source: File of the float model; None if it was in memory.
+        metadata: Whether the model's metadata record preprocessing and provenance.
+    """
+    calibration = made.calibrated_model.calibration
+    applied = _find_preprocess(job, made)
+    plan = made.plan if made.plan.preprocess is not None else replace(made.plan, preprocess=applied)
+    graph = made.quantized_graph
+    if applied is not None:
+        options = list_recorded_options(applied)
+        suspects = [*_find_contradictions(job, applied), *report.suspects]
+        suspects.sort(key=lambda suspect: not suspect.serious)
+        report = replace(report, preprocessing=options, suspects=tuple(suspects))
+    if metadata:
+        graph = graph.copy()
+        if applied is not None:
+            write_record(graph, PREPROCESS, applied)
+        plan_digest = hashlib.sha256(plan.to_json().encode()).hexdigest()
+        write_record(graph, PROVENANCE, _build_provenance(job, made, report, reading, plan_digest))
+        report = replace(report, int8_bytes=external_data.serialized_size(graph.model))
+    return Result(graph, plan, report, calibration, source)
+
+
+def _find_preprocess(job: Job, made: QuantizedModel) -> Record | None:
+    """The preprocessing under which the ranges were chosen; else that of the samples; None if there are none."""
+    recorded = job.given.recorded
+    if recorded is not None:
+        return recorded.record
+    known = made.calibrated_model.calibration.preprocess
+    used = job.samples.calibration or job.samples.evaluation
+    if known is not None or used is None:
+        return known
+    return encode_preprocess(used.preprocess)
+
+
+def _find_contradictions(job: Job, applied: Record) -> tuple[Diagnosis, ...]:
+    """What the samples of this run, or the statistics, have otherwise than the preprocessing of the ranges."""
+    given = job.given
+    if given.recorded is None:
+        return ()
+    found = {}
+    for where, used in (
+        ("calibration samples", job.samples.calibration),
+        ("evaluation samples", job.samples.evaluation),
+    ):
+        if used is not None:
+            found[where] = given.recorded.describe_difference(used.preprocess)
+    if given.plan is not None and given.stats is not None and given.stats.preprocess is not None:
+        difference = describe_differences(given.stats.preprocess, applied)
+        found["statistics"] = difference and f"preprocessing differs from the plan: {difference}"
+    advice = "prepare all samples alike, or calibrate again"
+    # arrays beside images may be prepared alike
+    return tuple(
+        Diagnosis(what, where, advice, serious="arrays, fed as given" not in what)
+        for where, what in found.items()
+        if what
+    )
+
+
+def _build_provenance(
+    job: Job, made: QuantizedModel, report: Report, reading: SampleOptions, plan_digest: str
+) -> Record:
+    """How the model was made."""
+    options = list_result_options(job.options, reading)
+    options |= {"target": made.plan.target, "weights": made.recipe.weights}
+    given = {"plan": job.given.plan, "statistics": job.given.stats}
+    drop = None if report.evaluation is None else report.evaluation.forms["int8"].drop
+    return {
+        "tool": "ptq",
+        "version": version("onnx-ptq"),
+        "options": options,
+        "given": [name for name, value in given.items() if value is not None],
+        "digests": {
+            "float_model": job.source.digest(),
+            "plan": plan_digest,
+            "calibration_samples": report.calibration_digest or None,
+            "evaluation_samples": report.evaluation_digest or None,
+        },
+        "calibration_samples": report.calibration_samples,
+        "onnxruntime": library_versions()["onnxruntime"],
+        "processor": describe_processor(),
+        "drop": None if drop is None else {**_round_drop(drop), "measured": report.evaluated_on},
+    }
+
+
+def describe_processor() -> Record:
+    """The kind of this processor, as far as it decides the integers that ONNX Runtime computes."""
+    machine = platform.machine().lower()
+    return {
+        "machine": _MACHINES.get(machine, machine),
+        "exact_int8_sums": has_exact_int8_sums(),
+    }
+
+
+def _round_drop(drop: Drop) -> dict[str, Any]:
+    return {
+        key: float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
+        for key, value in asdict(drop).items()
+    }

@@ -1,0 +1,257 @@
+"""S1 and S8: the preprocessing of the calibration travels with statistics, plan and quantized model.
+
+The oracle is a classifier that gets many images wrong under any other preprocessing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from brightness import OPTIONS, brightness_model, write_brightness_images
+from ptq_cli.main import app
+from ptq_cli.process import run
+
+from ptq.core.plan import Plan
+from ptq.model.graph import Graph
+from ptq.model.metadata import PREPROCESS, PROVENANCE
+from ptq.observers.calibration_file import load
+
+FAST = ("--threads", 1, "--rounding", "nearest", "--no-equalize", "--method", "minmax")
+RECORD = {
+    "channels": "RGB",
+    "interpolation": "bilinear",
+    "layout": "NCHW",
+    "mean": [0.2],
+    "scale": 1 / 255,
+    "size": [8, 8],
+    "source": "images",
+    "std": [0.25],
+}
+Said = Callable[..., str]
+
+
+def call(*arguments: object) -> tuple[int, str]:
+    """Run the command line in this process; its exit code, and what it prints on both streams."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        code = run(app, [str(a) for a in arguments])
+    return code, printed.getvalue()
+
+
+def say(*arguments: object) -> str:
+    """What a command prints that must succeed."""
+    code, printed = call(*arguments)
+    assert code == 0, printed
+    return printed
+
+
+def report(*arguments: object) -> dict[str, Any]:
+    """The JSON of a command that must succeed."""
+    say(*arguments, "--json", "out.json")
+    found: dict[str, Any] = json.loads(Path("out.json").read_text())
+    return found
+
+
+def top1(document: dict[str, Any]) -> float:
+    share: float = document["forms"]["float"]["accuracy"]["top1"]
+    return share
+
+
+def metadata(path: str) -> dict[str, str]:
+    return {entry.key: entry.value for entry in onnx.load(path).metadata_props}
+
+
+def next_command(printed: str) -> list[str]:
+    """The arguments of the command that is proposed, which stands on one line."""
+    [command] = re.findall(r"Next: (ptq .*)$", printed, re.MULTILINE)
+    return shlex.split(command)[1:]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A current folder with a float model, images, and the model quantized with and without metadata."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("travel")
+        patch.chdir(folder)
+        patch.setenv("COLUMNS", "80")
+        model = brightness_model()
+        onnx.helper.set_model_props(model, {"license": "MIT"})
+        onnx.save(model, "model.onnx")
+        write_brightness_images(folder / "some of my images")
+        images = ["--data", "some of my images", *OPTIONS, *FAST]
+        for name, more in (("full", []), ("bare", ["--no-metadata"])):
+            command = ["quantize", "model.onnx", *images, *more, "-o", f"{name}.onnx"]
+            (folder / f"{name}.txt").write_text(say(*command, "--save-plan", f"{name}.json"))
+        yield folder
+
+
+@pytest.mark.parametrize("name", ["full", "bare"])
+def test_s1_the_next_command_runs_as_printed_and_keeps_the_accuracy(folder: Path, name: str):
+    verb, *arguments = next_command((folder / f"{name}.txt").read_text())
+    assert verb == "verify"
+    verified = say(verb, *arguments)
+    assert "are equal" in verified
+    assert "− (0.2), ÷ (0.25)" in verified
+    assert top1(report("evaluate", *arguments)) == 1
+
+
+def test_s1_evaluate_uses_what_the_model_records_and_says_so(folder: Path):
+    printed = say("evaluate", "full.onnx", "--data", "some of my images")
+    assert "− (0.2), ÷ (0.25), NCHW (as recorded by the model)" in " ".join(printed.split())
+    document = report("evaluate", "full.onnx", "--data", "some of my images")
+    assert top1(document) == 1
+    assert document["applied_preprocess"] == {
+        "record": RECORD,
+        "recorded_by": "the model",
+        "difference": "",
+    }
+    assert top1(report("evaluate", "bare.onnx", "--data", "some of my images")) < 0.8
+
+
+def test_s1_an_option_that_contradicts_the_record_wins_and_is_named(folder: Path):
+    arguments = ["full.onnx", "--data", "some of my images", "--mean", 0.5]
+    for verb in ("evaluate", "verify"):
+        [line] = [row for row in say(verb, *arguments).splitlines() if "warning" in row]
+        assert line.strip() == (
+            "warning: preprocessing differs from the model: mean 0.5 instead of 0.2"
+        )
+    assert top1(report("evaluate", *arguments)) < 0.8
+    # the others stay as recorded
+    record = report("evaluate", *arguments)["applied_preprocess"]["record"]
+    assert record == RECORD | {"mean": [0.5]}
+
+
+def test_the_metadata_keep_what_the_float_model_has(folder: Path):
+    found = metadata("full.onnx")
+    assert set(found) == {"license", PREPROCESS, PROVENANCE}
+    assert found["license"] == "MIT"
+    assert json.loads(found[PREPROCESS]) == RECORD
+
+
+def test_without_metadata_the_graph_is_the_same_and_nothing_is_recorded(folder: Path):
+    assert metadata("bare.onnx") == {"license": "MIT"}
+    full, bare = Graph.load("full.onnx"), Graph.load("bare.onnx")
+    assert full.digest() == bare.digest()
+    for key in (PREPROCESS, PROVENANCE):
+        del full.metadata[key]
+    assert full.to_bytes() == Path("bare.onnx").read_bytes()
+
+
+def test_the_same_input_gives_the_same_bytes_under_other_names(folder: Path):
+    Path("moved").mkdir()
+    Path("moved/other.onnx").write_bytes(Path("model.onnx").read_bytes())
+    write_brightness_images(Path("moved/pictures"))
+    say("quantize", "moved/other.onnx", "--data", "moved/pictures", *OPTIONS, *FAST, "-o", "o.onnx")
+    assert Path("o.onnx").read_bytes() == Path("full.onnx").read_bytes()
+
+
+def test_inspect_of_a_quantized_model_reads_everything_back(folder: Path):
+    printed = " ".join(say("inspect", "full.onnx").split())
+    for text in (
+        "− (0.2), ÷ (0.25), NCHW (as recorded by the model)",
+        "Made by ptq",
+        "method minmax",
+        "onnxruntime: ",
+        "drop: ",
+    ):
+        assert text in printed
+    document = report("inspect", "full.onnx")
+    assert document["quantized"] is True
+    assert document["preprocess"] == RECORD
+    made = document["provenance"]
+    assert made["digests"]["float_model"] == report("inspect", "model.onnx")["digest"]
+    assert {row["fate"] for row in document["nodes"] if row["op"] == "Conv"} == {"int8"}
+    bare = report("inspect", "bare.onnx")
+    assert (bare["preprocess"], bare["provenance"]) == (None, None)
+
+
+def test_lint_shows_what_the_model_records(folder: Path):
+    _, printed = call("lint", "full.onnx")
+    assert "(as recorded by the model)" in " ".join(printed.split())
+
+
+def test_sensitivity_uses_what_the_metadata_of_the_float_model_record(folder: Path):
+    graph = Graph.load("model.onnx")
+    graph.metadata[PREPROCESS] = json.dumps(RECORD)
+    Path("recorded.onnx").write_bytes(graph.to_bytes())
+    arguments = ["recorded.onnx", "--data", "some of my images", "--measure", 0, "--threads", 1]
+    applied = report("sensitivity", *arguments, "--method", "minmax", "--no-equalize")
+    assert applied["applied_preprocess"]["record"] == RECORD
+
+
+@pytest.fixture(scope="module")
+def stats(folder: Path) -> str:
+    """Statistics of the images."""
+    data = ["--data", "some of my images", *OPTIONS, "--threads", 1]
+    say("calibrate", "model.onnx", *data, "-o", "stats.npz")
+    return "stats.npz"
+
+
+def test_s8_statistics_carry_the_preprocessing_to_the_evaluation_and_the_model(stats: str):
+    assert load(Path(stats)).preprocess == RECORD
+    arguments = ["model.onnx", "--stats", stats, "--eval", "some of my images", *FAST]
+    document = report("quantize", *arguments, "-o", "s.onnx")
+    assert document["evaluation"]["forms"]["float"]["accuracy"]["top1"] == 1
+    assert document["preprocessing"]["mean"] == [0.2]
+    assert not [s for s in document["suspects"] if "differs" in s["what"]]
+    assert json.loads(metadata("s.onnx")[PREPROCESS]) == RECORD
+
+
+def test_s8_an_evaluation_of_other_preprocessing_is_named(stats: str):
+    arguments = ["model.onnx", "--stats", stats, "--eval", "some of my images", *FAST]
+    document = report("quantize", *arguments, "--mean", 0.5, "--std", 0.5, "-o", "s.onnx")
+    [found] = [s for s in document["suspects"] if "differs" in s["what"]]
+    assert found["where"] == "evaluation samples"
+    assert found["what"] == (
+        "preprocessing differs from the statistics: mean 0.5 instead of 0.2, std 0.5 instead of 0.25"
+    )
+    # the report names the preprocessing under which the ranges were chosen
+    assert document["preprocessing"]["mean"] == [0.2]
+
+
+def test_s8_shards_of_different_preprocessing_do_not_merge(stats: str):
+    other = ["--data", "some of my images", "--mean", 0.5, "--threads", 1]
+    code, printed = call("calibrate", "model.onnx", *other, "--merge", stats, "-o", "m.npz")
+    assert code == 1
+    assert "not prepared alike: mean 0.5 instead of 0.2, std 1 instead of 0.25" in printed
+    say("calibrate", "model.onnx", *other, "-o", "other.npz")
+    merge = ["--merge", stats, "--merge", "other.npz"]
+    code, printed = call("calibrate", "model.onnx", *merge, "-o", "m.npz")
+    assert code == 1
+    assert "not prepared alike" in printed
+    assert not Path("m.npz").exists()
+
+
+def test_the_command_after_calibrate_runs_as_printed(stats: str):
+    printed = say("calibrate", "model.onnx", "--merge", stats, "-o", "again.npz")
+    command = next_command(printed)
+    assert command == ["quantize", "model.onnx", "--stats", "again.npz"]
+    verb = next_command(say(*command, "-o", "a.onnx", *FAST))
+    assert verb == ["inspect", "a.onnx"]
+    say(*verb)
+
+
+def test_a_plan_carries_the_preprocessing_to_the_run_that_applies_it(folder: Path):
+    plan = Plan.from_json(Path("full.json").read_text())
+    assert plan.preprocess == RECORD
+    arguments = ["model.onnx", "--plan", "full.json", "--eval", "some of my images", *FAST]
+    document = report("quantize", *arguments, "-o", "p.onnx")
+    assert document["evaluation"]["forms"]["float"]["accuracy"]["top1"] == 1
+    assert json.loads(metadata("p.onnx")[PREPROCESS]) == RECORD
+
+
+def test_conversion_keeps_the_records_and_names_the_new_form(folder: Path):
+    say("convert", "full.onnx", "--format", "qoperator", "-o", "converted.onnx")
+    before, after = metadata("full.onnx"), metadata("converted.onnx")
+    assert after[PREPROCESS] == before[PREPROCESS]
+    made = json.loads(before[PROVENANCE])
+    assert json.loads(after[PROVENANCE]) == {**made, "converted_to": "qoperator"}
