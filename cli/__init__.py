@@ -25,6 +25,7 @@ render_provenance    how a quantized model was made, on the terminal
 next_command         the command to run next
 render_drops         accuracy drops, budgets and sensitivity rankings on the terminal
 render_verification  verification, conversion and portability on the terminal
+lint_files           ``ptq lint`` for several files, for pre-commit
 optable              operator table for people
 screen, one_line     console, tables, numbers; text on one line
 """

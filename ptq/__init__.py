@@ -22,6 +22,7 @@ from ptq.core.errors import (
 from ptq.core.plan import Plan
 from ptq.data import Preprocess, Sample, Samples, open_samples
 from ptq.evaluation.compare import Comparison, compare
+from ptq.evaluation.exports.mlflow_run import log_to_mlflow
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.inspection import Inspection
 from ptq.evaluation.measurements import Evaluation
@@ -43,5 +44,5 @@ __all__ = [
     "ModelError", "NodeCost", "Plan", "PlanError", "Portability", "Preprocess", "PtqError",
     "Ranking", "Report", "Result", "Sample", "Samples", "StatsError", "UnsupportedError",
     "UsageError", "Verification", "__version__", "calibrate", "compare", "convert", "evaluate", "inspect",
-    "lint", "open_samples", "portability", "quantize", "sensitivity", "verify",
+    "lint", "log_to_mlflow", "open_samples", "portability", "quantize", "sensitivity", "verify",
 ]  # fmt: skip

@@ -4,5 +4,6 @@ summary       the short report as texts
 markdown      the short report as Markdown
 html_summary  the short report as an HTML fragment for notebooks
 flat_metrics  figures by flat names, for experiment trackers
+mlflow_run    a result in MLflow
 report        `Report`: the figures, and all of these
 """
