@@ -9,6 +9,7 @@ import typer
 
 from . import options as o
 from .images import Images, add_image_options
+from .parsers import parse_count
 
 
 @add_image_options
@@ -40,7 +41,7 @@ def calibrate(
         typer.Option(
             "--batch",
             metavar="N",
-            min=1,
+            parser=parse_count("batch", least=1),
             help="Samples in memory at once; the statistics do not depend on it.",
         ),
     ] = o.DEFAULT_CALIBRATION_BATCH,
@@ -50,7 +51,7 @@ def calibrate(
         typer.Option(
             "--workers",
             metavar="N",
-            min=1,
+            parser=parse_count("workers", least=1),
             help="Processes that share the samples; the statistics stay the same, bit for bit.",
         ),
     ] = 1,

@@ -15,7 +15,7 @@ import difflib
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import typer
 
@@ -130,8 +130,9 @@ def _keys_of_command(
         if not (isinstance(value, dict) and all(isinstance(v, dict) for v in value.values())):
             raise UsageError(f"{path}: write [{command}.{PER_TARGET}.NAME], for example litert")
         for target, entries in value.items():
-            targets = o.TARGETS.replace(" or ", ", ").split(", ")
-            _require_known(target, targets, f"{path}: there is no target", normalize=False)
+            _require_known(
+                target, get_args(o.TargetName), f"{path}: there is no target", normalize=False
+            )
             for name in entries:
                 yield name, f"[{command}.{PER_TARGET}.{target}]"
 

@@ -15,7 +15,12 @@ def convert(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="PATH", help="The converted model.")
     ],
-    form: Annotated[o.Form, typer.Option("--format", help="The form to convert to.")],
+    form: Annotated[
+        o.Form,
+        typer.Option(
+            "--format", metavar="qdq|qoperator", parser=str, help="The form to convert to."
+        ),
+    ],
     integers: Annotated[
         bool,
         typer.Option(

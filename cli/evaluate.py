@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -20,8 +20,13 @@ def evaluate(
         typer.Option("--against", metavar="FLOAT", help="The float model to compare with."),
     ] = None,
     engine: Annotated[
-        Literal["ort", "integer"],
-        typer.Option("--engine", help="Run in ONNX Runtime, or in ptq's integer executor."),
+        o.EngineName,
+        typer.Option(
+            "--engine",
+            metavar="ort|integer",
+            parser=str,
+            help="Run in ONNX Runtime, or in ptq's integer executor.",
+        ),
     ] = "ort",
     arithmetic: o.Arithmetic = "ort",
     samples: o.SampleCount = None,

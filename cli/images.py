@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from .parsers import parse_count, parse_number
+
 if TYPE_CHECKING:
     import ptq.data.preprocess as values
     from ptq.data import Preprocess
@@ -30,7 +32,12 @@ Size = Annotated[
 ]
 Resize = Annotated[
     int | None,
-    typer.Option("--resize", metavar="N", help="Resize the shorter side to N pixels."),
+    typer.Option(
+        "--resize",
+        metavar="N",
+        parser=parse_count("resize", least=1),
+        help="Resize the shorter side to N pixels.",
+    ),
 ]
 Crop = Annotated[
     str | None, typer.Option("--crop", metavar="H,W", help="Crop the centre to H,W pixels.")
@@ -38,7 +45,10 @@ Crop = Annotated[
 Scale = Annotated[
     float | None,
     typer.Option(
-        "--scale", metavar="X", help="Multiply pixel values (0 to 255) by X; by default 1/255."
+        "--scale",
+        metavar="X",
+        parser=parse_number("scale"),
+        help="Multiply pixel values (0 to 255) by X; by default 1/255.",
     ),
 ]
 Mean = Annotated[

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptq.core.errors import PlanError, UsageError
+from ptq.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from ptq.core.plan import Plan
     from ptq.evaluation.user_metric import Metric
 
 
@@ -25,31 +23,6 @@ def parse_shard(text: str | None) -> tuple[int, int] | None:
     if not (index.isdecimal() and count.isdecimal()):
         raise UsageError(f"--shard {text} is not K/N; for three shards write 0/3, 1/3 and 2/3")
     return int(index), int(count)
-
-
-def read_plan(path: Path | None) -> Plan | None:
-    """Read the plan in a file.
-
-    Raises:
-        PlanError: The file cannot be read or does not contain a plan.
-    """
-    from ptq.core import files
-    from ptq.core.plan import Plan
-
-    if path is None:
-        return None
-    try:
-        text = files.read(path).decode()
-    except OSError as error:
-        raise PlanError(
-            f"{path}: cannot be read ({error.strerror}); write one with --save-plan"
-        ) from None
-    except UnicodeDecodeError:
-        raise PlanError(f"{path}: the file is not text; write a plan with --save-plan") from None
-    try:
-        return Plan.from_json(text)
-    except PlanError as error:
-        raise PlanError(f"{path}: {error}") from None
 
 
 def read_metric(reference: str | None) -> Metric | None:

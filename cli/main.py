@@ -47,8 +47,9 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def ptq(
+    ctx: typer.Context,
     version: Annotated[
         bool,
         typer.Option(
@@ -61,6 +62,8 @@ def ptq(
     Exit codes: 0 done; 1 problem with the model or the data; 2 wrong usage; 3 accuracy budget
     exceeded (with --strict also undecided); 130 interrupted; 143 terminated.
     """
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
 
 
 def inspect(

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import typer
 
+from .parsers import parse_count, parse_number
+
 # Copies of names and defaults of ptq, because importing ptq takes a second and --help does not need it.
 # A test compares them with ptq.
-METHODS = "auto, minmax, percentile, kl or mse"
-TARGETS = "ort, litert, tpu-mlir, gemmlowp or tensorrt"
-ARITHMETICS = "ort, ort-avx2, litert, tflite-micro, gemmlowp, tpu-mlir, tpu-mlir-8 or fixed-point"
+MethodName = Literal["auto", "minmax", "percentile", "kl", "mse"]
+TargetName = Literal["ort", "litert", "tpu-mlir", "gemmlowp", "tensorrt"]
+ArithmeticName = Literal[
+    "ort", "ort-avx2", "litert", "tflite-micro", "gemmlowp", "tpu-mlir", "tpu-mlir-8", "fixed-point"
+]
+EngineName = Literal["ort", "integer"]
 DEFAULT_BATCH = 8
 DEFAULT_CALIBRATION_BATCH = 4
 DEFAULT_MEASURED = 5
 Form = Literal["qdq", "qoperator"]
 WeightFormat = Literal["auto", "s8", "reduced", "u8"]
 Rounding = Literal["second-order", "nearest"]
+
+
+def _list_names(literal: object) -> str:
+    """The names of a Literal type as a phrase: ``a, b or c``."""
+    *names, last = get_args(literal)
+    return f"{', '.join(names)} or {last}"
+
 
 SAMPLES_HELP = (
     "Samples: a folder of images (class sub-folders or a labels file give labels), an .npz (arrays by input name and "
@@ -43,27 +55,40 @@ EvalData = Annotated[
     ),
 ]
 Target = Annotated[
-    str, typer.Option("--target", metavar="NAME", help=f"The runtime to quantize for: {TARGETS}.")
+    TargetName,
+    typer.Option(
+        "--target",
+        metavar="NAME",
+        parser=str,
+        help=f"The runtime to quantize for: {_list_names(TargetName)}.",
+    ),
 ]
-Method = Annotated[str, typer.Option("--method", metavar="NAME", help=f"Range method: {METHODS}.")]
+Method = Annotated[
+    MethodName,
+    typer.Option(
+        "--method", metavar="NAME", parser=str, help=f"Range method: {_list_names(MethodName)}."
+    ),
+]
 PerTensor = Annotated[
     bool,
     typer.Option("--per-tensor", help="One scale for each weight instead of one for each channel."),
 ]
 Arithmetic = Annotated[
-    str,
+    ArithmeticName,
     typer.Option(
         "--arithmetic",
         metavar="NAME",
-        help=f"Arithmetic of the integer executor: {ARITHMETICS}.",
+        parser=str,
+        help=f"Arithmetic of the integer executor: {_list_names(ArithmeticName)}.",
     ),
 ]
 OptionalArithmetic = Annotated[
-    str | None,
+    ArithmeticName | None,
     typer.Option(
         "--arithmetic",
         metavar="NAME",
-        help=f"Arithmetic of the integer executor: {ARITHMETICS}; by default that of the target.",
+        parser=str,
+        help=f"Arithmetic of the integer executor: {_list_names(ArithmeticName)}; by default that of the target.",
     ),
 ]
 Equalize = Annotated[
@@ -85,7 +110,10 @@ Skip = Annotated[
 SampleCount = Annotated[
     int | None,
     typer.Option(
-        "--samples", metavar="N", min=1, help="Use N samples of --data, spread evenly over it."
+        "--samples",
+        metavar="N",
+        parser=parse_count("samples", least=1),
+        help="Use N samples of --data, spread evenly over it.",
     ),
 ]
 Batch = Annotated[
@@ -93,7 +121,7 @@ Batch = Annotated[
     typer.Option(
         "--batch",
         metavar="N",
-        min=1,
+        parser=parse_count("batch", least=1),
         help="Samples that run at once when accuracy is measured, if the model allows any batch size.",
     ),
 ]
@@ -102,8 +130,7 @@ Threads = Annotated[
     typer.Option(
         "--threads",
         metavar="N",
-        min=0,
-        max=1024,
+        parser=parse_count("threads", most=1024),
         help="Threads of ONNX Runtime; 0 means one for each core.",
     ),
 ]
@@ -127,6 +154,8 @@ Opset = Annotated[
     Literal["auto", "keep"],
     typer.Option(
         "--opset",
+        metavar="auto|keep",
+        parser=str,
         help="auto: raise the opset where an operator needs it. keep: leave it, for older runtimes; functions that "
         "need a newer opset stay in float.",
     ),
@@ -162,7 +191,7 @@ MaxDrop = Annotated[
     typer.Option(
         "--max-drop",
         metavar="PCT",
-        min=0,
+        parser=parse_number("max_drop", least=0),
         help="Accuracy budget in percentage points (top-1, else agreement with float, else error energy); "
         "exit code 3 if exceeded.",
     ),

@@ -18,6 +18,7 @@ import os
 import sys
 import traceback
 import warnings
+from collections.abc import Sequence
 
 import typer
 
@@ -25,6 +26,7 @@ from . import signals
 from .github import write_annotations
 from .invocation import find_json_place, reset_invocation
 from .one_line import one_line
+from .parsers import format_option
 
 _GC_THRESHOLD = 50_000
 _WRITE_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -63,7 +65,8 @@ def _run(app: typer.Typer, arguments: list[str] | None) -> int:
         # a signal's exception can arrive as another one, for example an ImportError
         if (signal_code := signals.signal_exit_code()) is not None:
             return signal_code
-        code, text = explain(error)
+        given = sys.argv[1:] if arguments is None else arguments
+        code, text = explain(error, given)
         if isinstance(error, OSError):
             _discard_output()
         if os.environ.get("PTQ_TRACEBACK"):
@@ -117,18 +120,26 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def explain(error: Exception) -> tuple[int, str]:
-    """Return exit code and text for an error."""
+def _guess_command(arguments: Sequence[str]) -> str:
+    """The command that a command line names, for errors that happen before it is read."""
+    first = next((argument for argument in arguments if not argument.startswith("-")), "")
+    return f"ptq {first}" if first.isalpha() else "ptq"
+
+
+def explain(error: Exception, arguments: Sequence[str] = ()) -> tuple[int, str]:
+    """Return exit code and text for an error of a command line."""
     if isinstance(error, typer.TyperException):
         text = error.format_message().strip().removesuffix(".")
         context = getattr(error, "ctx", None)
-        command = context.command_path if context is not None else "ptq"
+        command = context.command_path if context is not None else _guess_command(arguments)
         return error.exit_code, f"{text[:1].lower()}{text[1:]}; see {command} --help"
     if isinstance(error, MemoryError):
         return 1, "not enough memory; use --batch 1 or a machine with more memory"
 
-    from ptq.core.errors import PtqError
+    from ptq.core.errors import PtqError, UsageError
 
+    if isinstance(error, UsageError) and error.option:
+        return error.exit_code, format_option(error.option) + str(error).removeprefix(error.option)
     if isinstance(error, PtqError):
         return error.exit_code, str(error)
     if isinstance(error, OSError) and error.errno in _WRITE_ERRNOS and error.filename is None:

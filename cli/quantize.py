@@ -28,13 +28,18 @@ def quantize(
     form: Annotated[
         o.Form,
         typer.Option(
-            "--format", help="Form of the quantized model; the integer function is the same."
+            "--format",
+            metavar="qdq|qoperator",
+            parser=str,
+            help="Form of the quantized model; the integer function is the same.",
         ),
     ] = "qdq",
     weights: Annotated[
         o.WeightFormat,
         typer.Option(
             "--weights",
+            metavar="auto|s8|reduced|u8",
+            parser=str,
             help="Format of weights. On x86 without VNNI, ONNX Runtime saturates sums of two products with int8 "
             "weights (s8). reduced: int8 with smaller neighbours, no saturation. u8: stored as uint8, no saturation, "
             "slower, only target ort. auto: reduced if this processor saturates, else s8.",
@@ -56,6 +61,8 @@ def quantize(
         o.Rounding,
         typer.Option(
             "--rounding",
+            metavar="second-order|nearest",
+            parser=str,
             help="second-order: GPTQ-style rounding from input covariances, plus error compensation in the last and "
             "fully connected layers; nearest: round each weight.",
         ),
@@ -130,19 +137,20 @@ def quantize(
 
     if strict and max_drop is None:
         raise UsageError("--strict needs an accuracy budget; give --max-drop")
+    if data is None and stats is None and plan is None:
+        raise UsageError("no calibration data: give --data, --stats or --plan")
     path = output or outputs.default_output(model)
     outputs.check_outputs([model, data, eval_data, stats, plan, path], [], resumed=summary)
     replaced = outputs.check_model_output(
         model, [data, eval_data, stats, plan], [path, save_plan, page], json,
         resumed=checkpoint, no_clobber=no_clobber,
     )  # fmt: skip
-    given_plan = inputs.read_plan(plan)
     with show_progress() as progress:
         result = api.quantize(
             model, data, eval_data=eval_data, target=target, method=method, form=form,
             weights=weights, per_tensor=per_tensor, correct_bias=correct_bias, rounding=rounding,
             equalize=equalize, split_outliers=split_outliers, skip=skip or (), stats=stats,
-            plan=given_plan, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
+            plan=plan, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
             arithmetic=arithmetic, batch=batch, threads=threads, checkpoint=checkpoint,
             max_drop=max_drop, opset=opset, metric=inputs.read_metric(metric), metadata=metadata,
             progress=progress,

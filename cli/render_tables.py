@@ -56,9 +56,9 @@ def render_evaluation(result: Evaluation, model: Path, arithmetic: str | None) -
         format_heading(f"{model}, {engine}, on {plural(result.samples, 'sample')}"),
         *format_applied(result.applied_preprocess),
     )
-    names = {"float": engine if alone else "float"}
-    show(*render_forms(result, {**names, "int8": "int8 in ONNX Runtime", "integers": engine}))
-    if alone and result.forms["float"].accuracy is None:
+    titles = {"float": "float", "int8": f"int8 in {engine}", "integers": engine, "other": engine}
+    show(*render_forms(result, titles))
+    if alone and next(iter(result.forms.values())).accuracy is None:
         show(
             format_paragraph(
                 "no sample is labelled: give labels, or the float model with --against"
@@ -81,8 +81,9 @@ def render_forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[Rend
     """Accuracy and fidelity of all forms of a model, their drops, and further outputs."""
     if result.labels is not None:
         yield format_paragraph(f"labels: {result.labels.describe()}")
-    base = result.forms["float"].accuracy
-    others = [form for name, form in result.forms.items() if name != "float"]
+    reference = next(iter(result.forms))
+    base = result.forms[reference].accuracy
+    others = [form for name, form in result.forms.items() if name != reference]
     labelled = base is not None
     top5 = base is not None and base.top5 is not None
     agreement = any(form.outputs[result.head].agreement is not None for form in others)
@@ -102,9 +103,9 @@ def render_forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[Rend
                 if base.top5 is not None and form.accuracy.top5 is not None:
                     scores.append((form.accuracy.top5, base.top5))
                 for score, before in scores:
-                    change = "" if name == "float" else f"{100 * (score - before):+.2f}"
+                    change = "" if name == reference else f"{100 * (score - before):+.2f}"
                     cells += [format_percent(score), change]
-            if name != "float":
+            if name != reference:
                 fidelity = form.outputs[result.head]
                 cells += [format_percent(fidelity.agreement)] if agreement else []
                 cells += [format_decibels(fidelity.sqnr_db), f"{fidelity.cosine:.6f}"]

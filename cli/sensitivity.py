@@ -8,6 +8,7 @@ import typer
 
 from . import options as o
 from .images import Images, add_image_options
+from .parsers import parse_count
 
 
 @add_image_options
@@ -25,7 +26,7 @@ def sensitivity(
         typer.Option(
             "--measure",
             metavar="N",
-            min=0,
+            parser=parse_count("measure"),
             help="Measure the first N nodes with quantized models; estimate the rest.",
         ),
     ] = o.DEFAULT_MEASURED,

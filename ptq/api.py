@@ -10,31 +10,50 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Literal
+from typing import get_args
 
-from ptq.calibration.calibration import collect_statistics, open_statistics
-from ptq.calibration.workers import collect_in_processes
+from ptq.calibration.verb import calibrate
 from ptq.core.errors import UsageError
+from ptq.core.option_checks import (
+    require_callable,
+    require_choice,
+    require_flag,
+    require_path,
+)
 from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
+from ptq.core.targets import TargetName
 from ptq.data import DataSource, Preprocess
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, takes_any_batch
 from ptq.evaluation.assess import build_report
-from ptq.evaluation.engines import Engine, integer_engine, reference_engine, session_engine
-from ptq.evaluation.evaluate import evaluate_engines
+from ptq.evaluation.engines import (
+    Engine,
+    EngineName,
+    integer_engine,
+    reference_engine,
+    session_engine,
+)
+from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.relation_check import check_relation
 from ptq.evaluation.result import Result
 from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.user_metric import Metric
+from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
 from ptq.model.failure import explain_failure
 from ptq.model.node import name_of
-from ptq.model.open import Model, open_model, require_quantized, source_path
+from ptq.model.open import (
+    Model,
+    is_quantized,
+    open_model,
+    require_quantized,
+    source_path,
+)
 from ptq.model.session import Session
 from ptq.observers.calibration_file import Calibration
 from ptq.optimization.compensation import compensate_rounding
-from ptq.optimization.given import Given
+from ptq.optimization.given import open_given
 from ptq.optimization.mixed_precision.budget_search import search_within_budget
 from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.pipeline import (
@@ -46,63 +65,17 @@ from ptq.optimization.pipeline import (
 )
 from ptq.optimization.provenance import build_result
 from ptq.optimization.self_check.self_check import quantize_and_check
-from ptq.rewrite.prepare.prepare import OpsetOption, open_and_prepare
-from ptq.solver.recipe import DEFAULT_METHOD, QuantizedForm, RoundingMethod, WeightFormatOption
+from ptq.rewrite.prepare.prepare import OpsetOption
+from ptq.solver.recipe import (
+    DEFAULT_METHOD,
+    MethodName,
+    QuantizedForm,
+    RoundingMethod,
+    WeightFormatOption,
+)
 from ptq.verification.ort_like_executor import executor_matching_ort
 
-
-def calibrate(
-    model: Model,
-    data: DataSource,
-    *,
-    preprocess: Preprocess | None = None,
-    samples: int | None = None,
-    shard: tuple[int, int] | None = None,
-    skip_bad_samples: bool = False,
-    cache: CacheOption | None = None,
-    batch: int = DEFAULT_RUN.calibration_batch,
-    threads: int = 0,
-    workers: int = 1,
-    checkpoint: str | os.PathLike[str] | None = None,
-    opset: OpsetOption = "auto",
-    progress: Progress | None = None,
-) -> Calibration:
-    """Observe the tensors of a model on all samples of the data.
-
-    Args:
-        model: A float model.
-        data: Samples (see ``ptq.data.open_samples``).
-        preprocess: How images become arrays.
-        samples: Use that many samples, evenly spread.
-        shard: (k, n): use every n-th sample, starting at the k-th; the statistics of all shards merge to the whole.
-        skip_bad_samples: Leave unreadable samples out instead of stopping.
-        cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
-        batch: Samples that are counted together; the statistics do not depend on it.
-        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
-        workers: Number of processes, one shard of the samples each; model and data must then be paths.
-        checkpoint: A file that the statistics are saved to every few seconds. If it exists, calibration continues
-            from it: the samples that it counts are read and compared, not run.
-        opset: ``keep`` or ``auto``, as for ``quantize``; both need the same.
-        progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
-
-    Raises:
-        ModelError: The model cannot be read or run.
-        DataError: A sample is missing, unreadable or does not fit.
-        StatsError: The checkpoint belongs to another model or to other samples.
-        UsageError: Options contradict each other.
-    """
-    reading = SampleOptions(preprocess, samples, skip_bad_samples, shard, cache)
-    run = RunOptions(threads=threads, calibration_batch=batch, progress=progress)
-    if workers > 1:
-        paths = (str, os.PathLike)
-        if checkpoint is not None or not (isinstance(model, paths) and isinstance(data, paths)):
-            raise UsageError(
-                "several workers need paths for model and data, and cannot keep a checkpoint; "
-                "use one worker"
-            )
-        return collect_in_processes(str(model), str(data), reading, workers, opset=opset, run=run)
-    graph = open_and_prepare(model, opset=opset)[1].graph
-    return collect_statistics(graph, reading.open(data, graph), checkpoint=checkpoint, run=run)
+__all__ = ["calibrate", "evaluate", "quantize"]
 
 
 def quantize(
@@ -110,23 +83,23 @@ def quantize(
     data: DataSource | None = None,
     *,
     eval_data: DataSource | None = None,
-    target: str = "ort",
-    method: str = DEFAULT_METHOD,
+    target: TargetName = "ort",
+    method: MethodName = DEFAULT_METHOD,
     form: QuantizedForm = "qdq",
     weights: WeightFormatOption = "auto",
     per_tensor: bool = False,
-    skip: Collection[str] = (),
+    skip: Collection[str] | str = (),
     correct_bias: bool = True,
     rounding: RoundingMethod = "second-order",
     equalize: bool = True,
     split_outliers: bool = True,
     stats: Calibration | str | os.PathLike[str] | None = None,
-    plan: Plan | None = None,
+    plan: Plan | str | os.PathLike[str] | None = None,
     preprocess: Preprocess | None = None,
     samples: int | None = None,
     skip_bad_samples: bool = False,
     cache: CacheOption | None = None,
-    arithmetic: str | None = None,
+    arithmetic: ArithmeticName | None = None,
     batch: int = DEFAULT_RUN.evaluation_batch,
     threads: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -152,14 +125,14 @@ def quantize(
             stores weights as uint8, which is slower. ``s8`` does neither. ``auto`` is ``reduced`` if this processor
             saturates, else ``s8``.
         per_tensor: Use one scale for a whole weight.
-        skip: Nodes, or operators, that stay float.
+        skip: Nodes, or operators, that stay float; a string is one name.
         correct_bias: Correct biases for the mean error of quantized weights and inputs.
         rounding: How weights become integers. ``second-order`` is GPTQ-style rounding from input covariances on
             ``data``, plus error compensation in the last and fully connected layers. ``nearest`` rounds each weight.
         equalize: Equalize channels (cross-layer equalization, SmoothQuant) if held-out samples improve.
         split_outliers: Compute outlier channels in float (LLM.int8) if held-out samples improve.
-        stats: Statistics of an earlier calibration of the same model.
-        plan: A plan to apply unchanged instead of solving one.
+        stats: Statistics of an earlier calibration of the same model, or their file.
+        plan: A plan, or its file, to apply unchanged instead of solving one.
         preprocess: How images become arrays.
         samples: Use that many samples of ``data``, evenly spread.
         skip_bad_samples: Leave unreadable samples out instead of stopping.
@@ -186,19 +159,22 @@ def quantize(
         BudgetError: With ``strict``, the budget is exceeded, or the samples cannot decide it.
     """
     if data is None and stats is None and plan is None:
-        raise UsageError("no calibration data: pass data or stats")
+        raise UsageError("no calibration data: pass data, stats or a plan")
     if checkpoint is not None and (data is None or stats is not None):
         raise UsageError("a checkpoint needs calibration data; remove it when stats are given")
     if max_drop is not None and data is None and eval_data is None:
         raise UsageError("max_drop needs samples: pass data or eval_data")
+    if checkpoint is not None:
+        require_path("checkpoint", checkpoint)
+    require_flag("metadata", metadata)
     options = QuantizeOptions(
         target, method, form, weights, per_tensor, skip, correct_bias, rounding,
         equalize, split_outliers, arithmetic, max_drop, metric, opset, strict,
     )  # fmt: skip
-    options.check_names(plan)
+    given = open_given(stats, plan)
+    options.check_target(given.plan)
     reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
     run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
-    given = Given(open_statistics(stats), plan)
 
     job = open_job(
         model, data, eval_data, reading, options, run, given=given, search=max_drop is not None
@@ -213,7 +189,7 @@ def quantize(
     made = compensate_rounding(made, job.samples.calibration, run=run)
     made.calibrated_model.rounder.release()
     report = build_report(
-        made, job.samples, sessions, arithmetic=options.arithmetic_name(plan), run=run,
+        made, job.samples, sessions, arithmetic=options.arithmetic_name(given.plan), run=run,
         metric=metric, max_drop=max_drop, search=search,
     )  # fmt: skip
     result = build_result(job, made, report, reading, source_path(model), metadata=metadata)
@@ -227,8 +203,8 @@ def evaluate(
     data: DataSource,
     *,
     against: Model | None = None,
-    engine: Literal["ort", "integer"] = "ort",
-    arithmetic: str = "ort",
+    engine: EngineName = "ort",
+    arithmetic: ArithmeticName = "ort",
     preprocess: Preprocess | None = None,
     samples: int | None = None,
     skip_bad_samples: bool = False,
@@ -255,12 +231,20 @@ def evaluate(
         metric: The metric of accuracy drops, as for ``quantize``.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
+    Returns:
+        The measurements. Those of the model are called ``int8``, ``integers`` with engine ``integer``, or
+        ``float``; a float model that is compared with another one is ``other``.
+
     Raises:
         ModelError: A model cannot be read or run, or is not quantized as engine ``integer`` needs.
         DataError: A sample is missing, unreadable or does not fit.
     """
-    graph = open_model(model) if engine == "ort" else require_quantized(open_model(model))
+    require_choice("engine", engine, get_args(EngineName))
+    kernels_of_arithmetic(arithmetic)
+    if metric is not None:
+        require_callable("metric", metric)
     run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
+    graph = open_model(model) if engine == "ort" else require_quantized(open_model(model))
     with explain_failure(graph):
         reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
         opened = reading.open(data, graph)
@@ -270,7 +254,10 @@ def evaluate(
             else integer_engine(executor_matching_ort(graph, arithmetic), graph)
         )
     reference = engine_run if against is None else reference_engine(open_model(against), graph, run)
-    candidates = {} if against is None else {"int8" if engine == "ort" else "integers": engine_run}
+    form = "integers" if engine == "integer" else "int8" if is_quantized(graph) else "float"
+    if against is not None and form == "float":
+        form = "other"
+    candidates = {} if against is None else {form: engine_run}
     evaluation = evaluate_engines(
         reference,
         candidates,
@@ -279,6 +266,7 @@ def evaluate(
         batch=run.evaluation_batch if takes_any_batch(graph) else 1,
         metric=metric,
         labelling=opened.labelling,
+        reference_form=form if against is None else REFERENCE,
     )
     suspects = (*evaluation.suspects, *check_relation(evaluation))
     return replace(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from ptq_cli import options
@@ -13,6 +14,7 @@ from ptq_cli.optable import list_op_rows
 from ptq.core.ops import OPS
 from ptq.core.run_options import DEFAULT_RUN
 from ptq.core.targets import TARGETS
+from ptq.evaluation.engines import EngineName
 from ptq.executor.arithmetics import ARITHMETICS
 from ptq.observers import OBSERVERS
 from ptq.optimization.mixed_precision.sensitivity import DEFAULT_MEASURED
@@ -40,20 +42,21 @@ def test_the_table_of_operators_has_a_row_for_each_and_a_column_for_each_arithme
 @pytest.mark.parametrize(
     ("said", "table"),
     [
-        (options.METHODS, {"auto": None, **OBSERVERS}),
-        (options.TARGETS, TARGETS),
-        (options.ARITHMETICS, ARITHMETICS),
+        (options.MethodName, {"auto": None, **OBSERVERS}),
+        (options.TargetName, TARGETS),
+        (options.ArithmeticName, ARITHMETICS),
     ],
     ids=["methods", "targets", "arithmetics"],
 )
 def test_help_offers_every_name_that_there_is(said, table):
-    assert said.replace(" or ", ", ").split(", ") == list(table)
+    assert list(get_args(said)) == list(table)
 
 
 def test_the_command_line_has_the_choices_and_defaults_of_the_program():
     assert options.Form == QuantizedForm
     assert options.WeightFormat == WeightFormatOption
     assert options.Rounding == RoundingMethod
+    assert options.EngineName == EngineName
     assert DEFAULT_RUN.evaluation_batch == options.DEFAULT_BATCH
     assert DEFAULT_RUN.calibration_batch == options.DEFAULT_CALIBRATION_BATCH
     assert options.DEFAULT_MEASURED == DEFAULT_MEASURED

@@ -11,6 +11,7 @@ from pathlib import Path
 from ptq.calibration.checkpoint import Checkpoint
 from ptq.calibration.collect import observe, observe_splits
 from ptq.core.errors import StatsError
+from ptq.core.option_checks import require_path
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Samples, split_folds
 from ptq.data.recorded_preprocess import encode_preprocess
@@ -134,8 +135,12 @@ def open_statistics(stats: Calibration | str | os.PathLike[str] | None) -> Calib
 
     Raises:
         StatsError: The file is missing, damaged, or of another kind.
+        UsageError: It is neither statistics nor a path.
     """
-    return stats if stats is None or isinstance(stats, Calibration) else load(Path(stats))
+    if stats is None or isinstance(stats, Calibration):
+        return stats
+    require_path("stats", stats, "a Calibration")
+    return load(Path(stats))
 
 
 def require_same_graph(stats: Calibration, digest: str) -> Calibration:

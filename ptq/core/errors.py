@@ -11,9 +11,17 @@ class PtqError(Exception):
 
 
 class UsageError(PtqError):
-    """An invalid option or argument."""
+    """An invalid option or argument.
+
+    Attributes:
+        option: Name of the option in Python, if the message begins with it; else empty.
+    """
 
     exit_code = 2
+
+    def __init__(self, message: str, option: str = "") -> None:
+        super().__init__(message)
+        self.option = option
 
 
 class ModelError(PtqError):

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from ptq.core.option_checks import MAX_THREADS, require_callable, require_count
+
 Progress = Callable[[str, int | None], Callable[[], None]]
 """Called with a stage and its number of steps (None if unknown); returns the function to call after each step."""
 
@@ -39,6 +41,13 @@ class RunOptions:
     calibration_batch: int = 4
     evaluation_batch: int = 8
     progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        require_count("threads", self.threads, most=MAX_THREADS)
+        require_count("batch", self.calibration_batch, least=1)
+        require_count("batch", self.evaluation_batch, least=1)
+        if self.progress is not None:
+            require_callable("progress", self.progress)
 
     def start_stage(self, stage: str, steps: int | None) -> Callable[[], None]:
         """Announce a stage of so many steps; call the result after each step."""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
-from ptq.core.errors import UsageError
 from ptq.core.opspec import FixedQParams, OpSpec, OutputRule, Role
+from ptq.core.option_checks import require_choice
 from ptq.core.types import INT8, INT8_WEIGHT, UINT8, QType
+
+TargetName = Literal["ort", "litert", "tpu-mlir", "gemmlowp", "tensorrt"]
+"""Names of the rows of `TARGETS`, for type checkers."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +167,5 @@ def get_target(name: str) -> Target:
     Raises:
         UsageError: No target has the name.
     """
-    if name not in TARGETS:
-        raise UsageError(f"target {name!r} is unknown; choose one of {', '.join(TARGETS)}")
+    require_choice("target", name, TARGETS)
     return TARGETS[name]

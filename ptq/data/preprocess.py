@@ -14,13 +14,13 @@ times too wide only cost resolution: 4 to 5 dB for that network.
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
 from ptq.core.errors import UsageError
+from ptq.core.option_checks import require_choice, require_count, require_number
 from ptq.data.input_spec import InputSpec
 from ptq.data.processor_config.read import read_processor_config
 
@@ -80,23 +80,20 @@ class Preprocess:
         for option in ("size", "crop"):
             pair = getattr(self, option)
             if pair is not None:
-                object.__setattr__(self, option, tuple(pair))
-                if len(pair) != 2 or min(pair) < 1:
-                    raise UsageError(f"{option} {pair} is not a height and a width of at least 1")
-        if self.resize is not None and self.resize < 1:
-            raise UsageError(f"resize {self.resize} is not a length of at least 1")
+                object.__setattr__(self, option, _as_size(option, pair))
+        if self.resize is not None:
+            require_count("resize", self.resize, least=1)
         if self.size is not None and (self.resize is not None or self.crop is not None):
             raise UsageError("size excludes resize and crop; give either size, or resize and crop")
         for option in ("mean", "std"):
             values = getattr(self, option)
             if values is not None:
-                object.__setattr__(self, option, tuple(float(v) for v in values))
-                if len(values) not in (1, 3) or not all(map(math.isfinite, values)):
-                    raise UsageError(f"{option} {values} is not 1 or 3 finite numbers")
-        if self.scale is not None and not (math.isfinite(self.scale) and self.scale != 0):
-            raise UsageError(f"scale {self.scale} is not a finite number other than 0")
+                object.__setattr__(self, option, _as_numbers(option, values))
+        if self.scale is not None and require_number("scale", self.scale) == 0:
+            raise UsageError("scale 0 is not a finite number other than 0", "scale")
         if self.std is not None and min(self.std) <= 0:
-            raise UsageError(f"std {self.std} is not positive")
+            listed = ", ".join(f"{value:g}" for value in self.std)
+            raise UsageError(f"std {listed} is not positive", "std")
         _require_one_of("layout", self.layout, get_args(Layout))
         _require_one_of("channels", self.channels, get_args(Channels))
         _require_one_of("interpolation", self.interpolation, get_args(Interpolation))
@@ -163,8 +160,9 @@ class Preprocess:
             )
         for option, values in (("mean", self.mean), ("std", self.std)):
             if values is not None and len(values) not in (1, count):
+                takes = "1" if count == 1 else f"1 or {count}"
                 raise UsageError(
-                    f"{option} has {len(values)} values; {channels} takes 1 or {count}"
+                    f"{option} has {len(values)} values; {channels} takes {takes}", option
                 )
         filled = replace(self, layout=layout, channels=channels)
         found = filled._with_range(spec)._with_geometry(spec, height, width)
@@ -261,6 +259,23 @@ def _guess_layout(spec: InputSpec) -> Layout:
     return "NHWC" if last in (1, 3) and first not in (1, 3) else "NCHW"
 
 
+def _as_numbers(option: str, values: object) -> tuple[float, ...]:
+    """One number, or one for each channel, as a tuple."""
+    listed = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else None
+    numbers = tuple(require_number(option, v) for v in ((values,) if listed is None else listed))
+    if len(numbers) not in (1, 3):
+        raise UsageError(f"{option} has {len(numbers)} values; give 1 or 3", option)
+    return numbers
+
+
+def _as_size(option: str, pair: object) -> tuple[int, int]:
+    numbers = tuple(pair) if isinstance(pair, Iterable) and not isinstance(pair, str) else ()
+    if len(numbers) != 2:
+        raise UsageError(f"{option} {pair!r} is not a height and a width", option)
+    height, width = (require_count(option, number, least=1) for number in numbers)
+    return height, width
+
+
 def _require_one_of(option: str, value: str | None, allowed: Sequence[str]) -> None:
-    if value is not None and value not in allowed:
-        raise UsageError(f"{option} {value!r} is unknown; choose one of {', '.join(allowed)}")
+    if value is not None:
+        require_choice(option, value, allowed)

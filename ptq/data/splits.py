@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ptq.core.errors import ModelError
+from ptq.core.errors import ModelError, UsageError
+from ptq.core.option_checks import require_count, require_flag
 from ptq.data import DataSource, InputSpec, Preprocess, Samples, open_samples, split_holdout
 from ptq.data.input_scaling import pixel_scale
 from ptq.data.labels import require_class
@@ -65,6 +66,25 @@ class SampleOptions:
     shard: tuple[int, int] | None = None
     cache: CacheOption | None = None
     recorded: RecordedPreprocess | None = None
+
+    def __post_init__(self) -> None:
+        if self.preprocess is not None and not isinstance(self.preprocess, Preprocess):
+            kind = type(self.preprocess).__name__
+            raise UsageError(
+                f"preprocess of type {kind}; pass ptq.Preprocess(mean=…, std=…)", "preprocess"
+            )
+        if self.samples is not None:
+            object.__setattr__(self, "samples", require_count("samples", self.samples, least=1))
+        require_flag("skip_bad_samples", self.skip_bad)
+        if self.shard is not None:
+            self._check_shard()
+
+    def _check_shard(self) -> None:
+        if not isinstance(self.shard, (tuple, list)) or len(self.shard) != 2:
+            raise UsageError(f"shard {self.shard!r} is not (k, n)", "shard")
+        index, count = (require_count("shard", number) for number in self.shard)
+        if index >= count:
+            raise UsageError(f"shard {index} of {count} does not exist; count from 0")
 
     def open(self, data: DataSource, graph: Graph) -> Samples:
         """Open the samples for a model.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from numpy.typing import NDArray
 
@@ -15,6 +15,9 @@ from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.node import Value, name_of, shape_of
 from ptq.model.session import Session
+
+EngineName = Literal["ort", "integer"]
+"""What runs a model: ONNX Runtime, or the integer executor."""
 
 Shape = tuple[int | None, ...]
 

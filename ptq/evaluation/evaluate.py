@@ -42,6 +42,7 @@ def evaluate_engines(
     batch: int = 1,
     metric: Metric | None = None,
     labelling: Labelling | None = None,
+    reference_form: str = REFERENCE,
 ) -> Evaluation:
     """Run the float model and its other forms on the samples, and compare them.
 
@@ -54,12 +55,13 @@ def evaluate_engines(
         metric: Metric of the drops; None for top-1 accuracy, agreement or the error. With a metric, the samples
             and all outputs stay in memory.
         labelling: Where the labels of the samples come from.
+        reference_form: Name of the form that the reference is; ``int8`` for a quantized model alone.
 
     Raises:
         DataError: There is no sample, the model or the metric fails on one, or a label is not a class of the model.
         UsageError: The metric does not return numbers.
     """
-    engines = {REFERENCE: reference, **candidates}
+    engines = {reference_form: reference, **candidates}
     meters = {name: _FormMeter(len(outputs)) for name in engines}
     scores = [True] * len(outputs)
     count, kept_samples = 0, []
@@ -67,7 +69,7 @@ def evaluate_engines(
         results = {name: _run_batch(engine, group) for name, engine in engines.items()}
         for index, sample in enumerate(group):
             count += 1
-            expected = results[REFERENCE][index]
+            expected = results[reference_form][index]
             scores = [so_far and is_scores(e) for so_far, e in zip(scores, expected, strict=True)]
             if metric is None and sample.labels:
                 sizes = {n: e.size for n, e in zip(outputs, expected, strict=True) if is_scores(e)}
@@ -81,10 +83,10 @@ def evaluate_engines(
     if not count:
         raise DataError("no sample to evaluate on; give at least one")
     head = _find_class_output(
-        outputs, scores, [meter.result() for meter in meters[REFERENCE].accuracy]
+        outputs, scores, [meter.result() for meter in meters[reference_form].accuracy]
     )
     position = outputs.index(head)
-    before = meters[REFERENCE]
+    before = meters[reference_form]
     permutation = find_permutation(before.accuracy[position].confusion, labelling)
     if labelling is not None and before.accuracy[position].result() is None:
         labelling = replace(labelling, source="", classes={}) if labelling.notes else None

@@ -94,13 +94,18 @@ def first_quantized_node(graph: Graph) -> Node | None:
     )
 
 
+def is_quantized(graph: Graph) -> bool:
+    """Whether the graph has a quantizer or an integer operator."""
+    return any(_QUANTIZED.search(node.op_type) for node in graph.model.graph.all_nodes())
+
+
 def require_quantized(graph: Graph) -> Graph:
     """Return the graph if it has a quantizer or an integer operator.
 
     Raises:
         ModelError: The model is a float model.
     """
-    if any(_QUANTIZED.search(node.op_type) for node in graph.model.graph.all_nodes()):
+    if is_quantized(graph):
         return graph
     raise ModelError("the model has no integer tensor; quantize it first")
 

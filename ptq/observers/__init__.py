@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ptq.core.errors import UsageError
+from ptq.core.option_checks import require_choice
 from ptq.observers.kl import kl
 from ptq.observers.minmax import minmax
 from ptq.observers.mse import mse
@@ -56,8 +56,7 @@ def get_observer(name: str) -> Observer:
     Raises:
         UsageError: There is no method of that name.
     """
-    if name not in OBSERVERS:
-        raise UsageError(f"method {name!r} is unknown; choose one of {', '.join(OBSERVERS)}")
+    require_choice("method", name, OBSERVERS)
     return OBSERVERS[name]
 
 

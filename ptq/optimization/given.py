@@ -8,8 +8,11 @@ Each belongs to one graph. A stage that rewrites the graph before calibration th
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 
+from ptq.calibration.calibration import open_statistics
+from ptq.core.option_checks import require_path
 from ptq.core.plan import Plan
 from ptq.data.recorded_preprocess import RecordedPreprocess
 from ptq.model.graph import Graph
@@ -62,3 +65,19 @@ class Given:
 
 
 NOTHING_GIVEN = Given()
+
+
+def open_given(
+    stats: Calibration | str | os.PathLike[str] | None, plan: Plan | str | os.PathLike[str] | None
+) -> Given:
+    """Statistics and a plan, each read from its file if a path is given.
+
+    Raises:
+        StatsError: The statistics are missing, damaged, or of another kind.
+        PlanError: The plan is missing, or is none.
+        UsageError: One is neither the object nor a path.
+    """
+    if plan is not None and not isinstance(plan, Plan):
+        require_path("plan", plan, "a Plan")
+        plan = Plan.load(plan)
+    return Given(open_statistics(stats), plan)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import get_args
 
 from ptq.core.errors import UsageError
-from ptq.core.targets import get_target
+from ptq.core.option_checks import require_choice, require_names
+from ptq.core.targets import TargetName, get_target
 from ptq.evaluation.inspection import Inspection, build_inspection, inspect_quantized
 from ptq.model.failure import explain_failure
 from ptq.model.open import Model, display_name, first_quantized_node, open_model
@@ -14,7 +16,11 @@ from ptq.verification.node_status import node_statuses
 
 
 def inspect(
-    model: Model, *, target: str = "ort", skip: Collection[str] = (), opset: OpsetOption = "auto"
+    model: Model,
+    *,
+    target: TargetName = "ort",
+    skip: Collection[str] | str = (),
+    opset: OpsetOption = "auto",
 ) -> Inspection:
     """Report what `quantize` would do with each node, without data; of a quantized model, how it was made and runs.
 
@@ -22,13 +28,15 @@ def inspect(
         ModelError: The model cannot be read.
         UsageError: The target does not exist.
     """
+    row, names = get_target(target), require_names("skip", skip)
+    require_choice("opset", opset, get_args(OpsetOption))
     graph = open_model(model)
     if first_quantized_node(graph) is not None:
-        if skip:
+        if names:
             raise UsageError("the model is already quantized; skip applies to a float model")
         with explain_failure(graph):
             statuses = node_statuses(graph)
-            return inspect_quantized(display_name(model), graph, get_target(target), statuses)
+            return inspect_quantized(display_name(model), graph, row, statuses)
     graph, prepared = open_and_prepare(graph, opset=opset)
     with explain_failure(graph):
-        return build_inspection(display_name(model), graph, prepared, get_target(target), skip)
+        return build_inspection(display_name(model), graph, prepared, row, names)

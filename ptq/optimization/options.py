@@ -7,16 +7,24 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from ptq.core.errors import UsageError
+from ptq.core.option_checks import (
+    require_callable,
+    require_choice,
+    require_flag,
+    require_names,
+    require_number,
+)
 from ptq.core.plan import Plan
-from ptq.core.targets import Target, get_target
+from ptq.core.targets import TARGETS, Target, TargetName, get_target
 from ptq.data.splits import SampleOptions
 from ptq.evaluation.user_metric import Metric
-from ptq.executor.arithmetics import kernels_of_arithmetic
-from ptq.observers import get_observer
+from ptq.executor.arithmetics import ARITHMETICS, ArithmeticName
+from ptq.observers import OBSERVERS
 from ptq.rewrite.prepare.prepare import OpsetOption
 from ptq.solver.recipe import (
     AUTO,
     DEFAULT_METHOD,
+    MethodName,
     QuantizedForm,
     Recipe,
     RoundingMethod,
@@ -36,7 +44,7 @@ class QuantizeOptions:
         form: ``qdq`` or ``qoperator``.
         weights: Integer format of weights, or ``auto``.
         per_tensor: One scale for a whole weight.
-        skip: Nodes, or operators, that stay float.
+        skip: Nodes, or operators, that stay float; a string is one name. All become a tuple.
         correct_bias: Whether biases are corrected.
         rounding: How weights are rounded.
         equalize: Whether channels are equalized where that helps.
@@ -48,41 +56,55 @@ class QuantizeOptions:
         strict: Whether the budget has to be shown to hold.
     """
 
-    target: str = "ort"
-    method: str = DEFAULT_METHOD
+    target: TargetName = "ort"
+    method: MethodName = DEFAULT_METHOD
     form: QuantizedForm = "qdq"
     weights: WeightFormatOption = "auto"
     per_tensor: bool = False
-    skip: Collection[str] = ()
+    skip: Collection[str] | str = ()
     correct_bias: bool = True
     rounding: RoundingMethod = "second-order"
     equalize: bool = True
     split_outliers: bool = True
-    arithmetic: str | None = None
+    arithmetic: ArithmeticName | None = None
     max_drop: float | None = None
     metric: Metric | None = None
     opset: OpsetOption = "auto"
     strict: bool = False
 
-    def check_names(self, plan: Plan | None = None) -> None:
-        """Make sure that target, range method and arithmetic exist, and that the target reads the form.
-
-        Raises:
-            UsageError: One does not exist, or the target does not read the form.
-        """
-        if self.opset not in get_args(OpsetOption):
-            raise UsageError(f"opset {self.opset!r} is unknown; choose one of auto, keep")
+    def __post_init__(self) -> None:
+        require_choice("target", self.target, TARGETS)
+        require_choice("method", self.method, (AUTO, *OBSERVERS))
+        require_choice("form", self.form, get_args(QuantizedForm))
+        require_choice("weights", self.weights, get_args(WeightFormatOption))
+        require_choice("rounding", self.rounding, get_args(RoundingMethod))
+        for flag in ("per_tensor", "correct_bias", "equalize", "split_outliers"):
+            require_flag(flag, getattr(self, flag))
+        object.__setattr__(self, "skip", require_names("skip", self.skip))
+        if self.arithmetic is not None:
+            require_choice("arithmetic", self.arithmetic, ARITHMETICS)
+        if self.max_drop is not None:
+            points = require_number("max_drop", self.max_drop, least=0)
+            object.__setattr__(self, "max_drop", points)
+        if self.metric is not None:
+            require_callable("metric", self.metric)
+        require_choice("opset", self.opset, get_args(OpsetOption))
+        require_flag("strict", self.strict)
         if self.strict and self.max_drop is None:
             raise UsageError("strict needs an accuracy budget; give max_drop")
+
+    def check_target(self, plan: Plan | None = None) -> None:
+        """Make sure that the target of the plan exists, and that the target reads the form.
+
+        Raises:
+            UsageError: It does not.
+        """
         row = self.target_row(plan)
         if self.form == "qoperator" and not row.reads_qoperator:
             raise UsageError(
                 f"target {row.name} cannot read form qoperator, only QuantizeLinear and DequantizeLinear; "
                 "choose form qdq"
             )
-        if self.method != AUTO:
-            get_observer(self.method)
-        kernels_of_arithmetic(self.arithmetic_name(plan))
 
     def target_row(self, plan: Plan | None = None) -> Target:
         """The target; that of the plan where one is given."""
@@ -105,7 +127,7 @@ class QuantizeOptions:
             form=self.form,
             per_tensor=self.per_tensor,
             correct_bias=self.correct_bias,
-            float_nodes=dict.fromkeys(self.skip, SKIPPED_REASON),
+            float_nodes=dict.fromkeys(require_names("skip", self.skip), SKIPPED_REASON),
             weights=resolve_weight_format(self.weights, row, plan),
             rounding=self.rounding,
         )

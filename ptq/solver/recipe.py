@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Final, Literal
 
 from ptq.core.errors import UsageError
 from ptq.core.plan import Plan
@@ -15,9 +15,11 @@ QuantizedForm = Literal["qdq", "qoperator"]
 WeightFormat = Literal["s8", "reduced", "u8"]
 WeightFormatOption = Literal["auto", "s8", "reduced", "u8"]
 RoundingMethod = Literal["second-order", "nearest"]
+MethodName = Literal["auto", "minmax", "percentile", "kl", "mse"]
+"""``auto``, and the names of `ptq.observers.OBSERVERS`, for type checkers."""
 
-AUTO = "auto"
-DEFAULT_METHOD = AUTO
+AUTO: Final = "auto"
+DEFAULT_METHOD: Final = AUTO
 FALLBACK_METHOD = "mse"
 """The range method under ``auto`` for a tensor that has no chosen method."""
 REDUCED_NOTE = (

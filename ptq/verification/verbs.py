@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
+from ptq.core.option_checks import require_choice, require_flag
 from ptq.core.run_options import Progress, RunOptions
+from ptq.core.targets import TargetName, get_target
 from ptq.data import DataSource, Preprocess
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
+from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
 from ptq.model.converted import Converted
 from ptq.model.failure import explain_failure
 from ptq.model.metadata import PROVENANCE, read_record, write_record
@@ -25,7 +29,7 @@ def verify(
     model: Model,
     data: DataSource,
     *,
-    arithmetic: str = "ort",
+    arithmetic: ArithmeticName = "ort",
     optimize: bool = True,
     preprocess: Preprocess | None = None,
     samples: int | None = None,
@@ -53,11 +57,13 @@ def verify(
         ModelError: The model cannot be read, or has no integers.
         DataError: A sample is missing, unreadable or does not fit.
     """
+    kernels_of_arithmetic(arithmetic)
+    require_flag("optimize", optimize)
+    run = RunOptions(threads=threads, progress=progress)
     graph = open_model(model)
     with explain_failure(graph):
         reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
         opened = reading.open(data, graph)
-        run = RunOptions(threads=threads, progress=progress)
         verification = verify_graph(
             graph,
             run.track(opened, "verifying"),
@@ -115,6 +121,8 @@ def convert(model: Model, form: QuantizedForm, *, integers: bool = False) -> Con
         ModelError: The model cannot be read, or has no integers.
         UnsupportedError: An operator cannot be converted.
     """
+    require_choice("form", form, get_args(QuantizedForm))
+    require_flag("integers", integers)
     graph = require_quantized(open_model(model))
     with explain_failure(graph):
         converted = convert_graph(graph, form, integers=integers)
@@ -124,7 +132,7 @@ def convert(model: Model, form: QuantizedForm, *, integers: bool = False) -> Con
     return Converted(converted, form, source_path(model))
 
 
-def lint(model: Model, *, target: str = "litert") -> tuple[Finding, ...]:
+def lint(model: Model, *, target: TargetName = "litert") -> tuple[Finding, ...]:
     """List where a quantized model breaks a target's specification, or is not covered by it.
 
     A preprocessing in the model's metadata that its input contradicts is listed too.
@@ -133,6 +141,7 @@ def lint(model: Model, *, target: str = "litert") -> tuple[Finding, ...]:
         ModelError: The model cannot be read, or has no integers.
         UsageError: The target is unknown, or has no specification.
     """
+    get_target(target)
     graph = require_quantized(open_model(model))
     with explain_failure(graph):
         return (*check_recorded_preprocess(graph), *lint_graph(graph, target))

@@ -72,7 +72,6 @@ def test_statistics_of_another_model_are_refused(ptq, model, data, folder):
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param([], id="no command"),
         pytest.param(["quantise"], id="unknown command"),
         pytest.param(["quantize"], id="no model"),
         pytest.param(["quantize", "{model}"], id="no data"),

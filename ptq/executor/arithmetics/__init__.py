@@ -41,10 +41,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from ptq.core.errors import UsageError
+from ptq.core.option_checks import require_choice
 from ptq.executor.arithmetics import (
     fixed_point,
     gemmlowp,
@@ -168,6 +169,10 @@ ARITHMETICS: Mapping[str, Mapping[str, KernelMaker]] = {
     row.name: row.kernels for row in ALL_ARITHMETICS
 }
 """Kernel makers by operator, by arithmetic."""
+ArithmeticName = Literal[
+    "ort", "ort-avx2", "litert", "tflite-micro", "gemmlowp", "tpu-mlir", "tpu-mlir-8", "fixed-point"
+]
+"""Names of the rows of `ARITHMETICS`, for type checkers."""
 
 
 def kernels_of_arithmetic(name: str) -> Mapping[str, KernelMaker]:
@@ -176,6 +181,5 @@ def kernels_of_arithmetic(name: str) -> Mapping[str, KernelMaker]:
     Raises:
         UsageError: The name is unknown.
     """
-    if name not in ARITHMETICS:
-        raise UsageError(f"arithmetic {name!r} is unknown; choose one of {', '.join(ARITHMETICS)}")
+    require_choice("arithmetic", name, ARITHMETICS)
     return ARITHMETICS[name]

@@ -13,7 +13,9 @@ from dataclasses import replace
 
 from ptq.core.decibels import error_db
 from ptq.core.errors import UsageError
+from ptq.core.option_checks import require_count
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
+from ptq.core.targets import TargetName
 from ptq.data import DataSource, Preprocess
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
@@ -36,7 +38,7 @@ from ptq.optimization.pipeline import (
 )
 from ptq.rewrite.instrument.logits import logits_graph
 from ptq.rewrite.prepare.prepare import OpsetOption
-from ptq.solver.recipe import DEFAULT_METHOD
+from ptq.solver.recipe import DEFAULT_METHOD, MethodName
 
 DEFAULT_MEASURED = 5
 REASON = "to measure its sensitivity"
@@ -47,11 +49,11 @@ def sensitivity(
     data: DataSource,
     *,
     eval_data: DataSource | None = None,
-    target: str = "ort",
-    method: str = DEFAULT_METHOD,
+    target: TargetName = "ort",
+    method: MethodName = DEFAULT_METHOD,
     per_tensor: bool = False,
     equalize: bool = True,
-    skip: Collection[str] = (),
+    skip: Collection[str] | str = (),
     measure: int = DEFAULT_MEASURED,
     metric: Metric | None = None,
     opset: OpsetOption = "auto",
@@ -99,7 +101,8 @@ def sensitivity(
         metric=metric,
         opset=opset,
     )
-    options.check_names()
+    options.check_target()
+    require_count("measure", measure)
     reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
     run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
     job = open_job(model, data, eval_data, reading, options, run, search=True)

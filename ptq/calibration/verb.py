@@ -1,0 +1,75 @@
+"""Verb ``ptq.calibrate``: a model and samples → statistics."""
+
+from __future__ import annotations
+
+import os
+from typing import get_args
+
+from ptq.calibration.calibration import collect_statistics
+from ptq.calibration.workers import collect_in_processes
+from ptq.core.errors import UsageError
+from ptq.core.option_checks import require_choice, require_count, require_path
+from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
+from ptq.data import DataSource, Preprocess
+from ptq.data.sample_store import CacheOption
+from ptq.data.splits import SampleOptions
+from ptq.model.open import Model
+from ptq.observers.calibration_file import Calibration
+from ptq.rewrite.prepare.prepare import OpsetOption, open_and_prepare
+
+
+def calibrate(
+    model: Model,
+    data: DataSource,
+    *,
+    preprocess: Preprocess | None = None,
+    samples: int | None = None,
+    shard: tuple[int, int] | None = None,
+    skip_bad_samples: bool = False,
+    cache: CacheOption | None = None,
+    batch: int = DEFAULT_RUN.calibration_batch,
+    threads: int = 0,
+    workers: int = 1,
+    checkpoint: str | os.PathLike[str] | None = None,
+    opset: OpsetOption = "auto",
+    progress: Progress | None = None,
+) -> Calibration:
+    """Observe the tensors of a model on all samples of the data.
+
+    Args:
+        model: A float model.
+        data: Samples (see ``ptq.data.open_samples``).
+        preprocess: How images become arrays.
+        samples: Use that many samples, evenly spread.
+        shard: (k, n): use every n-th sample, starting at the k-th; the statistics of all shards merge to the whole.
+        skip_bad_samples: Leave unreadable samples out instead of stopping.
+        cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
+        batch: Samples that are counted together; the statistics do not depend on it.
+        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        workers: Number of processes, one shard of the samples each; model and data must then be paths.
+        checkpoint: A file that the statistics are saved to every few seconds. If it exists, calibration continues
+            from it: the samples that it counts are read and compared, not run.
+        opset: ``keep`` or ``auto``, as for ``quantize``; both need the same.
+        progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
+
+    Raises:
+        ModelError: The model cannot be read or run.
+        DataError: A sample is missing, unreadable or does not fit.
+        StatsError: The checkpoint belongs to another model or to other samples.
+        UsageError: Options contradict each other.
+    """
+    require_choice("opset", opset, get_args(OpsetOption))
+    reading = SampleOptions(preprocess, samples, skip_bad_samples, shard, cache)
+    run = RunOptions(threads=threads, calibration_batch=batch, progress=progress)
+    if checkpoint is not None:
+        require_path("checkpoint", checkpoint)
+    if require_count("workers", workers, least=1) > 1:
+        paths = (str, os.PathLike)
+        if checkpoint is not None or not (isinstance(model, paths) and isinstance(data, paths)):
+            raise UsageError(
+                "several workers need paths for model and data, and cannot keep a checkpoint; "
+                "use one worker"
+            )
+        return collect_in_processes(str(model), str(data), reading, workers, opset=opset, run=run)
+    graph = open_and_prepare(model, opset=opset)[1].graph
+    return collect_statistics(graph, reading.open(data, graph), checkpoint=checkpoint, run=run)

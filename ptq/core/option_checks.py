@@ -1,0 +1,127 @@
+"""Checks of option values, for Python and the command line alike.
+
+Each error is one line: the option, the value given, and what is accepted. The command line replaces the option's
+name by its own.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
+from typing import NoReturn
+
+import numpy as np
+
+from ptq.core.errors import UsageError
+
+MAX_THREADS = 1024
+
+
+def require_choice(option: str, value: object, allowed: Collection[str]) -> None:
+    """Require one of some names.
+
+    Raises:
+        UsageError: The value is another one; the text lists the names, and the most similar one.
+    """
+    if isinstance(value, str) and value in allowed:
+        return
+    similar = get_close_matches(value, allowed, 1) if isinstance(value, str) else []
+    hint = f" (did you mean {similar[0]}?)" if similar else ""
+    raise UsageError(
+        f"{option} {value!r} is unknown; choose one of {', '.join(allowed)}{hint}", option
+    )
+
+
+def require_count(option: str, value: object, *, least: int = 0, most: int | None = None) -> int:
+    """Require a whole number in a range, and return it as an int.
+
+    Raises:
+        UsageError: The value is no whole number, or outside the range.
+    """
+    accepted = f"a whole number of at least {least}"
+    if most is not None:
+        accepted = f"a whole number from {least} to {most}"
+    if isinstance(value, (bool, np.bool_)):
+        _refuse(option, value, accepted)
+    try:
+        number = operator.index(value)  # type: ignore[arg-type] # what has no index raises TypeError
+    except TypeError:
+        _refuse(option, value, accepted)
+    if number < least or (most is not None and number > most):
+        _refuse(option, value, accepted)
+    return number
+
+
+def require_number(option: str, value: object, *, least: float | None = None) -> float:
+    """Require a finite number, and return it as a float.
+
+    Raises:
+        UsageError: The value is no finite number, or too small.
+    """
+    accepted = "a finite number" if least is None else f"a finite number of at least {least:g}"
+    real = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not real:
+        _refuse(option, value, accepted)
+    number = float(value)  # type: ignore[arg-type] # it is a real number
+    if not math.isfinite(number) or (least is not None and number < least):
+        _refuse(option, value, accepted)
+    return number
+
+
+def require_flag(option: str, value: object) -> None:
+    """Require True or False.
+
+    Raises:
+        UsageError: The value is something else.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        _refuse(option, value, "True or False")
+
+
+def require_names(option: str, value: object) -> tuple[str, ...]:
+    """Require names, and return them as a tuple; a single string is one name.
+
+    Raises:
+        UsageError: The value is no collection of strings.
+    """
+    if isinstance(value, str):
+        return (value,)
+    names = tuple(value) if isinstance(value, Iterable) else (None,)
+    if not all(isinstance(name, str) for name in names):
+        _refuse(option, value, "a name or a collection of names")
+    return names
+
+
+def require_path(option: str, value: object, otherwise: str = "") -> None:
+    """Require a path.
+
+    Args:
+        option: Name of the option.
+        value: The value.
+        otherwise: What else is accepted, for the text: ``a Plan``.
+
+    Raises:
+        UsageError: The value is no path.
+    """
+    if not isinstance(value, (str, os.PathLike)):
+        accepted = f"a path or {otherwise}" if otherwise else "a path"
+        raise UsageError(f"{option} of type {type(value).__name__} is not {accepted}", option)
+
+
+def require_callable(option: str, value: object) -> None:
+    """Require a function or another callable.
+
+    Raises:
+        UsageError: The value cannot be called.
+    """
+    if not callable(value):
+        raise UsageError(f"{option} of type {type(value).__name__} is not a callable", option)
+
+
+def _refuse(option: str, value: object, accepted: str) -> NoReturn:
+    text = repr(value)
+    text = text if len(text) <= 60 else f"{text[:57]}..."
+    raise UsageError(f"{option} {text} is not {accepted}", option)

@@ -1,0 +1,198 @@
+"""Options of every verb that make no sense: one line in plain words, before any run.
+
+The oracle is the docstring of each verb: what it does not accept is a UsageError that names the option, the value
+and what is accepted, without an option of the command line.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from networks import build_network
+from parts import CONV, WB
+
+import ptq
+from ptq.core.targets import TARGETS
+from ptq.executor.arithmetics import ARITHMETICS
+from ptq.observers import OBSERVERS
+from ptq.solver.recipe import AUTO
+
+MODEL = build_network(CONV + "y = Relu(c)", {"x": ("n", 3, 8, 8)}, **WB)
+DATA = {"x": np.zeros((4, 3, 8, 8), np.float32)}
+WHOLE = "is not a whole number"
+
+QUANTIZE = [
+    ({"form": "qop"}, "form 'qop' is unknown; choose one of qdq, qoperator"),
+    ({"form": None}, "form None is unknown"),
+    ({"weights": "x"}, "weights 'x' is unknown; choose one of auto, s8, reduced, u8"),
+    ({"rounding": "x"}, "rounding 'x' is unknown; choose one of second-order, nearest"),
+    ({"rounding": "neares"}, r"\(did you mean nearest\?\)"),
+    ({"method": "foo"}, "method 'foo' is unknown; choose one of auto, minmax, percentile, kl, mse"),
+    ({"method": 3}, "method 3 is unknown"),
+    ({"target": "tensorr"}, r"target 'tensorr' is unknown; .* \(did you mean tensorrt\?\)"),
+    ({"arithmetic": "abacus"}, "arithmetic 'abacus' is unknown; choose one of ort, ort-avx2"),
+    ({"batch": 0}, f"batch 0 {WHOLE} of at least 1"),
+    ({"batch": 1.5}, f"batch 1.5 {WHOLE}"),
+    ({"batch": True}, f"batch True {WHOLE}"),
+    ({"threads": -1}, f"threads -1 {WHOLE} from 0 to 1024"),
+    ({"threads": "2"}, f"threads '2' {WHOLE}"),
+    ({"samples": 0}, f"samples 0 {WHOLE} of at least 1"),
+    ({"max_drop": "abc"}, "max_drop 'abc' is not a finite number of at least 0"),
+    ({"max_drop": -1}, "max_drop -1 is not a finite number of at least 0"),
+    ({"max_drop": float("nan")}, "max_drop nan is not"),
+    ({"per_tensor": "no"}, "per_tensor 'no' is not True or False"),
+    ({"equalize": None}, "equalize None is not True or False"),
+    ({"correct_bias": 1}, "correct_bias 1 is not True or False"),
+    ({"split_outliers": "yes"}, "split_outliers 'yes' is not True or False"),
+    ({"skip_bad_samples": 0}, "skip_bad_samples 0 is not True or False"),
+    ({"opset": "kep"}, r"opset 'kep' is unknown; choose one of auto, keep \(did you mean keep\?\)"),
+    ({"strict": "yes"}, "strict 'yes' is not True or False"),
+    ({"skip": 5}, "skip 5 is not a name or a collection of names"),
+    ({"skip": [5]}, r"skip \[5\] is not a name or a collection of names"),
+    ({"skip": "Conv_z"}, "Conv_z"),
+    ({"metric": "top1"}, "metric of type str is not a callable"),
+    ({"progress": 1}, "progress of type int is not a callable"),
+    ({"stats": 5}, "stats of type int is not a path or a Calibration"),
+    ({"plan": 5}, "plan of type int is not a path or a Plan"),
+    ({"checkpoint": 5}, "checkpoint of type int is not a path"),
+    ({"preprocess": {"mean": 0.3}}, r"preprocess of type dict; pass ptq.Preprocess\(mean="),
+    ({"data": 5}, "data of type int"),
+    ({"eval_data": 5}, "data of type int"),
+    ({"data": None}, "no calibration data: pass data, stats or a plan"),
+]
+
+
+def _refused(call: Any, error: type[ptq.PtqError] = ptq.UsageError) -> str:
+    with pytest.raises(error) as caught:
+        call()
+    text = str(caught.value)
+    assert "\n" not in text
+    assert not re.search(r"(^|\s)--[a-z]|Input should|Value error|NoneType|subscript|\(0\.", text)
+    return text
+
+
+@pytest.mark.parametrize(("options", "said"), QUANTIZE, ids=[str(row[0]) for row in QUANTIZE])
+def test_quantize_refuses_it_in_one_line(options: dict[str, Any], said: str) -> None:
+    assert re.search(said, _refused(lambda: ptq.quantize(MODEL, **{"data": DATA, **options})))
+
+
+@pytest.mark.parametrize(
+    ("verb", "options", "said"),
+    [
+        ("calibrate", {"workers": 0}, f"workers 0 {WHOLE} of at least 1"),
+        ("calibrate", {"batch": 0}, f"batch 0 {WHOLE} of at least 1"),
+        ("calibrate", {"shard": 3}, r"shard 3 is not \(k, n\)"),
+        ("calibrate", {"shard": (2, 2)}, "shard 2 of 2 does not exist; count from 0"),
+        ("calibrate", {"shard": ("0", 2)}, f"shard '0' {WHOLE}"),
+        ("evaluate", {"engine": "gpu"}, "engine 'gpu' is unknown; choose one of ort, integer"),
+        ("evaluate", {"arithmetic": "x"}, "arithmetic 'x' is unknown"),
+        ("evaluate", {"against": 5}, "model of type int"),
+        ("evaluate", {"metric": 1}, "metric of type int is not a callable"),
+        ("verify", {"arithmetic": "x"}, "arithmetic 'x' is unknown"),
+        ("verify", {"optimize": "no"}, "optimize 'no' is not True or False"),
+        ("verify", {"threads": -1}, f"threads -1 {WHOLE}"),
+        ("sensitivity", {"measure": -1}, f"measure -1 {WHOLE} of at least 0"),
+        ("sensitivity", {"target": "x"}, "target 'x' is unknown"),
+        ("portability", {"samples": 0}, f"samples 0 {WHOLE} of at least 1"),
+    ],
+)
+def test_every_verb_refuses_it_in_one_line(verb: str, options: dict[str, Any], said: str) -> None:
+    assert re.search(said, _refused(lambda: getattr(ptq, verb)(MODEL, DATA, **options)))
+
+
+def test_verbs_without_data_refuse_it_too() -> None:
+    assert "form 'x' is unknown" in _refused(lambda: ptq.convert(MODEL, "x"))  # type: ignore[arg-type]
+    assert "integers 1 is not" in _refused(lambda: ptq.convert(MODEL, "qdq", integers=1))  # type: ignore[arg-type]
+    assert "target 'x' is unknown" in _refused(lambda: ptq.lint(MODEL, target="x"))  # type: ignore[arg-type]
+    assert "target 'x' is unknown" in _refused(lambda: ptq.inspect(MODEL, target="x"))  # type: ignore[arg-type]
+    assert "skip 5 is not a name" in _refused(lambda: ptq.inspect(MODEL, skip=5))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"std": 0}, "std 0 is not positive"),
+        ({"std": (1, 0, 1)}, "std 1, 0, 1 is not positive"),
+        ({"mean": "abc"}, "mean 'abc' is not a finite number"),
+        ({"mean": (0.1, 0.2)}, "mean has 2 values; give 1 or 3"),
+        ({"mean": (0.1, float("inf"), 0)}, "mean inf is not a finite number"),
+        ({"scale": 0}, "scale 0 is not a finite number other than 0"),
+        ({"scale": "x"}, "scale 'x' is not a finite number"),
+        ({"size": 224}, "size 224 is not a height and a width"),
+        ({"size": (0, 5)}, f"size 0 {WHOLE} of at least 1"),
+        ({"resize": 0}, f"resize 0 {WHOLE} of at least 1"),
+        ({"layout": "NCWH"}, r"layout 'NCWH' is unknown; choose one of NCHW, NHWC"),
+        ({"channels": 3}, "channels 3 is unknown; choose one of RGB, BGR, GRAY"),
+    ],
+)
+def test_preprocess_refuses_it_in_one_line(options: dict[str, Any], said: str) -> None:
+    assert said in _refused(lambda: ptq.Preprocess(**options))
+
+
+def test_one_number_is_a_mean_for_every_channel() -> None:
+    assert ptq.Preprocess(mean=0.3, std=np.float32(0.5)) == ptq.Preprocess(mean=(0.3,), std=(0.5,))  # type: ignore[arg-type]
+
+
+def test_a_string_is_one_node_and_numpy_numbers_are_numbers() -> None:
+    by_string = ptq.inspect(MODEL, skip="Conv")
+    assert by_string == ptq.inspect(MODEL, skip=["Conv"])
+    found = ptq.quantize(
+        MODEL, DATA, skip="Conv_c", batch=np.int64(2), samples=np.int32(2), threads=1
+    )
+    assert set(found.plan.floats) >= {"Conv_c"}
+    assert found.report.calibration_samples == 2
+
+
+def test_a_path_may_stand_for_a_plan_and_for_statistics(tmp_path: Path) -> None:
+    first = ptq.quantize(MODEL, DATA, threads=1)
+    first.plan.save(tmp_path / "plan.json")
+    first.calibration.save(tmp_path / "stats.npz")
+    again = ptq.quantize(MODEL, DATA, plan=str(tmp_path / "plan.json"), threads=1)
+    assert again.graph.digest() == first.graph.digest()
+    assert ptq.quantize(MODEL, stats=tmp_path / "stats.npz", threads=1).plan.target == "ort"
+    missing = tmp_path / "none.json"
+    said = _refused(lambda: ptq.quantize(MODEL, DATA, plan=missing), ptq.PlanError)
+    assert "none.json: cannot be read" in said
+
+
+@pytest.mark.parametrize(
+    ("alias", "table"),
+    [
+        (ptq.TargetName, TARGETS),
+        (ptq.MethodName, (AUTO, *OBSERVERS)),
+        (ptq.ArithmeticName, ARITHMETICS),
+    ],
+)
+def test_a_literal_type_has_the_names_of_its_table(alias: object, table: Any) -> None:
+    assert get_args(alias) == tuple(table)
+
+
+ALIASES = {
+    "target": ptq.TargetName,
+    "method": ptq.MethodName,
+    "arithmetic": ptq.ArithmeticName,
+    "form": ptq.QuantizedForm,
+    "weights": ptq.WeightFormatOption,
+    "rounding": ptq.RoundingMethod,
+    "engine": ptq.EngineName,
+    "opset": ptq.OpsetOption,
+}
+
+
+def test_public_signatures_use_the_literal_types() -> None:
+    seen = set()
+    for name in ptq.__all__:
+        verb = getattr(ptq, name)
+        if not inspect.isfunction(verb):
+            continue
+        for option, hint in typing.get_type_hints(verb).items():
+            if option in ALIASES:
+                seen.add(option)
+                assert hint == ALIASES[option] or ALIASES[option] in get_args(hint), (name, option)
+    assert seen == set(ALIASES)
