@@ -61,7 +61,8 @@ def collect_statistics(
     keeper = None if checkpoint is None else Checkpoint(Path(checkpoint), graph.digest())
     tracked = run.track(samples, "calibrating")
     calibration = observe(graph, tracked, tensors_to_collect(graph), keeper=keeper, run=run)
-    return _describe_samples(calibration, samples)
+    preprocess = encode_preprocess(samples.preprocess)
+    return replace(calibration, skipped=tuple(samples.skipped), preprocess=preprocess)
 
 
 def collect_in_folds(
@@ -86,7 +87,9 @@ def collect_in_folds(
     splits, tracked = split_folds(samples, FOLDS), run.track(samples, "calibrating")
     names = [split.names for split in splits]
     observed = observe_splits(graph, tracked, tensors_to_collect(graph), names, run=run)
-    whole = _describe_samples(reduce(Calibration.merge, observed), samples)
+    preprocess = encode_preprocess(samples.preprocess)
+    observed = [replace(statistics, preprocess=preprocess) for statistics in observed]
+    whole = replace(reduce(Calibration.merge, observed), skipped=tuple(samples.skipped))
     bad = {name for name, _ in samples.skipped}
     folds = []
     for index, split in enumerate(splits):
@@ -94,12 +97,6 @@ def collect_in_folds(
         if observed[index].samples and rest.samples:
             folds.append(Fold(rest, _without_bad(bad, split)))
     return whole, folds or [Fold(whole, _without_bad(bad, samples))]
-
-
-def _describe_samples(calibration: Calibration, samples: Samples) -> Calibration:
-    """The statistics with the samples that were left out, and with the preprocessing of the others."""
-    preprocess = encode_preprocess(samples.preprocess)
-    return replace(calibration, skipped=tuple(samples.skipped), preprocess=preprocess)
 
 
 def _without_bad(bad: Collection[str], samples: Samples) -> Samples:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -162,4 +163,6 @@ def test_a_bad_sample_stops_a_calibration_that_then_goes_on(tmp_path: Path) -> N
     with pytest.raises(DataError, match=r"09\.npz"):
         ptq.calibrate(MODEL, tmp_path, checkpoint=path)
     (tmp_path / "09.npz").write_bytes(good)
-    assert ptq.calibrate(MODEL, tmp_path, checkpoint=path).to_bytes() == WHOLE
+    resumed = ptq.calibrate(MODEL, tmp_path, checkpoint=path)
+    assert replace(resumed, preprocess=None).to_bytes() == WHOLE
+    assert resumed.to_bytes() == ptq.calibrate(MODEL, tmp_path).to_bytes()
