@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+import scipy
 
 from ptq.data.labelling import Labelling
 from ptq.evaluation.diagnosis import Diagnosis
@@ -75,7 +75,7 @@ def _assign(confusion: Mapping[tuple[int, int], int]) -> dict[int, int]:
         hits[row[label], column[predicted]] = count
     for label in labels:
         hits[row[label], column[label]] += 1 / (len(labels) + 1)
-    rows, columns = linear_sum_assignment(hits, maximize=True)
+    rows, columns = scipy.optimize.linear_sum_assignment(hits, maximize=True)
     return {labels[r]: classes[c] for r, c in zip(rows, columns, strict=True)}
 
 

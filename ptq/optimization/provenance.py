@@ -7,6 +7,7 @@ count. A metric of the user appears as ``user``.
 from __future__ import annotations
 
 import hashlib
+import math
 import platform
 from dataclasses import asdict, replace
 from importlib.metadata import version
@@ -143,7 +144,11 @@ def describe_processor() -> Record:
 
 
 def _round_drop(drop: Drop) -> dict[str, Any]:
-    return {
-        key: float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
-        for key, value in asdict(drop).items()
-    }
+    """The figures of a drop with few digits; None for a figure that is not finite, which JSON cannot hold."""
+    return {key: _round(value) for key, value in asdict(drop).items()}
+
+
+def _round(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
