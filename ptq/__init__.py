@@ -6,11 +6,13 @@ result = ptq.quantize("model.onnx", "images/")
 result.save("model.int8.onnx")
 """
 
+import logging
 from importlib.metadata import version
 
 from ptq.api import calibrate, evaluate, quantize
 from ptq.core.errors import (
     BudgetError,
+    Cancelled,
     DataError,
     ModelError,
     PlanError,
@@ -44,8 +46,11 @@ from ptq.verification.verify import Verification
 
 __version__ = version("onnx-ptq")
 
+# a library prints nothing unless its user asks for it
+logging.getLogger("ptq").addHandler(logging.NullHandler())
+
 __all__ = [
-    "ArithmeticName", "BudgetError", "Calibration", "Comparison", "Converted", "DataError",
+    "ArithmeticName", "BudgetError", "Calibration", "Cancelled", "Comparison", "Converted", "DataError",
     "EngineName", "Evaluation", "Finding", "Inspection", "MethodName", "ModelError",
     "NodeCost", "OpsetOption", "Plan", "PlanError", "Portability", "Preprocess", "PtqError",
     "QuantizedForm", "Ranking", "Report", "Result", "RoundingMethod", "Sample", "Samples",

@@ -53,6 +53,7 @@ from ptq.model.open import (
 from ptq.model.session import Session
 from ptq.observers.calibration_file import Calibration
 from ptq.optimization.compensation import compensate_rounding
+from ptq.optimization.decision_log import log_decisions, log_float_nodes
 from ptq.optimization.given import open_given
 from ptq.optimization.mixed_precision.budget_search import search_within_budget
 from ptq.optimization.options import QuantizeOptions
@@ -157,6 +158,7 @@ def quantize(
         PlanError: The plan does not fit.
         UsageError: An option makes no sense.
         BudgetError: With ``strict``, the budget is exceeded, or the samples cannot decide it.
+        Cancelled: The progress callback returned False or raised an exception.
     """
     if data is None and stats is None and plan is None:
         raise UsageError("no calibration data: pass data, stats or a plan")
@@ -186,7 +188,10 @@ def quantize(
     recipe, solved, search = search_within_budget(job, calibrated, recipe, solved)
     sessions = SessionCache(run)
     made = quantize_and_check(job, calibrated, recipe, solved, sessions)
-    made = compensate_rounding(made, job.samples.calibration, run=run)
+    log_decisions(made.changes, (*job.prepared.describe_changes(), recipe.range_note))
+    log_float_nodes(made.plan.floats)
+    before, made = made, compensate_rounding(made, job.samples.calibration, run=run)
+    log_decisions(made.changes, before.changes)
     made.calibrated_model.rounder.release()
     report = build_report(
         made, job.samples, sessions, arithmetic=options.arithmetic_name(given.plan), run=run,

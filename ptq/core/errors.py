@@ -44,6 +44,12 @@ class StatsError(PtqError):
     """Calibration statistics that are damaged or belong to another graph."""
 
 
+class Cancelled(PtqError):  # noqa: N818 # what the caller wanted is no error
+    """A job that the caller stopped: its progress callback returned False or raised an exception (the cause)."""
+
+    exit_code = 130
+
+
 class BudgetError(PtqError):
     """An accuracy budget that is exceeded, or that the samples cannot decide, where it must be shown to hold.
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from ptq.core.errors import Cancelled
 from ptq.core.option_checks import MAX_THREADS, require_callable, require_count
+from ptq.core.wording import plural
 
-Progress = Callable[[str, int | None], Callable[[], None]]
-"""Called with a stage and its number of steps (None if unknown); returns the function to call after each step."""
+Progress = Callable[[str, int | None], Callable[[], bool | None]]
+"""Called with a stage and its number of steps (None if unknown); returns the function to call after each step.
 
+The job stops with `ptq.Cancelled` if this function returns False, or if one of the two raises an exception.
+"""
+
+_LOG = logging.getLogger("ptq")
+
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -24,6 +34,49 @@ class SizedIterable(Protocol[T_co]):
     def __len__(self) -> int:
         """The number of items."""
         ...
+
+
+class Stage:
+    """A running stage; call it after each step.
+
+    Its start and its end are logged at INFO, its steps at DEBUG.
+    """
+
+    def __init__(self, name: str, steps: int | None, progress: Progress | None) -> None:
+        """Announce the stage; raise `Cancelled` if the callback raises an exception."""
+        self._name, self._steps, self._done, self._ended = name, steps, 0, False
+        self._start = time.monotonic()
+        count = "" if steps is None else f" ({plural(steps, 'step')})"
+        _LOG.info("%s: started%s", name, count)
+        self._advance: Callable[[], bool | None] = lambda: None
+        if progress is not None:
+            self._advance = self._guard(lambda: progress(name, steps))
+
+    def __call__(self) -> None:
+        """Report one step; raise `Cancelled` if the callback returns False or raises an exception."""
+        if self._guard(self._advance) is False:
+            raise Cancelled(f"cancelled by the progress callback ({self._name})")
+        self._done += 1
+        _LOG.debug("%s: step %d", self._name, self._done)
+        if self._done == self._steps:
+            self.end()
+
+    def end(self) -> None:
+        """Log the end, once; a stage of known length ends with its last step at the latest."""
+        if not self._ended:
+            self._ended = True
+            seconds = time.monotonic() - self._start
+            _LOG.info("%s: done (%s, %.1f s)", self._name, plural(self._done, "step"), seconds)
+
+    def _guard(self, callback: Callable[[], T]) -> T:
+        try:
+            return callback()
+        except Cancelled:
+            raise
+        except Exception as error:
+            raise Cancelled(
+                f"the progress callback raised {type(error).__name__} ({self._name}): {error}"
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -49,13 +102,17 @@ class RunOptions:
         if self.progress is not None:
             require_callable("progress", self.progress)
 
-    def start_stage(self, stage: str, steps: int | None) -> Callable[[], None]:
-        """Announce a stage of so many steps; call the result after each step."""
-        return (lambda: None) if self.progress is None else self.progress(stage, steps)
+    def start_stage(self, stage: str, steps: int | None) -> Stage:
+        """Announce a stage of so many steps; call the result after each step.
+
+        Raises:
+            Cancelled: The callback raises an exception; the result raises it too.
+        """
+        return Stage(stage, steps, self.progress)
 
     def track(self, items: SizedIterable[T_co], stage: str) -> Iterable[T_co]:
-        """The items, with progress reported after each."""
-        if self.progress is None:
+        """The items, with progress reported after each; reading them raises `Cancelled` as `start_stage` does."""
+        if self.progress is None and not _LOG.isEnabledFor(logging.INFO):
             return items
 
         def each() -> Iterator[T_co]:
@@ -63,6 +120,7 @@ class RunOptions:
             for item in items:
                 yield item
                 advance()
+            advance.end()
 
         return each()
 

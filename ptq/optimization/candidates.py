@@ -79,6 +79,7 @@ class CandidateComparison:
         advance = self._run.start_stage("comparing forms", steps)
         plain = self._least_error(self._prepared, advance)
         errors = [self._least_error(form, advance) for form in forms]
+        advance.end()
         required = [1 / MAX_ERROR_RATIO if form.boundaries else 1.0 for form in forms]
         best = min(range(len(forms)), key=lambda k: errors[k] * required[k])
         least = errors[best]

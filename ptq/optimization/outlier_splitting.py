@@ -116,6 +116,7 @@ def split_outlier_channels(
         prepared, sites, spreads, held_out if len(held_out) else training, row, run, advance
     )
     factors = search.run(candidates)
+    advance.end()
     if not factors:
         return prepared, recipe
     changed, added = split_channels(graph, sites, factors)

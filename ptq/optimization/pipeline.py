@@ -18,6 +18,7 @@ from ptq.data import DataSource
 from ptq.data.splits import SampleOptions, SampleSplit, split_samples
 from ptq.model.graph import Graph
 from ptq.model.open import Model, display_name
+from ptq.optimization.decision_log import log_decisions
 from ptq.optimization.equalization import equalize_channels
 from ptq.optimization.given import NOTHING_GIVEN, Given
 from ptq.optimization.options import QuantizeOptions
@@ -92,6 +93,7 @@ def open_job(
         raise UsageError("a plan already lists the float nodes; do not combine plan with skip")
     if given.plan is None:
         recipe = recipe.with_float_nodes(prepared.float_nodes)
+    log_decisions(prepared.describe_changes())
     return Job(display_name(model), source, prepared, samples, options, recipe, given, run)
 
 
@@ -102,7 +104,7 @@ def optimize_before_calibration(job: Job) -> Job:
         DataError: A sample is unreadable, does not fit, or the model fails on it.
         PlanError: The plan's channel factors do not fit the model.
     """
-    plan = job.given.plan
+    plan, known = job.given.plan, job.prepared.describe_changes()
     if job.options.equalize or (plan is not None and plan.channel_factors):
         prepared = equalize_channels(
             job.name, job.prepared, job.samples.calibration, job.recipe, job.given, job.run
@@ -114,6 +116,7 @@ def optimize_before_calibration(job: Job) -> Job:
             job.prepared, job.samples.calibration, job.recipe, job.given, job.run
         )
         job = replace(job, prepared=prepared, recipe=recipe)
+    log_decisions(job.prepared.describe_changes(), known)
     return job
 
 
@@ -147,6 +150,7 @@ def choose_recipe(job: Job, model: CalibratedModel, folds: list[Fold]) -> Recipe
         return job.recipe
     recipe = choose_ranges(model, job.recipe, folds, run=job.run)
     release_memory()
+    log_decisions([recipe.range_note])
     return recipe
 
 

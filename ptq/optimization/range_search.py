@@ -67,6 +67,7 @@ def choose_ranges(
     evaluator = RangeEvaluator(graph, plan, names, folds, output_error, run, advance)
     search = _RangeSearch(undecided, evaluator)
     search.run()
+    advance.end()
     chosen = {
         n: ChosenMethod(FALLBACK_METHOD, SAME_REASON) for c in candidates for n in c.group.tensors
     }

@@ -77,6 +77,7 @@ def search_for_budget(
     trials = Trials(model, recipe, samples, metric=metric, run=run)
     advance = run.start_stage("searching", None)
     found = fewest_float_nodes(trials, points, run=run, advance=advance)
+    advance.end()
     return replace(found, apart=split.search is not split.evaluation)
 
 

@@ -121,6 +121,7 @@ def sensitivity(
         raise UsageError("no node of the model is quantized; `ptq.inspect` gives the reasons")
     advance = run.start_stage("attributing the error", None)
     found = attribute_error(probe, evenly_spread(held_out), run=run, advance=advance)
+    advance.end()
     ops = {node.name or "": operator_of(node) for node in job.prepared.graph.nodes}
     rows, before = [], frozenset[str]()
     candidates = rank_candidates(found.sources, found.mean_shares)

@@ -93,6 +93,7 @@ def quantize_with_self_check(
         if failure is not None:
             fallback = _fall_back_to_float(made, failure, against)
             made = _with_note(made, failure, fallback, against)
+    advance.end()
     if not integer_nodes(made):
         refuse_overflow(
             model.prepared.graph, model.calibration.tensors, get_target(recipe.target), recipe.float_nodes,
@@ -119,12 +120,14 @@ def apply_user_plan(
     """
     made, advance = quantize_with(model, recipe, plan), sessions.run.start_stage("checking", None)
     if check(made, run_reference(model, samples, sessions, advance=advance)) is None:
+        advance.end()
         return made
     against = run_reference_on_more_samples(made, samples, sessions, advance)
     failure = check_graph(made.quantized_graph, against, -math.inf)
     if failure is not None and not failure.only_lengths:
         raise PlanError(f"the given plan produces an invalid model: {failure}. Create a new plan")
     failure = check(made, against)
+    advance.end()
     return made if failure is None else replace(made, check_failure=str(failure))
 
 
