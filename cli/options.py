@@ -17,6 +17,7 @@ ArithmeticName = Literal[
     "ort", "ort-avx2", "litert", "tflite-micro", "gemmlowp", "tpu-mlir", "tpu-mlir-8", "fixed-point"
 ]
 EngineName = Literal["ort", "integer"]
+_VERSIONS = "ort is the installed ONNX Runtime's; ort@1.31 is that of ONNX Runtime 1.31."
 DEFAULT_BATCH = 8
 DEFAULT_CALIBRATION_BATCH = 4
 DEFAULT_MEASURED = 5
@@ -79,7 +80,7 @@ Arithmetic = Annotated[
         "--arithmetic",
         metavar="NAME",
         parser=str,
-        help=f"Arithmetic of the integer executor: {_list_names(ArithmeticName)}.",
+        help=f"Arithmetic of the integer executor: {_list_names(ArithmeticName)}. {_VERSIONS}",
     ),
 ]
 OptionalArithmetic = Annotated[
@@ -88,7 +89,8 @@ OptionalArithmetic = Annotated[
         "--arithmetic",
         metavar="NAME",
         parser=str,
-        help=f"Arithmetic of the integer executor: {_list_names(ArithmeticName)}; by default that of the target.",
+        help=f"Arithmetic of the integer executor: {_list_names(ArithmeticName)}; by default that of the target. "
+        f"{_VERSIONS}",
     ),
 ]
 Equalize = Annotated[

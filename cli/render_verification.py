@@ -28,8 +28,8 @@ def render_verification(result: Verification) -> None:
     show(
         format_heading(
             f"{plural(len(result.tensors), 'integer tensor')}, {elements} elements on "
-            f"{plural(result.samples, 'sample')}: ONNX Runtime and the integer executor "
-            f"({result.arithmetic}) " + ("are equal" if result.equal else "differ")
+            f"{plural(result.samples, 'sample')}: ONNX Runtime {result.ort_version} and the integer "
+            f"executor ({result.arithmetic_version}) " + ("are equal" if result.equal else "differ")
         )
     )
     show(*format_applied(result.applied_preprocess))
@@ -52,7 +52,7 @@ def render_verification(result: Verification) -> None:
         )
         if len(differing) > MAX_ENTRIES:
             show(format_paragraph(f"{len(differing) - MAX_ENTRIES} more; --json lists all"))
-    if differing and result.arithmetic == "ort" and not result.exact_products:
+    if differing and result.arithmetic_version.startswith("ort@") and not result.exact_products:
         show(
             format_paragraph(
                 "differences are expected: without VNNI, this processor makes ONNX Runtime saturate sums "

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, UnsupportedError
-from ptq.executor.arithmetics import INT8_AS_UINT8, kernels_of_arithmetic
+from ptq.executor.arithmetics import get_arithmetic
 from ptq.executor.arithmetics.node_site import KernelMaker
 from ptq.executor.batch_parallel import BatchSegments, Feed, Segment
 from ptq.executor.float_islands import FloatIsland
@@ -61,10 +61,11 @@ class Executor:
             UsageError: The arithmetic is unknown.
         """
         self.arithmetic = arithmetic_name
-        self._kernels = {**kernels_of_arithmetic(arithmetic_name), **(replaced or {})}
+        arithmetic = get_arithmetic(arithmetic_name)
+        self._kernels = {**arithmetic.kernels, **(replaced or {})}
         has_kernel = self._kernels.__contains__
         read, self._uint8_tensors = normalize_qdq(graph), frozenset[str]()
-        if arithmetic_name in INT8_AS_UINT8:
+        if arithmetic.computes_int8_as_uint8:
             read, self._uint8_tensors = pairs_to_uint8(read)
         self.program: Program = read_program(read, has_kernel, floats)
         self._runners: list[dict[tuple[Any, ...], Runner]] = [{} for _ in self.program.steps]

@@ -31,6 +31,7 @@ inferred_qparams: scale and zero point of integers that no quantizer produces
 
 Running:
 
+ort_version: which ONNX Runtime is installed
 crash_guard: which operands crash ONNX Runtime
 session: `Session`: a graph loaded into ONNX Runtime
 exposed_session: a session that returns inner tensors

@@ -1,8 +1,8 @@
 """Guard against operands that crash the process inside ONNX Runtime, where other operands raise an error.
 
 Its kernels divide by these operands without a check, and the processor's integer exception ends the process. Found in
-ONNX Runtime 1.31.1. The guard checks constants of the model and inputs of a sample. Values that other nodes compute
-are unknown before the run, so it does not check them.
+ONNX Runtime 1.31.1; `_MENDED` says which version mended what. The guard checks constants of the model and inputs of a
+sample. Values that other nodes compute are unknown before the run, so it does not check them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError, ModelError
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, constant_of, name_of, operator_of
+from ptq.model.ort_version import INSTALLED, Version
 
 _Operands = Sequence[NDArray[Any] | None]
 
@@ -102,9 +103,15 @@ def _check_stft(operands: _Operands) -> str | None:
     return "has frames of length 0" if length is not None and not length.all() else None
 
 
-_RULES: Mapping[str, Callable[[_Operands], str | None]] = {
+_EVERY_RULE: Mapping[str, Callable[[_Operands], str | None]] = {
     "Div": _check_division,
     "Mod": _check_division,
     "OneHot": _check_one_hot,
     "STFT": _check_stft,
 }
+_MENDED: Mapping[str, Version] = {"Mod": (1, 32), "OneHot": (1, 32)}
+"""The first version of ONNX Runtime in which the operator raises an error or returns a result instead."""
+_RULES = {
+    op: rule for op, rule in _EVERY_RULE.items() if op not in _MENDED or _MENDED[op] > INSTALLED
+}
+"""The rules that hold for the installed ONNX Runtime."""

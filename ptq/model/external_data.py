@@ -210,10 +210,13 @@ def serialized_size(model: ir.Model) -> int:
     return count
 
 
-def as_buffers(model: ir.Model) -> tuple[bytes, dict[str, tuple[str, ir.TensorProtocol]]]:
+def as_buffers(
+    model: ir.Model, *, sub_byte: bool = True
+) -> tuple[bytes, dict[str, tuple[str, ir.TensorProtocol]]]:
     """The serialized model, and its large weights as files of one tensor each, to which the model refers.
 
-    Unused weights are omitted, because ONNX Runtime drops them before it reads them.
+    Unused weights are omitted, because ONNX Runtime drops them before it reads them. Without ``sub_byte``, weights
+    of less than 8 bits an element stay in the message.
 
     Returns:
         The bytes, and for each file name the weight's name and the weight.
@@ -222,6 +225,7 @@ def as_buffers(model: ir.Model) -> tuple[bytes, dict[str, tuple[str, ir.TensorPr
         item
         for item in _large_initializers(model)
         if not _is_unused(model.graph.initializers[item[0]])
+        and (sub_byte or item[1].dtype.bitwidth >= 8)
     ]
     files = {f"weights{number}": item for number, item in enumerate(read)}
     places = {name: (file, 0) for file, (name, _) in files.items()}

@@ -15,12 +15,16 @@ import onnx.inliner
 import onnx.shape_inference
 
 from ptq.model.node import ONNX_DOMAINS
+from ptq.model.ort_version import find_entry
 from ptq.model.proto_walk import all_nodes
 
-NEWEST_OPSET = 26
-"""The newest version of ONNX's operators that ONNX Runtime 1.31 reads."""
-NEWEST_IR_VERSION = 13
-"""The newest version of ONNX's format that ONNX Runtime 1.31 reads."""
+_READS = {(1, 20): (21, 10), (1, 21): (22, 10), (1, 24): (25, 13), (1, 25): (26, 13)}
+"""Newest opset and format that ONNX Runtime reads and has kernels of quantizers for, since which version.
+
+ONNX Runtime 1.23 reads opset 23, and 1.32 reads opset 28, both without a kernel of QuantizeLinear.
+"""
+NEWEST_OPSET, NEWEST_IR_VERSION = find_entry(_READS)
+"""The newest version of ONNX's operators, and of its format, to which a newer model is lowered."""
 
 PREVIEW_DOMAIN = "ai.onnx.preview"
 UNSUPPORTED_ATTRIBUTES = {"Attention": frozenset(["left_window_size", "right_window_size"])}

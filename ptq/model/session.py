@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-# ONNX Runtime reads this when it is loaded. Since 1.29 its Linux wheels collect usage data without it.
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-
 import numpy as np
 import onnx.parser
+import onnx_ir as ir
 import onnxruntime
 from numpy.typing import NDArray
 
@@ -26,9 +24,10 @@ from ptq.model.custom_ops import explain_custom_operator
 from ptq.model.graph import Graph
 from ptq.model.node import Node, name_of, operator_of, values_read_by
 from ptq.model.operator_versions import since_version, unsupported_nodes
+from ptq.model.ort_version import ORT_VERSION
 
 _NUMPY_KINDS = "biuf"
-"""Kinds of numpy's own types. ONNX Runtime takes every other type, for example bfloat16, as bytes."""
+"""Kinds of numpy's own types. Others, for example bfloat16, are passed as integers of the same size."""
 _LOG_FATAL_ONLY = 4
 """Log level: fatal errors only. Each error is raised, so a log line would repeat it."""
 
@@ -37,8 +36,6 @@ OPTIMIZATION_LEVELS = {
     "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
     "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
-
-ORT_VERSION: str = onnxruntime.__version__
 
 
 @dataclass(frozen=True)
@@ -198,6 +195,10 @@ def has_exact_int8_sums() -> bool:
 
 
 _OrtValues = dict[str, onnxruntime.OrtValue]
+_READS_FILES_IN_MEMORY = hasattr(
+    onnxruntime.SessionOptions, "add_external_initializers_from_files_in_memory"
+)
+"""ONNX Runtime before 1.24 takes weights of less than a byte in the model's message only."""
 
 
 def _open_session(
@@ -208,26 +209,24 @@ def _open_session(
     Returns:
         The session, and the large weights. The session reads the weights in place, so they must outlive it.
     """
-    data, files = external_data.as_buffers(graph.model)
+    data, files = external_data.as_buffers(graph.model, sub_byte=_READS_FILES_IN_MEMORY)
     copied: dict[str, external_data.Buffer] = {}
     values: _OrtValues = {}
     for file, (name, tensor) in files.items():
-        if tensor.dtype.numpy().kind in _NUMPY_KINDS:
-            array = np.ascontiguousarray(tensor.numpy())
-            values[name] = onnxruntime.OrtValue.ortvalue_from_numpy(array)
-        else:
+        if tensor.dtype.bitwidth < 8:
             copied[file] = external_data.little_endian_bytes(tensor)
+        else:
+            values[name] = _as_ort_value(tensor)
     options.add_external_initializers(list(values), list(values.values()))
     large = external_data.weight_bytes(graph.model) > external_data.MAX_PROTO_BYTES
     if large and not tuning.copy_large_weights:
         options.add_session_config_entry("session.disable_prepacking", "1")
-        for name, value in values.items():
-            options.add_initializer(
-                name, value
-            )  # without this call, ONNX Runtime still copies them
-    options.add_external_initializers_from_files_in_memory(
-        list(copied), list(copied.values()), [len(content) for content in copied.values()]
-    )
+        for name, value in values.items():  # otherwise ONNX Runtime still copies them
+            options.add_initializer(name, value)
+    if copied:
+        options.add_external_initializers_from_files_in_memory(
+            list(copied), list(copied.values()), [len(content) for content in copied.values()]
+        )
     if files and options.optimized_model_filepath:
         weight_file = f"{os.path.basename(options.optimized_model_filepath)}.data"
         options.add_session_config_entry(
@@ -240,6 +239,15 @@ def _open_session(
         disabled_optimizers=[] if tuning.integer_kernels else ["QDQSelectorActionTransformer"],
     )
     return session, values
+
+
+def _as_ort_value(tensor: ir.TensorProtocol) -> onnxruntime.OrtValue:
+    """The tensor's own memory as a value of ONNX Runtime."""
+    array = np.ascontiguousarray(tensor.numpy())
+    if array.dtype.kind in _NUMPY_KINDS:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    integers = array.view(f"u{array.dtype.itemsize}")
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(integers, int(tensor.dtype))
 
 
 def _explain_load_failure(error: Exception, graph: Graph) -> str:

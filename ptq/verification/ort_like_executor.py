@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ptq.core.errors import ModelError
 from ptq.core.ops import OPS
-from ptq.executor.arithmetics import INT8_AS_UINT8
+from ptq.executor.arithmetics import get_arithmetic
 from ptq.executor.executor import Executor
 from ptq.executor.program import Program, Step
 from ptq.model.graph import Graph
@@ -28,7 +28,8 @@ def executor_matching_ort(graph: Graph, arithmetic: str = "ort") -> Executor:
     """
     executor = Executor(graph, arithmetic)
     names = comparable_tensors(executor.program, graph)
-    if arithmetic not in INT8_AS_UINT8 or names.isdisjoint(executor.program.params):
+    as_uint8 = get_arithmetic(arithmetic).computes_int8_as_uint8
+    if not as_uint8 or names.isdisjoint(executor.program.params):
         return executor
     executor, float_names = with_integer_products(executor, graph)
     exposed, _ = pairs_to_uint8(graph)

@@ -18,11 +18,13 @@ from ptq.core.errors import DataError, ModelError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
 from ptq.data.recorded_preprocess import AppliedPreprocess
+from ptq.executor.arithmetics import versioned_name
 from ptq.executor.executor import Executor
 from ptq.executor.program import Step
 from ptq.kernels.thread_pool import parallel_map
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
+from ptq.model.ort_version import ORT_VERSION
 from ptq.model.session import Session, has_exact_int8_sums
 from ptq.rewrite.shift_to_uint8 import pairs_to_uint8, to_int8
 from ptq.verification.node_status import NodeStatus, node_statuses
@@ -79,7 +81,7 @@ class Verification:
     """Comparison of a quantized model.
 
     Attributes:
-        arithmetic: Arithmetic of the executor.
+        arithmetic: Arithmetic of the executor, as it was asked for.
         optimized: Whether ONNX Runtime ran with graph optimizations.
         samples: Number of samples.
         tensors: Comparison of each tensor, in execution order.
@@ -89,6 +91,8 @@ class Verification:
         exact_products: Whether ONNX Runtime adds products of uint8 and int8 exactly on this processor.
         skipped: Skipped bad samples, each with its reason.
         applied_preprocess: How the samples became arrays; None if they were given as an iterable.
+        ort_version: Version of the ONNX Runtime that was compared with.
+        arithmetic_version: The arithmetic with the version that it computes like, for example ``ort@1.32``.
     """
 
     arithmetic: str
@@ -101,6 +105,8 @@ class Verification:
     exact_products: bool
     skipped: tuple[tuple[str, str], ...] = ()
     applied_preprocess: AppliedPreprocess | None = None
+    ort_version: str = ""
+    arithmetic_version: str = ""
 
     @property
     def first(self) -> TensorDifference | None:
@@ -202,6 +208,8 @@ def verify_graph(
         floats=_float_nodes(graph, executor),
         intact=intact,
         exact_products=has_exact_int8_sums(),
+        ort_version=ORT_VERSION,
+        arithmetic_version=versioned_name(arithmetic),
     )
 
 

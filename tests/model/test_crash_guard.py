@@ -16,7 +16,8 @@ from networks import build_network
 from onnx import TensorProto
 
 import ptq
-from ptq.core.errors import DataError, ModelError
+from ptq.core.errors import DataError, ModelError, PtqError
+from ptq.model.ort_version import INSTALLED
 
 RUN = """
 import json, os, resource, sys
@@ -83,22 +84,41 @@ FED = {
 }  # fmt: skip
 
 
-def test_onnx_runtime_ends_on_them(tmp_path: Path) -> None:
-    given = []
+MENDED = INSTALLED >= (1, 32)
+"""Whether ONNX Runtime itself refuses an empty depth, and computes Mod of the least integer by -1."""
+
+
+def _ends(model: onnx.ModelProto) -> bool:
+    return not (MENDED and model.graph.node[-1].op_type in ("OneHot", "Mod"))
+
+
+def test_onnx_runtime_ends_on_them_unless_its_version_mended_it(tmp_path: Path) -> None:
+    given, expected = [], {}
     for number, (model, feed) in enumerate([*HELD.values(), *FED.values()]):
+        expected[str(tmp_path / f"{number}.onnx")] = _ends(model)
         onnx.save(model, tmp_path / f"{number}.onnx")
         plain = {n: (a.tolist(), a.dtype.name) for n, a in feed.items()}
         given.append((str(tmp_path / f"{number}.onnx"), plain))
     done = subprocess.run(
         [sys.executable, "-c", RUN, json.dumps(given)], capture_output=True, text=True, check=True
     )
-    assert [path for path, ended in json.loads(done.stdout).items() if not ended] == []
+    ended = json.loads(done.stdout)
+    reads_past_the_end = [p for p, (m, _) in zip(expected, [*HELD.values(), *FED.values()], strict=True)
+                          if m.graph.node[-1].op_type == "OneHot"]  # fmt: skip
+    for path in reads_past_the_end:  # whether that ends the process depends on the build
+        assert expected.pop(path) or not ended[path]
+        ended.pop(path)
+    assert ended == expected
 
 
 @pytest.mark.parametrize("fault", ["an empty window", "frames of length 0", "an empty depth"])
 def test_a_model_with_such_constants_is_refused_by_name(fault: str) -> None:
     model, feed = HELD[fault]
     name = model.graph.node[-1].op_type
+    if not _ends(model):
+        with pytest.raises(PtqError, match=name):  # ONNX Runtime's own words
+            ptq.evaluate(model, [feed])
+        return
     with pytest.raises(ModelError, match=rf"^{name} \S+ has {fault}: this crashes"):
         ptq.evaluate(model, [feed])
     with pytest.raises(ModelError, match=rf"^{name} \S+ has {fault}: this crashes"):
@@ -108,6 +128,9 @@ def test_a_model_with_such_constants_is_refused_by_name(fault: str) -> None:
 @pytest.mark.parametrize("fault", FED)
 def test_a_sample_with_such_values_is_refused_by_name(fault: str) -> None:
     model, feed = FED[fault]
+    if not _ends(model):
+        assert ptq.evaluate(model, [feed]).samples == 1
+        return
     with pytest.raises(DataError, match=rf"^data\[0\]: {model.graph.node[0].op_type} .*{fault}"):
         ptq.evaluate(model, [feed])
 

@@ -156,13 +156,13 @@ def test_what_a_library_is_asked_holds_no_large_weight(monkeypatch: pytest.Monke
     assert [value.name for value in proto.graph.input] == ["x", "w", "b", "v"]
 
 
-@pytest.mark.parametrize("dtype", ["FLOAT", "FLOAT16", "BFLOAT16"])
+@pytest.mark.parametrize("dtype", ["FLOAT", "FLOAT16", "BFLOAT16", "FLOAT8E4M3FN", "INT4"])
 def test_a_session_reads_large_weights_of_any_type(
     monkeypatch: pytest.MonkeyPatch, dtype: str
 ) -> None:
     """Against ONNX Runtime given the same model in one piece."""
     kind = onnx.TensorProto.DataType.Value(dtype)
-    model = build_network("c = Cast<to = 1>(w)\ny = MatMul(x, c)", {"x": (1, 32)})
+    model = build_network("c = Cast<to = 1>(w)\ny = MatMul(x, c)", {"x": (1, 32)}, opset=21)
     values = RANDOM.normal(size=(32, 8)).astype(np.float32)
     model.graph.initializer.append(onnx.helper.make_tensor("w", kind, values.shape, values.ravel()))
     monkeypatch.setattr(external_data, "INLINE_BYTES", 100)

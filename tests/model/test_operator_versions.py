@@ -17,6 +17,7 @@ from ptq.model.operator_versions import (
     lower_to_supported,
     unsupported_nodes,
 )
+from ptq.model.ort_version import INSTALLED
 from ptq.model.session import Session
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
@@ -46,6 +47,10 @@ def test_the_model_that_was_given_is_left_as_it_is() -> None:
 def test_an_unknown_operator_that_onnx_defines_by_others_is_decomposed(line: str) -> None:
     model = _model(line, 28)
     graph = Graph.from_proto(model)
+    if INSTALLED < (1, 24):  # its function has a Cast of opset 25
+        with pytest.raises(ModelError, match="does not know Cast of opset 28"):
+            Session(graph)
+        return
     expected = ReferenceEvaluator(model).run(None, {"x": X})[0]
     np.testing.assert_allclose(Session(graph).run({"x": X})[0], expected, rtol=1e-5, atol=1e-6)
 
@@ -72,11 +77,16 @@ def test_an_operator_that_onnx_cannot_decompose_is_refused_by_name() -> None:
         Session(Graph.from_proto(model))
 
 
-def test_an_operator_that_has_changed_is_refused_by_name() -> None:
+def test_an_operator_that_has_changed_is_refused_by_name_unless_onnx_runtime_reads_it() -> None:
     model = _model("y = Mod<fmod = 1>(x, x)", 28)
     assert [node.op_type for node in unsupported_nodes(lower_to_supported(model))] == ["Mod"]
+    graph = Graph.from_proto(model)
+    if INSTALLED >= (1, 32):
+        expected = ReferenceEvaluator(model).run(None, {"x": X})[0]
+        np.testing.assert_array_equal(Session(graph).run({"x": X})[0], expected)
+        return
     with pytest.raises(ModelError, match=r"does not know Mod of opset 28 \(node Mod_y\)"):
-        Session(Graph.from_proto(model))
+        Session(graph)
 
 
 def test_a_model_without_operators_of_onnx_itself_is_read() -> None:

@@ -44,15 +44,22 @@ class OperatorScore:
 
 
 def to_golden_cases(
-    case: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    case: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], ort_arithmetic: str = ""
 ) -> list[GoldenCase]:
     """Convert a recorded case into sites with inputs and expected outputs.
 
+    Args:
+        case: The case's entry in the index.
+        arrays: Its arrays by name.
+        ort_arithmetic: Arithmetic of cases of ONNX Runtime; empty for that of the recorded version.
+
     Raises:
         ModelError: The operator of the case is unknown.
+        UsageError: The arithmetic is unknown.
     """
-    translate = golden_litert.from_litert_case if "tensors" in case else golden_ort.from_ort_case
-    return translate(case, arrays)
+    if "tensors" in case:
+        return golden_litert.from_litert_case(case, arrays)
+    return golden_ort.from_ort_case(case, arrays, ort_arithmetic)
 
 
 def count_wrong_elements(case: GoldenCase) -> int:
@@ -68,11 +75,17 @@ def count_wrong_elements(case: GoldenCase) -> int:
 
 
 def run_golden_cases(
-    folders: Iterable[Path], ops: frozenset[str] | None = None
+    folders: Iterable[Path], ops: frozenset[str] | None = None, ort_arithmetic: str = ""
 ) -> list[OperatorScore]:
     """Run all cases of the folders, or those of the given operators, in the order of the index.
 
+    Args:
+        folders: Folders of recorded cases.
+        ops: Operators to run; None for all.
+        ort_arithmetic: Arithmetic of cases of ONNX Runtime; empty for that of the version that each case names.
+
     Raises:
+        UsageError: The arithmetic is unknown.
         DataError: A folder has no readable index, or the file of a case is missing.
     """
     scores: dict[str, OperatorScore] = {}
@@ -80,7 +93,9 @@ def run_golden_cases(
         for case in _read_index(folder):
             op = str(case["op"])
             if ops is None or op in ops:
-                scores[op] = _run_case(scores.get(op, OperatorScore(op)), case, folder)
+                scores[op] = _run_case(
+                    scores.get(op, OperatorScore(op)), case, folder, ort_arithmetic
+                )
     return list(scores.values())
 
 
@@ -94,7 +109,9 @@ def _read_index(folder: Path) -> list[Mapping[str, Any]]:
     return cases
 
 
-def _run_case(score: OperatorScore, case: Mapping[str, Any], folder: Path) -> OperatorScore:
+def _run_case(
+    score: OperatorScore, case: Mapping[str, Any], folder: Path, ort_arithmetic: str
+) -> OperatorScore:
     try:
         with np.load(folder / str(case["file"]), allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
@@ -105,7 +122,7 @@ def _run_case(score: OperatorScore, case: Mapping[str, Any], folder: Path) -> Op
     score = replace(score, cases=score.cases + 1)
     name = str(case.get("id", case["file"]))
     try:
-        for golden in to_golden_cases(case, arrays):
+        for golden in to_golden_cases(case, arrays, ort_arithmetic):
             wrong = count_wrong_elements(golden)
             score = replace(
                 score,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
-from ptq.executor.arithmetics import ort
+from ptq.executor.arithmetics import get_arithmetic
 from ptq.executor.arithmetics.node_site import Site
 from ptq.model.layer_weights import matrix_channel_axis
 
@@ -40,12 +41,31 @@ _POSITIONS: Mapping[str, list[_Position]] = {
 _SPATIAL_OPS = ("QLinearConv", "QLinearAveragePool", "QLinearGlobalAveragePool")
 
 
-def from_ort_case(case: Mapping[str, Any], arrays: Arrays) -> list[GoldenCase]:
-    """Convert a case into one site of the arithmetic ``ort``.
+def recorded_arithmetic(case: Mapping[str, Any]) -> str:
+    """The arithmetic of the version that a case names as its runtime, for example ``ort@1.31``.
+
+    A case without a runtime was recorded from the installed version.
+    """
+    found = re.match(r"onnxruntime (\d+\.\d+)", str(case.get("runtime", "")))
+    return f"ort@{found[1]}" if found else "ort"
+
+
+def from_ort_case(
+    case: Mapping[str, Any], arrays: Arrays, arithmetic: str = ""
+) -> list[GoldenCase]:
+    """Convert a case into one site.
+
+    Args:
+        case: The case's entry in the index.
+        arrays: Its arrays by name.
+        arithmetic: The arithmetic; empty for that of the recorded version.
 
     Raises:
         UnsupportedError: The operator is unknown.
+        UsageError: The arithmetic is unknown.
     """
+    arithmetic = arithmetic or recorded_arithmetic(case)
+    kernels = get_arithmetic(arithmetic).kernels
     op, names, attrs = str(case["op"]), list(case["node_inputs"]), case_attributes(case)
     if int(attrs.pop("opset", 13)) < 13:
         attrs["axis"] = attrs.get("axis", -1) % arrays[names[0]].ndim
@@ -78,7 +98,7 @@ def from_ort_case(case: Mapping[str, Any], arrays: Arrays) -> list[GoldenCase]:
     )
     name = "Gemm" if op == "QGemm" else op.removeprefix("QLinear")
     site = Site(name, attrs, tuple(quantization), (output_params,), constants)
-    return [GoldenCase("ort", site, tuple(values), arrays["output"], ort.KERNELS.get(name), first)]
+    return [GoldenCase(arithmetic, site, tuple(values), arrays["output"], kernels.get(name), first)]
 
 
 def _positions(op: str, count: int) -> list[_Position]:

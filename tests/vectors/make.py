@@ -1,9 +1,10 @@
 """Record small vectors: one-operator models run in LiteRT's reference kernels and in ONNX Runtime.
 
-    python tests/vectors/make.py litert|ort
+    python tests/vectors/make.py litert|ort|ort-version
 
 ``litert`` needs ai-edge-litert 2.3.0, ``ort`` onnxruntime on a processor with VNNI (elsewhere u8 × s8 saturates).
-Both write index.json and one .npz a case into the folder of that name beside this file.
+Both write index.json and one .npz a case into the folder of that name beside this file. ``ort-version`` records what
+versions of onnxruntime compute otherwise, into the folder of the installed version: ``ort-1.32``.
 """
 
 from __future__ import annotations
@@ -302,14 +303,37 @@ def ort_cases(d: Draw) -> list[tuple[str, dict[str, Any], dict[str, Any], list[s
     ]  # fmt: skip
 
 
-def ort() -> None:
-    """Run the ONNX Runtime cases."""
+def ort_version_cases(d: Draw) -> list[tuple[str, dict[str, Any], dict[str, Any], list[str]]]:
+    """Cases in which versions differ: results above the type's range, and output scales below 1 / (148 D)."""
+    dtype, cases = np.uint8 if d.ties else np.int8, []
+    least = np.iinfo(dtype).min
+    for length in (2, 40):
+        for scale in (1 / 256, 0.8 / (148 * length), 0.2 / (148 * length)):
+            for zero in (least, least + 127, least + 200):
+                x = np.concatenate([np.full((1, length), 10), d.q(3, length)]).astype(np.int64)
+                arrays = {"x": x.astype(np.int8).view(dtype), "xs": np.float32(d.scale()),
+                          "xz": np.zeros((), dtype), "ys": np.float32(scale),
+                          "yz": np.asarray(zero, dtype)}  # fmt: skip
+                cases.append(("QLinearSoftmax", {"axis": -1, "opset": 13}, arrays, ["x"]))
+    return cases
+
+
+def ort_version() -> None:
+    """Run the cases in which versions of ONNX Runtime differ."""
+    import onnxruntime
+
+    folder = "ort-" + ".".join(onnxruntime.__version__.split(".")[:2])
+    ort(folder, ort_version_cases)
+
+
+def ort(folder: str = "ort", draw_cases: Any = ort_cases) -> None:
+    """Run ONNX Runtime cases."""
     import onnxruntime
     from onnx import helper, numpy_helper
 
     cases, stored = [], []
     for seed in SEEDS:
-        for op, attributes, arrays, fed in ort_cases(Draw(seed)):
+        for number, (op, attributes, arrays, fed) in enumerate(draw_cases(Draw(seed))):
             domain = "" if op in ("QLinearConv", "QLinearMatMul") else "com.microsoft"
             graph = helper.make_graph(
                 [helper.make_node(op, list(arrays), ["y"], domain=domain, **attributes)],
@@ -323,12 +347,13 @@ def ort() -> None:
             model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
             session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
             output = session.run(None, {n: arrays[n] for n in fed})[0]
-            name = f"{op.lower()}_{seed}"
+            name = f"{op.lower()}_{seed}" if folder == "ort" else f"{op.lower()}_{seed}_{number:02}"
             cases.append({"id": name, "file": f"{name}.npz", "op": op, "attributes": attributes,
-                          "node_inputs": list(arrays), "runtime_inputs": fed})  # fmt: skip
+                          "node_inputs": list(arrays), "runtime_inputs": fed,
+                          "runtime": f"onnxruntime {onnxruntime.__version__}"})  # fmt: skip
             stored.append({**arrays, "output": output})
-    save("ort", cases, stored)
+    save(folder, cases, stored)
 
 
 if __name__ == "__main__":
-    {"litert": litert, "ort": ort}[sys.argv[1]]()
+    {"litert": litert, "ort": ort, "ort-version": ort_version}[sys.argv[1]]()

@@ -19,13 +19,33 @@ VECTORS = TESTS / "vectors"
 SCRIPT = TESTS.parent / "scripts" / "golden"
 
 
-@pytest.mark.parametrize("runtime", ["litert", "ort"])
+@pytest.mark.parametrize("runtime", ["litert", "ort", "ort-1.28", "ort-1.31", "ort-1.32"])
 def test_every_vector_of_the_runtime_is_reproduced_to_the_bit(runtime: str) -> None:
     index = json.loads((VECTORS / runtime / "index.json").read_text())
     scores = run_golden_cases([VECTORS / runtime])
     assert [(s.op, s.wrong, s.refused) for s in scores if s.wrong or s.refused] == []
     assert sum(s.cases for s in scores) == len(index["cases"])
     assert all(s.elements for s in scores)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "arithmetic"),
+    [("ort-1.28", "ort@1.29"), ("ort-1.31", "ort@1.28"), ("ort-1.31", "ort@1.32"), ("ort-1.32", "ort-avx2@1.31")],
+)  # fmt: skip
+def test_the_vectors_tell_versions_of_onnx_runtime_apart(recorded: str, arithmetic: str) -> None:
+    (score,) = run_golden_cases([VECTORS / recorded], None, arithmetic)
+    assert score.wrong > 0
+
+
+@pytest.mark.parametrize(
+    ("recorded", "arithmetic"),
+    [("ort-1.28", "ort@1.20"), ("ort-1.31", "ort@1.29"), ("ort-1.31", "ort-avx2@1.30")],
+)
+def test_versions_without_a_change_between_them_compute_the_same(
+    recorded: str, arithmetic: str
+) -> None:
+    (score,) = run_golden_cases([VECTORS / recorded], None, arithmetic)
+    assert (score.wrong, score.refused) == (0, ())
 
 
 def tampered(folder: Path) -> Path:
@@ -40,7 +60,7 @@ def tampered(folder: Path) -> Path:
 
 def test_one_wrong_element_is_counted_and_its_case_named(tmp_path: Path) -> None:
     (score,) = run_golden_cases([tampered(tmp_path / "v")], frozenset(["QLinearMul"]))
-    assert (score.cases, score.wrong, score.failed) == (2, 1, ("qlinearmul_1 (ort)",))
+    assert (score.cases, score.wrong, score.failed) == (2, 1, ("qlinearmul_1 (ort@1.31)",))
 
 
 def test_a_case_of_an_unknown_operator_counts_as_refused(tmp_path: Path) -> None:
@@ -71,4 +91,4 @@ def test_the_script_succeeds_on_the_vectors_and_restricts_operators() -> None:
 def test_the_script_fails_on_a_wrong_element(tmp_path: Path) -> None:
     done = script(str(tampered(tmp_path / "v")))
     assert done.returncode == 1
-    assert "QLinearMul: qlinearmul_1 (ort) differs" in done.stdout
+    assert "QLinearMul: qlinearmul_1 (ort@1.31) differs" in done.stdout

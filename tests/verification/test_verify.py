@@ -19,6 +19,7 @@ from ptq.data import Sample
 from ptq.executor.executor import Executor
 from ptq.executor.float_islands import FloatIsland
 from ptq.model.graph import Graph
+from ptq.model.ort_version import INSTALLED
 from ptq.verification.verify import verify_graph
 
 CHAIN = build_network(CONV + f"r = Relu(c)\nd = Conv{SAME}(r, v)\ny = Conv{SAME}(d, v)", v=V, **WB)
@@ -93,7 +94,7 @@ def test_a_node_downstream_is_right_by_itself(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_where_nothing_is_reduced_the_shapes_differ_and_no_more_is_said() -> None:
-    """Of an axis without elements ONNX Runtime 1.31.1 leaves the axis standing."""
+    """Of an axis without elements ONNX Runtime before 1.32 leaves the axis standing."""
     graph = foreign_graph(
         INPUT_QDQ + "r = ReduceMin<keepdims = 0>(xd, axes)" + OUTPUT_QDQ,
         (3, 2, 0),
@@ -106,6 +107,9 @@ def test_where_nothing_is_reduced_the_shapes_differ_and_no_more_is_said() -> Non
     )
     empty = Sample("s", {"x": np.zeros((3, 2, 0), np.float32)}, ())
     found = verify_graph(graph, [empty], run=RunOptions(threads=1))
+    if INSTALLED >= (1, 32):
+        assert found.equal
+        return
     assert found.first is not None
     assert (found.first.op, found.first.elements, found.first.differing) == ("ReduceMin", 6, 6)
 

@@ -17,6 +17,7 @@ In reading order:
     ort_pool                 its average pools
     ort_softmax              its Softmax
     ort_avx2                 ONNX Runtime without VNNI
+    ort_versions             what changed between versions of ONNX Runtime
     litert                   LiteRT's reference kernels
     litert_requantizer       its rounding of accumulators, at the speed of float32
     litert_elementwise       its elementwise operators
@@ -40,7 +41,8 @@ In reading order:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -53,6 +55,7 @@ from ptq.executor.arithmetics import (
     litert,
     ort,
     ort_avx2,
+    ort_versions,
     tflite_micro,
     tpu_mlir,
 )
@@ -64,6 +67,7 @@ from ptq.executor.arithmetics.node_site import (
     weight_qparams,
 )
 from ptq.kernels.requantizer import Requantizer
+from ptq.model.ort_version import INSTALLED, parse_version
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +79,8 @@ class Arithmetic:
         kernels: Kernel maker of each operator; an operator without one cannot run.
         reference: The runtime whose bytes it computes, or how closely it follows a publication.
         source: Source of its rules.
+        is_onnxruntime: Whether its kernels are those of a version of ONNX Runtime: the installed one, or the one that
+            is named, as in ``ort@1.31``.
         computes_int8_as_uint8: Whether an int8 tensor between a QuantizeLinear and its only DequantizeLinear is
             computed in uint8, plus 128, as ONNX Runtime does on x86. A zero point in the sum changes the rounding.
     """
@@ -83,6 +89,7 @@ class Arithmetic:
     kernels: Mapping[str, KernelMaker]
     reference: str
     source: str
+    is_onnxruntime: bool = False
     computes_int8_as_uint8: bool = False
 
 
@@ -114,16 +121,18 @@ def _with_float_outputs(kernels: Mapping[str, KernelMaker]) -> Mapping[str, Kern
 ALL_ARITHMETICS: tuple[Arithmetic, ...] = (
     Arithmetic(
         "ort",
-        ort.KERNELS,
-        "ONNX Runtime 1.31.1 on x86-64 with VNNI, bit for bit",
+        ort_versions.kernels_of_version(ort.KERNELS, INSTALLED),
+        "the installed ONNX Runtime (1.20 to 1.32) on x86-64 with VNNI, bit for bit",
         "experiments with its QLinear kernels",
+        is_onnxruntime=True,
         computes_int8_as_uint8=True,
     ),
     Arithmetic(
         "ort-avx2",
-        ort_avx2.KERNELS,
-        "ONNX Runtime 1.31.1 on x86-64 with AVX2 and no VNNI, bit for bit",
-        "experiments with its QLinear kernels on an emulated Haswell and on an AMD EPYC without VNNI",
+        ort_versions.kernels_of_version(ort_avx2.KERNELS, INSTALLED),
+        "the installed ONNX Runtime (1.20 to 1.32) on x86-64 with AVX2 and no VNNI, bit for bit",
+        "experiments with its QLinear kernels (1.31.1) on an emulated Haswell and on an AMD EPYC without VNNI",
+        is_onnxruntime=True,
         computes_int8_as_uint8=True,
     ),
     Arithmetic(
@@ -164,7 +173,6 @@ ALL_ARITHMETICS: tuple[Arithmetic, ...] = (
     ),
 )
 
-INT8_AS_UINT8 = frozenset(row.name for row in ALL_ARITHMETICS if row.computes_int8_as_uint8)
 ARITHMETICS: Mapping[str, Mapping[str, KernelMaker]] = {
     row.name: row.kernels for row in ALL_ARITHMETICS
 }
@@ -173,6 +181,48 @@ ArithmeticName = Literal[
     "ort", "ort-avx2", "litert", "tflite-micro", "gemmlowp", "tpu-mlir", "tpu-mlir-8", "fixed-point"
 ]
 """Names of the rows of `ARITHMETICS`, for type checkers."""
+_NEWEST_KERNELS = {"ort": ort.KERNELS, "ort-avx2": ort_avx2.KERNELS}
+
+
+@cache
+def get_arithmetic(name: str) -> Arithmetic:
+    """Return the row of an arithmetic; after ``@`` may stand a version of ONNX Runtime, as in ``ort@1.31``.
+
+    Raises:
+        UsageError: The name or the version is unknown.
+    """
+    base, at, number = name.partition("@")
+    row = next((row for row in ALL_ARITHMETICS if row.name == base), None)
+    if row is None:
+        raise UsageError(f"arithmetic {name!r} is unknown; choose one of {', '.join(ARITHMETICS)}")
+    if not at:
+        return row
+    oldest, newest = (_dotted(v) for v in (ort_versions.OLDEST, ort_versions.NEWEST))
+    try:
+        version = parse_version(number)
+    except ValueError:
+        version = (0, 0)
+    if not row.is_onnxruntime or ort_versions.compared_version(version) != version:
+        raise UsageError(
+            f"arithmetic {name!r} is unknown; a version, from {oldest} to {newest}, follows "
+            f"{' or '.join(_NEWEST_KERNELS)}, as in ort@{newest}"
+        )
+    kernels = ort_versions.kernels_of_version(_NEWEST_KERNELS[base], version)
+    return replace(row, name=name, kernels=kernels)
+
+
+def versioned_name(name: str) -> str:
+    """The name with the version of ONNX Runtime that it stands for: ``ort`` becomes ``ort@1.32``.
+
+    Other arithmetics keep their name.
+    """
+    if "@" in name or not get_arithmetic(name).is_onnxruntime:
+        return name
+    return f"{name}@{_dotted(ort_versions.compared_version())}"
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
 
 
 def kernels_of_arithmetic(name: str) -> Mapping[str, KernelMaker]:
@@ -181,5 +231,8 @@ def kernels_of_arithmetic(name: str) -> Mapping[str, KernelMaker]:
     Raises:
         UsageError: The name is unknown.
     """
+<<<<<<< HEAD
     require_choice("arithmetic", name, ARITHMETICS)
     return ARITHMETICS[name]
+=======
+    return get_arithmetic(name).kernels

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ptq.core.targets import Target
-from ptq.model.session import ORT_VERSION
+from ptq.model.ort_version import ORT_VERSION
 
 
 @dataclass(frozen=True)

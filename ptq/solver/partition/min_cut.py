@@ -45,7 +45,8 @@ class MinCut:
             2 * _TOTAL_CAPACITY if cost == math.inf else max(1, round(cost / unit))
             for cost in self.edges.values()
         ]
-        rows, columns = zip(*self.edges, strict=True)
+        # SciPy before 1.12 keeps the type of the indices, and its algorithms take int32 only
+        rows, columns = np.asarray(list(self.edges), np.int32).T
         shape: Any = (len(self.vertices), len(self.vertices))
         counts: Any = np.asarray(capacities, np.int32)
         capacity: Any = scipy.sparse.csr_array((counts, (rows, columns)), shape)

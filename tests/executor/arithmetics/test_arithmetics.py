@@ -10,7 +10,15 @@ from sites import int8_params, run_node, uint8_params
 
 from ptq.core.errors import UnsupportedError, UsageError
 from ptq.core.targets import TARGETS
-from ptq.executor.arithmetics import ALL_ARITHMETICS, ARITHMETICS, kernels_of_arithmetic
+from ptq.executor.arithmetics import (
+    ALL_ARITHMETICS,
+    ARITHMETICS,
+    get_arithmetic,
+    kernels_of_arithmetic,
+    versioned_name,
+)
+from ptq.executor.arithmetics.ort_versions import NEWEST
+from ptq.model.ort_version import INSTALLED
 
 NAMES = [row.name for row in ALL_ARITHMETICS]
 # 7 bits of multiplier, or 8 of each scale, are off by up to 2^-7 of 255 steps.
@@ -30,6 +38,30 @@ def test_every_target_names_an_arithmetic() -> None:
 def test_an_unknown_arithmetic_is_a_usage_error_that_lists_them() -> None:
     with pytest.raises(UsageError, match="tflite-micro"):
         kernels_of_arithmetic("float")
+
+
+def test_a_version_of_onnx_runtime_follows_the_name() -> None:
+    softmax = {name: get_arithmetic(name).kernels["Softmax"] for name in
+               ("ort@1.20", "ort@1.28", "ort@1.29", "ort@1.31", "ort@1.32", "ort-avx2@1.31")}  # fmt: skip
+    assert softmax["ort@1.20"] is softmax["ort@1.28"] is not softmax["ort@1.29"]
+    assert softmax["ort@1.29"] is softmax["ort@1.31"] is softmax["ort-avx2@1.31"]
+    assert softmax["ort@1.31"] is not softmax["ort@1.32"]
+    assert get_arithmetic("ort@1.31").computes_int8_as_uint8
+
+
+def test_ort_is_the_installed_version() -> None:
+    name = versioned_name("ort")
+    assert name == "ort@{}.{}".format(*min(INSTALLED, NEWEST))
+    assert get_arithmetic("ort").kernels.keys() == get_arithmetic(name).kernels.keys()
+    assert get_arithmetic("ort").kernels["Softmax"] is get_arithmetic(name).kernels["Softmax"]
+    assert versioned_name("litert") == "litert"
+    assert versioned_name("ort@1.28") == "ort@1.28"
+
+
+@pytest.mark.parametrize("name", ["ort@1.19", "ort@1.99", "ort@", "ort@new", "litert@1.31"])
+def test_an_unknown_version_is_a_usage_error_that_says_what_is_known(name: str) -> None:
+    with pytest.raises(UsageError, match=r"from 1\.20 to 1\.32, follows ort or ort-avx2"):
+        get_arithmetic(name)
 
 
 @pytest.fixture(params=NAMES)
