@@ -8,8 +8,19 @@ sys.path.insert(0, str(Path(__file__).parent / "vectors"))
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 import exact_sums
+import pytest
+from compat_subset import COMPAT_FILES
 
 exact_sums.enable_exact_sums()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the subset."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(here).as_posix() in COMPAT_FILES:
+            item.add_marker(pytest.mark.compat)
+
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background jobs start
     signal.signal(signal.SIGINT, signal.default_int_handler)

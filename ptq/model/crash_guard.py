@@ -1,7 +1,7 @@
 """Guard against operands that crash the process inside ONNX Runtime, where other operands raise an error.
 
 Its kernels divide by these operands without a check, and the processor's integer exception ends the process. Found in
-ONNX Runtime 1.31.1; `_MENDED` says which version mended what. The guard checks constants of the model and inputs of a
+ONNX Runtime 1.31.1; `_REPAIRED` says which version repaired what. The guard checks constants of the model and inputs of a
 sample. Values that other nodes compute are unknown before the run, so it does not check them.
 """
 
@@ -109,9 +109,9 @@ _EVERY_RULE: Mapping[str, Callable[[_Operands], str | None]] = {
     "OneHot": _check_one_hot,
     "STFT": _check_stft,
 }
-_MENDED: Mapping[str, Version] = {"Mod": (1, 32), "OneHot": (1, 32)}
+_REPAIRED: Mapping[str, Version] = {"Mod": (1, 32), "OneHot": (1, 32)}
 """The first version of ONNX Runtime in which the operator raises an error or returns a result instead."""
 _RULES = {
-    op: rule for op, rule in _EVERY_RULE.items() if op not in _MENDED or _MENDED[op] > INSTALLED
+    op: rule for op, rule in _EVERY_RULE.items() if op not in _REPAIRED or _REPAIRED[op] > INSTALLED
 }
 """The rules that hold for the installed ONNX Runtime."""

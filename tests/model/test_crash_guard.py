@@ -84,15 +84,15 @@ FED = {
 }  # fmt: skip
 
 
-MENDED = INSTALLED >= (1, 32)
+REPAIRED = INSTALLED >= (1, 32)
 """Whether ONNX Runtime itself refuses an empty depth, and computes Mod of the least integer by -1."""
 
 
 def _ends(model: onnx.ModelProto) -> bool:
-    return not (MENDED and model.graph.node[-1].op_type in ("OneHot", "Mod"))
+    return not (REPAIRED and model.graph.node[-1].op_type in ("OneHot", "Mod"))
 
 
-def test_onnx_runtime_ends_on_them_unless_its_version_mended_it(tmp_path: Path) -> None:
+def test_onnx_runtime_ends_on_them_unless_its_version_is_repaired(tmp_path: Path) -> None:
     given, expected = [], {}
     for number, (model, feed) in enumerate([*HELD.values(), *FED.values()]):
         expected[str(tmp_path / f"{number}.onnx")] = _ends(model)

@@ -95,7 +95,8 @@ def _wrap(terms: _Terms) -> NDArray[Any]:
         return _saturate(terms)
     rounded, overflows = terms.quotient()
     rounded[overflows] = 255 if terms.zero_point < 0 else terms.zero_point
-    return np.minimum(rounded, 255).astype(np.int32).astype(np.int8)
+    wrapped: NDArray[Any] = np.minimum(rounded, 255).astype(np.int32).astype(np.int8)
+    return wrapped
 
 
 def _softmax(site: Site, to_integers: Callable[[_Terms], NDArray[Any]]) -> Kernel:
