@@ -1,8 +1,8 @@
 """Guard against operands that crash the process inside ONNX Runtime, where other operands raise an error.
 
 Its kernels divide by these operands without a check, and the processor's integer exception ends the process. Found in
-ONNX Runtime 1.31.1; `_REPAIRED` says which version repaired what. The guard checks constants of the model and inputs of a
-sample. Values that other nodes compute are unknown before the run, so it does not check them.
+ONNX Runtime 1.31.1; `_REPAIRED` says which version repaired what. The guard checks constants of the model and inputs
+of a sample. Values that other nodes compute are unknown before the run, so it does not check them.
 """
 
 from __future__ import annotations

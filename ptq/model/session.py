@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import onnx.parser
-import onnx_ir as ir
 import onnxruntime
 from numpy.typing import NDArray
 
@@ -24,10 +23,9 @@ from ptq.model.custom_ops import explain_custom_operator
 from ptq.model.graph import Graph
 from ptq.model.node import Node, name_of, operator_of, values_read_by
 from ptq.model.operator_versions import since_version, unsupported_nodes
+from ptq.model.ort_value import as_ort_value
 from ptq.model.ort_version import ORT_VERSION
 
-_NUMPY_KINDS = "biuf"
-"""Kinds of numpy's own types. Others, for example bfloat16, are passed as integers of the same size."""
 _LOG_FATAL_ONLY = 4
 """Log level: fatal errors only. Each error is raised, so a log line would repeat it."""
 
@@ -216,7 +214,7 @@ def _open_session(
         if tensor.dtype.bitwidth < 8:
             copied[file] = external_data.little_endian_bytes(tensor)
         else:
-            values[name] = _as_ort_value(tensor)
+            values[name] = as_ort_value(tensor)
     options.add_external_initializers(list(values), list(values.values()))
     large = external_data.weight_bytes(graph.model) > external_data.MAX_PROTO_BYTES
     if large and not tuning.copy_large_weights:
@@ -239,15 +237,6 @@ def _open_session(
         disabled_optimizers=[] if tuning.integer_kernels else ["QDQSelectorActionTransformer"],
     )
     return session, values
-
-
-def _as_ort_value(tensor: ir.TensorProtocol) -> onnxruntime.OrtValue:
-    """The tensor's own memory as a value of ONNX Runtime."""
-    array = np.ascontiguousarray(tensor.numpy())
-    if array.dtype.kind in _NUMPY_KINDS:
-        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
-    integers = array.view(f"u{array.dtype.itemsize}")
-    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(integers, int(tensor.dtype))
 
 
 def _explain_load_failure(error: Exception, graph: Graph) -> str:

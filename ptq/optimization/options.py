@@ -18,7 +18,7 @@ from ptq.core.plan import Plan
 from ptq.core.targets import TARGETS, Target, TargetName, get_target
 from ptq.data.splits import SampleOptions
 from ptq.evaluation.user_metric import Metric
-from ptq.executor.arithmetics import ARITHMETICS, ArithmeticName
+from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
 from ptq.observers import OBSERVERS
 from ptq.rewrite.prepare.prepare import OpsetOption
 from ptq.solver.recipe import (
@@ -82,7 +82,7 @@ class QuantizeOptions:
             require_flag(flag, getattr(self, flag))
         object.__setattr__(self, "skip", require_names("skip", self.skip))
         if self.arithmetic is not None:
-            require_choice("arithmetic", self.arithmetic, ARITHMETICS)
+            kernels_of_arithmetic(self.arithmetic)
         if self.max_drop is not None:
             points = require_number("max_drop", self.max_drop, least=0)
             object.__setattr__(self, "max_drop", points)

@@ -180,7 +180,7 @@ ARITHMETICS: Mapping[str, Mapping[str, KernelMaker]] = {
 ArithmeticName = Literal[
     "ort", "ort-avx2", "litert", "tflite-micro", "gemmlowp", "tpu-mlir", "tpu-mlir-8", "fixed-point"
 ]
-"""Names of the rows of `ARITHMETICS`, for type checkers."""
+"""Names of the rows of `ARITHMETICS`, for type checkers. A version may follow, as in ``ort@1.31``."""
 _NEWEST_KERNELS = {"ort": ort.KERNELS, "ort-avx2": ort_avx2.KERNELS}
 
 
@@ -192,9 +192,8 @@ def get_arithmetic(name: str) -> Arithmetic:
         UsageError: The name or the version is unknown.
     """
     base, at, number = name.partition("@")
-    row = next((row for row in ALL_ARITHMETICS if row.name == base), None)
-    if row is None:
-        raise UsageError(f"arithmetic {name!r} is unknown; choose one of {', '.join(ARITHMETICS)}")
+    require_choice("arithmetic", base, ARITHMETICS)
+    [row] = [row for row in ALL_ARITHMETICS if row.name == base]
     if not at:
         return row
     oldest, newest = (_dotted(v) for v in (ort_versions.OLDEST, ort_versions.NEWEST))
@@ -205,7 +204,8 @@ def get_arithmetic(name: str) -> Arithmetic:
     if not row.is_onnxruntime or ort_versions.compared_version(version) != version:
         raise UsageError(
             f"arithmetic {name!r} is unknown; a version, from {oldest} to {newest}, follows "
-            f"{' or '.join(_NEWEST_KERNELS)}, as in ort@{newest}"
+            f"{' or '.join(_NEWEST_KERNELS)}, as in ort@{newest}",
+            "arithmetic",
         )
     kernels = ort_versions.kernels_of_version(_NEWEST_KERNELS[base], version)
     return replace(row, name=name, kernels=kernels)
@@ -231,8 +231,6 @@ def kernels_of_arithmetic(name: str) -> Mapping[str, KernelMaker]:
     Raises:
         UsageError: The name is unknown.
     """
-<<<<<<< HEAD
-    require_choice("arithmetic", name, ARITHMETICS)
-    return ARITHMETICS[name]
-=======
+    if not isinstance(name, str):
+        require_choice("arithmetic", name, ARITHMETICS)
     return get_arithmetic(name).kernels
