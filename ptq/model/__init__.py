@@ -33,6 +33,7 @@ Running:
 
 ort_version: which ONNX Runtime is installed
 crash_guard: which operands crash ONNX Runtime
+ort_value: values of ONNX Runtime that use the memory of a tensor
 session: `Session`: a graph loaded into ONNX Runtime
 exposed_session: a session that returns inner tensors
 failure: whether the model or ptq caused an exception

@@ -47,6 +47,7 @@ from typing import Literal
 
 import numpy as np
 
+from ptq.core.errors import UsageError
 from ptq.core.option_checks import require_choice
 from ptq.executor.arithmetics import (
     fixed_point,
