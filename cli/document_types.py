@@ -88,7 +88,7 @@ class CalibrationSummary:
         graph: Digest of the graph that the statistics belong to.
         samples: Number of samples counted.
         tensors: Number of tensors observed.
-        preprocessing: Operations applied to images; empty for arrays.
+        preprocessing: Operations applied to images, audio or text; empty for arrays.
         skipped: Skipped bad samples, each with its reason.
     """
 
@@ -118,7 +118,7 @@ class EvaluationEntries:
 
     Attributes:
         budget: The drop compared with ``--max-drop``.
-        preprocessing: Operations applied to images.
+        preprocessing: Operations applied to images, audio or text.
     """
 
     budget: Budget | None = None

@@ -1,4 +1,4 @@
-"""Preprocessing options for images, passed to a command as one value."""
+"""Preprocessing options for images, audio and text, passed to a command as one value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .parsers import parse_count, parse_number
 
 if TYPE_CHECKING:
     import ptq.data.preprocess as values
-    from ptq.data import Preprocess
+    from ptq.data import Preparation
 
 PREPROCESSING_HELP = (
     "Images become arrays in this order: decode; convert channels; resize the shorter side to --resize "
@@ -23,7 +23,9 @@ PREPROCESSING_HELP = (
     "model, the statistics or the plan record of an earlier run, else from the model's input, and reported. "
     "Without --scale, --mean and --std, colour images for a float input are normalized by "
     "ImageNet's mean and standard deviation. If the model's first nodes normalize, images keep the "
-    "range that these nodes expect. --mean 0 --std 1 gives plain 0 to 1."
+    "range that these nodes expect. --mean 0 --std 1 gives plain 0 to 1. "
+    "WAV files need --sample-rate: the channels are mixed, the signal is resampled, and values are -1 to 1. "
+    "Texts need --tokenizer. Both are cut or padded to a fixed length of the model's inputs."
 )
 
 Size = Annotated[
@@ -100,7 +102,24 @@ Processor = Annotated[
         "Options that are given too replace those of the file.",
     ),
 ]
-Images = Annotated["Preprocess | None", "all preprocessing options as one value"]
+SampleRate = Annotated[
+    int | None,
+    typer.Option(
+        "--sample-rate",
+        metavar="HZ",
+        parser=parse_count("sample_rate"),
+        help="Sample rate of the model; WAV files of another rate are resampled.",
+    ),
+]
+Tokenizer = Annotated[
+    Path | None,
+    typer.Option(
+        "--tokenizer",
+        metavar="FILE.json",
+        help="The model's tokenizer.json, for texts (needs the package tokenizers).",
+    ),
+]
+Images = Annotated["Preparation | None", "all preprocessing options as one value"]
 
 
 def add_image_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -132,13 +151,16 @@ def parse_preprocess(
     interpolation: Interpolation = None,
     crop_rounding: CropRounding = None,
     preprocess: Processor = None,
+    sample_rate: SampleRate = None,
+    tokenizer: Tokenizer = None,
 ) -> Images:
     """The preprocessing options as one value; None if none is given.
 
     Raises:
         UsageError: An option is invalid.
     """
-    from ptq.data import Preprocess
+    from ptq.core.errors import UsageError
+    from ptq.data import AudioPreprocess, Preprocess, TextPreprocess
 
     given = Preprocess(
         size=_parse_size("--size", size),
@@ -152,9 +174,19 @@ def parse_preprocess(
         interpolation=cast("values.Interpolation | None", interpolation),
         crop_rounding=cast("values.CropRounding | None", crop_rounding),
     )
+    chosen: list[Preparation] = []
     if preprocess is not None:
-        return Preprocess.from_config(preprocess).override(given)
-    return None if given == Preprocess() else given
+        chosen.append(Preprocess.from_config(preprocess).override(given))
+    elif given != Preprocess():
+        chosen.append(given)
+    if sample_rate is not None:
+        chosen.append(AudioPreprocess(sample_rate))
+    if tokenizer is not None:
+        chosen.append(TextPreprocess(tokenizer))
+    if len(chosen) > 1:
+        kinds = " and ".join(options.SOURCE for options in chosen)
+        raise UsageError(f"options for {kinds} are given; give those of one kind of samples")
+    return chosen[0] if chosen else None
 
 
 def _parse_size(option: str, text: str | None) -> tuple[int, int] | None:

@@ -7,7 +7,10 @@ import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ptq.data import Preparation
 
 
 def suggest_after_quantize(
@@ -23,7 +26,7 @@ def suggest_after_quantize(
         output: The quantized model.
         samples: The samples that accuracy was measured on.
         skip_bad_samples: Whether bad samples are left out.
-        unrecorded: Preprocessing options that the model's metadata do not record.
+        unrecorded: Preprocessing options that the model's metadata do not record; see `list_unrecorded`.
     """
     if samples is None:
         return format_command(["ptq", "inspect", _as_argument(output)])
@@ -32,6 +35,23 @@ def suggest_after_quantize(
     return format_command(
         ["ptq", "verify", _as_argument(output), "--data", samples, *skip, *options]
     )
+
+
+def list_unrecorded(
+    given: Preparation | None, applied: Mapping[str, Any], *, metadata: bool
+) -> Mapping[str, Any]:
+    """The preprocessing options that a run on the quantized model needs, because its metadata do not record them.
+
+    Args:
+        given: What the user gave.
+        applied: What was applied, by the names of options.
+        metadata: Whether the model's metadata record it.
+    """
+    tokenizer = getattr(given, "tokenizer", None)  # no record holds a path
+    if tokenizer is not None:
+        return {"tokenizer": os.fspath(tokenizer)}
+    follows_from_model = ("length", "length_rule")
+    return {} if metadata else {k: v for k, v in applied.items() if k not in follows_from_model}
 
 
 def suggest_after_calibrate(model: Path, statistics: Path, opset: str) -> str:

@@ -33,7 +33,8 @@ def _list_names(literal: object) -> str:
 
 
 SAMPLES_HELP = (
-    "Samples: a folder of images (class sub-folders or a labels file give labels), an .npz (arrays by input name and "
+    "Samples: a folder of images, WAV files or .txt files (class sub-folders or a labels file give labels), a .txt "
+    "of one text on each line, an .npz (arrays by input name and "
     "optional 'labels', leading axis = samples), a folder of .npz (one whole feed each), an .npy for "
     "a single input, or module:callable."
 )

@@ -168,7 +168,9 @@ def quantize(
     if not documents.write_document(json, result.report, output=path):
         following = next_command.suggest_after_quantize(
             path, eval_data or data, skip_bad_samples=skip_bad_samples,
-            unrecorded={} if metadata else result.report.preprocessing,
+            unrecorded=next_command.list_unrecorded(
+                images, result.report.preprocessing, metadata=metadata
+            ),
         )  # fmt: skip
         render_report.render_report(result.report, str(path), following)
     outputs.print_replaced(replaced)

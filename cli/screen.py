@@ -77,8 +77,13 @@ def format_tally(names: Iterable[str]) -> str:
 
 
 def format_preprocessing(applied: Mapping[str, Any]) -> str:
-    """Preprocessing of images, in the order in which it was applied."""
-    return "images: " + ", ".join(_format_operation(name, value) for name, value in applied.items())
+    """Preprocessing of images, audio or text, in the order in which it was applied."""
+    kind = next((kind for option, kind in _KINDS.items() if option in applied), "images")
+    return f"{kind}: " + ", ".join(_format_operation(name, applied) for name in applied)
+
+
+_KINDS = {"sample_rate": "audio", "tokenizer_sha256": "text"}
+"""An option that only one kind of samples has, and the kind."""
 
 
 def format_applied(applied: AppliedPreprocess | None) -> Iterator[Padding]:
@@ -94,7 +99,7 @@ def format_applied(applied: AppliedPreprocess | None) -> Iterator[Padding]:
 
 
 def format_record(record: Record | None, note: str = "") -> Iterator[Padding]:
-    """A preprocessing of images, and what was assumed of it; nothing for arrays.
+    """A preprocessing, and what was assumed of it; nothing for arrays.
 
     Args:
         record: The record; see `ptq.core.preprocess_record`.
@@ -110,7 +115,16 @@ def format_record(record: Record | None, note: str = "") -> Iterator[Padding]:
         )
 
 
-def _format_operation(name: str, value: Any) -> str:
+def _format_operation(name: str, applied: Mapping[str, Any]) -> str:
+    value = applied[name]
+    if name == "sample_rate":
+        return f"mono, {value} Hz"
+    if name == "tokenizer_sha256":
+        return f"tokenizer {value[:12]}…"
+    if name == "length":
+        return f"{value} {'tokens' if 'tokenizer_sha256' in applied else 'values'}"
+    if name == "length_rule":
+        return f"length {value}" if value == "unchanged" else str(value)
     if name in ("size", "crop"):
         return f"{'resized to' if name == 'size' else 'centre cropped to'} {value[0]}×{value[1]}"
     if name == "resize":

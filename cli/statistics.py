@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ptq.data import Preprocess
+from ptq.data import Preparation
 from ptq.data.recorded_preprocess import encode_preprocess
 from ptq.data.splits import SampleOptions
 from ptq.model.open import open_model
@@ -27,7 +27,7 @@ def load_statistics(model: Path, files: Sequence[Path], opset: OpsetOption) -> l
 
 
 def check_preprocessing(
-    earlier: Sequence[Calibration], model: Path, data: str, given: Preprocess | None
+    earlier: Sequence[Calibration], model: Path, data: str, given: Preparation | None
 ) -> None:
     """Make sure before a long run that new samples are prepared like those of earlier statistics.
 

@@ -23,7 +23,7 @@ from ptq.core.errors import (
 )
 from ptq.core.plan import Plan
 from ptq.core.targets import TargetName
-from ptq.data import Preprocess, Sample, Samples, open_samples
+from ptq.data import AudioPreprocess, Preprocess, Sample, Samples, TextPreprocess, open_samples
 from ptq.evaluation.compare import Comparison, compare
 from ptq.evaluation.engines import EngineName
 from ptq.evaluation.exports.mlflow_run import log_to_mlflow
@@ -50,11 +50,12 @@ __version__ = version("onnx-ptq")
 logging.getLogger("ptq").addHandler(logging.NullHandler())
 
 __all__ = [
-    "ArithmeticName", "BudgetError", "Calibration", "Cancelled", "Comparison", "Converted", "DataError",
+    "ArithmeticName", "AudioPreprocess", "BudgetError", "Calibration", "Cancelled", "Comparison", "Converted",
+    "DataError",
     "EngineName", "Evaluation", "Finding", "Inspection", "MethodName", "ModelError",
     "NodeCost", "OpsetOption", "Plan", "PlanError", "Portability", "Preprocess", "PtqError",
     "QuantizedForm", "Ranking", "Report", "Result", "RoundingMethod", "Sample", "Samples",
-    "StatsError", "TargetName", "UnsupportedError", "UsageError", "Verification",
+    "StatsError", "TargetName", "TextPreprocess", "UnsupportedError", "UsageError", "Verification",
     "WeightFormatOption", "__version__", "calibrate", "compare", "convert", "evaluate",
     "inspect", "lint", "log_to_mlflow", "open_samples", "portability", "quantize",
     "sensitivity", "verify",

@@ -23,7 +23,7 @@ from ptq.core.option_checks import (
 from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.core.targets import TargetName
-from ptq.data import DataSource, Preprocess
+from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, takes_any_batch
 from ptq.evaluation.assess import build_report
@@ -96,7 +96,7 @@ def quantize(
     split_outliers: bool = True,
     stats: Calibration | str | os.PathLike[str] | None = None,
     plan: Plan | str | os.PathLike[str] | None = None,
-    preprocess: Preprocess | None = None,
+    preprocess: Preparation | None = None,
     samples: int | None = None,
     skip_bad_samples: bool = False,
     cache: CacheOption | None = None,
@@ -134,7 +134,7 @@ def quantize(
         split_outliers: Compute outlier channels in float (LLM.int8) if held-out samples improve.
         stats: Statistics of an earlier calibration of the same model, or their file.
         plan: A plan, or its file, to apply unchanged instead of solving one.
-        preprocess: How images become arrays.
+        preprocess: How images, audio or text become arrays.
         samples: Use that many samples of ``data``, evenly spread.
         skip_bad_samples: Leave unreadable samples out instead of stopping.
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
@@ -210,7 +210,7 @@ def evaluate(
     against: Model | None = None,
     engine: EngineName = "ort",
     arithmetic: ArithmeticName = "ort",
-    preprocess: Preprocess | None = None,
+    preprocess: Preparation | None = None,
     samples: int | None = None,
     skip_bad_samples: bool = False,
     cache: CacheOption | None = None,
@@ -227,7 +227,7 @@ def evaluate(
         against: The float model to compare with.
         engine: ``ort`` runs ONNX Runtime; ``integer`` runs the integer executor.
         arithmetic: The integer arithmetic of the executor.
-        preprocess: How images become arrays.
+        preprocess: How images, audio or text become arrays.
         samples: Use that many samples, evenly spread.
         skip_bad_samples: Leave unreadable samples out instead of stopping.
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.

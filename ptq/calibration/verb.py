@@ -10,7 +10,7 @@ from ptq.calibration.workers import collect_in_processes
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import require_choice, require_count, require_path
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
-from ptq.data import DataSource, Preprocess
+from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.model.open import Model
@@ -22,7 +22,7 @@ def calibrate(
     model: Model,
     data: DataSource,
     *,
-    preprocess: Preprocess | None = None,
+    preprocess: Preparation | None = None,
     samples: int | None = None,
     shard: tuple[int, int] | None = None,
     skip_bad_samples: bool = False,
@@ -39,7 +39,7 @@ def calibrate(
     Args:
         model: A float model.
         data: Samples (see ``ptq.data.open_samples``).
-        preprocess: How images become arrays.
+        preprocess: How images, audio or text become arrays.
         samples: Use that many samples, evenly spread.
         shard: (k, n): use every n-th sample, starting at the k-th; the statistics of all shards merge to the whole.
         skip_bad_samples: Leave unreadable samples out instead of stopping.

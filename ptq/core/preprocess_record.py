@@ -2,6 +2,8 @@
 
 ``{"source": "feeds"}`` says that arrays were fed as given. ``{"source": "images", …}`` holds each option of the
 complete `ptq.data.Preprocess` under its name. ``assumed`` is there if scale, mean and std were assumed, and says so.
+``{"source": "audio", …}`` and ``{"source": "text", …}`` hold those of `ptq.data.AudioPreprocess` and
+`ptq.data.TextPreprocess`, and ``length_rule``: what happens to samples of another length. No record holds a path.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ FEEDS: Record = {"source": "feeds"}
 
 _ABSENT: Record = {"mean": 0.0, "std": 1.0, "crop_rounding": "even"}
 """The values that a missing option stands for."""
-_SOURCES = {"feeds": "arrays, fed as given,", "images": "images"}
+_SOURCES = {"feeds": "arrays, fed as given,", "images": "images", "audio": "audio", "text": "text"}
 
 
 def describe_differences(record: Record, other: Record) -> str:

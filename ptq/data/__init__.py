@@ -1,4 +1,4 @@
-"""Samples for calibration and evaluation, streamed from images, arrays or Python.
+"""Samples for calibration and evaluation, streamed from images, audio, text, arrays or Python.
 
 The way of a sample:
 
@@ -6,8 +6,10 @@ sample: `Sample` and `Samples`: one feed of the model, and a set of them that ca
 sample_digest: identity of samples by content
 input_spec: `InputSpec`: what a model input takes, and whether an array fits it
 open: `open_samples`: which kind of source the user named, opened
+open_folder: which kind of samples a folder holds, and with which options
 folder: the files in a folder of samples
-folder_labels: labels of a folder of images, from a file in it or from class folders
+labelled_folder: a folder of files as samples, with their labels
+folder_labels: labels of a folder of samples, from a file in it or from class folders
 label_files: labels in lines or in a table
 class_names: numbers of classes by name
 label_rows: labels in arrays, and one-hot rows
@@ -19,6 +21,14 @@ decode: pixels of an image file, and resizing and cropping
 preprocess: `Preprocess`: options from image to array, completed from the model's input
 processor_config: configurations of image processors of other packages
 recorded_preprocess: what an earlier run recorded: it completes the options, and differences are named
+audio_preprocess: `AudioPreprocess`: options from WAV file to array
+audio: a folder of WAV files as samples
+read_wav: the signal of a WAV file
+text_preprocess: `TextPreprocess`: options from text to token numbers
+texts: lines of a file, or text files of a folder, as samples
+tokenize_text: a text as values of the inputs, by a tokenizer file
+preparation: `Preparation`: what the options of images, audio and text have in common
+preparation_kinds: the options by the kind of samples
 input_scaling: the pixel range that the first nodes of a model expect
 rows: rows of arrays, or .npz files, as samples
 arrays: reading of .npz and .npy files by rows
@@ -36,18 +46,24 @@ labels: whether a label is a class of the model
 progress: progress reports while samples are read
 """
 
+from ptq.data.audio_preprocess import AudioPreprocess
 from ptq.data.holdout import split_every_fourth, split_folds, split_holdout, spread_with_validation
 from ptq.data.input_spec import InputSpec
 from ptq.data.open import DataSource, open_samples
+from ptq.data.preparation import Preparation
 from ptq.data.preprocess import Preprocess
 from ptq.data.sample import Sample, Samples
+from ptq.data.text_preprocess import TextPreprocess
 
 __all__ = [
+    "AudioPreprocess",
     "DataSource",
     "InputSpec",
+    "Preparation",
     "Preprocess",
     "Sample",
     "Samples",
+    "TextPreprocess",
     "open_samples",
     "split_every_fourth",
     "split_folds",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ptq.data.labelling import Labelling
-from ptq.data.preprocess import Preprocess
+from ptq.data.preparation import Preparation
 from ptq.data.sample import BadSample, Sample, SampleSource
 from ptq.data.sample_store import CacheLimits, FileStore, MemoryStore, SampleStore
 
@@ -25,8 +25,8 @@ class CachedSource:
         return self._source.classes
 
     @property
-    def preprocess(self) -> Preprocess | None:
-        """The preprocessing of each image."""
+    def preprocess(self) -> Preparation | None:
+        """The preprocessing of each image, WAV file or text."""
         return self._source.preprocess
 
     @property

@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from ptq.core.errors import DataError
 
@@ -18,6 +19,10 @@ IMAGE_SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif"),
     *(".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm"),
 )
+AUDIO_SUFFIXES = (".wav", ".wave")
+SAMPLE_SUFFIXES = (*IMAGE_SUFFIXES, *AUDIO_SUFFIXES)
+"""Suffixes of images and of audio."""
+Kind = Literal["images", "audio", "text"]
 _SIDECARS = (
     *(".txt", ".csv", ".tsv", ".json", ".xml", ".yaml", ".yml", ".md", ".html", ".log"),
     *(".db", ".ini"),  # thumbnails and settings of file managers
@@ -30,22 +35,26 @@ class FolderListing:
 
     Attributes:
         root: The folder.
-        images: Images, and files of unknown kind.
-        archives: .npz files. If there are any, ``images`` is empty.
+        files: Images, WAV files or texts, and files of unknown kind.
+        archives: .npz files. If there are any, ``files`` is empty.
         folders: Top-level sub-folders.
+        kind: What ``files`` are.
     """
 
     root: Path
-    images: tuple[str, ...]
+    files: tuple[str, ...]
     archives: tuple[str, ...]
     folders: tuple[str, ...]
+    kind: Kind = "images"
 
 
 def list_folder(root: Path) -> FolderListing:
-    """List the files under a folder that may be samples: .npz, images, and files of unknown kind.
+    """List the files under a folder that may be samples: .npz, images, WAV files, and files of unknown kind.
+
+    Files .txt are samples if there are no others. Those that are named as labels or classes never are.
 
     Raises:
-        DataError: A folder cannot be listed, or the folder has no samples or samples of both kinds.
+        DataError: A folder cannot be listed, or the folder has no samples or samples of two kinds.
     """
     files: list[str] = []
     top: list[str] = []
@@ -88,12 +97,30 @@ def _classify_files(root: Path, files: Sequence[str], top: Sequence[str]) -> Fol
     by_suffix = [(Path(f).suffix.lower(), f) for f in sorted(files)]
     archives = tuple(f for suffix, f in by_suffix if suffix == ".npz")
     has_images = any(suffix in IMAGE_SUFFIXES for suffix, _ in by_suffix)
-    if archives and has_images:
-        raise DataError(f"{root}: contains both images and .npz; give a folder of one kind")
-    if not archives and not has_images and not any(suffix == "" for suffix, _ in by_suffix):
+    has_audio = any(suffix in AUDIO_SUFFIXES for suffix, _ in by_suffix)
+    folders = tuple(sorted(top))
+    if len(kinds := _name_kinds(bool(archives), has_images, has_audio)) > 1:
+        raise DataError(f"{root}: contains both {' and '.join(kinds)}; give a folder of one kind")
+    if archives:
+        return FolderListing(root, (), archives, folders)
+    if not kinds and not any(suffix == "" for suffix, _ in by_suffix):
+        texts = tuple(f for suffix, f in by_suffix if suffix == ".txt" and not _names_labels(f))
+        if texts and all(suffix in _SIDECARS for suffix, _ in by_suffix):
+            return FolderListing(root, texts, (), folders, "text")
         found = ", ".join(sorted({suffix for suffix, _ in by_suffix})) or "nothing"
         raise DataError(
-            f"{root}: no samples in this folder: neither image files nor .npz ({found} found)"
+            f"{root}: no samples in this folder: neither image files nor .npz, WAV or .txt ({found} found)"
         )
-    images = tuple(f for suffix, f in by_suffix if suffix not in _SIDECARS and suffix != ".npz")
-    return FolderListing(root, () if archives else images, archives, tuple(sorted(top)))
+    samples = tuple(f for suffix, f in by_suffix if suffix not in _SIDECARS)
+    return FolderListing(root, samples, (), folders, "audio" if has_audio else "images")
+
+
+def _name_kinds(archives: bool, images: bool, audio: bool) -> list[str]:
+    """The kinds of files that are there, in words."""
+    there = {"images": images, ".npz": archives, "WAV files": audio}
+    return [name for name, is_there in there.items() if is_there]
+
+
+def _names_labels(file: str) -> bool:
+    """Whether a .txt lists labels or class names: ``labels.txt`` and ``classes.txt`` at the top."""
+    return file.lower() in ("labels.txt", "classes.txt")

@@ -24,7 +24,7 @@ from ptq.data.class_names import (
     read_class_list,
     read_lines,
 )
-from ptq.data.folder import IMAGE_SUFFIXES, FolderListing
+from ptq.data.folder import SAMPLE_SUFFIXES, FolderListing
 from ptq.data.label_files import (
     TABLE_SUFFIXES,
     LabelFile,
@@ -59,9 +59,9 @@ def find_labels(listing: FolderListing) -> FolderLabels:
     Raises:
         DataError: A file of labels is damaged, names an unknown class or image, or cannot be understood.
     """
-    root, images = listing.root, frozenset(listing.images)
-    folders = sorted({image.split("/")[0] for image in listing.images if "/" in image})
-    listed, files = read_class_list(root), _list_files(root)
+    root, images = listing.root, frozenset(listing.files)
+    folders = sorted({image.split("/")[0] for image in listing.files if "/" in image})
+    listed, files = read_class_list(root), _list_files(root, images)
     named = [name for name in files if Path(name).stem.lower() == "labels"]
     readable = [n for suffix in _READABLE for n in named if Path(n).suffix.lower() == suffix]
     if len(readable) > 1:
@@ -127,7 +127,7 @@ def _from_folders(
         every, listed, listing.root / list_name, required=frozenset(folders)
     )
     labels: Labels = {
-        image: (numbers[image.split("/")[0]],) for image in listing.images if "/" in image
+        image: (numbers[image.split("/")[0]],) for image in listing.files if "/" in image
     }
     classes = tuple(sorted(numbers, key=lambda name: numbers[name]))
     return FolderLabels(labels, classes, Labelling(source, numbers, _unread_notes(unread)))
@@ -153,8 +153,8 @@ def _unread_notes(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{name} is not used" for name in names)
 
 
-def _list_files(root: Path) -> list[str]:
-    """Files at the top that may hold labels, sorted."""
+def _list_files(root: Path, samples: frozenset[str] = frozenset()) -> list[str]:
+    """Files at the top that may hold labels, sorted; none of the samples."""
     try:
         files = sorted(name for name in os.listdir(root) if not name.startswith("."))
     except OSError as error:
@@ -163,7 +163,8 @@ def _list_files(root: Path) -> list[str]:
         name
         for name in files
         if name != CLASS_LIST
-        and Path(name).suffix.lower() not in IMAGE_SUFFIXES
+        and name not in samples
+        and Path(name).suffix.lower() not in SAMPLE_SUFFIXES
         and (Path(name).stem.lower() == "labels" or Path(name).suffix.lower() in _READABLE)
         and (root / name).is_file()
     ]

@@ -1,4 +1,4 @@
-"""Labels of images from a file in their folder: lines, or a table with a header.
+"""Labels of samples from a file in their folder: lines, or a table with a header.
 
 A line is ``relative/path.png label[ label…]``, separated by blanks, commas, semicolons or tabs. A label is a class
 number, or a name from ``classes.txt`` or of a class folder. A table has one column of paths and one of labels.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ptq.core.errors import DataError
 from ptq.data.class_names import CLASS_LIST
-from ptq.data.folder import IMAGE_SUFFIXES
+from ptq.data.folder import SAMPLE_SUFFIXES
 
 _PATH_COLUMNS = frozenset(
     "path file filename file_name filepath file_path image image_path image_name img name".split()  # noqa: SIM905
@@ -65,7 +65,7 @@ def parse_label_file(
             continue
         name, texts = _reverse(line) if header == _LABEL_FIRST else split_line(line, images)
         if name not in images:
-            if Path(name).suffix.lower() in IMAGE_SUFFIXES or (name and header is not None):
+            if Path(name).suffix.lower() in SAMPLE_SUFFIXES or (name and header is not None):
                 raise DataError(f"{where}: image {name!r} is not in the folder")
             outside += [number] if name and labels else []
             continue
@@ -164,7 +164,7 @@ def split_line(line: str, images: frozenset[str]) -> tuple[str, list[str]]:
         if name in images:
             return name, [line.strip()[blank.end() :].strip('"')]
     first = _clean_path(line.strip().split(" ")[0])
-    if Path(first).suffix.lower() in IMAGE_SUFFIXES:
+    if Path(first).suffix.lower() in SAMPLE_SUFFIXES:
         return first, numbers
     return _clean_path(rest), numbers
 

@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError, UsageError
 from ptq.data.arrays import NpyTable, NpzTable
 from ptq.data.cached_source import CachedSource
-from ptq.data.folder import list_folder
-from ptq.data.images import ImageFolder
+from ptq.data.folder import AUDIO_SUFFIXES
 from ptq.data.import_callable import import_callable
 from ptq.data.input_spec import InputSpec
+from ptq.data.open_folder import open_folder, open_text_file
+from ptq.data.preparation import Preparation
+from ptq.data.preparation_kinds import require_images
 from ptq.data.preprocess import Preprocess
 from ptq.data.read_once import ReadOnceSource
 from ptq.data.recorded_preprocess import RecordedPreprocess, complete_preprocess
-from ptq.data.rows import NpzFolder
 from ptq.data.sample import Samples, SampleSource
 from ptq.data.sample_store import CacheOption, parse_cache
 from ptq.data.sources.calibration_reader import is_reader
@@ -44,7 +45,7 @@ DataSource = (
 def open_samples(
     source: DataSource,
     inputs: Sequence[InputSpec],
-    preprocess: Preprocess | None = None,
+    preprocess: Preparation | None = None,
     *,
     skip_bad: bool = False,
     limit: int | None = None,
@@ -55,20 +56,20 @@ def open_samples(
     """Samples of a data source. They are checked against the model's inputs when they are read.
 
     Args:
-        source: A folder of images, or of .npz files with one feed each. An .npz with arrays by input name and
-            optional ``labels``, or an .npy for a single input; the leading axis counts the samples. A
-            ``module:callable``. In Python: arrays, a callable, a list of feeds, or Samples, which keep their own
-            preprocessing and ``skip_bad``.
+        source: A folder of images, of WAV files, of .txt files, or of .npz files with one feed each. A .txt file of
+            one text on each line. An .npz with arrays by input name and optional ``labels``, or an .npy for a
+            single input; the leading axis counts the samples. A ``module:callable``. In Python: arrays, a
+            callable, a list of feeds, or Samples, which keep their own preprocessing and ``skip_bad``.
         inputs: The model's inputs.
-        preprocess: Options for images. The model's input determines options that are None.
+        preprocess: Options for images, audio or text. The model's inputs determine options that are None.
         skip_bad: Leave bad samples out and list them, instead of raising at the first one.
         limit: Largest number of samples; they are evenly spread. Of a callable, the first ones.
         shard: (k, n): every n-th sample from the k-th on, after ``limit``.
         cache: Keep samples on disk after their first reading: in a folder, up to half of its free space, or up to a
             size such as ``20GB``. Without it, up to 256 MiB of a callable's or an iterable's samples are kept in
             memory. If they do not fit, each pass reads them anew, and they must be the same each time.
-        recorded: Options for images that an earlier run recorded. They fill in those of ``preprocess`` that are None,
-            and without ``preprocess`` those of a folder of images; images from Python need it, if only empty.
+        recorded: Options that an earlier run recorded. They fill in those of ``preprocess`` that are None, and
+            without ``preprocess`` those of a folder of images or audio; images from Python need it, if only empty.
 
     Raises:
         DataError: There are no samples, or the model does not take them. Iteration raises it too.
@@ -102,7 +103,7 @@ def _keep(found: SampleSource, source: DataSource, cache: CacheOption | None) ->
 def _open_source(
     source: DataSource,
     inputs: Sequence[InputSpec],
-    preprocess: Preprocess | None,
+    preprocess: Preparation | None,
     recorded: RecordedPreprocess | None,
 ) -> SampleSource:
     if preprocess is not None:
@@ -115,43 +116,40 @@ def _open_source(
         path = Path(source)
         reference = isinstance(source, str) and re.fullmatch(r"[^\W\d][\w.]*:[^\W\d][\w.]*", source)
         if reference and not path.exists():
-            return FeedStream(import_callable(str(source)), inputs, str(source), preprocess)
+            images = require_images(preprocess, str(source))
+            return FeedStream(import_callable(str(source)), inputs, str(source), images)
         return _open_path(path, inputs, preprocess, recorded)
-    return open_object(source, inputs, preprocess)
+    return open_object(source, inputs, require_images(preprocess, "objects from Python"))
 
 
 def _open_path(
     path: Path,
     inputs: Sequence[InputSpec],
-    preprocess: Preprocess | None,
+    preprocess: Preparation | None,
     recorded: RecordedPreprocess | None,
 ) -> SampleSource:
-    suffix = path.suffix.lower()
     try:
         if path.is_dir():
-            listing = list_folder(path)
-            if listing.archives:
-                if preprocess not in (None, Preprocess()):
-                    raise UsageError(
-                        f"{path}: preprocessing options apply only to images; a folder of .npz holds feeds, "
-                        "which are fed unchanged"
-                    )
-                return NpzFolder(listing, inputs)
-            if preprocess is None:
-                preprocess = complete_preprocess(None, recorded)
-            return ImageFolder(listing, inputs, preprocess or Preprocess())
+            return open_folder(path, inputs, preprocess, recorded)
         path.stat()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{path}: cannot open the data: {reason}") from error
     if not path.is_file():
         raise DataError(f"{path}: not a file or folder; give samples")
+    suffix = path.suffix.lower()
+    if suffix == ".txt":
+        return open_text_file(path, inputs, preprocess, recorded)
+    if suffix in AUDIO_SUFFIXES:
+        raise DataError(f"{path}: is a single WAV file; give the folder of the files")
     if suffix == ".npz":
-        return open_table(NpzTable(path), inputs, path.name, preprocess)
+        images = require_images(preprocess, str(path))
+        return open_table(NpzTable(path), inputs, path.name, images)
     if suffix == ".npy":
+        images = require_images(preprocess, str(path))
         table = NpyTable(path, only_input_name(inputs, path.name))
-        return open_table(table, inputs, path.name, preprocess)
+        return open_table(table, inputs, path.name, images)
     raise DataError(
-        f"{path}: unknown kind of data; give a folder of images or of .npz, an .npz, an .npy, "
-        "or module:callable"
+        f"{path}: unknown kind of data; give a folder of images, WAV files, texts or .npz; a .txt, an .npz, "
+        "an .npy, or module:callable"
     )

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import require_choice, require_count, require_number
@@ -63,6 +63,9 @@ class Preprocess:
             torchvision and timm, or ``down``, as in transformers; ``even`` if None.
         assumed: A sentence that says what `resolved` assumed for scale, mean and std.
     """
+
+    SOURCE: ClassVar[str] = "images"
+    ORDER: ClassVar[tuple[str, ...]] = ORDER_OF_APPLICATION
 
     size: tuple[int, int] | None = None
     resize: int | None = None

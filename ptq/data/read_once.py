@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ptq.core.errors import DataError
 from ptq.data.labelling import Labelling
-from ptq.data.preprocess import Preprocess
+from ptq.data.preparation import Preparation
 from ptq.data.sample import BadSample, Sample, SampleSource
 from ptq.data.sample_store import CacheLimits, FileStore, MemoryStore, SampleStore, copy_sample
 
@@ -60,7 +60,7 @@ class ReadOnceSource:
         return self._stream.classes
 
     @property
-    def preprocess(self) -> Preprocess | None:
+    def preprocess(self) -> Preparation | None:
         """The preprocessing of each image; None for arrays."""
         return self._stream.preprocess
 

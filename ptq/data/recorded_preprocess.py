@@ -11,7 +11,11 @@ from typing import Any
 from ptq.core.errors import DataError, ModelError, UsageError
 from ptq.core.preprocess_record import FEEDS, describe_differences
 from ptq.core.record import Record
-from ptq.data.preprocess import ORDER_OF_APPLICATION, Preprocess
+from ptq.data.audio_preprocess import AudioPreprocess
+from ptq.data.preparation import Preparation
+from ptq.data.preparation_kinds import PREPARATIONS, AnyPreparation
+from ptq.data.preprocess import Preprocess
+from ptq.data.text_preprocess import TextPreprocess
 from ptq.model.graph import Graph
 from ptq.model.metadata import PREPROCESS, read_record
 
@@ -28,36 +32,41 @@ class RecordedPreprocess:
     record: Record
     origin: str
 
-    def to_options(self) -> Preprocess | None:
-        """The recorded options from image to array; None if arrays were fed as given.
+    def to_options(self) -> AnyPreparation | None:
+        """The recorded options; None if arrays were fed as given.
+
+        Of text there is the digest of the tokenizer, not its file.
 
         Raises:
             DataError: The record is damaged, or has options that this version does not know.
         """
-        if self.record.get("source") == FEEDS["source"]:
+        source = self.record.get("source")
+        if source == FEEDS["source"]:
             return None
+        kind = PREPARATIONS.get(source) if isinstance(source, str) else None
+        if kind is None:
+            raise self._error("it is neither of images nor of arrays, audio or text")
         options = {key: value for key, value in self.record.items() if key != "source"}
-        unknown = sorted(options.keys() - {field.name for field in fields(Preprocess)})
-        if self.record.get("source") != "images":
-            raise self._error("it is neither of images nor of arrays")
+        rule = options.pop("length_rule", None) if "length_rule" in kind.ORDER else None
+        known = {field.name for field in fields(kind)} - {"tokenizer"}
+        unknown = sorted(options.keys() - known)
         if unknown:
             raise self._error(f"this version does not know the option {unknown[0]!r}")
         try:
             values: dict[str, Any] = {
                 k: tuple(v) if isinstance(v, list) else v for k, v in options.items()
             }
-            found = Preprocess(**values)
-            lengths = (*(found.size or ()), *(found.crop or ()), found.resize or 1)
-            if not all(type(length) is int for length in lengths):
-                raise TypeError("size, crop and resize are not whole numbers")
-            if not isinstance(found.assumed, str):
-                raise TypeError("assumed is not a text")
-        # UsageError: `Preprocess` refuses a value; the others: a value has a wrong type
+            found = kind(**values)
+            if isinstance(found, Preprocess):
+                _require_types(found)
+        # UsageError: the options refuse a value; the others: a value has a wrong type
         except (UsageError, TypeError, ValueError, OverflowError) as error:
             raise self._error(str(error)) from error
+        if rule != found.describe().get("length_rule"):
+            raise self._error(f"this version does not know the length rule {rule!r}")
         return found
 
-    def describe_difference(self, applied: Preprocess | None) -> str:
+    def describe_difference(self, applied: Preparation | None) -> str:
         """One line that names what the applied preprocessing has otherwise than the record; empty if nothing.
 
         Args:
@@ -98,22 +107,24 @@ def read_preprocess(graph: Graph) -> RecordedPreprocess | None:
     return None if record is None else RecordedPreprocess(record, "the model")
 
 
-def encode_preprocess(applied: Preprocess | None) -> Record:
+def encode_preprocess(applied: Preparation | None) -> Record:
     """The record of a complete preprocessing; None is the record of arrays."""
     if applied is None:
         return FEEDS
-    assumed = {"assumed": applied.assumed} if applied.assumed else {}
-    return {"source": "images", **applied.describe(), **assumed}
+    text = applied.assumed if isinstance(applied, Preprocess) else ""
+    assumed = {"assumed": text} if text else {}
+    return {"source": applied.SOURCE, **applied.describe(), **assumed}
 
 
 def list_recorded_options(record: Record) -> dict[str, Any]:
     """The options of a record in the order of application, for a report; empty for arrays."""
-    return {name: record[name] for name in ORDER_OF_APPLICATION if name in record}
+    kind = PREPARATIONS.get(str(record.get("source")))
+    return {} if kind is None else {name: record[name] for name in kind.ORDER if name in record}
 
 
 def complete_preprocess(
-    given: Preprocess | None, recorded: RecordedPreprocess | None
-) -> Preprocess | None:
+    given: Preparation | None, recorded: RecordedPreprocess | None
+) -> Preparation | None:
     """The options that the user gives, completed from a record.
 
     Mean and std are in scaled units, so another scale than the recorded one drops the recorded mean and std.
@@ -123,16 +134,32 @@ def complete_preprocess(
     """
     if recorded is None:
         return given
-    if given in (None, Preprocess()):
+    if given is None:
         return recorded.to_options()
-    assert given is not None
+    if given == Preprocess():
+        known = recorded.to_options()
+        return known if isinstance(known, Preprocess) else given
     try:
         found = recorded.to_options()
     except DataError:
         return given
-    if found is None:
+    # a kind of samples at a time
+    if isinstance(found, AudioPreprocess) and isinstance(given, AudioPreprocess):
+        return found.override(given)
+    if isinstance(found, TextPreprocess) and isinstance(given, TextPreprocess):
+        return found.override(given)
+    if not isinstance(found, Preprocess) or not isinstance(given, Preprocess):
         return given
     if given.scale not in (None, found.scale):
         found = replace(found, mean=None, std=None)
     ranged = any(value is not None for value in (given.scale, given.mean, given.std))
     return replace(found.override(given), assumed="" if ranged else found.assumed)
+
+
+def _require_types(options: Preprocess) -> None:
+    """Raise TypeError if a recorded option of images has a wrong type."""
+    lengths = (*(options.size or ()), *(options.crop or ()), options.resize or 1)
+    if not all(type(length) is int for length in lengths):
+        raise TypeError("size, crop and resize are not whole numbers")
+    if not isinstance(options.assumed, str):
+        raise TypeError("assumed is not a text")

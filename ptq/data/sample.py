@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import DataError, UsageError
 from ptq.data.label_rows import is_ambiguous, is_one_hot
 from ptq.data.labelling import WITH_SAMPLES, Labelling
-from ptq.data.preprocess import Preprocess
+from ptq.data.preparation import Preparation
 from ptq.data.sample_digest import combine_digests, digest_feed
 
 
@@ -47,8 +47,8 @@ class SampleSource(Protocol):
         ...
 
     @property
-    def preprocess(self) -> Preprocess | None:
-        """Preprocessing of each image; None if the samples are arrays."""
+    def preprocess(self) -> Preparation | None:
+        """Preprocessing of each image, WAV file or text; None if the samples are arrays."""
         ...
 
     @property
@@ -84,7 +84,7 @@ class ArraySource:
     labelling: Labelling = WITH_SAMPLES
 
     @property
-    def preprocess(self) -> Preprocess | None:
+    def preprocess(self) -> Preparation | None:
         """None: arrays are not prepared."""
         return None
 
@@ -206,8 +206,8 @@ class Samples:
         return self._source.classes
 
     @property
-    def preprocess(self) -> Preprocess | None:
-        """Complete preprocessing of each image; None if the samples are arrays."""
+    def preprocess(self) -> Preparation | None:
+        """Complete preprocessing of each image, WAV file or text; None if the samples are arrays."""
         return self._source.preprocess
 
     @property

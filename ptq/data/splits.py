@@ -10,9 +10,10 @@ import numpy as np
 
 from ptq.core.errors import ModelError, UsageError
 from ptq.core.option_checks import require_count, require_flag
-from ptq.data import DataSource, InputSpec, Preprocess, Samples, open_samples, split_holdout
+from ptq.data import DataSource, InputSpec, Preparation, Samples, open_samples, split_holdout
 from ptq.data.input_scaling import pixel_scale
 from ptq.data.labels import require_class
+from ptq.data.preparation_kinds import PREPARATIONS
 from ptq.data.recorded_preprocess import (
     AppliedPreprocess,
     RecordedPreprocess,
@@ -52,7 +53,7 @@ class SampleOptions:
     """How the user wants samples read.
 
     Attributes:
-        preprocess: Options from image to array; None to take all from the model's input.
+        preprocess: Options from image, audio or text to arrays; None to take all from the model's inputs.
         samples: Number of samples to use, evenly spread; None for all.
         skip_bad: Whether to leave unreadable samples out instead of stopping.
         shard: (k, n): every n-th sample from the k-th on; None for all.
@@ -60,7 +61,7 @@ class SampleOptions:
         recorded: Preprocessing that statistics or a plan record; None for that of the model's metadata.
     """
 
-    preprocess: Preprocess | None = None
+    preprocess: Preparation | None = None
     samples: int | None = None
     skip_bad: bool = False
     shard: tuple[int, int] | None = None
@@ -68,7 +69,9 @@ class SampleOptions:
     recorded: RecordedPreprocess | None = None
 
     def __post_init__(self) -> None:
-        if self.preprocess is not None and not isinstance(self.preprocess, Preprocess):
+        if self.preprocess is not None and not isinstance(
+            self.preprocess, tuple(PREPARATIONS.values())
+        ):
             kind = type(self.preprocess).__name__
             raise UsageError(
                 f"preprocess of type {kind}; pass ptq.Preprocess(mean=…, std=…)", "preprocess"

@@ -8,7 +8,7 @@ from typing import Any
 
 from ptq.core.errors import ModelError
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
-from ptq.data import DataSource, Preprocess
+from ptq.data import DataSource, Preparation
 from ptq.data.splits import SampleOptions, takes_any_batch
 from ptq.evaluation.drop import AGREEMENT, Budget, Drop, check_budget
 from ptq.evaluation.engines import named_engine, open_reference, session_engine
@@ -42,7 +42,7 @@ class Comparison:
         old_bytes: Size of the old model's files.
         new_bytes: Size of the new model's files.
         speed: Speed of the new model relative to the old one in ONNX Runtime with batch 1, in interleaved runs.
-        preprocessing: Operations applied to images; empty for arrays.
+        preprocessing: Operations applied to images, audio or text; empty for arrays.
         budget: The drop compared with the budget; None without a budget.
         skipped: Skipped bad samples, each with its reason.
     """
@@ -68,7 +68,7 @@ def compare(
     new: Model,
     data: DataSource,
     *,
-    preprocess: Preprocess | None = None,
+    preprocess: Preparation | None = None,
     samples: int | None = None,
     skip_bad_samples: bool = False,
     max_drop: float | None = None,
@@ -83,7 +83,7 @@ def compare(
         old: The model to compare with.
         new: The model that would replace it.
         data: Samples (see ``ptq.data.open_samples``).
-        preprocess: How images become arrays.
+        preprocess: How images, audio or text become arrays.
         samples: Use that many samples, evenly spread.
         skip_bad_samples: Leave unreadable samples out instead of stopping.
         max_drop: Largest accepted loss, in points of the metric; ``budget`` holds the result.

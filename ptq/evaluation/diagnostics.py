@@ -11,7 +11,7 @@ import numpy as np
 
 from ptq.core.plan import Plan
 from ptq.core.wording import plural
-from ptq.data import Samples
+from ptq.data import Preprocess, Samples
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.report import TensorRow
 from ptq.observers.channel_sums import ChannelSums
@@ -60,7 +60,7 @@ def _diagnose_samples(calibration: Samples | None) -> Iterator[Diagnosis]:
     if calibration is None:
         return
     preprocess = calibration.preprocess
-    if preprocess is not None and preprocess.assumed:
+    if isinstance(preprocess, Preprocess) and preprocess.assumed:
         yield Diagnosis(
             preprocess.assumed,
             "preprocessing",

@@ -46,7 +46,7 @@ def find_better_preprocessing(session: Session, samples: Samples, output: int) -
         DataError: A sample is bad, or the model fails on it.
     """
     given = samples.preprocess
-    if given is None or len(session.inputs) != 1:
+    if not isinstance(given, Preprocess) or len(session.inputs) != 1:
         return None
     labelled = [sample for sample in samples.spread(MAX_SAMPLES) if sample.labels]
     if len(labelled) < 8:

@@ -68,7 +68,7 @@ class ReportData:
         form: ``qdq`` or ``qoperator``.
         arithmetic: Name of the integer executor's arithmetic.
         changes: Changes of the graph and choices made, a sentence each.
-        preprocessing: Operations applied to images; empty for arrays.
+        preprocessing: Operations applied to images, audio or text; empty for arrays.
         calibration_samples: Number of calibration samples.
         evaluated_on: Samples for accuracy, in words; empty if accuracy was not measured.
         evaluation: Float, int8 and integers on the same samples; None if accuracy was not measured.

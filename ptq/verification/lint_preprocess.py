@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptq.core.errors import DataError, ModelError, UsageError
+from ptq.data.preparation_kinds import resolve_preparation
 from ptq.data.recorded_preprocess import read_preprocess
 from ptq.data.splits import input_specs
 from ptq.model.graph import Graph
@@ -22,10 +23,7 @@ def check_recorded_preprocess(graph: Graph) -> Iterator[Finding]:
         options = recorded.to_options()
         if options is None:
             return
-        specs = input_specs(graph)
-        if len(specs) != 1:
-            raise UsageError(f"images feed one input, but the model has {len(specs)}")
-        options.resolved(specs[0])
+        resolve_preparation(options, input_specs(graph))
     except (DataError, ModelError, UsageError) as error:
         yield Finding(
             tensor=", ".join(name_of(value) for value in graph.inputs),

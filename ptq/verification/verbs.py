@@ -8,7 +8,7 @@ from typing import get_args
 from ptq.core.option_checks import require_choice, require_flag
 from ptq.core.run_options import Progress, RunOptions
 from ptq.core.targets import TargetName, get_target
-from ptq.data import DataSource, Preprocess
+from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
@@ -31,7 +31,7 @@ def verify(
     *,
     arithmetic: ArithmeticName = "ort",
     optimize: bool = True,
-    preprocess: Preprocess | None = None,
+    preprocess: Preparation | None = None,
     samples: int | None = None,
     skip_bad_samples: bool = False,
     cache: CacheOption | None = None,
@@ -46,7 +46,7 @@ def verify(
         arithmetic: Arithmetic of the integer executor.
         optimize: Run ONNX Runtime with graph optimizations. Without them it computes in float between quantizers,
             and differences are explained.
-        preprocess: How images become arrays.
+        preprocess: How images, audio or text become arrays.
         samples: Use that many samples, evenly spread; None for all.
         skip_bad_samples: Leave out bad samples instead of stopping.
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
@@ -79,7 +79,7 @@ def portability(
     model: Model,
     data: DataSource,
     *,
-    preprocess: Preprocess | None = None,
+    preprocess: Preparation | None = None,
     samples: int | None = None,
     skip_bad_samples: bool = False,
     cache: CacheOption | None = None,
@@ -90,7 +90,7 @@ def portability(
     Args:
         model: A quantized model.
         data: Samples.
-        preprocess: How images become arrays.
+        preprocess: How images, audio or text become arrays.
         samples: Use that many samples, evenly spread; None for all.
         skip_bad_samples: Leave out bad samples instead of stopping.
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.

@@ -16,7 +16,7 @@ from ptq.core.errors import UsageError
 from ptq.core.option_checks import require_count
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.core.targets import TargetName
-from ptq.data import DataSource, Preprocess
+from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.evaluation.drop import Drop
@@ -57,7 +57,7 @@ def sensitivity(
     measure: int = DEFAULT_MEASURED,
     metric: Metric | None = None,
     opset: OpsetOption = "auto",
-    preprocess: Preprocess | None = None,
+    preprocess: Preparation | None = None,
     samples: int | None = None,
     skip_bad_samples: bool = False,
     cache: CacheOption | None = None,
@@ -79,7 +79,7 @@ def sensitivity(
         measure: How many of the first nodes are measured; each quantizes and runs two models.
         metric: The metric of accuracy drops, as for ``quantize``.
         opset: ``keep`` or ``auto``, as for ``quantize``.
-        preprocess: How images become arrays.
+        preprocess: How images, audio or text become arrays.
         samples: Use that many samples of ``data``, evenly spread.
         skip_bad_samples: Leave unreadable samples out instead of stopping.
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
