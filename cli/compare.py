@@ -50,6 +50,7 @@ def compare(
             progress=progress,
         )  # fmt: skip
     outputs.print_skipped(result.skipped)
+    github.write_annotations("warning", result.warnings)
     github.append_summary(summary, lambda: render_comparison.summarize_comparison(result))
     if not documents.write_document(json, result):
         render_comparison.render_comparison(result)

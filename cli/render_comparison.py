@@ -9,6 +9,7 @@ from ptq.evaluation.compare import Comparison
 from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.exports.summary import Summary, describe_budget
 
+from .render_tables import render_warnings
 from .screen import (
     format_decibels,
     format_heading,
@@ -21,6 +22,7 @@ from .screen import (
 
 def render_comparison(result: Comparison) -> None:
     """Print a comparison."""
+    show(*render_warnings(result.warnings, result.suspects))
     show(format_heading(_title(result)))
     show(*(format_paragraph(line) for line in _facts(result)))
     if result.budget is not None:
@@ -31,7 +33,7 @@ def render_comparison(result: Comparison) -> None:
 def summarize_comparison(result: Comparison) -> Summary:
     """The short form of a comparison, for Markdown."""
     budget = () if result.budget is None else (describe_budget(result.budget),)
-    return Summary(_title(result), (*_facts(result), *budget), (), (), ())
+    return Summary(_title(result), (*_facts(result), *budget), (), result.warnings, ())
 
 
 def _title(result: Comparison) -> str:
@@ -41,6 +43,8 @@ def _title(result: Comparison) -> str:
 def _facts(result: Comparison) -> Iterator[str]:
     if result.preprocessing:
         yield format_preprocessing(result.preprocessing)
+    if result.labels is not None:
+        yield f"labels: {result.labels.describe()}"
     if result.old_accuracy is not None and result.new_accuracy is not None:
         yield (
             f"top-1 {format_percent(result.old_accuracy.top1)} % → "

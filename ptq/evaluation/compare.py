@@ -9,7 +9,9 @@ from typing import Any
 from ptq.core.errors import ModelError
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation
+from ptq.data.labelling import Labelling
 from ptq.data.splits import SampleOptions, takes_any_batch
+from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import AGREEMENT, Budget, Drop, check_budget
 from ptq.evaluation.engines import named_engine, open_reference, session_engine
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines, speed_ratio
@@ -24,6 +26,7 @@ from ptq.model.session import Session
 
 AGREEMENT_WITH_OLD = "agreement with the old model"
 _NEW = "new"
+_PREPROCESS_ADVICE = "leave the option out, or quantize with it"
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class Comparison:
         preprocessing: Operations applied to images, audio or text; empty for arrays.
         budget: The drop compared with the budget; None without a budget.
         skipped: Skipped bad samples, each with its reason.
+        suspects: Known causes of bad figures that were found.
+        labels: Where the labels come from; None if there are none.
     """
 
     old: str
@@ -61,6 +66,13 @@ class Comparison:
     preprocessing: Mapping[str, Any]
     budget: Budget | None = None
     skipped: tuple[tuple[str, str], ...] = ()
+    suspects: tuple[Diagnosis, ...] = ()
+    labels: Labelling | None = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know before any figure."""
+        return tuple(map(str, self.suspects))
 
 
 def compare(
@@ -103,7 +115,8 @@ def compare(
         old_graph, new_graph, run, "Compare models with the same inputs and outputs"
     )
     with explain_failure(new_graph):
-        opened = SampleOptions(preprocess, samples, skip_bad_samples).open(data, new_graph)
+        reading = SampleOptions(preprocess, samples, skip_bad_samples)
+        opened = reading.open(data, new_graph)
         new_session = Session(new_graph, threads=run.threads)
     evaluation = evaluate_engines(
         named_engine(session, names),
@@ -114,7 +127,12 @@ def compare(
         if takes_any_batch(old_graph) and takes_any_batch(new_graph)
         else 1,
         metric=metric,
+        labelling=opened.labelling,
     )
+    difference = reading.describe(opened, new_graph).difference
+    suspects = evaluation.suspects
+    if difference:
+        suspects = (Diagnosis(difference, "samples", _PREPROCESS_ADVICE, serious=True), *suspects)
     form = evaluation.forms[_NEW]
     assert form.drop is not None
     drop = form.drop
@@ -135,6 +153,8 @@ def compare(
         preprocessing={} if opened.preprocess is None else opened.preprocess.describe(),
         budget=None if max_drop is None else check_budget(drop, max_drop),
         skipped=tuple(opened.skipped),
+        suspects=suspects,
+        labels=evaluation.labels,
     )
 
 

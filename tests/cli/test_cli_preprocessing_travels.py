@@ -131,6 +131,16 @@ def test_s1_an_option_that_contradicts_the_record_wins_and_is_named(folder: Path
     assert record == RECORD | {"mean": [0.5]}
 
 
+def test_s1_a_comparison_names_an_option_that_contradicts_the_record(folder: Path):
+    arguments = ["compare", "model.onnx", "full.onnx", "--data", "some of my images"]
+    assert "Warnings" not in say(*arguments)
+    printed = " ".join(say(*arguments, "--mean", 0.5).split())
+    assert printed.startswith(
+        "Warnings samples: preprocessing differs from the model: mean 0.5 instead of 0.2; "
+        "leave the option out, or quantize with it"
+    )
+
+
 def test_the_metadata_keep_what_the_float_model_has(folder: Path):
     found = metadata("full.onnx")
     assert set(found) == {"license", PREPROCESS, PROVENANCE}

@@ -63,6 +63,13 @@ def test_s7_class_folders_in_alphabetical_order_are_the_first_warning(folder: Pa
     assert report.warnings[0] == str(report.suspects[0])
 
 
+def test_s7_a_comparison_warns_of_classes_in_another_order(folder: Path) -> None:
+    result = ptq.compare(MODEL, MODEL, folder, threads=1)
+    assert result.warnings[0].startswith("labels: the model gets 20 of 60 labelled samples right")
+    assert result.labels is not None
+    assert result.labels.classes == {"blue": 0, "green": 1, "red": 2}
+
+
 def test_s7_the_proposed_list_of_classes_repairs_the_labels(folder: Path) -> None:
     (before,) = ptq.evaluate(MODEL, folder, threads=1).suspects
     names = before.advice.rpartition(": ")[2].split(", ")
