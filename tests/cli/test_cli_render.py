@@ -117,6 +117,7 @@ def test_a_verification_names_the_first_tensor_that_diverges(printed, locally, a
         floats=(NodeStatus("h", "HardSigmoid", "float", "must stay float: no kernel"),),
         intact=False,
         exact_products=False,
+        arithmetic_version="ort@1.31",
     )
     text = printed(render_verification.render_verification, result)
     assert "1 tensor differs; first: other, output of n1 (Add): 3 of 10 elements differ" in text
