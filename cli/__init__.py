@@ -15,6 +15,8 @@ invocation           name and options of the running command
 documents            JSON documents: header, result, errors
 document_types       form of each document; schema.json is made of it
 progress             progress bars
+verbosity_options    options ``-v`` and ``-q`` of the commands that run models; lines of the log
+verbosity            how much the running command prints
 process              process boundary: exit codes, error line, standard streams
 signals              SIGINT and SIGTERM
 github               job summaries and annotations

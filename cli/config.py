@@ -27,7 +27,7 @@ from .invocation import long_name
 FILE_NAME = "ptq.toml"
 PROJECT_FILE = "pyproject.toml"
 PER_TARGET = "targets"
-NOT_IN_FILES = frozenset({"config", "save-config", "help"})
+NOT_IN_FILES = frozenset({"config", "save-config", "help", "verbose", "quiet"})
 """Options that a file cannot set."""
 
 

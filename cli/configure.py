@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from .invocation import long_name
+from .verbosity import is_quiet
 
 STARTER = """\
 # Options of ptq. The command line comes before this file, and this file before the defaults.
@@ -51,7 +52,7 @@ def _set_defaults(ctx: typer.Context, given: Path | None) -> Path | None:
     path = given or find_config()
     if path is not None:
         ctx.default_map = ConfiguredDefaults(ctx, path)
-        if given is None:
+        if given is None and not is_quiet():
             typer.echo(f"options from {path}", err=True)
     return path
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
+from .verbosity import is_quiet
+
 if TYPE_CHECKING:
     from ptq.evaluation.exports.summary import Summary
 
@@ -43,8 +45,8 @@ def append_summary(path: Path | None, summarize: Callable[[], Summary | str]) ->
 
 
 def write_annotations(level: Literal["error", "warning"], messages: Iterable[str]) -> None:
-    """Show messages at the run and at the pull request, if this is a job of GitHub Actions."""
-    if os.environ.get("GITHUB_ACTIONS") != "true":
+    """Show messages at the run and at the pull request in a job of GitHub Actions; with ``-q`` errors only."""
+    if os.environ.get("GITHUB_ACTIONS") != "true" or (level == "warning" and is_quiet()):
         return
     for message in messages:
         typer.echo(f"::{level} title=ptq::{escape_message(message)}", err=True)

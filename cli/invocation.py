@@ -16,7 +16,7 @@ from typing import Any
 import typer
 
 STANDARD_OUTPUT = "-"
-_OMITTED = frozenset({"help", "json"})
+_OMITTED = frozenset({"help", "json", "verbose", "quiet"})
 """Options that say nothing about the result."""
 _SOURCES = frozenset({"data", "eval"})
 """Options that name a file, a folder, or ``module:callable``."""

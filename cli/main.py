@@ -22,6 +22,7 @@ from .lint import lint
 from .process import prepare_process, run
 from .quantize import quantize
 from .sensitivity import sensitivity
+from .verbosity_options import add_verbosity_options
 from .verify import verify
 
 app = typer.Typer(
@@ -104,7 +105,9 @@ def ops(json: o.Json = None) -> None:
 
 
 for _command in (quantize, calibrate, evaluate, compare, verify, sensitivity):
-    app.command(epilog=PREPROCESSING_HELP)(record_invocation(add_config_options(_command)))
+    app.command(epilog=PREPROCESSING_HELP)(
+        record_invocation(add_config_options(add_verbosity_options(_command)))
+    )
 for _command in (inspect, convert, lint, ops):
     app.command()(record_invocation(add_config_options(_command)))
 app.command("init")(write_starter)

@@ -15,6 +15,7 @@ from ptq.core.wording import plural
 
 from .invocation import STANDARD_OUTPUT, current_invocation
 from .one_line import one_line
+from .verbosity import is_quiet
 
 MAX_LISTED_SAMPLES = 100
 """Bad samples listed on standard error; the JSON report lists all."""
@@ -88,7 +89,7 @@ def check_outputs(
 
 def print_replaced(replaced: Sequence[Path]) -> None:
     """Name on standard error the files that the command replaced."""
-    for path in replaced:
+    for path in () if is_quiet() else replaced:
         typer.echo(f"replaced {one_line(str(path))}", err=True)
 
 
@@ -124,7 +125,7 @@ def check_model_output(
 
 def print_skipped(skipped: Sequence[tuple[str, str]]) -> None:
     """List skipped bad samples with their reasons on standard error."""
-    if not skipped:
+    if not skipped or is_quiet():
         return
     typer.echo(f"skipped {plural(len(skipped), 'bad sample')}:", err=True)
     for _, reason in skipped[:MAX_LISTED_SAMPLES]:

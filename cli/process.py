@@ -27,6 +27,7 @@ from .github import write_annotations
 from .invocation import find_json_place, reset_invocation
 from .one_line import one_line
 from .parsers import format_option
+from .verbosity import reset_verbosity
 
 _GC_THRESHOLD = 50_000
 _WRITE_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -39,6 +40,7 @@ def run(app: typer.Typer, arguments: list[str] | None = None) -> int:
     With ``--json`` the error is also written there.
     """
     reset_invocation()
+    reset_verbosity()
     try:
         code = _run(app, arguments)
     except KeyboardInterrupt:

@@ -9,17 +9,20 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from .verbosity import is_quiet, is_verbose
+
 ProgressCallback = Callable[[str, int | None], Callable[[], None]]
 
 
 @contextmanager
 def show_progress() -> Iterator[ProgressCallback | None]:
-    """Yield the progress callback for the verbs of ptq; None if standard error is not a terminal.
+    """Yield the progress callback for the verbs of ptq; None without a terminal, with ``-q`` and with ``-v``.
 
     Bars vanish when the work ends, so that standard error holds only errors.
     """
     console = Console(stderr=True, markup=False, highlight=False, emoji=False)
-    if not sys.stderr.isatty() or console.is_dumb_terminal:
+    hidden = is_quiet() or is_verbose()
+    if hidden or not sys.stderr.isatty() or console.is_dumb_terminal:
         yield None
         return
     with Progress(

@@ -23,6 +23,7 @@ from .screen import (
     format_table,
     show,
 )
+from .verbosity import is_quiet
 
 if TYPE_CHECKING:
     from ptq.evaluation.exports.report import Report
@@ -39,6 +40,8 @@ def render_report(result: Report, output: str, next_command: str) -> None:
         output: Path of the quantized model.
         next_command: The command to run next; it is printed on one line of any length.
     """
+    if is_quiet():
+        return
     show(*render_warnings(result.warnings, result.suspects))
     show(*_title(result, output))
     show(*_provenance(result))

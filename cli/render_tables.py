@@ -26,6 +26,7 @@ from .screen import (
     format_tally,
     show,
 )
+from .verbosity import is_quiet
 
 if TYPE_CHECKING:
     from ptq.core.record import Record
@@ -189,6 +190,8 @@ def render_islands(islands: Mapping[str, tuple[str, ...]]) -> Iterator[Renderabl
 
 def render_calibration(result: Calibration, path: Path, next_command: str) -> None:
     """Print what was observed, and the command to run next, on one line of any length."""
+    if is_quiet():
+        return
     show(
         format_heading(
             f"{plural(len(result.tensors), 'tensor')} observed on "

@@ -17,6 +17,7 @@ from rich.text import Text
 from ptq.data.recorded_preprocess import list_recorded_options
 
 from .one_line import one_line
+from .verbosity import is_quiet
 
 if TYPE_CHECKING:
     from ptq.core.record import Record
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 def show(*blocks: RenderableType) -> None:
     """Print on standard output, without interpreting markup in names.
 
-    In a file or a pipe, the padding at line ends is removed. Without blocks nothing is printed.
+    In a file or a pipe, the padding at line ends is removed. Without blocks, or with ``-q``, nothing is printed.
     """
-    if not blocks:
+    if not blocks or is_quiet():
         return
     console = Console(markup=False, highlight=False, emoji=False)
     if console.is_terminal:
