@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ptq.evaluation.budget import Budget
 from ptq.evaluation.compare import Comparison
-from ptq.evaluation.drop import Budget
 from ptq.evaluation.inspection import Inspection
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.ranking import Ranking

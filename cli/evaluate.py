@@ -50,7 +50,7 @@ def evaluate(
     from ptq import api
     from ptq.core.errors import UsageError
     from ptq.data.splits import SampleOptions
-    from ptq.evaluation.drop import check_budget
+    from ptq.evaluation.budget import check_budget
     from ptq.model.open import open_model
 
     from . import (

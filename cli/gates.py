@@ -13,7 +13,7 @@ from .github import write_annotations
 from .one_line import one_line
 
 if TYPE_CHECKING:
-    from ptq.evaluation.drop import Budget
+    from ptq.evaluation.budget import Budget
 
 
 def exit_unless_held(require: Callable[[], None]) -> None:
@@ -39,10 +39,8 @@ def exit_if_exceeded(budget: Budget, *, strict: bool) -> None:
     Raises:
         typer.Exit: The budget is not kept; exit code 3.
     """
-    from ptq.evaluation.exports.summary import describe_budget
-
     if strict:
         exit_unless_held(budget.require_held)
     if budget.verdict == "exceeded":
-        write_annotations("error", [describe_budget(budget)])
+        write_annotations("error", [budget.sentence])
         raise typer.Exit(3)

@@ -174,8 +174,5 @@ def quantize(
         )  # fmt: skip
         render_report.render_report(result.report, str(path), following)
     outputs.print_replaced(replaced)
-    if strict:
-        gates.exit_unless_held(result.report.require_budget)
-    if result.report.over_budget:
-        github.write_annotations("error", ["the accuracy budget is exceeded"])
-        raise typer.Exit(3)
+    if result.report.budget is not None:
+        gates.exit_if_exceeded(result.report.budget, strict=strict)

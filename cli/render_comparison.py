@@ -7,32 +7,32 @@ from collections.abc import Iterator
 from ptq.core.wording import format_size, plural
 from ptq.evaluation.compare import Comparison
 from ptq.evaluation.drop import describe_drop
-from ptq.evaluation.exports.summary import Summary, describe_budget
+from ptq.evaluation.exports.summary import Summary
 
-from .render_tables import render_warnings
+from .render_drops import render_budget
 from .screen import (
     format_decibels,
     format_heading,
     format_paragraph,
     format_percent,
     format_preprocessing,
+    format_warnings,
     show,
 )
 
 
 def render_comparison(result: Comparison) -> None:
     """Print a comparison."""
-    show(*render_warnings(result.warnings, result.suspects))
+    show(*format_warnings(result.warnings, result.suspects))
     show(format_heading(_title(result)))
     show(*(format_paragraph(line) for line in _facts(result)))
     if result.budget is not None:
-        style = {"held": "green", "exceeded": "red"}.get(result.budget.verdict, "yellow")
-        show(format_paragraph(describe_budget(result.budget), style))
+        show(render_budget(result.budget))
 
 
 def summarize_comparison(result: Comparison) -> Summary:
     """The short form of a comparison, for Markdown."""
-    budget = () if result.budget is None else (describe_budget(result.budget),)
+    budget = () if result.budget is None else (result.budget.sentence,)
     return Summary(_title(result), (*_facts(result), *budget), (), result.warnings, ())
 
 
@@ -44,7 +44,7 @@ def _facts(result: Comparison) -> Iterator[str]:
     if result.preprocessing:
         yield format_preprocessing(result.preprocessing)
     if result.labels is not None:
-        yield f"labels: {result.labels.describe()}"
+        yield str(result.labels)
     if result.old_accuracy is not None and result.new_accuracy is not None:
         yield (
             f"top-1 {format_percent(result.old_accuracy.top1)} % → "

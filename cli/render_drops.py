@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 
 from ptq.core.wording import plural
-from ptq.evaluation.drop import describe_drop
+from ptq.evaluation.drop import describe_change, describe_drop
 
 from .one_line import one_line
 from .screen import (
@@ -17,11 +17,12 @@ from .screen import (
     format_heading,
     format_paragraph,
     format_table,
+    format_warnings,
     show,
 )
 
 if TYPE_CHECKING:
-    from ptq.evaluation.drop import Budget, BudgetSearch
+    from ptq.evaluation.budget import Budget, BudgetSearch
     from ptq.evaluation.measurements import Evaluation
     from ptq.evaluation.ranking import Ranking
     from ptq.evaluation.report import NodeRow
@@ -42,28 +43,22 @@ def render_drops(result: Evaluation, titles: Mapping[str, str]) -> Iterator[Rend
 def render_budget(budget: Budget) -> RenderableType:
     """Whether a budget is kept."""
     style = {"held": "green", "exceeded": "red"}.get(budget.verdict, "yellow")
-    unit = "%" if budget.drop.metric == "energy of the error" else "points"
-    return format_paragraph(
-        f"budget of {budget.points:g} {unit} of {budget.drop.metric}: {budget}", style
-    )
+    return format_paragraph(budget.sentence, style)
 
 
 def render_search(search: BudgetSearch, nodes: Sequence[NodeRow]) -> Iterator[RenderableType]:
     """The nodes kept in float for a budget, and the cost of the search."""
-    yield format_heading(f"Budget of {search.points:g} points of {search.drop.metric}")
+    yield format_heading("Search for float nodes that keep the budget")
     samples = f"{plural(search.samples, 'sample')} held out for the search"
     if not search.apart:
         samples = f"the {plural(search.samples, 'evaluation sample')}"
+    change = describe_change(search.without)[0]
+    if search.floats:
+        change += f" → {describe_change(search.drop)[0]}"
     if not search.floats and search.reached:
-        yield format_paragraph(
-            f"budget met without float nodes (drop {search.drop.points:.3g} points)"
-        )
-        yield format_paragraph(f"measured on {samples}")
+        yield format_paragraph(f"no float nodes needed: {change} on {samples}")
         return
-    verdict = "met" if search.reached else "not met"
-    drops = f"drop {search.without.points:.3g} → {search.drop.points:.3g} points"
-    count = plural(len(search.floats), "float node")
-    yield format_paragraph(f"budget {verdict} with {count} ({drops}), measured on {samples}")
+    yield format_paragraph(f"{plural(len(search.floats), 'float node')}: {change} on {samples}")
     if not search.reached:
         yield format_paragraph("more float nodes would leave too little of the model in int8")
     ops = {row.name: row.op for row in nodes}
@@ -77,11 +72,13 @@ def render_search(search: BudgetSearch, nodes: Sequence[NodeRow]) -> Iterator[Re
 
 def render_ranking(result: Ranking) -> None:
     """Print the SQNR gain of each node that could stay in float."""
+    show(*format_warnings(result.warnings, result.suspects))
     show(
         format_heading(
             f"{result.model}, target {result.target}, on {plural(result.samples, 'sample')}"
         ),
         *format_applied(result.applied_preprocess),
+        *([] if result.labels is None else [format_paragraph(str(result.labels))]),
     )
     show(
         format_paragraph(

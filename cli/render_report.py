@@ -13,7 +13,7 @@ from ptq.core.wording import describe_size_ratio, format_size, plural
 
 from .one_line import one_line
 from .render_drops import render_budget, render_search
-from .render_tables import render_forms, render_islands, render_nodes, render_warnings
+from .render_tables import render_forms, render_islands, render_nodes
 from .screen import (
     format_decibels,
     format_heading,
@@ -21,6 +21,7 @@ from .screen import (
     format_percent,
     format_preprocessing,
     format_table,
+    format_warnings,
     show,
 )
 from .verbosity import is_quiet
@@ -42,7 +43,7 @@ def render_report(result: Report, output: str, next_command: str) -> None:
     """
     if is_quiet():
         return
-    show(*render_warnings(result.warnings, result.suspects))
+    show(*format_warnings(result.warnings, result.suspects))
     show(*_title(result, output))
     show(*_provenance(result))
     show(*_accuracy(result))

@@ -10,7 +10,7 @@ import typer
 from rich.console import RenderableType
 from rich.table import Table
 
-from ptq.core.wording import plural
+from ptq.core.wording import format_change, plural
 
 from .one_line import one_line
 from .render_drops import render_drops
@@ -24,13 +24,13 @@ from .screen import (
     format_record,
     format_table,
     format_tally,
+    format_warnings,
     show,
 )
 from .verbosity import is_quiet
 
 if TYPE_CHECKING:
     from ptq.core.record import Record
-    from ptq.evaluation.diagnosis import Diagnosis
     from ptq.evaluation.inspection import Inspection
     from ptq.evaluation.measurements import Evaluation
     from ptq.evaluation.report import NodeRow
@@ -52,7 +52,7 @@ def render_evaluation(result: Evaluation, model: Path, arithmetic: str | None) -
     """
     alone = len(result.forms) == 1
     engine = f"integer executor ({arithmetic})" if arithmetic else "ONNX Runtime"
-    show(*render_warnings(result.warnings, result.suspects))
+    show(*format_warnings(result.warnings, result.suspects))
     show(
         format_heading(f"{model}, {engine}, on {plural(result.samples, 'sample')}"),
         *format_applied(result.applied_preprocess),
@@ -67,21 +67,10 @@ def render_evaluation(result: Evaluation, model: Path, arithmetic: str | None) -
         )
 
 
-def render_warnings(
-    warnings: Sequence[str], suspects: Sequence[Diagnosis]
-) -> Iterator[RenderableType]:
-    """All warnings, to stand above any figure; the serious ones in red."""
-    if warnings:
-        yield format_heading("Warnings")
-    serious = {str(suspect) for suspect in suspects if suspect.serious}
-    for text in warnings:
-        yield format_paragraph(text, "bold red" if text in serious else "yellow")
-
-
 def render_forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[RenderableType]:
     """Accuracy and fidelity of all forms of a model, their drops, and further outputs."""
     if result.labels is not None:
-        yield format_paragraph(f"labels: {result.labels.describe()}")
+        yield format_paragraph(str(result.labels))
     reference = next(iter(result.forms))
     base = result.forms[reference].accuracy
     others = [form for name, form in result.forms.items() if name != reference]
@@ -104,7 +93,7 @@ def render_forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[Rend
                 if base.top5 is not None and form.accuracy.top5 is not None:
                     scores.append((form.accuracy.top5, base.top5))
                 for score, before in scores:
-                    change = "" if name == reference else f"{100 * (score - before):+.2f}"
+                    change = "" if name == reference else format_change(100 * (score - before))
                     cells += [format_percent(score), change]
             if name != reference:
                 fidelity = form.outputs[result.head]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -22,6 +22,7 @@ from .verbosity import is_quiet
 if TYPE_CHECKING:
     from ptq.core.record import Record
     from ptq.data.recorded_preprocess import AppliedPreprocess
+    from ptq.evaluation.diagnosis import Diagnosis
 
 
 def show(*blocks: RenderableType) -> None:
@@ -48,6 +49,17 @@ def format_heading(text: str) -> Text:
 def format_paragraph(text: str, style: str = "") -> Padding:
     """Paragraph under a heading, without control characters."""
     return Padding(Text(one_line(text), style), (0, 0, 0, 2), expand=False)
+
+
+def format_warnings(
+    warnings: Sequence[str], suspects: Sequence[Diagnosis]
+) -> Iterator[RenderableType]:
+    """All warnings, to stand above any figure; the serious ones in red."""
+    if warnings:
+        yield format_heading("Warnings")
+    serious = {str(suspect) for suspect in suspects if suspect.serious}
+    for text in warnings:
+        yield format_paragraph(text, "bold red" if text in serious else "yellow")
 
 
 def format_table(*columns: str, left: Iterable[str] = ()) -> Table:

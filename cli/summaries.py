@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ptq.core.wording import plural
-from ptq.evaluation.drop import Budget
-from ptq.evaluation.exports.summary import Summary, describe_budget, summarize_forms
+from ptq.evaluation.budget import Budget
+from ptq.evaluation.exports.summary import Summary, summarize_forms
 from ptq.evaluation.measurements import Evaluation
 from ptq.verification.verify import Verification
 
@@ -16,7 +16,7 @@ def summarize_evaluation(result: Evaluation, model: str, budget: Budget | None) 
         titles["float"] = "this model"
     facts = [f"{plural(result.samples, 'sample')}, output {result.head}"]
     if budget is not None:
-        facts.append(describe_budget(budget))
+        facts.append(budget.sentence)
     rows = summarize_forms(result, titles)
     return Summary(f"Evaluation of {model}", tuple(facts), rows, result.warnings, ())
 

@@ -19,3 +19,11 @@ def describe_size_ratio(before: int, after: int) -> str:
     """Return how a size changed, from a number of bytes to another: ``2.13 times smaller``."""
     ratio, word = (before / after, "smaller") if after <= before else (after / before, "larger")
     return f"{ratio:.2f} times {word}"
+
+
+def format_change(points: float, digits: int = 2) -> str:
+    """Return a difference with its sign, ``+0.40`` or ``−0.40``; zero has none: ``0.00``."""
+    size = f"{abs(points):.{digits}f}"
+    if float(size) == 0:
+        return size
+    return f"{'−' if points < 0 else '+'}{size}"

@@ -22,6 +22,9 @@ class Labelling:
     classes: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        return f"labels: {self.describe()}"
+
     def describe(self) -> str:
         """One line, e.g. ``from labels.csv (2 classes: cat=0, dog=1); one-hot rows converted``."""
         origin = f"from {self.source}" if self.source else "none"

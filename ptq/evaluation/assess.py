@@ -8,9 +8,9 @@ from ptq.core.run_options import RunOptions
 from ptq.core.targets import get_target
 from ptq.data.splits import SampleSplit, takes_any_batch
 from ptq.evaluation.benefit_check import check_benefit, check_opset
+from ptq.evaluation.budget import Budget, BudgetSearch, check_budget
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.diagnostics import diagnose
-from ptq.evaluation.drop import Budget, BudgetSearch, check_budget
 from ptq.evaluation.engines import integer_engine, session_engine
 from ptq.evaluation.evaluate import evaluate_engines, speed_ratio
 from ptq.evaluation.exports.report import Report
@@ -104,7 +104,7 @@ def build_report(
         tensors=rows,
         nodes=node_rows(prepared, quantized.plan),
         saturable=saturable_nodes(quantized.quantized_graph) if row.int16_pairs_saturate else (),
-        budget=_check_max_drop(evaluation, max_drop),
+        budget=_check_max_drop(evaluation, max_drop, search),
         search=search,
         suspects=(
             *input_warnings,
@@ -147,9 +147,11 @@ def _check_preprocessing(
     return () if found is None else (found,)
 
 
-def _check_max_drop(evaluation: Evaluation | None, max_drop: float | None) -> Budget | None:
+def _check_max_drop(
+    evaluation: Evaluation | None, max_drop: float | None, search: BudgetSearch | None
+) -> Budget | None:
     drop = None if evaluation is None else evaluation.forms["int8"].drop
-    return None if drop is None or max_drop is None else check_budget(drop, max_drop)
+    return None if drop is None or max_drop is None else check_budget(drop, max_drop, search)
 
 
 def _skipped_samples(samples: SampleSplit) -> dict[str, str]:

@@ -11,8 +11,9 @@ from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation
 from ptq.data.labelling import Labelling
 from ptq.data.splits import SampleOptions, takes_any_batch
+from ptq.evaluation.budget import Budget, check_budget
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.drop import AGREEMENT, Budget, Drop, check_budget
+from ptq.evaluation.drop import AGREEMENT, Drop
 from ptq.evaluation.engines import named_engine, open_reference, session_engine
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines, speed_ratio
 from ptq.evaluation.metrics import Accuracy, Fidelity

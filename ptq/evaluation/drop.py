@@ -1,4 +1,4 @@
-"""Drop of a metric against the float model, with its confidence interval, and accuracy budgets.
+"""Drop of a metric against the float model, with its confidence interval.
 
 A drop is measured in points: hundredths of a metric that runs from 0 to 1. Both models run on the same samples. The
 metric is
@@ -11,13 +11,12 @@ metric is
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ptq.core.errors import BudgetError
-from ptq.core.wording import plural
+from ptq.core.wording import format_change
 from ptq.evaluation import intervals
 
 TOP1, AGREEMENT, ERROR = "top-1 accuracy", "agreement with float", "energy of the error"
@@ -51,20 +50,23 @@ class Drop:
 
 def describe_drop(drop: Drop) -> str:
     """One drop as a change of the metric, with its confidence interval and test."""
-    if drop.metric == ERROR:
-        return f"error energy {drop.points:.3g} % of the output (95 % CI {drop.lo:.3g} … {drop.hi:.3g})"
-    metric = drop.metric.removesuffix(" accuracy")
-    # a drop is what is lost, a change what is gained: the ends of the interval swap
-    interval = f"95 % CI {_signed(-drop.hi)} … {_signed(-drop.lo)}"
-    change = f"{metric} {_signed(-drop.points)} points"
+    change, interval = describe_change(drop)
     if drop.p is None:
         return f"{change} ({interval})"
     verdict = "significant" if drop.p < SIGNIFICANCE_LEVEL else "no significant"
     return f"{change} ({interval}, McNemar p = {drop.p:.2g}): {verdict} change"
 
 
-def _signed(points: float) -> str:
-    return f"{points:+.2f}".replace("-", "−")
+def describe_change(drop: Drop) -> tuple[str, str]:
+    """A drop as a change of the metric, and the confidence interval of the change."""
+    if drop.metric == ERROR:
+        return (
+            f"error energy {drop.points:.3g} % of the output",
+            f"95 % CI {drop.lo:.3g} … {drop.hi:.3g}",
+        )
+    # a drop is what is lost, a change what is gained: the ends of the interval swap
+    interval = f"95 % CI {format_change(-drop.hi)} … {format_change(-drop.lo)}"
+    return f"{drop.metric.removesuffix(' accuracy')} {format_change(-drop.points)} points", interval
 
 
 def top1_drop(before: Sequence[bool], after: Sequence[bool]) -> Drop:
@@ -114,94 +116,3 @@ def _error_share(noise: float, signal: float) -> float:
     if noise == 0:
         return 0.0
     return noise / signal if signal else math.inf
-
-
-@dataclass(frozen=True)
-class Budget:
-    """A drop compared with an accuracy budget.
-
-    Attributes:
-        points: The budget: points that may be lost.
-        drop: The measured drop.
-        verdict: ``held`` if the whole interval is within the budget, ``exceeded`` if all of it is beyond, else
-            ``undecided``.
-        needed: If undecided: about the number of samples that would decide it; None if no number would.
-    """
-
-    points: float
-    drop: Drop
-    verdict: str
-    needed: int | None = None
-
-    def __str__(self) -> str:
-        if self.verdict != "undecided":
-            return self.verdict
-        need = "" if self.needed is None else f" (need about {self.needed})"
-        return f"not enough samples to decide{need}"
-
-    @property
-    def sentence(self) -> str:
-        """The verdict with budget, loss and number of samples."""
-        unit = "%" if self.drop.metric == ERROR else "points"
-        loss = f"{self.drop.points:.3g} {unit} lost, 95 % interval {self.drop.lo:.3g} … {self.drop.hi:.3g}"
-        text = f"budget of {self.points:g} {unit} of {self.drop.metric}: "
-        if self.verdict != "undecided":
-            return f"{text}{self.verdict} ({loss})"
-        need = "no number of samples would decide it"
-        if self.needed is not None:
-            need = f"give about {self.needed} samples"
-        return f"{text}{plural(self.drop.samples, 'sample')} cannot decide it ({loss}); {need}"
-
-    def require_held(self) -> None:
-        """Make sure that the budget is shown to hold.
-
-        Raises:
-            BudgetError: It is exceeded, or the samples cannot decide it.
-        """
-        if self.verdict != "held":
-            raise BudgetError(self.sentence)
-
-
-def check_budget(drop: Drop, points: float) -> Budget:
-    """Compare a drop with a budget.
-
-    The interval shrinks as 1/√n. The number of samples needed is the n at which it no longer contains the budget.
-    """
-    if drop.hi <= points:
-        return Budget(points, drop, "held")
-    if drop.lo > points:
-        return Budget(points, drop, "exceeded")
-    distance = drop.points - points
-    half_width = drop.points - drop.lo if distance > 0 else drop.hi - drop.points
-    with np.errstate(divide="ignore"):
-        needed = drop.samples * float(np.square(np.divide(half_width, distance)))
-    return Budget(points, drop, "undecided", math.ceil(needed) if math.isfinite(needed) else None)
-
-
-@dataclass(frozen=True)
-class BudgetSearch:
-    """Result of a search for the fewest float nodes that keep a budget.
-
-    Attributes:
-        points: The budget, in points.
-        reached: Whether the drop on the search samples is within the budget.
-        drop: Drop on the search samples with the float nodes found.
-        without: Drop on the search samples without float nodes for the budget.
-        samples: Number of search samples.
-        apart: Whether accuracy is measured on other samples than the search samples.
-        floats: Nodes kept in float for the budget, each with its reason.
-        measurements: Number of quantized models that ran on all search samples.
-        estimates: Number of runs of the float model on some samples to estimate costs; 0 if none was needed.
-        sources: Number of quantizers: a direct measurement of each alone would need that many runs.
-    """
-
-    points: float
-    reached: bool
-    drop: Drop
-    without: Drop
-    samples: int
-    apart: bool
-    floats: Mapping[str, str]
-    measurements: int
-    estimates: int = 0
-    sources: int = 0

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from ptq.core.wording import describe_size_ratio, plural
-from ptq.evaluation.drop import ERROR, Drop
+from ptq.data.labelling import Labelling
+from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.ranking import Ranking
 from ptq.evaluation.report import ReportData
@@ -35,10 +36,9 @@ _RANKING_COLUMNS = (
 
 def render_page(report: ReportData) -> str:
     """The report as an HTML document; all texts from the model are escaped."""
-    warnings = ["<h2>Warnings</h2>", _render_list(report.warnings)] if report.warnings else []
     sections = [
         f"<h1>{escape(report.model)}</h1>",
-        *warnings,
+        *_render_warnings(report.warnings),
         _render_list(
             [
                 f"target {report.target}, format {report.form}, range method {report.method}",
@@ -53,13 +53,11 @@ def render_page(report: ReportData) -> str:
     if report.evaluation is not None:
         sections += [
             f"<h2>Accuracy {escape(report.evaluated_on)}</h2>",
+            *_render_labels(report.evaluation.labels),
             _render_forms(report.evaluation),
         ]
     if report.budget is not None:
-        drop = report.budget.drop
-        unit = "%" if drop.metric == ERROR else "points"
-        text = f"budget of {report.budget.points:g} {unit} of {drop.metric}: {report.budget}"
-        sections.append(f"<p>{escape(text)}</p>")
+        sections.append(f"<p>{escape(report.budget.sentence)}</p>")
     nodes = [(n.name, n.op, n.fate, n.why) for n in report.nodes]
     tensors = [
         (t.name, t.kind, f"{t.sqnr_db:.1f}", f"{100 * t.rounding:.0f}",
@@ -87,13 +85,15 @@ def render_ranking_page(ranking: Ranking) -> str:
     ]  # fmt: skip
     facts = [
         f"target {ranking.target}, on {plural(ranking.samples, 'sample')}",
-        f"int8: SQNR {ranking.sqnr_db:.1f} dB; drop {_format_drop(ranking.drop)}",
+        f"int8: SQNR {ranking.sqnr_db:.1f} dB; {describe_drop(ranking.drop)}",
         f"estimated from {plural(ranking.runs, 'float run')} on {plural(ranking.estimated_on, 'sample')} for "
         f"{plural(ranking.sources, 'quantizer')}; measured: {plural(ranking.measurements, 'quantized model')}",
     ]
     sections = [
         f"<h1>{escape(ranking.model)}</h1>",
+        *_render_warnings(ranking.warnings),
         _render_list(facts),
+        *_render_labels(ranking.labels),
         _render_table(_RANKING_COLUMNS, rows),
     ]
     return _render_document(ranking.model, sections)
@@ -122,14 +122,19 @@ def _render_forms(evaluation: Evaluation) -> str:
         if fidelity is not None:
             agrees = "" if fidelity.agreement is None else f"{100 * fidelity.agreement:.2f}"
             similarity = agrees, f"{fidelity.sqnr_db:.1f}", f"{fidelity.cosine:.6f}"
-        rows.append((name, top1, *similarity, "" if form.drop is None else _format_drop(form.drop)))
-    titles = "form", "top-1 %", "agrees %", "SQNR dB", "cosine", "drop (95 % CI)"
+        rows.append(
+            (name, top1, *similarity, "" if form.drop is None else describe_drop(form.drop))
+        )
+    titles = "form", "top-1 %", "agrees %", "SQNR dB", "cosine", "change (95 % CI)"
     return _render_table(titles, rows)
 
 
-def _format_drop(drop: Drop) -> str:
-    unit = "%" if drop.metric == ERROR else "points"
-    return f"{drop.points:.3g} {unit} of {drop.metric} ({drop.lo:.3g} … {drop.hi:.3g})"
+def _render_warnings(warnings: Sequence[str]) -> list[str]:
+    return ["<h2>Warnings</h2>", _render_list(warnings)] if warnings else []
+
+
+def _render_labels(labels: Labelling | None) -> list[str]:
+    return [] if labels is None else [f"<p>{escape(str(labels))}</p>"]
 
 
 def _render_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ptq.data.labelling import Labelling
 from ptq.data.recorded_preprocess import AppliedPreprocess
+from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import Drop
 
 
@@ -54,6 +56,8 @@ class Ranking:
         sources: Number of quantizers: a direct measurement of each alone would need that many runs.
         nodes: Largest estimated gain first.
         applied_preprocess: How the calibration samples became arrays.
+        labels: Where the labels of the measured samples come from; None if there are none.
+        suspects: Known causes of bad figures that were found.
     """
 
     model: str
@@ -67,3 +71,10 @@ class Ranking:
     sources: int
     nodes: tuple[NodeCost, ...]
     applied_preprocess: AppliedPreprocess | None = None
+    labels: Labelling | None = None
+    suspects: tuple[Diagnosis, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know before any figure, the most serious first."""
+        return tuple(map(str, self.suspects))

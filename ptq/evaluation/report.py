@@ -10,8 +10,8 @@ from typing import Any
 
 from ptq.core.errors import BudgetError
 from ptq.core.wording import plural
+from ptq.evaluation.budget import Budget, BudgetSearch
 from ptq.evaluation.diagnosis import Diagnosis as Diagnosis
-from ptq.evaluation.drop import Budget, BudgetSearch
 from ptq.evaluation.measurements import Evaluation
 
 
@@ -117,9 +117,8 @@ class ReportData:
 
     @property
     def over_budget(self) -> bool:
-        """Whether a budget was given, and is exceeded or was not reached by the search."""
-        not_reached = self.search is not None and not self.search.reached
-        return not_reached or (self.budget is not None and self.budget.verdict == "exceeded")
+        """Whether a budget was given and is exceeded."""
+        return self.budget is not None and self.budget.verdict == "exceeded"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -146,8 +145,6 @@ class ReportData:
         try:
             if self.budget is not None:
                 self.budget.require_held()
-            if self.over_budget:
-                raise BudgetError("no set of float nodes was found that keeps the accuracy budget")
         except BudgetError as error:
             error.result = result
             raise

@@ -32,7 +32,7 @@ def test_each_command_appends_its_result_to_the_summary(ptq, model, data):
 def test_the_summary_of_a_failed_gate_is_written(ptq, model, data):
     gate = ["--max-drop", "0.1", "--strict", "--summary", "summary.md"]
     assert ptq("compare", model, model, "--data", data, *gate).code == 3
-    assert "not enough samples to decide" in Path("summary.md").read_text()
+    assert "accuracy: undecided" in Path("summary.md").read_text()
 
 
 def test_a_summary_never_goes_into_an_input(ptq, model, data):
@@ -61,7 +61,7 @@ def test_warnings_and_a_failed_gate_are_annotations(ptq, model, data, monkeypatc
     ]
     gate = ptq("compare", model, model, "--data", data, "--max-drop", "0.1", "--strict")
     assert "::error title=ptq::budget of 0.1 points" in gate.err
-    assert "95 %25 interval" in gate.err
+    assert "95 %25 CI" in gate.err
 
 
 @pytest.mark.parametrize(

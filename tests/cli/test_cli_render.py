@@ -48,7 +48,7 @@ def test_the_next_command_is_not_folded(capsys, monkeypatch):
 
 def test_changes_of_accuracy_are_signed_percentage_points(printed):
     text = printed(render_report.render_report, REPORT, "out.onnx", NEXT)
-    assert "int8 in ONNX Runtime 88.50 -1.50 99.50 +0.50 97.00 30.0 0.999000" in text
+    assert "int8 in ONNX Runtime 88.50 −1.50 99.50 +0.50 97.00 30.0 0.999000" in text
     assert "200 labelled samples of 250" in text
 
 

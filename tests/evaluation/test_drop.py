@@ -13,7 +13,6 @@ from ptq.evaluation.drop import (
     ERROR,
     TOP1,
     agreement_drop,
-    check_budget,
     error_drop,
     top1_drop,
 )
@@ -48,47 +47,6 @@ def test_the_error_is_a_share_of_the_energy_of_all_samples() -> None:
 def test_silence_without_error_loses_nothing_and_with_error_everything() -> None:
     assert error_drop([0.0, 0.0], [0.0, 0.0]).points == 0
     assert error_drop([0.0, 0.0], [1.0, 1.0]).points == math.inf
-
-
-def _top1(lost: int, gained: int, samples: int) -> tuple[list[bool], list[bool]]:
-    rest = [True] * (samples - lost - gained)
-    return [*rest, *[True] * lost, *[False] * gained], [*rest, *[False] * lost, *[True] * gained]
-
-
-@pytest.mark.parametrize(
-    ("lost", "gained", "samples", "points", "verdict"),
-    [
-        (0, 0, 1000, 0.5, "held"),
-        (0, 0, 100, 0.5, "undecided"),
-        (40, 5, 500, 1.0, "exceeded"),
-        (7, 2, 500, 0.5, "undecided"),
-        (4, 5, 500, 0.5, "undecided"),
-        (2, 7, 500, 1.0, "held"),
-    ],
-)
-def test_a_budget_is_compared_with_the_whole_interval(
-    lost: int, gained: int, samples: int, points: float, verdict: str
-) -> None:
-    assert check_budget(top1_drop(*_top1(lost, gained, samples)), points).verdict == verdict
-
-
-@pytest.mark.parametrize(("lost", "points"), [(7, 0.5), (12, 1.5), (30, 7.0)])
-def test_about_as_many_samples_as_it_asks_for_are_enough(lost: int, points: float) -> None:
-    budget = check_budget(top1_drop(*_top1(lost, 2, 500)), points)
-    assert budget.verdict == "undecided"
-    assert budget.needed is not None
-    assert f"need about {budget.needed}" in str(budget)
-    times = budget.needed / 500
-    more = top1_drop(
-        *_top1(round(1.2 * times * lost), round(1.2 * times * 2), round(1.2 * times * 500))
-    )
-    assert check_budget(more, points).verdict != "undecided"
-
-
-def test_a_drop_equal_to_the_budget_can_never_be_decided() -> None:
-    budget = check_budget(top1_drop(*_top1(5, 0, 500)), 1.0)
-    assert (budget.verdict, budget.needed) == ("undecided", None)
-    assert str(budget) == "not enough samples to decide"
 
 
 def test_intervals_are_the_same_every_time() -> None:

@@ -12,6 +12,7 @@ from PIL import Image
 
 import ptq
 from ptq.data.labelling import Labelling
+from ptq.evaluation.html import render_page, render_ranking_page
 from ptq.evaluation.label_permutation import find_permutation
 
 COLOURS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255)}
@@ -68,6 +69,24 @@ def test_s7_a_comparison_warns_of_classes_in_another_order(folder: Path) -> None
     assert result.warnings[0].startswith("labels: the model gets 20 of 60 labelled samples right")
     assert result.labels is not None
     assert result.labels.classes == {"blue": 0, "green": 1, "red": 2}
+
+
+def test_s7_a_sensitivity_ranking_names_the_labels_and_warns_of_another_order(folder: Path) -> None:
+    ranking = ptq.sensitivity(MODEL, folder, eval_data=folder, measure=0, threads=1)
+    assert ranking.warnings[0].startswith("labels: the model gets 20 of 60 labelled samples right")
+    assert str(ranking.labels) == (
+        "labels: from folder names in sorted order (3 classes: blue=0, green=1, red=2)"
+    )
+
+
+def test_s7_the_pages_name_the_labels_and_the_warning(folder: Path) -> None:
+    pages = (
+        render_page(ptq.quantize(MODEL, folder, eval_data=folder, threads=1).report),
+        render_ranking_page(ptq.sensitivity(MODEL, folder, eval_data=folder, measure=0, threads=1)),
+    )
+    for page in pages:
+        assert "<p>labels: from folder names in sorted order (3 classes: " in page
+        assert page.index("<h2>Warnings</h2>") < page.index("20 of 60 labelled samples right")
 
 
 def test_s7_the_proposed_list_of_classes_repairs_the_labels(folder: Path) -> None:

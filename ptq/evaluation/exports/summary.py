@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ptq.core.wording import describe_size_ratio, format_size, plural
-from ptq.evaluation.drop import ERROR, Budget, describe_drop
+from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.report import ReportData
 
@@ -74,12 +74,6 @@ def summarize_forms(
     )
 
 
-def describe_budget(budget: Budget) -> str:
-    """A budget and whether the drop keeps it, as one line."""
-    unit = "%" if budget.drop.metric == ERROR else "points"
-    return f"budget of {budget.points:g} {unit} of {budget.drop.metric}: {budget}"
-
-
 def _format_form(form: FormMetrics, head: str) -> tuple[str, ...]:
     fidelity = form.outputs.get(head)
     return (
@@ -110,7 +104,7 @@ def _facts(report: ReportData) -> list[str]:
     nodes = ", ".join(f"{count} {fate}" for fate, count in counts.items())
     facts.append(f"{plural(len(report.nodes), 'node')}: {nodes}" if nodes else "no nodes")
     if report.budget is not None:
-        facts.append(describe_budget(report.budget))
+        facts.append(report.budget.sentence)
     if report.skipped:
         facts.append(f"skipped {plural(len(report.skipped), 'bad sample')}")
     return facts

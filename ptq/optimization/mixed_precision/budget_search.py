@@ -19,7 +19,8 @@ from ptq.core.errors import UsageError
 from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data.splits import SampleSplit
-from ptq.evaluation.drop import BudgetSearch, Drop
+from ptq.evaluation.budget import BudgetSearch
+from ptq.evaluation.drop import Drop
 from ptq.evaluation.user_metric import Metric
 from ptq.optimization.mixed_precision.error_attribution import attribute_error
 from ptq.optimization.mixed_precision.float_candidates import (

@@ -27,7 +27,12 @@ from ptq.model.open import Model
 from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution, attribute_error
 from ptq.optimization.mixed_precision.float_candidates import FloatCandidate, rank_candidates
 from ptq.optimization.mixed_precision.float_cost import error_sources_of
-from ptq.optimization.mixed_precision.trials import MAX_SAMPLES, Trials, evenly_spread
+from ptq.optimization.mixed_precision.trials import (
+    MAX_SAMPLES,
+    Trials,
+    drop_and_sqnr,
+    evenly_spread,
+)
 from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.pipeline import (
     calibrate_model,
@@ -113,9 +118,12 @@ def sensitivity(
     assert job.samples.search is not None
     chosen = job.samples.search.spread(MAX_SAMPLES)
     held_out = list(run.track(chosen, "reading samples to measure on"))
-    trials = Trials(calibrated, recipe, held_out, metric=metric, run=run)
+    trials = Trials(
+        calibrated, recipe, held_out, metric=metric, labelling=chosen.labelling, run=run
+    )
     made = trials.quantize({})
-    drop, sqnr_db = trials.measure(made.quantized_graph)
+    evaluation = trials.evaluate(made.quantized_graph)
+    drop, sqnr_db = drop_and_sqnr(evaluation)
     probe = error_sources_of(made, logits_graph(job.prepared.graph))
     if not probe.sources:
         raise UsageError("no node of the model is quantized; `ptq.inspect` gives the reasons")
@@ -153,6 +161,8 @@ def sensitivity(
             if job.samples.calibration is None
             else reading.describe(job.samples.calibration, job.prepared.graph)
         ),
+        labels=evaluation.labels,
+        suspects=evaluation.suspects,
     )
 
 

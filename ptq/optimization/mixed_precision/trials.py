@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
+from ptq.data.labelling import Labelling
 from ptq.data.splits import takes_any_batch
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.engines import Engine, session_engine
 from ptq.evaluation.evaluate import evaluate_engines
+from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.session_cache import open_float_session
 from ptq.evaluation.user_metric import Metric
 from ptq.model.graph import Graph
@@ -43,12 +45,13 @@ class Trials:
         samples: Sequence[Sample],
         *,
         metric: Metric | None = None,
+        labelling: Labelling | None = None,
         run: RunOptions = DEFAULT_RUN,
     ) -> None:
         """Open the float model; nodes that the recipe keeps in float stay float."""
         self.model, self.recipe, self.samples = model, recipe, samples
         self.count = 0
-        self._metric, self._run = metric, run
+        self._metric, self._labelling, self._run = metric, labelling, run
         self._batch = run.evaluation_batch if takes_any_batch(model.source) else 1
         self._outputs = [name_of(v) for v in model.source.outputs]
         self._engine = session_engine(open_float_session(model, run))
@@ -61,15 +64,16 @@ class Trials:
 
     def measure(self, graph: Graph) -> tuple[Drop, float]:
         """The accuracy drop of a quantized model, and its SQNR in decibels."""
+        return drop_and_sqnr(self.evaluate(graph))
+
+    def evaluate(self, graph: Graph) -> Evaluation:
+        """A quantized model, compared with the float model."""
         self.count += 1
         quantized = session_engine(Session(graph, threads=self._run.threads))
-        result = evaluate_engines(
+        return evaluate_engines(
             self._reference_engine(), {"int8": quantized}, self.samples, self._outputs,
-            batch=self._batch, metric=self._metric,
+            batch=self._batch, metric=self._metric, labelling=self._labelling,
         )  # fmt: skip
-        form = result.forms["int8"]
-        assert form.drop is not None
-        return form.drop, form.outputs[result.head].sqnr_db
 
     def _reference_engine(self) -> Engine:
         """The float model for one pass over the samples; it runs in the first pass only."""
@@ -81,6 +85,13 @@ class Trials:
     def _record(self, feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
         self._reference.append(self._engine(feed))
         return self._reference[-1]
+
+
+def drop_and_sqnr(result: Evaluation) -> tuple[Drop, float]:
+    """The accuracy drop of the quantized model of an evaluation, and its SQNR in decibels."""
+    form = result.forms["int8"]
+    assert form.drop is not None
+    return form.drop, form.outputs[result.head].sqnr_db
 
 
 def evenly_spread(samples: Sequence[Sample]) -> list[Sample]:

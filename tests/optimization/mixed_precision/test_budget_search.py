@@ -10,7 +10,7 @@ from ptq.core.errors import UsageError
 from ptq.core.run_options import RunOptions
 from ptq.data import Preprocess, Sample
 from ptq.data.splits import SampleOptions, SampleSplit, split_samples
-from ptq.evaluation.drop import BudgetSearch
+from ptq.evaluation.budget import BudgetSearch
 from ptq.model.graph import Graph
 from ptq.optimization.mixed_precision.budget_search import (
     MAX_FLOAT_SHARE,

@@ -1,0 +1,123 @@
+"""Accuracy budgets: a measured drop compared with the largest loss that the user accepts.
+
+There is one verdict, from the whole 95 % interval of the drop, with one sentence for every output.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ptq.core.errors import BudgetError
+from ptq.core.wording import plural
+from ptq.evaluation.drop import ERROR, Drop, describe_change
+
+Verdict = Literal["held", "exceeded", "undecided"]
+
+
+@dataclass(frozen=True)
+class BudgetSearch:
+    """Result of a search for the fewest float nodes that keep a budget.
+
+    Attributes:
+        points: The budget, in points.
+        reached: Whether the drop on the search samples is within the budget.
+        drop: Drop on the search samples with the float nodes found.
+        without: Drop on the search samples without float nodes for the budget.
+        samples: Number of search samples.
+        apart: Whether accuracy is measured on other samples than the search samples.
+        floats: Nodes kept in float for the budget, each with its reason.
+        measurements: Number of quantized models that ran on all search samples.
+        estimates: Number of runs of the float model on some samples to estimate costs; 0 if none was needed.
+        sources: Number of quantizers: a direct measurement of each alone would need that many runs.
+    """
+
+    points: float
+    reached: bool
+    drop: Drop
+    without: Drop
+    samples: int
+    apart: bool
+    floats: Mapping[str, str]
+    measurements: int
+    estimates: int = 0
+    sources: int = 0
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A drop compared with an accuracy budget.
+
+    Attributes:
+        points: The budget: points that may be lost.
+        drop: The measured drop.
+        verdict: ``held`` if the whole interval is within the budget. ``exceeded`` if all of it is beyond, or if it
+            contains the budget and the search found no float nodes that keep it. Else ``undecided``.
+        needed: If undecided: about the number of evaluation samples that would decide it; None if no number would.
+        sentence: The verdict with budget, change, interval and number of samples, for every output.
+    """
+
+    points: float
+    drop: Drop
+    verdict: Verdict
+    needed: int | None = None
+    sentence: str = ""
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def require_held(self) -> None:
+        """Make sure that the budget is shown to hold.
+
+        Raises:
+            BudgetError: It is exceeded, or the samples cannot decide it.
+        """
+        if self.verdict != "held":
+            raise BudgetError(self.sentence)
+
+
+def check_budget(drop: Drop, points: float, search: BudgetSearch | None = None) -> Budget:
+    """Compare a drop with a budget.
+
+    Args:
+        drop: The measured drop.
+        points: The budget, in points.
+        search: The search for float nodes that keep the budget; None if there was none.
+    """
+    verdict: Verdict = "undecided"
+    needed, remark = None, ""
+    if drop.hi <= points:
+        verdict = "held"
+    elif drop.lo > points:
+        verdict = "exceeded"
+    elif search is not None and not search.reached:
+        verdict = "exceeded"
+        remark = "; the search found no float nodes that keep it"
+    else:
+        needed = _estimate_samples(drop, points)
+        count = "no number of" if needed is None else f"about {needed:,}"
+        remark = f"; {count} evaluation samples would decide it"
+    unit = "%" if drop.metric == ERROR else "points"
+    change, interval = describe_change(drop)
+    measured = f"{change} on {plural(drop.samples, 'evaluation sample')}, {interval}"
+    sentence = f"budget of {points:g} {unit} of {drop.metric}: {verdict} ({measured}){remark}"
+    return Budget(points, drop, verdict, needed, sentence)
+
+
+def _estimate_samples(drop: Drop, points: float) -> int | None:
+    """Number of samples n · (w / d)², rounded up to one significant digit; None if it is infinite.
+
+    w is the width of the paired interval on the side of the budget. It shrinks as 1/√n. While it is wider than the
+    budget, d is the budget: the drop of so few samples says little. After that d is the distance between drop and
+    budget.
+    """
+    beyond = drop.points > points
+    width = drop.points - drop.lo if beyond else drop.hi - drop.points
+    distance = points if width > points > 0 else abs(drop.points - points)
+    if not distance or not math.isfinite(width):
+        return None
+    number = max(drop.samples * (width / distance) ** 2, drop.samples + 1)
+    unit: int = 10 ** math.floor(math.log10(number))
+    return math.ceil(number / unit) * unit

@@ -1,0 +1,142 @@
+"""Verdicts of accuracy budgets; intervals counted by hand are the oracle."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from ptq.evaluation.budget import Budget, BudgetSearch, check_budget
+from ptq.evaluation.drop import Drop, agreement_drop, error_drop, top1_drop
+
+
+def _top1(lost: int, gained: int, samples: int) -> Drop:
+    rest = [True] * (samples - lost - gained)
+    return top1_drop(
+        [*rest, *[True] * lost, *[False] * gained], [*rest, *[False] * lost, *[True] * gained]
+    )
+
+
+@pytest.mark.parametrize(
+    ("lost", "gained", "samples", "points", "verdict"),
+    [
+        (0, 0, 1000, 0.5, "held"),
+        (0, 0, 100, 0.5, "undecided"),
+        (40, 5, 500, 1.0, "exceeded"),
+        (7, 2, 500, 0.5, "undecided"),
+        (4, 5, 500, 0.5, "undecided"),
+        (2, 7, 500, 1.0, "held"),
+    ],
+)
+def test_a_budget_is_compared_with_the_whole_interval(
+    lost: int, gained: int, samples: int, points: float, verdict: str
+) -> None:
+    assert check_budget(_top1(lost, gained, samples), points).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("lost", "points", "words"),
+    [(0, 2.0, "held"), (40, 1.0, "exceeded"), (3, 0.5, "undecided")],
+)
+def test_each_verdict_has_one_sentence_with_change_interval_and_samples(
+    lost: int, points: float, words: str
+) -> None:
+    budget = check_budget(_top1(lost, 0, 500), points)
+    begin = f"budget of {points:g} points of top-1 accuracy: {words} (top-1 "
+    assert budget.sentence.startswith(begin)
+    assert " on 500 evaluation samples, 95 % CI −" in budget.sentence
+    assert str(budget) == budget.sentence
+    assert ("evaluation samples would decide it" in budget.sentence) == (words == "undecided")
+
+
+def test_a_gain_is_not_called_a_loss() -> None:
+    sentence = check_budget(_top1(2, 7, 100), 0.5).sentence
+    assert "undecided (top-1 +5.00 points on 100 evaluation samples, 95 % CI −" in sentence
+    assert "lost" not in sentence
+
+
+def test_no_change_is_zero_without_a_sign() -> None:
+    assert "(top-1 0.00 points on 100 " in check_budget(_top1(0, 0, 100), 0.5).sentence
+    assert "(top-1 0.00 points on 100 " in check_budget(_top1(1, 1, 100), 0.5).sentence
+
+
+@pytest.mark.parametrize(("lost", "points"), [(7, 0.5), (12, 1.5), (30, 7.0)])
+def test_about_as_many_samples_as_it_asks_for_are_enough(lost: int, points: float) -> None:
+    budget = check_budget(_top1(lost, 2, 500), points)
+    assert budget.verdict == "undecided"
+    assert budget.needed is not None
+    assert f"; about {budget.needed:,} evaluation samples would decide it" in budget.sentence
+    times = 1.2 * budget.needed / 500
+    more = _top1(round(times * lost), round(times * 2), round(times * 500))
+    assert check_budget(more, points).verdict != "undecided"
+
+
+@pytest.mark.parametrize("samples", [24, 60, 100, 300])
+@pytest.mark.parametrize("lost", [0, 1, 2, 3])
+def test_one_sample_more_or_less_does_not_change_the_order_of_the_estimate(
+    samples: int, lost: int
+) -> None:
+    known = [check_budget(_top1(n, 0, samples), 0.5).needed for n in (lost, lost + 1)]
+    found = [needed for needed in known if needed is not None]
+    assert max(found) / min(found) <= 2
+
+
+@pytest.mark.parametrize("lost", range(6))
+def test_the_estimate_has_one_significant_digit_and_is_more_than_there_are(lost: int) -> None:
+    for samples in (20, 99, 250):
+        needed = check_budget(_top1(lost, 1, samples), 0.7).needed
+        assert needed is not None
+        assert needed > samples
+        assert set(str(needed)[1:]) <= {"0"}
+
+
+def test_a_drop_equal_to_the_budget_can_never_be_decided() -> None:
+    budget = check_budget(_top1(50, 0, 5000), 1.0)
+    assert (budget.verdict, budget.needed) == ("undecided", None)
+    assert budget.sentence.endswith("; no number of evaluation samples would decide it")
+
+
+def test_a_budget_of_zero_with_no_change_has_no_estimate() -> None:
+    budget = check_budget(_top1(0, 0, 50), 0.0)
+    assert (budget.verdict, budget.needed) == ("undecided", None)
+
+
+def test_agreement_and_error_energy_have_sentences_of_their_own() -> None:
+    agreement = check_budget(agreement_drop([True] * 49 + [False]), 0.5)
+    assert agreement.sentence.startswith(
+        "budget of 0.5 points of agreement with float: undecided (agreement with float −2.00 points on 50 "
+    )
+    error = check_budget(error_drop([1.0] * 9, [0.5] * 9), 0.1)
+    assert error.sentence == (
+        "budget of 0.1 % of energy of the error: exceeded (error energy 50 % of the output on 9 evaluation "
+        "samples, 95 % CI 50 … 50)"
+    )
+
+
+def test_an_infinite_error_has_a_verdict() -> None:
+    assert check_budget(error_drop([0.0], [1.0]), 1.0).verdict == "exceeded"
+    wide = Drop("m", 0.0, -1.0, math.inf, 9)
+    assert check_budget(wide, 1.0).needed is None
+
+
+def _search(*, reached: bool) -> BudgetSearch:
+    drop = _top1(3, 0, 100)
+    return BudgetSearch(0.5, reached, drop, drop, 100, True, {}, 1)
+
+
+@pytest.mark.parametrize(
+    ("lost", "samples", "reached", "verdict"),
+    [
+        (0, 1000, False, "held"),
+        (1, 100, False, "exceeded"),
+        (1, 100, True, "undecided"),
+        (40, 500, True, "exceeded"),
+    ],
+)
+def test_the_search_decides_only_where_the_interval_contains_the_budget(
+    lost: int, samples: int, reached: bool, verdict: str
+) -> None:
+    budget: Budget = check_budget(_top1(lost, 0, samples), 0.5, _search(reached=reached))
+    assert budget.verdict == verdict
+    named = "the search found no float nodes that keep it" in budget.sentence
+    assert named == (verdict == "exceeded" and not reached)
