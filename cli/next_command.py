@@ -38,20 +38,28 @@ def suggest_after_quantize(
 
 
 def list_unrecorded(
-    given: Preparation | None, applied: Mapping[str, Any], *, metadata: bool
+    given: Preparation | None,
+    applied: Mapping[str, Any],
+    evaluated: Mapping[str, Any] | None,
+    *,
+    metadata: bool,
 ) -> Mapping[str, Any]:
     """The preprocessing options that a run on the quantized model needs, because its metadata do not record them.
 
     Args:
         given: What the user gave.
-        applied: What was applied, by the names of options.
-        metadata: Whether the model's metadata record it.
+        applied: What was applied to calibration samples, by the names of options; empty for arrays.
+        evaluated: What was applied to evaluation samples, if it differs; else None.
+        metadata: Whether the model's metadata record what was applied to calibration samples.
     """
     tokenizer = getattr(given, "tokenizer", None)  # no record holds a path
     if tokenizer is not None:
         return {"tokenizer": os.fspath(tokenizer)}
+    if metadata and (applied or not evaluated):
+        return {}
+    used = applied if evaluated is None else evaluated
     follows_from_model = ("length", "length_rule")
-    return {} if metadata else {k: v for k, v in applied.items() if k not in follows_from_model}
+    return {k: v for k, v in used.items() if k not in follows_from_model}
 
 
 def suggest_after_calibrate(model: Path, statistics: Path, opset: str) -> str:

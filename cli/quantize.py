@@ -131,6 +131,7 @@ def quantize(
     from ptq import api
     from ptq.core import files
     from ptq.core.errors import UsageError
+    from ptq.data.recorded_preprocess import list_recorded_options
 
     from . import documents, gates, github, inputs, next_command, outputs, render_report
     from .progress import show_progress
@@ -166,10 +167,14 @@ def quantize(
     github.write_annotations("warning", result.report.warnings)
     github.append_summary(summary, result.report.to_markdown)
     if not documents.write_document(json, result.report, output=path):
+        other = result.report.evaluation_preprocessing
         following = next_command.suggest_after_quantize(
             path, eval_data or data, skip_bad_samples=skip_bad_samples,
             unrecorded=next_command.list_unrecorded(
-                images, result.report.preprocessing, metadata=metadata
+                images,
+                result.report.preprocessing,
+                None if other is None else list_recorded_options(other),
+                metadata=metadata,
             ),
         )  # fmt: skip
         render_report.render_report(result.report, str(path), following)

@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from ptq.core.wording import describe_size_ratio, format_size, plural
+from ptq.data.recorded_preprocess import list_recorded_options
 
 from .one_line import one_line
 from .render_drops import render_budget, render_search
@@ -20,6 +21,7 @@ from .screen import (
     format_paragraph,
     format_percent,
     format_preprocessing,
+    format_source,
     format_table,
     format_warnings,
     show,
@@ -72,7 +74,11 @@ def _provenance(result: Report) -> Iterator[RenderableType]:
     yield format_paragraph(
         f"{choices}, calibrated on {plural(result.calibration_samples, 'sample')}"
     )
-    if result.preprocessing:
+    if result.evaluation_preprocessing is not None:
+        yield format_paragraph(f"calibration: {format_source(result.preprocessing)}")
+        evaluated = list_recorded_options(result.evaluation_preprocessing)
+        yield format_paragraph(f"evaluation: {format_source(evaluated)}")
+    elif result.preprocessing:
         yield format_paragraph(format_preprocessing(result.preprocessing))
     for change in result.changes:
         yield format_paragraph(change)

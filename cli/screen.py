@@ -95,6 +95,11 @@ def format_preprocessing(applied: Mapping[str, Any]) -> str:
     return f"{kind}: " + ", ".join(_format_operation(name, applied) for name in applied)
 
 
+def format_source(applied: Mapping[str, Any]) -> str:
+    """The same, also of arrays, to which nothing was applied."""
+    return format_preprocessing(applied) if applied else "arrays, fed as given"
+
+
 _KINDS = {"sample_rate": "audio", "tokenizer_sha256": "text"}
 """An option that only one kind of samples has, and the kind."""
 

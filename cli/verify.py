@@ -47,6 +47,8 @@ def verify(
     """
     from dataclasses import asdict
 
+    from ptq.data.splits import SampleOptions
+    from ptq.model.open import open_model
     from ptq.verification import verbs
 
     from . import documents, github, outputs, render_verification, summaries
@@ -54,17 +56,14 @@ def verify(
 
     outputs.check_outputs([quantized, data], [], resumed=summary)
     outputs.check_outputs([quantized, data], [], json)
-    risks = None
+    risks, graph = None, open_model(quantized)
+    opened = SampleOptions(images, samples, skip_bad_samples, cache=cache).open(data, graph)
     with show_progress() as progress:
         verification = verbs.verify(
-            quantized, data, arithmetic=arithmetic, optimize=optimizations, preprocess=images,
-            samples=samples, skip_bad_samples=skip_bad_samples, cache=cache, threads=threads, progress=progress,
+            graph, opened, arithmetic=arithmetic, optimize=optimizations, threads=threads, progress=progress
         )  # fmt: skip
         if portability:
-            risks = verbs.portability(
-                quantized, data, preprocess=images, samples=samples,
-                skip_bad_samples=skip_bad_samples, cache=cache, progress=progress,
-            )  # fmt: skip
+            risks = verbs.portability(graph, opened, progress=progress)
     printed = documents.write_document(
         json,
         verification,

@@ -65,12 +65,12 @@ def check_header(spec: InputSpec, shape: Sequence[int], dtype: np.dtype[Any], wh
     ):
         raise DataError(
             f"{where}: input {spec.name!r} has shape {list(shape)}; the model takes {spec}"
-            f"{_suggest_transpose(spec, shape)}"
+            f"{_suggest_preprocessing(spec, dtype) or _suggest_transpose(spec, shape)}"
         )
     if dtype.newbyteorder("=") != spec.dtype and spec.dtype.kind not in _CASTS.get(dtype.kind, ""):
         raise DataError(
             f"{where}: input {spec.name!r} is of type {dtype}; the model takes {spec}; "
-            f"convert it (and scale it as in training) before saving"
+            f"convert it (and scale it as in training) before saving{_suggest_preprocessing(spec, dtype)}"
         )
     if len(shape) > 1 and shape[0] == 0:
         raise DataError(
@@ -84,6 +84,13 @@ def check_header(spec: InputSpec, shape: Sequence[int], dtype: np.dtype[Any], wh
             f"{where}: input {spec.name!r} of shape {list(shape)} is too large: "
             f"a sample may have at most {MAX_SAMPLE_BYTES >> 30} GiB"
         )
+
+
+def _suggest_preprocessing(spec: InputSpec, dtype: np.dtype[Any]) -> str:
+    """Advice for uint8 arrays that may be images; empty for any other array."""
+    if dtype != np.uint8 or spec.dtype.kind != "f" or len(spec.shape) not in (3, 4):
+        return ""
+    return "; if these are uint8 pixels, give preprocessing options (scale, mean, std) that prepare them"
 
 
 def _suggest_transpose(spec: InputSpec, shape: Sequence[int]) -> str:

@@ -15,11 +15,11 @@ from ptq.core.errors import DataError, UsageError
 from ptq.data.arrays import NpyTable, NpzTable
 from ptq.data.cached_source import CachedSource
 from ptq.data.folder import AUDIO_SUFFIXES
+from ptq.data.image_options import choose_image_options
 from ptq.data.import_callable import import_callable
 from ptq.data.input_spec import InputSpec
 from ptq.data.open_folder import open_folder, open_text_file
 from ptq.data.preparation import Preparation
-from ptq.data.preparation_kinds import require_images
 from ptq.data.preprocess import Preprocess
 from ptq.data.read_once import ReadOnceSource
 from ptq.data.recorded_preprocess import RecordedPreprocess, complete_preprocess
@@ -52,6 +52,7 @@ def open_samples(
     shard: tuple[int, int] | None = None,
     cache: CacheOption | None = None,
     recorded: RecordedPreprocess | None = None,
+    required: bool = True,
 ) -> Samples:
     """Samples of a data source. They are checked against the model's inputs when they are read.
 
@@ -68,19 +69,20 @@ def open_samples(
         cache: Keep samples on disk after their first reading: in a folder, up to half of its free space, or up to a
             size such as ``20GB``. Without it, up to 256 MiB of a callable's or an iterable's samples are kept in
             memory. If they do not fit, each pass reads them anew, and they must be the same each time.
-        recorded: Options that an earlier run recorded. They fill in those of ``preprocess`` that are None, and
-            without ``preprocess`` those of a folder of images or audio; images from Python need it, if only empty.
+        recorded: Options that an earlier run recorded. They fill in those of ``preprocess`` that are None. Without
+            ``preprocess`` they prepare images, arrays of uint8 pixels, and audio.
+        required: Refuse arrays that ``preprocess`` does not apply to; otherwise they are fed as given.
 
     Raises:
         DataError: There are no samples, or the model does not take them. Iteration raises it too.
         UsageError: An option does not apply to this source.
     """
     if isinstance(source, Samples):
-        if preprocess not in (None, Preprocess()):
+        if required and preprocess not in (None, Preprocess()):
             raise UsageError("preprocessing options do not apply to samples that are open already")
         samples = source
     else:
-        found = _open_source(source, inputs, preprocess, recorded)
+        found = _open_source(source, inputs, preprocess, recorded, required=required)
         positions = None if isinstance(found, FeedStream) else found.positions()
         samples = Samples(_keep(found, source, cache), positions, skip_bad=skip_bad)
     if limit is not None:
@@ -105,9 +107,9 @@ def _open_source(
     inputs: Sequence[InputSpec],
     preprocess: Preparation | None,
     recorded: RecordedPreprocess | None,
+    *,
+    required: bool,
 ) -> SampleSource:
-    if preprocess is not None:
-        preprocess = complete_preprocess(preprocess, recorded) or preprocess
     if isinstance(source, (str, os.PathLike)):
         if not os.fspath(source):
             raise UsageError(
@@ -116,10 +118,11 @@ def _open_source(
         path = Path(source)
         reference = isinstance(source, str) and re.fullmatch(r"[^\W\d][\w.]*:[^\W\d][\w.]*", source)
         if reference and not path.exists():
-            images = require_images(preprocess, str(source))
+            images = choose_image_options(preprocess, recorded, str(source), required=required)
             return FeedStream(import_callable(str(source)), inputs, str(source), images)
-        return _open_path(path, inputs, preprocess, recorded)
-    return open_object(source, inputs, require_images(preprocess, "objects from Python"))
+        return _open_path(path, inputs, preprocess, recorded, required=required)
+    images = choose_image_options(preprocess, recorded, "objects from Python", required=required)
+    return open_object(source, inputs, images)
 
 
 def _open_path(
@@ -127,10 +130,14 @@ def _open_path(
     inputs: Sequence[InputSpec],
     preprocess: Preparation | None,
     recorded: RecordedPreprocess | None,
+    *,
+    required: bool,
 ) -> SampleSource:
+    completed = None if preprocess is None else complete_preprocess(preprocess, recorded)
+    completed = completed or preprocess
     try:
         if path.is_dir():
-            return open_folder(path, inputs, preprocess, recorded)
+            return open_folder(path, inputs, completed, recorded, required=required)
         path.stat()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
@@ -139,15 +146,16 @@ def _open_path(
         raise DataError(f"{path}: not a file or folder; give samples")
     suffix = path.suffix.lower()
     if suffix == ".txt":
-        return open_text_file(path, inputs, preprocess, recorded)
+        return open_text_file(path, inputs, completed, recorded)
     if suffix in AUDIO_SUFFIXES:
         raise DataError(f"{path}: is a single WAV file; give the folder of the files")
-    if suffix == ".npz":
-        images = require_images(preprocess, str(path))
-        return open_table(NpzTable(path), inputs, path.name, images)
-    if suffix == ".npy":
-        images = require_images(preprocess, str(path))
-        table = NpyTable(path, only_input_name(inputs, path.name))
+    if suffix in (".npz", ".npy"):
+        images = choose_image_options(preprocess, recorded, str(path), required=required)
+        table = (
+            NpzTable(path)
+            if suffix == ".npz"
+            else NpyTable(path, only_input_name(inputs, path.name))
+        )
         return open_table(table, inputs, path.name, images)
     raise DataError(
         f"{path}: unknown kind of data; give a folder of images, WAV files, texts or .npz; a .txt, an .npz, "

@@ -26,6 +26,8 @@ def open_folder(
     inputs: Sequence[InputSpec],
     preprocess: Preparation | None,
     recorded: RecordedPreprocess | None,
+    *,
+    required: bool = True,
 ) -> SampleSource:
     """Samples of a folder.
 
@@ -34,6 +36,7 @@ def open_folder(
         inputs: The model's inputs.
         preprocess: What the user gives, completed from the record; None if nothing is given.
         recorded: What an earlier run recorded.
+        required: Refuse feeds, which the options do not apply to.
 
     Raises:
         DataError: There are no samples, or the model does not take them.
@@ -41,7 +44,7 @@ def open_folder(
     """
     listing = list_folder(path)
     if listing.archives:
-        if preprocess not in (None, Preprocess()):
+        if required and preprocess not in (None, Preprocess()):
             raise UsageError(
                 f"{path}: preprocessing options apply only to images, audio and text; a folder of .npz holds feeds, "
                 "which are fed unchanged"

@@ -10,7 +10,15 @@ import numpy as np
 
 from ptq.core.errors import ModelError, UsageError
 from ptq.core.option_checks import require_count, require_flag
-from ptq.data import DataSource, InputSpec, Preparation, Samples, open_samples, split_holdout
+from ptq.data import (
+    DataSource,
+    InputSpec,
+    Preparation,
+    Preprocess,
+    Samples,
+    open_samples,
+    split_holdout,
+)
 from ptq.data.input_scaling import pixel_scale
 from ptq.data.labels import require_class
 from ptq.data.preparation_kinds import PREPARATIONS
@@ -59,6 +67,7 @@ class SampleOptions:
         shard: (k, n): every n-th sample from the k-th on; None for all.
         cache: Where samples from Python are kept on disk; None for memory.
         recorded: Preprocessing that statistics or a plan record; None for that of the model's metadata.
+        required: Whether arrays that ``preprocess`` does not apply to are refused, or fed as given.
     """
 
     preprocess: Preparation | None = None
@@ -67,6 +76,7 @@ class SampleOptions:
     shard: tuple[int, int] | None = None
     cache: CacheOption | None = None
     recorded: RecordedPreprocess | None = None
+    required: bool = True
 
     def __post_init__(self) -> None:
         if self.preprocess is not None and not isinstance(
@@ -104,6 +114,7 @@ class SampleOptions:
             shard=self.shard,
             cache=self.cache,
             recorded=self._record_for(graph),
+            required=self.required,
         )
 
     def describe(self, samples: Samples, graph: Graph) -> AppliedPreprocess:
@@ -189,9 +200,14 @@ def _open_and_split(
     choice: SampleOptions,
     search: bool,
 ) -> SampleSplit:
-    opened = None if data is None else choice.open(data, graph)
-    if eval_data is not None:
-        whole = replace(choice, samples=None, shard=None).open(eval_data, graph)
+    opened: Samples | None
+    whole: Samples | None
+    if data is not None and eval_data is not None:
+        opened, whole = _open_both(graph, data, eval_data, choice)
+    else:
+        opened = None if data is None else choice.open(data, graph)
+        whole = None if eval_data is None else _choose_all(choice).open(eval_data, graph)
+    if whole is not None:
         if not search:
             return SampleSplit(opened, whole, "on evaluation samples")
         first, second = (None, None) if opened is None else split_holdout(opened)
@@ -205,6 +221,37 @@ def _open_and_split(
     if second is first:
         return SampleSplit(first, second, ON_CALIBRATION, searched)
     return SampleSplit(first, second, "on samples held out from calibration", searched)
+
+
+def _open_both(
+    graph: Graph, data: DataSource, eval_data: DataSource, choice: SampleOptions
+) -> tuple[Samples, Samples]:
+    """Calibration and evaluation samples; the options apply to those that are images, audio or text.
+
+    Raises:
+        DataError: There are no samples, or the model does not take them.
+        UsageError: The given options apply to neither.
+    """
+    choice = replace(choice, required=False)
+    opened, whole = choice.open(data, graph), _choose_all(choice).open(eval_data, graph)
+    given = choice.preprocess not in (None, Preprocess())
+    if given and all(_find_preprocess(samples) is None for samples in (opened, whole)):
+        raise UsageError(
+            "preprocessing options apply only to images (also as uint8 pixels), audio and text; the calibration and "
+            "the evaluation samples are other arrays, which are fed unchanged; leave the options out"
+        )
+    return opened, whole
+
+
+def _choose_all(choice: SampleOptions) -> SampleOptions:
+    return replace(choice, samples=None, shard=None)
+
+
+def _find_preprocess(samples: Samples) -> Preparation | None:
+    """How samples become arrays; the first item of a stream is read, because it shows what the stream holds."""
+    if samples.preprocess is None:
+        samples.first(1)
+    return samples.preprocess
 
 
 def input_specs(graph: Graph) -> list[InputSpec]:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ptq.core.errors import BudgetError
+from ptq.core.record import Record
 from ptq.core.wording import plural
 from ptq.evaluation.budget import Budget, BudgetSearch
 from ptq.evaluation.diagnosis import Diagnosis as Diagnosis
@@ -69,6 +70,8 @@ class ReportData:
         arithmetic: Name of the integer executor's arithmetic.
         changes: Changes of the graph and choices made, a sentence each.
         preprocessing: Operations applied to images, audio or text; empty for arrays.
+        evaluation_preprocessing: The record of the evaluation samples' preprocessing
+            (`ptq.core.preprocess_record`) if it differs from that of the calibration samples; None if it does not.
         calibration_samples: Number of calibration samples.
         evaluated_on: Samples for accuracy, in words; empty if accuracy was not measured.
         evaluation: Float, int8 and integers on the same samples; None if accuracy was not measured.
@@ -114,6 +117,7 @@ class ReportData:
     calibration_digest: str = ""
     evaluation_digest: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    evaluation_preprocessing: Record | None = None
 
     @property
     def over_budget(self) -> bool:

@@ -16,7 +16,11 @@ from typing import Any
 
 from ptq.core.preprocess_record import describe_differences
 from ptq.core.record import Record
-from ptq.data.recorded_preprocess import encode_preprocess, list_recorded_options
+from ptq.data.recorded_preprocess import (
+    RecordedPreprocess,
+    encode_preprocess,
+    list_recorded_options,
+)
 from ptq.data.splits import SampleOptions
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import Drop
@@ -31,6 +35,7 @@ from ptq.solver.quantizer import QuantizedModel
 
 _DIGITS = 4
 """Significant digits of a measured drop. ONNX Runtime's last digits depend on threads and batch."""
+_ARRAYS = "arrays, fed as given"
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
@@ -58,10 +63,14 @@ def build_result(
     plan = made.plan if made.plan.preprocess is not None else replace(made.plan, preprocess=applied)
     graph = made.quantized_graph
     if applied is not None:
-        options = list_recorded_options(applied)
         suspects = [*_find_contradictions(job, applied), *report.suspects]
         suspects.sort(key=lambda suspect: not suspect.serious)
-        report = replace(report, preprocessing=options, suspects=tuple(suspects))
+        report = replace(
+            report,
+            preprocessing=list_recorded_options(applied),
+            evaluation_preprocessing=_find_other_preprocess(job, applied),
+            suspects=tuple(suspects),
+        )
     if metadata:
         graph = graph.copy()
         if applied is not None:
@@ -84,27 +93,34 @@ def _find_preprocess(job: Job, made: QuantizedModel) -> Record | None:
     return encode_preprocess(used.preprocess)
 
 
+def _find_other_preprocess(job: Job, applied: Record) -> Record | None:
+    """The preprocessing of the evaluation samples if it differs from that of the ranges."""
+    if job.samples.evaluation is None:
+        return None
+    measured = encode_preprocess(job.samples.evaluation.preprocess)
+    return measured if describe_differences(measured, applied) else None
+
+
 def _find_contradictions(job: Job, applied: Record) -> tuple[Diagnosis, ...]:
     """What the samples of this run, or the statistics, have otherwise than the preprocessing of the ranges."""
     given = job.given
-    if given.recorded is None:
-        return ()
+    recorded = given.recorded or RecordedPreprocess(applied, "the calibration samples")
     found = {}
     for where, used in (
         ("calibration samples", job.samples.calibration),
         ("evaluation samples", job.samples.evaluation),
     ):
         if used is not None:
-            found[where] = given.recorded.describe_difference(used.preprocess)
+            found[where] = recorded.describe_difference(used.preprocess)
     if given.plan is not None and given.stats is not None and given.stats.preprocess is not None:
         difference = describe_differences(given.stats.preprocess, applied)
         found["statistics"] = difference and f"preprocessing differs from the plan: {difference}"
     advice = "prepare all samples alike, or calibrate again"
     # arrays beside images may be prepared alike
     return tuple(
-        Diagnosis(what, where, advice, serious="arrays, fed as given" not in what)
+        Diagnosis(what, where, advice, serious=_ARRAYS not in what)
         for where, what in found.items()
-        if what
+        if what and not (given.recorded is None and _ARRAYS in what)  # the report shows both
     )
 
 
@@ -130,8 +146,15 @@ def _build_provenance(
         "calibration_samples": report.calibration_samples,
         "onnxruntime": library_versions()["onnxruntime"],
         "processor": describe_processor(),
-        "drop": None if drop is None else {**_round_drop(drop), "measured": report.evaluated_on},
+        "drop": None if drop is None else _describe_drop(drop, report),
     }
+
+
+def _describe_drop(drop: Drop, report: Report) -> Record:
+    """The measured drop, and on which samples; with their preprocessing if the ranges have another one."""
+    other = report.evaluation_preprocessing
+    measured = {**_round_drop(drop), "measured": report.evaluated_on}
+    return measured if other is None else {**measured, "preprocess": other}
 
 
 def describe_processor() -> Record:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ptq.core.errors import DataError, PtqError
+from ptq.data.image_options import ImageOptions
 from ptq.data.input_spec import InputSpec
 from ptq.data.preprocess import Preprocess
 from ptq.data.sample import BadSample, IndexedSource, Sample
@@ -28,14 +29,14 @@ class IndexedItems(IndexedSource):
         count: int,
         inputs: Sequence[InputSpec],
         title: str,
-        preprocess: Preprocess | None = None,
+        images: ImageOptions | None = None,
     ) -> None:
         """Read the first item; raise DataError if there is none or if it does not fit."""
         super().__init__(title)
         self._get_item = get_item
         self._count = count
         self._inputs = inputs
-        self._parser = ItemParser(inputs, preprocess)
+        self._parser = ItemParser(inputs, images)
         self._digests: dict[int, bytes] = {}
         if count < 1:
             raise DataError(f"{title}: contains no samples")

@@ -8,7 +8,7 @@ An item may be:
 - for a model with one input, the value alone.
 
 A value is an array, a tensor or a nested list. For a single input that takes images it may also be a path, a Pillow
-image, or uint8 pixels if preprocessing options are given.
+image, or uint8 pixels if preprocessing options are given or recorded.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, UsageError
+from ptq.data.image_options import ImageOptions, may_be_image
 from ptq.data.image_reader import ImageReader, is_image
 from ptq.data.input_spec import InputSpec, match_keys
 from ptq.data.preprocess import Preprocess
@@ -37,18 +38,19 @@ class ItemParser:
         preprocess: The complete preprocessing if items are images, or may be; None for arrays.
     """
 
-    def __init__(self, inputs: Sequence[InputSpec], preprocess: Preprocess | None = None) -> None:
-        """Raise UsageError if preprocessing options are given, and the model does not take images."""
+    def __init__(self, inputs: Sequence[InputSpec], images: ImageOptions | None = None) -> None:
+        """Raise UsageError if preprocessing options are required, and the model does not take images."""
         self._inputs = inputs
-        self._pixels_are_images = preprocess is not None
-        self._options = preprocess or Preprocess()
+        self._pixels_are_images = images is not None
+        self._required = images is not None and images.required
+        self._options = Preprocess() if images is None else images.preprocess
         self._reader: ImageReader | None = None
-        if preprocess is not None and len(inputs) == 1:
-            self._reader = ImageReader(inputs[0], preprocess)
+        if self._required and len(inputs) == 1:
+            self._reader = ImageReader(inputs[0], self._options)
 
     @property
     def preprocess(self) -> Preprocess | None:
-        """The complete preprocessing if an item was an image or options were given; None for arrays."""
+        """The complete preprocessing if an item was an image or options are required; None for arrays."""
         return None if self._reader is None else self._reader.preprocess
 
     def parse_rows(self, item: Any, where: str) -> list[Row]:
@@ -69,7 +71,7 @@ class ItemParser:
             if array is None:
                 shown = type(value).__name__
                 raise DataError(f"{where}: input {name!r} has type {shown}; {_EXAMPLES}")
-            if self._pixels_are_images:
+            if self._required:
                 raise DataError(
                     f"{where}: has type {array.dtype}; preprocessing applies to paths, Pillow images and "
                     "uint8 pixels; prepared arrays are fed without preprocessing"
@@ -120,7 +122,9 @@ class ItemParser:
         array = to_array(value, "data")
         if array is None or array.dtype != np.uint8:
             return None
-        return list(array) if array.ndim == 4 else [array]
+        found = list(array) if array.ndim == 4 else [array]
+        fits = bool(found) and may_be_image(array.dtype, found[0].shape)
+        return found if self._required or fits else None
 
     def _read_images(self, images: list[Any], label: Any, where: str) -> list[Row]:
         spec = self._inputs[0]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ptq.core.errors import DataError, PtqError
+from ptq.data.image_options import ImageOptions
 from ptq.data.input_spec import InputSpec, cast_to_input
 from ptq.data.preprocess import Preprocess
 from ptq.data.sample import BadSample, IndexedSource, Sample, parse_labels
@@ -27,13 +28,13 @@ class FeedStream(IndexedSource):
         feeds: Feeds,
         inputs: Sequence[InputSpec],
         title: str,
-        preprocess: Preprocess | None = None,
+        images: ImageOptions | None = None,
     ) -> None:
-        """``feeds`` is called again for each pass. With ``preprocess``, uint8 arrays are pixels of images."""
+        """``feeds`` is called again for each pass. With ``images``, uint8 arrays are pixels of images."""
         super().__init__(title)
         self._feeds = feeds
         self._inputs = inputs
-        self._parser = ItemParser(inputs, preprocess)
+        self._parser = ItemParser(inputs, images)
 
     @property
     def preprocess(self) -> Preprocess | None:
