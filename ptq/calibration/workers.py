@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ptq.calibration.calibration import collect_statistics
-from ptq.core.errors import DataError, PtqError
+from ptq.core.errors import DataError, PtqError, UsageError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Samples
 from ptq.data.sample_digest import merge_digests
@@ -45,8 +45,11 @@ def collect_in_processes(
         run: How the job runs.
 
     Raises:
+        UsageError: This process is a daemon, as those of `multiprocessing.Pool` are.
         PtqError: An error that one process would raise; of several, the error of the first shard.
     """
+    if multiprocessing.current_process().daemon:
+        raise UsageError("a daemon process cannot start workers; use one worker")
     graph = open_and_prepare(model, opset=opset)[1].graph
     samples = reading.open(data, graph)
     expected, total = _digest_stream(data, samples), len(samples)
@@ -121,7 +124,10 @@ def _collect_results(
             try:
                 message = reader.recv()
             except EOFError:
-                message = PtqError("a worker process was killed; use fewer workers")
+                message = PtqError(
+                    "a worker process ended early; use fewer workers if memory is short, and start them under "
+                    "if __name__ == '__main__' in a script"
+                )
             if message is None:
                 advance()
             else:

@@ -18,6 +18,7 @@ images: a folder of images as samples
 image_reader: an image of any kind as values of the input
 image_rows: rows of uint8 pixels as images
 decode: pixels of an image file, and resizing and cropping
+warning_filters: filters of warnings while a library decodes a sample
 preprocess: `Preprocess`: options from image to array, completed from the model's input
 processor_config: configurations of image processors of other packages
 recorded_preprocess: what an earlier run recorded: it completes the options, and differences are named

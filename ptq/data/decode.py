@@ -18,6 +18,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from ptq.core.errors import DataError
 from ptq.data.preprocess import DEFAULT_INTERPOLATION, Preprocess
+from ptq.data.warning_filters import separate_filters
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 
@@ -35,7 +36,7 @@ def decode(path: Path, channels: str) -> Image.Image:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise DataError(f"{path}: not a regular file; remove it")
-        with path.open("rb") as file, warnings.catch_warnings():
+        with path.open("rb") as file, separate_filters():
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             return _decode(file, path, channels)

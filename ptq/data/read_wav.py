@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
 from ptq.data.audio_preprocess import HIGHEST_RATE, LOWEST_RATE
+from ptq.data.warning_filters import separate_filters
 
 MAX_FILE_BYTES = 2**29
 """Largest file; 45 minutes of 48 kHz stereo in 16 bits."""
@@ -82,7 +83,7 @@ def _decode(path: Path) -> tuple[int, NDArray[Any]]:
         content = path.read_bytes()
         if content[:4] not in (b"RIFF", b"RIFX", b"RF64") or content[8:12] != b"WAVE":
             raise DataError(f"{path}: not a WAV file; convert it to WAV, or remove it")
-        with warnings.catch_warnings():
+        with separate_filters():
             warnings.simplefilter("ignore", wavfile.WavFileWarning)  # chunks without samples
             warnings.filterwarnings("error", ".*EOF", wavfile.WavFileWarning)
             # a stream in memory: the header of a file of 44 bytes can promise gigabytes

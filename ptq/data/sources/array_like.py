@@ -5,7 +5,6 @@ A package is recognized by the module name of the object's type, so that it need
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -60,6 +59,4 @@ def _from_list(values: list[Any] | tuple[Any, ...], where: str) -> NDArray[Any]:
             f"{where}: is a list of tensors, whose axes cannot be known; stack them, for example with "
             'torch.stack, or set the format of the dataset: dataset.with_format("torch")'
         )
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # of old numpy for ragged lists
-        return np.asarray(values)
+    return np.asarray(values)
