@@ -69,7 +69,7 @@ def _load_tensor(tensor: onnx.TensorProto, folder: str, source: str) -> ir.Tenso
         stored, tensor = tensor, onnx.TensorProto()
         tensor.CopyFrom(stored)
         load_external_data_for_tensor(tensor, folder)
-        tensor.ClearField("data_location")  # ONNX before 1.23 leaves it
+        tensor.ClearField("data_location")  # ONNX 1.23.0 leaves it
     require_data(tensor, source)
     return external_data.to_ir_tensor(tensor)
 

@@ -10,6 +10,7 @@ import onnx
 import onnxruntime
 import pytest
 from networks import build_network, random_feeds
+from old_runtime import skip_before
 from onnx import TensorProto, helper, numpy_helper
 
 import ptq
@@ -161,6 +162,8 @@ def test_a_session_reads_large_weights_of_any_type(
     monkeypatch: pytest.MonkeyPatch, dtype: str
 ) -> None:
     """Against ONNX Runtime given the same model in one piece."""
+    if dtype == "INT4":
+        skip_before((1, 23), "has no Cast of int4")
     kind = onnx.TensorProto.DataType.Value(dtype)
     model = build_network("c = Cast<to = 1>(w)\ny = MatMul(x, c)", {"x": (1, 32)}, opset=21)
     values = RANDOM.normal(size=(32, 8)).astype(np.float32)

@@ -16,6 +16,7 @@ from ptq.core.types import FLOAT32
 from ptq.model.axes import softmax_axes
 from ptq.model.graph import Graph
 from ptq.model.node import Value, attributes_of, constant_of, name_of
+from ptq.model.ort_version import INSTALLED, Version
 from ptq.model.qdq_units import QuantizedOp, QuantizedTensor, quantized_op
 from ptq.rewrite.imported.split_reinterpretation import split_reinterpreted_axes
 
@@ -27,6 +28,13 @@ INT8_SINCE_OPSET: Mapping[str, int] = {
     "Resize": 11,
 }
 """The first opset in which an operator that is older accepts 8-bit integers in ONNX Runtime."""
+KERNEL_SINCE: Mapping[tuple[str, bool], Version] = {
+    ("DepthToSpace", False): (1, 21),
+    ("DepthToSpace", True): (1, 28),
+    ("SpaceToDepth", False): (1, 28),
+    ("SpaceToDepth", True): (1, 28),
+}
+"""The first ONNX Runtime in which the operator accepts uint8 (False) or int8 (True), if 1.20 is too old for it."""
 
 
 def to_qlinear(qdq: Graph, floats: Collection[str] = ()) -> Graph:
@@ -83,6 +91,8 @@ def _run_on_integers(graph: Graph, unit: QuantizedOp) -> None:
     if any(output is not None and output.params != first.params for output in unit.outputs):
         return
     if graph.opset < INT8_SINCE_OPSET.get(node.op_type, 0):
+        return
+    if KERNEL_SINCE.get((node.op_type, first.params.qtype.signed), INSTALLED) > INSTALLED:
         return
     if unit.spec.op == "Pad" and (len(node.inputs) < 3 or node.inputs[2] is None):
         node.resize_inputs(max(3, len(node.inputs)))

@@ -5,16 +5,19 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from cases import CASES, quantized_case
+from cases import CASES, case_in_onnx_runtime, quantized_case
 from networks import find_disagreements, optimized_kernels
 
 from ptq.core.ops import OPS
 from ptq.model.node import operator_of
+from ptq.model.ort_version import INSTALLED, Version
+from ptq.model.session import Session
+from ptq.rewrite.emit import to_qlinear
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_form_gives_the_same_bits(name: str) -> None:
-    assert find_disagreements(quantized_case(name)) == []
+    assert find_disagreements(case_in_onnx_runtime(name)) == []
 
 
 # on int8, ONNX Runtime's average pool breaks ties another way channels last than channels first; and a Gemm of
@@ -24,7 +27,7 @@ OWN_WAYS = ("average pool", "average pool ceil", "gemm of two activations")
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in OWN_WAYS])
 def test_every_form_of_a_litert_model_gives_the_same_bits_in_onnx_runtime(name: str) -> None:
-    assert find_disagreements(quantized_case(name, "litert")) == []
+    assert find_disagreements(case_in_onnx_runtime(name, "litert")) == []
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -103,6 +106,41 @@ def test_no_operator_with_an_integer_form_is_left_between_quantizers(name: str) 
         if before is not None and before.op_type == "DequantizeLinear":
             left += [spec.op] if after == ["QuantizeLinear"] else []
     assert left == []
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "runtime", "between_quantizers"),
+    [
+        ("depth to space", "ort", (1, 20), True),
+        ("depth to space", "ort", (1, 21), False),
+        ("depth to space", "litert", (1, 27), True),
+        ("depth to space", "litert", (1, 28), False),
+        ("space to depth", "ort", (1, 27), True),
+        ("space to depth", "litert", (1, 27), True),
+        ("space to depth", "litert", (1, 28), False),
+    ],
+)
+def test_where_onnx_runtime_has_no_integer_kernel_the_quantizers_stay(
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    target: str,
+    runtime: Version,
+    between_quantizers: bool,
+) -> None:
+    done = quantized_case(name, target)
+    monkeypatch.setattr(to_qlinear, "INSTALLED", runtime)
+    made = to_qlinear.to_qlinear(done.qdq)
+    (node,) = [n for n in made.nodes if n.op_type.startswith(("DepthTo", "SpaceTo"))]
+    before, after = node.inputs[0].producer(), next(iter(node.outputs[0].uses())).node
+    assert (before.op_type == "DequantizeLinear") is between_quantizers
+    assert (after.op_type == "QuantizeLinear") is between_quantizers
+    if runtime <= INSTALLED:
+        for one, other in zip(
+            Session(made, threads=1).run(done.feeds[0]),
+            Session(done.qdq, threads=1).run(done.feeds[0]),
+            strict=True,
+        ):
+            assert one.tobytes() == other.tobytes()
 
 
 def test_weights_are_stored_in_eight_bits() -> None:
