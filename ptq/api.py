@@ -270,7 +270,7 @@ def evaluate(
         [name_of(v) for v in graph.outputs],
         batch=run.evaluation_batch if takes_any_batch(graph) else 1,
         metric=metric,
-        labelling=opened.labelling,
+        labelling=lambda: opened.labelling,
         reference_form=form if against is None else REFERENCE,
     )
     suspects = (*evaluation.suspects, *check_relation(evaluation))

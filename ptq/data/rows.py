@@ -11,17 +11,15 @@ from ptq.data.arrays import Table, open_npz, read_array
 from ptq.data.folder import FolderListing
 from ptq.data.folder_labels import find_unused_label_files
 from ptq.data.input_spec import InputSpec, cast_to_input, check_header, match_keys
-from ptq.data.label_rows import ONE_HOT_CONVERTED, convert_one_hot
-from ptq.data.labelling import Labelling
-from ptq.data.preprocess import Preprocess
-from ptq.data.sample import (
-    ArraySource,
-    BadSample,
-    IndexedSource,
-    Sample,
+from ptq.data.label_rows import (
+    ONE_HOT_CONVERTED,
+    convert_one_hot,
     parse_class_list,
     parse_labels,
 )
+from ptq.data.labelling import WITH_SAMPLES, Labelling
+from ptq.data.preprocess import Preprocess
+from ptq.data.sample import ArraySource, BadSample, IndexedSource, Sample
 
 
 class TableSource(IndexedSource):
@@ -76,6 +74,7 @@ class TableSource(IndexedSource):
                     f"samples, {key!r} has {length}"
                 )
         self._labels = None if labels is None else table.read_all(labels)
+        self._labelling = WITH_SAMPLES
         if self._labels is not None:
             if self._labels.ndim > 2:
                 raise DataError(f"{title}: 'labels' has {self._labels.ndim} dimensions, not 1 or 2")
@@ -83,7 +82,12 @@ class TableSource(IndexedSource):
             self._labels, converted = convert_one_hot(self._labels, where)
             parse_class_list(self._labels.ravel(), where, self._labels)
             notes = (ONE_HOT_CONVERTED,) if converted else ()
-            self.labelling = Labelling(where, notes=notes)
+            self._labelling = Labelling(where, notes=notes)
+
+    @property
+    def labelling(self) -> Labelling:
+        """The array of the labels, and what was converted."""
+        return self._labelling
 
     @property
     def preprocess(self) -> Preprocess | None:
@@ -124,11 +128,16 @@ class NpzFolder(ArraySource):
 
     def __init__(self, listing: FolderListing, inputs: Sequence[InputSpec]) -> None:
         """Read no file yet."""
-        self.labelling = Labelling(
-            "array 'labels' of each .npz", notes=find_unused_label_files(listing.root)
-        )
+        self._unused = find_unused_label_files(listing.root)
+        self._converted: set[str] = set()
         self._listing = listing
         self._inputs = inputs
+
+    @property
+    def labelling(self) -> Labelling:
+        """Where the labels come from, and what was converted in the files that were read."""
+        notes = (*self._converted, *self._unused)
+        return Labelling("array 'labels' of each .npz", notes=notes)
 
     def positions(self, at_most: int | None = None) -> range:
         """All positions, or the first ``at_most``."""
@@ -181,4 +190,4 @@ class NpzFolder(ArraySource):
                     f"{where}: a file of this folder is one sample, but it has {len(classes)} labels; "
                     "give one .npz of all rows instead"
                 )
-        return Sample(name, feed, parse_labels(classes, where))
+        return Sample(name, feed, parse_labels(classes, where, self._converted))

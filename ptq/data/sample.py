@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, UsageError
-from ptq.data.label_rows import is_ambiguous, is_one_hot
 from ptq.data.labelling import WITH_SAMPLES, Labelling
 from ptq.data.preparation import Preparation
 from ptq.data.sample_digest import combine_digests, digest_feed
@@ -81,7 +79,11 @@ class ArraySource:
     """Base of sources without class folders; samples are arrays unless a subclass says otherwise."""
 
     classes: tuple[str, ...] = ()
-    labelling: Labelling = WITH_SAMPLES
+
+    @property
+    def labelling(self) -> Labelling:
+        """The labels are with the samples."""
+        return WITH_SAMPLES
 
     @property
     def preprocess(self) -> Preparation | None:
@@ -95,6 +97,12 @@ class IndexedSource(ArraySource):
     def __init__(self, title: str) -> None:
         """``title`` names the source in messages."""
         self._title = title
+        self._label_notes: set[str] = set()
+
+    @property
+    def labelling(self) -> Labelling:
+        """The labels are with the samples; notes say what was converted in those that were read."""
+        return replace(WITH_SAMPLES, notes=tuple(sorted(self._label_notes)))
 
     def name(self, position: int) -> str:
         """The source and the index, e.g. ``data.npz[12]``."""
@@ -250,50 +258,3 @@ class Samples:
 
     def _select(self, positions: Sequence[int]) -> Samples:
         return Samples(self._source, positions, skip_bad=self._skip_bad, digests=self._digests)
-
-
-def parse_labels(labels: Any, where: str) -> tuple[int, ...]:
-    """Acceptable classes from the label of one sample; −1 or None means no label.
-
-    Args:
-        labels: An integer, a list of integers, or a one-hot row.
-        where: Name of the sample in the error.
-
-    Raises:
-        DataError: It is none of these, or a class is below −1.
-    """
-    if labels is None:
-        return ()
-    try:
-        values = np.atleast_1d(np.asarray(labels))
-    except ValueError:
-        values = np.empty((1, 1))
-    if is_one_hot(values):
-        return (int(values.argmax()),)
-    if is_ambiguous(values):
-        raise DataError(
-            f"{where}: label {values.tolist()} is a one-hot row or the two classes 0 and 1; give the class number, "
-            "or [0, 1, -1] for both classes"
-        )
-    return parse_class_list(values, where, labels)
-
-
-def parse_class_list(values: NDArray[Any], where: str, given: Any = None) -> tuple[int, ...]:
-    """Acceptable classes from one axis of integers; −1 means no label.
-
-    Raises:
-        DataError: They are not integers, or a class is below −1.
-    """
-    if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
-        given = values if given is None else given
-        shown = " ".join(repr(given).split())[:60]
-        if isinstance(given, np.ndarray) and given.size > 1:
-            shown = f"of type {given.dtype.name}"
-        raise DataError(
-            f"{where}: label {shown} is not an integer, a list of integers or a one-hot row"
-        )
-    if values.size and int(values.min()) < -1:
-        raise DataError(
-            f"{where}: label {int(values.min())} is negative; only -1 is allowed, for no label"
-        )
-    return tuple(dict.fromkeys(int(v) for v in values if v >= 0))

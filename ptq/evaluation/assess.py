@@ -71,9 +71,10 @@ def build_report(
         )
         skipped |= _skipped_samples(samples)
         speed = speed_ratio(float_session, int8_session, next(iter(samples.evaluation)).feed)
-        input_warnings = evaluation.suspects or _check_preprocessing(
-            evaluation, float_session, samples, quantized
-        )
+        input_warnings = evaluation.suspects
+        if not any(suspect.serious for suspect in evaluation.suspects):
+            found = _check_preprocessing(evaluation, float_session, samples, quantized)
+            input_warnings = found or evaluation.suspects
         evaluation = replace(evaluation, suspects=())  # the report has them
         del float_session, int8_session
     sessions.close()  # frees memory: the models are serialized below
@@ -171,16 +172,16 @@ def _evaluate(
     metric: Metric | None,
 ) -> Evaluation:
     assert samples.evaluation is not None
-    source = quantized.calibrated_model.source
+    source, measured = quantized.calibrated_model.source, samples.evaluation
     return evaluate_engines(
         session_engine(float_session),
         {
             "int8": session_engine(int8_session),
             "integers": integer_engine(executor, quantized.quantized_graph),
         },
-        run.track(samples.evaluation, "evaluating"),
+        run.track(measured, "evaluating"),
         [name_of(v) for v in source.outputs],
         batch=run.evaluation_batch if takes_any_batch(source) else 1,
         metric=metric,
-        labelling=samples.evaluation.labelling,
+        labelling=lambda: measured.labelling,
     )

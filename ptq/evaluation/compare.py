@@ -128,7 +128,7 @@ def compare(
         if takes_any_batch(old_graph) and takes_any_batch(new_graph)
         else 1,
         metric=metric,
-        labelling=opened.labelling,
+        labelling=lambda: opened.labelling,
     )
     difference = reading.describe(opened, new_graph).difference
     suspects = evaluation.suspects

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from ptq.data.labelling import Labelling
 from ptq.data.labels import require_class
 from ptq.evaluation.drop import Drop, agreement_drop, error_drop, top1_drop
 from ptq.evaluation.engines import Engine
-from ptq.evaluation.label_permutation import find_permutation
+from ptq.evaluation.label_mismatch import find_label_mismatch
 from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.metrics import (
     Accuracy,
@@ -41,7 +41,7 @@ def evaluate_engines(
     *,
     batch: int = 1,
     metric: Metric | None = None,
-    labelling: Labelling | None = None,
+    labelling: Callable[[], Labelling] | None = None,
     reference_form: str = REFERENCE,
 ) -> Evaluation:
     """Run the float model and its other forms on the samples, and compare them.
@@ -54,7 +54,7 @@ def evaluate_engines(
         batch: Number of samples of equal shape that run at once, up to 2 MB; 1 if the model has a fixed batch.
         metric: Metric of the drops; None for top-1 accuracy, agreement or the error. With a metric, the samples
             and all outputs stay in memory.
-        labelling: Where the labels of the samples come from.
+        labelling: Returns where the labels of the samples come from; called after they were read.
         reference_form: Name of the form that the reference is; ``int8`` for a quantized model alone.
 
     Raises:
@@ -87,9 +87,10 @@ def evaluate_engines(
     )
     position = outputs.index(head)
     before = meters[reference_form]
-    permutation = find_permutation(before.accuracy[position].confusion, labelling)
-    if labelling is not None and before.accuracy[position].result() is None:
-        labelling = replace(labelling, source="", classes={}) if labelling.notes else None
+    labels = None if labelling is None else labelling()
+    suspect = find_label_mismatch(before.accuracy[position].confusion, labels)
+    if labels is not None and before.accuracy[position].result() is None:
+        labels = replace(labels, source="", classes={}) if labels.notes else None
     return Evaluation(
         samples=count,
         head=head,
@@ -105,8 +106,8 @@ def evaluate_engines(
             )
             for name, meter in meters.items()
         },
-        suspects=() if permutation is None else (permutation,),
-        labels=labelling,
+        suspects=() if suspect is None else (suspect,),
+        labels=labels,
     )
 
 

@@ -75,6 +75,61 @@ def test_s5_a_one_hot_label_of_a_sample_is_converted(label: Any, expected: tuple
     assert sample.labels == expected
 
 
+@pytest.mark.parametrize("kind", ["int64", "float32"])
+def test_s5_one_hot_rows_of_minus_one_and_one_are_converted(kind: str) -> None:
+    samples = open_rows((2 * np.eye(4) - 1)[[2, 0, 3, 1]].astype(kind))
+    assert [sample.labels for sample in samples] == [(2,), (0,), (3,), (1,)]
+    assert samples.labelling.notes == ("one-hot rows converted to class numbers",)
+
+
+def test_s5_rows_of_one_and_minus_one_that_may_be_lists_are_refused() -> None:
+    rows = [[1, -1, -1]] * 4
+    with pytest.raises(
+        DataError, match="one-hot rows of class 0, or lists of class 1 alone; give class"
+    ):
+        open_rows(rows)
+
+
+@pytest.mark.parametrize("rows", [[[0, 1, 1], [1, 0, 0]], [[-1, 1, 1], [1, -1, -1]]])
+def test_s5_rows_of_several_ones_are_refused_with_what_to_give(rows: list[list[int]]) -> None:
+    with pytest.raises(
+        DataError, match="row 0 has several 1, so it is no one-hot row; give the class"
+    ):
+        open_rows([*rows, *rows])
+
+
+def test_s5_one_hot_labels_of_samples_and_batches_are_noted() -> None:
+    rows = np.eye(3)[[2, 0, 1, 1]]
+    for given in (
+        [({"x": ROWS[k : k + 1]}, rows[k]) for k in range(4)],
+        lambda: iter([({"x": ROWS}, rows)]),
+    ):
+        samples = open_samples(given, [ROW])
+        assert [sample.labels for sample in samples] == [(2,), (0,), (1,), (1,)]
+        assert samples.labelling.notes == ("one-hot rows converted to class numbers",)
+
+
+def test_s5_one_hot_labels_in_a_folder_of_arrays_are_noted(tmp_path: Path) -> None:
+    for k in range(3):
+        np.savez(tmp_path / f"{k}.npz", x=ROWS[k : k + 1], labels=np.eye(3)[k])
+    samples = open_samples(tmp_path, [ROW])
+    assert [sample.labels for sample in samples] == [(0,), (1,), (2,)]
+    assert samples.labelling.notes == ("one-hot rows converted to class numbers",)
+
+
+@pytest.mark.parametrize("label", [[-1, 1, -1], [-1.0, -1.0, 1.0]])
+def test_s5_a_label_of_minus_one_and_one_of_a_sample_is_refused(label: Any) -> None:
+    with pytest.raises(
+        DataError, match=r"label \[-1.* is a row of -1 and 1; give the class number"
+    ):
+        list(open_samples([({"x": ROWS[:1]}, label)], [ROW]))
+
+
+def test_a_list_of_classes_of_a_sample_keeps_its_padding() -> None:
+    (sample,) = open_samples([({"x": ROWS[:1]}, [1, -1, -1])], [ROW])
+    assert sample.labels == (1,)
+
+
 def test_s5_two_integers_that_may_be_one_hot_are_refused() -> None:
     with pytest.raises(DataError, match=r"\[0, 1\] is a one-hot row or the two classes 0 and 1"):
         list(open_samples([({"x": ROWS[:1]}, [0, 1])], [ROW]))
@@ -223,7 +278,7 @@ def test_many_classes_are_abridged() -> None:
 
 
 def test_files_beside_a_folder_of_arrays_are_named(tmp_path: Path) -> None:
-    np.savez(tmp_path / "0.npz", x=ROWS[:1], labels=[0, 0, 1])
+    np.savez(tmp_path / "0.npz", x=ROWS[:1], labels=2)
     (tmp_path / "labels.txt").write_text("0.npz 3\n")
     samples = open_samples(tmp_path, [ROW])
     assert [sample.labels for sample in samples] == [(2,)]

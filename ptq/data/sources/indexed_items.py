@@ -85,7 +85,7 @@ class IndexedItems(IndexedSource):
                 f"{name}: has {len(rows)} rows, but the first item has one; give items of one sample each"
             )
             return BadSample(name, mixed)
-        return to_sample(rows[0], self._inputs, name)
+        return to_sample(rows[0], self._inputs, name, self._label_notes)
 
     def _fetch(self, position: int) -> Any:
         try:

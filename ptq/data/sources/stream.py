@@ -9,8 +9,9 @@ from typing import Any
 from ptq.core.errors import DataError, PtqError
 from ptq.data.image_options import ImageOptions
 from ptq.data.input_spec import InputSpec, cast_to_input
+from ptq.data.label_rows import parse_labels
 from ptq.data.preprocess import Preprocess
-from ptq.data.sample import BadSample, IndexedSource, Sample, parse_labels
+from ptq.data.sample import BadSample, IndexedSource, Sample
 from ptq.data.sources.batch import Row
 from ptq.data.sources.item import ItemParser
 
@@ -58,7 +59,7 @@ class FeedStream(IndexedSource):
             done = position + 1
             if row is None:
                 return
-            yield to_sample(row, self._inputs, self.name(position))
+            yield to_sample(row, self._inputs, self.name(position), self._label_notes)
 
     def _rows(self) -> Iterator[Row | DataError]:
         position = 0
@@ -87,13 +88,18 @@ class FeedStream(IndexedSource):
             raise DataError(f"{self._title}: returns no samples")
 
 
-def to_sample(row: Row | DataError, inputs: Sequence[InputSpec], name: str) -> Sample | BadSample:
-    """A row as a sample with the types of the model's inputs, or the reason why it is none."""
+def to_sample(
+    row: Row | DataError, inputs: Sequence[InputSpec], name: str, notes: set[str]
+) -> Sample | BadSample:
+    """A row as a sample with the types of the model's inputs, or the reason why it is none.
+
+    ``notes`` receives what was converted in its label.
+    """
     try:
         if isinstance(row, DataError):
             raise row
         arrays, label = row
         feed = {spec.name: cast_to_input(spec, arrays[spec.name], name) for spec in inputs}
-        return Sample(name, feed, parse_labels(label, name))
+        return Sample(name, feed, parse_labels(label, name, notes))
     except DataError as error:
         return BadSample(name, error)

@@ -119,7 +119,7 @@ def sensitivity(
     chosen = job.samples.search.spread(MAX_SAMPLES)
     held_out = list(run.track(chosen, "reading samples to measure on"))
     trials = Trials(
-        calibrated, recipe, held_out, metric=metric, labelling=chosen.labelling, run=run
+        calibrated, recipe, held_out, metric=metric, labelling=lambda: chosen.labelling, run=run
     )
     made = trials.quantize({})
     evaluation = trials.evaluate(made.quantized_graph)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ class Trials:
         samples: Sequence[Sample],
         *,
         metric: Metric | None = None,
-        labelling: Labelling | None = None,
+        labelling: Callable[[], Labelling] | None = None,
         run: RunOptions = DEFAULT_RUN,
     ) -> None:
         """Open the float model; nodes that the recipe keeps in float stay float."""

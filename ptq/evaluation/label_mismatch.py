@@ -1,0 +1,54 @@
+"""Labels that do not match the predictions: in another order of the classes, or no better than by chance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import scipy
+
+from ptq.data.labelling import Labelling
+from ptq.evaluation.diagnosis import Diagnosis
+from ptq.evaluation.label_permutation import find_permutation
+
+MIN_SAMPLES = 50
+"""Least number of labelled samples: fewer can be wrong by chance."""
+MAX_SHARE = 0.5
+"""Largest share of right samples: where one class is frequent, a good model is right by chance too."""
+SIGNIFICANCE_LEVEL = 0.05
+
+
+def find_label_mismatch(
+    confusion: Mapping[tuple[int, int], int], labelling: Labelling | None
+) -> Diagnosis | None:
+    """The best explanation of labels that do not match; None if they match.
+
+    Args:
+        confusion: Number of samples by (label, predicted class), of samples with one label.
+        labelling: Where the labels come from; it has the names of the classes, if any.
+    """
+    return find_permutation(confusion, labelling) or _find_chance_level(confusion)
+
+
+def _find_chance_level(confusion: Mapping[tuple[int, int], int]) -> Diagnosis | None:
+    """Predictions that are right as often as labels in random order would make them.
+
+    The number of right samples would then be about binomial. Its share is the sum, over the classes, of the products
+    of the shares of the label and of the prediction (Cohen 1960, the expected agreement of kappa).
+    """
+    total, right = sum(confusion.values()), sum(n for (a, b), n in confusion.items() if a == b)
+    if total < MIN_SAMPLES or right > MAX_SHARE * total:
+        return None
+    labels, predictions = Counter[int](), Counter[int]()
+    for (label, predicted), count in confusion.items():
+        labels[label] += count
+        predictions[predicted] += count
+    share = sum(count * predictions[label] for label, count in labels.items()) / total**2
+    if right and float(scipy.special.bdtrc(right - 1, total, share)) < SIGNIFICANCE_LEVEL:
+        return None
+    return Diagnosis(
+        f"the model gets {right} of {total} labelled samples right, as many as by chance "
+        f"(about {share * total:.0f}): labels do not match predictions",
+        "labels",
+        "check that each label belongs to its sample, and that samples are prepared as in training",
+    )

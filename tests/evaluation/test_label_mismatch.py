@@ -1,0 +1,77 @@
+"""Labels that have nothing to do with the predictions are found; labels that a test shuffles are the oracle."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from networks import build_network
+
+import ptq
+from ptq.evaluation.label_mismatch import find_label_mismatch
+
+MODEL = build_network("y = MatMul(x, w)", {"x": ("n", 5)}, w=np.eye(5, dtype=np.float32))
+
+
+def _samples(count: int, *, shuffled: bool) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(count, 5)).astype(np.float32)
+    labels = rows.argmax(axis=1)
+    return {"x": rows, "labels": rng.permutation(labels) if shuffled else labels}
+
+
+def _confusion(labels: np.ndarray, predicted: np.ndarray) -> Counter[tuple[int, int]]:
+    return Counter(zip(labels.tolist(), predicted.tolist(), strict=True))
+
+
+def test_s7_shuffled_labels_of_an_array_are_a_warning_of_every_verb(tmp_path: Path) -> None:
+    np.savez(tmp_path / "shuffled.npz", **_samples(200, shuffled=True))
+    data = tmp_path / "shuffled.npz"
+    found = [
+        ptq.evaluate(MODEL, data, threads=1).warnings,
+        ptq.compare(MODEL, MODEL, data, threads=1).warnings,
+        ptq.quantize(MODEL, data, eval_data=data, threads=1).report.warnings,
+        ptq.sensitivity(MODEL, data, eval_data=data, measure=0, threads=1).warnings,
+    ]
+    for warnings in found:
+        (warning,) = (text for text in warnings if text.startswith("labels: "))
+        assert " of 200 labelled samples right, as many as by chance (about " in warning
+        assert ": labels do not match predictions; check that each label belongs to" in warning
+
+
+def test_labels_that_match_are_no_warning() -> None:
+    evaluation = ptq.evaluate(MODEL, _samples(200, shuffled=False), threads=1)
+    assert evaluation.warnings == ()
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("accuracy", [0.2, 0.4])
+def test_a_weak_model_of_many_classes_is_better_than_chance(seed: int, accuracy: float) -> None:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 100, 100)
+    predicted = np.where(rng.random(100) < accuracy, labels, rng.integers(0, 100, 100))
+    assert find_label_mismatch(_confusion(labels, predicted), None) is None
+
+
+def test_a_frequent_class_that_is_always_predicted_is_no_mismatch() -> None:
+    labels = np.array([0] * 95 + [1] * 5)
+    assert find_label_mismatch(_confusion(labels, np.zeros(100, int)), None) is None
+
+
+@pytest.mark.parametrize("samples", [0, 1, 49])
+def test_few_samples_say_nothing(samples: int) -> None:
+    labels = np.arange(samples)
+    assert find_label_mismatch(_confusion(labels, labels + 1000), None) is None
+
+
+def test_no_sample_right_is_a_mismatch() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 10, 60)
+    found = find_label_mismatch(_confusion(labels, rng.integers(10, 20, 60)), None)
+    assert found is not None
+    assert not found.serious
+    assert found.what.startswith(
+        "the model gets 0 of 60 labelled samples right, as many as by chance (about 0)"
+    )
