@@ -18,6 +18,7 @@ def compare(
     data: o.Data,
     samples: o.SampleCount = None,
     skip_bad_samples: o.SkipBad = False,
+    cache: o.Cache = None,
     batch: o.Batch = o.DEFAULT_BATCH,
     max_drop: o.MaxDrop = None,
     strict: o.Strict = False,
@@ -25,6 +26,7 @@ def compare(
     threads: o.Threads = 0,
     summary: o.SummaryFile = None,
     json: o.Json = None,
+    no_clobber: o.NoClobber = False,
     images: Images = None,
 ) -> None:
     """Compare two models on the same samples.
@@ -42,10 +44,10 @@ def compare(
     if strict and max_drop is None:
         raise UsageError("--strict needs an accuracy budget; give --max-drop")
     outputs.check_outputs([old, new, data], [], resumed=summary)
-    outputs.check_outputs([old, new, data], [], json)
+    replaced = outputs.check_outputs([old, new, data], [], json, no_clobber=no_clobber)
     with show_progress() as progress:
         result = comparing.compare(
-            old, new, data, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples,
+            old, new, data, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
             max_drop=max_drop, metric=inputs.read_metric(metric), batch=batch, threads=threads,
             progress=progress,
         )  # fmt: skip
@@ -54,5 +56,6 @@ def compare(
     github.append_summary(summary, lambda: render_comparison.summarize_comparison(result))
     if not documents.write_document(json, result):
         render_comparison.render_comparison(result)
+    outputs.print_replaced(replaced)
     if result.budget is not None:
         gates.exit_if_exceeded(result.budget, strict=strict)

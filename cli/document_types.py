@@ -70,7 +70,7 @@ class ErrorDocument:
     Attributes:
         schema_version: Version of the document's form.
         ptq_version: Version of ptq.
-        command: Name of the command; empty if the command line could not be read.
+        command: Name of the command; empty if the command line names none.
         error: Why it failed.
     """
 

@@ -50,8 +50,9 @@ def check_outputs(
 
     Raises:
         UsageError: An output is an input (also through a link), two outputs are one file, a path is empty, an
-            output other than JSON is ``-``, or an output exists and ``no_clobber`` is set.
-        PtqError: An output cannot be written.
+            output other than JSON is ``-``, an output exists and ``no_clobber`` is set, or its folder cannot be
+            written.
+        PtqError: There is too little room for an output.
     """
     given = [source for source in inputs if source is not None]
     if "" in given:

@@ -76,14 +76,17 @@ def _run(app: typer.Typer, arguments: list[str] | None) -> int:
         typer.echo(f"error: {one_line(text)}", err=True)
         write_annotations("error", [one_line(text)])
         if not isinstance(error, OSError):
-            _write_error_document(error_kind(error), one_line(text), code, arguments)
+            document = error_kind(error), one_line(text), code, _find_command(app, given)
+            _write_error_document(given, *document)
         return code
     return returned if isinstance(returned, int) else 0
 
 
-def _write_error_document(kind: str, message: str, code: int, arguments: list[str] | None) -> None:
+def _write_error_document(
+    arguments: Sequence[str], kind: str, message: str, code: int, command: str
+) -> None:
     """Write an error as JSON where ``--json`` names a place; a failure to do so is not reported."""
-    place = find_json_place(sys.argv[1:] if arguments is None else arguments)
+    place = find_json_place(arguments)
     if place is None:
         return
     from ptq.core.errors import PtqError
@@ -92,7 +95,7 @@ def _write_error_document(kind: str, message: str, code: int, arguments: list[st
     from .outputs import write_json
 
     with contextlib.suppress(PtqError, OSError):
-        write_json(error_to_json(kind, message, code), place)
+        write_json(error_to_json(kind, message, code, command), place)
         sys.stdout.flush()
 
 
@@ -122,10 +125,21 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _first_word(arguments: Sequence[str]) -> str:
+    """What stands where a command line names its command, for errors that happen before it is read."""
+    return next((argument for argument in arguments if not argument.startswith("-")), "")
+
+
 def _guess_command(arguments: Sequence[str]) -> str:
-    """The command that a command line names, for errors that happen before it is read."""
-    first = next((argument for argument in arguments if not argument.startswith("-")), "")
+    first = _first_word(arguments)
     return f"ptq {first}" if first.isalpha() else "ptq"
+
+
+def _find_command(app: typer.Typer, arguments: Sequence[str]) -> str:
+    """The name of the command, if there is such a command; else empty."""
+    first = _first_word(arguments)
+    names = (c.name or getattr(c.callback, "__name__", "") for c in app.registered_commands)
+    return first if first in names else ""
 
 
 def explain(error: Exception, arguments: Sequence[str] = ()) -> tuple[int, str]:

@@ -15,6 +15,7 @@ from typing import get_args
 from ptq.calibration.verb import calibrate
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import (
+    refuse_unknown_options,
     require_callable,
     require_choice,
     require_flag,
@@ -79,6 +80,7 @@ from ptq.verification.ort_like_executor import executor_matching_ort
 __all__ = ["calibrate", "evaluate", "quantize"]
 
 
+@refuse_unknown_options
 def quantize(
     model: Model,
     data: DataSource | None = None,
@@ -203,6 +205,7 @@ def quantize(
     return result
 
 
+@refuse_unknown_options
 def evaluate(
     model: Model,
     data: DataSource,

@@ -106,6 +106,53 @@ def test_every_verb_refuses_it_in_one_line(verb: str, options: dict[str, Any], s
     assert re.search(said, _refused(lambda: getattr(ptq, verb)(MODEL, DATA, **options)))
 
 
+VERBS = [
+    "calibrate", "compare", "convert", "evaluate", "inspect", "lint", "log_to_mlflow", "open_samples",
+    "portability", "quantize", "sensitivity", "verify",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_an_unknown_keyword_is_named_with_the_most_similar_one(verb: str) -> None:
+    function = getattr(ptq, verb)
+    known = list(inspect.signature(function).parameters)[-1]
+    with pytest.raises(ptq.UsageError) as caught:
+        function(**{f"{known}_": 1})
+    assert str(caught.value) == f"unknown option '{known}_'; did you mean {known!r}?"
+    assert isinstance(caught.value, TypeError)
+
+
+def test_an_unknown_keyword_that_resembles_none_lists_all() -> None:
+    with pytest.raises(TypeError, match="unknown option 'zzz'; known: model, target, skip, opset"):
+        ptq.inspect(MODEL, zzz=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unknown option 'dta'; did you mean 'data'"):
+        ptq.quantize(MODEL, dta=DATA)  # type: ignore[call-arg]
+
+
+OPTIONS = [
+    (verb, name)
+    for verb in VERBS
+    for name, parameter in inspect.signature(getattr(ptq, verb)).parameters.items()
+    if parameter.kind is parameter.KEYWORD_ONLY
+]
+
+
+@pytest.mark.parametrize(
+    ("verb", "option"), [o for o in OPTIONS if o[0] not in ("log_to_mlflow", "open_samples")]
+)
+def test_every_option_of_every_verb_refuses_what_it_cannot_be(verb: str, option: str) -> None:
+    given = {"convert": (MODEL, "qdq"), "lint": (MODEL,), "inspect": (MODEL,)}
+    arguments = given.get(verb, (MODEL, MODEL, DATA) if verb == "compare" else (MODEL, DATA))
+    with pytest.raises(ptq.PtqError):
+        getattr(ptq, verb)(*arguments, **{option: object()})
+
+
+@pytest.mark.parametrize("size", [3, 0, -1, "3", "0GB", 2.5, True, object()])
+def test_a_cache_of_no_size_is_refused_before_a_run(size: Any) -> None:
+    said = _refused(lambda: ptq.quantize(MODEL, DATA, cache=size))
+    assert said.startswith("cache ")
+
+
 def test_verbs_without_data_refuse_it_too() -> None:
     assert "form 'x' is unknown" in _refused(lambda: ptq.convert(MODEL, "x"))  # type: ignore[arg-type]
     assert "integers 1 is not" in _refused(lambda: ptq.convert(MODEL, "qdq", integers=1))  # type: ignore[arg-type]

@@ -8,7 +8,12 @@ from typing import get_args
 from ptq.calibration.calibration import collect_statistics
 from ptq.calibration.workers import collect_in_processes
 from ptq.core.errors import UsageError
-from ptq.core.option_checks import require_choice, require_count, require_path
+from ptq.core.option_checks import (
+    refuse_unknown_options,
+    require_choice,
+    require_count,
+    require_path,
+)
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
@@ -18,6 +23,7 @@ from ptq.observers.calibration_file import Calibration
 from ptq.rewrite.prepare.prepare import OpsetOption, open_and_prepare
 
 
+@refuse_unknown_options
 def calibrate(
     model: Model,
     data: DataSource,

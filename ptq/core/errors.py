@@ -24,6 +24,10 @@ class UsageError(PtqError):
         self.option = option
 
 
+class UnknownOptionError(UsageError, TypeError):
+    """A keyword that a function does not have; a TypeError too, as Python raises it."""
+
+
 class ModelError(PtqError):
     """A model that cannot be read, is invalid, or is not supported."""
 

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from ptq.core.errors import PtqError
+from ptq.core.errors import PtqError, UsageError
 
 
 def check_writable(path: Path, room: int = 0) -> None:
@@ -20,27 +20,29 @@ def check_writable(path: Path, room: int = 0) -> None:
         room: Bytes that the file will need, if known.
 
     Raises:
-        PtqError: The folder does not exist, is not writable, or has too little space; or the path is a folder or a
-            device.
+        UsageError: The folder does not exist or is not writable; or the path is a folder or a device.
+        PtqError: The folder has too little space.
     """
     folder = path.parent
     try:
         # Fails if the current folder was removed.
         path.absolute()
         if path.exists() and not path.is_file():
-            raise PtqError(f"output {path} is a folder or a device; choose a file name")
+            raise UsageError(f"output {path} is a folder or a device; choose a file name")
         if path.is_symlink():
             path = path.resolve(strict=False)
             folder = path.parent
         if not folder.is_dir():
-            raise PtqError(f"output folder {folder} does not exist; create it first")
+            raise UsageError(f"output folder {folder} does not exist; create it first")
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise PtqError(f"output folder {folder} is not writable; choose another folder")
+            raise UsageError(f"output folder {folder} is not writable; choose another folder")
         free = shutil.disk_usage(folder).free
     # OSError: the name is too long. ValueError: it has a null byte. RuntimeError: its links form a cycle.
     except (OSError, ValueError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise PtqError(f"output {path} cannot be written: {reason}; choose another place") from None
+        raise UsageError(
+            f"output {path} cannot be written: {reason}; choose another place"
+        ) from None
     if free < room:
         raise PtqError(
             f"output folder {folder} has {free / 1e6:.1f} MB free, {room / 1e6:.1f} MB may be needed; "

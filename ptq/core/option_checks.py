@@ -6,18 +6,42 @@ name by its own.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import operator
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 
-from ptq.core.errors import UsageError
+from ptq.core.errors import UnknownOptionError, UsageError
 
 MAX_THREADS = 1024
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def refuse_unknown_options(verb: Callable[P, T]) -> Callable[P, T]:
+    """Make a function refuse a keyword that it does not have, and name the most similar one.
+
+    The function raises `UnknownOptionError` then, which is a TypeError too.
+    """
+    known = tuple(inspect.signature(verb).parameters)
+
+    @functools.wraps(verb)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        for name in kwargs:
+            if name not in known:
+                similar = get_close_matches(name, known, 1)
+                hint = f"did you mean {similar[0]!r}?" if similar else f"known: {', '.join(known)}"
+                raise UnknownOptionError(f"unknown option {name!r}; {hint}")
+        return verb(*args, **kwargs)
+
+    return checked
 
 
 def require_choice(option: str, value: object, allowed: Collection[str]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, UsageError
+from ptq.core.option_checks import refuse_unknown_options
 from ptq.data.arrays import NpyTable, NpzTable
 from ptq.data.cached_source import CachedSource
 from ptq.data.folder import AUDIO_SUFFIXES
@@ -24,7 +25,7 @@ from ptq.data.preprocess import Preprocess
 from ptq.data.read_once import ReadOnceSource
 from ptq.data.recorded_preprocess import RecordedPreprocess, complete_preprocess
 from ptq.data.sample import Samples, SampleSource
-from ptq.data.sample_store import CacheOption, parse_cache
+from ptq.data.sample_store import CacheLimits, CacheOption, parse_cache
 from ptq.data.sources.calibration_reader import is_reader
 from ptq.data.sources.indexed_items import IndexedItems
 from ptq.data.sources.open_object import only_input_name, open_object, open_table
@@ -42,6 +43,7 @@ DataSource = (
 """A path, ``module:callable``, arrays whose leading axis counts the samples, or feeds."""
 
 
+@refuse_unknown_options
 def open_samples(
     source: DataSource,
     inputs: Sequence[InputSpec],
@@ -77,6 +79,7 @@ def open_samples(
         DataError: There are no samples, or the model does not take them. Iteration raises it too.
         UsageError: An option does not apply to this source.
     """
+    limits = None if cache is None else parse_cache(cache)
     if isinstance(source, Samples):
         if required and preprocess not in (None, Preprocess()):
             raise UsageError("preprocessing options do not apply to samples that are open already")
@@ -84,17 +87,16 @@ def open_samples(
     else:
         found = _open_source(source, inputs, preprocess, recorded, required=required)
         positions = None if isinstance(found, FeedStream) else found.positions()
-        samples = Samples(_keep(found, source, cache), positions, skip_bad=skip_bad)
+        samples = Samples(_keep(found, source, limits), positions, skip_bad=skip_bad)
     if limit is not None:
         samples = samples.spread(limit)
     return samples if shard is None else samples.shard(*shard)
 
 
-def _keep(found: SampleSource, source: DataSource, cache: CacheOption | None) -> SampleSource:
+def _keep(found: SampleSource, source: DataSource, limits: CacheLimits | None) -> SampleSource:
     """The source, with its samples kept where each pass would otherwise compute them again."""
     if isinstance(source, (np.ndarray, Mapping, list, tuple)):
         return found  # in memory already
-    limits = None if cache is None else parse_cache(cache)
     if isinstance(found, FeedStream):
         repeatable = not (isinstance(source, Iterator) or is_reader(source))
         return ReadOnceSource(found, limits, repeatable=repeatable)

@@ -16,10 +16,13 @@ from typing import IO, Any, Protocol
 import numpy as np
 
 from ptq.core.errors import DataError, UsageError
+from ptq.core.option_checks import require_count
 from ptq.data.sample import BadSample, Sample
 
 MEMORY_BYTES = 256 * 2**20
 """Most bytes of samples that are kept in memory, for each set of samples."""
+MIN_BYTES = 1000
+"""A smaller cache holds no sample: its unit was forgotten."""
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 CacheOption = str | os.PathLike[str] | int
@@ -43,7 +46,7 @@ def parse_cache(option: CacheOption) -> CacheLimits:
     """Where to keep samples: in a folder, up to half of its free space; or up to a size in the temporary folder.
 
     Raises:
-        UsageError: It is neither an existing folder nor a size.
+        UsageError: It is neither an existing folder nor a size, or too small to be meant.
     """
     if isinstance(option, (str, os.PathLike)):
         text = os.fspath(option)
@@ -51,16 +54,18 @@ def parse_cache(option: CacheOption) -> CacheLimits:
         if match is None:
             if not text or not Path(text).is_dir():
                 raise UsageError(
-                    f"cache {text!r}: is neither a folder nor a size such as 20GB; create the folder"
+                    f"cache {text!r}: is neither a folder nor a size such as 20GB; create the folder",
+                    "cache",
                 )
             return CacheLimits(Path(text), None)
         number, unit, binary = match.groups()
         factor = _UNITS[unit.upper()]
         exponent = round(np.log10(factor) / 3) if binary else 0
         option = int(float(number) * (1024**exponent if binary else factor))
-    if option < 1:
-        raise UsageError(f"cache size {option} is not at least 1 byte")
-    return CacheLimits(None, option)
+    size = require_count("cache", option)
+    if size < MIN_BYTES:
+        raise UsageError(f"cache of {size} bytes is too small; give a size such as 20GB", "cache")
+    return CacheLimits(None, size)
 
 
 class SampleStore(Protocol):

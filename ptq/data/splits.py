@@ -28,7 +28,7 @@ from ptq.data.recorded_preprocess import (
     encode_preprocess,
     read_preprocess,
 )
-from ptq.data.sample_store import CacheOption
+from ptq.data.sample_store import CacheOption, parse_cache
 from ptq.model.graph import Graph
 from ptq.model.node import consumers_of, dtype_of, is_tensor, name_of, operator_of, shape_of
 
@@ -89,6 +89,8 @@ class SampleOptions:
         if self.samples is not None:
             object.__setattr__(self, "samples", require_count("samples", self.samples, least=1))
         require_flag("skip_bad_samples", self.skip_bad)
+        if self.cache is not None:
+            parse_cache(self.cache)
         if self.shard is not None:
             self._check_shard()
 

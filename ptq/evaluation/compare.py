@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ptq.core.errors import ModelError
+from ptq.core.option_checks import refuse_unknown_options, require_callable, require_number
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation
 from ptq.data.labelling import Labelling
+from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, takes_any_batch
 from ptq.evaluation.budget import Budget, check_budget
 from ptq.evaluation.diagnosis import Diagnosis
@@ -76,6 +78,7 @@ class Comparison:
         return tuple(map(str, self.suspects))
 
 
+@refuse_unknown_options
 def compare(
     old: Model,
     new: Model,
@@ -84,6 +87,7 @@ def compare(
     preprocess: Preparation | None = None,
     samples: int | None = None,
     skip_bad_samples: bool = False,
+    cache: CacheOption | None = None,
     max_drop: float | None = None,
     metric: Metric | None = None,
     batch: int = DEFAULT_RUN.evaluation_batch,
@@ -99,6 +103,7 @@ def compare(
         preprocess: How images, audio or text become arrays.
         samples: Use that many samples, evenly spread.
         skip_bad_samples: Leave unreadable samples out instead of stopping.
+        cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         max_drop: Largest accepted loss, in points of the metric; ``budget`` holds the result.
         metric: The metric of the drop, as for ``ptq.quantize``.
         batch: Samples that run at once, if the models take any number.
@@ -108,7 +113,12 @@ def compare(
     Raises:
         ModelError: A model cannot be read or run, or the two have different inputs or outputs.
         DataError: A sample is missing, unreadable or does not fit.
+        UsageError: An option makes no sense.
     """
+    if max_drop is not None:
+        max_drop = require_number("max_drop", max_drop, least=0)
+    if metric is not None:
+        require_callable("metric", metric)
     run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
     old_graph, new_graph = open_model(old), open_model(new)
     _require_same_types(old_graph, new_graph)
@@ -116,7 +126,7 @@ def compare(
         old_graph, new_graph, run, "Compare models with the same inputs and outputs"
     )
     with explain_failure(new_graph):
-        reading = SampleOptions(preprocess, samples, skip_bad_samples)
+        reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
         opened = reading.open(data, new_graph)
         new_session = Session(new_graph, threads=run.threads)
     evaluation = evaluate_engines(

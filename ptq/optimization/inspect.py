@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import get_args
 
 from ptq.core.errors import UsageError
-from ptq.core.option_checks import require_choice, require_names
+from ptq.core.option_checks import refuse_unknown_options, require_choice, require_names
 from ptq.core.targets import TargetName, get_target
 from ptq.evaluation.inspection import Inspection, build_inspection, inspect_quantized
 from ptq.model.failure import explain_failure
@@ -15,6 +15,7 @@ from ptq.rewrite.prepare.prepare import OpsetOption, open_and_prepare
 from ptq.verification.node_status import node_statuses
 
 
+@refuse_unknown_options
 def inspect(
     model: Model,
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import get_args
 
-from ptq.core.option_checks import require_choice, require_flag
+from ptq.core.option_checks import refuse_unknown_options, require_choice, require_flag
 from ptq.core.run_options import Progress, RunOptions
 from ptq.core.targets import TargetName, get_target
 from ptq.data import DataSource, Preparation
@@ -25,6 +25,7 @@ from ptq.verification.portability import Portability, measure_portability
 from ptq.verification.verify import Verification, verify_graph
 
 
+@refuse_unknown_options
 def verify(
     model: Model,
     data: DataSource,
@@ -75,6 +76,7 @@ def verify(
     return replace(verification, skipped=tuple(opened.skipped), applied_preprocess=applied)
 
 
+@refuse_unknown_options
 def portability(
     model: Model,
     data: DataSource,
@@ -107,6 +109,7 @@ def portability(
         return measure_portability(graph, run.track(opened, "checking portability"))
 
 
+@refuse_unknown_options
 def convert(model: Model, form: QuantizedForm, *, integers: bool = False) -> Converted:
     """Convert a quantized model to QDQ or QOperator form, with the same integer function.
 
@@ -132,6 +135,7 @@ def convert(model: Model, form: QuantizedForm, *, integers: bool = False) -> Con
     return Converted(converted, form, source_path(model))
 
 
+@refuse_unknown_options
 def lint(model: Model, *, target: TargetName = "litert") -> tuple[Finding, ...]:
     """List where a quantized model breaks a target's specification, or is not covered by it.
 

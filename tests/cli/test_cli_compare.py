@@ -111,3 +111,13 @@ def test_python_has_the_same_verb(model, data):
     assert result.budget is not None
     assert result.budget.verdict == "held"
     assert result.drop.points == 0
+
+
+def test_samples_of_a_comparison_can_be_cached(ptq, model, data, tmp_path):
+    plain = ptq("compare", model, model, "--data", data, "--json", "-")
+    cached = ptq("compare", model, model, "--data", data, "--cache", tmp_path, "--json", "-")
+    assert json.loads(cached.out)["drop"] == json.loads(plain.out)["drop"]
+    assert json.loads(cached.out)["options"]["cache"] == str(tmp_path)
+    assert ptq("compare", model, model, "--data", data, "--cache", "3").line == (
+        "error: --cache of 3 bytes is too small; give a size such as 20GB"
+    )

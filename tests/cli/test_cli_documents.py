@@ -143,6 +143,7 @@ def test_an_error_is_a_document_where_json_goes(ptq, model, arguments, kind, cod
     result = ptq(*arguments, f"--json={place}")
     document = json.loads(result.out if place == "-" else Path(place).read_text())
     validate("error", document)
+    assert document["command"] == arguments[0]
     assert document["error"]["kind"] == kind
     assert document["error"]["exit_code"] == result.code == code
     assert result.line == f"error: {document['error']['message']}"

@@ -179,5 +179,5 @@ def test_a_pipe_behind_a_link_is_no_output(ptq, model, data):
     os.mkfifo("pipe")
     os.symlink("pipe", "link")
     result = ptq("quantize", model, "--data", data, "-o", "link")
-    assert result.code == MODEL
+    assert result.code == USAGE
     assert "output link is a folder or a device" in result.line

@@ -72,19 +72,45 @@ def test_a_mean_of_pixels_beside_a_scale_of_0_to_1_is_refused_before_a_run(ptq, 
         (("quantize", "--save-plan", "p.json", "--data"), "p.json"),
         (("calibrate", "-o", "stats.npz", "--data"), "stats.npz"),
         (("sensitivity", "--report", "page.html", "--data"), "page.html"),
+        (("compare", "{model}", "--json", "c.json", "--data"), "c.json"),
     ],
 )
 def test_no_clobber_refuses_an_existing_output_before_a_run(
     ptq, model, data, command, output, no_run
 ):
     Path(output).write_text("good")
-    result = ptq(command[0], model, *command[1:], data, "--no-clobber")
+    more = [str(model) if argument == "{model}" else argument for argument in command[1:]]
+    result = ptq(command[0], model, *more, data, "--no-clobber")
     assert result.code == USAGE
     assert result.line == (
         f"error: output {output} exists and --no-clobber is set; give another name or remove it"
     )
     assert Path(output).read_text() == "good"
     assert os.listdir() == [output]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("quantize", "-o", "absent/q.onnx"),
+        ("quantize", "--json", "absent/r.json"),
+        ("quantize", "--report", "absent/r.html"),
+        ("quantize", "--save-plan", "absent/p.json"),
+        ("quantize", "--summary", "absent/s.md"),
+        ("quantize", "--checkpoint", "absent/state"),
+        ("calibrate", "-o", "absent/s.npz"),
+        ("evaluate", "--json", "absent/r.json"),
+        ("verify", "--json", "absent/r.json"),
+        ("sensitivity", "--report", "absent/r.html"),
+    ],
+)
+def test_an_output_in_a_folder_that_does_not_exist_is_wrong_usage(ptq, model, data, arguments):
+    command, *more = arguments
+    result = ptq(command, model, "--data", data, *more)
+    assert (result.code, result.line) == (
+        USAGE,
+        "error: output folder absent does not exist; create it first",
+    )
 
 
 def test_a_replaced_output_is_reported_and_a_new_one_is_not(ptq, model, data):

@@ -36,6 +36,6 @@ def test_a_current_folder_that_is_gone_is_one_line(model, data, tmp_path):
     (tmp_path / "gone").mkdir()
     command = f"cd {tmp_path}/gone && rmdir ../gone && {sys.executable} -P -m ptq"
     done = shell(f"{command} quantize {model} --data {data}")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith("error: output model.int8.onnx cannot be written: No such file")
     assert len(done.stderr.splitlines()) == 1

@@ -190,7 +190,14 @@ def test_a_full_cache_stops_the_run() -> None:
 
 @pytest.mark.parametrize(
     ("option", "size"),
-    [(5, 5), ("5", 5), ("2kB", 2000), ("2KiB", 2048), ("1.5 MB", 1_500_000), ("20GB", 20 * 10**9)],
+    [
+        (5000, 5000),
+        ("5000", 5000),
+        ("2kB", 2000),
+        ("2KiB", 2048),
+        ("1.5 MB", 1_500_000),
+        ("20GB", 20 * 10**9),
+    ],
 )
 def test_sizes_of_a_cache_are_read(option: int | str, size: int) -> None:
     assert sample_store.parse_cache(option).size == size

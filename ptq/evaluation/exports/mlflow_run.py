@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ptq.core.errors import UsageError
+from ptq.core.option_checks import refuse_unknown_options
 from ptq.core.plan import Plan
 from ptq.evaluation.exports.report import Report
 
@@ -32,6 +33,7 @@ class Logged(Protocol):
         ...
 
 
+@refuse_unknown_options
 def log_to_mlflow(result: Logged, *, folder: str = "ptq") -> str:
     """Log a result to the active run of MLflow, or to a new one.
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ptq.core.decibels import error_db
 from ptq.core.errors import UsageError
-from ptq.core.option_checks import require_count
+from ptq.core.option_checks import refuse_unknown_options, require_count
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.core.targets import TargetName
 from ptq.data import DataSource, Preparation
@@ -49,6 +49,7 @@ DEFAULT_MEASURED = 5
 REASON = "to measure its sensitivity"
 
 
+@refuse_unknown_options
 def sensitivity(
     model: Model,
     data: DataSource,
