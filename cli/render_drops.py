@@ -77,7 +77,7 @@ def render_ranking(result: Ranking) -> None:
         format_heading(
             f"{result.model}, target {result.target}, on {plural(result.samples, 'sample')}"
         ),
-        *format_applied(result.applied_preprocess),
+        *format_applied(result.applied_preprocess, assumed=False),
         *([] if result.labels is None else [format_paragraph(str(result.labels))]),
     )
     show(

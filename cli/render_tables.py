@@ -55,7 +55,7 @@ def render_evaluation(result: Evaluation, model: Path, arithmetic: str | None) -
     show(*format_warnings(result.warnings, result.suspects))
     show(
         format_heading(f"{model}, {engine}, on {plural(result.samples, 'sample')}"),
-        *format_applied(result.applied_preprocess),
+        *format_applied(result.applied_preprocess, assumed=False),
     )
     titles = {"float": "float", "int8": f"int8 in {engine}", "integers": engine, "other": engine}
     show(*render_forms(result, titles))

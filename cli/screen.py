@@ -104,14 +104,18 @@ _KINDS = {"sample_rate": "audio", "tokenizer_sha256": "text"}
 """An option that only one kind of samples has, and the kind."""
 
 
-def format_applied(applied: AppliedPreprocess | None) -> Iterator[Padding]:
-    """The preprocessing of a run, whether it is recorded, and what it has otherwise than the record."""
+def format_applied(applied: AppliedPreprocess | None, *, assumed: bool = True) -> Iterator[Padding]:
+    """The preprocessing of a run, whether it is recorded, and what it has otherwise than the record.
+
+    Args:
+        applied: The preprocessing.
+        assumed: Whether to say what was assumed; False where a warning says it.
+    """
     if applied is None:
         return
     same = applied.recorded_by and not applied.difference
-    yield from format_record(
-        applied.record, f"as recorded by {applied.recorded_by}" if same else ""
-    )
+    record = {k: v for k, v in applied.record.items() if assumed or k != "assumed"}
+    yield from format_record(record, f"as recorded by {applied.recorded_by}" if same else "")
     if applied.difference:
         yield format_paragraph(f"warning: {applied.difference}", "yellow")
 

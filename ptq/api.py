@@ -37,6 +37,7 @@ from ptq.evaluation.engines import (
 )
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.relation_check import check_relation
 from ptq.evaluation.result import Result
 from ptq.evaluation.session_cache import SessionCache
@@ -276,7 +277,19 @@ def evaluate(
         labelling=lambda: opened.labelling,
         reference_form=form if against is None else REFERENCE,
     )
-    suspects = (*evaluation.suspects, *check_relation(evaluation))
+    found = explain_low_accuracy(
+        evaluation,
+        opened,
+        [name_of(v) for v in graph.outputs],
+        # the integer executor is slow, and computes nearly the same
+        lambda: (
+            session_engine(Session(graph, threads=threads))
+            if engine == "integer" and against is None
+            else reference
+        ),
+        "the float model" if against is not None or form == "float" else "the model",
+    )
+    suspects = (*found, *diagnose_assumption(opened), *check_relation(evaluation))
     return replace(
         evaluation,
         skipped=tuple(opened.skipped),

@@ -17,7 +17,7 @@ from ptq.evaluation.exports.report import Report
 from ptq.evaluation.input_range_check import check_input_statistics
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.overlap_check import find_overlap
-from ptq.evaluation.preprocessing_check import LOW_ACCURACY, find_better_preprocessing
+from ptq.evaluation.preprocessing_check import explain_low_accuracy
 from ptq.evaluation.report_rows import node_rows, tensor_rows
 from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.user_metric import Metric
@@ -71,10 +71,11 @@ def build_report(
         )
         skipped |= _skipped_samples(samples)
         speed = speed_ratio(float_session, int8_session, next(iter(samples.evaluation)).feed)
-        input_warnings = evaluation.suspects
-        if not any(suspect.serious for suspect in evaluation.suspects):
-            found = _check_preprocessing(evaluation, float_session, samples, quantized)
-            input_warnings = found or evaluation.suspects
+        float_engine, outputs = session_engine(float_session), map(name_of, model.source.outputs)
+        input_warnings = explain_low_accuracy(
+            evaluation, samples.evaluation, list(outputs), lambda: float_engine
+        )
+        del float_engine
         evaluation = replace(evaluation, suspects=())  # the report has them
         del float_session, int8_session
     sessions.close()  # frees memory: the models are serialized below
@@ -134,18 +135,6 @@ def _self_check_diagnosis(quantized: QuantizedModel) -> tuple[Diagnosis, ...]:
         "the plan is applied unchanged; solve a new plan, or keep the failing nodes in float in it"
     )
     return (Diagnosis(quantized.check_failure, "the given plan", advice, serious=True),)
-
-
-def _check_preprocessing(
-    evaluation: Evaluation, session: Session, samples: SampleSplit, quantized: QuantizedModel
-) -> tuple[Diagnosis, ...]:
-    """A better preprocessing of images, searched for if the float model is often wrong."""
-    accuracy = evaluation.forms["float"].accuracy
-    if accuracy is None or accuracy.top1 >= LOW_ACCURACY or samples.evaluation is None:
-        return ()
-    names = [name_of(v) for v in quantized.calibrated_model.source.outputs]
-    found = find_better_preprocessing(session, samples.evaluation, names.index(evaluation.head))
-    return () if found is None else (found,)
 
 
 def _check_max_drop(

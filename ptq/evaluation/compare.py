@@ -19,6 +19,7 @@ from ptq.evaluation.drop import AGREEMENT, Drop
 from ptq.evaluation.engines import named_engine, open_reference, session_engine
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines, speed_ratio
 from ptq.evaluation.metrics import Accuracy, Fidelity
+from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.user_metric import Metric
 from ptq.model import external_data
 from ptq.model.failure import explain_failure
@@ -141,7 +142,16 @@ def compare(
         labelling=lambda: opened.labelling,
     )
     difference = reading.describe(opened, new_graph).difference
-    suspects = evaluation.suspects
+    suspects = (
+        *explain_low_accuracy(
+            evaluation,
+            opened,
+            [name_of(v) for v in new_graph.outputs],
+            lambda: named_engine(session, names),
+            "the old model",
+        ),
+        *diagnose_assumption(opened),
+    )
     if difference:
         suspects = (Diagnosis(difference, "samples", _PREPROCESS_ADVICE, serious=True), *suspects)
     form = evaluation.forms[_NEW]

@@ -11,8 +11,9 @@ import numpy as np
 
 from ptq.core.plan import Plan
 from ptq.core.wording import plural
-from ptq.data import Preprocess, Samples
+from ptq.data import Samples
 from ptq.evaluation.diagnosis import Diagnosis
+from ptq.evaluation.preprocessing_check import diagnose_assumption
 from ptq.evaluation.report import TensorRow
 from ptq.observers.channel_sums import ChannelSums
 from ptq.observers.stats import TensorStats
@@ -59,14 +60,7 @@ def diagnose(
 def _diagnose_samples(calibration: Samples | None) -> Iterator[Diagnosis]:
     if calibration is None:
         return
-    preprocess = calibration.preprocess
-    if isinstance(preprocess, Preprocess) and preprocess.assumed:
-        yield Diagnosis(
-            preprocess.assumed,
-            "preprocessing",
-            "if the model was trained on other values, give its scale, mean and std: mean 0 and std 1 for plain "
-            "0 … 1, scale 1 for 0 … 255",
-        )
+    yield from diagnose_assumption(calibration)
     count = len(calibration)
     if count < MIN_SAMPLES:
         yield Diagnosis(

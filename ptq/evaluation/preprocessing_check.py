@@ -1,13 +1,14 @@
-"""Search for a preprocessing of images that suits the float model much better than the given one.
+"""Doubts about the preprocessing of samples, for every verb that measures accuracy.
 
-It runs only if the float model gets many labelled samples wrong. It tries the usual mistakes on some samples: swapped
-colours, 0 … 255 instead of 0 … 1 and the reverse, missing mean and standard deviation. Arrays are converted back to
-pixels and preprocessed again. Only a significant difference is reported.
+A better preprocessing of images is searched for only if the reference model gets many labelled samples wrong. The
+search tries the usual mistakes on some samples: swapped colours, 0 … 255 instead of 0 … 1 and the reverse, missing
+mean and standard deviation. Arrays are converted back to pixels and preprocessed again. Only a significant difference
+is reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,8 +19,9 @@ from ptq.data import Preprocess, Sample, Samples
 from ptq.data.preprocess import IMAGENET_MEAN_STD
 from ptq.evaluation import intervals
 from ptq.evaluation.diagnosis import Diagnosis
+from ptq.evaluation.engines import Engine
+from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.metrics import is_scores
-from ptq.model.session import Session
 
 LOW_ACCURACY = 0.6
 """The search runs below this top-1 accuracy."""
@@ -34,26 +36,72 @@ class _Attempt:
     correct: NDArray[np.bool_]
 
 
-def find_better_preprocessing(session: Session, samples: Samples, output: int) -> Diagnosis | None:
+def explain_low_accuracy(
+    evaluation: Evaluation,
+    samples: Samples,
+    outputs: Sequence[str],
+    open_engine: Callable[[], Engine],
+    model: str = "the float model",
+) -> tuple[Diagnosis, ...]:
+    """What an evaluation found, or the better preprocessing of images that explains it.
+
+    The search runs if the reference model is often wrong, and nothing serious was found.
+
+    Args:
+        evaluation: The evaluation; its first form is the reference model.
+        samples: The evaluated samples.
+        outputs: Names of the model's outputs, in order.
+        open_engine: Opens the reference model.
+        model: What the diagnosis calls it.
+
+    Raises:
+        DataError: A sample is bad, or the model fails on it.
+    """
+    accuracy = next(iter(evaluation.forms.values())).accuracy
+    known = evaluation.suspects
+    explained = any(suspect.serious for suspect in known)
+    if accuracy is None or accuracy.top1 >= LOW_ACCURACY or explained:
+        return known
+    position = outputs.index(evaluation.head)
+    found = find_better_preprocessing(open_engine(), samples, position, model)
+    return known if found is None else (found,)
+
+
+def diagnose_assumption(samples: Samples | None) -> tuple[Diagnosis, ...]:
+    """What was assumed about pixel values, because nobody gave scale, mean or std."""
+    preprocess = None if samples is None else samples.preprocess
+    if not isinstance(preprocess, Preprocess) or not preprocess.assumed:
+        return ()
+    advice = (
+        "if the model was trained on other values, give its scale, mean and std: mean 0 and std 1 for plain "
+        "0 … 1, scale 1 for 0 … 255"
+    )
+    return (Diagnosis(preprocess.assumed, "preprocessing", advice),)
+
+
+def find_better_preprocessing(
+    engine: Engine, samples: Samples, output: int, model: str = "the float model"
+) -> Diagnosis | None:
     """Find a significantly better preprocessing; None if there is none.
 
     Args:
-        session: The float model.
+        engine: The model.
         samples: Labelled images.
         output: Position of the output with class scores.
+        model: What the diagnosis calls the model.
 
     Raises:
         DataError: A sample is bad, or the model fails on it.
     """
     given = samples.preprocess
-    if not isinstance(given, Preprocess) or len(session.inputs) != 1:
+    if not isinstance(given, Preprocess):
         return None
     labelled = [sample for sample in samples.spread(MAX_SAMPLES) if sample.labels]
     if len(labelled) < 8:
         return None
-    correct = _correct_predictions(session, labelled, given, given, output)
+    correct = _correct_predictions(engine, labelled, given, given, output)
     attempts = [
-        _Attempt(other, _correct_predictions(session, labelled, given, other, output))
+        _Attempt(other, _correct_predictions(engine, labelled, given, other, output))
         for other in _alternatives(given)
     ]
     best = max(attempts, key=lambda attempt: int(attempt.correct.sum()))
@@ -64,7 +112,7 @@ def find_better_preprocessing(session: Session, samples: Samples, output: int) -
     ):
         return None
     return Diagnosis(
-        f"the float model gets {correct.sum()} of {len(labelled)} samples right, but {best.correct.sum()} "
+        f"{model} gets {correct.sum()} of {len(labelled)} samples right, but {best.correct.sum()} "
         "with another preprocessing",
         "preprocessing",
         f"use {describe_values(best.preprocess)}, or the values from training",
@@ -110,13 +158,13 @@ def _alternatives(given: Preprocess) -> Iterator[Preprocess]:
 
 
 def _correct_predictions(
-    session: Session, samples: list[Sample], given: Preprocess, other: Preprocess, output: int
+    engine: Engine, samples: list[Sample], given: Preprocess, other: Preprocess, output: int
 ) -> NDArray[np.bool_]:
     """Whether the model's top class is accepted, by sample, with another preprocessing than the given one."""
     correct = []
     for sample in samples:
         feed = {name: _preprocess_again(array, given, other) for name, array in sample.feed.items()}
-        scores = session.run(feed)[output]
+        scores = engine(feed)[output]
         correct.append(is_scores(scores) and int(scores.reshape(-1).argmax()) in sample.labels)
     return np.array(correct, bool)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -21,6 +22,7 @@ from ptq.data import Preprocess, open_samples
 from ptq.data.input_spec import InputSpec
 from ptq.data.splits import input_specs
 from ptq.evaluation.diagnostics import diagnose
+from ptq.evaluation.engines import session_engine
 from ptq.evaluation.input_range_check import check_input_statistics
 from ptq.evaluation.preprocessing_check import find_better_preprocessing
 from ptq.evaluation.report import Diagnosis, TensorRow
@@ -30,6 +32,7 @@ from ptq.observers.channel_sums import ChannelSums
 from ptq.observers.stats import TensorStats
 
 IMAGES = Preprocess(mean=(0.286,), std=(0.353,))
+MODEL, PHOTOS = SAMPLE_DATA / "fashion_mobilenet.onnx", SAMPLE_DATA / "images" / "evaluation"
 SPEC = InputSpec("input", np.dtype(np.float32), (None, 1, 28, 28))
 EMPTY = Plan("ort", "")
 
@@ -49,13 +52,42 @@ def test_nothing_is_found_in_the_sample_as_it_should_be_used() -> None:
 def _mismatch(preprocess: Preprocess) -> Diagnosis | None:
     session = Session(Graph.load(SAMPLE_DATA / "fashion_mobilenet.onnx"), threads=1)
     images = open_samples(SAMPLE_DATA / "images" / "evaluation", [SPEC], preprocess)
-    return find_better_preprocessing(session, images, 0)
+    return find_better_preprocessing(session_engine(session), images, 0)
 
 
 def test_images_in_0_to_255_for_a_model_of_0_to_1_are_found_and_the_options_named() -> None:
     found = _mismatch(replace(IMAGES, scale=1.0))
     assert found is not None
     assert "scale 0.003921568627, mean 0.286, std 0.353" in found.advice
+
+
+def _evaluate(way: Preprocess) -> Sequence[Diagnosis]:
+    return ptq.evaluate(MODEL, PHOTOS, preprocess=way, samples=100, threads=1).suspects
+
+
+def _compare(way: Preprocess) -> Sequence[Diagnosis]:
+    return ptq.compare(MODEL, MODEL, PHOTOS, preprocess=way, samples=100, threads=1).suspects
+
+
+def _rank(way: Preprocess) -> Sequence[Diagnosis]:
+    return ptq.sensitivity(
+        MODEL, PHOTOS, preprocess=way, eval_data=PHOTOS, samples=10, measure=0, method="minmax",
+        equalize=False, threads=1,
+    ).suspects  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", [_evaluate, _compare, _rank])
+def test_d6_every_verb_that_measures_doubts_the_preprocessing(
+    verb: Callable[[Preprocess], Sequence[Diagnosis]],
+) -> None:
+    (found,) = verb(Preprocess(scale=1.0))
+    assert found.serious
+    assert "samples right, but" in found.what
+    assert "scale 0.003921568627" in found.advice
+    assert verb(Preprocess())[-1].what == (
+        "gray values of 0 … 1 are assumed, because no scale, mean and std are given"
+    )
+    assert verb(IMAGES) == ()
 
 
 def test_nothing_is_proposed_for_images_as_the_model_wants_them() -> None:
@@ -78,7 +110,7 @@ def test_swapped_colours_are_found_and_the_order_named(
     model = Graph.from_proto(build_network(nodes, {"x": ("n", 3, 8, 8)}))
     way = Preprocess(channels=fed, mean=(0.0,), std=(1.0,))
     images = open_samples(tmp_path, input_specs(model), way)
-    found = find_better_preprocessing(Session(model, threads=1), images, 0)
+    found = find_better_preprocessing(session_engine(Session(model, threads=1)), images, 0)
     assert (found is None) == (proposed is None)
     assert found is None or f"channels {proposed}, " in found.advice
 
@@ -172,7 +204,7 @@ def test_plain_values_are_proposed_where_they_suit_better_than_those_assumed() -
     images = open_samples(SAMPLE_DATA / "images" / "evaluation", input_specs(model))
     assert images.preprocess is not None
     assert images.preprocess.assumed
-    found = find_better_preprocessing(Session(model, threads=1), images, 0)
+    found = find_better_preprocessing(session_engine(Session(model, threads=1)), images, 0)
     assert found is not None
     assert "channels RGB, scale 0.003921568627, or" in found.advice
 

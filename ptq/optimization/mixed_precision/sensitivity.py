@@ -20,6 +20,7 @@ from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.evaluation.drop import Drop
+from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.ranking import NodeCost, Ranking
 from ptq.evaluation.user_metric import Metric
 from ptq.model.node import operator_of
@@ -125,6 +126,7 @@ def sensitivity(
     made = trials.quantize({})
     evaluation = trials.evaluate(made.quantized_graph)
     drop, sqnr_db = drop_and_sqnr(evaluation)
+    doubts = explain_low_accuracy(evaluation, chosen, trials.outputs, lambda: trials.engine)
     probe = error_sources_of(made, logits_graph(job.prepared.graph))
     if not probe.sources:
         raise UsageError("no node of the model is quantized; `ptq.inspect` gives the reasons")
@@ -163,7 +165,7 @@ def sensitivity(
             else reading.describe(job.samples.calibration, job.prepared.graph)
         ),
         labels=evaluation.labels,
-        suspects=evaluation.suspects,
+        suspects=(*doubts, *diagnose_assumption(job.samples.calibration)),
     )
 
 

@@ -36,6 +36,8 @@ class Trials:
         recipe: How it is quantized.
         samples: The samples that drops are measured on.
         count: How many models were measured.
+        engine: The float model.
+        outputs: Names of its outputs, in order.
     """
 
     def __init__(
@@ -53,8 +55,8 @@ class Trials:
         self.count = 0
         self._metric, self._labelling, self._run = metric, labelling, run
         self._batch = run.evaluation_batch if takes_any_batch(model.source) else 1
-        self._outputs = [name_of(v) for v in model.source.outputs]
-        self._engine = session_engine(open_float_session(model, run))
+        self.outputs = [name_of(v) for v in model.source.outputs]
+        self.engine = session_engine(open_float_session(model, run))
         self._reference: list[list[NDArray[Any]]] = []
 
     def quantize(self, floats: Mapping[str, str]) -> QuantizedModel:
@@ -71,7 +73,7 @@ class Trials:
         self.count += 1
         quantized = session_engine(Session(graph, threads=self._run.threads))
         return evaluate_engines(
-            self._reference_engine(), {"int8": quantized}, self.samples, self._outputs,
+            self._reference_engine(), {"int8": quantized}, self.samples, self.outputs,
             batch=self._batch, metric=self._metric, labelling=self._labelling,
         )  # fmt: skip
 
@@ -83,7 +85,7 @@ class Trials:
         return lambda _: next(recorded)
 
     def _record(self, feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
-        self._reference.append(self._engine(feed))
+        self._reference.append(self.engine(feed))
         return self._reference[-1]
 
 
