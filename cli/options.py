@@ -17,6 +17,7 @@ ArithmeticName = Literal[
     "ort", "ort-avx2", "litert", "tflite-micro", "gemmlowp", "tpu-mlir", "tpu-mlir-8", "fixed-point"
 ]
 EngineName = Literal["ort", "integer"]
+EffortName = Literal["fast", "default", "best"]
 _VERSIONS = "ort is the installed ONNX Runtime's; ort@1.31 is that of ONNX Runtime 1.31."
 DEFAULT_BATCH = 8
 DEFAULT_CALIBRATION_BATCH = 4
@@ -100,6 +101,16 @@ Equalize = Annotated[
         "--equalize/--no-equalize",
         help="Cross-layer equalization and SmoothQuant-style channel scaling; kept only if held-out "
         "samples improve.",
+    ),
+]
+Effort = Annotated[
+    EffortName,
+    typer.Option(
+        "--effort",
+        metavar="NAME",
+        parser=str,
+        help="fast: no trials, only ranges by mse, bias correction and second-order rounding. default: trials on few "
+        "samples, more where these do not decide. best: more samples and runs for each decision.",
     ),
 ]
 Skip = Annotated[

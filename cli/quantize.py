@@ -76,6 +76,7 @@ def quantize(
             "(target ort).",
         ),
     ] = True,
+    effort: o.Effort = "default",
     skip: o.Skip = None,
     stats: Annotated[
         Path | None,
@@ -150,7 +151,7 @@ def quantize(
         result = api.quantize(
             model, data, eval_data=eval_data, target=target, method=method, form=form,
             weights=weights, per_tensor=per_tensor, correct_bias=correct_bias, rounding=rounding,
-            equalize=equalize, split_outliers=split_outliers, skip=skip or (), stats=stats,
+            equalize=equalize, split_outliers=split_outliers, effort=effort, skip=skip or (), stats=stats,
             plan=plan, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
             arithmetic=arithmetic, batch=batch, threads=threads, checkpoint=checkpoint,
             max_drop=max_drop, opset=opset, metric=inputs.read_metric(metric), metadata=metadata,

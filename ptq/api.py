@@ -56,6 +56,7 @@ from ptq.model.session import Session
 from ptq.observers.calibration_file import Calibration
 from ptq.optimization.compensation import compensate_rounding
 from ptq.optimization.decision_log import log_decisions, log_float_nodes
+from ptq.optimization.effort import DEFAULT_EFFORT, EffortName
 from ptq.optimization.given import open_given
 from ptq.optimization.mixed_precision.budget_search import search_within_budget
 from ptq.optimization.options import QuantizeOptions
@@ -97,6 +98,7 @@ def quantize(
     rounding: RoundingMethod = "second-order",
     equalize: bool = True,
     split_outliers: bool = True,
+    effort: EffortName = DEFAULT_EFFORT,
     stats: Calibration | str | os.PathLike[str] | None = None,
     plan: Plan | str | os.PathLike[str] | None = None,
     preprocess: Preparation | None = None,
@@ -135,6 +137,8 @@ def quantize(
             ``data``, plus error compensation in the last and fully connected layers. ``nearest`` rounds each weight.
         equalize: Equalize channels (cross-layer equalization, SmoothQuant) if held-out samples improve.
         split_outliers: Compute outlier channels in float (LLM.int8) if held-out samples improve.
+        effort: ``fast`` makes no trials: ranges by ``mse``; no equalization, outlier splitting or error
+            compensation. ``best`` takes more samples and runs for each decision than ``default``.
         stats: Statistics of an earlier calibration of the same model, or their file.
         plan: A plan, or its file, to apply unchanged instead of solving one.
         preprocess: How images, audio or text become arrays.
@@ -174,7 +178,7 @@ def quantize(
     require_flag("metadata", metadata)
     options = QuantizeOptions(
         target, method, form, weights, per_tensor, skip, correct_bias, rounding,
-        equalize, split_outliers, arithmetic, max_drop, metric, opset, strict,
+        equalize, split_outliers, arithmetic, max_drop, metric, opset, strict, effort,
     )  # fmt: skip
     given = open_given(stats, plan)
     options.check_target(given.plan)
@@ -193,7 +197,9 @@ def quantize(
     made = quantize_and_check(job, calibrated, recipe, solved, sessions)
     log_decisions(made.changes, (*job.prepared.describe_changes(), recipe.range_note))
     log_float_nodes(made.plan.floats)
-    before, made = made, compensate_rounding(made, job.samples.calibration, run=run)
+    before = made
+    if job.effort.compensate:
+        made = compensate_rounding(made, job.samples.calibration, run=run)
     log_decisions(made.changes, before.changes)
     made.calibrated_model.rounder.release()
     report = build_report(

@@ -50,6 +50,7 @@ QUANTIZE = [
     ({"equalize": None}, "equalize None is not True or False"),
     ({"correct_bias": 1}, "correct_bias 1 is not True or False"),
     ({"split_outliers": "yes"}, "split_outliers 'yes' is not True or False"),
+    ({"effort": "quick"}, "effort 'quick' is unknown; choose one of fast, default, best"),
     ({"skip_bad_samples": 0}, "skip_bad_samples 0 is not True or False"),
     ({"opset": "kep"}, r"opset 'kep' is unknown; choose one of auto, keep \(did you mean keep\?\)"),
     ({"strict": "yes"}, "strict 'yes' is not True or False"),

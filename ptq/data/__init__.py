@@ -48,7 +48,13 @@ progress: progress reports while samples are read
 """
 
 from ptq.data.audio_preprocess import AudioPreprocess
-from ptq.data.holdout import split_every_fourth, split_folds, split_holdout, spread_with_validation
+from ptq.data.holdout import (
+    rank_by_digest,
+    split_every_fourth,
+    split_folds,
+    split_holdout,
+    spread_with_validation,
+)
 from ptq.data.input_spec import InputSpec
 from ptq.data.open import DataSource, open_samples
 from ptq.data.preparation import Preparation
@@ -66,6 +72,7 @@ __all__ = [
     "Samples",
     "TextPreprocess",
     "open_samples",
+    "rank_by_digest",
     "split_every_fourth",
     "split_folds",
     "split_holdout",

@@ -57,6 +57,12 @@ def split_folds(samples: Samples, count: int) -> list[Samples]:
     return [samples.subset(ranked[first::count]) for first in range(count)]
 
 
+def rank_by_digest(samples: Samples) -> list[str]:
+    """The names of the samples, in ascending order of the digests of their identities."""
+    names = samples.names
+    return [names[index] for index in _rank_by_digest(samples)]
+
+
 def _rank_by_digest(samples: Samples) -> list[int]:
     """The indices of the samples, in ascending order of their digests."""
     digests = [

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from ptq.core.types import QType, Range
 from ptq.observers.histogram_cells import HistogramCells, histogram_cells
 from ptq.observers.qparams import asymmetric_qparams, symmetric_qparams
-from ptq.observers.quantization_error import squared_error
+from ptq.observers.quantization_error import SquaredError
 from ptq.observers.stats import TensorStats
 
-_HALF_WIDTHS = (0.1, 0.025, 0.006, 0.002)
+_HALF_WIDTHS = (0.08, 0.02, 0.005)
 """Half-widths of the successive searches, relative to an end."""
-_CANDIDATES_2D = 9
+_CANDIDATES_2D = 6
 """Candidates for each end if both vary."""
-_CANDIDATES_1D = 33
+_CANDIDATES_1D = 20
 """Candidates for the end if only one varies."""
 _Floats = NDArray[np.float64]
 
@@ -91,8 +91,8 @@ def _refine(
     mirrored: bool,
 ) -> tuple[float, float]:
     """Ends near ``start`` with the least exact error, or the limits if their error is not larger."""
-    best = np.array([limits])
-    least = _errors(cells, qtype, best, mirrored=mirrored)[0]
+    best, error = np.array([limits]), SquaredError(cells)
+    least = _errors(error, qtype, best, mirrored=mirrored)[0]
     centre = np.array(start)
     for reach in _HALF_WIDTHS:
         count = _CANDIDATES_2D if limits[0] < 0 < limits[1] else _CANDIDATES_1D
@@ -100,17 +100,17 @@ def _refine(
         lows = np.unique(np.maximum(centre[0] * factors, limits[0]))
         highs = np.unique(np.minimum(centre[1] * factors, limits[1]))
         pairs = np.stack(np.meshgrid(lows, highs), axis=-1).reshape(-1, 2)
-        errors = _errors(cells, qtype, pairs, mirrored=mirrored)
+        errors = _errors(error, qtype, pairs, mirrored=mirrored)
         centre = pairs[np.argmin(errors)]
         if errors.min() < least:
             least, best = errors.min(), centre[None]
     return float(best[0, 0]), float(best[0, 1])
 
 
-def _errors(cells: HistogramCells, qtype: QType, ends: _Floats, *, mirrored: bool) -> _Floats:
+def _errors(error: SquaredError, qtype: QType, ends: _Floats, *, mirrored: bool) -> _Floats:
     """Squared error for each row (lo, hi) of ends."""
     convert = symmetric_qparams if mirrored else asymmetric_qparams
     params = convert(Range(ends[:, 0], ends[:, 1]), qtype, axis=0)
     first = (qtype.lo - params.zero_point).astype(np.float64)
     last = (qtype.hi - params.zero_point).astype(np.float64)
-    return squared_error(cells, params.scale.astype(np.float64), first, last)
+    return error.evaluate(params.scale.astype(np.float64), first, last)

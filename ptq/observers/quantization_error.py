@@ -21,6 +21,12 @@ from ptq.core.types import QuantParams
 from ptq.observers.histogram_cells import HistogramCells, histogram_cells
 from ptq.observers.stats import TensorStats
 
+_NEAR_ZERO = 0.499
+"""A share of an LSB that is rounded to 0, below one half by more than the errors of float64."""
+_BLOCK = 2**15
+"""Numbers that are evaluated at once, 256 KB: they stay in the processor's cache."""
+_Floats = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class TensorError:
@@ -96,39 +102,66 @@ def mean_error(stats: TensorStats, params: QuantParams) -> float:
     return (points + scale**2 * float(squares @ density) / 2) / cells.total_count
 
 
-def squared_error(
-    cells: HistogramCells,
-    scale: NDArray[np.float64],
-    first: NDArray[np.float64],
-    last: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Sum of the squared errors of all values, for each of many quantizers.
+class SquaredError:
+    """The squared error of all values as a function of the quantizer.
 
-    Args:
-        cells: The values.
-        scale: Scale of each quantizer, shape (candidates,).
-        first: Lowest integer of each quantizer minus its zero point, q_min − Z.
-        last: Highest integer of each quantizer minus its zero point, q_max − Z.
+    Values within half an LSB of 0 become 0, so their squared error is their own square: it does not depend on the
+    quantizer. Only the other values are evaluated for each quantizer.
     """
-    points = cells.is_point
-    at, mass = cells.lo[points], cells.counts[points]
-    spread = cells.take(~points)
-    density = spread.counts / (spread.hi - spread.lo)
-    edges = np.concatenate([spread.lo, spread.hi])
-    weight = np.concatenate([-density, density])
-    edges, group = np.unique(
-        edges, return_inverse=True
-    )  # neighbours share an edge, which halves the work
-    weight = np.bincount(group, weight, edges.size)
-    lsb, first, last = scale[:, None], first[:, None], last[:, None]
-    u = at / lsb
-    points_error = np.square(u - np.clip(np.rint(u), first, last)) @ mass
-    u = edges / lsb
-    n = np.clip(np.rint(u), first, last)
-    rest = u - n
-    spread_error = (n / 12 + rest * rest * rest / 3) @ weight
-    errors: NDArray[np.float64] = scale**2 * points_error + scale**3 * spread_error
-    return np.maximum(errors, 0.0)
+
+    def __init__(self, cells: HistogramCells) -> None:
+        points = cells.is_point
+        self._points, self._mass = cells.lo[points], cells.counts[points]
+        spread = cells.take(~points)
+        density = spread.counts / (spread.hi - spread.lo)
+        weight = np.concatenate([-density, density])
+        # neighbours share an edge, which halves the work
+        self._edges, group = np.unique(np.concatenate([spread.lo, spread.hi]), return_inverse=True)
+        self._weight = np.bincount(group, weight, self._edges.size)
+
+    def evaluate(self, scale: _Floats, first: _Floats, last: _Floats) -> _Floats:
+        """Sum of the squared errors of all values, for each of many quantizers.
+
+        Args:
+            scale: Scale of each quantizer, shape (candidates,).
+            first: Lowest integer of each quantizer minus its zero point, q_min − Z, at most 0.
+            last: Highest integer of each quantizer minus its zero point, q_max − Z, at least 0.
+        """
+        near = float(scale.min()) * _NEAR_ZERO
+        small = np.abs(self._points) <= near
+        points, mass = self._points[~small], self._mass[~small]
+        begin, end = np.searchsorted(self._edges, [-near, near])
+        inner, outer = slice(begin, end), np.r_[0:begin, end : self._edges.size]
+        edges, weight = self._edges[outer], self._weight[outer]
+        constant = float(np.square(self._points[small]) @ self._mass[small])
+        constant += float(self._edges[inner] ** 3 @ self._weight[inner]) / 3
+        errors = np.empty(len(scale))
+        rows = max(1, _BLOCK // max(1, edges.size))
+        for start in range(0, len(scale), rows):
+            block = slice(start, start + rows)
+            lsb, lo, hi = scale[block, None], first[block, None], last[block, None]
+            u, n = _split(points, lsb, lo, hi)
+            of_points = np.square(u, out=u) @ mass
+            u, n = _split(edges, lsb, lo, hi)
+            whole = n @ weight
+            np.multiply(u, u, out=n)
+            of_spread = whole / 12 + np.multiply(n, u, out=n) @ weight / 3
+            errors[block] = scale[block] ** 2 * of_points + scale[block] ** 3 * of_spread
+        return np.maximum(errors + constant, 0.0)
+
+
+def _split(x: _Floats, lsb: _Floats, first: _Floats, last: _Floats) -> tuple[_Floats, _Floats]:
+    """The excess u − n and the integer n, where u = x / S and n = clamp(round(u))."""
+    u: _Floats = x / lsb
+    n = np.rint(u)
+    np.maximum(n, first, out=n)
+    np.minimum(n, last, out=n)
+    return np.subtract(u, n, out=u), n
+
+
+def squared_error(cells: HistogramCells, scale: _Floats, first: _Floats, last: _Floats) -> _Floats:
+    """The same for cells that are evaluated once; see `SquaredError.evaluate`."""
+    return SquaredError(cells).evaluate(scale, first, last)
 
 
 def _quantizer_arrays(params: QuantParams) -> tuple[NDArray[np.float64], ...]:

@@ -1,6 +1,7 @@
 """Decisions by trials on samples, before and after the solver; not ONNX graph optimization.
 
 options                 what the user asks of a quantization
+effort                  how many samples and runs each decision may take
 given                   statistics or a plan of an earlier run
 inspect                 the verb ``inspect``, without data
 pipeline                the first stages of a quantization, shared by `ptq.quantize` and `ptq.sensitivity`
@@ -12,7 +13,8 @@ channel_families        solver for the factors of channels that share scales
 equalization_factors    the channel families of a graph, and their factors
 smoothquant_factors     factors that equalize the channels that matrix products read (SmoothQuant)
 layer_pair_factors      factors of the channels between two layers with one scale for each weight
-candidates              comparison of equalized models by cross-validation
+contender               a form of a model in a race, and the rule that ends it
+candidates              race between equalized models by cross-validation
 equalization            the stage that equalizes channels
 outlier_splitting       the stage that computes outlier channels in float (LLM.int8)
 compensation_fit        weights that compensate the error of their inputs, by ridge regression

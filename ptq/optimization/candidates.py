@@ -1,24 +1,29 @@
-"""Comparison of rewritten forms of a model by their output error after quantization.
+"""A race between rewritten forms of a model, by their output error after quantization.
 
-Cross-validation compares them: the ranges that three quarters of the samples set are evaluated on the last quarter.
-Each form counts with the range method that suits it best, as the search for range methods would choose.
+Cross-validation compares the forms: the ranges that three quarters of the samples set are evaluated on the last
+quarter. The first stage runs few samples. A stage drops each form that is worse than the best one for certain, and
+each that can only differ from it by a little. The race ends when one form is left, or after the last stage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ptq.calibration.calibration import Fold, collect_in_folds
+import numpy as np
+from numpy.typing import NDArray
+
 from ptq.core.decibels import error_db
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.core.wording import plural
-from ptq.data import Samples
+from ptq.data import Sample, Samples, rank_by_digest
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of
-from ptq.model.session import Session
 from ptq.observers.input_means import InputMean, input_means
+from ptq.optimization.contender import Contender, is_decided
+from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, Effort
 from ptq.optimization.output_error import OutputError, RangeEvaluator
 from ptq.optimization.range_candidates import METHODS
 from ptq.optimization.range_search import find_candidates
@@ -28,12 +33,12 @@ from ptq.rewrite.emit.set_weights import replace_weights
 from ptq.rewrite.instrument.logits import logits_graph
 from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.solver.quantizer import CalibratedModel, solve_plan
-from ptq.solver.recipe import AUTO, Recipe
+from ptq.solver.recipe import AUTO, FALLBACK_METHOD, Recipe
 
-SAMPLES = 128
-"""Samples that compare. The scales of a small network turn its error by half a decibel by chance with 64."""
 _WEIGHT_ERROR_LEFT = 0.3
 """The share of the round-to-nearest weight error that second-order rounding leaves: measured 0.1 to 0.4."""
+_MEMORY_LIMIT = 128 * 2**20
+"""Bytes of the samples that are kept for all stages; the first stage runs whatever its size."""
 
 
 class CandidateComparison:
@@ -46,6 +51,7 @@ class CandidateComparison:
         recipe: Recipe,
         samples: Samples,
         run: RunOptions,
+        effort: Effort = EFFORTS[DEFAULT_EFFORT],
     ) -> None:
         """Set up a comparison with a plain model.
 
@@ -55,11 +61,14 @@ class CandidateComparison:
             recipe: How the model is quantized.
             samples: Calibration samples.
             run: How the job runs.
+            effort: How many samples and methods the comparison may take.
         """
         self._name, self._prepared, self._recipe = name, prepared, recipe
-        self._methods = METHODS if recipe.method == AUTO else (recipe.method,)
-        self._samples, self._run = samples.spread(SAMPLES), run
-        self._reference: OutputError | None = None
+        of_auto = METHODS if effort.all_methods else (FALLBACK_METHOD,)
+        self._methods = of_auto if recipe.method == AUTO else (recipe.method,)
+        self._counts, self._samples, self._run = effort.comparison_samples, samples, run
+        self._folds = effort.comparison_folds
+        self._reference = OutputError(logits_graph(prepared.graph), [], run)
 
     def select_best(self, candidates: Iterable[PreparedModel]) -> PreparedModel:
         """The candidate with the least error if it is lower than the plain model's, else that; with a note.
@@ -75,36 +84,69 @@ class CandidateComparison:
         forms = [*candidates]
         if not forms:
             return self._prepared
-        steps = (1 + len(forms)) * (1 + len(self._methods))
-        advance = self._run.start_stage("comparing forms", steps)
-        plain = self._least_error(self._prepared, advance)
-        errors = [self._least_error(form, advance) for form in forms]
-        advance.end()
-        required = [1 / MAX_ERROR_RATIO if form.boundaries else 1.0 for form in forms]
-        best = min(range(len(forms)), key=lambda k: errors[k] * required[k])
-        least = errors[best]
-        basis = f"{plural(len(self._samples), 'sample')}, cross-validated"
-        figures = f"SQNR {-error_db(plain):.1f} → {-error_db(least):.1f} dB on {basis}"
-        if not least * required[best] < plain:
+        plain = Contender(self._prepared, 1.0)
+        rivals = [Contender(f, 1 / MAX_ERROR_RATIO if f.boundaries else 1.0) for f in forms]
+        best = self._race([plain, *rivals])
+        figures = _describe(
+            plain, min(rivals, key=Contender.weighted_mean) if best is plain else best
+        )
+        if best is plain:
             note = f"equalization: not applied ({figures})"
             return replace(self._prepared, notes=(*self._prepared.notes, note))
-        [note] = forms[best].notes
+        [note] = best.form.notes
         notes = (*self._prepared.notes, f"{note}; {figures}")
-        return replace(forms[best], changes=self._prepared.changes, notes=notes)
+        return replace(best.form, changes=self._prepared.changes, notes=notes)
 
-    def _least_error(self, form: PreparedModel, advance: Callable[[], None]) -> float:
-        """The output error of a form with its best range method: by activations, plus a share of that by weights."""
-        graph, run = form.graph, self._run
-        calibration, folds = collect_in_folds(graph, self._samples, run=run)
-        model = CalibratedModel(self._name, graph, form, calibration)
+    def _race(self, contenders: Sequence[Contender]) -> Contender:
+        """The contender with the least error. Those that were dropped keep the errors of their last stage."""
+        remaining = list(contenders)
+        advance = self._run.start_stage("comparing forms", None)
+        for count in self._counts:
+            added, folds = self._read_more_samples(count)
+            if not added:
+                break
+            self._reference.extend(added, folds)
+            for contender in remaining:
+                contender.observe(added, folds, self._run)
+                contender.errors.append(self._errors(contender))
+                advance()
+            best = min(remaining, key=Contender.weighted_mean)
+            remaining = [c for c in remaining if c is best or not is_decided(best, c)]
+            if remaining == [best]:
+                break
+        advance.end()
+        return min(remaining, key=Contender.weighted_mean)
+
+    def _read_more_samples(self, count: int) -> tuple[list[Sample], list[int]]:
+        """Samples and their folds, so that ``count`` are known in all; fewer if they are large."""
+        known = self._reference.samples
+        if known:
+            each = max(1, sum(array.nbytes for array in known[0].feed.values()))
+            count = min(count, max(len(known), _MEMORY_LIMIT // each))
+        chosen = rank_by_digest(self._samples)[:count]
+        fold_of = {
+            name: rank % self._folds if len(chosen) >= 2 * self._folds else 0
+            for rank, name in enumerate(chosen)
+        }
+        names = set(chosen).difference(sample.name for sample in known)
+        added = list(self._samples.subset(names.__contains__)) if names else []
+        return added, [fold_of[sample.name] for sample in added]
+
+    def _errors(self, contender: Contender) -> NDArray[np.float64]:
+        """The error of each sample with the best range method: by activations, plus a share of that by weights."""
+        form, run = contender.form, self._run
+        folds, whole = contender.to_folds(self._samples)
+        model = CalibratedModel(self._name, form.graph, form, whole)
         recipe, candidates = find_candidates(
-            model, self._recipe.with_float_nodes(form.float_nodes), folds
+            model, self._recipe.with_float_nodes(form.float_nodes), folds, self._methods
         )
-        plan = solve_plan(model, recipe)
+        # the plan's scales are inputs, so any fold's do; those of the first fold are known already
+        plan = solve_plan(replace(model, calibration=folds[0].calibration), recipe)
         names = [n for c in candidates for n in c.group.tensors if n in plan.tensors]
-        reference = self._open_reference(folds)
-        evaluator = RangeEvaluator(graph, plan, names, folds, reference, run, advance)
-        of_activations = []
+        means = input_means(whole, plan.tensors) if recipe.correct_bias else {}
+        graph = _with_weight_errors(form.graph, plan, means)
+        evaluator = RangeEvaluator(graph, plan, names, folds, self._reference, run)
+        found = []
         for method in self._methods:
             by_group = [
                 (c.group, c.params.get(method, c.params[self._methods[0]])) for c in candidates
@@ -113,30 +155,31 @@ class CandidateComparison:
                 {name: by_fold[fold] for group, by_fold in by_group for name in group.tensors}
                 for fold in range(len(folds))
             ]
-            of_activations.append(float(evaluator.errors(params).mean()))
-        means = input_means(calibration, plan.tensors) if recipe.correct_bias else {}
-        rounded = _with_rounded_weights(logits_graph(graph), plan, means)
-        of_weights = reference.errors(Session(rounded, threads=run.threads), {})
-        advance()
-        return min(of_activations) + _WEIGHT_ERROR_LEFT * float(of_weights.mean())
-
-    def _open_reference(self, folds: Sequence[Fold]) -> OutputError:
-        """The plain float model on the samples of the folds; it runs once."""
-        if self._reference is None:
-            graph = self._prepared.graph
-            self._reference = OutputError.of_folds(graph, folds, SAMPLES, self._run)
-        return self._reference
+            found.append(evaluator.errors(params))
+        return min(found, key=lambda errors: float(errors.mean()))
 
 
-def _with_rounded_weights(graph: Graph, plan: Plan, means: dict[str, InputMean]) -> Graph:
-    """The graph with weights rounded to the nearest, and biases corrected for that where input means are given."""
+def _describe(plain: Contender, form: Contender) -> str:
+    """The figures of a decision, of the last stage that both ran in."""
+    stage = min(len(plain.errors), len(form.errors)) - 1
+    before, after = (-error_db(float(c.errors[stage].mean())) for c in (plain, form))
+    basis = f"{plural(len(form.errors[stage]), 'sample')}, cross-validated"
+    return f"SQNR {before:.1f} → {after:.1f} dB on {basis}"
+
+
+def _with_weight_errors(graph: Graph, plan: Plan, means: dict[str, InputMean]) -> Graph:
+    """The graph with the weight errors that second-order rounding leaves, and biases corrected for them.
+
+    The errors are those of rounding to the nearest, smaller by the root of the share of their energy that is left.
+    """
     weights = {}
+    share = math.sqrt(_WEIGHT_ERROR_LEFT)
     for node in graph.nodes:
         weight = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
         params = plan.operands.get((node.name or "", 1))
         if weight is not None and params is not None:
             rounded = params.dequantize(params.quantize(weight))
-            weights[node.name or ""] = rounded.astype(weight.dtype)
+            weights[node.name or ""] = (weight + share * (rounded - weight)).astype(weight.dtype)
     float_means = {name: replace(mean, mean_shift=0.0) for name, mean in means.items()}
     corrected, _ = correct_biases(graph, plan, float_means, weights)
     return replace_weights(corrected, weights)

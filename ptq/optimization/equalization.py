@@ -22,6 +22,7 @@ from ptq.data import Samples, split_folds
 from ptq.model.graph import Graph
 from ptq.model.node import consumers_of, name_of, operator_of
 from ptq.optimization.candidates import CandidateComparison
+from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, Effort
 from ptq.optimization.equalization_factors import equalization_factors
 from ptq.optimization.given import NOTHING_GIVEN, Given
 from ptq.optimization.layer_pair_factors import layer_pair_factors, tensors_of_pairs
@@ -40,8 +41,6 @@ from ptq.solver.partition.boundaries import Boundaries, per_channel_boundaries
 from ptq.solver.partition.eligibility import assign_precision
 from ptq.solver.recipe import Recipe
 
-SAMPLES = 256
-"""Samples that are run; the extremes of channels grow little with more."""
 _MIN_SAMPLES = 16
 """With fewer samples chance decides."""
 _REASON = "scales channels between int8 and float; the quantizer next to it does this"
@@ -76,6 +75,7 @@ def equalize_channels(
     samples: Samples | None,
     recipe: Recipe,
     given: Given = NOTHING_GIVEN,
+    effort: Effort = EFFORTS[DEFAULT_EFFORT],
     run: RunOptions = DEFAULT_RUN,
 ) -> PreparedModel:
     """The model with equalized channels if that improves held-out samples; with a note on the decision.
@@ -86,6 +86,7 @@ def equalize_channels(
         samples: Calibration samples; without any, only the factors of a plan are applied.
         recipe: How the model is quantized.
         given: Statistics or a plan of an earlier run.
+        effort: How many samples measure channels and compare forms; without any, only a plan's factors are applied.
         run: How the job runs.
 
     Raises:
@@ -101,9 +102,9 @@ def equalize_channels(
         return prepared
     if given.belongs_to(graph):
         return given.leave_unchanged(prepared, TECHNIQUE)
-    if samples is None:
+    if samples is None or not effort.comparison_samples:
         return prepared
-    chosen = samples.spread(SAMPLES)
+    chosen = samples.spread(effort.measuring_samples)
     layer_forms = _cross_layer_candidates(prepared, chosen, run)
     tensor_forms = _activation_candidates(prepared, chosen, scope, run)
     if given.digest is not None:
@@ -113,7 +114,7 @@ def equalize_channels(
     if not scope.per_tensor and len(chosen) < _MIN_SAMPLES:
         few = f"{plural(len(chosen), 'sample')}; at least {_MIN_SAMPLES} are needed"
         return _with_note(prepared, prepared, f"{TECHNIQUE}: not applied ({few})")
-    comparison = CandidateComparison(name, prepared, recipe, samples, run)
+    comparison = CandidateComparison(name, prepared, recipe, samples, run, effort)
     return comparison.select_best(layer_forms if scope.per_tensor else tensor_forms)
 
 

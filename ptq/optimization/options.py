@@ -20,6 +20,7 @@ from ptq.data.splits import SampleOptions
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
 from ptq.observers import OBSERVERS
+from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, EffortName
 from ptq.rewrite.prepare.prepare import OpsetOption
 from ptq.solver.recipe import (
     AUTO,
@@ -54,6 +55,7 @@ class QuantizeOptions:
         metric: The user's metric; None for the default.
         opset: ``auto`` or ``keep``.
         strict: Whether the budget has to be shown to hold.
+        effort: How many samples and runs each decision may take.
     """
 
     target: TargetName = "ort"
@@ -71,6 +73,7 @@ class QuantizeOptions:
     metric: Metric | None = None
     opset: OpsetOption = "auto"
     strict: bool = False
+    effort: EffortName = DEFAULT_EFFORT
 
     def __post_init__(self) -> None:
         require_choice("target", self.target, TARGETS)
@@ -90,6 +93,7 @@ class QuantizeOptions:
             require_callable("metric", self.metric)
         require_choice("opset", self.opset, get_args(OpsetOption))
         require_flag("strict", self.strict)
+        require_choice("effort", self.effort, EFFORTS)
         if self.strict and self.max_drop is None:
             raise UsageError("strict needs an accuracy budget; give max_drop")
 
@@ -141,7 +145,7 @@ def list_result_options(options: QuantizeOptions, reading: SampleOptions) -> dic
     """
     names = (
         "target", "method", "form", "weights", "per_tensor", "correct_bias", "rounding", "equalize",
-        "split_outliers", "max_drop", "opset",
+        "split_outliers", "max_drop", "opset", "effort",
     )  # fmt: skip
     return {
         **{name: getattr(options, name) for name in names},

@@ -28,6 +28,7 @@ from ptq.data import Samples, spread_with_validation
 from ptq.model.session import Session
 from ptq.observers.channel_spread import ChannelSpread
 from ptq.observers.qparams import asymmetric_qparams
+from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, Effort
 from ptq.optimization.given import NOTHING_GIVEN, Given
 from ptq.optimization.output_error import OutputError
 from ptq.optimization.significance import is_significantly_lower
@@ -44,7 +45,6 @@ from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.solver.partition.eligibility import assign_precision
 from ptq.solver.recipe import Recipe
 
-SAMPLES = 64
 _MIN_CHANNELS = 128
 """Input and output channels that a product needs: a smaller one costs less in float than the split adds."""
 _CHANNELS_PER_OUTLIER = 32
@@ -73,6 +73,7 @@ def split_outlier_channels(
     samples: Samples | None,
     recipe: Recipe,
     given: Given = NOTHING_GIVEN,
+    effort: Effort = EFFORTS[DEFAULT_EFFORT],
     run: RunOptions = DEFAULT_RUN,
 ) -> tuple[PreparedModel, Recipe]:
     """The model with outlier channels split off where that gains, and the recipe that keeps their nodes in float.
@@ -91,9 +92,9 @@ def split_outlier_channels(
         return prepared, recipe
     if given.belongs_to(graph):
         return given.leave_unchanged(prepared, TECHNIQUE), recipe
-    if samples is None:
+    if samples is None or not effort.outlier_samples:
         return prepared, recipe
-    training, held_out = spread_with_validation(samples, SAMPLES)
+    training, held_out = spread_with_validation(samples, effort.outlier_samples)
     tracked = run.track(training, "measuring channels")
     spreads = collect_channel_spreads(
         graph, dict.fromkeys((site.tensor for site in sites), -1), tracked, run
@@ -213,13 +214,14 @@ class _SplitSearch:
     def run(self, candidates: Sequence[ChannelFactors]) -> ChannelFactors:
         """The best candidate, for the tensors where it gains, in graph order; empty if nothing gains enough."""
         plain = self._errors({})
+        self.start_db = self.reached_db = error_db(plain.mean())
+        if -self.start_db >= _SUFFICIENT_DB:
+            return {}
         errors = [self._errors(factors) for factors in candidates]
         best = min(range(len(candidates)), key=lambda k: float(errors[k].mean()))
-        self.start_db, self.reached_db = error_db(plain.mean()), error_db(errors[best].mean())
-        if (
-            -self.start_db >= _SUFFICIENT_DB
-            or self.start_db - self.reached_db < _MIN_GAIN_DB
-            or not is_significantly_lower(errors[best], plain)
+        self.reached_db = error_db(errors[best].mean())
+        if self.start_db - self.reached_db < _MIN_GAIN_DB or not is_significantly_lower(
+            errors[best], plain
         ):
             return {}
         return self._drop_negligible(candidates[best], float(errors[best].mean()))

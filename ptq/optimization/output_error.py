@@ -15,16 +15,13 @@ from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
 from ptq.data import Sample
-from ptq.evaluation.reference import ReferenceOutputs, run_sample
+from ptq.evaluation.reference import Outputs, ReferenceOutputs, run_sample
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.observers.quantization_error import mean_error
 from ptq.observers.stats import TensorStats
 from ptq.rewrite.instrument.adjustable_scales import make_scales_inputs
 from ptq.rewrite.instrument.logits import logits_graph
-
-SAMPLES = 32
-"""Samples that evaluate ranges."""
 
 Feed = Mapping[str, NDArray[Any]]
 
@@ -33,18 +30,39 @@ class OutputError:
     """Measures the output error of models against the float model on a few samples.
 
     Attributes:
-        count: How many samples there are.
+        samples: The samples.
         folds: The index of the fold that each sample evaluates; without folds 0.
     """
 
     def __init__(
         self, graph: Graph, samples: Iterable[Sample], run: RunOptions, folds: Sequence[int] = ()
     ) -> None:
-        session = Session(graph, threads=run.threads)
-        self._reference = ReferenceOutputs.from_session(session, samples)
-        self.count = len(self._reference.samples)
-        self.folds = folds or [0] * self.count
-        signals = [[_energy(o) for o in outputs] for outputs in self._reference.outputs]
+        self._session = Session(graph, threads=run.threads)
+        self.samples: list[Sample] = []
+        self._outputs: list[Outputs] = []
+        self.folds: list[int] = []
+        self.extend(samples, folds)
+
+    @property
+    def count(self) -> int:
+        """How many samples there are."""
+        return len(self.samples)
+
+    def extend(self, samples: Iterable[Sample], folds: Sequence[int] = ()) -> None:
+        """Run the float model on more samples, and compare on these too.
+
+        Args:
+            samples: The samples.
+            folds: The index of the fold that each evaluates; 0 without folds.
+
+        Raises:
+            DataError: A sample is unreadable or does not fit, or the model fails on it.
+        """
+        added = ReferenceOutputs.from_session(self._session, samples)
+        self.samples += added.samples
+        self._outputs += added.outputs
+        self.folds += folds or [0] * len(added.samples)
+        signals = [[_energy(o) for o in outputs] for outputs in self._outputs]
         self._signal = np.mean(signals, axis=0) if signals else np.zeros(0)
 
     @classmethod
@@ -62,7 +80,7 @@ class OutputError:
         session: Session,
         feed: Feed | Sequence[Feed],
         order: Iterable[int] | None = None,
-        most: float = math.inf,
+        is_hopeless: Callable[[NDArray[np.float64]], bool] = lambda _: False,
     ) -> NDArray[np.float64]:
         """The error of each sample: energy of the output error over mean output energy, averaged over outputs.
 
@@ -72,25 +90,22 @@ class OutputError:
             session: The model to evaluate.
             feed: Inputs in addition to the sample's: the same for all samples, or one for each.
             order: The indices of the samples in the order to run them; None for all.
-            most: Stop once the sum of errors exceeds it; the errors of the remaining samples are NaN.
+            is_hopeless: Whether to stop, by the errors so far; those of the remaining samples are NaN.
 
         Raises:
             DataError: The model fails on a sample; the text names it.
         """
         feeds = [feed] * self.count if isinstance(feed, Mapping) else feed
-        errors, total = np.full(self.count, math.nan), 0.0
+        errors = np.full(self.count, math.nan)
         for index in range(self.count) if order is None else order:
-            outputs = run_sample(session, self._reference.samples[index], feeds[index])
+            outputs = run_sample(session, self.samples[index], feeds[index])
             shares = [
                 _energy(o.astype(np.float64) - r) / s
-                for o, r, s in zip(
-                    outputs, self._reference.outputs[index], self._signal, strict=True
-                )
+                for o, r, s in zip(outputs, self._outputs[index], self._signal, strict=True)
                 if s > 0 and o.shape == r.shape
             ]
             errors[index] = float(np.mean(shares)) if shares else 0.0
-            total += errors[index]
-            if total > most:
+            if is_hopeless(errors):
                 break
         return errors
 
@@ -141,19 +156,19 @@ class RangeEvaluator:
         self,
         params: Sequence[Mapping[str, QuantParams]],
         order: Iterable[int] | None = None,
-        most: float = math.inf,
+        is_hopeless: Callable[[NDArray[np.float64]], bool] = lambda _: False,
     ) -> NDArray[np.float64]:
         """The output error of each sample, a share of the outputs' energy; see `OutputError.errors`.
 
         Args:
             params: For each fold, the parameters that its samples evaluate.
             order: The indices of the samples in the order to run them; None for all.
-            most: Stop once the sum of errors exceeds it.
+            is_hopeless: Whether to stop, by the errors so far.
         """
         self.runs += 1
         feeds = [self._feed(*pair) for pair in zip(params, self._stats, strict=True)]
         by_sample = [feeds[fold] for fold in self._output_error.folds]
-        errors = self._output_error.errors(self._session, by_sample, order, most)
+        errors = self._output_error.errors(self._session, by_sample, order, is_hopeless)
         self._advance()
         return errors
 

@@ -19,6 +19,7 @@ from ptq.data.splits import SampleOptions, SampleSplit, split_samples
 from ptq.model.graph import Graph
 from ptq.model.open import Model, display_name
 from ptq.optimization.decision_log import log_decisions
+from ptq.optimization.effort import EFFORTS, Effort
 from ptq.optimization.equalization import equalize_channels
 from ptq.optimization.given import NOTHING_GIVEN, Given
 from ptq.optimization.options import QuantizeOptions
@@ -53,6 +54,11 @@ class Job:
     recipe: Recipe
     given: Given
     run: RunOptions
+
+    @property
+    def effort(self) -> Effort:
+        """How many samples and runs each decision may take."""
+        return EFFORTS[self.options.effort]
 
 
 def open_job(
@@ -107,13 +113,19 @@ def optimize_before_calibration(job: Job) -> Job:
     plan, known = job.given.plan, job.prepared.describe_changes()
     if job.options.equalize or (plan is not None and plan.channel_factors):
         prepared = equalize_channels(
-            job.name, job.prepared, job.samples.calibration, job.recipe, job.given, job.run
+            job.name,
+            job.prepared,
+            job.samples.calibration,
+            job.recipe,
+            job.given,
+            job.effort,
+            job.run,
         )
         recipe = job.recipe.with_float_nodes(prepared.float_nodes)
         job = replace(job, prepared=prepared, recipe=recipe)
     if job.options.split_outliers:
         prepared, recipe = split_outlier_channels(
-            job.prepared, job.samples.calibration, job.recipe, job.given, job.run
+            job.prepared, job.samples.calibration, job.recipe, job.given, job.effort, job.run
         )
         job = replace(job, prepared=prepared, recipe=recipe)
     log_decisions(job.prepared.describe_changes(), known)
@@ -148,7 +160,7 @@ def choose_recipe(job: Job, model: CalibratedModel, folds: list[Fold]) -> Recipe
     """
     if job.given.plan is not None:
         return job.recipe
-    recipe = choose_ranges(model, job.recipe, folds, run=job.run)
+    recipe = choose_ranges(model, job.recipe, folds, effort=job.effort, run=job.run)
     release_memory()
     log_decisions([recipe.range_note])
     return recipe

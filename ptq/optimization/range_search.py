@@ -23,7 +23,8 @@ from ptq.core.targets import get_target
 from ptq.core.types import QuantParams
 from ptq.core.wording import plural
 from ptq.model.node import consumers_of, name_of, operator_of
-from ptq.optimization.output_error import SAMPLES, OutputError, RangeEvaluator
+from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, Effort
+from ptq.optimization.output_error import OutputError, RangeEvaluator
 from ptq.optimization.range_candidates import METHODS, GroupCandidates, group_candidates
 from ptq.optimization.significance import MAX_ERROR_RATIO, is_significantly_lower
 from ptq.rewrite.equalize.boundary_scales import is_channel_scaling
@@ -33,8 +34,6 @@ from ptq.solver.recipe import AUTO, FALLBACK_METHOD, ChosenMethod, Recipe
 from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups
 from ptq.solver.solve import assign_precision_and_groups
 
-MAX_RUNS = 24
-"""Combinations of methods that are measured, at most."""
 _MONOTONE = frozenset(["Softmax", "LogSoftmax", "Sigmoid", "HardSigmoid", "Tanh"])
 OUTPUT_REASON = "minmax: order matters in a graph output"
 SAME_REASON = "mse: other methods choose nearly the same range"
@@ -45,9 +44,17 @@ def choose_ranges(
     recipe: Recipe,
     folds: Sequence[Fold],
     *,
+    effort: Effort = EFFORTS[DEFAULT_EFFORT],
     run: RunOptions = DEFAULT_RUN,
 ) -> Recipe:
     """The recipe with a range method for every scale group; unchanged if the user asks for one method.
+
+    Args:
+        model: The model with its statistics.
+        recipe: How the model is quantized.
+        folds: The folds that evaluate ranges; without any, no method is tried.
+        effort: How many samples and runs the search may take.
+        run: How the job runs.
 
     Raises:
         StatsError: A tensor that needs a range was not observed.
@@ -56,16 +63,16 @@ def choose_ranges(
     if recipe.method != AUTO:
         return recipe
     recipe, candidates = find_candidates(model, recipe, folds)
-    if not folds:
+    if not folds or not effort.range_runs:
         return recipe
     graph = model.prepared.graph
     undecided = [c for c in candidates if len(c.params) > 1]
     plan = solve_plan(model, recipe)
     names = [n for c in undecided for n in c.group.tensors if n in plan.tensors]
     advance = run.start_stage("choosing ranges", None)
-    output_error = OutputError.of_folds(graph, folds if names else [], SAMPLES, run)
+    output_error = OutputError.of_folds(graph, folds if names else [], effort.range_samples, run)
     evaluator = RangeEvaluator(graph, plan, names, folds, output_error, run, advance)
-    search = _RangeSearch(undecided, evaluator)
+    search = _RangeSearch(undecided, evaluator, effort)
     search.run()
     advance.end()
     chosen = {
@@ -76,7 +83,7 @@ def choose_ranges(
 
 
 def find_candidates(
-    model: CalibratedModel, recipe: Recipe, folds: Sequence[Fold]
+    model: CalibratedModel, recipe: Recipe, folds: Sequence[Fold], methods: Sequence[str] = METHODS
 ) -> tuple[Recipe, list[GroupCandidates]]:
     """The recipe with minmax for graph outputs, and the candidate parameters of all other scale groups.
 
@@ -99,7 +106,9 @@ def find_candidates(
         for name in group.tensors
     }
     return replace(recipe, chosen_methods=chosen), [
-        group_candidates(group, groups, folds, row) for group in free if group not in output_groups
+        group_candidates(group, groups, folds, row, methods)
+        for group in free
+        if group not in output_groups
     ]
 
 
@@ -161,6 +170,7 @@ class _RangeSearch:
     Attributes:
         candidates: The scale groups with more than one candidate.
         evaluator: Measures errors.
+        effort: How many runs the search may take.
         methods: The current method of each group.
         rejected: For a group, the rejected method whose error came nearest.
         known: The measured errors of each combination of methods.
@@ -169,6 +179,7 @@ class _RangeSearch:
 
     candidates: Sequence[GroupCandidates]
     evaluator: RangeEvaluator
+    effort: Effort
     methods: list[str] = field(default_factory=list)
     rejected: dict[int, _RejectedMethod] = field(default_factory=dict)
     known: dict[tuple[str, ...], NDArray[np.float64]] = field(default_factory=dict)
@@ -189,7 +200,7 @@ class _RangeSearch:
         sets = [members for members in kinds.values() if len(members) < len(self.candidates)]
         for members in (*sets, *([index] for index in self._by_scale_ratio(everything))):
             for method in self._changing_methods(members):
-                if self.evaluator.runs >= MAX_RUNS:
+                if self.evaluator.runs >= self.effort.range_runs:
                     return
                 self._try_method(members, method)
 
@@ -218,12 +229,18 @@ class _RangeSearch:
         return self.known[key]
 
     def _evaluate(self, chosen: Sequence[Mapping[str, QuantParams]]) -> NDArray[np.float64]:
-        """The error of each sample; NaN for the remaining samples once the sum is too high to be accepted."""
+        """The error of each sample, from the largest current one; NaN for the samples after a rejection."""
         if not self.errors.size:
             return self.evaluator.errors(chosen)
         order = np.argsort(-self.errors, kind="stable").tolist()
-        most = MAX_ERROR_RATIO * float(self.errors.sum())
-        return self.evaluator.errors(chosen, order, most)
+        return self.evaluator.errors(chosen, order, self._is_hopeless)
+
+    def _is_hopeless(self, errors: NDArray[np.float64]) -> bool:
+        """Whether the sum is too high to be accepted, or not lower on the samples of a check."""
+        known = ~np.isnan(errors)
+        total, least = errors[known].sum(), MAX_ERROR_RATIO * self.errors
+        checked = int(known.sum()) in self.effort.range_checks
+        return bool(total > least.sum() or (checked and total > least[known].sum()))
 
     def _try_method(self, members: Iterable[int], method: str) -> None:
         before = list(self.methods)

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import pytest
 from networks import build_network, gaussian_array
+from numpy.typing import NDArray
 
-from ptq.calibration.calibration import collect_in_folds
+from ptq.calibration.calibration import collect_in_folds, collect_statistics
 from ptq.core.run_options import RunOptions
-from ptq.data import open_samples
+from ptq.data import open_samples, split_folds
 from ptq.data.splits import input_specs
 from ptq.model.graph import Graph
+from ptq.observers.calibration_file import Calibration
+from ptq.optimization import candidates
 from ptq.optimization.candidates import CandidateComparison
+from ptq.optimization.contender import Contender
+from ptq.optimization.effort import EFFORTS, EffortName
 from ptq.optimization.output_error import RangeEvaluator
 from ptq.optimization.range_candidates import METHODS
 from ptq.rewrite.edit import set_constant
 from ptq.rewrite.prepare.prepare import PreparedModel, prepare
 from ptq.solver.quantizer import CalibratedModel, solve_plan
-from ptq.solver.recipe import Recipe
+from ptq.solver.recipe import FALLBACK_METHOD, Recipe
 
 SAMPLES = 32
 WEIGHTS = {
@@ -38,10 +44,16 @@ def plain() -> PreparedModel:
     return prepare(Graph.from_proto(build_network(nodes, {"x": ("n", 4)}, **WEIGHTS)))
 
 
-def comparison(plain: PreparedModel, method: str = "auto") -> CandidateComparison:
-    data = [{"x": gaussian_array(1, 4, seed=seed)} for seed in range(SAMPLES)]
-    samples = open_samples(lambda: iter(data), input_specs(plain.graph))
-    return CandidateComparison("m", plain, Recipe(method=method), samples, RunOptions(threads=1))
+def comparison(
+    plain: PreparedModel,
+    method: str = "auto",
+    effort: EffortName = "default",
+    samples: int = SAMPLES,
+) -> CandidateComparison:
+    data = [{"x": gaussian_array(1, 4, seed=seed)} for seed in range(samples)]
+    opened = open_samples(lambda: iter(data), input_specs(plain.graph))
+    run = RunOptions(threads=1)
+    return CandidateComparison("m", plain, Recipe(method=method), opened, run, EFFORTS[effort])
 
 
 def rename(plain: PreparedModel, note: str = "scaled") -> PreparedModel:
@@ -54,22 +66,23 @@ def set_errors(
 ) -> None:
     """Let each form have the error that stands beside its note."""
 
-    def least_error(self: Any, form: PreparedModel, advance: Any) -> float:
-        return errors[form.notes[0]] if form.notes else plain
+    def of_contender(self: Any, contender: Contender) -> Any:
+        notes, count = contender.form.notes, self._reference.count
+        return np.full(count, errors[notes[0]] if notes else plain)
 
-    monkeypatch.setattr(CandidateComparison, "_least_error", least_error)
+    monkeypatch.setattr(CandidateComparison, "_errors", of_contender)
 
 
 def test_the_form_with_the_least_error_is_taken(plain, monkeypatch):
     set_errors(monkeypatch, {"a": 0.9e-3, "b": 0.5e-3})
     best = comparison(plain).select_best([rename(plain, "a"), rename(plain, "b")])
-    assert best.notes == ("b; SQNR 30.0 → 33.0 dB on 32 samples, cross-validated",)
+    assert best.notes == ("b; SQNR 30.0 → 33.0 dB on 16 samples, cross-validated",)
 
 
 def test_a_form_with_a_higher_error_is_not_applied(plain, monkeypatch):
     set_errors(monkeypatch, {"a": 1.1e-3})
     best = comparison(plain).select_best([rename(plain, "a")])
-    note = "equalization: not applied (SQNR 30.0 → 29.6 dB on 32 samples, cross-validated)"
+    note = "equalization: not applied (SQNR 30.0 → 29.6 dB on 16 samples, cross-validated)"
     assert (best.graph, best.notes) == (plain.graph, (note,))
 
 
@@ -91,10 +104,21 @@ def test_a_form_that_computes_another_function_is_not_applied(plain):
     assert kept.notes[-1].startswith("equalization: not applied (SQNR ")
 
 
-@pytest.mark.parametrize(("asked", "used"), [("auto", METHODS), ("minmax", ("minmax",))])
+@pytest.mark.parametrize(
+    ("asked", "effort", "used"),
+    [
+        ("auto", "best", METHODS),
+        ("auto", "default", (FALLBACK_METHOD,)),
+        ("minmax", "best", ("minmax",)),
+    ],
+)
 def test_candidates_are_evaluated_by_the_methods_that_can_be_chosen(
-    plain, monkeypatch, asked, used
-):
+    plain: PreparedModel,
+    monkeypatch: pytest.MonkeyPatch,
+    asked: str,
+    effort: EffortName,
+    used: Sequence[str],
+) -> None:
     """Oracle: the scales of each method from the statistics of each fold."""
     feeds: list[Any] = []
     errors = RangeEvaluator.errors
@@ -104,16 +128,90 @@ def test_candidates_are_evaluated_by_the_methods_that_can_be_chosen(
         return errors(self, params)
 
     monkeypatch.setattr(RangeEvaluator, "errors", recorded)
-    compared = comparison(plain, asked)
+    compared = comparison(plain, asked, effort, samples=16)
     compared.select_best([rename(plain)])
     assert len(feeds) == 2 * len(used)
-    _, folds = collect_in_folds(plain.graph, compared._samples, run=RunOptions(threads=1))
+    count = EFFORTS[effort].comparison_folds
+    parts = [
+        collect_statistics(plain.graph, part) for part in split_folds(compared._samples, count)
+    ]
+    rests = [reduce(Calibration.merge, parts[:k] + parts[k + 1 :]) for k in range(count)]
     for method, scales in zip(used, feeds[: len(used)], strict=True):
         plans = [
-            solve_plan(
-                CalibratedModel("m", plain.graph, plain, fold.calibration), Recipe(method=method)
-            )
-            for fold in folds
+            solve_plan(CalibratedModel("m", plain.graph, plain, rest), Recipe(method=method))
+            for rest in rests
         ]
         expected = [float(plan.tensors["x"].scale) for plan in plans]
         assert scales == pytest.approx(expected, rel=0.021)  # similar scales are measured once
+
+
+def noisy(seed: int, count: int, factor: float) -> NDArray[np.float64]:
+    """Errors of samples that differ by factors, with the given mean."""
+    return factor * np.exp(gaussian_array(count, seed=seed).astype(np.float64))
+
+
+@pytest.mark.parametrize(("samples", "stages"), [(200, [16, 32, 64, 128]), (50, [16, 32, 50])])
+def test_the_race_goes_on_while_chance_can_decide(
+    plain: PreparedModel, monkeypatch: pytest.MonkeyPatch, samples: int, stages: list[int]
+) -> None:
+    """Two forms of which each is better on half of the samples."""
+    counts: list[int] = []
+
+    def errors(self: Any, contender: Contender) -> Any:
+        count = self._reference.count
+        if not contender.form.notes:
+            counts.append(count)
+        is_better = np.arange(count) % 2 == len(contender.form.notes)
+        return np.where(is_better, 1e-3, 3e-3)
+
+    monkeypatch.setattr(CandidateComparison, "_errors", errors)
+    comparison(plain, samples=samples).select_best([rename(plain)])
+    assert counts == stages
+
+
+def test_a_form_that_is_worse_for_certain_does_not_run_again(
+    plain: PreparedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[str] = []
+
+    def errors(self: Any, contender: Contender) -> Any:
+        note, count = (*contender.form.notes, "plain")[0], self._reference.count
+        runs.append(note)
+        seed, factor = {"plain": (1, 1e-2), "a": (1, 1e-3), "b": (2, 1e-3)}[note]
+        return noisy(seed, count, factor)
+
+    monkeypatch.setattr(CandidateComparison, "_errors", errors)
+    compared = comparison(plain, samples=128)
+    compared.select_best([rename(plain, "a"), rename(plain, "b")])
+    assert runs.count("plain") == 1
+    assert runs.count("a") == runs.count("b") > 1
+
+
+def test_the_stages_of_the_race_add_to_the_statistics(plain: PreparedModel) -> None:
+    """Oracle: all samples observed at once."""
+    run = RunOptions(threads=1)
+    compared, contender = comparison(plain, effort="best"), Contender(plain, 1.0)
+    for count in (8, 20, SAMPLES):
+        samples, folds = compared._read_more_samples(count)
+        contender.observe(samples, folds, run)
+        compared._reference.extend(samples, folds)
+    folds_found, whole = contender.to_folds(compared._samples)
+    expected, folds_expected = collect_in_folds(plain.graph, compared._samples, run=run)
+    for name, stats in expected.tensors.items():
+        np.testing.assert_equal(whole.tensors[name].to_arrays(), stats.to_arrays())
+    assert [f.calibration.samples for f in folds_found] == [
+        f.calibration.samples for f in folds_expected
+    ]
+
+
+def test_large_samples_end_the_race_early(
+    plain: PreparedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "_MEMORY_LIMIT", 20 * 4 * 4)
+    compared = comparison(plain)
+    counts = []
+    for count in (16, 32):
+        samples, folds = compared._read_more_samples(count)
+        compared._reference.extend(samples, folds)
+        counts.append(len(samples))
+    assert counts == [16, 4]

@@ -90,7 +90,7 @@ def test_equalized_channels_lose_less_with_one_scale_for_each_tensor():
     assert decibels(model, with_it.graph) > decibels(model, without.graph) + 3
     [note] = [c for c in with_it.report.changes if "equalization" in c]
     assert note.startswith("equalization: scaled channels of 2 layers (largest: c1, factors differ")
-    assert note.endswith(" dB on 60 samples, cross-validated")
+    assert note.endswith(" dB on 16 samples, cross-validated")
     assert with_it.plan.channel_factors
     assert not without.plan.channel_factors
     assert without.plan.graph == prepare(Graph.from_proto(model)).graph.digest()
@@ -115,7 +115,7 @@ def test_channels_are_equalized_through_hard_swishes():
 )
 def test_no_factor_passes_a_hard_swish_where_that_would_cost_time(options):
     result = quantize(curved(), **options)
-    assert not result.plan.channel_factors
+    assert "c1" not in result.plan.channel_factors
     assert "HardSwish" in {node.op_type for node in result.graph.nodes}
 
 
@@ -223,7 +223,7 @@ def test_factors_that_do_not_fit_the_model_are_refused():
 
 @pytest.mark.parametrize("options", [{}, {"per_tensor": True}])
 def test_what_gains_nothing_is_left_out_and_said(options, monkeypatch):
-    monkeypatch.setattr(CandidateComparison, "_least_error", lambda *_: 0.001)
+    monkeypatch.setattr(CandidateComparison, "_errors", lambda *_: np.full(16, 0.001))
     model = hard()
     result = quantize(model, **options)
     assert result.plan.graph == prepare(Graph.from_proto(model)).graph.digest()

@@ -1,0 +1,74 @@
+"""A form of a model in the race of `ptq.optimization.candidates`, and the rule that ends the race."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.calibration.calibration import Fold, tensors_to_collect
+from ptq.calibration.collect import observe_splits
+from ptq.core.run_options import RunOptions
+from ptq.data import Sample, Samples
+from ptq.evaluation.intervals import CONFIDENCE, bootstrap_sums
+from ptq.observers.calibration_file import Calibration
+from ptq.rewrite.prepare.prepare import PreparedModel
+
+_EQUIVALENT_DB = 0.2
+"""A difference of errors that does not matter."""
+_TINY = 1e-300
+
+
+@dataclass(eq=False)
+class Contender:
+    """A form of the model in the race.
+
+    Attributes:
+        form: The rewritten model.
+        required: The factor by which its error counts; above 1 for a form that takes time.
+        splits: The statistics of the samples of each fold so far.
+        errors: For each stage, the output error of each sample.
+    """
+
+    form: PreparedModel
+    required: float
+    splits: list[Calibration] = field(default_factory=list)
+    errors: list[NDArray[np.float64]] = field(default_factory=list)
+
+    def observe(self, samples: Sequence[Sample], folds: Sequence[int], run: RunOptions) -> None:
+        """Add samples, each of a fold, to the statistics.
+
+        Raises:
+            DataError: The model fails on a sample; the text names it.
+        """
+        graph, pairs = self.form.graph, list(zip(samples, folds, strict=True))
+        names = [[s.name for s, of in pairs if of == fold] for fold in range(max(folds) + 1)]
+        found = observe_splits(graph, samples, tensors_to_collect(graph), names, run=run)
+        merged = zip(self.splits, found, strict=True) if self.splits else ()
+        self.splits = [before.merge(after) for before, after in merged] or found
+
+    def to_folds(self, samples: Samples) -> tuple[list[Fold], Calibration]:
+        """The folds of the cross-validation, and all statistics; one fold alone evaluates its own ranges."""
+        whole, splits = reduce(Calibration.merge, self.splits), self.splits
+        rests = [[*splits[:k], *splits[k + 1 :]] or splits for k in range(len(splits))]
+        return [Fold(reduce(Calibration.merge, rest), samples) for rest in rests], whole
+
+    def weighted_mean(self) -> float:
+        """The mean error of the last stage, as it counts in the comparison."""
+        return float(self.errors[-1].mean()) * self.required
+
+
+def is_decided(best: Contender, other: Contender) -> bool:
+    """Whether the other form is not better than the best one by more than what matters.
+
+    The bound is the one-sided one of a bootstrap over samples. Where the best form takes more time than the other
+    one, everything matters.
+    """
+    tolerance = 0.0 if best.required > other.required else _EQUIVALENT_DB
+    both = np.stack([c.errors[-1] * c.required for c in (best, other)], axis=1)
+    draws = bootstrap_sums(both) + _TINY
+    losses_db = 10 * np.log10(draws[:, 0] / draws[:, 1])
+    return bool(np.quantile(losses_db, CONFIDENCE) < tolerance)
