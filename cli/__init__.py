@@ -13,6 +13,7 @@ outputs              checks of output paths, JSON, list of skipped samples
 configure, config    options from ptq.toml; ``ptq init``
 invocation           name and options of the running command
 documents            JSON documents: header, result, errors
+document_header      what every document says about the run; errors
 document_types       form of each document; schema.json is made of it
 progress             progress bars
 verbosity_options    options ``-v`` and ``-q`` of the commands that run models; lines of the log
@@ -22,7 +23,8 @@ signals              SIGINT and SIGTERM
 github               job summaries and annotations
 summaries, render_comparison  results in short for Markdown; comparison on the terminal
 render_report        report of ``quantize`` on the terminal
-render_tables        evaluation, nodes, statistics, operators and findings on the terminal
+render_tables        evaluation, nodes, statistics and findings on the terminal
+render_operators     operator table on the terminal
 render_provenance    how a quantized model was made, on the terminal
 next_command         the command to run next
 render_drops         accuracy drops, budgets and sensitivity rankings on the terminal

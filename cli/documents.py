@@ -9,10 +9,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptq.evaluation.report import dump_json
-from ptq.model.open import model_files
+from ptq.core.json_text import dump_json
 
-from .document_types import SCHEMA_VERSION, ErrorBody, ErrorDocument, Header
+from .document_header import SCHEMA_VERSION, ErrorBody, ErrorDocument, Header
 from .invocation import current_invocation
 from .outputs import write_json
 
@@ -85,10 +84,21 @@ def _digest_files(options: Mapping[str, Any]) -> dict[str, str]:
         for index, path in enumerate(paths):
             key = name if len(paths) == 1 else f"{name}/{index}"
             digests[key] = _digest(path)
-            for further in model_files(path)[1:] if path.suffix == ".onnx" else ():
+            for further in _weight_files(path):
                 if further.is_file():
                     digests[f"{key}/{further.name}"] = _digest(further)
     return digests
+
+
+def _weight_files(path: Path) -> Sequence[Path]:
+    """The files of a model's weights."""
+    if path.suffix != ".onnx":
+        return ()
+    from ptq.model.open import (
+        model_files,  # loads onnx, which errors and operator tables do not need
+    )
+
+    return model_files(path)[1:]
 
 
 def _is_file(text: str) -> bool:

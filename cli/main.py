@@ -95,13 +95,13 @@ def ops(json: o.Json = None) -> None:
     For each operator: quantized inputs and outputs, its operator in ONNX Runtime and LiteRT, and the
     arithmetics that can run it in integers.
     """
-    from . import documents, outputs, render_tables
+    from . import documents, outputs, render_operators
     from .optable import list_op_rows
 
     outputs.check_outputs([], [], json)
     rows = list_op_rows()
     if not documents.write_document(json, rows):
-        render_tables.render_operators(rows)
+        render_operators.render_operators(rows)
 
 
 for _command in (quantize, calibrate, evaluate, compare, verify, sensitivity):

@@ -1,4 +1,4 @@
-"""Evaluations, nodes, inspections, statistics, operators and findings on the terminal."""
+"""Evaluations, nodes, inspections, statistics and findings on the terminal."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from ptq.evaluation.report import NodeRow
     from ptq.observers.calibration_file import Calibration
     from ptq.verification.lint_rules import Finding
-
-    from .optable import OpRow
 
 MAX_ENTRIES = 10
 
@@ -189,23 +187,6 @@ def render_calibration(result: Calibration, path: Path, next_command: str) -> No
         *format_record(result.preprocess),
     )
     typer.echo(f"  Written: {one_line(str(path))}. Next: {one_line(next_command)}")
-
-
-def render_operators(rows: Sequence[OpRow]) -> None:
-    """Print the operator table."""
-    from .optable import merge_equal_cells
-
-    table = format_table("operator", "inputs → output · operators · in integers", left=["operator"])
-    table.columns[0].no_wrap = True
-    table.columns[1].justify = "left"
-    for row in rows:
-        table.add_row(
-            row.op,
-            f"{', '.join(row.inputs)} → {merge_equal_cells(row.outputs)}\n"
-            f"ONNX Runtime: {row.onnxruntime} · LiteRT: {row.litert or '–'}\n"
-            f"{merge_equal_cells(row.runs)}",
-        )
-    show(table)
 
 
 def render_findings(findings: Sequence[Finding], model: Path, recorded: Record | None) -> None:

@@ -14,8 +14,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ptq.data.recorded_preprocess import list_recorded_options
-
 from .one_line import one_line
 from .verbosity import is_quiet
 
@@ -127,8 +125,12 @@ def format_record(record: Record | None, note: str = "") -> Iterator[Padding]:
         record: The record; see `ptq.core.preprocess_record`.
         note: A remark after it.
     """
-    options = {} if record is None else list_recorded_options(record)
-    if record is None or not options:
+    if record is None:
+        return
+    from ptq.data.recorded_preprocess import list_recorded_options  # loads onnx; tables need it not
+
+    options = list_recorded_options(record)
+    if not options:
         return
     yield format_paragraph(format_preprocessing(options) + (f" ({note})" if note else ""))
     if record.get("assumed"):

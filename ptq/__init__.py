@@ -7,47 +7,99 @@ result.save("model.int8.onnx")
 """
 
 import logging
-from importlib.metadata import version
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from ptq.api import calibrate, evaluate, quantize
-from ptq.core.errors import (
-    BudgetError,
-    Cancelled,
-    DataError,
-    ModelError,
-    PlanError,
-    PtqError,
-    StatsError,
-    UnsupportedError,
-    UsageError,
-)
-from ptq.core.plan import Plan
-from ptq.core.targets import TargetName
-from ptq.data import AudioPreprocess, Preprocess, Sample, Samples, TextPreprocess, open_samples
-from ptq.evaluation.compare import Comparison, compare
-from ptq.evaluation.engines import EngineName
-from ptq.evaluation.exports.mlflow_run import log_to_mlflow
-from ptq.evaluation.exports.report import Report
-from ptq.evaluation.inspection import Inspection
-from ptq.evaluation.measurements import Evaluation
-from ptq.evaluation.ranking import NodeCost, Ranking
-from ptq.evaluation.result import Result
-from ptq.executor.arithmetics import ArithmeticName
-from ptq.model.converted import Converted
-from ptq.observers.calibration_file import Calibration
-from ptq.optimization.inspect import inspect
-from ptq.optimization.mixed_precision.sensitivity import sensitivity
-from ptq.rewrite.prepare.prepare import OpsetOption
-from ptq.solver.recipe import MethodName, QuantizedForm, RoundingMethod, WeightFormatOption
-from ptq.verification.lint_rules import Finding
-from ptq.verification.portability import Portability
-from ptq.verification.verbs import convert, lint, portability, verify
-from ptq.verification.verify import Verification
+if TYPE_CHECKING:
+    from ptq.api import calibrate, evaluate, quantize
+    from ptq.core.errors import (
+        BudgetError,
+        Cancelled,
+        DataError,
+        ModelError,
+        PlanError,
+        PtqError,
+        StatsError,
+        UnsupportedError,
+        UsageError,
+    )
+    from ptq.core.plan import Plan
+    from ptq.core.targets import TargetName
+    from ptq.data import AudioPreprocess, Preprocess, Sample, Samples, TextPreprocess, open_samples
+    from ptq.evaluation.compare import Comparison, compare
+    from ptq.evaluation.engines import EngineName
+    from ptq.evaluation.exports.mlflow_run import log_to_mlflow
+    from ptq.evaluation.exports.report import Report
+    from ptq.evaluation.inspection import Inspection
+    from ptq.evaluation.measurements import Evaluation
+    from ptq.evaluation.ranking import NodeCost, Ranking
+    from ptq.evaluation.result import Result
+    from ptq.executor.arithmetics import ArithmeticName
+    from ptq.model.converted import Converted
+    from ptq.observers.calibration_file import Calibration
+    from ptq.optimization.inspect import inspect
+    from ptq.optimization.mixed_precision.sensitivity import sensitivity
+    from ptq.rewrite.prepare.prepare import OpsetOption
+    from ptq.solver.recipe import MethodName, QuantizedForm, RoundingMethod, WeightFormatOption
+    from ptq.verification.lint_rules import Finding
+    from ptq.verification.portability import Portability
+    from ptq.verification.verbs import convert, lint, portability, verify
+    from ptq.verification.verify import Verification
 
-__version__ = version("onnx-ptq")
+# ONNX Runtime reads this when it is loaded. Since 1.29 its Linux wheels collect usage data without it.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 # a library prints nothing unless its user asks for it
 logging.getLogger("ptq").addHandler(logging.NullHandler())
+
+_MODULES = {
+    "ptq.api": "calibrate evaluate quantize",
+    "ptq.core.errors": "BudgetError Cancelled DataError ModelError PlanError PtqError StatsError UnsupportedError "
+    "UsageError",
+    "ptq.core.plan": "Plan",
+    "ptq.core.targets": "TargetName",
+    "ptq.data": "AudioPreprocess Preprocess Sample Samples TextPreprocess open_samples",
+    "ptq.evaluation.compare": "Comparison compare",
+    "ptq.evaluation.engines": "EngineName",
+    "ptq.evaluation.exports.mlflow_run": "log_to_mlflow",
+    "ptq.evaluation.exports.report": "Report",
+    "ptq.evaluation.inspection": "Inspection",
+    "ptq.evaluation.measurements": "Evaluation",
+    "ptq.evaluation.ranking": "NodeCost Ranking",
+    "ptq.evaluation.result": "Result",
+    "ptq.executor.arithmetics": "ArithmeticName",
+    "ptq.model.converted": "Converted",
+    "ptq.observers.calibration_file": "Calibration",
+    "ptq.optimization.inspect": "inspect",
+    "ptq.optimization.mixed_precision.sensitivity": "sensitivity",
+    "ptq.rewrite.prepare.prepare": "OpsetOption",
+    "ptq.solver.recipe": "MethodName QuantizedForm RoundingMethod WeightFormatOption",
+    "ptq.verification.lint_rules": "Finding",
+    "ptq.verification.portability": "Portability",
+    "ptq.verification.verbs": "convert lint portability verify",
+    "ptq.verification.verify": "Verification",
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
+"""Module of each public name. A name is imported when it is first used: all of them take a second."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version  # 0.03 s
+
+        value = version("onnx-ptq")
+    elif name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "ArithmeticName", "AudioPreprocess", "BudgetError", "Calibration", "Cancelled", "Comparison", "Converted",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ptq.core.errors import BudgetError
+from ptq.core.json_text import dump_json
 from ptq.core.record import Record
 from ptq.core.wording import plural
 from ptq.evaluation.budget import Budget, BudgetSearch
@@ -156,18 +155,3 @@ class ReportData:
     def to_json(self) -> str:
         """The report as JSON text, warnings first; infinite and undefined numbers are null."""
         return dump_json({"warnings": self.warnings, **asdict(self)})
-
-
-def dump_json(document: Any) -> str:
-    """Indented JSON text, with null for infinite and undefined numbers."""
-    return json.dumps(_replace_non_finite(document), indent=1) + "\n"
-
-
-def _replace_non_finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(k): _replace_non_finite(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_replace_non_finite(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -20,6 +20,7 @@ In reading order:
     float32            fused multiply-add, and rounding with ties away from zero
     lookup             functions of one or two 8-bit integers as tables
     real_functions     ONNX's functions of one value in float64
+    special_functions  SciPy's special functions, loaded when needed
     multiplier_shift   a real factor as an integer multiplier and a shift, rounded once
     fixed_point        gemmlowp's fixed-point arithmetic: multiplication, exp, 1/x, 1/√x, logistic, tanh
     fixed_point_log    logarithm in fixed point

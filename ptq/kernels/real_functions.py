@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
+
+from ptq.kernels.special_functions import load_special_functions
 
 Real = NDArray[np.float64]
 Function = Callable[[Real], Real]
@@ -49,8 +50,8 @@ def _celu(x: Real, alpha: float) -> Real:
 def _gelu(attrs: Mapping[str, Any]) -> Function:
     if attrs.get("approximate", "none") in ("tanh", b"tanh"):
         slope = np.sqrt(2 / np.pi)
-        return lambda x: x * scipy.special.expit(2 * slope * (x + 0.044715 * x**3))
-    return lambda x: x * scipy.special.ndtr(x)
+        return lambda x: x * load_special_functions().expit(2 * slope * (x + 0.044715 * x**3))
+    return lambda x: x * load_special_functions().ndtr(x)
 
 
 def _hard_sigmoid(attrs: Mapping[str, Any]) -> Function:
@@ -74,7 +75,7 @@ FUNCTIONS: Mapping[str, FunctionMaker] = {
     "Celu": _with_attribute("alpha", 1.0, _celu),
     "Cos": _without_attributes(np.cos),
     "Elu": _with_attribute("alpha", 1.0, _exponential_unit),
-    "Erf": _without_attributes(lambda x: scipy.special.erf(x)),
+    "Erf": _without_attributes(lambda x: load_special_functions().erf(x)),
     "Exp": _without_attributes(np.exp),
     "Floor": _without_attributes(np.floor),
     "Gelu": _gelu,
@@ -88,7 +89,7 @@ FUNCTIONS: Mapping[str, FunctionMaker] = {
     "Reciprocal": _without_attributes(np.reciprocal),
     "Round": _without_attributes(np.rint),
     "Selu": _selu,
-    "Sigmoid": _without_attributes(lambda x: scipy.special.expit(x)),
+    "Sigmoid": _without_attributes(lambda x: load_special_functions().expit(x)),
     "Sign": _without_attributes(np.sign),
     "Sin": _without_attributes(np.sin),
     "Softplus": _without_attributes(_softplus),

@@ -1,21 +1,19 @@
 """Layout of the constant weight of Conv, ConvTranspose, Gemm and MatMul: the one place that knows it.
 
-Conv, QLinearConv                                  (outputs, inputs / groups, kernel…)
-ConvTranspose                                      (inputs, outputs / groups, kernel…)
-Gemm, QGemm with transB                            (outputs, inputs)
-Gemm, QGemm without transB                         (inputs, outputs)
-MatMul, QLinearMatMul, MatMulIntegerToFloat        (…, inputs, outputs)
+Conv, QLinearConv        (outputs, inputs / groups, kernel…)
+ConvTranspose            (inputs, outputs / groups, kernel…)
+Gemm, MatMul             see matrix_layout
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.model.matrix_layout import input_output_matrix, matrix_channel_axis
 from ptq.model.node import MICROSOFT_PREFIX, Node, attributes_of, constant_of, operator_of
 
 _CONV_AXES = {"Conv": 0, "QLinearConv": 0, "ConvTranspose": 1}
@@ -28,19 +26,6 @@ def channel_axis(node: Node, rank: int) -> int | None:
     if op in _MATRIX_OPS:
         return matrix_channel_axis(attributes_of(node), rank)
     return _CONV_AXES.get(op)
-
-
-def matrix_channel_axis(attributes: Mapping[str, Any], rank: int) -> int:
-    """Axis of the right operand of a Gemm or MatMul along which its output channels lie."""
-    return 0 if attributes.get("transB") else rank - 1
-
-
-def input_output_matrix(weight: NDArray[Any], attributes: Mapping[str, Any]) -> NDArray[Any]:
-    """View of the right operand of a Gemm or MatMul with shape (…, inputs, outputs).
-
-    The function is its own inverse: it also brings such a matrix back into the node's layout.
-    """
-    return weight.T if attributes.get("transB") else weight
 
 
 def summation_order_matrix(node: Node, weight: NDArray[Any]) -> NDArray[Any] | None:

@@ -25,7 +25,7 @@ from ptq.executor.arithmetics.node_site import (
 from ptq.kernels.conv import convolution, transposed_convolution
 from ptq.kernels.matmul import matmul_by_constant, matmul_of_activations
 from ptq.kernels.requantizer import Accumulator, Channels, Requantizer
-from ptq.model.layer_weights import input_output_matrix, matrix_channel_axis
+from ptq.model.matrix_layout import input_output_matrix, matrix_channel_axis
 
 
 def float_rescaler(scale: FloatArray) -> Requantizer:

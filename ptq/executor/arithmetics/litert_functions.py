@@ -25,7 +25,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray
@@ -50,6 +49,7 @@ from ptq.kernels.fixed_point import (
     rescale,
 )
 from ptq.kernels.float32 import round_half_away
+from ptq.kernels.special_functions import load_special_functions
 
 _SATURATING_LSB = 2**20
 """LSB beyond every output."""
@@ -86,7 +86,9 @@ def _gelu(site: Site) -> Kernel:
 
 
 def _by_erfc(d: FloatArray) -> FloatArray:
-    tail: FloatArray = scipy.special.erfc((-d * np.float32(np.sqrt(0.5))).astype(np.float64))
+    tail: FloatArray = load_special_functions().erfc(
+        (-d * np.float32(np.sqrt(0.5))).astype(np.float64)
+    )
     return tail.astype(np.float32)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
-from ptq.model.layer_weights import input_output_matrix
+from ptq.model.matrix_layout import input_output_matrix
 from ptq.model.node import (
     Node,
     Value,

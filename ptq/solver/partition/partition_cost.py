@@ -53,6 +53,8 @@ class PartitionProblem:
             free: Nodes that may be integer or float. All other nodes are integer.
             costs: The cost of each node.
         """
+        if not free:
+            return set(self.nodes)
         vertices: dict[str, str | int] = dict.fromkeys(self.nodes, INTEGERS)
         vertices.update((name, name) for name in free)
         cut = MinCut()

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from ptq.core.types import QuantParams
 from ptq.kernels.int16_saturation import clip_pair_sums
 from ptq.kernels.window import WindowAxis, window_axes
-from ptq.model.layer_weights import input_output_matrix, output_channel_count, summed_input_count
+from ptq.model.layer_weights import output_channel_count, summed_input_count
+from ptq.model.matrix_layout import input_output_matrix
 from ptq.model.node import Node, attributes_of, constant_of, operator_of
 
 

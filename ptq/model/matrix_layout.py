@@ -1,0 +1,26 @@
+"""Layout of the right operand of a Gemm or MatMul, from the node's attributes alone.
+
+Gemm, QGemm with transB                            (outputs, inputs)
+Gemm, QGemm without transB                         (inputs, outputs)
+MatMul, QLinearMatMul, MatMulIntegerToFloat        (…, inputs, outputs)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+
+def matrix_channel_axis(attributes: Mapping[str, Any], rank: int) -> int:
+    """Axis of the right operand of a Gemm or MatMul along which its output channels lie."""
+    return 0 if attributes.get("transB") else rank - 1
+
+
+def input_output_matrix(weight: NDArray[Any], attributes: Mapping[str, Any]) -> NDArray[Any]:
+    """View of the right operand of a Gemm or MatMul with shape (…, inputs, outputs).
+
+    The function is its own inverse: it also brings such a matrix back into the node's layout.
+    """
+    return weight.T if attributes.get("transB") else weight
