@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 
-from ptq.core.wording import plural
+from ptq.core.wording import format_change, plural
 from ptq.evaluation.drop import describe_change, describe_drop
 
 from .one_line import one_line
@@ -95,8 +95,8 @@ def render_ranking(result: Ranking) -> None:
         table.add_row(
             f"{100 * cost.share:.1f}",
             format_decibels(cost.won_db),
-            "" if cost.measured_db is None else f"{cost.measured_db:+.1f}",
-            "" if cost.together_db is None else f"{cost.together_db:+.1f}",
+            "" if cost.measured_db is None else format_change(cost.measured_db, 1),
+            "" if cost.together_db is None else format_change(cost.together_db, 1),
             one_line(f"{cost.op} {cost.node} ({cost.rounds}){along}"),
         )
     show(table)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
+
+from ptq.core.wording import plural
+from ptq.evaluation.drop import Drop, describe_drop
 
 from .screen import format_heading, format_paragraph
 
 if TYPE_CHECKING:
     from ptq.core.record import Record
+
+_DIGEST_DIGITS = 16
+"""Hexadecimal digits of a digest that are shown; --json has all."""
+_SHOWN_ELSEWHERE = ("tool", "version", "float_nodes")
 
 
 def render_provenance(record: Record | None) -> Iterator[RenderableType]:
@@ -20,8 +28,47 @@ def render_provenance(record: Record | None) -> Iterator[RenderableType]:
     tool = " ".join(str(record[key]) for key in ("tool", "version") if key in record)
     yield format_heading(f"Made by {tool or 'an unknown tool'}")
     for key, value in sorted(record.items()):
-        if key not in ("tool", "version") and value not in (None, [], {}):
-            yield format_paragraph(f"{_words(key)}: {_format(value)}")
+        if key not in _SHOWN_ELSEWHERE and value not in (None, [], {}):
+            yield format_paragraph(_DESCRIBERS.get(key, _describe_entry)(key, value))
+
+
+def _describe_drop(key: str, value: Any) -> str:
+    """What was measured, on which and how many samples, with its interval."""
+    try:
+        names = {field.name for field in fields(Drop)}
+        drop = Drop(**{name: figure for name, figure in value.items() if name in names})
+        text, count = describe_drop(drop), plural(int(drop.samples), "sample")
+    except (AttributeError, TypeError, ValueError):  # the record is of another version or tool
+        return _describe_entry(key, value)
+    prepared = value.get("preprocess")
+    differs = f"; these samples were prepared otherwise: {_format(prepared)}" if prepared else ""
+    return f"measured {value.get('measured') or 'on evaluation samples'} ({count}): {text}{differs}"
+
+
+def _describe_digests(key: str, value: Any) -> str:
+    if not isinstance(value, Mapping):
+        return _describe_entry(key, value)
+    known = {name: str(digest) for name, digest in sorted(value.items()) if digest}
+    shown = (f"{_words(name)} {digest[:_DIGEST_DIGITS]}…" for name, digest in known.items())
+    return f"SHA-256: {', '.join(shown)}"
+
+
+def _describe_processor(key: str, value: Any) -> str:
+    if not isinstance(value, Mapping) or not isinstance(value.get("exact_int8_sums"), bool):
+        return _describe_entry(key, value)
+    sums = "are exact" if value["exact_int8_sums"] else "may saturate"
+    return f"processor: {value.get('machine')}, sums of int8 products {sums}"
+
+
+def _describe_entry(key: str, value: Any) -> str:
+    return f"{_words(key)}: {_format(value)}"
+
+
+_DESCRIBERS = {
+    "drop": _describe_drop,
+    "digests": _describe_digests,
+    "processor": _describe_processor,
+}
 
 
 def _words(key: str) -> str:

@@ -52,6 +52,7 @@ def render_report(result: Report, output: str, next_command: str) -> None:
     if result.search is not None:
         show(*render_search(result.search, result.nodes))
     show(*render_nodes(result.nodes), *render_islands(result.islands))
+    show(*(format_paragraph(f"note: {note}") for note in result.notes))
     if result.tensors:
         count = min(MAX_WORST_TENSORS, len(result.tensors))
         show(format_heading(f"Lowest SQNR: {count} of {plural(len(result.tensors), 'tensor')}"))

@@ -176,7 +176,10 @@ def render_islands(islands: Mapping[str, tuple[str, ...]]) -> Iterator[Renderabl
 
 
 def render_calibration(result: Calibration, path: Path, next_command: str) -> None:
-    """Print what was observed, and the command to run next, on one line of any length."""
+    """Print what was observed, what needs samples, and the command to run next, on one line of any length."""
+    from ptq.optimization.given import list_left_out
+
+    left_out = list_left_out(rounding="second-order", method="auto")
     if is_quiet():
         return
     show(
@@ -185,6 +188,10 @@ def render_calibration(result: Calibration, path: Path, next_command: str) -> No
             f"{plural(result.samples, 'sample')}"
         ),
         *format_record(result.preprocess),
+        format_paragraph(
+            f"ptq quantize with --stats alone leaves out {', '.join(left_out)}, and measures no accuracy; add --data "
+            "to have them. Equalization and outlier splitting need --data without --stats."
+        ),
     )
     typer.echo(f"  Written: {one_line(str(path))}. Next: {one_line(next_command)}")
 

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from ptq.verification.verify import TensorDifference, Verification
 
 
+_LSB_NOTE = (
+    "largest: the largest difference of an integer, in LSB; one LSB is one step of the scale"
+)
+
+
 def render_verification(result: Verification) -> None:
     """Print the number of differing integers, end to end and node by node, and the first difference."""
     differing = [t for t in result.tensors if t.differing or t.differing_locally]
@@ -49,6 +54,7 @@ def render_verification(result: Verification) -> None:
         show(
             format_paragraph(_describe_first_difference(result.first, len(differing))),
             _differences_table(differing),
+            format_paragraph(_LSB_NOTE),
         )
         if len(differing) > MAX_ENTRIES:
             show(format_paragraph(f"{len(differing) - MAX_ENTRIES} more; --json lists all"))
@@ -81,7 +87,7 @@ def _describe_first_difference(tensor: TensorDifference, count: int) -> str:
 
 
 def _differences_table(differing: Sequence[TensorDifference]) -> Table:
-    table = format_table("tensor", "operator", "differ", "at the node", "of", "largest, LSB",
+    table = format_table("tensor", "operator", "differ", "at the node", "of", "largest\n(LSB)",
                  left=["tensor", "operator"])  # fmt: skip
     for t in differing[:MAX_ENTRIES]:
         table.add_row(
@@ -138,7 +144,11 @@ def render_portability(result: Portability) -> None:
             )
         )
         return
-    show(format_paragraph(_describe_saturation(result)), _risks_table(result.saturable))
+    show(
+        format_paragraph(_describe_saturation(result)),
+        _risks_table(result.saturable),
+        format_paragraph(_LSB_NOTE),
+    )
     if len(result.saturable) > MAX_ENTRIES:
         show(format_paragraph(f"{len(result.saturable) - MAX_ENTRIES} more; --json lists all"))
     for remedy in result.remedies:
@@ -158,7 +168,7 @@ def _describe_saturation(result: Portability) -> str:
 
 
 def _risks_table(nodes: Sequence[NodeRisk]) -> Table:
-    table = format_table("node", "channels", "can\nsaturate", "integers", "\nchanged", "largest,\nLSB",
+    table = format_table("node", "channels", "can\nsaturate", "integers", "\nchanged", "largest\n(LSB)",
                  left=["node"])  # fmt: skip
     worst = sorted(nodes, key=lambda node: (-node.saturated, -node.saturable))
     for node in worst[:MAX_ENTRIES]:

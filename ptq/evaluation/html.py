@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from ptq.core.wording import describe_size_ratio, plural
+from ptq.core.wording import describe_size_ratio, format_change, plural
 from ptq.data.labelling import Labelling
 from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.measurements import Evaluation
@@ -46,6 +46,7 @@ def render_page(report: ReportData) -> str:
                 f"{describe_size_ratio(report.float_bytes, report.int8_bytes)}",
                 f"calibrated on {plural(report.calibration_samples, 'sample')}",
                 *report.changes,
+                *report.notes,
                 *(f"{name} {version}" for name, version in report.versions.items()),
             ]
         ),
@@ -110,7 +111,7 @@ def _render_document(title: str, sections: Iterable[str]) -> str:
 
 
 def _format_signed(decibels: float | None) -> str:
-    return "" if decibels is None else f"{decibels:+.1f}"
+    return "" if decibels is None else format_change(decibels, 1)
 
 
 def _render_forms(evaluation: Evaluation) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -120,15 +120,36 @@ def inspect_quantized(
         ModelError: A record in the metadata is damaged.
     """
     words = {"integer": "int8", "folded": "folded"}
+    provenance = read_record(graph, PROVENANCE)
+    recorded = _recorded_reasons(provenance)
+    rows = []
+    for status in statuses:
+        result = words.get(status.runs, "float")
+        why = recorded.get(status.node, status.why) if result == "float" else status.why
+        rows.append(NodeRow(status.node, status.op, result, why))
     return Inspection(
         model=name,
         target=target.name,
         opset=graph.opset,
         changes=(),
-        nodes=tuple(NodeRow(s.node, s.op, words.get(s.runs, "float"), s.why) for s in statuses),
+        nodes=tuple(rows),
         observed=0,
         quantized=True,
         digest=graph.digest(),
         preprocess=read_record(graph, PREPROCESS),
-        provenance=read_record(graph, PROVENANCE),
+        provenance=provenance,
     )
+
+
+def _recorded_reasons(provenance: Record | None) -> dict[str, str]:
+    """Why each node stayed float when ptq made the model; a record of another tool may hold anything."""
+    grouped = (provenance or {}).get("float_nodes")
+    if not isinstance(grouped, Mapping):
+        return {}
+    return {
+        name: str(reason)
+        for reason, names in grouped.items()
+        if isinstance(names, list)
+        for name in names
+        if isinstance(name, str)
+    }

@@ -129,12 +129,17 @@ class ReportData:
         found = [str(suspect) for suspect in self.suspects]
         if self.budget is not None and self.budget.verdict != "held":
             found.insert(sum(suspect.serious for suspect in self.suspects), self.budget.sentence)
-        if self.saturable:
-            found.append(
-                f"x86 processors without VNNI: {plural(len(self.saturable), 'node')} may saturate; "
-                "use weights reduced or u8, or verify the model there"
-            )
         return tuple(found)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What matters only for some uses of the model; nothing of it questions the figures."""
+        if not self.saturable:
+            return ()
+        return (
+            f"x86 processors without VNNI: {plural(len(self.saturable), 'node')} may saturate; "
+            "use weights reduced or u8, or verify the model there",
+        )
 
     def require_budget(self, result: object = None) -> None:
         """Make sure that the accuracy budget is shown to hold.

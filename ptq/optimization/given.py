@@ -18,6 +18,7 @@ from ptq.data.recorded_preprocess import RecordedPreprocess
 from ptq.model.graph import Graph
 from ptq.observers.calibration_file import Calibration
 from ptq.rewrite.prepare.prepare import PreparedModel
+from ptq.solver.recipe import AUTO, MethodName, RoundingMethod
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,23 @@ class Given:
 
 
 NOTHING_GIVEN = Given()
+
+
+def list_left_out(*, rounding: RoundingMethod, method: MethodName) -> tuple[str, ...]:
+    """What statistics alone cannot decide, because it needs calibration samples.
+
+    Args:
+        rounding: How weights are to be rounded.
+        method: The range method that is asked for.
+    """
+    return (
+        *(
+            ("second-order weight rounding", "error compensation")
+            if rounding == "second-order"
+            else ()
+        ),
+        *(("comparison of range methods",) if method == AUTO else ()),
+    )
 
 
 def open_given(

@@ -21,7 +21,7 @@ from ptq.model.open import Model, display_name
 from ptq.optimization.decision_log import log_decisions
 from ptq.optimization.effort import EFFORTS, Effort
 from ptq.optimization.equalization import equalize_channels
-from ptq.optimization.given import NOTHING_GIVEN, Given
+from ptq.optimization.given import NOTHING_GIVEN, Given, list_left_out
 from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.outlier_splitting import split_outlier_channels
 from ptq.optimization.range_search import choose_ranges
@@ -128,8 +128,20 @@ def optimize_before_calibration(job: Job) -> Job:
             job.prepared, job.samples.calibration, job.recipe, job.given, job.effort, job.run
         )
         job = replace(job, prepared=prepared, recipe=recipe)
+    if plan is None and job.samples.calibration is None:
+        job = replace(job, prepared=_note_missing_samples(job))
     log_decisions(job.prepared.describe_changes(), known)
     return job
+
+
+def _note_missing_samples(job: Job) -> PreparedModel:
+    left_out = list_left_out(rounding=job.options.rounding, method=job.options.method)
+    if not left_out:
+        return job.prepared
+    note = (
+        f"without calibration samples: no {', no '.join(left_out)}; give data beside the statistics"
+    )
+    return replace(job.prepared, notes=(*job.prepared.notes, note))
 
 
 def calibrate_model(

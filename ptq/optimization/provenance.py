@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import platform
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -33,6 +34,8 @@ from ptq.optimization.options import list_result_options
 from ptq.optimization.pipeline import Job
 from ptq.solver.quantizer import QuantizedModel
 
+_MOST_CHARACTERS = 2**14
+"""Characters of the names of float nodes and their reasons, far below what a record may have."""
 _DIGITS = 4
 """Significant digits of a measured drop. ONNX Runtime's last digits depend on threads and batch."""
 _ARRAYS = "arrays, fed as given"
@@ -146,6 +149,7 @@ def _build_provenance(
         "calibration_samples": report.calibration_samples,
         "onnxruntime": library_versions()["onnxruntime"],
         "processor": describe_processor(),
+        "float_nodes": group_float_nodes(made.plan.floats),
         "drop": None if drop is None else _describe_drop(drop, report),
     }
 
@@ -155,6 +159,15 @@ def _describe_drop(drop: Drop, report: Report) -> Record:
     other = report.evaluation_preprocessing
     measured = {**_round_drop(drop), "measured": report.evaluated_on}
     return measured if other is None else {**measured, "preprocess": other}
+
+
+def group_float_nodes(floats: Mapping[str, str]) -> dict[str, list[str]]:
+    """The float nodes of each reason; empty if their names are too long for a record."""
+    grouped: dict[str, list[str]] = {}
+    for name, reason in sorted(floats.items()):
+        grouped.setdefault(reason, []).append(name)
+    size = sum(map(len, (*floats, *grouped)))
+    return grouped if size <= _MOST_CHARACTERS else {}
 
 
 def describe_processor() -> Record:

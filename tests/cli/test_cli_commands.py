@@ -223,3 +223,45 @@ def test_bad_samples_are_skipped_on_demand_and_named(ptq, model, folder):
     assert result.code == 0
     assert "skipped 1 bad sample; first: " in " ".join(result.out.split())
     assert "3.npz" in result.out
+
+
+def test_what_statistics_alone_leave_out_is_said_and_data_bring_it_back(ptq, model, data):
+    made = ptq("calibrate", model, "--data", data, "-o", "s.npz")
+    said = " ".join(made.out.split())
+    assert (
+        "--stats alone leaves out second-order weight rounding, error compensation, comparison of range methods, and "
+        "measures no accuracy; add --data to have them. Equalization and outlier splitting need --data without"
+    ) in said
+    note = "without calibration samples: no second-order weight rounding, no error compensation, no comparison"
+    alone = ptq("quantize", model, "--stats", "s.npz", "-o", "a.onnx")
+    assert note in " ".join(alone.out.split())
+    plain = ("--rounding", "nearest", "--method", "minmax", "-o", "b.onnx")
+    assert "without calibration" not in ptq("quantize", model, "--stats", "s.npz", *plain).out
+    both = ptq("quantize", model, "--stats", "s.npz", "--data", data, "-o", "c.onnx")
+    assert "without calibration samples" not in " ".join(both.out.split())
+    assert "weight rounding: " in both.out
+
+
+def test_inspect_gives_the_reason_of_the_report_for_a_node_left_float(ptq, model, data):
+    given = (
+        "quantize",
+        model,
+        "--data",
+        data,
+        "--skip",
+        "conv",
+        "--json",
+        "r.json",
+        "-o",
+        "q.onnx",
+    )
+    assert ptq(*given).code == 0
+    report = json.loads(Path("r.json").read_text())
+    made = json.loads(ptq("inspect", "q.onnx", "--json", "-").out)
+    reasons = {row["name"]: row["why"] for row in report["nodes"] if row["fate"] == "float"}
+    assert reasons
+    found = {row["name"]: row["why"] for row in made["nodes"] if row["fate"] == "float"}
+    assert {name: why for name, why in found.items() if name in reasons} == reasons
+    before = json.loads(ptq("inspect", model, "--skip", "conv", "--json", "-").out)
+    listed = {row["name"]: row["why"] for row in before["nodes"] if row["fate"] == "float"}
+    assert listed == reasons

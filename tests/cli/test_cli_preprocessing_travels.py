@@ -172,9 +172,11 @@ def test_inspect_of_a_quantized_model_reads_everything_back(folder: Path):
         "Made by ptq",
         "method minmax",
         "onnxruntime: ",
-        "drop: ",
+        " samples): top-1 ",
+        " points (95 % CI ",
     ):
         assert text in printed
+    assert "hi " not in printed
     document = report("inspect", "full.onnx")
     assert document["quantized"] is True
     assert document["preprocess"] == RECORD

@@ -58,9 +58,21 @@ def test_a_verdict_about_preprocessing_is_the_first_line_of_the_report_and_of_th
     assert lines[0] == "Warnings"
     assert lines[1].startswith("  preprocessing: the float model gets 6 of 64 samples right")
     assert report.warnings[1:2] == ("b: a; c",)
-    assert "1 node may saturate" in report.warnings[2]
+    assert len(report.warnings) == 2
     page = render_page(report)
     assert page.index("6 of 64") < page.index("calibrated on")
+
+
+def test_saturation_without_vnni_is_a_note_that_buries_no_warning(capsys):
+    report = replace(REPORT, saturable=("n",))
+    assert report.warnings == ()
+    render_report.render_report(report, "out.onnx", "ptq inspect out.onnx")
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.startswith("net.onnx → out.onnx")
+    note = "x86 processors without VNNI: 1 node may saturate; use weights reduced or u8"
+    for text in (printed, render_page(report), report.to_markdown()):
+        assert text.count(note) == 1
+    assert json.loads(report.to_json())["saturable"] == ["n"]
 
 
 def test_a_report_without_warnings_begins_with_its_title(capsys):

@@ -105,6 +105,7 @@ def _facts(report: ReportData) -> list[str]:
     facts.append(f"{plural(len(report.nodes), 'node')}: {nodes}" if nodes else "no nodes")
     if report.budget is not None:
         facts.append(report.budget.sentence)
+    facts += report.notes
     if report.skipped:
         facts.append(f"skipped {plural(len(report.skipped), 'bad sample')}")
     return facts
