@@ -5,6 +5,7 @@ Statistics of a tensor:
 stats: `TensorStats`: extremes, distinct values or histogram, NaN and infinities of one tensor
 distinct_values: counts of a tensor's distinct values, while there are at most 1024
 bfloat16_histogram: counts of float32 values by their upper 16 bits
+key_counter: counts of small integers, for the two above
 channel_range: minimum and maximum of each channel
 range_cache: ranges already chosen from one tensor's statistics
 channel_sums: exact sums, and so means, of each channel

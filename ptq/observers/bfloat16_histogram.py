@@ -5,32 +5,24 @@ range is needed in advance and no cell is ever rescaled, so merging counts is ex
 exponent are a *binade*; a tensor occupies a few dozen of the 512 binades.
 
 Zeros have no cell. They are counted separately, which also makes -0.0 equal to 0.
-
-The histogram is a sparse matrix-vector product. The matrix has one column and a 1 in row ``key`` for every value, so
-A · [1] counts the keys. SciPy runs it without the interpreter's lock and without widening the keys to 64 bits. It
-takes about half the time of ``numpy.bincount``.
 """
 
 from __future__ import annotations
 
 import math
-import threading
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray
+from ptq.observers.key_counter import CHUNK, KEYS, KeyCounter, thread_counter
 
 CELLS_PER_BINADE = 128
 BINADES = 512
 _FIRST_NEGATIVE = 256
 """The first binade of the negative numbers."""
-CHUNK = 1 << 18
-"""Keys of one product: 1 MB, the size of a second-level cache."""
 _BINCOUNT_LIMIT = 1 << 12
 """Number of values up to which numpy.bincount is as fast and avoids the 0.15 s for loading scipy.sparse."""
 
@@ -57,31 +49,16 @@ class PrefixCounts:
             counts[np.searchsorted(binades, each.binades)] += each.counts
         return PrefixCounts(binades, counts)
 
-    @property
-    def has_nonfinite(self) -> bool:
-        """Whether the binades of NaN and the infinities are counted."""
-        return not {_FIRST_NEGATIVE - 1, BINADES - 1}.isdisjoint(self.binades.tolist())
+    def count_extreme(self, end: float) -> int | None:
+        """Number of values equal to the outermost value of one side of 0; None if the cells do not determine it.
 
-    def outermost_cell(self, *, negative: bool) -> tuple[float, float, int] | None:
-        """The cell furthest from 0, on one side of 0, that may hold a value.
-
-        Returns:
-            The cell's edge nearer to 0, its outer edge, beyond which there is no value, and its count. None if
-            no binade of that side is counted.
+        If the value is its cell's edge nearer to 0, all values of that cell equal it.
         """
-        row = (
-            self.binades.size if negative else int(np.searchsorted(self.binades, _FIRST_NEGATIVE))
-        ) - 1
-        if row < 0 or (self.binades[row] >= _FIRST_NEGATIVE) != negative:
+        bits = int(np.float32(end).view(np.uint32))
+        if bits & 0xFFFF:
             return None
-        first = int(self.binades[row]) % _FIRST_NEGATIVE * CELLS_PER_BINADE
-        sign = -1.0 if negative else 1.0
-        filled = np.flatnonzero(self.counts[row])
-        if filled.size == 0:  # all values are nearer to 0 than this binade
-            return math.nan, sign * float(cell_edges()[first]), 0
-        last = int(filled[-1])
-        near, far = sign * cell_edges()[first + last : first + last + 2]
-        return float(near), float(far), int(self.counts[row, last])
+        binade, mantissa = divmod(bits >> 16, CELLS_PER_BINADE)
+        return int(self.counts[np.searchsorted(self.binades, binade), mantissa])
 
     def to_sparse(self) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
         """The occupied cells, ascending, and their counts."""
@@ -113,68 +90,114 @@ def to_prefixes(x: FloatArray) -> NDArray[np.uint16]:
     return upper
 
 
-def prefix_counts(
-    x: FloatArray, expected: NDArray[np.int64], *, many_zeros: bool
-) -> tuple[int, PrefixCounts]:
-    """Number of zeros, and counts of the nonzero values by cell.
+@dataclass(frozen=True, eq=False)
+class ArrayCounts:
+    """What one pass over the values of an array finds.
+
+    Attributes:
+        zeros: Number of values that are 0 or -0.0.
+        least: Least value; NaN if there is a NaN.
+        greatest: Greatest value; NaN if there is a NaN.
+        cells: Counts of the nonzero values by cell; meaningless if ``least`` or ``greatest`` is not finite.
+    """
+
+    zeros: int
+    least: float
+    greatest: float
+    cells: PrefixCounts
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the array holds neither NaN nor infinities."""
+        return math.isfinite(self.least) and math.isfinite(self.greatest)
+
+
+def count_array(x: FloatArray, expected: NDArray[np.int64], *, many_zeros: bool) -> ArrayCounts:
+    """Zeros, extremes and cell counts of an array, in one pass through chunks that fit the cache.
 
     Args:
-        x: One-dimensional and contiguous, fewer than 2^31 values.
+        x: One-dimensional and contiguous, not empty, fewer than 2^31 values.
         expected: Binades that are likely to be occupied. The result contains them even if they are empty. If
             they suffice, no search for further binades is needed.
         many_zeros: Whether many zeros are likely. This changes the speed only, never the result.
     """
-    dense = _histogram(x, spread=many_zeros)
+    if x.size <= _BINCOUNT_LIMIT:
+        keys = x.view(np.uint32) >> np.uint32(16)
+        few = np.bincount(keys, minlength=KEYS).astype(np.int32)
+        return _evaluate(x, few, float(x.min()), float(x.max()), None, expected)
+    counter = thread_counter()
+    try:
+        least, greatest, zeros = _fill(counter, x, spread=many_zeros)
+        return _evaluate(x, counter.counts, least, greatest, zeros, expected)
+    except BaseException:
+        counter.counts.fill(0)
+        raise
+
+
+def _evaluate(
+    x: FloatArray,
+    counts: NDArray[np.int32],
+    least: float,
+    greatest: float,
+    zeros: int | None,
+    expected: NDArray[np.int64],
+) -> ArrayCounts:
+    """Separate zeros from the counts of an array, and set the counts to 0."""
+    dense = counts.reshape(BINADES, CELLS_PER_BINADE)
     tiny = dense[::_FIRST_NEGATIVE]
     below_normal = int(tiny.sum())
-    zeros = count_equal(x, 0.0) if below_normal else 0
+    if zeros is None or zeros != below_normal:  # not counted yet, or some are -0.0 or subnormal
+        zeros = count_equal(x, 0.0) if below_normal else 0
     if below_normal == zeros:
         tiny[:] = 0
     else:  # there are subnormal values; spreading has mixed their cells
-        dense = _histogram(x[x != 0], spread=False)
-    counts = dense[expected].astype(np.int64)
-    if int(counts.sum()) == x.size - zeros:
-        return zeros, PrefixCounts(expected, counts)
-    binades = np.union1d(expected, np.flatnonzero(dense.max(axis=1)))
-    return zeros, PrefixCounts(binades, dense[binades].astype(np.int64))
+        counts.fill(0)
+        cells, each = np.unique(to_prefixes(x[x != 0]), return_counts=True)
+        counts[cells] = each
+    found = dense[expected].astype(np.int64)
+    if int(found.sum()) == x.size - zeros:
+        dense[expected] = 0
+        return ArrayCounts(zeros, least, greatest, PrefixCounts(expected, found))
+    binades = np.union1d(expected, np.flatnonzero(dense.any(axis=1)))
+    found = dense[binades].astype(np.int64)
+    dense[binades] = 0
+    return ArrayCounts(zeros, least, greatest, PrefixCounts(binades, found))
 
 
-def key_counts(keys: NDArray[np.uint16]) -> NDArray[np.int32]:
-    """Count of each 16-bit integer among at most 2^18 keys."""
+def _fill(counter: KeyCounter, x: FloatArray, *, spread: bool) -> tuple[float, float, int | None]:
+    """Add the keys of all values to the counter.
+
+    Additions to one address wait for each other. After a ReLU, half of the values may be 0, and one key for all
+    zeros would take more time. ``spread`` distributes values from 0 to 2^-126 over the first 128 cells, regardless
+    of their own cells.
+
+    Returns:
+        The extremes, NaN if there is a NaN; and the number of values +0.0 if ``spread``, else None.
+    """
+    bits, ends, nonzero = x.view(np.uint32), list[np.float32](), 0
+    for start in range(0, x.size, CHUNK):
+        chunk, values = bits[start : start + CHUNK], x[start : start + CHUNK]
+        keys = np.right_shift(chunk, np.uint32(16), out=counter.keys[: chunk.size])
+        if spread:
+            np.maximum(keys, _spread_keys()[: chunk.size], out=keys)
+            nonzero += int(np.count_nonzero(chunk))
+        counter.add(chunk.size)
+        ends += np.minimum.reduce(values), np.maximum.reduce(values)
+    extremes = np.array(ends)
+    return float(extremes.min()), float(extremes.max()), x.size - nonzero if spread else None
+
+
+def key_counts(keys: NDArray[np.uint16]) -> NDArray[np.int64]:
+    """Count of each 16-bit integer among at most `CHUNK` keys."""
     if keys.size <= _BINCOUNT_LIMIT:
-        return _few_counts(keys)
-    counter = _thread_counter()
+        return np.bincount(keys, minlength=KEYS)
+    counter = thread_counter()
     counter.keys[: keys.size] = keys
-    return counter.counts(keys.size)
-
-
-def _few_counts(keys: NDArray[Any]) -> NDArray[np.int32]:
-    return np.bincount(keys, minlength=BINADES * CELLS_PER_BINADE).astype(np.int32)
-
-
-class _Counter(threading.local):
-    """A sparse matrix of one column whose product with [1] counts its row indices; one for each thread."""
-
-    def __init__(self) -> None:
-        ones = np.ones(CHUNK, np.int32)
-        ends = np.array([0, CHUNK], np.int32)
-        rows = np.zeros(CHUNK, np.int32)
-        self._matrix = scipy.sparse.csc_array(
-            (ones, rows, ends), shape=(BINADES * CELLS_PER_BINADE, 1)
-        )
-        self._one = ones[:1]
-        self.keys: NDArray[np.uint32] = self._matrix.indices.view(np.uint32)
-        self.flags = np.zeros(CHUNK, np.bool_)
-
-    def counts(self, size: int) -> NDArray[np.int32]:
-        """Count of each 16-bit integer among the first ``size`` keys."""
-        self._matrix.indptr[1] = size
-        return np.asarray(self._matrix @ self._one, np.int32)
-
-
-@cache
-def _thread_counter() -> _Counter:
-    return _Counter()
+    try:
+        counter.add(keys.size)
+        return counter.counts.astype(np.int64)
+    finally:
+        counter.counts.fill(0)
 
 
 @cache
@@ -184,33 +207,5 @@ def _spread_keys() -> NDArray[np.uint32]:
 
 def count_equal(x: FloatArray, value: float) -> int:
     """Number of occurrences of the value in a one-dimensional array."""
-    if x.size <= _BINCOUNT_LIMIT:
-        return int(np.count_nonzero(x == value))
-    flags, total = _thread_counter().flags, 0
-    for start in range(0, x.size, CHUNK):
-        chunk = x[start : start + CHUNK]
-        total += int(np.count_nonzero(np.equal(chunk, value, out=flags[: chunk.size])))
-    return total
-
-
-def _histogram(x: FloatArray, *, spread: bool) -> NDArray[np.int32]:
-    """Counts by cell, shape (512, 128), with zeros in the cells of 0 and -0.0.
-
-    Additions to one address wait for each other. After a ReLU, half of the values may be 0, and one key for all
-    zeros would double the time. ``spread`` distributes values from 0 to 2^-126 over the first 128 cells,
-    regardless of their own cells.
-    """
-    if x.size <= _BINCOUNT_LIMIT:
-        return _few_counts(x.view(np.uint32) >> np.uint32(16)).reshape(BINADES, CELLS_PER_BINADE)
-    bits, counter = x.view(np.uint32), _thread_counter()
-    total: NDArray[np.int32] | None = None
-    for start in range(0, x.size, CHUNK):
-        chunk = bits[start : start + CHUNK]
-        keys = np.right_shift(chunk, np.uint32(16), out=counter.keys[: chunk.size])
-        if spread:
-            np.maximum(keys, _spread_keys()[: chunk.size], out=keys)
-        counts = counter.counts(chunk.size)
-        total = counts if total is None else np.add(total, counts, out=total)
-    if total is None:
-        total = np.zeros(BINADES * CELLS_PER_BINADE, np.int32)
-    return total.reshape(BINADES, CELLS_PER_BINADE)
+    pieces = (x[start : start + CHUNK] for start in range(0, x.size, CHUNK))
+    return sum(int(np.count_nonzero(piece == value)) for piece in pieces)

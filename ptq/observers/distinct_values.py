@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import FloatArray
-from ptq.observers.bfloat16_histogram import CHUNK, key_counts
+from ptq.observers.bfloat16_histogram import key_counts
+from ptq.observers.key_counter import CHUNK
 
 MAX_DISTINCT = 1024
 """The largest number of distinct values that are kept individually."""
@@ -34,19 +35,19 @@ def distinct_counts(
         Ascending values (0 for -0.0) and int64 counts, or None if there are more than `MAX_DISTINCT` values.
     """
     values = _union(earlier, x[:_SAMPLE])
-    counts = np.zeros(values.size, np.int64)
-    start = 0
+    counts, table, start = np.zeros(values.size, np.int64), None, 0
     while values.size <= MAX_DISTINCT:
         if start >= x.size:
             return values, counts
+        table = table or _HashTable(values)
         piece = x[start : start + CHUNK] + np.float32(0)  # -0.0 + 0 = 0
-        rank = _ranks(piece, values)
-        missed = piece[values[rank] != piece]
+        rank = table.find_ranks(piece)
+        missed = piece[values.take(rank) != piece]
         if missed.size:
             wider = _union(values, missed[:_SAMPLE])
             wider_counts = np.zeros(wider.size, np.int64)
             wider_counts[np.searchsorted(wider, values)] = counts
-            values, counts = wider, wider_counts
+            values, counts, table = wider, wider_counts, None
         else:
             counts += key_counts(rank)[: values.size]
             start += CHUNK
@@ -57,17 +58,21 @@ def _union(values: FloatArray, x: FloatArray) -> FloatArray:
     return np.union1d(values, x + np.float32(0))
 
 
-def _ranks(x: FloatArray, values: FloatArray) -> NDArray[np.uint16]:
-    """Index of each x in the values; arbitrary if x is not one of them."""
-    factor = np.uint32(2654435769)  # 2^32 / golden ratio
-    slots = _slots(values, factor)
-    while np.unique(slots).size < values.size:
-        factor = np.uint32((int(factor) * 747796405 + 2891336452) % 2**32 | 1)
-        slots = _slots(values, factor)
-    table = np.zeros(1 << _HASH_BITS, np.uint16)
-    table[slots] = np.arange(values.size)
-    return table[_slots(x, factor)]
+class _HashTable:
+    """Finds values by a hash on which no two of them collide."""
 
+    def __init__(self, values: FloatArray) -> None:
+        self._factor = np.uint32(2654435769)  # 2^32 / golden ratio
+        slots = self._find_slots(values)
+        while np.unique(slots).size < values.size:
+            self._factor = np.uint32((int(self._factor) * 747796405 + 2891336452) % 2**32 | 1)
+            slots = self._find_slots(values)
+        self._ranks = np.zeros(1 << _HASH_BITS, np.uint16)
+        self._ranks[slots] = np.arange(values.size)
 
-def _slots(x: FloatArray, factor: np.uint32) -> NDArray[np.uint32]:
-    return (x.view(np.uint32) * factor) >> np.uint32(32 - _HASH_BITS)
+    def find_ranks(self, x: FloatArray) -> NDArray[np.uint16]:
+        """Index of each x in the values; arbitrary if x is not one of them."""
+        return self._ranks.take(self._find_slots(x))
+
+    def _find_slots(self, x: FloatArray) -> NDArray[np.uint32]:
+        return (x.view(np.uint32) * self._factor) >> np.uint32(32 - _HASH_BITS)

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from ptq.core.errors import StatsError
 from ptq.core.types import FloatArray
 from ptq.observers.bfloat16_histogram import (
+    ArrayCounts,
     PrefixCounts,
+    count_array,
     count_equal,
     from_cells,
-    prefix_counts,
     to_prefixes,
 )
 from ptq.observers.channel_range import channel_extremes
@@ -198,23 +199,27 @@ class TensorStats:
             if few is not None:
                 self._count_values(*few)
                 return
+        if flat.size == 0:
+            return
         expected = self._all_prefixes().binades
         many_zeros = 8 * self.zeros > self.count
-        zeros, added = prefix_counts(flat, expected, many_zeros=many_zeros)
-        if added.has_nonfinite:
+        added = count_array(flat, expected, many_zeros=many_zeros)
+        if not added.is_finite:
             flat = self._drop_nonfinite(flat)
-            zeros, added = prefix_counts(flat, expected, many_zeros=many_zeros)
+            if flat.size == 0:
+                return
+            added = count_array(flat, expected, many_zeros=many_zeros)
         for negative in (True, False):
-            self._update_extreme(flat, zeros, added, negative=negative)
+            self._update_extreme(flat, added, negative=negative)
         self.count += flat.size
-        self.zeros += zeros
-        self._add_prefixes(added)
+        self.zeros += added.zeros
+        self._add_prefixes(added.cells)
 
     def _drop_nonfinite(self, flat: FloatArray) -> FloatArray:
         """Count NaN and infinities, and return the finite values."""
-        finite = np.isfinite(flat)
-        if bool(finite.all()):
+        if flat.size == 0 or np.isfinite([np.minimum.reduce(flat), np.maximum.reduce(flat)]).all():
             return flat
+        finite = np.isfinite(flat)
         self.nan += int(np.count_nonzero(np.isnan(flat)))
         self.pos_inf += int(np.count_nonzero(flat == np.inf))
         self.neg_inf += int(np.count_nonzero(flat == -np.inf))
@@ -230,21 +235,14 @@ class TensorStats:
         self.zeros += int(counts[values == 0].sum())
         self._add_values(values, counts)
 
-    def _update_extreme(
-        self, flat: FloatArray, zeros: int, added: PrefixCounts, *, negative: bool
-    ) -> None:
-        """Update one extreme, with a pass over the values only if the cells do not determine it."""
-        outermost = added.outermost_cell(negative=negative)
-        if outermost is None and zeros:
-            self._record_extreme(0.0, zeros, negative=negative)
+    def _update_extreme(self, flat: FloatArray, added: ArrayCounts, *, negative: bool) -> None:
+        """Update one extreme, with a pass over the values only if the cells do not determine its count."""
+        end = (added.least if negative else added.greatest) + 0.0  # -0.0 + 0 = 0
+        if end > self.min if negative else end < self.max:
             return
-        near, far, count = outermost or (math.nan, math.nan, 0)
-        if flat.size == 0 or (far >= self.min if negative else far <= self.max):
-            return
-        end = float(flat.min() if negative else flat.max())
-        if end != near:  # else all values of that cell equal the extreme, so its count is exact
-            inside = end > self.min if negative else end < self.max
-            count = 0 if inside else count_equal(flat, end)
+        count = added.cells.count_extreme(end) if end else added.zeros
+        if count is None:
+            count = count_equal(flat, end)
         self._record_extreme(end, count, negative=negative)
 
     def _record_extreme(self, end: float, count: int, *, negative: bool) -> None:

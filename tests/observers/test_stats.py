@@ -12,6 +12,8 @@ from hypothesis.extra import numpy as hnp
 
 from ptq.core.errors import StatsError
 from ptq.core.types import FloatArray
+from ptq.observers import bfloat16_histogram
+from ptq.observers.key_counter import thread_counter
 from ptq.observers.stats import TensorStats
 
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True, allow_subnormal=True)
@@ -248,3 +250,29 @@ def test_updates_of_distinct_statistics_from_two_threads_do_not_mix() -> None:
 def test_statistics_of_many_values_stay_small() -> None:
     stats = stats_of(np.random.default_rng(0).normal(size=1_000_000).astype(np.float32))
     assert sum(array.nbytes for array in stats.to_arrays().values()) < 60_000
+
+
+def test_an_installation_without_the_compiled_loop_counts_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = relu6(4, 200_000)
+    whole = content(stats_of(x, -x))
+    monkeypatch.setattr(thread_counter(), "_count", None)
+    assert content(stats_of(x, -x)) == whole
+
+
+def test_a_failure_amid_counting_leaves_no_counts_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, counter, whole = relu6(5, 200_000), thread_counter(), content(stats_of(relu6(5, 200_000)))
+    with monkeypatch.context() as context:
+        context.setattr(bfloat16_histogram, "_evaluate", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            stats_of(x)
+    assert not counter.counts.any()
+    assert content(stats_of(x)) == whole
+
+
+def test_an_extreme_of_minus_zero_is_stored_as_zero() -> None:
+    x = np.linspace(-3, -1, 5000, dtype=np.float32)
+    y = np.full(5000, -0.0, np.float32)
+    assert content(stats_of(x, y, np.abs(y))) == content(stats_of(x, np.abs(y), y))
+    assert not np.signbit(stats_of(x, y).max)
