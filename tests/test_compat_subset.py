@@ -51,7 +51,7 @@ def test_the_lowest_environment_has_the_declared_lower_bounds(extra: str | None)
     assert {name: pinned[name] for name in bounds} == bounds
 
 
-@pytest.mark.parametrize("extra", [None, "test", "dev", "pandas", "text"])
+@pytest.mark.parametrize("extra", [None, "test", "dev", "pandas", "text", "data-test"])
 def test_the_newest_environment_pins_every_dependency(extra: str | None) -> None:
     bounds = lower_bounds(
         PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"]
