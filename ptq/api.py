@@ -45,13 +45,7 @@ from ptq.evaluation.user_metric import Metric
 from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
 from ptq.model.failure import explain_failure
 from ptq.model.node import name_of
-from ptq.model.open import (
-    Model,
-    is_quantized,
-    open_model,
-    require_quantized,
-    source_path,
-)
+from ptq.model.open import Model, is_quantized, open_model, require_quantized, source_path
 from ptq.model.session import Session
 from ptq.observers.calibration_file import Calibration
 from ptq.optimization.compensation import compensate_rounding
