@@ -34,6 +34,8 @@ from ptq.solver.recipe import AUTO, FALLBACK_METHOD, ChosenMethod, Recipe
 from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups
 from ptq.solver.solve import assign_precision_and_groups
 
+_MIN_SAMPLES = 8
+"""With fewer samples chance decides, and the samples that set the ranges evaluate them too."""
 _MONOTONE = frozenset(["Softmax", "LogSoftmax", "Sigmoid", "HardSigmoid", "Tanh"])
 OUTPUT_REASON = "minmax: order matters in a graph output"
 SAME_REASON = "mse: other methods choose nearly the same range"
@@ -62,8 +64,10 @@ def choose_ranges(
     """
     if recipe.method != AUTO:
         return recipe
-    recipe, candidates = find_candidates(model, recipe, folds)
-    if not folds or not effort.range_runs:
+    enough = sum(len(fold.samples) for fold in folds) >= _MIN_SAMPLES
+    is_search = bool(enough and effort.range_runs)
+    recipe, candidates = find_candidates(model, recipe, folds if is_search else ())
+    if not is_search:
         return recipe
     graph = model.prepared.graph
     undecided = [c for c in candidates if len(c.params) > 1]
