@@ -79,7 +79,7 @@ def _refused(call: Any, error: type[ptq.PtqError] = ptq.UsageError) -> str:
 
 
 @pytest.mark.parametrize(("options", "said"), QUANTIZE, ids=[str(row[0]) for row in QUANTIZE])
-def test_quantize_refuses_it_in_one_line(options: dict[str, Any], said: str) -> None:
+def test_s9_quantize_refuses_it_in_one_line(options: dict[str, Any], said: str) -> None:
     assert re.search(said, _refused(lambda: ptq.quantize(MODEL, **{"data": DATA, **options})))
 
 
@@ -103,7 +103,9 @@ def test_quantize_refuses_it_in_one_line(options: dict[str, Any], said: str) -> 
         ("portability", {"samples": 0}, f"samples 0 {WHOLE} of at least 1"),
     ],
 )
-def test_every_verb_refuses_it_in_one_line(verb: str, options: dict[str, Any], said: str) -> None:
+def test_s9_every_verb_refuses_it_in_one_line(
+    verb: str, options: dict[str, Any], said: str
+) -> None:
     assert re.search(said, _refused(lambda: getattr(ptq, verb)(MODEL, DATA, **options)))
 
 
@@ -121,6 +123,16 @@ def test_an_unknown_keyword_is_named_with_the_most_similar_one(verb: str) -> Non
         function(**{f"{known}_": 1})
     assert str(caught.value) == f"unknown option '{known}_'; did you mean {known!r}?"
     assert isinstance(caught.value, TypeError)
+
+
+@pytest.mark.parametrize("kind", [ptq.Preprocess, ptq.AudioPreprocess, ptq.TextPreprocess])
+def test_an_unknown_field_of_preprocessing_is_named_too(kind: Any) -> None:
+    field = next(iter(inspect.signature(kind).parameters))
+    with pytest.raises(ptq.UsageError, match=f"unknown option '{field}_'; did you mean '{field}'"):
+        kind(**{f"{field}_": 1})
+    with pytest.raises(TypeError) as caught:
+        kind(zzzz=1)
+    assert "self" not in str(caught.value)
 
 
 def test_an_unknown_keyword_that_resembles_none_lists_all() -> None:

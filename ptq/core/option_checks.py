@@ -30,7 +30,7 @@ def refuse_unknown_options(verb: Callable[P, T]) -> Callable[P, T]:
 
     The function raises `UnknownOptionError` then, which is a TypeError too.
     """
-    known = tuple(inspect.signature(verb).parameters)
+    known = tuple(name for name in inspect.signature(verb).parameters if name != "self")
 
     @functools.wraps(verb)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -42,6 +42,12 @@ def refuse_unknown_options(verb: Callable[P, T]) -> Callable[P, T]:
         return verb(*args, **kwargs)
 
     return checked
+
+
+def refuse_unknown_fields(kind: type[T]) -> type[T]:
+    """Make a dataclass of options refuse unknown keywords as `refuse_unknown_options` does."""
+    kind.__init__ = refuse_unknown_options(kind.__init__)  # type: ignore[method-assign] # the one of the class itself
+    return kind
 
 
 def require_choice(option: str, value: object, allowed: Collection[str]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ptq.core.errors import UsageError
-from ptq.core.option_checks import require_count
+from ptq.core.option_checks import refuse_unknown_fields, require_count
 from ptq.data.input_spec import InputSpec
 
 LOWEST_RATE, HIGHEST_RATE = 1_000, 768_000
@@ -17,6 +17,7 @@ LOWEST_RATE, HIGHEST_RATE = 1_000, 768_000
 LENGTH_RULE = "cut at the center or zeros at the end"
 
 
+@refuse_unknown_fields
 @dataclass(frozen=True)
 class AudioPreprocess:
     """Options from a WAV file to an array.

@@ -20,7 +20,12 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, get_args
 
 from ptq.core.errors import UsageError
-from ptq.core.option_checks import require_choice, require_count, require_number
+from ptq.core.option_checks import (
+    refuse_unknown_fields,
+    require_choice,
+    require_count,
+    require_number,
+)
 from ptq.data.input_spec import InputSpec
 from ptq.data.processor_config.read import read_processor_config
 
@@ -43,6 +48,7 @@ MAX_SCALED_STD = 2.0
 """The standard deviation of values of 0 … 1 is at most 0.5, and a divisor of 1 or 2 may be meant."""
 
 
+@refuse_unknown_fields
 @dataclass(frozen=True)
 class Preprocess:
     """Options from image to array. The model's input determines each option that is None.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ptq.core.errors import UsageError
-from ptq.core.option_checks import require_count
+from ptq.core.option_checks import refuse_unknown_fields, require_count
 from ptq.data.input_spec import InputSpec
 
 INPUT_NAMES = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
@@ -17,6 +17,7 @@ INPUT_NAMES = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
 LENGTH_RULE = "truncated or padded"
 
 
+@refuse_unknown_fields
 @dataclass(frozen=True)
 class TextPreprocess:
     """Options from text to token numbers.

@@ -25,7 +25,7 @@ def no_run(monkeypatch):
     monkeypatch.setattr("ptq.model.session.Session.run_into", run)
 
 
-def test_tensorrt_in_qoperator_form_is_refused_before_a_run(ptq, model, data, no_run):
+def test_s12_tensorrt_in_qoperator_form_is_refused_before_a_run(ptq, model, data, no_run):
     result = ptq("quantize", model, "--data", data, "--target", "tensorrt", "--format", "qoperator")
     assert result.code == USAGE
     assert result.line.startswith("error: target tensorrt cannot read form qoperator")
@@ -75,7 +75,7 @@ def test_a_mean_of_pixels_beside_a_scale_of_0_to_1_is_refused_before_a_run(ptq, 
         (("compare", "{model}", "--json", "c.json", "--data"), "c.json"),
     ],
 )
-def test_no_clobber_refuses_an_existing_output_before_a_run(
+def test_s14_no_clobber_refuses_an_existing_output_before_a_run(
     ptq, model, data, command, output, no_run
 ):
     Path(output).write_text("good")
@@ -113,7 +113,7 @@ def test_an_output_in_a_folder_that_does_not_exist_is_wrong_usage(ptq, model, da
     )
 
 
-def test_a_replaced_output_is_reported_and_a_new_one_is_not(ptq, model, data):
+def test_s14_a_replaced_output_is_reported_and_a_new_one_is_not(ptq, model, data):
     assert ptq("quantize", model, "--data", data, "--no-clobber").err == ""
     again = ptq("quantize", model, "--data", data, "--json", "-")
     assert again.code == 0
@@ -132,7 +132,7 @@ def test_a_checkpoint_that_is_continued_is_not_a_replaced_output(ptq, model, dat
     assert (again.code, again.err) == (0, "")
 
 
-def test_an_opset_that_cannot_be_kept_is_refused_by_name(ptq, data, no_run):
+def test_s11_an_opset_that_cannot_be_kept_is_refused_by_name(ptq, data, no_run):
     network = build_network(
         "c = Conv(x, w)\ng = GlobalAveragePool(c)\ny = Flatten(g)",
         {"x": ("N", 3, 8, 8)},

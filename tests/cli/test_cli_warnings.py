@@ -34,7 +34,7 @@ def small(model, data):
     return "small.onnx"
 
 
-def test_a_result_larger_and_slower_than_float_is_the_first_that_is_read(ptq, small):
+def test_s10_a_result_larger_and_slower_than_float_is_the_first_that_is_read(ptq, small):
     done = ptq("quantize", small, "--data", "rows.npz", "--json", "r.json", "--report", "r.html")
     assert done.code == 0
     first, second = done.out.splitlines()[:2]
@@ -87,7 +87,9 @@ def test_strict_without_a_budget_is_a_usage_error(ptq, model, data, verb):
     assert result.line == "error: --strict needs an accuracy budget; give --max-drop"
 
 
-def test_strict_ends_with_3_where_the_samples_cannot_decide_and_says_how_many_can(ptq, model, data):
+def test_s13_strict_ends_with_3_where_the_samples_cannot_decide_and_says_how_many_can(
+    ptq, model, data
+):
     given = ("quantize", model, "--data", data, "--max-drop", 0.5)
     loose = ptq(*given)
     assert loose.code == 0

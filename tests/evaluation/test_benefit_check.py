@@ -51,7 +51,7 @@ def test_no_speed_of_noise_or_of_another_runtime_is_a_fault(speed: float, target
     assert list(check_benefit(4000, 1000, speed, get_target(target))) == []
 
 
-def test_a_raised_opset_is_named_with_both_numbers() -> None:
+def test_s11_a_raised_opset_is_named_with_both_numbers() -> None:
     (found,) = check_opset(17, 20)
     assert found.what.startswith("raised from 17 to 20")
     assert list(check_opset(17, 17)) == []

@@ -16,7 +16,7 @@ X = np.arange(32, dtype=np.float32).reshape(8, 4)
 
 
 @pytest.mark.parametrize("spec", [FREE, ONE], ids=["free", "one"])
-def test_a_batch_is_as_many_samples_as_it_has_rows(spec: InputSpec) -> None:
+def test_s4_a_batch_is_as_many_samples_as_it_has_rows(spec: InputSpec) -> None:
     samples = open_samples([{"x": X}, {"x": X[:3]}], [spec])
     assert len(samples) == 11
     np.testing.assert_array_equal(
@@ -26,7 +26,7 @@ def test_a_batch_is_as_many_samples_as_it_has_rows(spec: InputSpec) -> None:
     assert [s.name for s in samples][-1] == "data[10]"
 
 
-def test_the_labels_of_a_batch_belong_to_its_rows() -> None:
+def test_s4_the_labels_of_a_batch_belong_to_its_rows() -> None:
     samples = open_samples([(X, np.arange(8)), (X[:2], [5, [6, 7]])], [FREE])
     assert [s.labels for s in samples] == [*((k,) for k in range(8)), (5,), (6, 7)]
 
