@@ -18,6 +18,7 @@ from ptq.data.recorded_preprocess import encode_preprocess
 from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
 from ptq.observers.calibration_file import Calibration, load
+from ptq.observers.sample_prefixes import keep_prefixes
 from ptq.rewrite.emit.bias_correction import channel_axes
 from ptq.solver.solve import tensors_to_observe
 
@@ -62,7 +63,12 @@ def collect_statistics(
     tracked = run.track(samples, "calibrating")
     calibration = observe(graph, tracked, tensors_to_collect(graph), keeper=keeper, run=run)
     preprocess = encode_preprocess(samples.preprocess)
-    return replace(calibration, skipped=tuple(samples.skipped), preprocess=preprocess)
+    return replace(
+        calibration,
+        skipped=tuple(samples.skipped),
+        preprocess=preprocess,
+        contents=keep_prefixes(samples.digests.values()),
+    )
 
 
 def collect_in_folds(
@@ -88,7 +94,10 @@ def collect_in_folds(
     names = [split.names for split in splits]
     observed = observe_splits(graph, tracked, tensors_to_collect(graph), names, run=run)
     preprocess = encode_preprocess(samples.preprocess)
-    observed = [replace(statistics, preprocess=preprocess) for statistics in observed]
+    observed = [
+        replace(statistics, preprocess=preprocess, contents=keep_prefixes(split.digests.values()))
+        for statistics, split in zip(observed, splits, strict=True)
+    ]
     whole = replace(reduce(Calibration.merge, observed), skipped=tuple(samples.skipped))
     bad = {name for name, _ in samples.skipped}
     folds = []

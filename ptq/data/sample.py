@@ -198,11 +198,6 @@ class Samples:
         """Digest of all samples that were read so far, in any order; see `ptq.data.sample_digest`."""
         return combine_digests(self.digests.values())
 
-    def count_shared(self, other: Samples) -> int:
-        """How many samples have the content of a sample of ``other``, of those that were read so far."""
-        contents = frozenset(other.digests.values())
-        return sum(digest in contents for digest in self.digests.values())
-
     @property
     def highest_label(self) -> int:
         """Highest label that is known without reading the samples; -1 if none is known."""

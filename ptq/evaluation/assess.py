@@ -87,7 +87,7 @@ def build_report(
     row = get_target(quantized.plan.target)
     float_bytes = external_data.serialized_size(model.source.model)
     int8_bytes = external_data.serialized_size(quantized.quantized_graph.model)
-    overlap = find_overlap(samples)
+    overlap = find_overlap(samples, calibration.contents)
     return Report(
         model=model.name,
         target=quantized.plan.target,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ptq.core.wording import plural
 from ptq.data.splits import ON_CALIBRATION, SampleSplit
 from ptq.evaluation.report import Diagnosis
+from ptq.observers.sample_prefixes import BYTES, LIMIT, Prefixes
 
 
 @dataclass(frozen=True)
@@ -24,20 +25,26 @@ class Overlap:
     warnings: tuple[Diagnosis, ...] = ()
 
 
-def find_overlap(samples: SampleSplit) -> Overlap:
-    """Compare the digests of the samples; both sets have been read."""
-    calibration, evaluation, description = (
-        samples.calibration,
-        samples.evaluation,
-        samples.description,
-    )
-    if calibration is None or evaluation is None:
+def find_overlap(samples: SampleSplit, contents: Prefixes | None = None) -> Overlap:
+    """Compare the digests of the samples; all sets have been read.
+
+    Args:
+        samples: Calibration and evaluation samples.
+        contents: Short digests of the samples that the statistics count; None if they are unknown.
+    """
+    evaluation, description = samples.evaluation, samples.description
+    if evaluation is None:
         return Overlap(0, description)
-    count, total = evaluation.count_shared(calibration), len(evaluation.digests)
-    if not count or evaluation is calibration:
+    used = {*(contents or ())}
+    if samples.calibration is not None:
+        used.update(digest[:BYTES] for digest in samples.calibration.digests.values())
+    count = sum(digest[:BYTES] in used for digest in evaluation.digests.values())
+    total = len(evaluation.digests)
+    if not count or evaluation is samples.calibration:
         return Overlap(count, description)
     everything = count == total
-    shown = "all" if everything else str(count)
+    least = "at least " if samples.calibration is None and len(contents or ()) == LIMIT else ""
+    shown = "all" if everything else f"{least}{count}"
     warning = Diagnosis(
         f"{shown} of {plural(total, 'sample')} {'is' if count == 1 else 'are'} also calibration samples",
         "evaluation samples",
@@ -46,4 +53,6 @@ def find_overlap(samples: SampleSplit) -> Overlap:
     if everything:
         return Overlap(count, ON_CALIBRATION, (warning,))
     numbered = description.replace("on ", f"on {total} ", 1)
-    return Overlap(count, f"{numbered}, {count} of them also calibration samples", (warning,))
+    return Overlap(
+        count, f"{numbered}, {least}{count} of them also calibration samples", (warning,)
+    )

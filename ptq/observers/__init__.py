@@ -12,6 +12,7 @@ channel_sums: exact sums, and so means, of each channel
 channel_spread: extremes and energy of each channel, for equalization
 covariance: exact second moments of the inputs of a weighted sum, for GPTQ
 input_statistics: covariances and mean shifts of the inputs of all layers with weights
+sample_prefixes: short digests of the samples that statistics count
 calibration_file: `Calibration`: the statistics of a whole graph, and its file
 
 Range methods, from statistics to a range:

@@ -1,10 +1,10 @@
 """Statistics of a whole calibration, and the file that stores them.
 
 The file is an uncompressed .npz that ``numpy.load`` reads. It holds ``format``, ``graph``, ``samples``, ``names``
-(sorted), ``preprocess`` (JSON; absent if unknown), and for each name the arrays of `TensorStats.to_arrays` as
-``NUMBER/ARRAY``. In the same way ``summed`` and ``sums/NUMBER/ARRAY`` hold the sums by channel. Equal statistics give
-equal bytes: the entries are sorted and carry the earliest time of the zip format. No compressor is used, because its
-output would depend on its version.
+(sorted), ``preprocess`` (JSON) and ``contents`` (`ptq.observers.sample_prefixes`), both absent if unknown. For each
+name it holds the arrays of `TensorStats.to_arrays` as ``NUMBER/ARRAY``. In the same way ``summed`` and
+``sums/NUMBER/ARRAY`` hold the sums by channel. Equal statistics give equal bytes: the entries are sorted and carry
+the earliest time of the zip format. No compressor is used, because its output would depend on its version.
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ from ptq.core.errors import StatsError
 from ptq.core.preprocess_record import describe_differences
 from ptq.core.record import Record, decode_record, encode_record
 from ptq.observers.channel_sums import ChannelSums
+from ptq.observers.sample_prefixes import (
+    Prefixes,
+    decode_prefixes,
+    encode_prefixes,
+    merge_prefixes,
+)
 from ptq.observers.stats import TensorStats
 
 FORMAT = 1
@@ -43,6 +49,7 @@ class Calibration:
         skipped: Name and reason of each bad sample that was left out; not stored in the file.
         preprocess: How the samples became arrays (see `ptq.core.preprocess_record`); None in older files, where it is
             unknown.
+        contents: Short digests of the counted samples; None in older files, where they are unknown.
     """
 
     graph: str
@@ -51,6 +58,7 @@ class Calibration:
     channels: Mapping[str, ChannelSums] = field(default_factory=dict)
     skipped: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     preprocess: Record | None = None
+    contents: Prefixes | None = None
 
     def __repr__(self) -> str:
         counts = f"samples={self.samples}, tensors={len(self.tensors)}, skipped={len(self.skipped)}"
@@ -87,7 +95,8 @@ class Calibration:
         tensors = {name: stats.merge(other.tensors[name]) for name, stats in self.tensors.items()}
         channels = {name: sums.merge(other.channels[name]) for name, sums in self.channels.items()}
         samples, skipped = self.samples + other.samples, self.skipped + other.skipped
-        return Calibration(self.graph, samples, tensors, channels, skipped, preprocess)
+        contents = merge_prefixes(self.contents, other.contents)
+        return Calibration(self.graph, samples, tensors, channels, skipped, preprocess, contents)
 
     def to_bytes(self) -> bytes:
         """Content of the file."""
@@ -102,6 +111,8 @@ class Calibration:
         if self.preprocess is not None:
             text = encode_record(self.preprocess).encode()
             arrays["preprocess"] = np.frombuffer(text, np.uint8)
+        if self.contents is not None:
+            arrays["contents"] = encode_prefixes(self.contents)
         for number, name in enumerate(names):
             for key, array in self.tensors[name].to_arrays().items():
                 arrays[f"{number}/{key}"] = array
@@ -191,7 +202,10 @@ def from_bytes(content: bytes, source: str) -> Calibration:
         stored = arrays.get("preprocess")
         preprocess = None if stored is None else decode_record(stored.tobytes().decode())
         samples = int(arrays["samples"])
-        return Calibration(graph, samples, tensors, channels, preprocess=preprocess)
+        contents = decode_prefixes(arrays["contents"]) if "contents" in arrays else None
+        return Calibration(
+            graph, samples, tensors, channels, preprocess=preprocess, contents=contents
+        )
     except StatsError as error:
         raise StatsError(f"{source}: {error}") from None
     except (

@@ -83,12 +83,6 @@ def rows_read(values: np.ndarray) -> Samples:
     return samples
 
 
-def test_shared_samples_are_counted_by_content() -> None:
-    evaluation = rows_read(np.concatenate([ARRAY[[2, 0, 0]], ARRAY + 100]))
-    assert evaluation.count_shared(rows_read(ARRAY)) == 3
-    assert evaluation.count_shared(rows_read(ARRAY[1:2])) == 0
-
-
 def test_a_copy_of_an_image_in_another_format_is_the_same_sample(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (5, 6, 3), np.uint8)
     for name in ("a/1.png", "b/renamed.bmp"):

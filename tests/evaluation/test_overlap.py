@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from networks import build_network, gaussian_array
 
 import ptq
+from ptq.data.sample_digest import digest_feed
+from ptq.data.splits import SampleSplit
+from ptq.evaluation.overlap_check import find_overlap
+from ptq.observers.calibration_file import from_bytes
+from ptq.observers.sample_prefixes import LIMIT, keep_prefixes, merge_prefixes
 
 MODEL = build_network(
     "y = Gemm(x, w, b)", {"x": ("n", 8)}, w=gaussian_array(8, 4), b=gaussian_array(4)
 )
 DATA = gaussian_array(60, 8, seed=1)
 OTHER = gaussian_array(40, 8, seed=2)
+RANDOM = np.random.default_rng(0).integers(0, 256, (LIMIT, 8), np.uint8)
 
 
 def report_of(data: np.ndarray, evaluation: np.ndarray | None) -> ptq.Report:
@@ -49,3 +56,53 @@ def test_separate_samples_are_not_named(evaluation: np.ndarray | None) -> None:
     assert report.shared_samples == 0
     assert "also" not in report.evaluated_on
     assert report.calibration_digest != report.evaluation_digest
+
+
+def test_samples_that_statistics_count_are_named_when_only_statistics_are_given() -> None:
+    stats = from_bytes(ptq.calibrate(MODEL, DATA, threads=1).to_bytes(), "s.npz")
+    both = np.concatenate([OTHER, DATA[:7]])
+    report = ptq.quantize(MODEL, stats=stats, eval_data=both, equalize=False, threads=1).report
+    assert report.evaluated_on == "on 47 evaluation samples, 7 of them also calibration samples"
+    assert str(report.suspects[0]).startswith("evaluation samples: 7 of 47 samples are also")
+    report = ptq.quantize(MODEL, stats=stats, eval_data=DATA, equalize=False, threads=1).report
+    assert report.evaluated_on == "on calibration samples"
+
+
+def test_nothing_is_said_of_statistics_that_do_not_name_their_samples() -> None:
+    stats = replace(ptq.calibrate(MODEL, DATA, threads=1), contents=None)
+    old = from_bytes(stats.to_bytes(), "s.npz")
+    assert old.contents is None
+    report = ptq.quantize(MODEL, stats=old, eval_data=DATA, equalize=False, threads=1).report
+    assert (report.evaluated_on, report.shared_samples) == ("on evaluation samples", 0)
+
+
+def test_the_digests_of_shards_are_those_of_the_whole_and_a_prefix_of_any_order() -> None:
+    digests = [digest_feed({"x": row}) for row in gaussian_array(LIMIT + 50, 4)]
+    whole = keep_prefixes(digests)
+    assert len(whole) == LIMIT
+    assert merge_prefixes(keep_prefixes(digests[1::2]), keep_prefixes(digests[::2])) == whole
+    shards = [ptq.calibrate(MODEL, DATA, shard=(k, 2), threads=1) for k in (1, 0)]
+    assert shards[0].merge(shards[1]).to_bytes() == ptq.calibrate(MODEL, DATA).to_bytes()
+
+
+def rows_read(values: np.ndarray) -> ptq.Samples:
+    samples = ptq.open_samples({"x": values}, [ptq.data.InputSpec("x", DATA.dtype, (None, 8))])
+    assert len(list(samples)) == len(values)
+    return samples
+
+
+def test_shared_samples_are_counted_by_content() -> None:
+    evaluation = rows_read(np.concatenate([DATA[[2, 0, 0]], DATA + 100]))
+    for calibration, count in ((DATA, 3), (DATA[1:2], 0)):
+        split = SampleSplit(rows_read(calibration), evaluation, "on evaluation samples")
+        assert find_overlap(split).count == count
+
+
+def test_of_more_samples_than_statistics_name_the_overlap_is_at_least_so_many() -> None:
+    evaluation = rows_read(DATA)
+    many = keep_prefixes([*list(evaluation.digests.values())[:5], *map(bytes, RANDOM)])
+    found = find_overlap(SampleSplit(None, evaluation, "on evaluation samples"), many)
+    assert found.description == (
+        f"on 60 evaluation samples, at least {found.count} of them also calibration samples"
+    )
+    assert 0 < found.count <= 5
