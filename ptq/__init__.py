@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         PlanError,
         PtqError,
         StatsError,
+        UnknownOptionError,
         UnsupportedError,
         UsageError,
     )
@@ -55,8 +56,8 @@ logging.getLogger("ptq").addHandler(logging.NullHandler())
 
 _MODULES = {
     "ptq.api": "calibrate evaluate quantize",
-    "ptq.core.errors": "BudgetError Cancelled DataError ModelError PlanError PtqError StatsError UnsupportedError "
-    "UsageError",
+    "ptq.core.errors": "BudgetError Cancelled DataError ModelError PlanError PtqError StatsError UnknownOptionError "
+    "UnsupportedError UsageError",
     "ptq.core.plan": "Plan",
     "ptq.core.targets": "TargetName",
     "ptq.data": "AudioPreprocess Preprocess Sample Samples TextPreprocess open_samples",
@@ -107,7 +108,8 @@ __all__ = [
     "EngineName", "Evaluation", "Finding", "Inspection", "MethodName", "ModelError",
     "NodeCost", "OpsetOption", "Plan", "PlanError", "Portability", "Preprocess", "PtqError",
     "QuantizedForm", "Ranking", "Report", "Result", "RoundingMethod", "Sample", "Samples",
-    "StatsError", "TargetName", "TextPreprocess", "UnsupportedError", "UsageError", "Verification",
+    "StatsError", "TargetName", "TextPreprocess", "UnknownOptionError", "UnsupportedError", "UsageError",
+    "Verification",
     "WeightFormatOption", "__version__", "calibrate", "compare", "convert", "evaluate",
     "inspect", "lint", "log_to_mlflow", "open_samples", "portability", "quantize",
     "sensitivity", "verify",
