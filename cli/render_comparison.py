@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptq.core.wording import format_size, plural
+from ptq.core.wording import format_decibels, format_size, plural
 from ptq.evaluation.compare import Comparison
 from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.exports.summary import Summary
 
 from .render_drops import render_budget
 from .screen import (
-    format_decibels,
     format_heading,
     format_paragraph,
     format_percent,

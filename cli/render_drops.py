@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 
-from ptq.core.wording import format_change, plural
+from ptq.core.wording import format_change, format_decibels, plural
 from ptq.evaluation.drop import describe_change, describe_drop
 
 from .one_line import one_line
 from .screen import (
     format_applied,
-    format_decibels,
     format_heading,
     format_paragraph,
     format_table,

@@ -9,14 +9,13 @@ import typer
 from rich.console import RenderableType
 from rich.table import Table
 
-from ptq.core.wording import describe_size_ratio, format_size, plural
+from ptq.core.wording import describe_size_ratio, format_decibels, format_size, plural
 from ptq.data.recorded_preprocess import list_recorded_options
 
 from .one_line import one_line
 from .render_drops import render_budget, render_search
 from .render_tables import render_forms, render_islands, render_nodes
 from .screen import (
-    format_decibels,
     format_heading,
     format_paragraph,
     format_percent,

@@ -10,14 +10,13 @@ import typer
 from rich.console import RenderableType
 from rich.table import Table
 
-from ptq.core.wording import format_change, plural
+from ptq.core.wording import format_change, format_decibels, plural
 
 from .one_line import one_line
 from .render_drops import render_drops
 from .render_provenance import render_provenance
 from .screen import (
     format_applied,
-    format_decibels,
     format_heading,
     format_paragraph,
     format_percent,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -75,11 +74,6 @@ def format_table(*columns: str, left: Iterable[str] = ()) -> Table:
 def format_percent(share: float | None, digits: int = 2) -> str:
     """Share (0 to 1) as a percentage without the sign; a dash for None."""
     return "–" if share is None else f"{100 * share:.{digits}f}"
-
-
-def format_decibels(value: float) -> str:
-    """Number of dB; ∞ without error."""
-    return "∞" if value == math.inf else f"{value:.1f}"
 
 
 def format_tally(names: Iterable[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 def plural(number: int, thing: str) -> str:
     """Return the number and the noun: ``1 Pad node``, ``3 Pad nodes``."""
@@ -27,3 +29,8 @@ def format_change(points: float, digits: int = 2) -> str:
     if float(size) == 0:
         return size
     return f"{'−' if points < 0 else '+'}{size}"
+
+
+def format_decibels(value: float) -> str:
+    """Return a number of dB, ``39.8``; ∞ without error."""
+    return "∞" if value == math.inf else f"{value:.1f}"

@@ -22,6 +22,7 @@ inspection           result of ``ptq.inspect``
 result               result of ``ptq.quantize``
 session_cache        open sessions of the float and the quantized model
 assess               evaluation, checks and rows → report
+html_elements        tables and lists of HTML
 html                 report or ranking as one HTML page
 exports              `Report`, and its other formats: Markdown, flat metrics, pandas
 """

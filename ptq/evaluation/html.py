@@ -8,6 +8,7 @@ from html import escape
 from ptq.core.wording import describe_size_ratio, format_change, plural
 from ptq.data.labelling import Labelling
 from ptq.evaluation.drop import describe_drop
+from ptq.evaluation.html_elements import render_list, render_table
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.ranking import Ranking
 from ptq.evaluation.report import ReportData
@@ -39,7 +40,7 @@ def render_page(report: ReportData) -> str:
     sections = [
         f"<h1>{escape(report.model)}</h1>",
         *_render_warnings(report.warnings),
-        _render_list(
+        render_list(
             [
                 f"target {report.target}, format {report.form}, range method {report.method}",
                 f"size {report.float_bytes} → {report.int8_bytes} bytes, "
@@ -68,11 +69,11 @@ def render_page(report: ReportData) -> str:
     float_nodes = [row for row in nodes if row[2] == "float"]
     sections += [
         f"<h2>{plural(len(float_nodes), 'float node')}</h2>",
-        _render_table(("node", "operator", "result", "why"), float_nodes),
+        render_table(("node", "operator", "result", "why"), float_nodes),
         f"<h2>{plural(len(nodes), 'node')}</h2>",
-        _render_table(("node", "operator", "result", "why"), nodes),
+        render_table(("node", "operator", "result", "why"), nodes),
         f"<h2>{plural(len(tensors), 'tensor')}, lowest SQNR first</h2>",
-        _render_table(_TENSOR_COLUMNS, tensors),
+        render_table(_TENSOR_COLUMNS, tensors),
     ]
     return _render_document(report.model, sections)
 
@@ -93,9 +94,9 @@ def render_ranking_page(ranking: Ranking) -> str:
     sections = [
         f"<h1>{escape(ranking.model)}</h1>",
         *_render_warnings(ranking.warnings),
-        _render_list(facts),
+        render_list(facts),
         *_render_labels(ranking.labels),
-        _render_table(_RANKING_COLUMNS, rows),
+        render_table(_RANKING_COLUMNS, rows),
     ]
     return _render_document(ranking.model, sections)
 
@@ -127,24 +128,12 @@ def _render_forms(evaluation: Evaluation) -> str:
             (name, top1, *similarity, "" if form.drop is None else describe_drop(form.drop))
         )
     titles = "form", "top-1 %", "agrees %", "SQNR dB", "cosine", "change (95 % CI)"
-    return _render_table(titles, rows)
+    return render_table(titles, rows)
 
 
 def _render_warnings(warnings: Sequence[str]) -> list[str]:
-    return ["<h2>Warnings</h2>", _render_list(warnings)] if warnings else []
+    return ["<h2>Warnings</h2>", render_list(warnings)] if warnings else []
 
 
 def _render_labels(labels: Labelling | None) -> list[str]:
     return [] if labels is None else [f"<p>{escape(str(labels))}</p>"]
-
-
-def _render_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
-    )
-    return f"<table><tr>{head}</tr>{body}</table>"
-
-
-def _render_list(lines: Iterable[str]) -> str:
-    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"

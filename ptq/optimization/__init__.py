@@ -4,6 +4,7 @@ options                 what the user asks of a quantization
 effort                  how many samples and runs each decision may take
 given                   statistics or a plan of an earlier run
 inspect                 the verb ``inspect``, without data
+evaluate                the verb ``evaluate``: a model measured on samples
 pipeline                the first stages of a quantization, shared by `ptq.quantize` and `ptq.sensitivity`
 output_error            error of the model outputs with activations rounded in one way or another
 significance            test whether one output error is significantly lower than another

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ptq.core.wording import describe_size_ratio, format_size, plural
+from ptq.core.wording import describe_size_ratio, format_decibels, format_size, plural
 from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.report import ReportData
@@ -53,7 +52,7 @@ def summarize_report(report: ReportData) -> Summary:
             (
                 row.name,
                 row.kind,
-                _format_decibels(row.sqnr_db),
+                format_decibels(row.sqnr_db),
                 f"{100 * row.rounding:.0f}",
                 f"{100 * (1 - row.rounding):.0f}",
                 f"{100 * row.saturation:.3f}",
@@ -79,7 +78,7 @@ def _format_form(form: FormMetrics, head: str) -> tuple[str, ...]:
     return (
         "" if form.accuracy is None else f"{100 * form.accuracy.top1:.2f}",
         "" if fidelity is None or fidelity.agreement is None else f"{100 * fidelity.agreement:.2f}",
-        "" if fidelity is None else _format_decibels(fidelity.sqnr_db),
+        "" if fidelity is None else format_decibels(fidelity.sqnr_db),
         "" if fidelity is None else f"{fidelity.cosine:.6f}",
         "" if form.drop is None else describe_drop(form.drop),
     )
@@ -109,7 +108,3 @@ def _facts(report: ReportData) -> list[str]:
     if report.skipped:
         facts.append(f"skipped {plural(len(report.skipped), 'bad sample')}")
     return facts
-
-
-def _format_decibels(value: float) -> str:
-    return "∞" if value == math.inf else f"{value:.1f}"

@@ -1,0 +1,122 @@
+"""The verb ``evaluate``: a model measured on samples, alone or against a float model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+from ptq.core.option_checks import refuse_unknown_options, require_callable, require_choice
+from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
+from ptq.data import DataSource, Preparation
+from ptq.data.sample_store import CacheOption
+from ptq.data.splits import SampleOptions, takes_any_batch
+from ptq.evaluation.engines import (
+    Engine,
+    EngineName,
+    integer_engine,
+    reference_engine,
+    session_engine,
+)
+from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
+from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
+from ptq.evaluation.relation_check import check_relation
+from ptq.evaluation.user_metric import Metric
+from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
+from ptq.model.failure import explain_failure
+from ptq.model.node import name_of
+from ptq.model.open import Model, is_quantized, open_model, require_quantized
+from ptq.model.session import Session
+from ptq.verification.ort_like_executor import executor_matching_ort
+
+
+@refuse_unknown_options
+def evaluate(
+    model: Model,
+    data: DataSource,
+    *,
+    against: Model | None = None,
+    engine: EngineName = "ort",
+    arithmetic: ArithmeticName = "ort",
+    preprocess: Preparation | None = None,
+    samples: int | None = None,
+    skip_bad_samples: bool = False,
+    cache: CacheOption | None = None,
+    batch: int = DEFAULT_RUN.evaluation_batch,
+    threads: int = 0,
+    metric: Metric | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Measure a model on samples, and compare it with a float model if one is given.
+
+    Args:
+        model: A float model or a quantized one.
+        data: Samples (see ``ptq.data.open_samples``).
+        against: The float model to compare with.
+        engine: ``ort`` runs ONNX Runtime; ``integer`` runs the integer executor.
+        arithmetic: The integer arithmetic of the executor.
+        preprocess: How images, audio or text become arrays.
+        samples: Use that many samples, evenly spread.
+        skip_bad_samples: Leave unreadable samples out instead of stopping.
+        cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
+        batch: Samples that run at once, if the model takes any number.
+        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        metric: The metric of accuracy drops, as for ``quantize``.
+        progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
+
+    Returns:
+        The measurements. Those of the model are called ``int8``, ``integers`` with engine ``integer``, or
+        ``float``; a float model that is compared with another one is ``other``.
+
+    Raises:
+        ModelError: A model cannot be read or run, or is not quantized as engine ``integer`` needs.
+        DataError: A sample is missing, unreadable or does not fit.
+    """
+    require_choice("engine", engine, get_args(EngineName))
+    kernels_of_arithmetic(arithmetic)
+    if metric is not None:
+        require_callable("metric", metric)
+    run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
+    graph = open_model(model) if engine == "ort" else require_quantized(open_model(model))
+    with explain_failure(graph):
+        reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
+        opened = reading.open(data, graph)
+        engine_run: Engine = (
+            session_engine(Session(graph, threads=threads))
+            if engine == "ort"
+            else integer_engine(executor_matching_ort(graph, arithmetic), graph)
+        )
+    reference = engine_run if against is None else reference_engine(open_model(against), graph, run)
+    form = "integers" if engine == "integer" else "int8" if is_quantized(graph) else "float"
+    if against is not None and form == "float":
+        form = "other"
+    candidates = {} if against is None else {form: engine_run}
+    evaluation = evaluate_engines(
+        reference,
+        candidates,
+        run.track(opened, "evaluating"),
+        [name_of(v) for v in graph.outputs],
+        batch=run.evaluation_batch if takes_any_batch(graph) else 1,
+        metric=metric,
+        labelling=lambda: opened.labelling,
+        reference_form=form if against is None else REFERENCE,
+    )
+    found = explain_low_accuracy(
+        evaluation,
+        opened,
+        [name_of(v) for v in graph.outputs],
+        # the integer executor is slow, and computes nearly the same
+        lambda: (
+            session_engine(Session(graph, threads=threads))
+            if engine == "integer" and against is None
+            else reference
+        ),
+        "the float model" if against is not None or form == "float" else "the model",
+    )
+    suspects = (*found, *diagnose_assumption(opened), *check_relation(evaluation))
+    return replace(
+        evaluation,
+        skipped=tuple(opened.skipped),
+        suspects=suspects,
+        applied_preprocess=reading.describe(opened, graph),
+    )
