@@ -42,6 +42,7 @@ def run_python(arguments: Sequence[str], threads: int) -> Cost:
         RuntimeError: The child fails; the text is the end of its standard error.
     """
     environment = os.environ | dict.fromkeys(THREAD_VARIABLES, str(threads))
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package is compiled once
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         child = subprocess.Popen(
             [sys.executable, *arguments], stdout=output, stderr=errors, env=environment

@@ -15,7 +15,9 @@ invocation           name and options of the running command
 documents            JSON documents: header, result, errors
 document_header      what every document says about the run; errors
 document_types       form of each document; schema.json is made of it
-progress             progress bars
+progress             progress on standard error: a bar, or lines without a terminal
+progress_state       how far a job is: stage, share of the whole, rate
+progress_lines       lines of a long job without a terminal, and its heartbeat
 verbosity_options    options ``-v`` and ``-q`` of the commands that run models; lines of the log
 verbosity            how much the running command prints
 process              process boundary: exit codes, error line, standard streams

@@ -1,44 +1,81 @@
-"""Progress bars on standard error, if it is a terminal."""
+"""Progress on standard error: one bar for the whole job, or lines where standard error is no terminal."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 
+import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from .one_line import one_line
+from .progress_lines import ProgressLines
+from .progress_state import ProgressState, Snapshot, describe_steps
 from .verbosity import is_quiet, is_verbose
 
-ProgressCallback = Callable[[str, int | None], Callable[[], None]]
+_TICK = 1.0
+"""Seconds after which lines without a terminal look at the clock."""
 
 
 @contextmanager
-def show_progress() -> Iterator[ProgressCallback | None]:
-    """Yield the progress callback for the verbs of ptq; None without a terminal, with ``-q`` and with ``-v``.
+def show_progress() -> Iterator[ProgressState | None]:
+    """Yield the progress callback for the verbs of ptq; None with ``-q``, and with ``-v``, which logs the stages.
 
-    Bars vanish when the work ends, so that standard error holds only errors.
+    The bar vanishes when the work ends, so that standard error holds only errors. Without a terminal a job of less
+    than 30 s writes nothing.
     """
-    console = Console(stderr=True, markup=False, highlight=False, emoji=False)
-    hidden = is_quiet() or is_verbose()
-    if hidden or not sys.stderr.isatty() or console.is_dumb_terminal:
+    if is_quiet() or is_verbose():
         yield None
         return
+    console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+    if sys.stderr.isatty() and not console.is_dumb_terminal:
+        with show_bar(console) as state:
+            yield state
+    else:
+        with write_lines() as state:
+            yield state
+
+
+@contextmanager
+def show_bar(console: Console) -> Iterator[ProgressState]:
+    """Yield a callback that moves one bar: stage, steps and rate; share of the whole; time left."""
     with Progress(
-        TextColumn("{task.description:12}"),
+        TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        TaskProgressColumn(),
         TimeRemainingColumn(),
         console=console,
         transient=True,
     ) as progress:
+        bar = progress.add_task("preparing", total=None)
 
-        def begin(stage: str, total: int | None) -> Callable[[], None]:
-            # stages run one after the other: earlier bars are complete, even with fewer steps than announced
-            for earlier in progress.tasks:
-                progress.update(earlier.id, total=earlier.completed)
-            task = progress.add_task(stage, total=total)
-            return lambda: progress.advance(task)
+        def observe(now: Snapshot) -> None:
+            progress.update(
+                bar, description=describe_steps(now), total=now.total or None, completed=now.done
+            )
 
-        yield begin
+        state = ProgressState(observe)
+        yield state
+        state.finish()
+
+
+@contextmanager
+def write_lines() -> Iterator[ProgressState]:
+    """Yield a callback that writes lines, and let a thread look at the clock until the work ends."""
+    lines = ProgressLines(lambda line: typer.echo(one_line(line), err=True))
+    state, ended = ProgressState(lines.observe), threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_TICK):
+            lines.observe(state.snapshot())
+
+    watcher = threading.Thread(target=watch, name="ptq-progress", daemon=True)
+    watcher.start()
+    try:
+        yield state
+    finally:
+        ended.set()
+        watcher.join()

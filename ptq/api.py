@@ -34,6 +34,7 @@ from ptq.optimization.compensation import compensate_rounding
 from ptq.optimization.decision_log import log_decisions, log_float_nodes
 from ptq.optimization.effort import DEFAULT_EFFORT, EffortName
 from ptq.optimization.evaluate import evaluate
+from ptq.optimization.expected_stages import list_expected_stages
 from ptq.optimization.given import open_given
 from ptq.optimization.mixed_precision.budget_search import search_within_budget
 from ptq.optimization.options import QuantizeOptions
@@ -164,6 +165,7 @@ def quantize(
     job = open_job(
         model, data, eval_data, reading, options, run, given=given, search=max_drop is not None
     )
+    run.expect(list_expected_stages(job))
     job = optimize_before_calibration(job)
     calibrated, folds = calibrate_model(job, checkpoint)
     recipe = choose_recipe(job, calibrated, folds)

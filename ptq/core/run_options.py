@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -16,6 +16,7 @@ Progress = Callable[[str, int | None], Callable[[], bool | None]]
 """Called with a stage and its number of steps (None if unknown); returns the function to call after each step.
 
 The job stops with `ptq.Cancelled` if this function returns False, or if one of the two raises an exception.
+If it has a method ``expect``, that gets the stages to come, each an `ExpectedStage`, before they start.
 """
 
 _LOG = logging.getLogger("ptq")
@@ -36,6 +37,19 @@ class SizedIterable(Protocol[T_co]):
         ...
 
 
+@dataclass(frozen=True)
+class ExpectedStage:
+    """A stage that is probably to come.
+
+    Attributes:
+        name: Its name when it starts.
+        runs: An estimate of its time, as a number of float runs of one sample.
+    """
+
+    name: str
+    runs: int
+
+
 class Stage:
     """A running stage; call it after each step.
 
@@ -50,11 +64,11 @@ class Stage:
         _LOG.info("%s: started%s", name, count)
         self._advance: Callable[[], bool | None] = lambda: None
         if progress is not None:
-            self._advance = self._guard(lambda: progress(name, steps))
+            self._advance = _guard(name, lambda: progress(name, steps))
 
     def __call__(self) -> None:
         """Report one step; raise `Cancelled` if the callback returns False or raises an exception."""
-        if self._guard(self._advance) is False:
+        if _guard(self._name, self._advance) is False:
             raise Cancelled(f"cancelled by the progress callback ({self._name})")
         self._done += 1
         _LOG.debug("%s: step %d", self._name, self._done)
@@ -68,15 +82,17 @@ class Stage:
             seconds = time.monotonic() - self._start
             _LOG.info("%s: done (%s, %.1f s)", self._name, plural(self._done, "step"), seconds)
 
-    def _guard(self, callback: Callable[[], T]) -> T:
-        try:
-            return callback()
-        except Cancelled:
-            raise
-        except Exception as error:
-            raise Cancelled(
-                f"the progress callback raised {type(error).__name__} ({self._name}): {error}"
-            ) from error
+
+def _guard(stage: str, callback: Callable[[], T]) -> T:
+    """What the callback returns; raise `Cancelled` if it raises an exception."""
+    try:
+        return callback()
+    except Cancelled:
+        raise
+    except Exception as error:
+        raise Cancelled(
+            f"the progress callback raised {type(error).__name__} ({stage}): {error}"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -101,6 +117,16 @@ class RunOptions:
         require_count("batch", self.evaluation_batch, least=1)
         if self.progress is not None:
             require_callable("progress", self.progress)
+
+    def expect(self, stages: Sequence[ExpectedStage]) -> None:
+        """Announce the stages to come, in their order, to a callback that has a method ``expect``.
+
+        Raises:
+            Cancelled: The method raises an exception.
+        """
+        announce = getattr(self.progress, "expect", None)
+        if announce is not None:
+            _guard("planning", lambda: announce(stages))
 
     def start_stage(self, stage: str, steps: int | None) -> Stage:
         """Announce a stage of so many steps; call the result after each step.

@@ -6,6 +6,7 @@ given                   statistics or a plan of an earlier run
 inspect                 the verb ``inspect``, without data
 evaluate                the verb ``evaluate``: a model measured on samples
 pipeline                the first stages of a quantization, shared by `ptq.quantize` and `ptq.sensitivity`
+expected_stages         the stages to come, for a progress bar
 output_error            error of the model outputs with activations rounded in one way or another
 significance            test whether one output error is significantly lower than another
 range_candidates        the parameters that each range method gives a scale group
