@@ -8,7 +8,7 @@ each that can only differ from it by a little. The race ends when one form is le
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,17 +23,16 @@ from ptq.model.graph import Graph
 from ptq.model.node import constant_of
 from ptq.observers.input_means import InputMean, input_means
 from ptq.optimization.contender import Contender, is_decided
-from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, Effort
+from ptq.optimization.effort import COMPARED_VALUES, DEFAULT_EFFORT, EFFORTS, Effort
 from ptq.optimization.output_error import OutputError, RangeEvaluator
-from ptq.optimization.range_candidates import METHODS
-from ptq.optimization.range_search import find_candidates
+from ptq.optimization.range_candidates import METHODS, find_candidates
 from ptq.optimization.significance import MAX_ERROR_RATIO
 from ptq.rewrite.emit.bias_correction import correct_biases
 from ptq.rewrite.emit.set_weights import replace_weights
 from ptq.rewrite.instrument.logits import logits_graph
 from ptq.rewrite.prepare.prepare import PreparedModel
 from ptq.solver.quantizer import CalibratedModel, solve_plan
-from ptq.solver.recipe import AUTO, FALLBACK_METHOD, Recipe
+from ptq.solver.recipe import AUTO, Recipe
 
 _WEIGHT_ERROR_LEFT = 0.3
 """The share of the round-to-nearest weight error that second-order rounding leaves: measured 0.1 to 0.4."""
@@ -64,10 +63,9 @@ class CandidateComparison:
             effort: How many samples and methods the comparison may take.
         """
         self._name, self._prepared, self._recipe = name, prepared, recipe
-        of_auto = METHODS if effort.all_methods else (FALLBACK_METHOD,)
-        self._methods = of_auto if recipe.method == AUTO else (recipe.method,)
+        self._methods = METHODS if recipe.method == AUTO else (recipe.method,)
         self._counts, self._samples, self._run = effort.comparison_samples, samples, run
-        self._folds = effort.comparison_folds
+        self._folds, self._checks = effort.comparison_folds, effort.range_checks
         self._reference = OutputError(logits_graph(prepared.graph), [], run)
 
     def select_best(self, candidates: Iterable[PreparedModel]) -> PreparedModel:
@@ -101,6 +99,20 @@ class CandidateComparison:
         """The contender with the least error. Those that were dropped keep the errors of their last stage."""
         remaining = list(contenders)
         advance = self._run.start_stage("comparing forms", None)
+        for _ in self._observe_stages(remaining):
+            for contender in remaining:
+                contender.errors.append(self._errors(contender))
+                advance()
+            best = min(remaining, key=Contender.weighted_mean)
+            remaining[:] = [c for c in remaining if c is best or not is_decided(best, c)]
+            if remaining == [best]:
+                break
+        advance.end()
+        return min(remaining, key=Contender.weighted_mean)
+
+    def _observe_stages(self, remaining: Sequence[Contender]) -> Iterator[int]:
+        """The number of samples of each stage that compares, after those remaining have observed them."""
+        is_pending = False
         for count in self._counts:
             added, folds = self._read_more_samples(count)
             if not added:
@@ -108,14 +120,11 @@ class CandidateComparison:
             self._reference.extend(added, folds)
             for contender in remaining:
                 contender.observe(added, folds, self._run)
-                contender.errors.append(self._errors(contender))
-                advance()
-            best = min(remaining, key=Contender.weighted_mean)
-            remaining = [c for c in remaining if c is best or not is_decided(best, c)]
-            if remaining == [best]:
-                break
-        advance.end()
-        return min(remaining, key=Contender.weighted_mean)
+            is_pending = remaining[0].count_values() < COMPARED_VALUES
+            if not is_pending:
+                yield self._reference.count
+        if is_pending:
+            yield self._reference.count
 
     def _read_more_samples(self, count: int) -> tuple[list[Sample], list[int]]:
         """Samples and their folds, so that ``count`` are known in all; fewer if they are large."""
@@ -146,7 +155,7 @@ class CandidateComparison:
         means = input_means(whole, plan.tensors) if recipe.correct_bias else {}
         graph = _with_weight_errors(form.graph, plan, means)
         evaluator = RangeEvaluator(graph, plan, names, folds, self._reference, run)
-        found = []
+        best: NDArray[np.float64] | None = None
         for method in self._methods:
             by_group = [
                 (c.group, c.params.get(method, c.params[self._methods[0]])) for c in candidates
@@ -155,8 +164,11 @@ class CandidateComparison:
                 {name: by_fold[fold] for group, by_fold in by_group for name in group.tensors}
                 for fold in range(len(folds))
             ]
-            found.append(evaluator.errors(params))
-        return min(found, key=lambda errors: float(errors.mean()))
+            errors = evaluator.errors(params, best, self._checks)
+            if best is None or errors.mean() < best.mean():  # NaN is not lower
+                best = errors
+        assert best is not None
+        return best
 
 
 def _describe(plain: Contender, form: Contender) -> str:

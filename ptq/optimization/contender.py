@@ -50,6 +50,10 @@ class Contender:
         merged = zip(self.splits, found, strict=True) if self.splits else ()
         self.splits = [before.merge(after) for before, after in merged] or found
 
+    def count_values(self) -> int:
+        """How many values were observed in all."""
+        return sum(stats.count for part in self.splits for stats in part.tensors.values())
+
     def to_folds(self, samples: Samples) -> tuple[list[Fold], Calibration]:
         """The folds of the cross-validation, and all statistics; one fold alone evaluates its own ranges."""
         whole, splits = reduce(Calibration.merge, self.splits), self.splits

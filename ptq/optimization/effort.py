@@ -8,31 +8,35 @@ from typing import Final, Literal
 
 EffortName = Literal["fast", "default", "best"]
 
+MEASURED_VALUES = 2**28
+"""Values of all channels that equalize well: the fewer values a sample has, the more samples are needed."""
+COMPARED_VALUES = 2**25
+"""Values that decide between forms. The scales of a small network turn its error by half a decibel by chance."""
+
 
 @dataclass(frozen=True)
 class Effort:
     """The samples and runs of each decision.
 
     Attributes:
-        measuring_samples: Samples that measure channels for equalization.
+        measuring_samples: Samples that measure channels for equalization; each number is one stage. The stages end
+            when `MEASURED_VALUES` are seen.
         comparison_samples: Samples that compare forms of equalization. Each number is one stage of a race: it ends as
-            soon as a stage decides. No number: no equalization.
+            soon as a stage decides. Stages with fewer than `COMPARED_VALUES` are skipped. No number: no equalization.
         comparison_folds: Folds of the cross-validation that compares forms; each needs ranges of its own.
         range_samples: Samples that evaluate range methods.
         range_runs: Combinations of range methods that are measured, at most; 0: the fallback method everywhere.
-        range_checks: After so many samples, a combination that is not better so far is rejected.
-        all_methods: Whether forms are compared with every range method, not only with the fallback method.
+        range_checks: After so many samples, range methods that are not better so far are rejected.
         outlier_samples: Samples for outlier splitting; 0: none.
         compensate: Whether error compensation is tried.
     """
 
-    measuring_samples: int
+    measuring_samples: tuple[int, ...]
     comparison_samples: tuple[int, ...]
     comparison_folds: int
     range_samples: int
     range_runs: int
     range_checks: tuple[int, ...]
-    all_methods: bool
     outlier_samples: int
     compensate: bool
 
@@ -40,35 +44,32 @@ class Effort:
 DEFAULT_EFFORT: Final = "default"
 EFFORTS: Mapping[EffortName, Effort] = {
     "fast": Effort(
-        measuring_samples=0,
+        measuring_samples=(),
         comparison_samples=(),
         comparison_folds=0,
         range_samples=0,
         range_runs=0,
         range_checks=(),
-        all_methods=False,
         outlier_samples=0,
         compensate=False,
     ),
     "default": Effort(
-        measuring_samples=128,
+        measuring_samples=(64, 128, 256),
         comparison_samples=(16, 32, 64, 128),
         comparison_folds=2,
         range_samples=32,
         range_runs=12,
         range_checks=(4, 8, 16),
-        all_methods=False,
         outlier_samples=32,
         compensate=True,
     ),
     "best": Effort(
-        measuring_samples=256,
+        measuring_samples=(256,),
         comparison_samples=(128,),
         comparison_folds=4,
         range_samples=32,
         range_runs=24,
         range_checks=(),
-        all_methods=True,
         outlier_samples=64,
         compensate=True,
     ),

@@ -8,8 +8,9 @@ channels; the candidates are compared by cross-validation.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -18,11 +19,11 @@ from ptq.calibration.channel_spreads import Spreads, collect_spreads_in_folds, m
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
-from ptq.data import Samples, split_folds
+from ptq.data import Samples, rank_by_digest
 from ptq.model.graph import Graph
 from ptq.model.node import consumers_of, name_of, operator_of
 from ptq.optimization.candidates import CandidateComparison
-from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, Effort
+from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, MEASURED_VALUES, Effort
 from ptq.optimization.equalization_factors import equalization_factors
 from ptq.optimization.given import NOTHING_GIVEN, Given
 from ptq.optimization.layer_pair_factors import layer_pair_factors, tensors_of_pairs
@@ -45,6 +46,9 @@ _MIN_SAMPLES = 16
 """With fewer samples chance decides."""
 _REASON = "scales channels between int8 and float; the quantizer next to it does this"
 TECHNIQUE = "equalization"
+
+_Measure = Callable[[Mapping[str, int]], list[Spreads]]
+"""The spread of each tensor's channels in each fold, by the channel axis of each tensor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,15 +108,15 @@ def equalize_channels(
         return given.leave_unchanged(prepared, TECHNIQUE)
     if samples is None or not effort.comparison_samples:
         return prepared
-    chosen = samples.spread(effort.measuring_samples)
-    layer_forms = _cross_layer_candidates(prepared, chosen, run)
-    tensor_forms = _activation_candidates(prepared, chosen, scope, run)
+    measure = partial(_collect_spreads, graph, samples, effort.measuring_samples, run)
+    layer_forms = _cross_layer_candidates(prepared, measure)
+    tensor_forms = _activation_candidates(prepared, measure, scope)
     if given.digest is not None:
         forms = itertools.chain(layer_forms, tensor_forms)
         form = next((form for form in forms if given.allows(form.graph)), None)
         return prepared if form is None else _with_note(prepared, form, form.notes[0])
-    if not scope.per_tensor and len(chosen) < _MIN_SAMPLES:
-        few = f"{plural(len(chosen), 'sample')}; at least {_MIN_SAMPLES} are needed"
+    if not scope.per_tensor and len(samples) < _MIN_SAMPLES:
+        few = f"{plural(len(samples), 'sample')}; at least {_MIN_SAMPLES} are needed"
         return _with_note(prepared, prepared, f"{TECHNIQUE}: not applied ({few})")
     comparison = CandidateComparison(name, prepared, recipe, samples, run, effort)
     return comparison.select_best(layer_forms if scope.per_tensor else tensor_forms)
@@ -128,12 +132,10 @@ def _find_scope(graph: Graph, recipe: Recipe) -> _Scope:
     return _Scope(per_tensor, closed, _find_boundaries(graph, recipe, closed))
 
 
-def _cross_layer_candidates(
-    prepared: PreparedModel, samples: Samples, run: RunOptions
-) -> Iterator[PreparedModel]:
+def _cross_layer_candidates(prepared: PreparedModel, measure: _Measure) -> Iterator[PreparedModel]:
     """The model after cross-layer equalization, for weights with one scale; nothing if no factor changes."""
     graph = prepared.graph
-    folds = _collect_spreads(graph, tensors_of_pairs(graph), samples, run)
+    folds = measure(tensors_of_pairs(graph))
     factors = layer_pair_factors(graph, folds)
     if factors:
         least = {
@@ -145,7 +147,7 @@ def _cross_layer_candidates(
 
 
 def _activation_candidates(
-    prepared: PreparedModel, samples: Samples, scope: _Scope, run: RunOptions
+    prepared: PreparedModel, measure: _Measure, scope: _Scope
 ) -> Iterator[PreparedModel]:
     """Models with channels scaled so that one scale suits each activation.
 
@@ -157,8 +159,7 @@ def _activation_candidates(
     graph = prepared.graph
     gates = {node.name or "" for node in graph.nodes if operator_of(node) in GATED_OPS}
     widest = group_channels(graph, scope.closed, scope.boundaries)
-    tensors = dict.fromkeys(_rounded_tensors(graph, widest), 1)
-    folds = _collect_spreads(graph, tensors, samples, run)
+    folds = measure(dict.fromkeys(_rounded_tensors(graph, widest), 1))
     ways: list[tuple[Collection[str], Boundaries, bool]]
     ways = [(gates, {}, False)] if group_channels(graph, gates).readers else []
     ways += [(scope.closed, {}, False)] if group_channels(graph, scope.closed).gated_nodes else []
@@ -175,12 +176,34 @@ def _activation_candidates(
 
 
 def _collect_spreads(
-    graph: Graph, tensors: Mapping[str, int], samples: Samples, run: RunOptions
+    graph: Graph,
+    samples: Samples,
+    stages: Sequence[int],
+    run: RunOptions,
+    tensors: Mapping[str, int],
 ) -> list[Spreads]:
-    """The spread of the channels of each tensor in each fold of the samples."""
-    folds = [fold.names for fold in split_folds(samples, FOLDS)]
-    tracked = run.track(samples, "measuring channels")
-    return collect_spreads_in_folds(graph, tensors, tracked, folds, run)
+    """The spread of the channels of each tensor in each fold of the samples, from the lowest digests on."""
+    ranked, folds, known = rank_by_digest(samples), [list[Spreads]() for _ in range(FOLDS)], 0
+    for count in stages:
+        fold_of = {name: rank % FOLDS for rank, name in enumerate(ranked[:count]) if rank >= known}
+        if not fold_of:
+            break
+        names = [[name for name, of in fold_of.items() if of == k] for k in range(FOLDS)]
+        tracked = run.track(samples.subset(fold_of.__contains__), "measuring channels")
+        for parts, found in zip(
+            folds, collect_spreads_in_folds(graph, tensors, tracked, names, run), strict=True
+        ):
+            parts.append(found)
+        known = count
+        seen = (spread for parts in folds for part in parts for spread in part.values())
+        if sum(spread.count * len(spread.least) for spread in seen) >= MEASURED_VALUES:
+            break
+    usable = [{name for parts in folds for name in parts[k]} for k in range(len(folds[0]))]
+    kept = set[str]().union(*usable).intersection(*usable)
+    return [
+        {name: spread for name, spread in merge_spreads(parts).items() if name in kept}
+        for parts in folds
+    ]
 
 
 def _with_factors(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -20,6 +20,7 @@ from ptq.model.graph import Graph
 from ptq.model.session import Session
 from ptq.observers.quantization_error import mean_error
 from ptq.observers.stats import TensorStats
+from ptq.optimization.significance import is_hopeless
 from ptq.rewrite.instrument.adjustable_scales import make_scales_inputs
 from ptq.rewrite.instrument.logits import logits_graph
 
@@ -79,8 +80,8 @@ class OutputError:
         self,
         session: Session,
         feed: Feed | Sequence[Feed],
-        order: Iterable[int] | None = None,
-        is_hopeless: Callable[[NDArray[np.float64]], bool] = lambda _: False,
+        than: NDArray[np.float64] | None = None,
+        checks: Collection[int] = (),
     ) -> NDArray[np.float64]:
         """The error of each sample: energy of the output error over mean output energy, averaged over outputs.
 
@@ -89,15 +90,16 @@ class OutputError:
         Args:
             session: The model to evaluate.
             feed: Inputs in addition to the sample's: the same for all samples, or one for each.
-            order: The indices of the samples in the order to run them; None for all.
-            is_hopeless: Whether to stop, by the errors so far; those of the remaining samples are NaN.
+            than: Errors that these must be lower than. Samples run from the largest of them to the least, and stop
+                once `is_hopeless`; the errors of the remaining samples are NaN. None to run all.
+            checks: After so many samples, the errors so far must be lower too.
 
         Raises:
             DataError: The model fails on a sample; the text names it.
         """
         feeds = [feed] * self.count if isinstance(feed, Mapping) else feed
         errors = np.full(self.count, math.nan)
-        for index in range(self.count) if order is None else order:
+        for index in range(self.count) if than is None else np.argsort(-than, kind="stable"):
             outputs = run_sample(session, self.samples[index], feeds[index])
             shares = [
                 _energy(o.astype(np.float64) - r) / s
@@ -105,7 +107,7 @@ class OutputError:
                 if s > 0 and o.shape == r.shape
             ]
             errors[index] = float(np.mean(shares)) if shares else 0.0
-            if is_hopeless(errors):
+            if than is not None and is_hopeless(errors, than, checks):
                 break
         return errors
 
@@ -155,20 +157,20 @@ class RangeEvaluator:
     def errors(
         self,
         params: Sequence[Mapping[str, QuantParams]],
-        order: Iterable[int] | None = None,
-        is_hopeless: Callable[[NDArray[np.float64]], bool] = lambda _: False,
+        than: NDArray[np.float64] | None = None,
+        checks: Collection[int] = (),
     ) -> NDArray[np.float64]:
         """The output error of each sample, a share of the outputs' energy; see `OutputError.errors`.
 
         Args:
             params: For each fold, the parameters that its samples evaluate.
-            order: The indices of the samples in the order to run them; None for all.
-            is_hopeless: Whether to stop, by the errors so far.
+            than: Errors that these must be lower than, else the run stops; None to run all.
+            checks: After so many samples, the errors so far must be lower too.
         """
         self.runs += 1
         feeds = [self._feed(*pair) for pair in zip(params, self._stats, strict=True)]
         by_sample = [feeds[fold] for fold in self._output_error.folds]
-        errors = self._output_error.errors(self._session, by_sample, order, is_hopeless)
+        errors = self._output_error.errors(self._session, by_sample, than, checks)
         self._advance()
         return errors
 

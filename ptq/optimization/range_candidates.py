@@ -1,21 +1,31 @@
-"""Candidate quantization parameters of a scale group: one set for each range method and fold."""
+"""Candidate quantization parameters of scale groups: one set for each range method and fold.
+
+Graph outputs, and the inputs of monotone functions that write graph outputs, keep their extremes, because order
+matters there.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ptq.calibration.calibration import Fold
-from ptq.core.targets import Target
+from ptq.core.targets import Target, get_target
 from ptq.core.types import QuantParams
-from ptq.model.node import operator_of
+from ptq.model.node import consumers_of, name_of, operator_of
 from ptq.observers import OBSERVERS
-from ptq.solver.recipe import FALLBACK_METHOD
+from ptq.rewrite.equalize.boundary_scales import is_channel_scaling
+from ptq.rewrite.instrument.logits import logits_of
+from ptq.solver.quantizer import CalibratedModel
+from ptq.solver.recipe import AUTO, FALLBACK_METHOD, ChosenMethod, Recipe
 from ptq.solver.scales.group_qparams import group_qparams
 from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups
+from ptq.solver.solve import assign_precision_and_groups
 
 METHODS = (FALLBACK_METHOD, "minmax", "percentile")
+_MONOTONE = frozenset(["Softmax", "LogSoftmax", "Sigmoid", "HardSigmoid", "Tanh"])
+OUTPUT_REASON = "minmax: order matters in a graph output"
 _SCALE_TOLERANCE = 0.02
 """Scales whose logarithms differ by less count as equal."""
 
@@ -40,6 +50,56 @@ class GroupCandidates:
         by_fold = zip(*self.params.values(), strict=True)
         scales = [[float(params.scale) for params in methods] for methods in by_fold]
         return max(max(fold) / min(fold) for fold in scales)
+
+
+def find_candidates(
+    model: CalibratedModel, recipe: Recipe, folds: Sequence[Fold], methods: Sequence[str] = METHODS
+) -> tuple[Recipe, list[GroupCandidates]]:
+    """The recipe with minmax for graph outputs, and the candidate parameters of all other scale groups.
+
+    If the user asks for one range method, the recipe stays unchanged and each group has one candidate.
+
+    Raises:
+        StatsError: A tensor that needs a range was not observed.
+    """
+    graph, row, stats = model.prepared.graph, get_target(recipe.target), model.calibration
+    groups = assign_precision_and_groups(graph, stats.tensors, row, recipe.float_nodes)[1]
+    free = [group for group in groups.to_groups() if _is_choosable(group, groups)]
+    logits = {name_of(value) for output in graph.outputs for value in logits_of(output)}
+    if recipe.method != AUTO:
+        methods = (recipe.method,)
+        return recipe, [group_candidates(group, groups, folds, row, methods) for group in free]
+    output_groups = [group for group in free if _is_output_group(group, groups, logits)]
+    chosen = {
+        name: ChosenMethod("minmax", OUTPUT_REASON)
+        for group in output_groups
+        for name in group.tensors
+    }
+    return replace(recipe, chosen_methods=chosen), [
+        group_candidates(group, groups, folds, row, methods)
+        for group in free
+        if group not in output_groups
+    ]
+
+
+def _is_choosable(group: ScaleGroup, groups: ScaleGroups) -> bool:
+    values = [groups.values[name] for name in group.observed_tensors]
+    return group.fixed_qparams is None and any(value.const_value is None for value in values)
+
+
+def _is_output_group(group: ScaleGroup, groups: ScaleGroups, logits: Collection[str]) -> bool:
+    """Whether a tensor is a graph output, or a graph output is a monotone function of it."""
+    for name in group.tensors:
+        value = groups.values[name]
+        if name in logits or value.is_graph_output():
+            return True
+        for reader in consumers_of(value):
+            out = reader.outputs[0]
+            if operator_of(reader) in _MONOTONE and out.is_graph_output():
+                return True
+            if is_channel_scaling(reader) and (name_of(out) in logits or out.is_graph_output()):
+                return True
+    return False
 
 
 def group_candidates(

@@ -10,7 +10,7 @@ that write graph outputs, keep their extremes, because order matters there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,25 +19,17 @@ from numpy.typing import NDArray
 from ptq.calibration.calibration import Fold
 from ptq.core.decibels import error_db
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
-from ptq.core.targets import get_target
 from ptq.core.types import QuantParams
 from ptq.core.wording import plural
-from ptq.model.node import consumers_of, name_of, operator_of
 from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, Effort
 from ptq.optimization.output_error import OutputError, RangeEvaluator
-from ptq.optimization.range_candidates import METHODS, GroupCandidates, group_candidates
-from ptq.optimization.significance import MAX_ERROR_RATIO, is_significantly_lower
-from ptq.rewrite.equalize.boundary_scales import is_channel_scaling
-from ptq.rewrite.instrument.logits import logits_of
+from ptq.optimization.range_candidates import METHODS, GroupCandidates, find_candidates
+from ptq.optimization.significance import is_significantly_lower
 from ptq.solver.quantizer import CalibratedModel, solve_plan
 from ptq.solver.recipe import AUTO, FALLBACK_METHOD, ChosenMethod, Recipe
-from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups
-from ptq.solver.solve import assign_precision_and_groups
 
 _MIN_SAMPLES = 8
 """With fewer samples chance decides, and the samples that set the ranges evaluate them too."""
-_MONOTONE = frozenset(["Softmax", "LogSoftmax", "Sigmoid", "HardSigmoid", "Tanh"])
-OUTPUT_REASON = "minmax: order matters in a graph output"
 SAME_REASON = "mse: other methods choose nearly the same range"
 
 
@@ -84,56 +76,6 @@ def choose_ranges(
     }
     chosen = {**recipe.chosen_methods, **chosen, **search.chosen_methods()}
     return replace(recipe, chosen_methods=chosen, range_note=search.note())
-
-
-def find_candidates(
-    model: CalibratedModel, recipe: Recipe, folds: Sequence[Fold], methods: Sequence[str] = METHODS
-) -> tuple[Recipe, list[GroupCandidates]]:
-    """The recipe with minmax for graph outputs, and the candidate parameters of all other scale groups.
-
-    If the user asks for one range method, the recipe stays unchanged and each group has one candidate.
-
-    Raises:
-        StatsError: A tensor that needs a range was not observed.
-    """
-    graph, row, stats = model.prepared.graph, get_target(recipe.target), model.calibration
-    groups = assign_precision_and_groups(graph, stats.tensors, row, recipe.float_nodes)[1]
-    free = [group for group in groups.to_groups() if _is_choosable(group, groups)]
-    logits = {name_of(value) for output in graph.outputs for value in logits_of(output)}
-    if recipe.method != AUTO:
-        methods = (recipe.method,)
-        return recipe, [group_candidates(group, groups, folds, row, methods) for group in free]
-    output_groups = [group for group in free if _is_output_group(group, groups, logits)]
-    chosen = {
-        name: ChosenMethod("minmax", OUTPUT_REASON)
-        for group in output_groups
-        for name in group.tensors
-    }
-    return replace(recipe, chosen_methods=chosen), [
-        group_candidates(group, groups, folds, row, methods)
-        for group in free
-        if group not in output_groups
-    ]
-
-
-def _is_choosable(group: ScaleGroup, groups: ScaleGroups) -> bool:
-    values = [groups.values[name] for name in group.observed_tensors]
-    return group.fixed_qparams is None and any(value.const_value is None for value in values)
-
-
-def _is_output_group(group: ScaleGroup, groups: ScaleGroups, logits: Collection[str]) -> bool:
-    """Whether a tensor is a graph output, or a graph output is a monotone function of it."""
-    for name in group.tensors:
-        value = groups.values[name]
-        if name in logits or value.is_graph_output():
-            return True
-        for reader in consumers_of(value):
-            out = reader.outputs[0]
-            if operator_of(reader) in _MONOTONE and out.is_graph_output():
-                return True
-            if is_channel_scaling(reader) and (name_of(out) in logits or out.is_graph_output()):
-                return True
-    return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,15 +178,7 @@ class _RangeSearch:
         """The error of each sample, from the largest current one; NaN for the samples after a rejection."""
         if not self.errors.size:
             return self.evaluator.errors(chosen)
-        order = np.argsort(-self.errors, kind="stable").tolist()
-        return self.evaluator.errors(chosen, order, self._is_hopeless)
-
-    def _is_hopeless(self, errors: NDArray[np.float64]) -> bool:
-        """Whether the sum is too high to be accepted, or not lower on the samples of a check."""
-        known = ~np.isnan(errors)
-        total, least = errors[known].sum(), MAX_ERROR_RATIO * self.errors
-        checked = int(known.sum()) in self.effort.range_checks
-        return bool(total > least.sum() or (checked and total > least[known].sum()))
+        return self.evaluator.errors(chosen, self.errors, self.effort.range_checks)
 
     def _try_method(self, members: Iterable[int], method: str) -> None:
         before = list(self.methods)

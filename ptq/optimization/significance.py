@@ -8,6 +8,7 @@ bootstrap of the sums finds such a gain, but it must then be larger.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,22 @@ def is_significantly_lower(
     return _most_samples_gain(log_ratios, standard_errors) or (
         bool(ratio < _MAX_ERROR_RATIO_FEW) and _sum_is_lower(errors, than, standard_errors)
     )
+
+
+def is_hopeless(
+    errors: NDArray[np.float64], than: NDArray[np.float64], checks: Collection[int]
+) -> bool:
+    """Whether errors cannot be lower than others any more, or are not lower at a check.
+
+    Args:
+        errors: The error of each sample so far; NaN for those that were not run yet.
+        than: The errors to compare with.
+        checks: After so many samples, the sum so far must be lower too.
+    """
+    known = ~np.isnan(errors)
+    total, most = errors[known].sum(), MAX_ERROR_RATIO * than
+    is_checked = int(known.sum()) in checks
+    return bool(total > most.sum() or (is_checked and total > most[known].sum()))
 
 
 def _most_samples_gain(log_ratios: NDArray[np.float64], standard_errors: float) -> bool:

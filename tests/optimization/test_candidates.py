@@ -27,7 +27,7 @@ from ptq.optimization.range_candidates import METHODS
 from ptq.rewrite.edit import set_constant
 from ptq.rewrite.prepare.prepare import PreparedModel, prepare
 from ptq.solver.quantizer import CalibratedModel, solve_plan
-from ptq.solver.recipe import FALLBACK_METHOD, Recipe
+from ptq.solver.recipe import Recipe
 
 SAMPLES = 32
 WEIGHTS = {
@@ -36,6 +36,11 @@ WEIGHTS = {
     "b": gaussian_array(6, seed=2),
     "c": gaussian_array(3),
 }
+
+
+@pytest.fixture(autouse=True)
+def _every_stage_compares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "COMPARED_VALUES", 0)
 
 
 @pytest.fixture
@@ -108,7 +113,7 @@ def test_a_form_that_computes_another_function_is_not_applied(plain):
     ("asked", "effort", "used"),
     [
         ("auto", "best", METHODS),
-        ("auto", "default", (FALLBACK_METHOD,)),
+        ("auto", "default", METHODS),
         ("minmax", "best", ("minmax",)),
     ],
 )
@@ -123,9 +128,9 @@ def test_candidates_are_evaluated_by_the_methods_that_can_be_chosen(
     feeds: list[Any] = []
     errors = RangeEvaluator.errors
 
-    def recorded(self: Any, params: Any) -> Any:
+    def recorded(self: Any, params: Any, *limits: Any) -> Any:
         feeds.append([float(of_fold["x"].scale) for of_fold in params])
-        return errors(self, params)
+        return errors(self, params, *limits)
 
     monkeypatch.setattr(RangeEvaluator, "errors", recorded)
     compared = comparison(plain, asked, effort, samples=16)
@@ -215,3 +220,15 @@ def test_large_samples_end_the_race_early(
         compared._reference.extend(samples, folds)
         counts.append(len(samples))
     assert counts == [16, 4]
+
+
+def test_stages_that_see_too_few_values_do_not_compare(
+    plain: PreparedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    each = 4 + 6 + 3
+    monkeypatch.setattr(candidates, "COMPARED_VALUES", 50 * each)
+    set_errors(monkeypatch, {"a": 0.5e-3})
+    best = comparison(plain, samples=100).select_best([rename(plain, "a")])
+    assert best.notes[0].endswith(" dB on 64 samples, cross-validated")
+    best = comparison(plain, samples=20).select_best([rename(plain, "a")])
+    assert best.notes[0].endswith(" dB on 20 samples, cross-validated")
