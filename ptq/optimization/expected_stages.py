@@ -31,7 +31,7 @@ def _list_stages(job: Job) -> Iterator[ExpectedStage]:
     evaluation = 0 if job.samples.evaluation is None else len(job.samples.evaluation)
     if options.equalize and solves:
         compared = min(calibration, max(effort.comparison_samples, default=0))
-        measured = min(calibration, effort.measuring_samples) if compared else 0
+        measured = min(calibration, max(effort.measuring_samples, default=0))
         yield ExpectedStage("measuring channels", measured)
         yield ExpectedStage("comparing forms", _FORMS * compared)
     if job.given.stats is None:
