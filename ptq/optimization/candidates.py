@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.calibration.calibration import FOLDS
 from ptq.core.decibels import error_db
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
@@ -65,7 +66,7 @@ class CandidateComparison:
         self._name, self._prepared, self._recipe = name, prepared, recipe
         self._methods = METHODS if recipe.method == AUTO else (recipe.method,)
         self._counts, self._samples, self._run = effort.comparison_samples, samples, run
-        self._folds, self._checks = effort.comparison_folds, effort.range_checks
+        self._checks = effort.range_checks
         self._reference = OutputError(logits_graph(prepared.graph), [], run)
 
     def select_best(self, candidates: Iterable[PreparedModel]) -> PreparedModel:
@@ -134,7 +135,7 @@ class CandidateComparison:
             count = min(count, max(len(known), _MEMORY_LIMIT // each))
         chosen = rank_by_digest(self._samples)[:count]
         fold_of = {
-            name: rank % self._folds if len(chosen) >= 2 * self._folds else 0
+            name: rank % FOLDS if len(chosen) >= 2 * FOLDS else 0
             for rank, name in enumerate(chosen)
         }
         names = set(chosen).difference(sample.name for sample in known)

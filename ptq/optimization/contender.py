@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.calibration.calibration import Fold, tensors_to_collect
+from ptq.calibration.calibration import FOLDS, Fold, tensors_to_collect
 from ptq.calibration.collect import observe_splits
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample, Samples
@@ -17,6 +17,8 @@ from ptq.evaluation.intervals import CONFIDENCE, bootstrap_sums
 from ptq.observers.calibration_file import Calibration
 from ptq.rewrite.prepare.prepare import PreparedModel
 
+_MIN_SAMPLES = 64
+"""Samples from which each fold has ranges of its own."""
 _EQUIVALENT_DB = 0.2
 """A difference of errors that does not matter."""
 _TINY = 1e-300
@@ -55,8 +57,14 @@ class Contender:
         return sum(stats.count for part in self.splits for stats in part.tensors.values())
 
     def to_folds(self, samples: Samples) -> tuple[list[Fold], Calibration]:
-        """The folds of the cross-validation, and all statistics; one fold alone evaluates its own ranges."""
+        """The folds of the cross-validation, and all statistics; one fold alone evaluates its own ranges.
+
+        With few samples, two folds share the ranges that the other two set: ranges take time.
+        """
         whole, splits = reduce(Calibration.merge, self.splits), self.splits
+        if len(splits) == FOLDS and whole.samples < _MIN_SAMPLES:
+            upper, lower = splits[2].merge(splits[3]), splits[0].merge(splits[1])
+            return [Fold(rest, samples) for rest in (upper, upper, lower, lower)], whole
         rests = [[*splits[:k], *splits[k + 1 :]] or splits for k in range(len(splits))]
         return [Fold(reduce(Calibration.merge, rest), samples) for rest in rests], whole
 

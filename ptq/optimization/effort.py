@@ -23,7 +23,6 @@ class Effort:
             when `MEASURED_VALUES` are seen.
         comparison_samples: Samples that compare forms of equalization. Each number is one stage of a race: it ends as
             soon as a stage decides. Stages with fewer than `COMPARED_VALUES` are skipped. No number: no equalization.
-        comparison_folds: Folds of the cross-validation that compares forms; each needs ranges of its own.
         range_samples: Samples that evaluate range methods.
         range_runs: Combinations of range methods that are measured, at most; 0: the fallback method everywhere.
         range_checks: After so many samples, range methods that are not better so far are rejected.
@@ -33,7 +32,6 @@ class Effort:
 
     measuring_samples: tuple[int, ...]
     comparison_samples: tuple[int, ...]
-    comparison_folds: int
     range_samples: int
     range_runs: int
     range_checks: tuple[int, ...]
@@ -46,7 +44,6 @@ EFFORTS: Mapping[EffortName, Effort] = {
     "fast": Effort(
         measuring_samples=(),
         comparison_samples=(),
-        comparison_folds=0,
         range_samples=0,
         range_runs=0,
         range_checks=(),
@@ -55,8 +52,7 @@ EFFORTS: Mapping[EffortName, Effort] = {
     ),
     "default": Effort(
         measuring_samples=(64, 128, 256),
-        comparison_samples=(16, 32, 64, 128),
-        comparison_folds=2,
+        comparison_samples=(16, 32, 64, 128, 256),
         range_samples=32,
         range_runs=12,
         range_checks=(4, 8, 16),
@@ -66,7 +62,6 @@ EFFORTS: Mapping[EffortName, Effort] = {
     "best": Effort(
         measuring_samples=(256,),
         comparison_samples=(128,),
-        comparison_folds=4,
         range_samples=32,
         range_runs=24,
         range_checks=(),

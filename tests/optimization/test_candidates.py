@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,11 @@ import pytest
 from networks import build_network, gaussian_array
 from numpy.typing import NDArray
 
-from ptq.calibration.calibration import collect_in_folds, collect_statistics
+from ptq.calibration.calibration import FOLDS, collect_in_folds, collect_statistics
 from ptq.core.run_options import RunOptions
 from ptq.data import open_samples, split_folds
 from ptq.data.splits import input_specs
 from ptq.model.graph import Graph
-from ptq.observers.calibration_file import Calibration
 from ptq.optimization import candidates
 from ptq.optimization.candidates import CandidateComparison
 from ptq.optimization.contender import Contender
@@ -29,7 +27,7 @@ from ptq.rewrite.prepare.prepare import PreparedModel, prepare
 from ptq.solver.quantizer import CalibratedModel, solve_plan
 from ptq.solver.recipe import Recipe
 
-SAMPLES = 32
+SAMPLES = 64
 WEIGHTS = {
     "w": gaussian_array(6, 4),
     "v": gaussian_array(3, 6, seed=1),
@@ -136,11 +134,10 @@ def test_candidates_are_evaluated_by_the_methods_that_can_be_chosen(
     compared = comparison(plain, asked, effort, samples=16)
     compared.select_best([rename(plain)])
     assert len(feeds) == 2 * len(used)
-    count = EFFORTS[effort].comparison_folds
-    parts = [
-        collect_statistics(plain.graph, part) for part in split_folds(compared._samples, count)
+    one, two, three, four = [
+        collect_statistics(plain.graph, part) for part in split_folds(compared._samples, FOLDS)
     ]
-    rests = [reduce(Calibration.merge, parts[:k] + parts[k + 1 :]) for k in range(count)]
+    rests = [three.merge(four), three.merge(four), one.merge(two), one.merge(two)]
     for method, scales in zip(used, feeds[: len(used)], strict=True):
         plans = [
             solve_plan(CalibratedModel("m", plain.graph, plain, rest), Recipe(method=method))
@@ -155,7 +152,7 @@ def noisy(seed: int, count: int, factor: float) -> NDArray[np.float64]:
     return factor * np.exp(gaussian_array(count, seed=seed).astype(np.float64))
 
 
-@pytest.mark.parametrize(("samples", "stages"), [(200, [16, 32, 64, 128]), (50, [16, 32, 50])])
+@pytest.mark.parametrize(("samples", "stages"), [(300, [16, 32, 64, 128, 256]), (50, [16, 32, 50])])
 def test_the_race_goes_on_while_chance_can_decide(
     plain: PreparedModel, monkeypatch: pytest.MonkeyPatch, samples: int, stages: list[int]
 ) -> None:
@@ -204,6 +201,7 @@ def test_the_stages_of_the_race_add_to_the_statistics(plain: PreparedModel) -> N
     expected, folds_expected = collect_in_folds(plain.graph, compared._samples, run=run)
     for name, stats in expected.tensors.items():
         np.testing.assert_equal(whole.tensors[name].to_arrays(), stats.to_arrays())
+    assert len(folds_found) == FOLDS
     assert [f.calibration.samples for f in folds_found] == [
         f.calibration.samples for f in folds_expected
     ]
