@@ -50,12 +50,15 @@ def show_bar(console: Console) -> Iterator[ProgressState]:
         console=console,
         transient=True,
     ) as progress:
-        bar = progress.add_task("preparing", total=None)
+        bar, shown = progress.add_task("preparing", total=None), ""
 
         def observe(now: Snapshot) -> None:
+            nonlocal shown
             progress.update(
-                bar, description=describe_steps(now), total=now.total or None, completed=now.done
-            )
+                bar, description=describe_steps(now), total=now.total or None, completed=now.done,
+                refresh=now.stage != shown,
+            )  # fmt: skip
+            shown = now.stage
 
         state = ProgressState(observe)
         yield state
