@@ -17,7 +17,7 @@ memory. Every column is the median of the runs.
 
 * float pass: ONNX Runtime on all samples of NAME/calib.npz, one by one, without imports and opening of the model. For
   sample_data: the three evaluations of the report alone, and the imports.
-* imports: ``import ptq`` alone.
+* imports: ``import ptq.api`` alone, which loads every library.
 * quantize: ``ptq quantize MODEL --data NAME/calib.npz`` with its imports; a fifth of the samples is held out for the
   report. ``--eval-samples N`` takes N of the samples for the report instead, and calibrates on all.
 * ratio: quantize over float pass.
@@ -56,7 +56,7 @@ class Row:
         network: Name of the network.
         effort: ``default``, or the value of ``--effort``.
         base: CPU seconds of the float pass, or of the imports and the evaluations.
-        imports: CPU seconds of ``import ptq``.
+        imports: CPU seconds of ``import ptq.api``, which loads every library.
         quantize: CPU seconds of ``ptq quantize``.
         ratio: Median of the runs' ratios of the two.
         peak_mib: Peak memory of ``ptq quantize`` in MiB.
@@ -78,8 +78,8 @@ def list_efforts() -> tuple[str, ...]:
 
 
 def measure_imports(threads: int) -> float:
-    """CPU seconds of ``import ptq``."""
-    return run_python(["-c", "import ptq"], threads).seconds
+    """CPU seconds of ``import ptq.api``, which loads every library."""
+    return run_python(["-c", "import ptq.api"], threads).seconds
 
 
 def measure_baseline(work: str, paths: Sequence[str], threads: int) -> float:

@@ -115,7 +115,8 @@ class ProgressState:
 
 
 def describe_steps(snapshot: Snapshot) -> str:
-    """The stage with its steps and rate: ``calibrating 96/128, 25.1/s``."""
+    """The stage with its steps, and their rate until the last: ``calibrating 96/128, 25.1/s``."""
     of = "" if snapshot.of is None else f"/{snapshot.of}"
     text = f"{snapshot.stage} {snapshot.steps}{of}" if snapshot.steps or of else snapshot.stage
-    return f"{text}, {snapshot.rate:.1f}/s" if snapshot.rate else text
+    running = snapshot.rate and snapshot.steps != snapshot.of
+    return f"{text}, {snapshot.rate:.1f}/s" if running else text

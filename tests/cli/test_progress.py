@@ -70,6 +70,15 @@ def test_a_long_job_writes_a_line_a_stage_and_a_heartbeat_every_30_seconds():
     assert job.lines[4:] == ["01:35 evaluating 0/100; 25 %, about 04:45 left"]
 
 
+def test_after_the_last_step_of_a_stage_there_is_no_rate():
+    job = Job()
+    advance = job.state("rounding", 1)
+    job.wait(10)
+    advance()
+    job.wait(20)
+    assert job.lines[-1] == "00:30 rounding 1/1; 100 %, about 00:00 left"
+
+
 def test_a_heartbeat_comes_before_the_first_stage_too():
     job = Job()
     job.wait(30)
