@@ -20,11 +20,11 @@ from ptq.observers.qparams import asymmetric_qparams, symmetric_qparams
 from ptq.observers.quantization_error import SquaredError
 from ptq.observers.stats import TensorStats
 
-_HALF_WIDTHS = (0.08, 0.02, 0.005)
+_HALF_WIDTHS = (0.1, 0.025, 0.006, 0.002)
 """Half-widths of the successive searches, relative to an end."""
-_CANDIDATES_2D = 6
+_CANDIDATES_2D = 9
 """Candidates for each end if both vary."""
-_CANDIDATES_1D = 20
+_CANDIDATES_1D = 33
 """Candidates for the end if only one varies."""
 _Floats = NDArray[np.float64]
 
