@@ -33,18 +33,23 @@ from ptq.solver.rounding.weighted_sums import LinearOp
 
 ROUNDED_OPS = ("Conv", "Gemm", "MatMul")
 
-SAMPLES = 256
-"""Samples that are run; more change the covariances little."""
+_MAX_SAMPLES = 256
+"""Samples that are run at most; more change the covariances little."""
+_MIN_SAMPLES = 64
+"""Samples that are run at least, if there are as many. Then half of them suffice."""
 _ROWS_PER_INPUT = 2
 """Rows that are used for each input of a weighted sum."""
-_MIN_ROWS = 1024
+_MIN_ROWS = 512
 """Rows that are used for each node, if it has as many."""
+_MEAN_VALUES = 64
+"""Values of a channel of a sample that are used for the mean rounding error."""
 _MAX_BLOCK = 1536
 """Inputs in one covariance block: 9 MB, and 38 MB while it is factored."""
 _MIN_BLOCK = 64
 _MEMORY_LIMIT = 128 * 2**20
 """Bytes of all covariances together."""
-_BATCH = 1
+_BATCH = 2
+"""Samples whose tensors are in memory together."""
 
 
 def collect_covariances(
@@ -147,9 +152,11 @@ class _CovarianceUpdate:
         first = 0
         for stack in stacks:
             if stack.size:
-                shift.sums += layer.rounding_error_sums(stack, shift.params)
-                shift.count += stack.size // layer.input_channels
-                rows = layer.sample_rows(stack, shift.params, self.first_sample + first, quota)
+                number = self.first_sample + first
+                sums, count = layer.rounding_error_sums(stack, shift.params, number, _MEAN_VALUES)
+                shift.sums += sums
+                shift.count += count
+                rows = layer.sample_rows(stack, shift.params, number, quota)
                 of_stack = self.held_out[first : first + len(stack)]
                 held_out = np.repeat(of_stack, rows.shape[1] // len(stack))
                 for block in blocks:
@@ -160,6 +167,11 @@ class _CovarianceUpdate:
                         if chosen.any():
                             covariance.update(rows[:, chosen, block.inputs])
             first += len(stack)
+
+
+def sample_count(available: int) -> int:
+    """How many calibration samples are run."""
+    return min(max(available // 2, _MIN_SAMPLES), _MAX_SAMPLES)
 
 
 def rows_per_sample(layer: LinearOp, samples: int) -> int:
@@ -229,7 +241,7 @@ def collect_input_covariance(
     Raises:
         DataError: The model fails on a sample; the text names it.
     """
-    training, held_out = spread_with_validation(samples, SAMPLES)
+    training, held_out = spread_with_validation(samples, sample_count(len(samples)))
     chosen = samples.subset({*training.names, *held_out.names}.__contains__)
     tracked = run.track(chosen, "rounding")
     graph, names = model.prepared.graph, held_out.names

@@ -6,7 +6,7 @@ every order, batch size and sharding of the rows. They do not depend on the numb
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -82,7 +82,8 @@ class Covariance:
         both._count = self.count + other.count
         both._sums = self.sums + other.sums
         pairs = zip(self._strips, other._strips, strict=True)
-        both._strips = [mine.astype(np.int64) + theirs for mine, theirs in pairs]
+        kind = np.dtype(np.int32 if both._count <= _INT32_ROWS else np.int64)
+        both._strips = [np.add(mine, theirs, dtype=kind) for mine, theirs in pairs]
         return both
 
     def second_moment(self, *, centred: bool) -> NDArray[np.float64]:
@@ -107,12 +108,17 @@ class Covariance:
         length = rows.shape[2]
         # A copy: for a product of an array with itself numpy calls syrk, which uses all threads at any size.
         columns = np.ascontiguousarray(rows.transpose(0, 2, 1))
+        products = np.empty((len(rows), min(_TILE, length), length), np.float32)
         for (start, end), strip in zip(_tiles(length), self._strips, strict=True):
+            found = products[:, : end - start, :end]
             for left, right in _tiles(end):
-                product = columns[:, start:end] @ rows[:, :, left:right]
-                strip[:, :, left:right] += product.astype(np.int32)
+                np.matmul(
+                    columns[:, start:end], rows[:, :, left:right], out=found[:, :, left:right]
+                )
+            strip += found.astype(np.int32)
 
 
-def _tiles(length: int) -> Iterator[tuple[int, int]]:
+@cache
+def _tiles(length: int) -> list[tuple[int, int]]:
     """Start and end of each tile of a length."""
-    yield from ((start, min(start + _TILE, length)) for start in range(0, length, _TILE))
+    return [(start, min(start + _TILE, length)) for start in range(0, length, _TILE)]

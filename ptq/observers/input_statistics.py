@@ -45,7 +45,7 @@ class InputStatistics:
 
     blocks: Mapping[str, Sequence[CovarianceBlock]] = field(default_factory=dict)
     mean_shifts: Mapping[str, MeanShift] = field(default_factory=dict)
-    target_weights: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    target_weights: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

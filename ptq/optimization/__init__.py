@@ -20,6 +20,7 @@ candidates              race between equalized models by cross-validation
 equalization            the stage that equalizes channels
 outlier_splitting       the stage that computes outlier channels in float (LLM.int8)
 compensation_fit        weights that compensate the error of their inputs, by ridge regression
+staged_run              a graph run in stages, each from the values that the stage before left
 compensation            the stage that re-fits layers to their quantized inputs
 mixed_precision         which nodes stay float: error attribution, sensitivity, accuracy budget
 provenance              how the model was made, as a record in its metadata

@@ -2,14 +2,15 @@
 
 These layers are re-fitted: the last layers before the outputs, and fully connected layers at a few depths. The next
 matrix product can predict and remove part of the error of a quantized transformer block. Convolutions in the middle
-of a network gain nothing that the last layer does not gain (measured). Each round runs the float model and the
-quantized model of the earlier rounds on calibration samples. Weights are re-fitted where held-out samples gain, and
-are then rounded like all weights.
+of a network gain nothing that the last layer does not gain (measured). Each round runs the next stage of the float
+model and of the quantized model of the earlier rounds on calibration samples. Weights are re-fitted where held-out
+samples gain, and are then rounded like all weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.calibration.collect import BatchBuffers
 from ptq.calibration.input_covariance import (
     channel_blocks,
     max_block_size,
@@ -26,10 +26,9 @@ from ptq.calibration.input_covariance import (
 from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.wording import plural
-from ptq.data import Sample, Samples, spread_with_validation
+from ptq.data import Samples, spread_with_validation
 from ptq.data.holdout import VALIDATION_SHARE
 from ptq.kernels.thread_pool import thread_count
-from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import Node, consumers_of, name_of, operator_of
 from ptq.observers.covariance import Covariance
@@ -40,14 +39,13 @@ from ptq.optimization.compensation_fit import (
     InputPairs,
     fit_compensation,
 )
+from ptq.optimization.staged_run import StagedRun
 from ptq.rewrite.emit.bias_correction import is_correctable
 from ptq.solver.quantizer import QuantizedModel, apply_plan
 from ptq.solver.rounding.weighted_sums import LinearOp
 
 SAMPLES = 256
-"""Samples for the last round."""
-_INNER_SAMPLES = 128
-"""Samples for earlier rounds, whose error later rounds compensate too."""
+"""Samples that are run. Half of them decide too seldom that a last layer gains."""
 _MAX_DEPTHS = 12
 """Depths at which fully connected layers are re-fitted."""
 _FULLY_CONNECTED = ("Gemm", "MatMul")
@@ -80,19 +78,25 @@ def compensate_rounding(
     able = [n for n in graph.nodes if n.name in made.calibrated_model.rounder.node_names]
     able = [n for n in able if (n.name, 1) in plan.operands and (n.name, 0) not in plan.edges]
     rounds = _layers_by_depth(graph, able)
-    for number, nodes in enumerate(rounds, 1):
-        most = SAMPLES if number == len(rounds) else _INNER_SAMPLES
-        training, held_out = spread_with_validation(samples, most)
-        chosen = samples.subset({*training.names, *held_out.names}.__contains__)
+    training, held_out = spread_with_validation(samples, SAMPLES)
+    chosen = samples.subset({*training.names, *held_out.names}.__contains__)
+    runs = StagedRun(threads=run.threads), StagedRun(threads=run.threads)
+    for number, nodes in enumerate(rounds):
         before = apply_plan(model, recipe, plan).quantized_graph
         compared = [_compare_inputs(node, before, plan) for node in nodes]
-        tracked = run.track(chosen, "compensating")
-        _run_both(graph, before, compared, tracked, frozenset(held_out.names), len(chosen), run)
+        later = _input_names([node for some in rounds[number + 1 :] for node in some], before)
+        # the first stages of both runs share the samples
+        feeds = itertools.tee(chosen) if number == 0 else (chosen, chosen)
+        real = runs[0].run(graph, feeds[0], [c.float_name for c in compared], list(later))
+        rounded = runs[1].run(
+            before, feeds[1], [c.quantized_name for c in compared], list(later.values())
+        )
+        _add_samples(compared, real, rounded, frozenset(held_out.names), len(chosen), run)
         fits = {c.name: (c, fit) for c in compared if (fit := c.fit(recipe.correct_bias))}
         statistics = InputStatistics(
             {name: c.blocks for name, (c, _) in fits.items()},
             {name: c.mean_shift for name, (c, _) in fits.items()},
-            {name: fit.weights for name, (_, fit) in fits.items()},
+            {name: fit.weights.astype(np.float32) for name, (_, fit) in fits.items()},
         )
         model = replace(model, rounder=model.rounder.updated_with(statistics))
         gains += [fit.gain_db for _, fit in fits.values()]
@@ -200,12 +204,21 @@ class _InputComparison:
         )
 
 
+def _input_names(nodes: Iterable[Node], quantized: Graph) -> dict[str, str]:
+    """The name in the quantized graph of each input of some layers, by its name in the float graph."""
+    counterparts = {node.name: node for node in quantized.nodes}
+    found = {}
+    for node in nodes:
+        real, rounded = node.inputs[0], counterparts[node.name].inputs[0]
+        assert real is not None
+        assert rounded is not None
+        found[name_of(real)] = name_of(rounded)
+    return found
+
+
 def _compare_inputs(node: Node, quantized: Graph, plan: Plan) -> _InputComparison:
     layer = LinearOp(node)
-    [counterpart] = [n for n in quantized.nodes if n.name == node.name]
-    real, rounded = node.inputs[0], counterpart.inputs[0]
-    assert real is not None
-    assert rounded is not None
+    [(float_name, quantized_name)] = _input_names([node], quantized).items()
     slices = list(channel_blocks(layer, max_block_size([layer]) // 2))
     sizes = [(layer.groups, inputs.stop - inputs.start) for inputs in slices]
     pairs = InputPairs(slices, [Covariance(groups, 2 * size) for groups, size in sizes], [])
@@ -213,41 +226,35 @@ def _compare_inputs(node: Node, quantized: Graph, plan: Plan) -> _InputCompariso
         CovarianceBlock(inputs, Covariance(*size), Covariance(*size))
         for inputs, size in zip(slices, sizes, strict=True)
     ]
-    shift = MeanShift(plan.tensors[name_of(real)], np.zeros(layer.input_channels))
-    return _InputComparison(layer, name_of(real), name_of(rounded), pairs, blocks, shift)
+    shift = MeanShift(plan.tensors[float_name], np.zeros(layer.input_channels))
+    return _InputComparison(layer, float_name, quantized_name, pairs, blocks, shift)
 
 
-def _run_both(
-    graph: Graph,
-    quantized: Graph,
+def _add_samples(
     compared: Sequence[_InputComparison],
-    samples: Iterable[Sample],
+    real: Iterable[tuple[str, Mapping[str, NDArray[Any]]]],
+    rounded: Iterable[tuple[str, Mapping[str, NDArray[Any]]]],
     held_out: Collection[str],
     count: int,
     run: RunOptions,
 ) -> None:
     """Run both models on the samples and add the inputs of the layers."""
-    real = list(dict.fromkeys(c.float_name for c in compared))
-    rounded = list(dict.fromkeys(c.quantized_name for c in compared))
-    of_float = BatchBuffers(
-        session_with_outputs(graph, CollectedTensors(real), threads=run.threads), real, 1
-    )
-    of_rounded = BatchBuffers(
-        session_with_outputs(quantized, CollectedTensors(rounded), threads=run.threads), rounded, 1
-    )
+    advance = run.start_stage("compensating", count)
     with ThreadPoolExecutor(thread_count()) as pool:
-        for number, sample in enumerate(samples):
-            before, after = of_float.run([sample]), of_rounded.run([sample])
+        both = zip(real, rounded, strict=True)
+        for number, ((name, before), (_, after)) in enumerate(both):
             added = [
                 pool.submit(
                     one.add_sample,
-                    np.asarray(before[one.float_name]),
-                    np.asarray(after[one.quantized_name]),
+                    before[one.float_name][None],
+                    after[one.quantized_name][None],
                     number,
                     count,
-                    sample.name in held_out,
+                    name in held_out,
                 )
                 for one in compared
             ]
             for future in added:
                 future.result()
+            advance()
+    advance.end()

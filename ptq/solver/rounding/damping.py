@@ -12,27 +12,24 @@ from numpy.typing import NDArray
 
 from ptq.core.types import QuantParams
 from ptq.observers.input_statistics import CovarianceBlock
-from ptq.solver.rounding.gptq_rounding import DampedCholesky, output_error
+from ptq.solver.rounding.gptq_rounding import DampedCholesky, Single, SortedCovariance, output_error
 from ptq.solver.rounding.weighted_sums import LinearOp
 
-DAMPINGS = (0.02, 0.1, 0.4, 1.5)
-"""Dampings to try, as shares of the mean variance."""
-_DEFAULT_DAMPING = 0.4
+DAMPINGS = (0.03, 0.3)
+"""Dampings to try, as shares of the mean variance. Four from 0.02 to 1.5 gain 0.03 dB and take twice the time."""
+_DEFAULT_DAMPING = 0.3
 """The damping where no samples are held out."""
-_SUMS_TRIED = 64
+_SUMS_TRIED = 32
 """Sums of a group, evenly spread, by which the damping is chosen."""
 _WEIGHTS_PER_SLICE = 2**21
 """Weights that are rounded at once."""
-_STACKED_LIMIT = 2**18
-"""Elements of a covariance up to which copies for all dampings, 10 MB, are in memory at once."""
-
 SaturationGuard = Callable[[NDArray[Any]], NDArray[Any]]
 """Changes integers so that sums of two products do not saturate int16; or the identity."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScaledWeights:
-    """Weights of a node in LSB, with the bounds of their integers.
+    """Weights of a node in LSB, in float32, with the bounds of their integers.
 
     Attributes:
         weights: Weight / scale, shape (groups, K, sums).
@@ -41,10 +38,10 @@ class ScaledWeights:
         scale: Shape (groups, 1, sums).
     """
 
-    weights: NDArray[np.float64]
-    lo: NDArray[np.float64]
-    hi: NDArray[np.float64]
-    scale: NDArray[np.float64]
+    weights: Single
+    lo: Single
+    hi: Single
+    scale: Single
 
     def select(self, sums: slice, inputs: slice = slice(None)) -> ScaledWeights:
         """The weights of some sums and some of their inputs."""
@@ -63,17 +60,17 @@ class ScaledWeights:
 
 
 def scaled_weights(
-    linear: LinearOp, params: QuantParams, target: NDArray[np.float64] | None = None
+    linear: LinearOp, params: QuantParams, target: NDArray[np.float32] | None = None
 ) -> ScaledWeights:
     """The node's weights, or the ``target`` weights instead, in LSB with the bounds of their integers."""
     weights = linear.weight_columns() if target is None else target
     shape = linear.groups, 1, linear.outputs_per_group
     scale, zero_point = (
-        np.broadcast_to(values.astype(np.float64).reshape(-1), math.prod(shape)).reshape(shape)
+        np.broadcast_to(values.astype(np.float32).reshape(-1), math.prod(shape)).reshape(shape)
         for values in (params.scale, params.zero_point)
     )
     lo, hi = params.qtype.lo - zero_point, params.qtype.hi - zero_point
-    return ScaledWeights(weights / scale, lo, hi, scale)
+    return ScaledWeights(np.divide(weights, scale, dtype=np.float32), lo, hi, scale)
 
 
 def smallest_dtype(scaled: ScaledWeights) -> np.dtype[np.integer[Any]]:
@@ -104,31 +101,22 @@ def choose_damping(
             if has_held_out
             else (block.all_samples, block.all_samples)
         )
-        moments = [covariance.second_moment(centred=centred) for covariance in (training, held_out)]
+        factors = DampedCholesky(
+            SortedCovariance(training.second_moment(centred=centred)), dampings
+        )
+        found = gptq_or_nearest(factors, few.repeat_groups(len(dampings)))
         roundings = [np.zeros_like(few.weights), round_to_nearest(few)]
-        roundings += _round_with_dampings(moments[0], dampings, few)
-        for place, integers in enumerate(roundings):
-            squares = output_error(moments[1], few.weights - guard(integers)) * np.square(
-                few.scale[:, 0]
-            )
-            energies[place] += squares.sum()
+        roundings += np.split(found, len(dampings))
+        errors = np.concatenate([few.weights - guard(some) for some in roundings], axis=2)
+        squares = output_error(held_out.second_moment(centred=centred), errors)
+        by_rounding = squares.reshape(len(squares), len(roundings), -1) * np.square(few.scale)
+        energies += by_rounding.sum(axis=(0, 2))
     best = int(np.argmin(energies[2:]))
     signal, nearest, gptq = energies[[0, 1, 2 + best]].tolist()
     return dampings[best], signal, nearest, gptq
 
 
-def _round_with_dampings(
-    moment: NDArray[np.float64], dampings: Sequence[float], few: ScaledWeights
-) -> list[NDArray[np.float64]]:
-    """The integers with each damping; all at once where the covariance is small, to save calls."""
-    if moment.size > _STACKED_LIMIT:
-        return [gptq_or_nearest(DampedCholesky(moment, damping), few) for damping in dampings]
-    each = np.repeat(dampings, len(moment))
-    factor = DampedCholesky(np.tile(moment, (len(dampings), 1, 1)), each)
-    return np.split(gptq_or_nearest(factor, few.repeat_groups(len(dampings))), len(dampings))
-
-
-def gptq_or_nearest(factor: DampedCholesky, scaled: ScaledWeights) -> NDArray[np.float64]:
+def gptq_or_nearest(factor: DampedCholesky, scaled: ScaledWeights) -> Single:
     """For each sum the second-order integers, or the nearest ones where these have no larger error."""
     gptq = factor.round(scaled.weights, scaled.lo, scaled.hi)
     nearest = factor.round_to_nearest(scaled.weights, scaled.lo, scaled.hi)
@@ -136,6 +124,6 @@ def gptq_or_nearest(factor: DampedCholesky, scaled: ScaledWeights) -> NDArray[np
     return np.where(better, gptq.integers, nearest.integers)
 
 
-def round_to_nearest(scaled: ScaledWeights) -> NDArray[np.float64]:
+def round_to_nearest(scaled: ScaledWeights) -> Single:
     """The nearest integers within the bounds, less the zero point."""
     return np.clip(np.rint(scaled.weights), scaled.lo, scaled.hi)

@@ -32,7 +32,7 @@ from ptq.solver.rounding.damping import (
     scaled_weights,
     smallest_dtype,
 )
-from ptq.solver.rounding.gptq_rounding import DampedCholesky
+from ptq.solver.rounding.gptq_rounding import DampedCholesky, SortedCovariance
 from ptq.solver.rounding.weighted_sums import LinearOp
 
 _MAX_SNR = 1e10
@@ -52,7 +52,7 @@ class _IntegerWeights:
 
     linear_op: LinearOp
     integers: NDArray[np.integer[Any]]
-    scale: NDArray[np.float64]
+    scale: NDArray[np.float32]
 
     def weight(self) -> NDArray[np.float32]:
         """The weight in float32, laid out as the node has it."""
@@ -183,7 +183,9 @@ class GptqRounder:
             return WeightRounding(None, *figures)
         integers = np.empty(scaled.weights.shape, smallest_dtype(scaled))
         for block in blocks if gptq < nearest else ():
-            factor = DampedCholesky(block.all_samples.second_moment(centred=centred), damping)
+            moment = block.all_samples.second_moment(centred=centred)
+            factor = DampedCholesky(SortedCovariance(moment), [damping])
+            del moment
             for sums in scaled.sum_slices():
                 integers[:, block.inputs, sums] = gptq_or_nearest(
                     factor, scaled.select(sums, block.inputs)

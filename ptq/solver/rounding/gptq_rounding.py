@@ -9,8 +9,10 @@ Geometry of LLM Quantization"). Inputs of large variance come first, while many 
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +21,19 @@ _FLOOR = 1e-9
 """Variance that is always added. Inputs are integers: a smaller variance is none."""
 _BLOCK = 32
 """Rows of a block in a factorization."""
-_ROWS, _DEPTH, _COLUMNS = 64, 128, 56
-"""Sizes of the blocks of a product.
+_ROWS, _COLUMNS = 64, 56
+"""Sizes of the blocks of a product."""
+_BLOCK_PRODUCTS = 2**19
+"""OpenBLAS runs a product of fewer multiplications, and a factorization of one block, on one thread.
 
-OpenBLAS runs a product of fewer than 2^19 multiplications, and a factorization of one block, on one thread. It splits
-larger ones over threads, which may change their last bits.
+It splits larger ones over threads, which may change their last bits.
 """
+_VECTOR_DEPTH, _MAX_DEPTH = 128, 512
+"""Products that are added at once, for a vector and at most."""
 
 Matrix = NDArray[np.float64]
+Single = NDArray[np.float32]
+Real = TypeVar("Real", NDArray[np.float32], NDArray[np.float64])
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,72 +41,102 @@ class RoundedWeights:
     """Integers, and the mean squared error that they cause in each sum.
 
     Attributes:
-        integers: Whole numbers in float64, without zero point, shape (groups, K, sums).
+        integers: Whole numbers in float32, without zero point, shape (groups, K, sums).
         error: Shape (groups, sums), in squared LSB of the weight.
     """
 
-    integers: Matrix
-    error: Matrix
+    integers: Single
+    error: Single
+
+
+class SortedCovariance:
+    """A covariance with its inputs in ascending order of variance, in which weights are rounded from the last on.
+
+    It is in float32. The smallest damping, a share of 0.02, limits the condition of a block of 1536 inputs to 1e5.
+    """
+
+    def __init__(self, covariance: Matrix) -> None:
+        """Take a covariance of shape (groups, K, K)."""
+        variance = np.einsum("gkk->gk", covariance)
+        self.mean_variance: Matrix = variance.mean(axis=1)
+        self.order: NDArray[np.intp] = np.argsort(variance, axis=1, kind="stable")
+        self.values: Single = covariance.astype(np.float32)
+        for axis in (1, 2):
+            self.values = _reorder(self.values, self.order, axis)
 
 
 class DampedCholesky:
-    """The Cholesky factor of a damped covariance; it has the same bits on any number of threads."""
+    """The Cholesky factors of a damped covariance; they have the same bits on any number of threads."""
 
-    def __init__(self, covariance: Matrix, damping: float | NDArray[np.float64]) -> None:
-        """Factor the covariance.
+    def __init__(self, covariance: SortedCovariance, dampings: Sequence[float]) -> None:
+        """Factor the covariance, once for each damping.
 
         Args:
-            covariance: Shape (groups, K, K).
-            damping: Share of the mean variance that is added to each variance, one for all groups or one for each.
-                Inputs may vary more than on the samples, by rounding upstream too.
+            covariance: The covariance of some groups.
+            dampings: Shares of the mean variance that are added to each variance. Inputs may vary more than on the
+                samples, by rounding upstream too.
         """
-        variance = np.einsum("gkk->gk", covariance)
-        self._order = np.argsort(variance, axis=1, kind="stable")
-        rows = np.arange(len(covariance))[:, None, None]
-        ordered = covariance[rows, self._order[:, :, None], self._order[:, None, :]]
-        self._lower = cholesky(add_damping(ordered, damping * variance.mean(axis=1)))
+        self._order = np.tile(covariance.order, (len(dampings), 1))
+        damped = np.tile(covariance.values, (len(dampings), 1, 1))
+        by = np.multiply.outer(np.asarray(dampings), covariance.mean_variance).reshape(-1)
+        self._lower: Single = cholesky(add_damping(damped, by))
 
-    def round(self, weights: Matrix, lo: Matrix, hi: Matrix) -> RoundedWeights:
+    def round(self, weights: Single, lo: Single, hi: Single) -> RoundedWeights:
         """Round weights in the order of falling variance of their inputs.
+
+        The groups are those of the covariance for the first damping, then for the second, and so on.
 
         Args:
             weights: Weights in LSB, shape (groups, K, sums).
             lo: Lowest integers, shape (groups, 1, sums).
             hi: Highest integers, shape (groups, 1, sums).
         """
-        ordered = np.take_along_axis(weights, self._order[:, :, None], 1)
+        ordered = _reorder(weights, self._order, 1)
         integers, errors = np.empty_like(ordered), np.zeros_like(ordered)
-        total = np.zeros((ordered.shape[0], ordered.shape[2]))
+        total = np.zeros((ordered.shape[0], ordered.shape[2]), ordered.dtype)
         lowest, highest = lo[:, 0], hi[:, 0]
         for stop in range(ordered.shape[1], 0, -_BLOCK):
             start = max(stop - _BLOCK, 0)
-            lower = self._lower[:, start:, start:stop]
-            shares = multiply(lower[:, stop - start :].transpose(0, 2, 1), errors[:, stop:])
-            pivots = np.einsum("gkk->gk", lower[:, : stop - start])[:, :, None]
+            pivots = np.einsum("gkk->gk", self._lower[:, start:stop, start:stop])[:, None]
+            lower = self._lower[:, start:, start:stop] / pivots
+            # the weights and what they take of the errors so far
+            goals = multiply(lower[:, stop - start :].transpose(0, 2, 1), errors[:, stop:])
+            goals += ordered[:, start:stop]
             for k in range(stop - start - 1, -1, -1):
                 at = start + k
-                compensated = shares[:, k]
-                compensated /= pivots[:, k]
-                compensated += ordered[:, at]
                 q, error = integers[:, at], errors[:, at]
-                np.rint(compensated, out=q)
+                np.rint(goals[:, k], out=q)
                 np.maximum(q, lowest, out=q)
                 np.minimum(q, highest, out=q)
                 np.subtract(ordered[:, at], q, out=error)
-                shares[:, :k] += lower[:, k, :k, None] * error[:, None]
-            squares = np.square(pivots * (shares - integers[:, start:stop]))
-            for k in range(stop - start - 1, -1, -1):
-                total += squares[:, k]
+                if k:
+                    goals[:, :k] += lower[:, k, :k, None] * error[:, None]
+            goals -= integers[:, start:stop]
+            goals *= pivots.transpose(0, 2, 1)
+            total += np.square(goals, out=goals).sum(axis=1)
         unsorted = np.empty_like(integers)
         np.put_along_axis(unsorted, self._order[:, :, None], integers, 1)
         return RoundedWeights(unsorted, total)
 
-    def round_to_nearest(self, weights: Matrix, lo: Matrix, hi: Matrix) -> RoundedWeights:
+    def round_to_nearest(self, weights: Single, lo: Single, hi: Single) -> RoundedWeights:
         """Round each weight to the nearest integer; arguments and result are those of `round`."""
         integers = np.clip(np.rint(weights), lo, hi)
-        ordered = np.take_along_axis(weights - integers, self._order[:, :, None], 1)
-        squares = np.square(multiply(self._lower.transpose(0, 2, 1), ordered))
-        return RoundedWeights(integers, squares.sum(axis=1))
+        errors = _reorder(weights - integers, self._order, 1)
+        total = np.zeros((errors.shape[0], errors.shape[2]), errors.dtype)
+        for start in range(0, errors.shape[1], _ROWS):
+            lower = self._lower[:, start:, start : start + _ROWS]
+            total += np.square(multiply(lower.transpose(0, 2, 1), errors[:, start:])).sum(axis=1)
+        return RoundedWeights(integers, total)
+
+
+def _reorder(values: Single, order: NDArray[np.intp], axis: int) -> Single:
+    """The values of each group in the order of the group, along axis 1 or 2."""
+    if len(order) == 1:  # faster
+        of_group: Single = values.take(order[0], axis=axis)
+        return of_group
+    places = order[:, :, None] if axis == 1 else order[:, None, :]
+    sorted_values: Single = np.take_along_axis(values, places, axis)
+    return sorted_values
 
 
 def output_error(covariance: Matrix, errors: Matrix) -> Matrix:
@@ -108,14 +145,14 @@ def output_error(covariance: Matrix, errors: Matrix) -> Matrix:
     return squares
 
 
-def add_damping(covariance: Matrix, by: NDArray[np.float64]) -> Matrix:
+def add_damping(covariance: Real, by: NDArray[np.float64]) -> Real:
     """Add one number for each group to all variances of a covariance (groups, K, K), in place."""
     diagonal = np.einsum("gkk->gk", covariance)
-    diagonal += by[:, None] + _FLOOR
+    diagonal += (by[:, None] + _FLOOR).astype(covariance.dtype)
     return covariance
 
 
-def cholesky(matrix: Matrix) -> Matrix:
+def cholesky(matrix: Real) -> Real:
     """The lower Cholesky factor of each positive definite matrix (groups, K, K), computed in blocks."""
     lower, size = np.zeros_like(matrix), matrix.shape[1]
     for start in range(0, size, _BLOCK):
@@ -149,13 +186,26 @@ def solve_cholesky(lower: Matrix, right: Matrix) -> Matrix:
     return solution
 
 
-def multiply(a: NDArray[Any], b: Matrix) -> Matrix:
+def multiply(a: NDArray[Any], b: Real) -> Real:
     """The product (groups, M, K) · (groups, K, N), in blocks that each run on one thread."""
-    product = np.zeros((len(a), a.shape[1], b.shape[2]))
-    for row in range(0, a.shape[1], _ROWS):
-        for column in range(0, b.shape[2], _COLUMNS):
-            block = product[:, row : row + _ROWS, column : column + _COLUMNS]
-            for depth in range(0, a.shape[2], _DEPTH):
-                left = a[:, row : row + _ROWS, depth : depth + _DEPTH]
-                block += left @ b[:, depth : depth + _DEPTH, column : column + _COLUMNS]
+    product = np.zeros((len(a), a.shape[1], b.shape[2]), b.dtype)
+    if not product.size:
+        return product
+    rows, columns = _equal_slices(a.shape[1], _ROWS), _equal_slices(b.shape[2], _COLUMNS)
+    # numpy calls another function of OpenBLAS for a vector, which runs on one thread below 9216 multiplications
+    is_vector = 1 in product.shape[1:]
+    area = min(_ROWS, a.shape[1]) * min(_COLUMNS, b.shape[2])
+    depth = _VECTOR_DEPTH if is_vector else min((_BLOCK_PRODUCTS - 1) // area, _MAX_DEPTH)
+    for row in rows:
+        for column in columns:
+            block = product[:, row, column]
+            for start in range(0, a.shape[2], depth):
+                block += a[:, row, start : start + depth] @ b[:, start : start + depth, column]
     return product
+
+
+def _equal_slices(length: int, longest: int) -> list[slice]:
+    """Slices of a length, which differ by at most 1: none is much shorter than the others."""
+    count = -(-length // longest)
+    edges = [length * i // count for i in range(count + 1)]
+    return [slice(a, b) for a, b in itertools.pairwise(edges)]

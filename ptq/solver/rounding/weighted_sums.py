@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ class LinearOp:
         self.node = node
         self._attributes = attributes_of(node)
         self._shape = weight.shape
+        self._window_axes: dict[tuple[int, ...], tuple[WindowAxis, ...]] = {}
         self._convolves = operator_of(node) == "Conv"
         self.groups = int(self._attributes.get("group", 1)) if self._convolves else 1
         self.length = summed_input_count(node, weight.shape)
@@ -99,73 +101,97 @@ class LinearOp:
 
     def channel_sums(self, samples: NDArray[Any]) -> NDArray[np.float64]:
         """The sum of each channel of the input over all values of samples that are stacked as for `sample_rows`."""
-        sums: NDArray[np.float64] = samples.reshape(self._channel_shape(samples)).sum(
-            (0, 2), np.float64
-        )
+        by_channel = samples.reshape(self._channel_shape(samples[0]))
+        sums: NDArray[np.float64] = by_channel.sum((0, 2), np.float64)
         return sums
 
     def rounding_error_sums(
-        self, samples: NDArray[Any], params: QuantParams
-    ) -> NDArray[np.float64]:
-        """The sum of the rounding error of each channel of the input, over all values of some samples.
+        self, samples: NDArray[Any], params: QuantParams, first: int, quota: int
+    ) -> tuple[NDArray[np.float64], int]:
+        """The sum of the rounding errors of some values of each channel of the input, and their number.
 
         Args:
             samples: The node's first input, stacked as for `sample_rows`.
             params: Parameters of the input.
+            first: Number of the first sample.
+            quota: Largest number of values of a channel of a sample.
         """
-        exact = samples.reshape(self._channel_shape(samples))
-        error = _centered_codes(exact, params) * np.float32(params.scale) - exact
-        sums: NDArray[np.float64] = error.sum(axis=(0, 2), dtype=np.float64)
-        return sums
+        by_sample = samples.reshape(len(samples), *self._channel_shape(samples[0]))
+        axis = 1 if by_sample.shape[3] == 1 else 3
+        at = _pick_positions(by_sample.shape[axis], quota, first, len(samples))
+        if at.shape[1] < by_sample.shape[axis]:
+            some = [one.take(places, axis - 1) for one, places in zip(by_sample, at, strict=True)]
+            by_sample = np.stack(some)
+        error = _centered_codes(by_sample, params) * np.float32(params.scale) - by_sample
+        sums: NDArray[np.float64] = error.sum(axis=(0, 1, 3), dtype=np.float64)
+        return sums, error.size // self.input_channels
 
-    def _channel_shape(self, samples: NDArray[Any]) -> tuple[int, int, int]:
-        return -1, self.input_channels, math.prod(samples.shape[3:]) if self._convolves else 1
+    def _channel_shape(self, sample: NDArray[Any]) -> tuple[int, int, int]:
+        values = math.prod(sample.shape[2:]) if self._convolves else 1
+        return -1, self.input_channels, values
 
     def _sample_windows(
         self, samples: NDArray[Any], params: QuantParams, first: int, quota: int
     ) -> NDArray[np.int16]:
-        attrs, images, channels = self._attributes, samples.shape[1], samples.shape[2]
-        found = window_axes(
-            samples.shape[3:],
-            self._shape[2:],
-            strides=attrs.get("strides"),
-            pads=attrs.get("pads") if attrs.get("auto_pad", "NOTSET") == "NOTSET" else None,
-            dilations=attrs.get("dilations"),
-            auto_pad=attrs.get("auto_pad", "NOTSET"),
-        )
-        outputs = tuple(axis.outputs for axis in found)
+        found = self._axes(samples.shape[3:])
+        images, outputs = samples.shape[1], tuple(axis.outputs for axis in found)
         at = _pick_positions(images * math.prod(outputs), quota, first, len(samples))
         image, place = np.divmod(at, math.prod(outputs))
-        number = (np.arange(len(samples))[:, None] * images + image).reshape(-1, 1)
-        inside, index = _tap_positions(
-            found, [c.reshape(-1) for c in np.unravel_index(place, outputs)]
-        )
-        stacked = samples.reshape(-1, *samples.shape[2:])
-        # shape (rows, taps, channels)
-        windows = stacked[(number, slice(None), *index)]
-        codes = np.where(inside[:, :, None], _centered_codes(windows, params), np.int16(0))
-        grouped = codes.reshape(len(codes), self.taps, self.groups, channels // self.groups)
-        return grouped.transpose(2, 0, 3, 1).reshape(self.groups, len(codes), self.length)
+        inside, position = _tap_positions(found, np.unravel_index(place.reshape(-1), outputs))
+        planes = samples.reshape(-1, samples.shape[2], math.prod(samples.shape[3:]))
+        if images == 1:  # faster
+            of_sample = position.reshape(len(planes), -1, self.taps)
+            picked = [plane.take(at, axis=1) for plane, at in zip(planes, of_sample, strict=True)]
+            windows = picked[0] if len(picked) == 1 else np.concatenate(picked, axis=1)
+        else:
+            number = (np.arange(len(samples))[:, None] * images + image).reshape(-1, 1)
+            windows = planes[number, :, position].transpose(2, 0, 1)
+        codes = _centered_codes(windows, params)  # shape (channels, rows, taps)
+        if not inside.all():
+            codes[:, ~inside] = 0
+        grouped = codes.reshape(self.groups, -1, *position.shape)
+        return grouped.transpose(0, 2, 1, 3).reshape(self.groups, len(position), self.length)
+
+    def _axes(self, sizes: tuple[int, ...]) -> tuple[WindowAxis, ...]:
+        if sizes not in self._window_axes:
+            attrs = self._attributes
+            self._window_axes[sizes] = window_axes(
+                sizes,
+                self._shape[2:],
+                strides=attrs.get("strides"),
+                pads=attrs.get("pads") if attrs.get("auto_pad", "NOTSET") == "NOTSET" else None,
+                dilations=attrs.get("dilations"),
+                auto_pad=attrs.get("auto_pad", "NOTSET"),
+            )
+        return self._window_axes[sizes]
 
 
 def _tap_positions(
     found: Sequence[WindowAxis], starts: Sequence[NDArray[np.int64]]
-) -> tuple[NDArray[np.bool_], list[NDArray[np.int64]]]:
-    """Whether each tap of some windows lies inside the input, and its index on each axis, shape (windows, taps)."""
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Whether each tap of some windows lies inside the input, and its place there, both of shape (windows, taps)."""
+    if all((a.kernel, a.begin, a.end) == (1, 0, 0) for a in found):
+        places = [start * axis.stride for axis, start in zip(found, starts, strict=True)]
+        position = np.ravel_multi_index(places, tuple(axis.size for axis in found))[:, None]
+        return np.ones_like(position, np.bool_), position
     taps = np.meshgrid(*(np.arange(a.kernel) * a.dilation for a in found), indexing="ij")
-    inside, index = np.ones(1, np.bool_), []
+    inside, position = np.ones((len(starts[0]), taps[0].size), np.bool_), np.zeros((), np.int64)
     for axis, start, tap in zip(found, starts, taps, strict=True):
         at = start[:, None] * axis.stride - axis.begin + tap.reshape(1, -1)
-        inside = inside & (at >= 0) & (at < axis.size)
-        index.append(np.clip(at, 0, axis.size - 1))
-    return np.broadcast_to(inside, index[0].shape), index
+        if axis.begin or axis.end:
+            inside &= (at >= 0) & (at < axis.size)
+            np.clip(at, 0, axis.size - 1, out=at)
+        position = position * axis.size + at
+    return inside, position
 
 
 def _centered_codes(values: NDArray[Any], params: QuantParams) -> NDArray[np.int16]:
     """The integers of `QuantParams.quantize` less the zero point."""
     zero_point = int(params.zero_point)
-    codes = np.rint(values / np.float32(params.scale))
-    np.clip(codes, params.qtype.lo - zero_point, params.qtype.hi - zero_point, out=codes)
+    codes = np.asarray(values / np.float32(params.scale))
+    np.rint(codes, out=codes)
+    np.maximum(codes, params.qtype.lo - zero_point, out=codes)
+    np.minimum(codes, params.qtype.hi - zero_point, out=codes)
     return codes.astype(np.int16)
 
 
@@ -177,9 +203,12 @@ def _pick_positions(available: int, quota: int, first: int, samples: int) -> NDA
     count = min(quota, available)
     if count == available:
         return np.broadcast_to(np.arange(available), (samples, available))
-    stride = next(
-        s for s in range(round(available * 0.618), 2 * available) if math.gcd(s, available) == 1
-    )
     number = (first + np.arange(samples))[:, None] * count + np.arange(count)
-    picked: NDArray[np.int64] = number % available * stride % available
+    picked: NDArray[np.int64] = number % available * _golden_stride(available) % available
     return picked
+
+
+@cache
+def _golden_stride(length: int) -> int:
+    """A number near the golden ratio of a length, without a common divisor."""
+    return next(s for s in range(round(length * 0.618), 2 * length) if math.gcd(s, length) == 1)

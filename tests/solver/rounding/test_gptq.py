@@ -24,7 +24,6 @@ from ptq.model.session import Session
 from ptq.observers.covariance import Covariance
 from ptq.observers.input_statistics import CovarianceBlock, InputStatistics
 from ptq.rewrite.emit.vnni_saturation import saturable_nodes
-from ptq.solver.rounding import damping
 from ptq.solver.rounding.gptq import GptqRounder
 
 
@@ -288,18 +287,6 @@ def test_second_order_rounding_is_kept_where_it_gains_on_held_out_inputs_or_ther
     assert error.max() < 0.3
     assert plain.max() > 0.35
     assert choice.gain_db > 1
-
-
-def test_dampings_tried_at_once_are_chosen_as_those_tried_one_by_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    figures = []
-    for small in (damping._STACKED_LIMIT, 0):
-        monkeypatch.setattr(damping, "_STACKED_LIMIT", small)
-        plan, second, graph = chosen(TOGETHER, TOGETHER[::-1] * (1, 0.5))
-        choice = second.choose_roundings(graph, plan, corrected=False)["matrix"]
-        figures.append((str(choice), None if choice.weight is None else choice.weight.tolist()))
-    assert figures[0] == figures[1]
 
 
 def test_reduced_weights_have_no_neighbours_that_saturate_and_lose_little() -> None:

@@ -93,7 +93,22 @@ def test_what_rounding_adds_is_summed_by_channel(name: str) -> None:
     axis = 2 if CASES[name][0] == "Conv" else real.ndim - 1
     by_channel = np.moveaxis(added, axis, 0).reshape(sums.input_channels, -1).sum(axis=1)
     assert np.abs(by_channel).max() > 0.5
-    np.testing.assert_allclose(sums.rounding_error_sums(real, coarse), by_channel, atol=1e-3)
-    assert not sums.rounding_error_sums(
-        real, PARAMS
-    ).any()  # every input is a multiple of this scale
+    found, count = sums.rounding_error_sums(real, coarse, 0, 10**6)
+    np.testing.assert_allclose(found, by_channel, atol=1e-3)
+    assert count == real.size // sums.input_channels
+    exact, _ = sums.rounding_error_sums(real, PARAMS, 0, 10**6)
+    assert not exact.any()  # every input is a multiple of this scale
+
+
+@pytest.mark.parametrize("name", ["padded", "several images", "matrix"])
+def test_some_values_of_a_channel_have_the_mean_of_all_if_they_are_equal(name: str) -> None:
+    sums, _, _, real = case(name)
+    axis = 2 if CASES[name][0] == "Conv" else real.ndim - 1
+    number = np.arange(1, real.shape[axis] + 1, dtype=np.float32).reshape(
+        [-1 if a == axis else 1 for a in range(real.ndim)]
+    )
+    real[:] = 0.3 * number
+    whole, count = sums.rounding_error_sums(real, PARAMS, 0, 10**6)
+    some, fewer = sums.rounding_error_sums(real, PARAMS, 0, 2)
+    assert fewer < count
+    np.testing.assert_allclose(some / fewer, whole / count, rtol=1e-5)
