@@ -51,7 +51,7 @@ EFFORTS: Mapping[EffortName, Effort] = {
         compensate=False,
     ),
     "default": Effort(
-        measuring_samples=(64, 128, 256),
+        measuring_samples=(64, 128, 256, 512),
         comparison_samples=(16, 32, 64, 128, 256),
         range_samples=32,
         range_runs=12,
