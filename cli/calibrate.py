@@ -56,6 +56,15 @@ def calibrate(
         ),
     ] = 1,
     checkpoint: o.Checkpoint = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            "--memory",
+            metavar="SIZE",
+            help="Most memory of the process, as 500MB. Tensors that do not fit are observed in further passes; "
+            "the statistics stay the same, bit for bit. Less than the model needs is refused with that number.",
+        ),
+    ] = None,
     opset: o.Opset = "auto",
     no_clobber: o.NoClobber = False,
     json: o.Json = None,
@@ -93,7 +102,7 @@ def calibrate(
                 api.calibrate(
                     model, data, preprocess=images, samples=samples, shard=shard_numbers,
                     skip_bad_samples=skip_bad_samples, cache=cache, batch=batch, threads=threads,
-                    workers=workers, checkpoint=checkpoint, opset=opset, progress=progress,
+                    workers=workers, checkpoint=checkpoint, memory=memory, opset=opset, progress=progress,
                 )
             )  # fmt: skip
         calibration = reduce(Calibration.merge, collected)

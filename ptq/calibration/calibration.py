@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 
 from ptq.calibration.checkpoint import Checkpoint
 from ptq.calibration.collect import observe, observe_splits
+from ptq.calibration.rounds import observe_in_rounds
 from ptq.core.errors import StatsError
 from ptq.core.option_checks import require_path
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
-from ptq.data import Samples, split_folds
+from ptq.data import Sample, Samples, split_folds
 from ptq.data.recorded_preprocess import encode_preprocess
 from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
@@ -60,8 +61,14 @@ def collect_statistics(
         StatsError: The checkpoint belongs to another model or to other samples.
     """
     keeper = None if checkpoint is None else Checkpoint(Path(checkpoint), graph.digest())
-    tracked = run.track(samples, "calibrating")
-    calibration = observe(graph, tracked, tensors_to_collect(graph), keeper=keeper, run=run)
+
+    def observe_round(
+        tracked: Iterable[Sample], wanted: CollectedTensors, held: Collection[str], run: RunOptions
+    ) -> list[Calibration]:
+        return [observe(graph, tracked, wanted, held=held, run=run, keeper=keeper)]
+
+    wanted, kept = tensors_to_collect(graph), "" if keeper is None else "a checkpoint"
+    [calibration] = observe_in_rounds(graph, samples, wanted, run, observe_round, only_one=kept)
     preprocess = encode_preprocess(samples.preprocess)
     return replace(
         calibration,
@@ -90,9 +97,16 @@ def collect_in_folds(
     if checkpoint is not None or len(samples) < _MIN_SAMPLES:
         whole = collect_statistics(graph, samples, checkpoint=checkpoint, run=run)
         return whole, [Fold(whole, samples)]
-    splits, tracked = split_folds(samples, FOLDS), run.track(samples, "calibrating")
+    splits = split_folds(samples, FOLDS)
     names = [split.names for split in splits]
-    observed = observe_splits(graph, tracked, tensors_to_collect(graph), names, run=run)
+
+    def observe_round(
+        tracked: Iterable[Sample], wanted: CollectedTensors, held: Collection[str], run: RunOptions
+    ) -> list[Calibration]:
+        return observe_splits(graph, tracked, wanted, names, held=held, run=run)
+
+    wanted = tensors_to_collect(graph)
+    observed = observe_in_rounds(graph, samples, wanted, run, observe_round, splits=FOLDS)
     preprocess = encode_preprocess(samples.preprocess)
     observed = [
         replace(statistics, preprocess=preprocess, contents=keep_prefixes(split.digests.values()))

@@ -51,6 +51,7 @@ def observe(
     samples: Iterable[Sample],
     wanted: CollectedTensors,
     *,
+    held: Collection[str] = (),
     run: RunOptions = DEFAULT_RUN,
     keeper: CheckpointProtocol | None = None,
 ) -> Calibration:
@@ -60,6 +61,7 @@ def observe(
         graph: A prepared graph.
         samples: The samples to run.
         wanted: The tensors to observe.
+        held: Tensors that are computed as if they were observed (see `session_with_outputs`).
         run: How the job runs.
         keeper: The checkpoint to continue from and to save to; None for none.
 
@@ -74,7 +76,7 @@ def observe(
 
     if keeper is not None and (so_far := keeper.restore(remaining)) is not None:
         counted = resume_statistics(so_far, wanted)
-    session = session_with_outputs(graph, wanted, threads=run.threads)
+    session = session_with_outputs(graph, wanted, held=held, threads=run.threads)
     after = None if keeper is None else lambda group: keeper.record_samples(group, state)
     count_values(session, remaining, wanted, counted, run.calibration_batch, after)
     if keeper is not None:
@@ -88,6 +90,7 @@ def observe_splits(
     wanted: CollectedTensors,
     splits: Sequence[Collection[str]],
     *,
+    held: Collection[str] = (),
     run: RunOptions = DEFAULT_RUN,
 ) -> list[Calibration]:
     """Observe tensors over several splits of the samples in one pass; one result for each split.
@@ -97,12 +100,14 @@ def observe_splits(
         samples: The samples to run.
         wanted: The tensors to observe.
         splits: The names of each split's samples.
+        held: Tensors that are computed as if they were observed (see `session_with_outputs`).
         run: How the job runs.
 
     Raises:
         DataError: There is no sample, or the model fails on one; the text names it.
     """
-    digest, session = graph.digest(), session_with_outputs(graph, wanted, threads=run.threads)
+    digest = graph.digest()
+    session = session_with_outputs(graph, wanted, held=held, threads=run.threads)
     running = [empty_statistics(wanted) for _ in splits]
     split_of = {
         name: counted for names, counted in zip(splits, running, strict=True) for name in names
@@ -218,6 +223,7 @@ def _count_groups(
             for future in [pool.submit(counted.add, name, held[name]) for name in largest_first]:
                 future.result()
             counted.samples += len(group)
+            held.clear()  # else the arrays stay while the next group runs
             if after is not None:
                 after(group)
 
@@ -243,7 +249,9 @@ class BatchBuffers:
         fed = {name: [sample.feed[name] for sample in group] for name in self._fed}
         if not self._computed:
             return {**fed}
-        if all(_input_shapes(sample) == _input_shapes(group[0]) for sample in group):
+        if self.batch > 1 and all(
+            _input_shapes(sample) == _input_shapes(group[0]) for sample in group
+        ):
             stacked = self._run_stacked(group)
             if stacked is not None:
                 return {**fed, **stacked}

@@ -8,13 +8,20 @@ from typing import get_args
 from ptq.calibration.calibration import collect_statistics
 from ptq.calibration.workers import collect_in_processes
 from ptq.core.errors import UsageError
+from ptq.core.memory import return_large_blocks_at_once
 from ptq.core.option_checks import (
     refuse_unknown_options,
     require_choice,
     require_count,
     require_path,
 )
-from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
+from ptq.core.run_options import (
+    DEFAULT_RUN,
+    MemoryOption,
+    Progress,
+    RunOptions,
+    parse_memory,
+)
 from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
@@ -37,6 +44,7 @@ def calibrate(
     threads: int = 0,
     workers: int = 1,
     checkpoint: str | os.PathLike[str] | None = None,
+    memory: MemoryOption | None = None,
     opset: OpsetOption = "auto",
     progress: Progress | None = None,
 ) -> Calibration:
@@ -55,6 +63,9 @@ def calibrate(
         workers: Number of processes, one shard of the samples each; model and data must then be paths.
         checkpoint: A file that the statistics are saved to every few seconds. If it exists, calibration continues
             from it: the samples that it counts are read and compared, not run.
+        memory: Most memory of the process, in bytes or as ``500MB``. If the tensors do not fit, they are observed in
+            rounds, one pass over the samples each; the statistics stay the same, bit for bit. Samples from Python
+            that are kept in memory count too; see ``cache``.
         opset: ``keep`` or ``auto``, as for ``quantize``; both need the same.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
@@ -62,11 +73,14 @@ def calibrate(
         ModelError: The model cannot be read or run.
         DataError: A sample is missing, unreadable or does not fit.
         StatsError: The checkpoint belongs to another model or to other samples.
-        UsageError: Options contradict each other.
+        UsageError: Options contradict each other, or ``memory`` is below what the model needs.
     """
     require_choice("opset", opset, get_args(OpsetOption))
     reading = SampleOptions(preprocess, samples, skip_bad_samples, shard, cache)
-    run = RunOptions(threads=threads, calibration_batch=batch, progress=progress)
+    limit = None if memory is None else parse_memory(memory)
+    if limit is not None:  # before the model is read, whose copies are large
+        return_large_blocks_at_once()
+    run = RunOptions(threads=threads, calibration_batch=batch, progress=progress, memory=limit)
     if checkpoint is not None:
         require_path("checkpoint", checkpoint)
     if require_count("workers", workers, least=1) > 1:
@@ -76,6 +90,8 @@ def calibrate(
                 "several workers need paths for model and data, and cannot keep a checkpoint; "
                 "use one worker"
             )
+        if memory is not None:
+            raise UsageError("memory limits one process; use one worker", "memory")
         return collect_in_processes(str(model), str(data), reading, workers, opset=opset, run=run)
     graph = open_and_prepare(model, opset=opset)[1].graph
     return collect_statistics(graph, reading.open(data, graph), checkpoint=checkpoint, run=run)

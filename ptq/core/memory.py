@@ -10,10 +10,14 @@ import ctypes
 import gc
 import os
 import sys
+import threading
 from pathlib import Path
 
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-_PAGES = Path("/proc/self/statm")
+_SET_OPTION = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
+"""Numbers of glibc's options, from malloc.h."""
+_PAGES, _STATUS = Path("/proc/self/statm"), Path("/proc/self/status")
 _SMALL_PROCESS = 256 * 2**20
 """Bytes of a process below which releasing gains nothing; libraries take 130 MB."""
 
@@ -25,6 +29,56 @@ def release_memory() -> None:
     """
     if _TRIM is None:
         gc.collect()
-    elif int(_PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > _SMALL_PROCESS:
+    elif measure_memory() > _SMALL_PROCESS:
         gc.collect()
         _TRIM(0)
+
+
+def can_measure_memory() -> bool:
+    """Whether this system says how much memory the process takes, and returns freed memory on request."""
+    return _SET_OPTION is not None and _PAGES.exists()
+
+
+def measure_memory() -> int:
+    """Bytes of memory that the process takes now (resident set size)."""
+    return int(_PAGES.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def read_peak_memory() -> int:
+    """Bytes of memory that the process has taken at its peak, since it started."""
+    fields = dict(line.split(":", 1) for line in _STATUS.read_text().splitlines())
+    return int(fields["VmHWM"].split()[0]) * 1024
+
+
+def return_large_blocks_at_once() -> None:
+    """Let the C library return every freed block above 64 kB to the operating system, for the rest of the process.
+
+    By default glibc keeps blocks of up to 32 MB for later use. How many depends on the order of the releases.
+    """
+    if _SET_OPTION is not None:
+        _SET_OPTION(_MMAP_THRESHOLD, 1 << 16)
+        _SET_OPTION(_TRIM_THRESHOLD, 1 << 17)
+
+
+class PeakMemory:
+    """Measures the peak of the process's memory while it is entered.
+
+    Attributes:
+        bytes: The peak. A thread reads the memory every half millisecond, so a shorter peak may be missed.
+    """
+
+    def __enter__(self) -> PeakMemory:
+        self.bytes = measure_memory()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self.bytes = max(self.bytes, measure_memory())
+
+    def _watch(self) -> None:
+        while not self._ended.wait(0.0005):
+            self.bytes = max(self.bytes, measure_memory())

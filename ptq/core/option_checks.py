@@ -11,6 +11,7 @@ import inspect
 import math
 import operator
 import os
+import re
 from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
 from typing import NoReturn, ParamSpec, TypeVar
@@ -20,6 +21,8 @@ import numpy as np
 from ptq.core.errors import UnknownOptionError, UsageError
 
 MAX_THREADS = 1024
+_UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT]?)(i?)B?", re.IGNORECASE)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -155,3 +158,12 @@ def _refuse(option: str, value: object, accepted: str) -> NoReturn:
     text = repr(value)
     text = text if len(text) <= 60 else f"{text[:57]}..."
     raise UsageError(f"{option} {text} is not {accepted}", option)
+
+
+def parse_bytes(text: str) -> int | None:
+    """Number of bytes of a text as ``20GB`` or ``512 MiB``; None for any other text."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        return None
+    number, unit, binary = match.groups()
+    return int(float(number) * (1024 if binary else 1000) ** _UNITS[unit.upper()])

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from ptq.core.errors import Cancelled
-from ptq.core.option_checks import MAX_THREADS, require_callable, require_count
+from ptq.core.errors import Cancelled, UsageError
+from ptq.core.option_checks import MAX_THREADS, parse_bytes, require_callable, require_count
 from ptq.core.wording import plural
 
 Progress = Callable[[str, int | None], Callable[[], bool | None]]
@@ -18,6 +18,11 @@ Progress = Callable[[str, int | None], Callable[[], bool | None]]
 The job stops with `ptq.Cancelled` if this function returns False, or if one of the two raises an exception.
 If it has a method ``expect``, that gets the stages to come, each an `ExpectedStage`, before they start.
 """
+
+MemoryOption = str | int
+"""A limit of memory: a number of bytes, or a text as ``500MB`` or ``2 GiB``."""
+MIN_MEMORY = 10**6
+"""A smaller limit is no limit: its unit was forgotten."""
 
 _LOG = logging.getLogger("ptq")
 
@@ -104,12 +109,14 @@ class RunOptions:
         calibration_batch: Samples that are counted together during calibration.
         evaluation_batch: Samples that run at once when accuracy is measured, if the model takes any number.
         progress: Called with each stage and its steps; None for nobody.
+        memory: Most bytes that the process takes while it calibrates; None for no limit.
     """
 
     threads: int = 0
     calibration_batch: int = 4
     evaluation_batch: int = 8
     progress: Progress | None = None
+    memory: int | None = None
 
     def __post_init__(self) -> None:
         require_count("threads", self.threads, most=MAX_THREADS)
@@ -149,6 +156,18 @@ class RunOptions:
             advance.end()
 
         return each()
+
+
+def parse_memory(option: MemoryOption) -> int:
+    """Number of bytes of a limit of memory.
+
+    Raises:
+        UsageError: It is no size, or too small to be meant.
+    """
+    size = parse_bytes(option) if isinstance(option, str) else require_count("memory", option)
+    if size is None or size < MIN_MEMORY:
+        raise UsageError(f"memory {option!r} is not a size such as 500MB", "memory")
+    return size
 
 
 DEFAULT_RUN = RunOptions()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import shutil
 import tempfile
 import weakref
@@ -16,14 +15,13 @@ from typing import IO, Any, Protocol
 import numpy as np
 
 from ptq.core.errors import DataError, UsageError
-from ptq.core.option_checks import require_count
+from ptq.core.option_checks import parse_bytes, require_count
 from ptq.data.sample import BadSample, Sample
 
 MEMORY_BYTES = 256 * 2**20
 """Most bytes of samples that are kept in memory, for each set of samples."""
 MIN_BYTES = 1000
 """A smaller cache holds no sample: its unit was forgotten."""
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 CacheOption = str | os.PathLike[str] | int
 """A folder, or a size: a number of bytes, or a text as ``20GB`` or ``512 MiB``."""
@@ -50,18 +48,15 @@ def parse_cache(option: CacheOption) -> CacheLimits:
     """
     if isinstance(option, (str, os.PathLike)):
         text = os.fspath(option)
-        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT]?)(i?)B?", text, re.IGNORECASE)
-        if match is None:
+        parsed = parse_bytes(text)
+        if parsed is None:
             if not text or not Path(text).is_dir():
                 raise UsageError(
                     f"cache {text!r}: is neither a folder nor a size such as 20GB; create the folder",
                     "cache",
                 )
             return CacheLimits(Path(text), None)
-        number, unit, binary = match.groups()
-        factor = _UNITS[unit.upper()]
-        exponent = round(np.log10(factor) / 3) if binary else 0
-        option = int(float(number) * (1024**exponent if binary else factor))
+        option = parsed
     size = require_count("cache", option)
     if size < MIN_BYTES:
         raise UsageError(f"cache of {size} bytes is too small; give a size such as 20GB", "cache")

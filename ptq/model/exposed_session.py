@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ptq.model.graph import Graph
+from ptq.model.node import Value, name_of, shape_of
 from ptq.model.session import Session
+
+_SLICE_WITH_INPUTS = 10
+"""The opset since which Slice takes its positions as inputs."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +33,60 @@ class CollectedTensors:
         return list(dict.fromkeys([*self.tensors, *self.channel_axes]))
 
 
-def session_with_outputs(graph: Graph, wanted: CollectedTensors, *, threads: int = 0) -> Session:
-    """A session of the graph with the tensors as additional outputs."""
+def session_with_outputs(
+    graph: Graph, wanted: CollectedTensors, *, held: Collection[str] = (), threads: int = 0
+) -> Session:
+    """A session of the graph with the tensors as additional outputs.
+
+    Args:
+        graph: A prepared graph.
+        wanted: The tensors to return.
+        held: Other tensors that the session computes as if it returned them: ONNX Runtime must not fuse the nodes
+            around them, because a fused node rounds differently. It releases them as early as without.
+        threads: Threads of ONNX Runtime for one operator; 0 is one a core.
+    """
     exposed = graph.copy()
-    exposed.add_outputs(wanted.names)
+    readers = _add_empty_readers(exposed, [*wanted.names, *held]) if held else []
+    exposed.add_outputs([*wanted.names, *readers])
     return Session.for_calibration(exposed, threads=threads)
+
+
+def session_with_shapes(
+    graph: Graph, names: Sequence[str], *, threads: int = 0
+) -> tuple[Session, dict[str, str]]:
+    """A session that returns the shapes of tensors, and the output that holds the shape of each."""
+    exposed = graph.copy()
+    shapes = {
+        name: name_of(exposed.insert("Shape", [value], output=f"{name}_shape"))
+        for name, value in _find_values(exposed, names).items()
+    }
+    exposed.add_outputs([*shapes.values(), *_add_empty_readers(exposed, names)])
+    return Session.for_calibration(exposed, threads=threads), shapes
+
+
+def _find_values(graph: Graph, names: Collection[str]) -> dict[str, Value]:
+    """Computed tensors by name, in the order of the graph."""
+    made = (value for node in graph.nodes for value in node.outputs if value.name)
+    wanted = set(names)
+    return {name_of(value): value for value in made if value.name in wanted}
+
+
+def _add_empty_readers(graph: Graph, names: Collection[str]) -> list[str]:
+    """Add a reader to each tensor that takes nothing of it; return the tensors to make outputs.
+
+    ONNX Runtime starts with the last node that nothing reads, and runs what that node needs. The reader of the
+    first tensor is therefore the last node: so each tensor is released before the next ones are computed.
+
+    A tensor without an axis, or of unknown rank, becomes an output itself. So does every tensor before opset 10,
+    where Slice has another form.
+    """
+    added, zero = list[str](), None
+    for name, value in reversed(_find_values(graph, names).items()):
+        if not shape_of(value) or graph.opset < _SLICE_WITH_INPUTS:
+            added.append(name)
+            continue
+        zero = zero or graph.add_constant(np.zeros(1, np.int64), "nothing")
+        added.append(
+            name_of(graph.insert("Slice", [value, zero, zero, zero], output=f"{name}_held"))
+        )
+    return added
