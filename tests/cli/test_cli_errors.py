@@ -123,14 +123,14 @@ def test_the_input_is_recognized_under_another_name(ptq, model, data, link):
 def test_an_output_that_cannot_be_written_stops_before_any_sample_is_read(ptq, model, monkeypatch):
     monkeypatch.setattr("ptq.api.quantize", lambda *_, **__: pytest.fail("the work began"))
     result = ptq("quantize", model, "--data", "anything", "-o", "no/such/folder/out.onnx")
-    assert result.code == MODEL
+    assert result.code == USAGE
     assert "no/such/folder" in result.line
 
 
 @pytest.mark.parametrize("place", [".", os.devnull])
 def test_a_folder_or_a_device_is_no_output(ptq, model, data, place):
     result = ptq("quantize", model, "--data", data, "-o", place)
-    assert result.code == MODEL
+    assert result.code == USAGE
     assert "folder or a device" in result.line
     assert not os.path.isfile(os.devnull)
 
@@ -211,7 +211,7 @@ def test_a_name_that_no_file_can_have_is_one_line(ptq, data, folder, command):
 @pytest.mark.parametrize("option", ["--save-plan", "--report", "--json", "--checkpoint", "-o"])
 def test_an_output_s_name_that_no_file_can_have_is_one_line(ptq, model, data, option):
     result = ptq("quantize", model, "--data", data, option, "a" * 300)
-    assert result.code == MODEL
+    assert result.code == USAGE
     assert "File name too long" in result.line
 
 
@@ -222,7 +222,7 @@ def test_a_link_that_cannot_be_followed_stops_before_any_sample_is_read(
     monkeypatch.chdir(folder)
     (folder / "m.int8.onnx").symlink_to(target)
     result = ptq("quantize", model, "--data", "/absent", "-o", "m.int8.onnx")
-    assert result.code == MODEL
+    assert result.code == USAGE
     assert "absent; " not in result.line
     assert "output" in result.line
     assert (folder / "m.int8.onnx").is_symlink()

@@ -101,7 +101,7 @@ def test_a_full_disk_leaves_the_earlier_output_and_nothing_else(model, data):
 
 
 SMALL = (
-    "from ptq.model import external_data; external_data.MAX_PROTO_BYTES = 100; "
+    "import ptq.api; from ptq.model import external_data; external_data.MAX_PROTO_BYTES = 100; "
     "from ptq_cli.main import main; main()"
 )
 
