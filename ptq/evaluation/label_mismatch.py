@@ -16,6 +16,8 @@ MIN_SAMPLES = 50
 MAX_SHARE = 0.5
 """Largest share of right samples: where one class is frequent, a good model is right by chance too."""
 SIGNIFICANCE_LEVEL = 0.05
+LOW_SHARE = 0.3
+"""Share of right samples below which a model that was trained is rare."""
 
 
 def find_label_mismatch(
@@ -27,7 +29,36 @@ def find_label_mismatch(
         confusion: Number of samples by (label, predicted class), of samples with one label.
         labelling: Where the labels come from; it has the names of the classes, if any.
     """
-    return find_permutation(confusion, labelling) or _find_chance_level(confusion)
+    return (
+        find_permutation(confusion, labelling)
+        or _find_chance_level(confusion)
+        or _find_single_class(confusion)
+        or _find_low_share(confusion)
+    )
+
+
+def _find_single_class(confusion: Mapping[tuple[int, int], int]) -> Diagnosis | None:
+    """Labels that are all one class, for example because the label of the other class is -1."""
+    total, labels = sum(confusion.values()), {label for label, _ in confusion}
+    if total < MIN_SAMPLES or len(labels) != 1:
+        return None
+    return Diagnosis(
+        f"all {total} labelled samples have label {labels.pop()}: their accuracy says nothing of other classes",
+        "labels",
+        "give labels of all classes from 0; -1 means that a sample has no label",
+    )
+
+
+def _find_low_share(confusion: Mapping[tuple[int, int], int]) -> Diagnosis | None:
+    """Predictions that are right on few samples, although more often than by chance."""
+    total, right = sum(confusion.values()), sum(n for (a, b), n in confusion.items() if a == b)
+    if total < MIN_SAMPLES or right >= LOW_SHARE * total:
+        return None
+    return Diagnosis(
+        f"low accuracy: the model gets {right} of {total} labelled samples right",
+        "samples",
+        "check that samples are prepared as in training, and that labels are right",
+    )
 
 
 def _find_chance_level(confusion: Mapping[tuple[int, int], int]) -> Diagnosis | None:

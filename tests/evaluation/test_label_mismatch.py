@@ -52,7 +52,26 @@ def test_a_weak_model_of_many_classes_is_better_than_chance(seed: int, accuracy:
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 100, 100)
     predicted = np.where(rng.random(100) < accuracy, labels, rng.integers(0, 100, 100))
-    assert find_label_mismatch(_confusion(labels, predicted), None) is None
+    found = find_label_mismatch(_confusion(labels, predicted), None)
+    assert found is None or found.what.startswith("low accuracy: the model gets ")
+
+
+@pytest.mark.parametrize(("right", "is_low"), [(29, True), (30, False)])
+def test_a_low_accuracy_is_named(right: int, is_low: bool) -> None:
+    labels = np.arange(100) % 20
+    predicted = np.where(
+        np.arange(100) < right, labels, np.random.default_rng(1).permutation(labels)
+    )
+    predicted[right:] = np.where(predicted == labels, (labels + 1) % 20, predicted)[right:]
+    found = find_label_mismatch(_confusion(labels, predicted), None)
+    assert (found is not None and found.what.startswith("low accuracy: ")) is is_low
+
+
+def test_labels_of_one_class_are_named() -> None:
+    """As of a binary model whose labels are -1 and 1: -1 means no label."""
+    found = find_label_mismatch({(1, 1): 200, (1, 0): 3}, None)
+    assert found is not None
+    assert found.what.startswith("all 203 labelled samples have label 1")
 
 
 def test_a_frequent_class_that_is_always_predicted_is_no_mismatch() -> None:
