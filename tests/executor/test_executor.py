@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import CASES, quantized_case
+from cases import CASES, case_in_onnx_runtime, quantized_case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from networks import build_network, find_disagreements, gaussian_array, quantize_network, sqnr_db
@@ -93,7 +93,7 @@ def test_any_network_is_the_same_integers_in_every_form(
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_specification_s_arithmetic_computes_what_the_float_model_did(name: str) -> None:
-    done = quantized_case(name, "litert")
+    done = case_in_onnx_runtime(name, "litert")
     before = Session(Graph.from_proto(done.model), threads=1)
     one, other = Executor(done.qdq, "litert"), Executor(done.qlinear, "litert")
     for feed in done.feeds[:2]:
