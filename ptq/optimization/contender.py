@@ -47,7 +47,8 @@ class Contender:
             DataError: The model fails on a sample; the text names it.
         """
         graph, pairs = self.form.graph, list(zip(samples, folds, strict=True))
-        names = [[s.name for s, of in pairs if of == fold] for fold in range(max(folds) + 1)]
+        count = len(self.splits) or (FOLDS if any(folds) else 1)  # a later stage may lack a fold
+        names = [[s.name for s, of in pairs if of == fold] for fold in range(count)]
         found = observe_splits(graph, samples, tensors_to_collect(graph), names, run=run)
         merged = zip(self.splits, found, strict=True) if self.splits else ()
         self.splits = [before.merge(after) for before, after in merged] or found

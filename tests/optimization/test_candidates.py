@@ -189,11 +189,16 @@ def test_a_form_that_is_worse_for_certain_does_not_run_again(
     assert runs.count("a") == runs.count("b") > 1
 
 
-def test_the_stages_of_the_race_add_to_the_statistics(plain: PreparedModel) -> None:
-    """Oracle: all samples observed at once."""
+@pytest.mark.parametrize(
+    "stages", [(8, 20, SAMPLES), (16, 17, SAMPLES), (16, SAMPLES - 1, SAMPLES)]
+)
+def test_the_stages_of_the_race_add_to_the_statistics(
+    plain: PreparedModel, stages: tuple[int, ...]
+) -> None:
+    """Oracle: all samples observed at once. A stage of one more sample has none of most folds."""
     run = RunOptions(threads=1)
     compared, contender = comparison(plain, effort="best"), Contender(plain, 1.0)
-    for count in (8, 20, SAMPLES):
+    for count in stages:
         samples, folds = compared._read_more_samples(count)
         contender.observe(samples, folds, run)
         compared._reference.extend(samples, folds)
@@ -230,3 +235,12 @@ def test_stages_that_see_too_few_values_do_not_compare(
     assert best.notes[0].endswith(" dB on 64 samples, cross-validated")
     best = comparison(plain, samples=20).select_best([rename(plain, "a")])
     assert best.notes[0].endswith(" dB on 20 samples, cross-validated")
+
+
+@pytest.mark.parametrize("samples", [5, 7, 8, 17, 18, 19, 33, 65])
+def test_any_number_of_samples_can_be_compared(
+    plain: PreparedModel, monkeypatch: pytest.MonkeyPatch, samples: int
+) -> None:
+    monkeypatch.setattr(candidates, "COMPARED_VALUES", 2**25)  # so that every stage observes
+    best = comparison(plain, samples=samples).select_best([rename(plain, "a")])
+    assert best.notes[-1].endswith(f" dB on {samples} samples, cross-validated)")
