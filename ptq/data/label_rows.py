@@ -5,12 +5,16 @@ One-hot rows are converted. Rows that two readings fit are refused: no label may
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
+from ptq.data.class_names import read_class_list
+from ptq.data.label_numbers import Integers, to_class_numbers
 
 ONE_HOT_CONVERTED = "one-hot rows converted to class numbers"
 """Note of reports."""
@@ -63,7 +67,7 @@ def _is_one_hot(values: NDArray[Any]) -> bool:
     """Whether the label of one sample is a one-hot row.
 
     A list of accepted classes does not repeat a class. So three or more integers of which one is 1 and the others are
-    0 are a one-hot row. Floats and booleans are no classes, so two of them suffice.
+    0 are a one-hot row. Floats and booleans are rarely class numbers, so two of them suffice.
     """
     if values.ndim != 1 or values.dtype.kind not in "biuf":
         return False
@@ -78,63 +82,125 @@ def _is_ambiguous(values: NDArray[Any]) -> bool:
     return bool(pair and sorted(values.tolist()) == [0, 1])
 
 
-def _is_signed_one_hot(values: NDArray[Any]) -> bool:
-    """Whether the label of one sample is a one-hot row of −1 and 1. A list of classes has its −1 at the end."""
-    if values.ndim != 1 or values.dtype.kind not in "if" or values.size < 2 or values[0] != -1:
+def _is_signed(values: NDArray[Any]) -> bool:
+    """Whether the label of one sample is a row of −1 and 1 with a 1 and a −1."""
+    if values.ndim != 1 or values.dtype.kind not in "if" or values.size < 2:
         return False
-    return bool(((values == -1) | (values == 1)).all() and (values == 1).any())
+    return bool(((values == -1) | (values == 1)).all() and 1 in values and -1 in values)
 
 
-def parse_labels(labels: Any, where: str, notes: set[str] | None = None) -> tuple[int, ...]:
-    """Acceptable classes from the label of one sample; −1 or None means no label.
+class LabelReader:
+    """Reads the labels of one source. What an earlier label shows about the source decides how a later one is read.
 
-    Args:
-        labels: An integer, a list of integers, or a one-hot row.
-        where: Name of the sample in the error.
-        notes: Receives a note of the report if the label was converted.
-
-    Raises:
-        DataError: It is none of these, or a class is below −1.
+    Attributes:
+        notes: What was converted, for the report.
+        names: Class number of each class name that occurred.
     """
-    if labels is None:
-        return ()
-    try:
-        values = np.atleast_1d(np.asarray(labels))
-    except ValueError:
-        values = np.empty((1, 1))
-    if _is_one_hot(values):
-        if notes is not None:
-            notes.add(ONE_HOT_CONVERTED)
-        return (int(values.argmax()),)
-    if _is_signed_one_hot(values):
+
+    def __init__(self, folder: Path | None = None, notes: set[str] | None = None) -> None:
+        """``folder`` may have a ``classes.txt``, which numbers names; None for data that are in no folder."""
+        self.notes: set[str] = set() if notes is None else notes
+        self.names: dict[str, int] = {}
+        self._folder = folder
+        self._signed = False
+        self._padded_list = ""
+
+    def read(self, label: Any, where: str) -> tuple[int, ...]:
+        """Acceptable classes from the label of one sample; −1 or None means no label.
+
+        Args:
+            label: A whole number, a list of them, a one-hot row, or a class name.
+            where: Name of the sample in the error.
+
+        Raises:
+            DataError: It is none of these, a class is below −1, or two readings fit.
+        """
+        if label is None:
+            return ()
+        values = _to_values(label, where)
+        if _is_one_hot(values):
+            self.notes.add(ONE_HOT_CONVERTED)
+            return (int(values.argmax()),)
+        if _is_signed(values) and self._is_signed_one_hot(values, where):
+            self.notes.add(ONE_HOT_CONVERTED)
+            return (int(values.argmax()),)
+        if _is_ambiguous(values):
+            raise DataError(
+                f"{where}: label {values.tolist()} is a one-hot row or the two classes 0 and 1; give the class "
+                "number, or [0, 1, -1] for both classes"
+            )
+        return unique_classes(self.to_numbers(values, where, values.size))
+
+    def read_batch(self, labels: Sequence[Any], where: str) -> Sequence[Any]:
+        """The labels of the rows of a batch; one-hot rows become class numbers, as in arrays."""
+        rows = [label for label in labels if isinstance(label, np.ndarray) and label.ndim == 1]
+        if len(rows) < 2 or len(rows) != len(labels) or len({row.size for row in rows}) > 1:
+            return labels
+        numbers, converted = convert_one_hot(np.stack(rows), where)
+        if converted:
+            self.notes.add(ONE_HOT_CONVERTED)
+        return numbers.tolist() if converted else labels
+
+    def to_numbers(self, values: NDArray[Any], where: str, width: int) -> Integers:
+        """Labels of any shape as integers; names are numbered by ``classes.txt``.
+
+        Args:
+            values: The labels. They are no one-hot rows.
+            where: Name of the array or sample in the error.
+            width: Number of values for each sample.
+
+        Raises:
+            DataError: They are no whole numbers and no known names, or several floats or booleans for each sample.
+        """
+        if values.dtype.kind in "bf" and width > 1:
+            raise DataError(
+                f"{where}: {width} values of type {values.dtype.name} for each sample are no one-hot row; "
+                f"{_CLASS_LISTS}"
+            )
+        texts = [v for v in values.flat if isinstance(v, str)] if values.dtype.kind in "OU" else []
+        classes = read_class_list(self._folder) if texts and self._folder is not None else None
+        numbers = to_class_numbers(values, where, classes)
+        if classes is not None:
+            self.names |= {text: classes[text] for text in map(str, texts) if text in classes}
+        return numbers
+
+    def _is_signed_one_hot(self, values: NDArray[Any], where: str) -> bool:
+        """Whether a row of −1 and 1 is a one-hot row, and not a list of classes with its −1 at the end.
+
+        A row that begins with −1 is a one-hot row, and so are floats. A row of integers 1, −1, … may be either.
+        """
         shown = " ".join(str(values.tolist()).split())[:60]
-        raise DataError(
-            f"{where}: label {shown} is a row of -1 and 1; give the class number, or a one-hot row of 0 and 1"
-        )
-    if _is_ambiguous(values):
-        raise DataError(
-            f"{where}: label {values.tolist()} is a one-hot row or the two classes 0 and 1; give the class number, "
-            "or [0, 1, -1] for both classes"
-        )
-    return parse_class_list(values, where, labels)
+        if values[0] == 1 and values.dtype.kind == "i" and not self._signed:
+            self._padded_list = self._padded_list or f"{where}: label {shown}"
+            return False
+        if (values == 1).sum() > 1:
+            raise DataError(
+                f"{where}: label {shown} has several 1, so it is no one-hot row; {_CLASS_LISTS}"
+            )
+        if self._padded_list:
+            raise DataError(
+                f"{where}: label {shown} is a one-hot row of -1 and 1, but {self._padded_list} may be a list of "
+                "class 1 alone; give class numbers"
+            )
+        self._signed = self._signed or values.dtype.kind == "i"
+        return True
 
 
-def parse_class_list(values: NDArray[Any], where: str, given: Any = None) -> tuple[int, ...]:
-    """Acceptable classes from one axis of integers; −1 means no label.
+def _to_values(label: Any, where: str) -> NDArray[Any]:
+    try:
+        values = np.atleast_1d(np.asarray(label))
+    except ValueError:  # lists of different lengths
+        values = np.empty((1, 1, 1))
+    if values.ndim > 1:
+        shown = " ".join(repr(label).split())[:60]
+        if isinstance(label, np.ndarray):
+            shown = f"of shape {list(label.shape)}"
+        raise DataError(
+            f"{where}: label {shown} is not one label; give a whole number, a list of them, or a one-hot row"
+        )
+    return values
 
-    Raises:
-        DataError: They are not integers, or a class is below −1.
-    """
-    if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
-        given = values if given is None else given
-        shown = " ".join(repr(given).split())[:60]
-        if isinstance(given, np.ndarray) and given.size > 1:
-            shown = f"of type {given.dtype.name}"
-        raise DataError(
-            f"{where}: label {shown} is not an integer, a list of integers or a one-hot row"
-        )
-    if values.size and int(values.min()) < -1:
-        raise DataError(
-            f"{where}: label {int(values.min())} is negative; only -1 is allowed, for no label"
-        )
-    return tuple(dict.fromkeys(int(v) for v in values if v >= 0))
+
+def unique_classes(numbers: NDArray[Any]) -> tuple[int, ...]:
+    """Each accepted class once; without −1."""
+    return tuple(dict.fromkeys(int(v) for v in np.atleast_1d(numbers) if v >= 0))

@@ -158,7 +158,7 @@ def _open_path(
             if suffix == ".npz"
             else NpyTable(path, only_input_name(inputs, path.name))
         )
-        return open_table(table, inputs, path.name, images)
+        return open_table(table, inputs, path.name, images, path.parent)
     raise DataError(
         f"{path}: unknown kind of data; give a folder of images, WAV files, texts or .npz; a .txt, an .npz, "
         "an .npy, or module:callable"

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
-
-import numpy as np
+from pathlib import Path
 
 from ptq.core.errors import DataError
 from ptq.data.arrays import Table, open_npz, read_array
+from ptq.data.class_names import CLASS_LIST
 from ptq.data.folder import FolderListing
 from ptq.data.folder_labels import find_unused_label_files
 from ptq.data.input_spec import InputSpec, cast_to_input, check_header, match_keys
 from ptq.data.label_rows import (
     ONE_HOT_CONVERTED,
+    LabelReader,
     convert_one_hot,
-    parse_class_list,
-    parse_labels,
+    unique_classes,
 )
 from ptq.data.labelling import WITH_SAMPLES, Labelling
 from ptq.data.preprocess import Preprocess
@@ -35,10 +36,12 @@ class TableSource(IndexedSource):
         inputs: Sequence[InputSpec],
         title: str,
         preprocess: Preprocess | None = None,
+        folder: Path | None = None,
     ) -> None:
         """Check names, shapes, types and labels before any row is read; raise DataError if one does not fit.
 
-        ``preprocess`` is what the table applies to images; None if its rows are fed unchanged.
+        ``preprocess`` is what the table applies to images; None if its rows are fed unchanged. ``folder`` is that of
+        the file; None for arrays in memory.
         """
         super().__init__(title)
         self._preprocess = preprocess
@@ -78,11 +81,12 @@ class TableSource(IndexedSource):
         if self._labels is not None:
             if self._labels.ndim > 2:
                 raise DataError(f"{title}: 'labels' has {self._labels.ndim} dimensions, not 1 or 2")
-            where = f"{title} array 'labels'"
-            self._labels, converted = convert_one_hot(self._labels, where)
-            parse_class_list(self._labels.ravel(), where, self._labels)
+            where, reader = f"{title} array 'labels'", LabelReader(folder)
+            numbers, converted = convert_one_hot(self._labels, where)
+            self._labels = reader.to_numbers(numbers, where, math.prod(numbers.shape[1:]))
             notes = (ONE_HOT_CONVERTED,) if converted else ()
-            self._labelling = Labelling(where, notes=notes)
+            numbered = f", names numbered by {CLASS_LIST}" if reader.names else ""
+            self._labelling = Labelling(where + numbered, reader.names, notes)
 
     @property
     def labelling(self) -> Labelling:
@@ -117,7 +121,7 @@ class TableSource(IndexedSource):
                         spec, array[None] if self._batched[spec.name] else array, name
                     )
                 labels = None if self._labels is None else self._labels[position]
-                accepted = () if labels is None else parse_class_list(np.atleast_1d(labels), name)
+                accepted = () if labels is None else unique_classes(labels)
                 yield Sample(name, feed, accepted)
             except DataError as error:
                 yield BadSample(name, error)
@@ -129,15 +133,18 @@ class NpzFolder(ArraySource):
     def __init__(self, listing: FolderListing, inputs: Sequence[InputSpec]) -> None:
         """Read no file yet."""
         self._unused = find_unused_label_files(listing.root)
-        self._converted: set[str] = set()
+        self._reader = LabelReader(listing.root)
         self._listing = listing
         self._inputs = inputs
 
     @property
     def labelling(self) -> Labelling:
         """Where the labels come from, and what was converted in the files that were read."""
-        notes = (*self._converted, *self._unused)
-        return Labelling("array 'labels' of each .npz", notes=notes)
+        names = self._reader.names
+        unused = [note for note in self._unused if not (names and note.startswith(CLASS_LIST))]
+        numbered = f", names numbered by {CLASS_LIST}" if names else ""
+        notes = (*sorted(self._reader.notes), *unused)
+        return Labelling(f"array 'labels' of each .npz{numbered}", names, notes)
 
     def positions(self, at_most: int | None = None) -> range:
         """All positions, or the first ``at_most``."""
@@ -190,4 +197,4 @@ class NpzFolder(ArraySource):
                     f"{where}: a file of this folder is one sample, but it has {len(classes)} labels; "
                     "give one .npz of all rows instead"
                 )
-        return Sample(name, feed, parse_labels(classes, where, self._converted))
+        return Sample(name, feed, self._reader.read(classes, where))

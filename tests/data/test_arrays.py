@@ -137,8 +137,14 @@ def test_a_single_unnamed_array_feeds_the_only_input(tmp_path: Path) -> None:
         ({"x": X.astype(np.uint8)}, "is of type uint8"),
         ({"x": X.astype("U8")}, "is of type <U8"),
         ({"x": X, "labels": np.arange(11)}, "'x' has 12 samples, 'labels' has 11"),
-        ({"x": X, "labels": np.zeros((12, 99))}, "is not an integer"),
-        ({"x": X, "labels": np.full(12, -3)}, "only -1 is allowed, for no label"),
+        (
+            {"x": X, "labels": np.zeros((12, 99))},
+            "99 values of type float64 for each sample are no one-hot",
+        ),
+        (
+            {"x": X, "labels": np.full(12, -3)},
+            "label -3 is negative; for samples without label give -1",
+        ),
         ({"x": X, "labels": np.zeros((12, 1, 1), int)}, "3 dimensions"),
     ],
 )

@@ -12,6 +12,7 @@ from PIL import Image
 from ptq.core.errors import DataError
 from ptq.data import InputSpec, Samples, open_samples
 from ptq.data.labelling import Labelling
+from ptq.data.labels import require_class
 
 FREE = InputSpec("x", np.dtype(np.float32), (None, 3, None, None))
 ROW = InputSpec("x", np.dtype(np.float32), (None, 2))
@@ -117,12 +118,111 @@ def test_s5_one_hot_labels_in_a_folder_of_arrays_are_noted(tmp_path: Path) -> No
     assert samples.labelling.notes == ("one-hot rows converted to class numbers",)
 
 
-@pytest.mark.parametrize("label", [[-1, 1, -1], [-1.0, -1.0, 1.0]])
-def test_s5_a_label_of_minus_one_and_one_of_a_sample_is_refused(label: Any) -> None:
+def _open_items(*labels: Any) -> Samples:
+    return open_samples([({"x": ROWS[:1]}, label) for label in labels], [ROW])
+
+
+@pytest.mark.parametrize("kind", [int, float])
+@pytest.mark.parametrize("source", ["items", "batches"])
+def test_c10_one_hot_rows_of_minus_one_and_one_of_a_loader_are_converted(
+    kind: type, source: str
+) -> None:
+    rows = (2 * np.eye(4) - 1)[[2, 0, 3, 1]].astype(kind)
+    samples = _open_items(*rows) if source == "items" else open_samples([(ROWS, rows)], [ROW])
+    assert [sample.labels for sample in samples] == [(2,), (0,), (3,), (1,)]
+    assert samples.labelling.notes == ("one-hot rows converted to class numbers",)
+
+
+def test_c10_a_row_that_was_read_as_a_list_of_classes_is_refused_once_others_are_one_hot() -> None:
     with pytest.raises(
-        DataError, match=r"label \[-1.* is a row of -1 and 1; give the class number"
+        DataError, match=r"data\[1\]: label \[-1, 1, -1\] is a one-hot row of -1 and 1, but data\[0\]: label "
+        r"\[1, -1, -1\] may be a list of class 1 alone; give class numbers",
+    ):  # fmt: skip
+        list(_open_items([1, -1, -1], [-1, 1, -1]))
+
+
+def test_c10_a_row_of_several_ones_is_refused() -> None:
+    with pytest.raises(DataError, match=r"\[-1, 1, 1\] has several 1, so it is no one-hot row"):
+        list(_open_items([-1, 1, 1]))
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (np.array([2.0, 0.0, -1.0, 3.0], np.float32), [(2,), (0,), (), (3,)]),
+        (np.array([True, False, True, True]), [(1,), (0,), (1,), (1,)]),
+        (np.array(["2", "0", "-1", "3"]), [(2,), (0,), (), (3,)]),
+    ],
+    ids=["floats", "booleans", "digits"],
+)
+def test_c11_labels_of_other_types_are_read_where_they_are_whole_numbers(
+    labels: Any, expected: list[tuple[int, ...]]
+) -> None:
+    for samples in (open_rows(labels), _open_items(*labels), open_samples([(ROWS, labels)], [ROW])):
+        assert [sample.labels for sample in samples] == expected
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        (0.25, "label 0.25 is no whole number; give the class number of each sample"),
+        (np.nan, "a label is NaN; for samples without label give -1"),
+        ([0.2, 0.8], "2 values of type float64 for each sample are no one-hot row; give the class"),
+        ([True, True], "2 values of type bool for each sample are no one-hot row; give the class"),
+    ],
+)
+def test_c11_labels_that_are_no_whole_numbers_are_refused_in_one_plain_line(
+    label: Any, message: str
+) -> None:
+    for give in (lambda: list(_open_items(label)), lambda: open_rows([label] * 4)):
+        with pytest.raises(DataError) as caught:
+            give()
+        text = str(caught.value)
+        assert message in text or (label == [True, True] and "several 1" in text)
+
+
+def test_c12_names_in_an_npz_are_numbered_by_a_list_of_classes_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "classes.txt").write_text("dog\ncat\nhen\n")
+    names = ["cat", "hen", "cat", "dog"]
+    np.savez(tmp_path / "d.npz", x=ROWS, labels=names)
+    (tmp_path / "feeds").mkdir()
+    (tmp_path / "feeds" / "classes.txt").write_text("dog\ncat\nhen\n")
+    for k, name in enumerate(names):
+        np.savez(tmp_path / "feeds" / f"{k}.npz", x=ROWS[k : k + 1], labels=name)
+    for data in ("d.npz", "feeds"):
+        samples = open_samples(tmp_path / data, [ROW])
+        assert [sample.labels for sample in samples] == [(1,), (2,), (1,), (0,)]
+        assert samples.labelling.describe().endswith(
+            ", names numbered by classes.txt (3 classes: dog=0, cat=1, hen=2)"
+        )
+
+
+@pytest.mark.parametrize("kind", [list, np.array])
+def test_c12_names_without_known_classes_are_refused_with_what_to_do(kind: Any) -> None:
+    names = kind(["cat", "dog", "cat", "hen"])
+    for give in (
+        lambda: open_samples({"x": ROWS, "labels": names}, [ROW]),
+        lambda: list(_open_items("cat")),
+        lambda: list(open_samples([(ROWS, names)], [ROW])),
     ):
-        list(open_samples([({"x": ROWS[:1]}, label)], [ROW]))
+        with pytest.raises(DataError, match="label 'cat' is a name, and the order of the model's "):
+            give()
+
+
+def test_c12_a_name_that_is_not_in_the_list_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "classes.txt").write_text("dog\ncat\n")
+    np.savez(tmp_path / "d.npz", x=ROWS, labels=["cat", "hen", "cat", "dog"])
+    with pytest.raises(DataError, match=r"'hen' is neither a number nor a name in classes\.txt"):
+        open_samples(tmp_path / "d.npz", [ROW])
+
+
+def test_c13_labels_that_mean_ignore_are_refused_with_the_value_for_no_label() -> None:
+    with pytest.raises(
+        DataError, match="label -100 is negative; for samples without label give -1"
+    ):
+        open_rows([0, 1, -100, 1])
+    with pytest.raises(DataError, match=r"label 255 is not a class .* to be ignored, give -1"):
+        require_class(255, {"y": 10}, "data[3]")
 
 
 def test_a_list_of_classes_of_a_sample_keeps_its_padding() -> None:

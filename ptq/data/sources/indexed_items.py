@@ -8,6 +8,7 @@ from typing import Any
 from ptq.core.errors import DataError, PtqError
 from ptq.data.image_options import ImageOptions
 from ptq.data.input_spec import InputSpec
+from ptq.data.label_rows import LabelReader
 from ptq.data.preprocess import Preprocess
 from ptq.data.sample import BadSample, IndexedSource, Sample
 from ptq.data.sources.item import ItemParser
@@ -37,6 +38,7 @@ class IndexedItems(IndexedSource):
         self._count = count
         self._inputs = inputs
         self._parser = ItemParser(inputs, images)
+        self._label_reader = LabelReader(notes=self._label_notes)
         self._digests: dict[int, bytes] = {}
         if count < 1:
             raise DataError(f"{title}: contains no samples")
@@ -85,7 +87,7 @@ class IndexedItems(IndexedSource):
                 f"{name}: has {len(rows)} rows, but the first item has one; give items of one sample each"
             )
             return BadSample(name, mixed)
-        return to_sample(rows[0], self._inputs, name, self._label_notes)
+        return to_sample(rows[0], self._inputs, name, self._label_reader)
 
     def _fetch(self, position: int) -> Any:
         try:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ptq.core.errors import DataError, UsageError
 from ptq.data.arrays import MemoryTable, Table
@@ -57,18 +60,22 @@ def open_object(
 
 
 def open_table(
-    table: Table, inputs: Sequence[InputSpec], title: str, images: ImageOptions | None
+    table: Table,
+    inputs: Sequence[InputSpec],
+    title: str,
+    images: ImageOptions | None,
+    folder: Path | None = None,
 ) -> SampleSource:
-    """Rows of arrays, as images if there are options for them.
+    """Rows of arrays, as images if there are options for them. ``folder`` is that of a file.
 
     Raises:
         DataError: The arrays do not fit the model.
         UsageError: Options are required, and the arrays hold no pixels.
     """
     if images is None or not (images.required or _holds_pixels(table, inputs, images.preprocess)):
-        return TableSource(table, inputs, title)
+        return TableSource(table, inputs, title, folder=folder)
     pixels = ImageTable(table, inputs, title, images.preprocess)
-    return TableSource(pixels, inputs, title, pixels.preprocess)
+    return TableSource(pixels, inputs, title, pixels.preprocess, folder)
 
 
 def only_input_name(inputs: Sequence[InputSpec], what: str) -> str:
@@ -89,6 +96,8 @@ def _holds_pixels(table: Table, inputs: Sequence[InputSpec], options: Preprocess
 
 
 def _require_array(value: Any, name: str) -> Any:
+    if name == "labels" and isinstance(value, (list, tuple)) and {*map(type, value)} == {str}:
+        return np.array(value)
     array = to_array(value, f"{_TITLE} array {name!r}")
     if array is None:
         raise DataError(

@@ -9,7 +9,7 @@ from typing import Any
 from ptq.core.errors import DataError, PtqError
 from ptq.data.image_options import ImageOptions
 from ptq.data.input_spec import InputSpec, cast_to_input
-from ptq.data.label_rows import parse_labels
+from ptq.data.label_rows import LabelReader
 from ptq.data.preprocess import Preprocess
 from ptq.data.sample import BadSample, IndexedSource, Sample
 from ptq.data.sources.batch import Row
@@ -36,6 +36,7 @@ class FeedStream(IndexedSource):
         self._feeds = feeds
         self._inputs = inputs
         self._parser = ItemParser(inputs, images)
+        self._label_reader = LabelReader(notes=self._label_notes)
 
     @property
     def preprocess(self) -> Preprocess | None:
@@ -59,14 +60,18 @@ class FeedStream(IndexedSource):
             done = position + 1
             if row is None:
                 return
-            yield to_sample(row, self._inputs, self.name(position), self._label_notes)
+            yield to_sample(row, self._inputs, self.name(position), self._label_reader)
 
     def _rows(self) -> Iterator[Row | DataError]:
         position = 0
         for item in self._items():
             rows: Sequence[Row | DataError]
             try:
-                rows = self._parser.parse_rows(item, self.name(position))
+                parsed = self._parser.parse_rows(item, self.name(position))
+                labels = self._label_reader.read_batch(
+                    [row[1] for row in parsed], self.name(position)
+                )
+                rows = [(row[0], label) for row, label in zip(parsed, labels, strict=True)]
             except DataError as error:
                 rows = [error]
             position += len(rows)
@@ -89,17 +94,14 @@ class FeedStream(IndexedSource):
 
 
 def to_sample(
-    row: Row | DataError, inputs: Sequence[InputSpec], name: str, notes: set[str]
+    row: Row | DataError, inputs: Sequence[InputSpec], name: str, labels: LabelReader
 ) -> Sample | BadSample:
-    """A row as a sample with the types of the model's inputs, or the reason why it is none.
-
-    ``notes`` receives what was converted in its label.
-    """
+    """A row as a sample with the types of the model's inputs, or the reason why it is none."""
     try:
         if isinstance(row, DataError):
             raise row
         arrays, label = row
         feed = {spec.name: cast_to_input(spec, arrays[spec.name], name) for spec in inputs}
-        return Sample(name, feed, parse_labels(label, name, notes))
+        return Sample(name, feed, labels.read(label, name))
     except DataError as error:
         return BadSample(name, error)
