@@ -5,6 +5,7 @@ checkpoint          the file that an interrupted calibration continues from
 calibration         statistics for a model: from a file, or collected as a whole or in folds
 workers             the same in several processes
 channel_spreads     extremes and mean squares by channel, for equalization and outlier splitting
+measured_tensors    values of tensors from which the statistics of forms with scaled channels follow
 verb                `ptq.calibrate`: the whole, or in several processes
 input_covariance    a second pass: covariances of layer inputs, for second-order weight rounding
 """

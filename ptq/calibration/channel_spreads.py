@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -33,34 +33,6 @@ def collect_channel_spreads(
         DataError: A sample is unreadable, does not fit, or the model fails on it.
     """
     return merge_spreads([spreads for _, spreads in _observe(graph, axes, samples, run)])
-
-
-def collect_spreads_in_folds(
-    graph: Graph,
-    axes: Mapping[str, int],
-    samples: Iterable[Sample],
-    folds: Sequence[Collection[str]],
-    run: RunOptions = DEFAULT_RUN,
-) -> list[Spreads]:
-    """The same for the samples of each fold, in one pass.
-
-    Args:
-        graph: A prepared graph.
-        axes: The channel axis of each float tensor to observe.
-        samples: The samples to run.
-        folds: The names of each fold's samples.
-        run: How the job runs.
-
-    Raises:
-        DataError: A sample is unreadable, does not fit, or the model fails on it.
-    """
-    fold_of = {name: index for index, names in enumerate(folds) for name in names}
-    found: list[Spreads] = [{} for _ in folds]
-    for sample, spreads in _observe(graph, axes, samples, run):
-        index = fold_of[sample.name]
-        found[index] = _merge(found[index], spreads)
-    finite = merge_spreads(found)
-    return [{name: by[name] for name in finite if name in by} for by in found]
 
 
 def merge_spreads(parts: Iterable[Spreads]) -> Spreads:

@@ -10,6 +10,7 @@ channel_range: minimum and maximum of each channel
 range_cache: ranges already chosen from one tensor's statistics
 channel_sums: exact sums, and so means, of each channel
 channel_spread: extremes and energy of each channel, for equalization
+channel_values: some values of each channel, from which the statistics with other factors follow
 covariance: exact second moments of the inputs of a weighted sum, for GPTQ
 input_statistics: covariances and mean shifts of the inputs of all layers with weights
 sample_prefixes: short digests of the samples that statistics count

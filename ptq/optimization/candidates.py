@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.calibration.calibration import FOLDS
+from ptq.calibration.measured_tensors import MeasuredTensors
 from ptq.core.decibels import error_db
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
@@ -25,9 +26,17 @@ from ptq.model.graph import Graph
 from ptq.model.node import constant_of
 from ptq.observers.input_means import InputMean, input_means
 from ptq.optimization.contender import Contender, is_decided
-from ptq.optimization.effort import COMPARED_VALUES, DEFAULT_EFFORT, EFFORTS, Effort
+from ptq.optimization.effort import (
+    COMPARED_VALUES,
+    DEFAULT_EFFORT,
+    EFFORTS,
+    SUFFICIENT_VALUES,
+    Effort,
+)
+from ptq.optimization.form_evaluation import FormEvaluation, ParamsByFold
+from ptq.optimization.form_statistics import derive_statistics, is_derivable
 from ptq.optimization.output_error import OutputError, RangeEvaluator
-from ptq.optimization.range_candidates import METHODS, find_candidates
+from ptq.optimization.range_candidates import METHODS, find_candidates, params_by_fold
 from ptq.optimization.significance import MAX_ERROR_RATIO
 from ptq.rewrite.emit.bias_correction import correct_biases
 from ptq.rewrite.emit.set_weights import replace_weights
@@ -54,6 +63,8 @@ class CandidateComparison:
         samples: Samples,
         run: RunOptions,
         effort: Effort = EFFORTS[DEFAULT_EFFORT],
+        *,
+        measured: MeasuredTensors | None = None,
     ) -> None:
         """Set up a comparison with a plain model.
 
@@ -64,11 +75,13 @@ class CandidateComparison:
             samples: Calibration samples.
             run: How the job runs.
             effort: How many samples and methods the comparison may take.
+            measured: The values of the plain model's tensors on the samples with the lowest digests. Forms with
+                scaled channels are then not observed.
         """
         self._name, self._prepared, self._recipe = name, prepared, recipe
         self._methods = METHODS if recipe.method == AUTO else (recipe.method,)
         self._counts, self._samples, self._run = effort.comparison_samples, samples, run
-        self._checks = effort.range_checks
+        self._checks, self._measured = effort.range_checks, measured
         self._reference = OutputError(logits_graph(prepared.graph), [], run)
 
     def select_best(self, candidates: Iterable[PreparedModel]) -> PreparedModel:
@@ -85,8 +98,10 @@ class CandidateComparison:
         forms = [*candidates]
         if not forms:
             return self._prepared
-        plain = Contender(self._prepared, 1.0)
-        rivals = [Contender(f, 1 / MAX_ERROR_RATIO if f.boundaries else 1.0) for f in forms]
+        plain = self._to_contender(self._prepared, 1.0)
+        rivals = [
+            self._to_contender(f, 1 / MAX_ERROR_RATIO if f.boundaries else 1.0) for f in forms
+        ]
         best = self._race([plain, *rivals])
         figures = _describe(
             plain, min(rivals, key=Contender.weighted_mean) if best is plain else best
@@ -97,6 +112,13 @@ class CandidateComparison:
         [note] = best.form.notes
         notes = (*self._prepared.notes, f"{note}; {figures}")
         return replace(best.form, changes=self._prepared.changes, notes=notes)
+
+    def _to_contender(self, form: PreparedModel, required: float) -> Contender:
+        measured, plain = self._measured, self._prepared.graph
+        if measured is None or not is_derivable(plain, form):
+            return Contender(form, required)
+        halves = derive_statistics(plain, form, measured, self._samples, self._run)
+        return Contender(form, required, halves=halves)
 
     def _race(self, contenders: Sequence[Contender]) -> Contender:
         """The contender with the least error. Those that were dropped keep the errors of their last stage."""
@@ -123,9 +145,12 @@ class CandidateComparison:
             self._reference.extend(added, folds)
             for contender in remaining:
                 contender.observe(added, folds, self._run)
-            is_pending = remaining[0].count_values() < COMPARED_VALUES
+            values = remaining[0].count_values(self._reference.count)
+            is_pending = values < COMPARED_VALUES
             if not is_pending:
                 yield self._reference.count
+            if values >= SUFFICIENT_VALUES:
+                break
         if is_pending:
             yield self._reference.count
 
@@ -146,7 +171,12 @@ class CandidateComparison:
 
     def _errors(self, contender: Contender) -> NDArray[np.float64]:
         """The error of each sample with the best range method: by activations, plus a share of that by weights."""
-        form, run = contender.form, self._run
+        if contender.evaluation is None or not contender.halves:
+            contender.evaluation = self._open_evaluation(contender)
+        return contender.evaluation.measure_more(self._checks)
+
+    def _open_evaluation(self, contender: Contender) -> FormEvaluation:
+        form = contender.form
         folds, whole = contender.to_folds(self._samples)
         model = CalibratedModel(self._name, form.graph, form, whole)
         recipe, candidates = find_candidates(
@@ -157,21 +187,12 @@ class CandidateComparison:
         names = [n for c in candidates for n in c.group.tensors if n in plan.tensors]
         means = input_means(whole, plan.tensors) if recipe.correct_bias else {}
         graph = _with_weight_errors(form.graph, plan, means)
-        evaluator = RangeEvaluator(graph, plan, names, folds, self._reference, run)
-        best: NDArray[np.float64] | None = None
-        for method in self._methods:
-            by_group = [
-                (c.group, c.params.get(method, c.params[self._methods[0]])) for c in candidates
-            ]
-            params = [
-                {name: by_fold[fold] for group, by_fold in by_group for name in group.tensors}
-                for fold in range(len(folds))
-            ]
-            errors = evaluator.errors(params, best, self._checks)
-            if best is None or errors.mean() < best.mean():  # NaN is not lower
-                best = errors
-        assert best is not None
-        return best
+        evaluator = RangeEvaluator(graph, plan, names, folds, self._reference, self._run)
+        first, count = self._methods[0], len(folds)
+        params: dict[str, ParamsByFold] = {
+            m: params_by_fold(candidates, count, m, first) for m in self._methods
+        }
+        return FormEvaluation(evaluator.errors, params)
 
 
 def _describe(plain: Contender, form: Contender) -> str:

@@ -15,6 +15,8 @@ from ptq.core.run_options import RunOptions
 from ptq.data import Sample, Samples
 from ptq.evaluation.intervals import CONFIDENCE, bootstrap_sums
 from ptq.observers.calibration_file import Calibration
+from ptq.optimization.form_evaluation import FormEvaluation
+from ptq.optimization.form_statistics import HALVES
 from ptq.rewrite.prepare.prepare import PreparedModel
 
 _MIN_SAMPLES = 64
@@ -32,20 +34,27 @@ class Contender:
         form: The rewritten model.
         required: The factor by which its error counts; above 1 for a form that takes time.
         splits: The statistics of the samples of each fold so far.
+        halves: The statistics of each half of the samples if they follow from the plain model's; else empty, and
+            the samples of each stage are observed.
         errors: For each stage, the output error of each sample.
+        evaluation: Measures the errors; None before the first stage.
     """
 
     form: PreparedModel
     required: float
     splits: list[Calibration] = field(default_factory=list)
+    halves: list[Calibration] = field(default_factory=list)
     errors: list[NDArray[np.float64]] = field(default_factory=list)
+    evaluation: FormEvaluation | None = None
 
     def observe(self, samples: Sequence[Sample], folds: Sequence[int], run: RunOptions) -> None:
-        """Add samples, each of a fold, to the statistics.
+        """Add samples, each of a fold, to the statistics, unless these are known already.
 
         Raises:
             DataError: The model fails on a sample; the text names it.
         """
+        if self.halves:
+            return
         graph, pairs = self.form.graph, list(zip(samples, folds, strict=True))
         count = len(self.splits) or (FOLDS if any(folds) else 1)  # a later stage may lack a fold
         names = [[s.name for s, of in pairs if of == fold] for fold in range(count)]
@@ -53,21 +62,26 @@ class Contender:
         merged = zip(self.splits, found, strict=True) if self.splits else ()
         self.splits = [before.merge(after) for before, after in merged] or found
 
-    def count_values(self) -> int:
-        """How many values were observed in all."""
-        return sum(stats.count for part in self.splits for stats in part.tensors.values())
+    def count_values(self, samples: int) -> int:
+        """How many values so many samples have."""
+        parts = self.halves or self.splits
+        counts = [stats.count for part in parts for stats in part.tensors.values()]
+        return sum(counts) * samples // max(sum(part.samples for part in parts), 1)
 
     def to_folds(self, samples: Samples) -> tuple[list[Fold], Calibration]:
         """The folds of the cross-validation, and all statistics; one fold alone evaluates its own ranges.
 
-        With few samples, two folds share the ranges that the other two set: ranges take time.
+        Two folds share the ranges that the other two set if there are few samples: ranges take time.
         """
+        if self.halves:
+            rests = [self.halves[(fold + 1) % HALVES] for fold in range(FOLDS)]
+            return [Fold(rest, samples) for rest in rests], reduce(Calibration.merge, self.halves)
         whole, splits = reduce(Calibration.merge, self.splits), self.splits
         if len(splits) == FOLDS and whole.samples < _MIN_SAMPLES:
             upper, lower = splits[2].merge(splits[3]), splits[0].merge(splits[1])
             return [Fold(rest, samples) for rest in (upper, upper, lower, lower)], whole
-        rests = [[*splits[:k], *splits[k + 1 :]] or splits for k in range(len(splits))]
-        return [Fold(reduce(Calibration.merge, rest), samples) for rest in rests], whole
+        of_folds = [[*splits[:k], *splits[k + 1 :]] or splits for k in range(len(splits))]
+        return [Fold(reduce(Calibration.merge, rest), samples) for rest in of_folds], whole
 
     def weighted_mean(self) -> float:
         """The mean error of the last stage, as it counts in the comparison."""

@@ -12,6 +12,8 @@ MEASURED_VALUES = 2**28
 """Values of all channels that equalize well: the fewer values a sample has, the more samples are needed."""
 COMPARED_VALUES = 2**25
 """Values that decide between forms. The scales of a small network turn its error by half a decibel by chance."""
+SUFFICIENT_VALUES = 2**27
+"""Values after which a comparison of forms ends: forms that still differ by little then give the same accuracy."""
 
 
 @dataclass(frozen=True)

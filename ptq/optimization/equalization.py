@@ -10,12 +10,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
-from ptq.calibration.calibration import FOLDS
-from ptq.calibration.channel_spreads import Spreads, collect_spreads_in_folds, merge_spreads
+from ptq.calibration.calibration import FOLDS, tensors_to_collect
+from ptq.calibration.channel_spreads import merge_spreads
+from ptq.calibration.measured_tensors import MeasuredTensors, measure_tensors
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
@@ -47,8 +48,8 @@ _MIN_SAMPLES = 16
 _REASON = "scales channels between int8 and float; the quantizer next to it does this"
 TECHNIQUE = "equalization"
 
-_Measure = Callable[[Mapping[str, int]], list[Spreads]]
-"""The spread of each tensor's channels in each fold, by the channel axis of each tensor."""
+_Measure = Callable[[Mapping[str, int | None]], MeasuredTensors]
+"""The values of tensors on samples, by the channel axis of each tensor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +109,10 @@ def equalize_channels(
         return given.leave_unchanged(prepared, TECHNIQUE)
     if samples is None or not effort.comparison_samples:
         return prepared
-    measure = partial(_collect_spreads, graph, samples, effort.measuring_samples, run)
+    measure = partial(_measure_in_stages, graph, samples, effort.measuring_samples, run)
+    measure_activations = cache(lambda: measure(_activation_axes(graph, scope)))
     layer_forms = _cross_layer_candidates(prepared, measure)
-    tensor_forms = _activation_candidates(prepared, measure, scope)
+    tensor_forms = _activation_candidates(prepared, measure_activations, scope)
     if given.digest is not None:
         forms = itertools.chain(layer_forms, tensor_forms)
         form = next((form for form in forms if given.allows(form.graph)), None)
@@ -118,7 +120,10 @@ def equalize_channels(
     if not scope.per_tensor and len(samples) < _MIN_SAMPLES:
         few = f"{plural(len(samples), 'sample')}; at least {_MIN_SAMPLES} are needed"
         return _with_note(prepared, prepared, f"{TECHNIQUE}: not applied ({few})")
-    comparison = CandidateComparison(name, prepared, recipe, samples, run, effort)
+    comparison = CandidateComparison(
+        name, prepared, recipe, samples, run, effort,
+        measured=None if scope.per_tensor else measure_activations(),
+    )  # fmt: skip
     return comparison.select_best(layer_forms if scope.per_tensor else tensor_forms)
 
 
@@ -135,7 +140,8 @@ def _find_scope(graph: Graph, recipe: Recipe) -> _Scope:
 def _cross_layer_candidates(prepared: PreparedModel, measure: _Measure) -> Iterator[PreparedModel]:
     """The model after cross-layer equalization, for weights with one scale; nothing if no factor changes."""
     graph = prepared.graph
-    folds = measure(tensors_of_pairs(graph))
+    pairs = tensors_of_pairs(graph)
+    folds = measure(pairs).list_spreads(pairs)
     factors = layer_pair_factors(graph, folds)
     if factors:
         least = {
@@ -147,7 +153,7 @@ def _cross_layer_candidates(prepared: PreparedModel, measure: _Measure) -> Itera
 
 
 def _activation_candidates(
-    prepared: PreparedModel, measure: _Measure, scope: _Scope
+    prepared: PreparedModel, measure: Callable[[], MeasuredTensors], scope: _Scope
 ) -> Iterator[PreparedModel]:
     """Models with channels scaled so that one scale suits each activation.
 
@@ -159,7 +165,7 @@ def _activation_candidates(
     graph = prepared.graph
     gates = {node.name or "" for node in graph.nodes if operator_of(node) in GATED_OPS}
     widest = group_channels(graph, scope.closed, scope.boundaries)
-    folds = measure(dict.fromkeys(_rounded_tensors(graph, widest), 1))
+    folds = measure().list_spreads(_rounded_tensors(graph, widest))
     ways: list[tuple[Collection[str], Boundaries, bool]]
     ways = [(gates, {}, False)] if group_channels(graph, gates).readers else []
     ways += [(scope.closed, {}, False)] if group_channels(graph, scope.closed).gated_nodes else []
@@ -175,35 +181,38 @@ def _activation_candidates(
             yield _with_factors(graph, factors, boundaries)
 
 
-def _collect_spreads(
+def _activation_axes(graph: Graph, scope: _Scope) -> dict[str, int | None]:
+    """The tensors that the forms need, with the channel axis of those whose channels may be scaled or are summed."""
+    wanted = tensors_to_collect(graph)
+    grouped = group_channels(graph, scope.closed, scope.boundaries)
+    rounded = dict.fromkeys(_rounded_tensors(graph, grouped), 1)
+    scaled = {name: 1 for name in wanted.tensors if name in grouped.groups}
+    return {**dict.fromkeys(wanted.tensors), **wanted.channel_axes, **scaled, **rounded}
+
+
+def _measure_in_stages(
     graph: Graph,
     samples: Samples,
     stages: Sequence[int],
     run: RunOptions,
-    tensors: Mapping[str, int],
-) -> list[Spreads]:
-    """The spread of the channels of each tensor in each fold of the samples, from the lowest digests on."""
-    ranked, folds, known = rank_by_digest(samples), [list[Spreads]() for _ in range(FOLDS)], 0
+    axes: Mapping[str, int | None],
+) -> MeasuredTensors:
+    """The values of tensors in each fold of the samples, from the lowest digests on, until enough were seen."""
+    ranked, known = rank_by_digest(samples), 0
+    measured = MeasuredTensors([{} for _ in range(FOLDS)], [0] * FOLDS)
     for count in stages:
         fold_of = {name: rank % FOLDS for rank, name in enumerate(ranked[:count]) if rank >= known}
         if not fold_of:
             break
         names = [[name for name, of in fold_of.items() if of == k] for k in range(FOLDS)]
         tracked = run.track(samples.subset(fold_of.__contains__), "measuring channels")
-        for parts, found in zip(
-            folds, collect_spreads_in_folds(graph, tensors, tracked, names, run), strict=True
-        ):
-            parts.append(found)
+        measure_tensors(
+            graph, axes, tracked, names, min(count, len(ranked)), into=measured, run=run
+        )
         known = count
-        seen = (spread for parts in folds for part in parts for spread in part.values())
-        if sum(spread.count * len(spread.least) for spread in seen) >= MEASURED_VALUES:
+        if measured.values_per_sample * sum(measured.samples) >= MEASURED_VALUES:
             break
-    usable = [{name for parts in folds for name in parts[k]} for k in range(len(folds[0]))]
-    kept = set[str]().union(*usable).intersection(*usable)
-    return [
-        {name: spread for name, spread in merge_spreads(parts).items() if name in kept}
-        for parts in folds
-    ]
+    return measured
 
 
 def _with_factors(

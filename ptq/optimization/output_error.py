@@ -42,6 +42,9 @@ class OutputError:
         self.samples: list[Sample] = []
         self._outputs: list[Outputs] = []
         self.folds: list[int] = []
+        self._signal = np.zeros(
+            0
+        )  # of the first samples: errors on more samples can be compared with theirs
         self.extend(samples, folds)
 
     @property
@@ -63,8 +66,9 @@ class OutputError:
         self.samples += added.samples
         self._outputs += added.outputs
         self.folds += folds or [0] * len(added.samples)
-        signals = [[_energy(o) for o in outputs] for outputs in self._outputs]
-        self._signal = np.mean(signals, axis=0) if signals else np.zeros(0)
+        if not self._signal.size and added.outputs:
+            signals = [[_energy(o) for o in outputs] for outputs in added.outputs]
+            self._signal = np.mean(signals, axis=0)
 
     @classmethod
     def of_folds(
@@ -82,6 +86,7 @@ class OutputError:
         feed: Feed | Sequence[Feed],
         than: NDArray[np.float64] | None = None,
         checks: Collection[int] = (),
+        known: Sequence[float] | NDArray[np.float64] = (),
     ) -> NDArray[np.float64]:
         """The error of each sample: energy of the output error over mean output energy, averaged over outputs.
 
@@ -93,13 +98,16 @@ class OutputError:
             than: Errors that these must be lower than. Samples run from the largest of them to the least, and stop
                 once `is_hopeless`; the errors of the remaining samples are NaN. None to run all.
             checks: After so many samples, the errors so far must be lower too.
+            known: The errors of the first samples, which do not run again.
 
         Raises:
             DataError: The model fails on a sample; the text names it.
         """
         feeds = [feed] * self.count if isinstance(feed, Mapping) else feed
         errors = np.full(self.count, math.nan)
-        for index in range(self.count) if than is None else np.argsort(-than, kind="stable"):
+        errors[: len(known)] = known
+        order = range(self.count) if than is None else np.argsort(-than, kind="stable")
+        for index in (index for index in order if index >= len(known)):
             outputs = run_sample(session, self.samples[index], feeds[index])
             shares = [
                 _energy(o.astype(np.float64) - r) / s
@@ -159,6 +167,7 @@ class RangeEvaluator:
         params: Sequence[Mapping[str, QuantParams]],
         than: NDArray[np.float64] | None = None,
         checks: Collection[int] = (),
+        known: Sequence[float] | NDArray[np.float64] = (),
     ) -> NDArray[np.float64]:
         """The output error of each sample, a share of the outputs' energy; see `OutputError.errors`.
 
@@ -166,11 +175,12 @@ class RangeEvaluator:
             params: For each fold, the parameters that its samples evaluate.
             than: Errors that these must be lower than, else the run stops; None to run all.
             checks: After so many samples, the errors so far must be lower too.
+            known: The errors of the first samples, which do not run again.
         """
         self.runs += 1
         feeds = [self._feed(*pair) for pair in zip(params, self._stats, strict=True)]
         by_sample = [feeds[fold] for fold in self._output_error.folds]
-        errors = self._output_error.errors(self._session, by_sample, than, checks)
+        errors = self._output_error.errors(self._session, by_sample, than, checks, known)
         self._advance()
         return errors
 

@@ -111,15 +111,28 @@ def group_candidates(
 ) -> GroupCandidates:
     """The parameters of a scale group by each method, in each fold; similar ones once."""
     params: dict[str, list[QuantParams]] = {}
+    distinct = {id(fold.calibration): fold.calibration for fold in folds}
     for method in methods:
-        found = [
-            group_qparams(group, groups, fold.calibration.tensors, OBSERVERS[method], row)
-            for fold in folds
-        ]
+        of_statistics = {
+            key: group_qparams(group, groups, calibration.tensors, OBSERVERS[method], row)
+            for key, calibration in distinct.items()
+        }
+        found = [of_statistics[id(fold.calibration)] for fold in folds]
         if not any(all(map(_are_similar, found, other)) for other in params.values()):
             params[method] = found
     writer = groups.values[group.observed_tensors[0]].producer()
     return GroupCandidates(group, "input" if writer is None else operator_of(writer), params)
+
+
+def params_by_fold(
+    candidates: Sequence[GroupCandidates], folds: int, method: str, fallback: str
+) -> list[dict[str, QuantParams]]:
+    """For each fold, the parameters of each tensor by a method; by the fallback where that is left out."""
+    by_group = [(c.group, c.params.get(method, c.params[fallback])) for c in candidates]
+    return [
+        {name: by_fold[fold] for group, by_fold in by_group for name in group.tensors}
+        for fold in range(folds)
+    ]
 
 
 def _are_similar(one: QuantParams, other: QuantParams) -> bool:

@@ -1,0 +1,94 @@
+"""Some values of each channel of a tensor, from which the statistics with any factor for each channel follow.
+
+Of each sample, the extremes of every channel are kept, and values at regular distances. An extreme counts once, and
+any other value for as many values as its distance. The tails of a range are thus kept whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.types import FloatArray
+from ptq.observers.channel_range import channel_extremes
+from ptq.observers.channel_spread import ChannelSpread, squares_by_channel
+from ptq.observers.channel_sums import ChannelSums
+from ptq.observers.stats import TensorStats
+
+
+class ChannelValues:
+    """Values of one tensor on some samples.
+
+    Attributes:
+        axis: The channel axis; None for a tensor without channels, which counts as one.
+        spread: Extremes and energy of each channel; None before the first value.
+        count: Number of values that were seen.
+    """
+
+    def __init__(self, axis: int | None) -> None:
+        self.axis = axis
+        self.spread: ChannelSpread | None = None
+        self.count = 0
+        self._kept: dict[int, list[FloatArray]] = {}
+        self._extremes: list[FloatArray] = []
+
+    def add(self, array: NDArray[np.float32], distance: int) -> None:
+        """Add one sample's tensor; of each channel, every value in ``distance`` is kept, and at least one."""
+        if not array.size:
+            return
+        axis = None if self.axis is None else self.axis % array.ndim
+        before = 1 if axis is None else prod(array.shape[:axis])
+        channels = 1 if axis is None else array.shape[axis]
+        flat = array.reshape(before, channels, -1)
+        least, greatest = channel_extremes(flat, 1)
+        length = before * flat.shape[2]
+        added = ChannelSpread(least, greatest, squares_by_channel(flat), length)
+        self.spread = added if self.spread is None else self.spread | added
+        self.count += array.size
+        distance = max(1, min(distance, flat.shape[2]))
+        kept = flat[:, :, distance // 2 :: distance].transpose(1, 0, 2).reshape(channels, -1)
+        self._kept.setdefault(distance, []).append(kept.copy())
+        if distance > 1:
+            self._extremes.append(np.stack([least, greatest], axis=1))
+
+
+def to_stats(parts: Sequence[ChannelValues], factors: NDArray[np.float64] | None) -> TensorStats:
+    """The statistics of all parts with each channel multiplied by its factor; estimates, except for the extremes."""
+    stats = TensorStats()
+    for distance, values in _kept_values(parts):
+        of_distance = TensorStats()
+        of_distance.update(_multiply(values, factors))
+        stats = stats.merge(_repeat(of_distance, distance))
+    for extremes in (array for part in parts for array in part._extremes):
+        stats.update(_multiply(extremes, factors))
+    return stats
+
+
+def to_sums(parts: Sequence[ChannelValues], factors: NDArray[np.float64] | None) -> ChannelSums:
+    """The sums by channel of the kept values, whose means estimate those of all values."""
+    sums = ChannelSums(1)
+    for _, values in _kept_values(parts):
+        sums.update(_multiply(values, factors)[None])
+    return sums
+
+
+def _kept_values(parts: Sequence[ChannelValues]) -> Iterable[tuple[int, FloatArray]]:
+    """The kept values by distance, of shape (channels, values)."""
+    for distance in sorted({distance for part in parts for distance in part._kept}):
+        kept = [array for part in parts for array in part._kept.get(distance, ())]
+        yield distance, np.concatenate(kept, axis=1)
+
+
+def _multiply(values: FloatArray, factors: NDArray[np.float64] | None) -> FloatArray:
+    return values if factors is None else values * factors.astype(np.float32)[:, None]
+
+
+def _repeat(stats: TensorStats, times: int) -> TensorStats:
+    """The statistics with each value observed so many times."""
+    arrays = stats.to_arrays()
+    return TensorStats.from_arrays(
+        {**arrays, "tally": arrays["tally"] * times, "counts": arrays["counts"] * times}
+    )

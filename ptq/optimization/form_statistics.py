@@ -1,0 +1,99 @@
+"""Statistics of a form of a model with scaled channels, from the values of the plain model.
+
+A scaled channel has the plain model's values times its factor, so no run is needed for it. What a form computes in
+addition is observed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ptq.calibration.calibration import FOLDS, tensors_to_collect
+from ptq.calibration.collect import observe_splits
+from ptq.calibration.measured_tensors import MeasuredTensors, Source
+from ptq.core.run_options import RunOptions
+from ptq.data import Samples, rank_by_digest
+from ptq.model.exposed_session import CollectedTensors
+from ptq.model.graph import Graph
+from ptq.model.node import name_of
+from ptq.observers.calibration_file import Calibration
+from ptq.rewrite.equalize.boundary_scales import boundary_scale_nodes
+from ptq.rewrite.equalize.channel_groups import group_channels
+from ptq.rewrite.equalize.scale_channels import factors_by_group
+from ptq.rewrite.prepare.prepare import PreparedModel
+
+HALVES = 2
+_OBSERVED_SAMPLES = 64
+"""Samples on which the tensors are observed that the plain model does not have."""
+
+
+def is_derivable(plain: Graph, form: PreparedModel) -> bool:
+    """Whether the form is the plain model, or the plain model with channels scaled by its factors."""
+    return form.graph is plain or bool(form.channel_factors)
+
+
+def derive_statistics(
+    plain: Graph, form: PreparedModel, measured: MeasuredTensors, samples: Samples, run: RunOptions
+) -> list[Calibration]:
+    """The statistics of a form in each half of the samples.
+
+    Args:
+        plain: The plain model.
+        form: The form, which must be derivable.
+        measured: The values of the plain model's tensors.
+        samples: The samples of which those with the lowest digests were measured.
+        run: How the job runs.
+
+    Raises:
+        DataError: The form fails on a sample; the text names it.
+    """
+    wanted, sources = tensors_to_collect(form.graph), _find_sources(plain, form, measured)
+    tensors = {name: sources[name] for name in wanted.tensors if name in sources}
+    summed = {name: sources[name] for name in wanted.channel_axes if name in sources}
+    halves = [
+        measured.to_calibration(range(half, FOLDS, HALVES), tensors, summed)
+        for half in range(HALVES)
+    ]
+    missing = CollectedTensors(
+        [name for name in wanted.tensors if name not in sources],
+        {name: axis for name, axis in wanted.channel_axes.items() if name not in sources},
+    )
+    if not missing.names:
+        return halves
+    chosen = rank_by_digest(samples)[:_OBSERVED_SAMPLES]
+    names = [chosen[half::HALVES] for half in range(HALVES)]
+    subset = samples.subset(set(chosen).__contains__)
+    observed = observe_splits(form.graph, subset, missing, names, run=run)
+    return [
+        replace(
+            half,
+            tensors={**half.tensors, **more.tensors},
+            channels={**half.channels, **more.channels},
+        )
+        for half, more in zip(halves, observed, strict=True)
+    ]
+
+
+def _find_sources(
+    plain: Graph, form: PreparedModel, measured: MeasuredTensors
+) -> dict[str, Source]:
+    """The measured tensor that each tensor of the form is, and the factors of its channels."""
+    if form.graph is plain:
+        return {name: (name, None) for name in measured.folds[0]}
+    found = group_channels(plain, boundaries=form.boundaries)
+    by_group = factors_by_group(found, form.channel_factors)
+    factors = {name: by_group[groups] for name, groups in found.groups.items()}
+    sources: dict[str, Source] = {
+        name: (name, factors.get(name)) for name in measured.folds[0] if name not in form.boundaries
+    }
+    for node in boundary_scale_nodes(form.graph, form.boundaries):
+        before, after = node.inputs[0], node.outputs[0]
+        assert before is not None
+        tensor = next(name_of(v) for v in (before, after) if v.name in form.boundaries)
+        writer = before.producer()
+        is_scaled = writer is not None and writer.name in form.boundaries[tensor]
+        if tensor in measured.folds[0]:
+            scaled, unscaled = (before, after) if is_scaled else (after, before)
+            sources[name_of(scaled)] = tensor, factors[tensor]
+            sources[name_of(unscaled)] = tensor, None
+    return sources
