@@ -8,10 +8,12 @@ sys.path.insert(0, str(Path(__file__).parent / "vectors"))
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 import exact_sums
+import one_thread
 import pytest
 from compat_subset import COMPAT_FILES
 
 exact_sums.enable_exact_sums()
+one_thread.use_one_thread()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

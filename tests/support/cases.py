@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
+import pytest
 from networks import QuantizedNetwork, quantize_network
 from networks_of_ends import EDGE_CASES
 from networks_of_layers import LAYER_CASES
@@ -37,3 +38,11 @@ def case_in_onnx_runtime(name: str, target: str = "ort") -> QuantizedNetwork:
     if (name, target) in FLAWS:
         skip_before(*FLAWS[name, target])
     return quantized_case(name, target)
+
+
+def case_with_integers(name: str) -> QuantizedNetwork:
+    """The quantized case; the test is skipped if all of it stays float."""
+    done = quantized_case(name)
+    if not done.plan.tensors:
+        pytest.skip("all of it stays float")
+    return done

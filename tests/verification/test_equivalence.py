@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
-from cases import CASES, quantized_case
+from cases import CASES, case_with_integers
 from foreign_models import INPUT_QDQ, OUTPUT_QDQ, foreign_graph, random_integers
 from onnx import numpy_helper
 
@@ -15,9 +15,9 @@ from ptq.model.graph import Graph
 from ptq.verification.equivalence import first_difference
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if quantized_case(n).plan.tensors])
+@pytest.mark.parametrize("name", CASES)
 def test_both_forms_of_a_model_are_the_same_function(name: str) -> None:
-    done = quantized_case(name)
+    done = case_with_integers(name)
     assert first_difference(done.qdq, done.qlinear) is None
     assert first_difference(done.qlinear, done.qdq) is None
 
