@@ -25,7 +25,9 @@ def quantized(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     images = SAMPLE / "images" / "calibration"
     paths = {}
     for target in ("ort", "litert"):
-        result = ptq.quantize(SAMPLE / "fashion_mobilenet.onnx", images, target=target, samples=16)
+        result = ptq.quantize(
+            SAMPLE / "fashion_mobilenet.onnx", images, target=target, samples=16, effort="fast"
+        )
         paths[target] = folder / f"{target}.onnx"
         result.save(paths[target])
     return paths

@@ -23,6 +23,7 @@ def samples():
         time.sleep(0.1)
 """
 HEAVY = ("numpy", "onnx", "onnx_ir", "onnxruntime", "scipy", "PIL")
+FAST = ("--effort", "fast", "--threads", "1")
 PATIENCE = 60  # seconds until a process that should have begun is given up
 
 
@@ -77,18 +78,19 @@ def _read_to_the_end(reader):
 
 
 @pytest.mark.parametrize(
-    ("verb", "stages"),
+    ("verb", "options", "stages"),
     [
-        ("quantize", [b"calibrating", b"checking", b"evaluating"]),
+        ("quantize", FAST, [b"calibrating", b"checking", b"evaluating"]),
         (
             "sensitivity",
+            ("--no-equalize", "--threads", "1"),
             [b"calibrating", b"attributing the error", b"measuring"],
         ),
     ],
 )
-def test_a_terminal_is_shown_progress_on_standard_error(model, data, verb, stages):
+def test_a_terminal_is_shown_progress_on_standard_error(model, data, verb, options, stages):
     reader, writer = pty.openpty()
-    command = [sys.executable, "-m", "ptq_cli", verb, str(model), "--data", str(data)]
+    command = [sys.executable, "-m", "ptq_cli", verb, str(model), "--data", str(data), *options]
     environment = {**_environment(), "TERM": "xterm"}
     with open("report", "wb") as report:
         process = subprocess.Popen(command, env=environment, stdout=report, stderr=writer)
@@ -104,7 +106,8 @@ def test_a_terminal_is_shown_progress_on_standard_error(model, data, verb, stage
     "setting", [{"TERM": "dumb", "NO_COLOR": "1"}, {"PYTHONIOENCODING": "ascii"}]
 )
 def test_the_report_is_readable_on_poor_terminals(model, data, setting):
-    command = [sys.executable, "-m", "ptq_cli", "quantize", str(model), "--data", str(data)]
+    given = ["quantize", str(model), "--data", str(data), *FAST]
+    command = [sys.executable, "-m", "ptq_cli", *given]
     environment = {**_environment(), **setting}
     done = subprocess.run(command, env=environment, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
