@@ -22,8 +22,8 @@ from ptq.evaluation.report_rows import node_rows, tensor_rows
 from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.executor import Executor
-from ptq.model import external_data
 from ptq.model.node import name_of
+from ptq.model.serialize import serialized_size
 from ptq.model.session import Session, library_versions
 from ptq.rewrite.emit.vnni_saturation import saturable_nodes
 from ptq.solver.quantizer import QuantizedModel
@@ -85,8 +85,8 @@ def build_report(
         range_warning = check_input_statistics(model.source, used, run=run)
     applied = used.preprocess if used is not None else None
     row = get_target(quantized.plan.target)
-    float_bytes = external_data.serialized_size(model.source.model)
-    int8_bytes = external_data.serialized_size(quantized.quantized_graph.model)
+    float_bytes = serialized_size(model.source.model)
+    int8_bytes = serialized_size(quantized.quantized_graph.model)
     overlap = find_overlap(samples, calibration.contents)
     return Report(
         model=model.name,

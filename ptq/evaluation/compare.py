@@ -21,11 +21,11 @@ from ptq.evaluation.evaluate import REFERENCE, evaluate_engines, speed_ratio
 from ptq.evaluation.metrics import Accuracy, Fidelity
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.user_metric import Metric
-from ptq.model import external_data
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of
 from ptq.model.open import Model, display_name, model_files, open_model, source_path
+from ptq.model.serialize import serialized_size
 from ptq.model.session import Session
 
 AGREEMENT_WITH_OLD = "agreement with the old model"
@@ -182,7 +182,7 @@ def compare(
 def _count_bytes(model: Model, graph: Graph) -> int:
     path = source_path(model)
     if path is None:
-        return external_data.serialized_size(graph.model)
+        return serialized_size(graph.model)
     return sum(file.stat().st_size for file in model_files(path))
 
 

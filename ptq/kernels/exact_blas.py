@@ -134,15 +134,14 @@ class PackedMatrix:
 def pack(w: NDArray[Any], lo: int, hi: int) -> PackedMatrix:
     """Cut a right operand (K, N) of integers, for a left operand with values in [lo, hi], lo ≤ 0 ≤ hi."""
     depth, columns = w.shape
-    largest = int(np.abs(w).max(initial=0)) * max(hi, -lo)
-    w = w.astype(np.float32)
+    largest = max(int(w.max(initial=0)), -int(w.min(initial=0))) * max(hi, -lo)
     if depth <= _CHUNK_DEPTH and largest * depth <= FLOAT32_EXACT_MAX:
         return PackedMatrix(columns, True, ((slice(0, depth), tuple(_panels(w))),))
-    positive, negative = np.maximum(w, 0), np.maximum(-w, 0)
     chunks = cut = max(1, -(-depth // _CHUNK_DEPTH))
     while True:
-        starts = np.arange(cut) * depth // cut
-        p, n = (np.add.reduceat(part, starts, 0, np.float64) for part in (positive, negative))
+        starts = (np.arange(cut) * depth // cut).tolist()
+        rows = [slice(a, b) for a, b in zip(starts, [*starts[1:], depth], strict=True)]
+        p, n = np.stack([_signed_sums(w[row]) for row in rows], axis=1)
         reach = np.maximum(hi * p - lo * n, hi * n - lo * p)
         if cut == chunks:
             exact = bool(np.all(reach.sum(0) <= FLOAT32_EXACT_MAX))
@@ -154,20 +153,26 @@ def pack(w: NDArray[Any], lo: int, hi: int) -> PackedMatrix:
         if exact or np.all(reach <= FLOAT32_EXACT_MAX):
             break
         cut = max(cut + 1, least)
-    ends = [*starts[1:].tolist(), depth]
-    rows = [slice(a, b) for a, b in zip(starts.tolist(), ends, strict=True)]
     return PackedMatrix(columns, exact, tuple((row, tuple(_panels(w[row]))) for row in rows))
 
 
-def _panels(w: FloatArray) -> list[tuple[int, FloatArray]]:
+def _signed_sums(w: NDArray[Any]) -> NDArray[np.float64]:
+    """The sum of the positive weights of each column, and that of the magnitudes of the negative ones."""
+    total, magnitude = w.sum(0, np.int64), np.abs(w).sum(0, np.int64)
+    sums: NDArray[np.float64] = np.stack([magnitude + total, magnitude - total]) / 2
+    return sums
+
+
+def _panels(w: NDArray[Any]) -> list[tuple[int, FloatArray]]:
     depth, columns = w.shape
     width = _SINGLE_THREAD_WORK // (_MAX_BLOCK_ROWS * depth)
     width = columns if width >= columns else max(width // _BLOCK_COLUMNS, 1) * _BLOCK_COLUMNS
     blocks = columns // width
     split = blocks * width
-    panels = [(0, np.ascontiguousarray(w[:, :split].reshape(depth, blocks, width).swapaxes(0, 1)))]
+    front = w[:, :split].reshape(depth, blocks, width).swapaxes(0, 1)
+    panels = [(0, front.astype(np.float32, order="C"))]
     if split < columns:
-        panels.append((split, np.ascontiguousarray(w[:, split:])[None]))
+        panels.append((split, w[None, :, split:].astype(np.float32, order="C")))
     return panels
 
 

@@ -25,6 +25,7 @@ from ptq.core.errors import ModelError
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
+Buffer = bytes | memoryview
 MAX_PROTO_BYTES = 2**31 - 2**24
 """Bytes of weights up to which a message can be written; protobuf's limit is 2 GiB."""
 ALWAYS_INLINE_BYTES = 1024
@@ -33,8 +34,6 @@ INLINE_BYTES = 2**16
 """Bytes up to which a tensor stays in a message below the limit: a copy costs less than detaching it."""
 FILE_ALIGNMENT = 4096
 """Alignment of tensors in a weight file: one page, so that they can be memory-mapped."""
-
-Buffer = bytes | memoryview
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +91,15 @@ def _copy_fields(source: Message, target: Message, *, without: str) -> None:
     for field, value in source.ListFields():
         if field.name == without:
             continue
-        if isinstance(value, (str, bytes, int, float)):
-            setattr(target, field.name, value)
-        else:
-            getattr(target, field.name).MergeFrom(value)
+        copy_field(target, field.name, value)
+
+
+def copy_field(target: Message, name: str, value: object) -> None:
+    """Set a field of a message to the value that the same field of another message has."""
+    if isinstance(value, (str, bytes, int, float)):
+        setattr(target, name, value)
+    else:
+        getattr(target, name).MergeFrom(value)
 
 
 def to_ir_tensor(tensor: onnx.TensorProto) -> ir.TensorProtocol:
@@ -120,7 +124,7 @@ def materialize_weights(model: ir.Model) -> None:
 
 def proto_without_weights(model: ir.Model) -> tuple[onnx.ModelProto, DetachedWeights]:
     """The model as a message with its large weights as inputs, and these weights."""
-    taken = dict(_large_initializers(model))
+    taken = dict(large_initializers(model))
     detached = DetachedWeights(taken, tuple(model.graph.initializers))
     if not taken:
         return ir.to_proto(model), detached
@@ -171,7 +175,8 @@ def _numeric_initializers(model: ir.Model) -> Iterator[tuple[str, ir.TensorProto
             yield name, tensor
 
 
-def _large_initializers(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol]]:
+def large_initializers(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol]]:
+    """Weights that are too large to be copied into each message, by name."""
     limit = _inline_limit(weight_bytes(model))
     return (
         (name, tensor) for name, tensor in _numeric_initializers(model) if tensor.nbytes > limit
@@ -195,19 +200,20 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
     Raises:
         ModelError: The weights exceed the limit of a message.
     """
+    require_one_message(model)
+    return ir.to_proto(model)
+
+
+def require_one_message(model: ir.Model) -> None:
+    """Refuse a model that one message cannot hold.
+
+    Raises:
+        ModelError: The weights exceed the limit of a message.
+    """
     if weight_bytes(model) > MAX_PROTO_BYTES:
         raise ModelError(
             "the model has over 2 GB of weights, too many for one message; save it to a file"
         )
-    return ir.to_proto(model)
-
-
-def serialized_size(model: ir.Model) -> int:
-    """Bytes of the saved model, in one file or two."""
-    if weight_bytes(model) > MAX_PROTO_BYTES:
-        return len(as_buffers(model)[0]) + sum(t.nbytes for _, t in _large_initializers(model))
-    count: int = to_proto(model).ByteSize()
-    return count
 
 
 def as_buffers(
@@ -223,7 +229,7 @@ def as_buffers(
     """
     read = [
         item
-        for item in _large_initializers(model)
+        for item in large_initializers(model)
         if not _is_unused(model.graph.initializers[item[0]])
         and (sub_byte or item[1].dtype.bitwidth >= 8)
     ]
@@ -239,7 +245,7 @@ def _is_unused(value: ir.Value) -> bool:
 def serialize_with_weight_file(model: ir.Model, location: str) -> tuple[bytes, Iterator[Buffer]]:
     """The serialized model, and in chunks the content of the one file to which it refers for large weights."""
     places, end = {}, 0
-    for name, tensor in _large_initializers(model):
+    for name, tensor in large_initializers(model):
         places[name] = (location, end)
         end += _aligned_size(tensor.nbytes)
     return _serialize_with_references(model, places), _weight_chunks(model)
@@ -250,7 +256,7 @@ def _aligned_size(size: int) -> int:
 
 
 def _weight_chunks(model: ir.Model) -> Iterator[Buffer]:
-    for _, tensor in _large_initializers(model):
+    for _, tensor in large_initializers(model):
         yield little_endian_bytes(tensor)
         yield bytes(_aligned_size(tensor.nbytes) - tensor.nbytes)
 

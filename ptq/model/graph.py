@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from onnx_ir.passes import common as passes
 
 from ptq.core.errors import ModelError, short_message
-from ptq.model import external_data
+from ptq.model import external_data, serialize
 from ptq.model.load import read, read_proto, to_ir
 from ptq.model.node import Node, Value, name_of, named_values
 from ptq.model.subgraph import extract_subgraph
@@ -72,8 +72,7 @@ class Graph:
 
     def to_bytes(self) -> bytes:
         """The serialized model, equal bytes for equal graphs; raises ModelError above 2 GB."""
-        data: bytes = self.to_proto().SerializeToString(deterministic=True)
-        return data
+        return b"".join(serialize.to_pieces(self._model))
 
     @property
     def model(self) -> ir.Model:
@@ -140,11 +139,16 @@ class Graph:
         self._next_suffixes[hint] = number  # names are never reused
         return name
 
-    def add_constant(self, array: NDArray[Any], hint: str) -> Value:
+    def add_constant(self, content: NDArray[Any] | ir.LazyTensor, hint: str) -> Value:
         """Add an initializer."""
         name = self.unique_name(hint)
-        tensor = ir.tensor(np.ascontiguousarray(array) if array.ndim else array, name=name)
-        kind, shape = ir.TensorType(tensor.dtype), ir.Shape(array.shape)
+        if isinstance(content, ir.LazyTensor):
+            tensor: ir.TensorProtocol = content
+        else:
+            tensor = ir.tensor(
+                np.ascontiguousarray(content) if content.ndim else content, name=name
+            )
+        kind, shape = ir.TensorType(tensor.dtype), ir.Shape(content.shape)
         value = ir.Value(name=name, type=kind, shape=shape, const_value=tensor)
         self._graph.register_initializer(value)
         return value

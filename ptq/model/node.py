@@ -82,6 +82,13 @@ def shape_of(value: Value) -> tuple[int | None, ...] | None:
     return tuple(d if isinstance(d, int) and d >= 0 else None for d in value.shape)
 
 
+def constant_shape(value: Value | None) -> tuple[int, ...] | None:
+    """Shape of an initializer, whose data are not read; None for any other value."""
+    if value is None or value.const_value is None or not value.is_initializer():
+        return None
+    return tuple(value.const_value.shape.numpy())
+
+
 def constant_of(value: Value | None) -> NDArray[Any] | None:
     """Array of an initializer; None for any other value."""
     if value is None or value.const_value is None or not value.is_initializer():

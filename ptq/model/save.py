@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ptq.core import files
 from ptq.core.errors import PtqError, UsageError
-from ptq.model import external_data
+from ptq.model import external_data, serialize
 from ptq.model.graph import Graph
 from ptq.model.open import model_files
 
@@ -36,7 +36,7 @@ def save(graph: Graph, path: Path) -> None:
         PtqError: A file cannot be written.
     """
     if external_data.weight_bytes(graph.model) <= external_data.MAX_PROTO_BYTES:
-        files.write(path, graph.to_bytes())
+        files.write(path, serialize.to_pieces(graph.model))
         return
     if path.exists() and not path.is_file():
         raise PtqError(

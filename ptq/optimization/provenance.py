@@ -27,8 +27,8 @@ from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.result import Result
-from ptq.model import external_data
 from ptq.model.metadata import PREPROCESS, PROVENANCE, write_record
+from ptq.model.serialize import serialized_size
 from ptq.model.session import has_exact_int8_sums, library_versions
 from ptq.optimization.options import list_result_options
 from ptq.optimization.pipeline import Job
@@ -80,7 +80,7 @@ def build_result(
             write_record(graph, PREPROCESS, applied)
         plan_digest = hashlib.sha256(plan.to_json().encode()).hexdigest()
         write_record(graph, PROVENANCE, _build_provenance(job, made, report, reading, plan_digest))
-        report = replace(report, int8_bytes=external_data.serialized_size(graph.model))
+        report = replace(report, int8_bytes=serialized_size(graph.model))
     return Result(graph, plan, report, calibration, source)
 
 

@@ -128,7 +128,7 @@ def _write_weights(
 ) -> Graph:
     """The prepared graph with rounded weights and the biases corrected for them; appends to ``changes``."""
     graph = calibrated.prepared.graph
-    rounded = {node: choice.weight for node, choice in roundings.items()}
+    rounded = {node: choice.rounded for node, choice in roundings.items()}
     weights = {node: weight for node, weight in rounded.items() if weight is not None}
     if recipe.correct_bias:
         means = input_means(calibrated.calibration, plan.tensors)
@@ -157,9 +157,7 @@ def _emit(graph: Graph, recipe: Recipe, plan: Plan) -> Graph:
 
 def _describe_rounding(roundings: Mapping[str, WeightRounding]) -> str:
     """The report's line on second-order rounding: how many layers, and the median gain."""
-    gains = sorted(
-        choice.gain_db for choice in roundings.values() if choice.integer_weights is not None
-    )
+    gains = sorted(choice.gain_db for choice in roundings.values() if choice.rounded is not None)
     if not gains:
         return "weight rounding: to nearest in all layers (second-order is not better on held-out samples)"
     nearest = len(roundings) - len(gains)

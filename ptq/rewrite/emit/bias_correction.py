@@ -25,8 +25,11 @@ from ptq.model.graph import Graph
 from ptq.model.layer_weights import input_channel_view, output_channel_view
 from ptq.model.node import Node, attributes_of, constant_of, name_of, operator_of, shape_of
 from ptq.observers.input_means import InputMean
+from ptq.rewrite.emit.rounded_weight import RoundedWeight
 
 CORRECTABLE_OPS = ("Conv", "Gemm")
+_WEIGHTS_AT_ONCE = 2**22
+"""Weights of a Gemm that are in float64 at once."""
 
 
 def channel_axes(graph: Graph) -> dict[str, int]:
@@ -52,7 +55,7 @@ def correct_biases(
     graph: Graph,
     plan: Plan,
     means: Mapping[str, InputMean],
-    rounded: Mapping[str, NDArray[Any]] | None = None,
+    rounded: Mapping[str, NDArray[Any] | RoundedWeight] | None = None,
     added: Mapping[str, NDArray[np.float64]] | None = None,
 ) -> tuple[Graph, int]:
     """A graph with corrected biases, and the number of corrected nodes.
@@ -77,7 +80,11 @@ def correct_biases(
 
 
 def _correct_bias(
-    graph: Graph, node: Node, plan: Plan, mean: InputMean, rounded: NDArray[Any] | None
+    graph: Graph,
+    node: Node,
+    plan: Plan,
+    mean: InputMean,
+    rounded: NDArray[Any] | RoundedWeight | None,
 ) -> bool:
     assert node.name
     weight, bias = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
@@ -88,12 +95,9 @@ def _correct_bias(
     coverage = _kernel_coverage(node, array.shape)
     if coverage is None:
         return False
-    if rounded is None:
-        rounded = params.dequantize(params.quantize(array))
-    shift = _output_means(
-        node, rounded.astype(np.float64) * coverage, mean.float_mean + mean.mean_shift
-    )
-    shift = shift - _output_means(node, array * coverage, mean.float_mean)
+    real = params.dequantize(params.quantize(array)) if rounded is None else np.asarray(rounded)
+    shift = _output_means(node, real, coverage, mean.float_mean + mean.mean_shift)
+    shift = shift - _output_means(node, array, coverage, mean.float_mean)
     new = (values.astype(np.float64).reshape(-1) - shift).reshape(values.shape)
     hint = f"{bias.name}_corrected"
     node.replace_input_with(2, graph.add_constant(new.astype(values.dtype), hint))
@@ -125,13 +129,19 @@ def _kernel_coverage(node: Node, weight: tuple[int, ...]) -> NDArray[np.float64]
 
 
 def _output_means(
-    node: Node, weight: NDArray[Any], mean: NDArray[np.float64]
+    node: Node, weight: NDArray[Any], coverage: NDArray[np.float64], mean: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The mean of each output channel, from the weight and the means of the input channels."""
-    weight = weight.astype(np.float64)
     if operator_of(node) == "Gemm":
-        products: NDArray[np.float64] = output_channel_view(node, weight) @ mean
-        return products
+        rows = output_channel_view(node, weight)
+        at_once = max(1, _WEIGHTS_AT_ONCE // rows.shape[1])
+        return np.concatenate(
+            [
+                rows[start : start + at_once].astype(np.float64) @ mean
+                for start in range(0, len(rows), at_once)
+            ]
+        )
+    weight = weight.astype(np.float64) * coverage
     by_channel = input_channel_view(node, weight, 1).sum(axis=3)
     sums: NDArray[np.float64] = np.einsum(
         "goi,gi->go", by_channel, mean.reshape(len(by_channel), -1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from ptq.core.types import FLOAT32, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value
+from ptq.rewrite.emit.rounded_weight import chosen_integers
 
 
 class QuantizerBuilder:
@@ -31,13 +33,21 @@ class QuantizerBuilder:
         return self._qparams[key]
 
     def quantize_constant(
-        self, value: Value, array: NDArray[Any], params: QuantParams
+        self, value: Value, array: Callable[[], NDArray[Any]], params: QuantParams
     ) -> tuple[Value, Value, Value]:
-        """The initializers for a constant's integers, scale and zero point."""
+        """The initializers for a constant's integers, scale and zero point.
+
+        Args:
+            value: The constant.
+            array: Returns its real values; called unless its integers are known.
+            params: Its parameters.
+        """
         key = (id(value), params)
         if key not in self._constants:
             hint = value.name or "constant"
-            integers = self._graph.add_constant(params.quantize(array), f"{hint}_quantized")
+            known = chosen_integers(value, params)
+            found = params.quantize(array()) if known is None else known
+            integers = self._graph.add_constant(found, f"{hint}_quantized")
             self._constants[key] = (
                 integers,
                 *self.qparam_initializers(params, integers.name or hint),

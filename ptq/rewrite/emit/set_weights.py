@@ -8,9 +8,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ptq.model.graph import Graph
+from ptq.rewrite.emit.rounded_weight import RoundedWeight
 
 
-def replace_weights(graph: Graph, weights: Mapping[str, NDArray[Any]]) -> Graph:
+def replace_weights(graph: Graph, weights: Mapping[str, NDArray[Any] | RoundedWeight]) -> Graph:
     """A copy of the graph with these weights, by the name of the node that has the weight as its second input."""
     changed = graph.copy()
     for node in changed.nodes:

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
+from math import prod
+from typing import Any
+
+from numpy.typing import NDArray
 
 from ptq.core.errors import PlanError
 from ptq.core.plan import Plan
 from ptq.core.targets import TARGETS
 from ptq.core.types import QuantParams
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, constant_of, name_of, operator_of, values_read_by
+from ptq.model.node import (
+    Node,
+    Value,
+    constant_of,
+    constant_shape,
+    name_of,
+    operator_of,
+    values_read_by,
+)
 from ptq.rewrite.emit.block_skip_layer_norm import block_skip_layer_norm_fusion
 from ptq.rewrite.emit.decompose_prelu import decompose_float_prelu
 from ptq.rewrite.emit.fold_activations import fold_activations
@@ -103,10 +116,10 @@ def _check_plan(graph: Graph, plan: Plan) -> None:
             )
     for (name, position), params in plan.operands.items():
         inputs = nodes[name].inputs
-        array = constant_of(inputs[position]) if 0 <= position < len(inputs) else None
-        if array is None:
+        shape = constant_shape(inputs[position]) if 0 <= position < len(inputs) else None
+        if shape is None:
             raise PlanError(f"the plan has a scale for {name}[{position}], which is not a constant")
-        channels = array.size if params.qtype.bits == 32 else array.shape[params.axis or 0]
+        channels = prod(shape) if params.qtype.bits == 32 else shape[params.axis or 0]
         if params.axis is not None and params.scale.size != channels:
             raise PlanError(
                 f"the plan has {params.scale.size} scales for the {channels} channels of {name}[{position}]"
@@ -116,20 +129,26 @@ def _check_plan(graph: Graph, plan: Plan) -> None:
 def _quantize_constants(node: Node, plan: Plan, quantizers: QuantizerBuilder) -> None:
     assert node.name
     for position, value in enumerate(node.inputs):
-        array = constant_of(value)
-        if value is None or array is None:
+        if value is None or constant_shape(value) is None:
             continue
         key = (node.name, position)
         params = plan.edges.get(key) or plan.operands.get(key) or plan.tensors.get(name_of(value))
         if params is None:
             continue
-        if (node.name, position) in plan.operands and params.qtype.bits == 32:
-            array = array.reshape(-1)  # a bias of any rank has one value for each channel
-        integers, scale, zero_point = quantizers.quantize_constant(value, array, params)
+        is_bias = key in plan.operands and params.qtype.bits == 32
+        read = partial(_read_constant, value, flat=is_bias)
+        integers, scale, zero_point = quantizers.quantize_constant(value, read, params)
         real = quantizers.dequantize(
             integers, scale, zero_point, params, hint=name_of(value), before=node
         )
         node.replace_input_with(position, real)
+
+
+def _read_constant(value: Value, *, flat: bool) -> NDArray[Any]:
+    """The constant's array; ``flat`` for a bias: of any rank, it has one value for each channel."""
+    array = constant_of(value)
+    assert array is not None
+    return array.reshape(-1) if flat else array
 
 
 def _requantize_edges(node: Node, plan: Plan, quantizers: QuantizerBuilder) -> None:
@@ -141,7 +160,7 @@ def _requantize_edges(node: Node, plan: Plan, quantizers: QuantizerBuilder) -> N
             params is None
             or value is None
             or maker is None
-            or constant_of(maker.inputs[0]) is not None
+            or constant_shape(maker.inputs[0]) is not None
         ):
             continue
         integers = quantizers.quantize(value, params, before=node, after=None)

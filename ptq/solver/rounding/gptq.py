@@ -7,6 +7,7 @@ of all samples. Where biases are corrected the mean of a sum's error vanishes, a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from ptq.model.graph import Graph
 from ptq.model.node import Node, name_of
 from ptq.observers.input_statistics import InputStatistics
 from ptq.rewrite.emit.bias_correction import is_correctable
+from ptq.rewrite.emit.rounded_weight import RoundedWeight
 from ptq.solver.rounding.damping import (
     SaturationGuard,
     choose_damping,
@@ -41,36 +43,17 @@ _Key = tuple[str, QuantParams, bool]
 
 
 @dataclass(frozen=True, eq=False)
-class _IntegerWeights:
-    """A node's weight as integers without zero point, in the smallest integer type that holds them.
-
-    Attributes:
-        linear_op: The node.
-        integers: Shape (groups, K, sums).
-        scale: Shape (groups, 1, sums).
-    """
-
-    linear_op: LinearOp
-    integers: NDArray[np.integer[Any]]
-    scale: NDArray[np.float32]
-
-    def weight(self) -> NDArray[np.float32]:
-        """The weight in float32, laid out as the node has it."""
-        return self.linear_op.from_columns((self.integers * self.scale).astype(np.float32))
-
-
-@dataclass(frozen=True, eq=False)
 class WeightRounding:
     """The rounding that was chosen for a weight.
 
     Attributes:
-        integer_weights: The integers; None if each weight is rounded to the nearest.
+        rounded: The weight by its integers; None if each weight is rounded to the nearest.
         damping: The share of the mean variance that is added to the variance of every input.
         nearest_db: SQNR of the node's sums in dB with each weight rounded to the nearest, on held-out samples.
         gptq_db: SQNR of the node's sums in dB with second-order rounding, on held-out samples.
     """
 
-    integer_weights: _IntegerWeights | None
+    rounded: RoundedWeight | None
     damping: float
     nearest_db: float
     gptq_db: float
@@ -78,17 +61,17 @@ class WeightRounding:
     @property
     def weight(self) -> NDArray[np.float32] | None:
         """The rounded weight in float32; None if each weight is rounded to the nearest."""
-        return None if self.integer_weights is None else self.integer_weights.weight()
+        return None if self.rounded is None else self.rounded.numpy()
 
     @property
     def gain_db(self) -> float:
         """Gain in SQNR over rounding to the nearest, in dB; 0 or more."""
-        return max(self.gptq_db - self.nearest_db, 0.0) if self.integer_weights is not None else 0.0
+        return max(self.gptq_db - self.nearest_db, 0.0) if self.rounded is not None else 0.0
 
     def __str__(self) -> str:
         """The choice and its reason, as a plan records it."""
         figures = f"{self.nearest_db:.1f} → {self.gptq_db:.1f} dB"
-        if self.integer_weights is None or self.gptq_db <= self.nearest_db:
+        if self.rounded is None or self.gptq_db <= self.nearest_db:
             return f"nearest, as second order loses: signal over error of its sums {figures}"
         return f"second-order, signal over error of its sums {figures}, damping {self.damping:g}"
 
@@ -195,7 +178,19 @@ class GptqRounder:
                 integers[:, :, sums] if gptq < nearest else round_to_nearest(scaled.select(sums))
             )
             integers[:, :, sums] = guard(found)
-        return WeightRounding(_IntegerWeights(linear, integers, scaled.scale), *figures)
+        return WeightRounding(_to_weight(linear, integers, params), *figures)
+
+
+def _to_weight(
+    linear: LinearOp, integers: NDArray[np.integer[Any]], params: QuantParams
+) -> RoundedWeight:
+    """The weight of integers without zero point, shape (groups, K, sums)."""
+    if params.zero_point.any():
+        shape = linear.groups, 1, linear.outputs_per_group
+        zero_point = np.broadcast_to(params.zero_point.reshape(-1), math.prod(shape))
+        integers = integers + zero_point.reshape(shape)
+    whole = linear.from_columns(integers.astype(params.qtype.dtype, copy=False))
+    return RoundedWeight(np.ascontiguousarray(whole), params)
 
 
 def _saturation_guard(linear: LinearOp, params: QuantParams) -> SaturationGuard:

@@ -1,0 +1,109 @@
+"""A model as the bytes of its message, in pieces: large weights are views of their memory, not copies.
+
+A message of protobuf is a row of fields, sorted by number: a key, a length, the content. So the content of a weight
+can be put between the fields before and after it, and only the small fields are serialized by the library. The
+pieces together are the bytes that protobuf writes for the whole message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import onnx
+import onnx_ir as ir
+
+from ptq.model import external_data
+from ptq.model.external_data import Buffer, copy_field
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+_LENGTH_DELIMITED = 2
+"""The wire type of strings, bytes and messages; https://protobuf.dev/programming-guides/encoding/."""
+_GRAPH = onnx.ModelProto.GRAPH_FIELD_NUMBER
+_INITIALIZER = onnx.GraphProto.INITIALIZER_FIELD_NUMBER
+_RAW_DATA = onnx.TensorProto.RAW_DATA_FIELD_NUMBER
+
+
+def to_pieces(model: ir.Model) -> list[Buffer]:
+    """The serialized model in pieces.
+
+    Raises:
+        ModelError: The weights exceed the limit of a message.
+    """
+    external_data.require_one_message(model)
+    contents = {
+        name: external_data.little_endian_bytes(tensor)
+        for name, tensor in external_data.large_initializers(model)
+        if not isinstance(tensor, ir.TensorProtoTensor)  # its message may store it in another field
+    }
+    shell = model.clone()
+    for name in contents:
+        value = shell.graph.initializers[name]
+        kept = value.const_value
+        assert kept is not None
+        value.const_value = ir.ExternalTensor(
+            "",
+            None,
+            None,
+            kept.dtype,
+            shape=ir.Shape(kept.shape.numpy()),
+            name=name,
+            doc_string=kept.doc_string,
+            metadata_props=dict(kept.metadata_props),
+        )
+    proto = ir.to_proto(shell)
+    weights = chain.from_iterable(
+        _wrap(_INITIALIZER, _tensor_pieces(tensor, contents)) for tensor in proto.graph.initializer
+    )
+    graph = _put_between(proto.graph, _INITIALIZER, weights)
+    return _put_between(proto, _GRAPH, _wrap(_GRAPH, graph))
+
+
+def serialized_size(model: ir.Model) -> int:
+    """Bytes of the saved model, in one file or two."""
+    if external_data.weight_bytes(model) > external_data.MAX_PROTO_BYTES:
+        large = external_data.large_initializers(model)
+        return len(external_data.as_buffers(model)[0]) + sum(tensor.nbytes for _, tensor in large)
+    return sum(map(len, to_pieces(model)))
+
+
+def _tensor_pieces(tensor: onnx.TensorProto, contents: Mapping[str, Buffer]) -> list[Buffer]:
+    if tensor.name not in contents:
+        return [tensor.SerializeToString(deterministic=True)]
+    tensor.ClearField("external_data")
+    tensor.ClearField("data_location")
+    return _put_between(tensor, _RAW_DATA, _wrap(_RAW_DATA, [contents[tensor.name]]))
+
+
+def _put_between(
+    message: Message, field: int, content: Iterator[Buffer] | list[Buffer]
+) -> list[Buffer]:
+    """The serialized message with ``content`` in place of the field."""
+    before, after = type(message)(), type(message)()
+    for descriptor, value in message.ListFields():
+        if descriptor.number != field:
+            part = before if descriptor.number < field else after
+            copy_field(part, descriptor.name, value)
+    return [
+        before.SerializeToString(deterministic=True),
+        *content,
+        after.SerializeToString(deterministic=True),
+    ]
+
+
+def _wrap(field: int, content: list[Buffer]) -> list[Buffer]:
+    """A field: its key, the length of its content, the content."""
+    key = _encode_varint(field << 3 | _LENGTH_DELIMITED)
+    return [key + _encode_varint(sum(map(len, content))), *content]
+
+
+def _encode_varint(number: int) -> bytes:
+    """A number in groups of 7 bits, the lowest first; the high bit says that another follows."""
+    groups = bytearray()
+    while number > 0x7F:
+        groups.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*groups, number])
