@@ -25,6 +25,7 @@ from ptq.kernels.thread_pool import thread_count
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import Node, constant_of, name_of, operator_of
+from ptq.observers.calibration_file import Calibration
 from ptq.observers.covariance import Covariance
 from ptq.observers.input_statistics import CovarianceBlock, InputStatistics, MeanShift
 from ptq.solver.quantizer import CalibratedModel
@@ -36,11 +37,17 @@ ROUNDED_OPS = ("Conv", "Gemm", "MatMul")
 _MAX_SAMPLES = 256
 """Samples that are run at most; more change the covariances little."""
 _MIN_SAMPLES = 64
-"""Samples that are run at least, if there are as many. Then half of them suffice."""
+"""Samples that are run at least, if there are as many."""
+_RUN_VALUES = 2**28
+"""Values of calibrated tensors after which no more samples are run: small samples are cheap, and say less."""
 _ROWS_PER_INPUT = 2
 """Rows that are used for each input of a weighted sum."""
 _MIN_ROWS = 512
 """Rows that are used for each node, if it has as many."""
+_CHEAP_ROWS = 2048
+"""Rows that are used for each node whose rows are short: they lower the noise of the covariance."""
+_CHEAP_VALUES = 2**18
+"""Values of all those rows of a node."""
 _MEAN_VALUES = 64
 """Values of a channel of a sample that are used for the mean rounding error."""
 _MAX_BLOCK = 1536
@@ -169,14 +176,17 @@ class _CovarianceUpdate:
             first += len(stack)
 
 
-def sample_count(available: int) -> int:
-    """How many calibration samples are run."""
-    return min(max(available // 2, _MIN_SAMPLES), _MAX_SAMPLES)
+def sample_count(calibration: Calibration) -> int:
+    """How many calibration samples are run: the fewer, the more values each of them has."""
+    values = sum(stats.count for stats in calibration.tensors.values())
+    enough = _RUN_VALUES * calibration.samples // max(values, 1)
+    return min(max(enough, _MIN_SAMPLES), _MAX_SAMPLES)
 
 
 def rows_per_sample(layer: LinearOp, samples: int) -> int:
     """How many rows of each sample are used, if there are as many."""
-    return -(-max(_ROWS_PER_INPUT * layer.length, _MIN_ROWS) // samples)
+    cheap = min(_CHEAP_VALUES // (layer.groups * layer.length), _CHEAP_ROWS)
+    return -(-max(_ROWS_PER_INPUT * layer.length, _MIN_ROWS, cheap) // samples)
 
 
 def _is_roundable(node: Node, plan: Plan) -> bool:
@@ -241,7 +251,7 @@ def collect_input_covariance(
     Raises:
         DataError: The model fails on a sample; the text names it.
     """
-    training, held_out = spread_with_validation(samples, sample_count(len(samples)))
+    training, held_out = spread_with_validation(samples, sample_count(model.calibration))
     chosen = samples.subset({*training.names, *held_out.names}.__contains__)
     tracked = run.track(chosen, "rounding")
     graph, names = model.prepared.graph, held_out.names
