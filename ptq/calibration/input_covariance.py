@@ -20,11 +20,13 @@ from ptq.calibration.collect import BatchBuffers
 from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.types import QuantParams
 from ptq.data import Sample, Samples, spread_with_validation
 from ptq.kernels.thread_pool import thread_count
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import Node, constant_of, name_of, operator_of
+from ptq.model.shared_weights import weight_families
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.covariance import Covariance
 from ptq.observers.input_statistics import CovarianceBlock, InputStatistics, MeanShift
@@ -83,9 +85,11 @@ def collect_covariances(
     """
     nodes = [node for node in graph.nodes if _is_roundable(node, plan)]
     layers = [layer for layer in map(LinearOp, nodes) if layer.taps <= _MAX_BLOCK]
-    longest = max_block_size(layers)
+    shared = _group_by_covariance(graph, layers, plan)
+    longest = max_block_size([uses[0] for uses in shared])
+    of_group = [(uses, _empty_blocks(uses[0], longest)) for uses in shared]
     statistics = InputStatistics(
-        {_node_name(layer.node): _empty_blocks(layer, longest) for layer in layers},
+        {_node_name(layer.node): blocks for uses, blocks in of_group for layer in uses},
         {
             _node_name(layer.node): MeanShift(
                 plan.tensors[_input_name(layer.node)], np.zeros(layer.input_channels)
@@ -95,7 +99,7 @@ def collect_covariances(
     )
     if not layers:
         return statistics
-    _collect(graph, layers, statistics, samples, frozenset(held_out), count, run)
+    _collect(graph, shared, statistics, samples, frozenset(held_out), count, run)
     release_memory()
     for blocks in statistics.blocks.values():
         for block in blocks:
@@ -104,17 +108,34 @@ def collect_covariances(
     return statistics
 
 
+def _group_by_covariance(
+    graph: Graph, layers: Sequence[LinearOp], plan: Plan
+) -> list[list[LinearOp]]:
+    """The layers in groups with one covariance each: those that share a weight and the scale of their inputs."""
+    families = weight_families(graph)
+    groups: dict[tuple[tuple[str, ...], QuantParams], list[LinearOp]] = {}
+    for layer in layers:
+        family = families.get(_node_name(layer.node), (_node_name(layer.node),))
+        groups.setdefault((family, plan.tensors[_input_name(layer.node)]), []).append(layer)
+    return list(groups.values())
+
+
 def _collect(
     graph: Graph,
-    layers: Sequence[LinearOp],
+    shared: Sequence[Sequence[LinearOp]],
     statistics: InputStatistics,
     samples: Iterable[Sample],
     held_out: Collection[str],
     count: int,
     run: RunOptions,
 ) -> None:
-    """Run the model on samples and add the inputs of the layers to their blocks."""
-    names = list(dict.fromkeys(_input_name(layer.node) for layer in layers))
+    """Run the model on samples and add the inputs of the layers to their blocks.
+
+    A group of layers with one covariance is one task, because two threads may not add to the same sums.
+    """
+    names = list(dict.fromkeys(_input_name(layer.node) for uses in shared for layer in uses))
+    families = weight_families(graph)
+    uses_of = {name: len(family) for name, family in families.items()}
     buffers = BatchBuffers(
         session_with_outputs(graph, CollectedTensors(names), threads=run.threads), names, _BATCH
     )
@@ -124,14 +145,14 @@ def _collect(
         while group := list(islice(remaining, buffers.batch)):
             of_group = np.array([sample.name in held_out for sample in group])
             inputs = buffers.run(group)
-            update = _CovarianceUpdate(inputs, statistics, of_group, number, max(count, 1))
-            list(pool.map(update, layers))
+            update = _CovarianceUpdate(inputs, statistics, of_group, number, max(count, 1), uses_of)
+            list(pool.map(update, shared))
             number += len(group)
 
 
 @dataclass(frozen=True, eq=False)
 class _CovarianceUpdate:
-    """Adds a batch of samples to the covariances of a layer.
+    """Adds a batch of samples to the covariance of some layers.
 
     Attributes:
         batch_inputs: The tensors that layers read, by name.
@@ -139,6 +160,7 @@ class _CovarianceUpdate:
         held_out: Whether each sample of the batch is held out.
         first_sample: The number of the first sample of the batch.
         samples: About how many samples there are in all.
+        uses: By node, how many nodes share its weight, if several do. Each gives its part of the rows.
     """
 
     batch_inputs: Mapping[str, NDArray[Any] | Sequence[NDArray[Any]]]
@@ -146,20 +168,27 @@ class _CovarianceUpdate:
     held_out: NDArray[np.bool_]
     first_sample: int
     samples: int
+    uses: Mapping[str, int]
 
-    def __call__(self, layer: LinearOp) -> None:
+    def __call__(self, layers: Sequence[LinearOp]) -> None:
+        for offset, layer in enumerate(layers):
+            self._add_inputs(layer, offset)
+
+    def _add_inputs(self, layer: LinearOp, offset: int) -> None:
+        """Add the inputs of one layer; the offset makes layers with one covariance give different rows."""
         blocks, shift = (
             self.statistics.blocks[_node_name(layer.node)],
             self.statistics.mean_shifts[_node_name(layer.node)],
         )
-        quota = rows_per_sample(layer, self.samples)
+        uses = self.uses.get(_node_name(layer.node), 1)
+        quota = rows_per_sample(layer, self.samples * uses)
         arrays = self.batch_inputs[_input_name(layer.node)]
         same_shape = isinstance(arrays, np.ndarray) or len({a.shape for a in arrays}) == 1
         stacks = [np.asarray(arrays)] if same_shape else [array[None] for array in arrays]
         first = 0
         for stack in stacks:
             if stack.size:
-                number = self.first_sample + first
+                number = self.first_sample + first + offset
                 sums, count = layer.rounding_error_sums(stack, shift.params, number, _MEAN_VALUES)
                 shift.sums += sums
                 shift.count += count

@@ -21,6 +21,7 @@ node: what a node or a value says of itself: attributes, type, shape, constant, 
 subgraph: the model of some nodes of a graph
 axes: the axis of a Softmax, and which Resize attributes are supported
 layer_weights: the layout of the weights of Conv, ConvTranspose, Gemm and MatMul
+shared_weights: which nodes share one weight
 matrix_layout: the layout of the right operand of Gemm and MatMul, from attributes alone
 channel_affine: which nodes compute y = a·x + b by channel
 

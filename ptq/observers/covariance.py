@@ -6,6 +6,7 @@ every order, batch size and sharding of the rows. They do not depend on the numb
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -116,6 +117,32 @@ class Covariance:
                     columns[:, start:end], rows[:, :, left:right], out=found[:, :, left:right]
                 )
             strip += found.astype(np.int32)
+
+
+class PooledCovariance:
+    """Second moments over the inputs of several uses of one weight, each collected in a scale of its own."""
+
+    def __init__(self, parts: Sequence[tuple[Covariance, float]]) -> None:
+        """Take the covariance of each use, with its scale relative to one scale for all."""
+        self._parts = parts
+
+    @property
+    def count(self) -> int:
+        """Number of rows of each group, over all uses."""
+        return sum(part.count for part, _ in self._parts)
+
+    def second_moment(self, *, centred: bool) -> NDArray[np.float64]:
+        """E[q qᵀ] of each group in the common scale, about the mean over all uses if ``centred``, else about 0."""
+        n = max(self.count, 1)
+        first, _ = self._parts[0]
+        groups, length = first.sums.shape
+        second, mean = np.zeros((groups, length, length)), np.zeros((groups, length))
+        for part, scale in self._parts:
+            second += part.outer_products * (scale**2 / n)
+            mean += part.sums * (scale / n)
+        if centred:
+            second -= mean[:, :, None] * mean[:, None, :]
+        return second
 
 
 @cache

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import QuantParams
-from ptq.observers.covariance import Covariance
+from ptq.observers.covariance import Covariance, PooledCovariance
 
 
 @dataclass
@@ -37,7 +37,8 @@ class InputStatistics:
     """Statistics of the inputs of nodes with weights, by node name.
 
     Attributes:
-        blocks: Covariance blocks of each node; together they cover all its inputs.
+        blocks: Covariance blocks of each node; together they cover all its inputs. Nodes that share a weight and the
+            scale of their inputs have the same blocks.
         mean_shifts: What rounding adds to the mean of each node's input.
         target_weights: Weights to approximate, shape (groups, K, sums), for nodes whose target is not their own
             weight.
@@ -66,3 +67,52 @@ class CovarianceBlock:
     def all_samples(self) -> Covariance:
         """Covariance over all samples."""
         return self.training.merge(self.held_out)
+
+
+@dataclass(frozen=True, eq=False)
+class PooledBlock:
+    """The covariance blocks of the same inputs of all uses of one weight.
+
+    Attributes:
+        uses: The block of each use, with the scale of its input relative to one scale for all.
+    """
+
+    uses: Sequence[tuple[CovarianceBlock, float]]
+
+    @property
+    def inputs(self) -> slice:
+        """The inputs of the block."""
+        return self.uses[0][0].inputs
+
+    @property
+    def training(self) -> PooledCovariance:
+        """Over the training samples of all uses."""
+        return PooledCovariance([(block.training, scale) for block, scale in self.uses])
+
+    @property
+    def held_out(self) -> PooledCovariance:
+        """Over the held-out samples of all uses."""
+        return PooledCovariance([(block.held_out, scale) for block, scale in self.uses])
+
+    @property
+    def all_samples(self) -> PooledCovariance:
+        """Over all samples of all uses."""
+        return PooledCovariance([(block.all_samples, scale) for block, scale in self.uses])
+
+
+def pool_blocks(
+    uses: Sequence[tuple[Sequence[CovarianceBlock], float]],
+) -> Sequence[CovarianceBlock | PooledBlock]:
+    """The blocks of a weight with several uses.
+
+    Args:
+        uses: The blocks of each use, with the scale of its input. Uses with the same blocks count once.
+    """
+    different = list({id(blocks): (blocks, scale) for blocks, scale in uses}.values())
+    first, common = different[0]
+    if len(different) == 1:
+        return first
+    return [
+        PooledBlock([(blocks[k], scale / common) for blocks, scale in different])
+        for k in range(len(first))
+    ]

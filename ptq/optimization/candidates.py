@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from ptq.calibration.measured_tensors import MeasuredTensors
 from ptq.core.decibels import error_db
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
+from ptq.core.types import QuantParams
 from ptq.core.wording import plural
 from ptq.data import Sample, Samples, rank_by_digest
 from ptq.model.graph import Graph
@@ -208,14 +210,17 @@ def _with_weight_errors(graph: Graph, plan: Plan, means: dict[str, InputMean]) -
 
     The errors are those of rounding to the nearest, smaller by the root of the share of their energy that is left.
     """
-    weights = {}
+    weights, known = {}, dict[tuple[int, QuantParams], NDArray[Any]]()
     share = math.sqrt(_WEIGHT_ERROR_LEFT)
     for node in graph.nodes:
         weight = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
         params = plan.operands.get((node.name or "", 1))
         if weight is not None and params is not None:
-            rounded = params.dequantize(params.quantize(weight))
-            weights[node.name or ""] = (weight + share * (rounded - weight)).astype(weight.dtype)
+            key = (id(node.inputs[1]), params)
+            if key not in known:
+                rounded = params.dequantize(params.quantize(weight))
+                known[key] = (weight + share * (rounded - weight)).astype(weight.dtype)
+            weights[node.name or ""] = known[key]
     float_means = {name: replace(mean, mean_shift=0.0) for name, mean in means.items()}
     corrected, _ = correct_biases(graph, plan, float_means, weights)
     return replace_weights(corrected, weights)

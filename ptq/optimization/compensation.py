@@ -31,6 +31,7 @@ from ptq.data.holdout import VALIDATION_SHARE
 from ptq.kernels.thread_pool import thread_count
 from ptq.model.graph import Graph
 from ptq.model.node import Node, consumers_of, name_of, operator_of
+from ptq.model.shared_weights import weight_families
 from ptq.observers.covariance import Covariance
 from ptq.observers.input_statistics import CovarianceBlock, InputStatistics, MeanShift
 from ptq.optimization.compensation_fit import (
@@ -77,6 +78,8 @@ def compensate_rounding(
     model, recipe, gains = made.calibrated_model, replace(made.recipe, form="qdq"), list[float]()
     able = [n for n in graph.nodes if n.name in made.calibrated_model.rounder.node_names]
     able = [n for n in able if (n.name, 1) in plan.operands and (n.name, 0) not in plan.edges]
+    shared = weight_families(graph)  # a weight that fits one use would be wrong for the others
+    able = [n for n in able if n.name not in shared]
     rounds = _layers_by_depth(graph, able)
     training, held_out = spread_with_validation(samples, SAMPLES)
     chosen = samples.subset({*training.names, *held_out.names}.__contains__)

@@ -23,6 +23,7 @@ from ptq.core.wording import plural
 from ptq.data import Samples, rank_by_digest
 from ptq.model.graph import Graph
 from ptq.model.node import consumers_of, name_of, operator_of
+from ptq.model.shared_weights import weight_families
 from ptq.optimization.candidates import CandidateComparison
 from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, MEASURED_VALUES, Effort
 from ptq.optimization.equalization_factors import equalization_factors
@@ -70,7 +71,7 @@ class _Scope:
         """Whether there is a channel that may be scaled."""
         if self.per_tensor:
             return bool(find_layer_pairs(graph))
-        found = group_channels(graph, self.closed, self.boundaries)
+        found = group_channels(graph, self.closed, self.boundaries, weight_families(graph))
         return bool(found.readers or found.boundaries)
 
 
@@ -164,16 +165,17 @@ def _activation_candidates(
     """
     graph = prepared.graph
     gates = {node.name or "" for node in graph.nodes if operator_of(node) in GATED_OPS}
-    widest = group_channels(graph, scope.closed, scope.boundaries)
+    group = partial(group_channels, graph, families=weight_families(graph))
+    widest = group(scope.closed, scope.boundaries)
     folds = measure().list_spreads(_rounded_tensors(graph, widest))
     ways: list[tuple[Collection[str], Boundaries, bool]]
-    ways = [(gates, {}, False)] if group_channels(graph, gates).readers else []
-    ways += [(scope.closed, {}, False)] if group_channels(graph, scope.closed).gated_nodes else []
+    ways = [(gates, {}, False)] if group(gates).readers else []
+    ways += [(scope.closed, {}, False)] if group(scope.closed).gated_nodes else []
     ways += [(scope.closed, scope.boundaries, False)] if scope.boundaries else []
     ways += [(scope.closed, scope.boundaries, True)] if widest.clip_bounds else []
     known: list[Mapping[str, Sequence[float]]] = [{}]
     for closed, boundaries, through_clips in ways:
-        found = group_channels(graph, closed, boundaries)
+        found = group(closed, boundaries)
         by_group = equalization_factors(found, folds, through_clips=through_clips)
         factors = factors_by_tensor(found, by_group)
         if factors not in known:

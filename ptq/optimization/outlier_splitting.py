@@ -12,8 +12,10 @@ whether the split gains. A tensor whose split gains next to nothing stays whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +39,7 @@ from ptq.rewrite.equalize.split_outliers import (
     SplitSite,
     split_channels,
     split_sites,
+    tied_sites,
     weight_by_input_channel,
 )
 from ptq.rewrite.instrument.adjustable_outliers import make_outlier_factors_inputs
@@ -100,10 +103,15 @@ def split_outlier_channels(
         graph, dict.fromkeys((site.tensor for site in sites), -1), tracked, run
     )
     sites = [site for site in sites if site.tensor in spreads]
+    together = tied_sites(graph, sites)
+    for names in together:  # one split for all uses of a weight
+        merged = reduce(or_, (spreads[name] for name in names))
+        spreads = {**spreads, **dict.fromkeys(names, merged)}
     outliers = {
         name: outlier_channels(spreads[name].least, spreads[name].greatest)
-        for name in dict.fromkeys(site.tensor for site in sites)
-        if name in large
+        for names in together
+        for name in names
+        if large.issuperset(names)
     }
     outliers = {name: channels for name, channels in outliers.items() if channels.size}
     if not outliers:
@@ -114,7 +122,14 @@ def split_outlier_channels(
     ]
     advance = run.start_stage("splitting outliers", None)
     search = _SplitSearch(
-        prepared, sites, spreads, held_out if len(held_out) else training, row, run, advance
+        prepared,
+        sites,
+        together,
+        spreads,
+        held_out if len(held_out) else training,
+        row,
+        run,
+        advance,
     )
     factors = search.run(candidates)
     advance.end()
@@ -198,13 +213,15 @@ class _SplitSearch:
         self,
         prepared: PreparedModel,
         sites: Sequence[SplitSite],
+        together: Sequence[Sequence[str]],
         spreads: Mapping[str, ChannelSpread],
         samples: Samples,
         row: Target,
         run: RunOptions,
         advance: Callable[[], None],
     ) -> None:
-        self._sites, self._spreads, self._row, self._advance = sites, spreads, row, advance
+        self._sites, self._together, self._spreads = sites, together, spreads
+        self._row, self._advance = row, advance
         graph = logits_graph(prepared.graph)
         self._trial = make_outlier_factors_inputs(graph, sites)
         self._session = Session.for_range_search(self._trial.graph, threads=run.threads)
@@ -229,17 +246,14 @@ class _SplitSearch:
     def _drop_negligible(self, factors: ChannelFactors, least: float) -> ChannelFactors:
         """Drop the tensors that gain next to nothing, or that are not needed for a sufficient SQNR."""
         allowed = max(least * 10 ** (_NEGLIGIBLE_DB / 10), 10 ** (-_SUFFICIENT_DB / 10))
-        lost = {
-            name: float(self._errors({k: v for k, v in factors.items() if k != name}).mean())
-            - least
-            for name in factors
-        }
+        splits = [names for names in self._together if names[0] in factors]
+        lost = [float(self._errors(_without(factors, names)).mean()) - least for names in splits]
         kept, error = dict(factors), least
-        for name in sorted(factors, key=lambda name: lost[name]):
-            error += max(0.0, lost[name])
+        for loss, names in sorted(zip(lost, splits, strict=True), key=lambda pair: pair[0]):
+            error += max(0.0, loss)
             if error > allowed:
                 break
-            del kept[name]
+            kept = _without(kept, names)
         self.reached_db = error_db(self._errors(kept).mean())
         return kept
 
@@ -257,3 +271,7 @@ class _SplitSearch:
         errors = self._output_error.errors(self._session, feed)
         self._advance()
         return errors
+
+
+def _without(factors: ChannelFactors, names: Collection[str]) -> ChannelFactors:
+    return {name: of for name, of in factors.items() if name not in names}

@@ -6,13 +6,14 @@ Planning, rounding, bias correction and writing may run again and again: every t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ptq.core.plan import Plan
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
 from ptq.model.graph import Graph
+from ptq.model.shared_weights import weight_families
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.input_means import input_means
 from ptq.observers.input_statistics import InputStatistics
@@ -103,6 +104,7 @@ def apply_plan(calibrated: CalibratedModel, recipe: Recipe, plan: Plan) -> Quant
     changes = [*prepared.describe_changes(), *notes]
     roundings = _choose_roundings(calibrated, recipe, plan)
     graph = _write_weights(calibrated, recipe, plan, roundings, changes)
+    changes += _describe_shared_weights(prepared.graph, plan)
     if recipe.weights == "reduced":
         changes.append(REDUCED_NOTE)
     plan = replace(plan, rounding={node: str(choice) for node, choice in roundings.items()})
@@ -153,6 +155,28 @@ def _emit(graph: Graph, recipe: Recipe, plan: Plan) -> Graph:
     if recipe.form == "qoperator":
         quantized = to_qlinear(quantized)
     return weights_to_uint8(quantized) if recipe.weights == "u8" else quantized
+
+
+def _describe_shared_weights(graph: Graph, plan: Plan) -> Iterator[str]:
+    """The report's lines on weights that several nodes share: how many are stored once, and which are not."""
+    stored_once = uses = 0
+    weights = {node.name or "": node.inputs[1] for node in graph.nodes if len(node.inputs) > 1}
+    for family in dict.fromkeys(weight_families(graph).values()):
+        integers = [name for name in family if (name, 1) in plan.operands]
+        floats = [name for name in family if name not in integers]
+        scales = {plan.operands[name, 1] for name in integers}
+        value = weights[family[0]]
+        label = f"shared weight {'' if value is None else value.name}"
+        if integers and floats:
+            verb = "stays" if len(floats) == 1 else "stay"
+            which = floats[0] if len(floats) == 1 else plural(len(floats), "node")
+            yield f"{label}: stored in int8 and in float, because {which} {verb} float"
+        if len(scales) > 1:
+            yield f"{label}: stored {len(scales)} times, because the plan has that many sets of scales for it"
+        if len(integers) > 1 and len(scales) == 1:
+            stored_once, uses = stored_once + 1, uses + len(integers)
+    if stored_once:
+        yield f"shared weights: {plural(stored_once, 'weight')} of {plural(uses, 'layer')} stored once each"
 
 
 def _describe_rounding(roundings: Mapping[str, WeightRounding]) -> str:

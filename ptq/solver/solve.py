@@ -13,6 +13,7 @@ from ptq.core.targets import TARGETS, Target
 from ptq.core.types import INT8, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of, name_of, operator_of
+from ptq.model.shared_weights import weight_families
 from ptq.observers import TensorStats, get_observer
 from ptq.observers.attention_mask import is_masked
 from ptq.solver.partition.eligibility import PrecisionAssignment, QuantizedNode, assign_precision
@@ -20,6 +21,7 @@ from ptq.solver.recipe import Recipe
 from ptq.solver.scales.concat_ranges import concats_with_unlike_ranges
 from ptq.solver.scales.group_qparams import group_qparams, tensors_holding_values
 from ptq.solver.scales.scale_groups import ScaleGroup, ScaleGroups, scale_groups
+from ptq.solver.scales.shared_scales import shared_weight_qparams
 from ptq.solver.scales.weight_qparams import weight_and_bias_qparams
 
 SKIPPED_REASON = "skipped by the user"
@@ -65,6 +67,7 @@ def solve(graph: Graph, stats: Mapping[str, TensorStats], target: Target, recipe
     for integer in assignment.quantized_nodes.values():
         _solve_operands(draft, integer)
         _solve_activation(draft, integer)
+    _share_weight_scales(draft, graph)
     return Plan(
         target=target.name,
         graph=graph.digest(),
@@ -231,6 +234,15 @@ def _solve_operands(draft: _Draft, integer: QuantizedNode) -> None:
         reduced=recipe.weights == "reduced",
     )
     for position, (params, why) in solved.items():
+        draft.operands[name, position] = params
+        draft.why[operand_key(name, position)] = why
+
+
+def _share_weight_scales(draft: _Draft, graph: Graph) -> None:
+    """Give all nodes that share a weight one set of scales for it."""
+    nodes = draft.assignment.quantized_nodes
+    found = shared_weight_qparams(weight_families(graph), nodes, draft.operands, draft.tensors)
+    for name, position, (params, why) in list(found):
         draft.operands[name, position] = params
         draft.why[operand_key(name, position)] = why
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptq.observers.covariance import Covariance
+from ptq.observers.covariance import Covariance, PooledCovariance
 
 
 def codes(groups: int, count: int, length: int, seed: int = 0) -> np.ndarray:
@@ -57,3 +57,20 @@ def test_many_rows_of_large_codes_do_not_overflow() -> None:
     np.testing.assert_array_equal(
         seen(rows, 7_000).outer_products, np.full((1, 2, 2), 70_000 * 255**2)
     )
+
+
+def test_a_pooled_covariance_is_that_of_all_rows_in_one_scale() -> None:
+    rng = np.random.default_rng(3)
+    rows = [rng.integers(-100, 100, (1, n, 6)).astype(np.int16) for n in (40, 25)]
+    scales = 0.5, 2.0
+    parts = []
+    for one, scale in zip(rows, scales, strict=True):
+        covariance = Covariance(1, 6)
+        covariance.update(one)
+        parts.append((covariance, scale))
+    pooled = PooledCovariance(parts)
+    real = np.concatenate([one[0] * scale for one, scale in zip(rows, scales, strict=True)])
+    assert pooled.count == 65
+    np.testing.assert_allclose(pooled.second_moment(centred=False)[0], real.T @ real / 65)
+    centred = pooled.second_moment(centred=True)[0]
+    np.testing.assert_allclose(centred, np.cov(real, rowvar=False, bias=True))

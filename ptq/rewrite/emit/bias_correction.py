@@ -9,11 +9,13 @@ Correction", section 4.2, here with observed means. E[x̂ − x] is one number f
 again after the ranges were set. Otherwise it is one number for the tensor, from its statistics. A kernel position
 counts for the share of the output positions at which it lies inside the input. If sizes vary, this share varies too,
 and a convolution with padding stays unchanged.
+
+Nodes that share a weight and a bias keep one bias. It subtracts the mean of their shifts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +26,7 @@ from ptq.core.plan import Plan
 from ptq.model.graph import Graph
 from ptq.model.layer_weights import input_channel_view, output_channel_view
 from ptq.model.node import Node, attributes_of, constant_of, name_of, operator_of, shape_of
+from ptq.model.shared_weights import weight_families
 from ptq.observers.input_means import InputMean
 from ptq.rewrite.emit.rounded_weight import RoundedWeight
 
@@ -67,41 +70,59 @@ def correct_biases(
         rounded: By node, the dequantized weight if it is not rounded to nearest.
         added: By node, the shift of the mean of each channel of its input by quantization, if it was measured.
     """
-    corrected, count = graph.copy(), 0
+    corrected, families = graph.copy(), weight_families(graph)
+    shifts: dict[tuple[Any, ...], list[tuple[Node, NDArray[np.float64]]]] = {}
     for node in corrected.nodes:
-        first = node.inputs[0] if node.inputs else None
+        name, first = node.name or "", node.inputs[0] if node.inputs else None
         if operator_of(node) in CORRECTABLE_OPS and first is not None and name_of(first) in means:
-            weight = (rounded or {}).get(node.name or "")
             mean = means[name_of(first)]
-            channel_shift = (added or {}).get(node.name or "")
+            channel_shift = (added or {}).get(name)
             mean = mean if channel_shift is None else replace(mean, mean_shift=channel_shift)
-            count += _correct_bias(corrected, node, plan, mean, weight)
-    return corrected, count
+            shift = _output_shift(node, plan, mean, (rounded or {}).get(name))
+            if shift is not None:
+                key = _bias_key(node) if name in families else ()
+                shifts.setdefault((families.get(name, name), *key), []).append((node, shift))
+    for uses in shifts.values():
+        _correct_bias([node for node, _ in uses], [shift for _, shift in uses], corrected)
+    return corrected, sum(map(len, shifts.values()))
+
+
+def _bias_key(node: Node) -> tuple[Any, ...]:
+    """What the nodes that share a weight also have in common if they share a bias; zeros may be of one node each."""
+    value, bias = node.inputs[2], constant_of(node.inputs[2])
+    assert value is not None and bias is not None
+    return (bias.shape, bias.tobytes()) if bias.any() else (name_of(value),)
 
 
 def _correct_bias(
-    graph: Graph,
-    node: Node,
-    plan: Plan,
-    mean: InputMean,
-    rounded: NDArray[Any] | RoundedWeight | None,
-) -> bool:
+    nodes: Sequence[Node], shifts: Sequence[NDArray[np.float64]], graph: Graph
+) -> None:
+    """Subtract the mean shift over all nodes from the bias that they share, in place."""
+    bias = nodes[0].inputs[2]
+    values = constant_of(bias)
+    assert bias is not None and values is not None
+    shift = shifts[0] if len(shifts) == 1 else np.mean(shifts, axis=0)
+    new = (values.astype(np.float64).reshape(-1) - shift).reshape(values.shape)
+    constant = graph.add_constant(new.astype(values.dtype), f"{bias.name}_corrected")
+    for node in nodes:
+        node.replace_input_with(2, constant)
+
+
+def _output_shift(
+    node: Node, plan: Plan, mean: InputMean, rounded: NDArray[Any] | RoundedWeight | None
+) -> NDArray[np.float64] | None:
+    """What quantization adds to the mean of each output channel; None if the bias cannot be corrected for it."""
     assert node.name
     weight, bias = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
-    array, values = constant_of(weight), constant_of(bias)
-    params = plan.operands.get((node.name, 1))
-    if array is None or values is None or bias is None or params is None:
-        return False
+    array, params = constant_of(weight), plan.operands.get((node.name, 1))
+    if array is None or constant_of(bias) is None or params is None:
+        return None
     coverage = _kernel_coverage(node, array.shape)
     if coverage is None:
-        return False
+        return None
     real = params.dequantize(params.quantize(array)) if rounded is None else np.asarray(rounded)
     shift = _output_means(node, real, coverage, mean.float_mean + mean.mean_shift)
-    shift = shift - _output_means(node, array, coverage, mean.float_mean)
-    new = (values.astype(np.float64).reshape(-1) - shift).reshape(values.shape)
-    hint = f"{bias.name}_corrected"
-    node.replace_input_with(2, graph.add_constant(new.astype(values.dtype), hint))
-    return True
+    return shift - _output_means(node, array, coverage, mean.float_mean)
 
 
 def _kernel_coverage(node: Node, weight: tuple[int, ...]) -> NDArray[np.float64] | None:

@@ -20,6 +20,7 @@ class QuantizerBuilder:
         self._graph = graph
         self._qparams: dict[tuple[str, QuantParams], tuple[Value, Value]] = {}
         self._constants: dict[tuple[int, QuantParams], tuple[Value, Value, Value]] = {}
+        self._zero_points: dict[tuple[int, tuple[Any, ...]], Value] = {}
 
     def qparam_initializers(self, params: QuantParams, hint: str) -> tuple[Value, Value]:
         """The initializers for scale and zero point."""
@@ -48,10 +49,9 @@ class QuantizerBuilder:
             known = chosen_integers(value, params)
             found = params.quantize(array()) if known is None else known
             integers = self._graph.add_constant(found, f"{hint}_quantized")
-            self._constants[key] = (
-                integers,
-                *self.qparam_initializers(params, integers.name or hint),
-            )
+            scale, zero_point = self.qparam_initializers(params, integers.name or hint)
+            same = self._zero_points.setdefault((id(value), _zero_point_key(params)), zero_point)
+            self._constants[key] = integers, scale, same
         return self._constants[key]
 
     def quantize(
@@ -91,3 +91,7 @@ class QuantizerBuilder:
             dtype=FLOAT32,
             shape_like=integers,
         )
+
+
+def _zero_point_key(params: QuantParams) -> tuple[Any, ...]:
+    return params.qtype, params.zero_point.shape, params.zero_point.tobytes()

@@ -23,6 +23,7 @@ from ptq.model.node import (
     operator_of,
     values_read_by,
 )
+from ptq.model.shared_weights import share_weights
 from ptq.rewrite.emit.block_skip_layer_norm import block_skip_layer_norm_fusion
 from ptq.rewrite.emit.decompose_prelu import decompose_float_prelu
 from ptq.rewrite.emit.fold_activations import fold_activations
@@ -51,6 +52,7 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
     """
     _check_plan(graph, plan)
     quantized = fold_activations(graph, plan)
+    share_weights(quantized)
     boundary_scales = boundary_scale_nodes(quantized, plan.boundaries)
     quantizers = QuantizerBuilder(quantized)
     for node in quantized.nodes:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from ptq.model.graph import Graph
 from ptq.model.node import Node, Value, name_of
@@ -58,6 +59,7 @@ def group_channels(
     graph: Graph,
     closed: Collection[str] = (),
     boundaries: Mapping[str, Collection[str]] | None = None,
+    families: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
 ) -> ChannelGroups:
     """Group the channels of a prepared graph with shapes.
 
@@ -66,12 +68,14 @@ def group_channels(
         closed: Names of gated operators that shall not hand on factors.
         boundaries: Tensors, with the names of the nodes that read or write the scaled channels; quantizers give
             the other nodes the unscaled channels.
+        families: Nodes that share a weight and must have the same factors, see `ptq.model.shared_weights`.
     """
     boundaries = boundaries or {}
-    walk = ChannelWalk(closed, boundaries)
+    walk = ChannelWalk(closed, boundaries, families)
     for node in graph.nodes:
         walk.visit(node)
     walk.fix_channels(value for value in graph.outputs if name_of(value) not in boundaries)
+    walk.tie_shared_weights()
     count, numbers = walk.union_find.group_numbers()
     by_name = {name_of(value): numbers[groups] for value, groups in walk.groups.items()}
     free = {name: groups for name, groups in by_name.items() if (groups != FIXED).any()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -29,6 +29,10 @@ _VIEW_OPS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 _CHANNEL_PRESERVING_OPS = (*HOMOGENEOUS, "Dropout", "Identity", "ReduceMax", "ReduceMean", "Resize")
 
 
+_WeightUse = tuple[GroupNumbers | None, GroupNumbers]
+"""The groups of the channels that one node with a shared weight reads, if it reads any, and writes."""
+
+
 class ChannelWalk:
     """One walk through the nodes in their order, which groups the channels of all tensors.
 
@@ -43,8 +47,14 @@ class ChannelWalk:
         float_written: Boundaries that float nodes write.
     """
 
-    def __init__(self, closed: Collection[str], boundaries: Mapping[str, Collection[str]]) -> None:
-        self._closed, self._boundaries = closed, boundaries
+    def __init__(
+        self,
+        closed: Collection[str],
+        boundaries: Mapping[str, Collection[str]],
+        families: Mapping[str, tuple[str, ...]],
+    ) -> None:
+        self._closed, self._boundaries, self._families = closed, boundaries, families
+        self._uses: dict[tuple[str, ...], list[_WeightUse]] = {}
         self.float_written: list[Value] = []
         self.gated_nodes: list[Node] = []
         self.union_find = UnionFind()
@@ -94,15 +104,32 @@ class ChannelWalk:
     def _visit_layer(self, node: Node) -> None:
         value, weight = node.inputs[0], constant_of(node.inputs[1])
         assert value is not None and weight is not None
-        table = input_channel_view(node, weight, 1)
-        if value in self.groups:
-            if len(self.groups[value]) == table.shape[0] * table.shape[2]:
+        table, read = input_channel_view(node, weight, 1), self.groups.get(value)
+        if read is not None:
+            if len(read) == table.shape[0] * table.shape[2]:
                 self.readers.append(node)
             else:
                 self.fix_channels([value])
+                read = None
         channels = output_channel_count(node, weight.shape)
-        self.groups[node.outputs[0]] = self.union_find.add_elements(channels)
+        groups = self.union_find.add_elements(channels)
+        family = self._families.get(node.name or "")
+        if family is not None:
+            self._uses.setdefault(family, []).append((read, groups))
+        self.groups[node.outputs[0]] = groups
         self.writers.append(node)
+
+    def tie_shared_weights(self) -> None:
+        """Give all nodes that share a weight the same factors; 1 if one of them is no layer or reads no groups."""
+        for family, uses in self._uses.items():
+            read = [groups for groups, _ in uses if groups is not None]
+            whole = len(uses) == len(family)
+            self._tie([written for _, written in uses], fixed=not whole)
+            self._tie(read, fixed=not whole or len(read) < len(uses))
+
+    def _tie(self, uses: Sequence[GroupNumbers], *, fixed: bool) -> None:
+        for groups in uses:
+            self.union_find.union(groups, np.zeros_like(groups) if fixed else uses[0])
 
     def _add_float_written(self, value: Value) -> None:
         count = (shape_of(value) or (0, 0))[1]

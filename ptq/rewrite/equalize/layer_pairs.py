@@ -24,6 +24,7 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
+from ptq.model.shared_weights import weight_families
 from ptq.rewrite.match import scalar_constant
 
 HOMOGENEOUS = frozenset(
@@ -59,9 +60,10 @@ class LayerPair:
 
 
 def find_layer_pairs(graph: Graph) -> list[LayerPair]:
-    """The pairs of layers between which channels may be scaled, in graph order."""
-    found = [_find_pair(node) for node in graph.nodes]
-    return [pair for pair in found if pair is not None]
+    """The pairs of layers between which channels may be scaled, in graph order; none with a shared weight."""
+    shared = weight_families(graph)
+    found = [_find_pair(node) for node in graph.nodes if node.name not in shared]
+    return [pair for pair in found if pair is not None and pair.second.name not in shared]
 
 
 def _find_pair(first: Node) -> LayerPair | None:

@@ -5,7 +5,8 @@ The graph computes the same function.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from ptq.core.errors import PlanError
 from ptq.model.graph import Graph
 from ptq.model.layer_weights import input_channel_view, output_channel_view
 from ptq.model.node import Node, Value, constant_of, name_of, shape_of
+from ptq.model.shared_weights import weight_families
 from ptq.rewrite.edit import set_constant
 from ptq.rewrite.equalize.boundary_scales import insert_boundary_scale
 from ptq.rewrite.equalize.channel_groups import FIXED, ChannelGroups, group_channels
@@ -22,6 +24,8 @@ from ptq.rewrite.equalize.per_channel_ops import (
     is_cheap_as_depthwise,
     scale_hard_swish,
 )
+
+_Factors = NDArray[np.float64] | None
 
 
 def factors_by_tensor(
@@ -74,28 +78,15 @@ def scale_channels(
     """
     changed = graph.copy()
     found = group_channels(changed, boundaries=boundaries)
+    constants = _LayerConstants(changed)
 
     def factors_of(value: Value | None) -> NDArray[np.float64] | None:
         groups = None if value is None else found.groups.get(name_of(value))
         of = None if groups is None else factors[groups]
         return None if of is None or (of == 1).all() else of
 
-    def set_float32(node: Node, position: int, array: NDArray[np.float64], hint: str) -> None:
-        set_constant(changed, node, position, array.astype(np.float32), hint)
-
     for node in dict.fromkeys((*found.writers, *found.readers)):
-        weight = np.array(constant_of(node.inputs[1]), np.float64)
-        written, read = factors_of(node.outputs[0]), factors_of(node.inputs[0])
-        if written is not None:
-            output_channel_view(node, weight)[...] *= written[:, None]
-            bias = constant_of(node.inputs[2]) if len(node.inputs) > 2 else None
-            if bias is not None:
-                set_float32(node, 2, bias * written, "bias")
-        if read is not None:
-            table = input_channel_view(node, weight, 1)
-            table /= read.reshape(table.shape[0], 1, table.shape[2], 1)
-        if written is not None or read is not None:
-            set_float32(node, 1, weight, "weight")
+        constants.scale_layer(node, factors_of(node.outputs[0]), factors_of(node.inputs[0]))
     gated = {
         node: factor
         for node in found.gated_nodes
@@ -115,7 +106,8 @@ def scale_channels(
             add_per_channel(changed, node, position, factor * summand.item())
         else:
             spatial = len(shape_of(node.outputs[0]) or ()) - 2
-            set_float32(node, position, summand * factor.reshape(-1, *(1,) * spatial), "summand")
+            scaled = summand * factor.reshape(-1, *(1,) * spatial)
+            set_constant(changed, node, position, scaled.astype(np.float32), "summand")
     for value in [value for node in changed.nodes for value in node.outputs]:
         factor = factors_of(value)
         if name_of(value) in found.boundaries and factor is not None:
@@ -124,3 +116,49 @@ def scale_channels(
         scale_hard_swish(changed, node, factor)
     changed.remove_unused()
     return changed.with_shapes()
+
+
+class _LayerConstants:
+    """Scales the weights and biases of layers; layers that share one and have the same factors share the result."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph, self._families = graph, weight_families(graph)
+        self._scaled: dict[tuple[Any, ...], Value | None] = {}
+
+    def scale_layer(self, node: Node, written: _Factors, read: _Factors) -> None:
+        """Multiply the output channels of a layer, and divide its input channels, by factors; None for none."""
+        if written is not None and len(node.inputs) > 2:
+            bias = constant_of(node.inputs[2])
+            if bias is not None:
+                self._replace(node, 2, [written], lambda: bias * written, "bias")
+        if written is not None or read is not None:
+            self._replace(
+                node, 1, [written, read], lambda: _scaled_weight(node, written, read), "weight"
+            )
+
+    def _replace(
+        self,
+        node: Node,
+        position: int,
+        factors: Sequence[_Factors],
+        scale: Callable[[], NDArray[np.float64]],
+        hint: str,
+    ) -> None:
+        family = self._families.get(node.name or "", node.name)
+        used = (None if of is None else of.tobytes() for of in factors)
+        key = (node.inputs[position], family, *used)
+        if key in self._scaled:
+            node.replace_input_with(position, self._scaled[key])
+            return
+        set_constant(self._graph, node, position, scale().astype(np.float32), hint)
+        self._scaled[key] = node.inputs[position]
+
+
+def _scaled_weight(node: Node, written: _Factors, read: _Factors) -> NDArray[np.float64]:
+    weight = np.array(constant_of(node.inputs[1]), np.float64)
+    if written is not None:
+        output_channel_view(node, weight)[...] *= written[:, None]
+    if read is not None:
+        table = input_channel_view(node, weight, 1)
+        table /= read.reshape(table.shape[0], 1, table.shape[2], 1)
+    return weight

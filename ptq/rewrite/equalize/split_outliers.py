@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,8 @@ from ptq.model.node import (
     operator_of,
     shape_of,
 )
+from ptq.model.shared_weights import weight_families
+from ptq.rewrite.equalize.union_find import UnionFind
 
 _Insert = Callable[[str, list[Value | None], Node | None, str], Value]
 
@@ -61,6 +64,23 @@ def split_sites(graph: Graph, integers: Collection[str]) -> list[SplitSite]:
     return found
 
 
+def tied_sites(graph: Graph, found: Sequence[SplitSite]) -> list[tuple[str, ...]]:
+    """The tensors of the sites in groups: products of one group's tensors share weights, so one split serves all."""
+    families = weight_families(graph)
+    tied = UnionFind()
+    sites, first = tied.add_elements(len(found)), dict[tuple[str, ...], NDArray[np.int64]]()
+    for number, site in enumerate(found):
+        for node in site.products:
+            if node.name in families:
+                element = sites[number : number + 1]
+                tied.union(first.setdefault(families[node.name], element), element)
+    _, labels = tied.group_numbers()
+    groups: dict[int, list[str]] = {}
+    for site, label in zip(found, labels[sites].tolist(), strict=True):
+        groups.setdefault(label, []).append(site.tensor)
+    return [tuple(names) for names in groups.values()]
+
+
 def split_channels(
     graph: Graph, found: Sequence[SplitSite], factors: Mapping[str, NDArray[np.float32]]
 ) -> tuple[Graph, list[str]]:
@@ -74,7 +94,15 @@ def split_channels(
     """
     changed = graph.copy()
     nodes = {node.name: node for node in changed.nodes}
+    families, known = weight_families(changed), dict[tuple[Any, ...], Value]()
     added: list[str] = []
+
+    def add_weight(node: Node, by: NDArray[np.float32], part: str, array: Any) -> Value:
+        """Add a part of a node's weight, once for all nodes that share the weight and the factors."""
+        key = families.get(node.name or "", node.name), by.tobytes(), part
+        if key not in known:
+            known[key] = changed.add_constant(array, f"{node.name}_{part}")
+        return known[key]
 
     def insert(op: str, inputs: list[Value | None], after: Node | None, output: str) -> Value:
         first = None if after is not None else changed.nodes[0]
@@ -100,12 +128,12 @@ def split_channels(
         masked_values = insert("Mul", [value, mask], writer, f"{name}_rest")
         for node in products:
             rows = weight_by_input_channel(node)
-            weight = changed.add_constant(rows[outliers], f"{node.name}_apart")
+            weight = add_weight(node, by, "apart", rows[outliers])
             if (by[by != 0] != 1).any():
                 divided = rows / np.where(by == 0, 1, by)[:, None]
                 divided[outliers] = 0
                 array = input_output_matrix(divided, attributes_of(node))
-                node.replace_input_with(1, changed.add_constant(array, f"{node.name}_divided"))
+                node.replace_input_with(1, add_weight(node, by, "divided", array))
             node.replace_input_with(0, masked_values)
             _add_float_product(changed, node, outlier_values, weight, insert)
     changed.sort()

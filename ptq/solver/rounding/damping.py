@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.types import QuantParams
-from ptq.observers.input_statistics import CovarianceBlock
+from ptq.observers.input_statistics import CovarianceBlock, PooledBlock
 from ptq.solver.rounding.gptq_rounding import DampedCholesky, Single, SortedCovariance, output_error
 from ptq.solver.rounding.weighted_sums import LinearOp
 
@@ -81,7 +81,7 @@ def smallest_dtype(scaled: ScaledWeights) -> np.dtype[np.integer[Any]]:
 
 def choose_damping(
     scaled: ScaledWeights,
-    blocks: Sequence[CovarianceBlock],
+    blocks: Sequence[CovarianceBlock | PooledBlock],
     centred: bool,
     guard: SaturationGuard,
 ) -> tuple[float, float, float, float]:

@@ -8,7 +8,7 @@ of all samples. Where biases are corrected the mean of a sum's error vanishes, a
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,13 @@ from ptq.core.types import QuantParams
 from ptq.kernels.thread_pool import thread_count
 from ptq.model.graph import Graph
 from ptq.model.node import Node, name_of
-from ptq.observers.input_statistics import InputStatistics
+from ptq.model.shared_weights import weight_families
+from ptq.observers.input_statistics import (
+    CovarianceBlock,
+    InputStatistics,
+    PooledBlock,
+    pool_blocks,
+)
 from ptq.rewrite.emit.bias_correction import is_correctable
 from ptq.rewrite.emit.rounded_weight import RoundedWeight
 from ptq.solver.rounding.damping import (
@@ -39,7 +45,8 @@ from ptq.solver.rounding.weighted_sums import LinearOp
 
 _MAX_SNR = 1e10
 """The largest signal-to-error ratio of energies: a smaller error comes from float64, or from constant inputs."""
-_Key = tuple[str, QuantParams, bool]
+_Key = tuple[tuple[str, ...], QuantParams, bool]
+"""The nodes that share a weight, its parameters, and whether the means of their errors vanish."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +110,7 @@ class GptqRounder:
         after._roundings.update(
             (key, choice)
             for key, choice in self._roundings.items()
-            if key[0] not in statistics.blocks
+            if not statistics.blocks.keys() & set(key[0])
         )
         return after
 
@@ -135,29 +142,48 @@ class GptqRounder:
             plan: The plan of the graph.
             corrected: Whether biases are corrected.
         """
-        wanted: dict[str, tuple[Node, _Key]] = {}
-        for node in graph.nodes:
-            name = node.name or ""
-            params = plan.operands.get((name, 1))
-            allowed = plan.rounding is None or name in plan.rounding
-            if params is not None and allowed and name in self._blocks:
-                wanted[name] = node, (name, params, corrected and is_correctable(node))
-        missing = [(node, key) for node, key in wanted.values() if key not in self._roundings]
+        nodes = {node.name or "": node for node in graph.nodes}
+        wanted = list(self._keys(graph, plan, nodes, corrected))
+        missing = [key for key in wanted if key not in self._roundings]
         with ThreadPoolExecutor(thread_count()) as pool:
-            found = list(pool.map(lambda item: self._choose_rounding(item[0], *item[1]), missing))
-        self._roundings.update(
-            (key, choice) for (_, key), choice in zip(missing, found, strict=True)
-        )
-        return {name: self._roundings[key] for name, (_, key) in wanted.items()}
+            found = list(pool.map(lambda key: self._choose_rounding(nodes, *key), missing))
+        self._roundings.update(zip(missing, found, strict=True))
+        by_node = {name: self._roundings[key] for key in wanted for name in key[0]}
+        return {name: by_node[name] for name in nodes if name in by_node}
+
+    def _keys(
+        self, graph: Graph, plan: Plan, nodes: Mapping[str, Node], corrected: bool
+    ) -> Iterator[_Key]:
+        """The roundings that a plan needs: one for all nodes that share a weight and its parameters."""
+        families = weight_families(graph)
+        groups: dict[tuple[tuple[str, ...], QuantParams], list[str]] = {}
+        for name in nodes:
+            params = plan.operands.get((name, 1))
+            if params is not None and (plan.rounding is None or name in plan.rounding):
+                groups.setdefault((families.get(name, (name,)), params), []).append(name)
+        for (_, params), names in groups.items():
+            known = [name for name in names if name in self._blocks]
+            if known:
+                centred = corrected and all(is_correctable(nodes[name]) for name in known)
+                yield tuple(names), params, centred
 
     def _choose_rounding(
-        self, node: Node, name: str, params: QuantParams, centred: bool
+        self, nodes: Mapping[str, Node], names: tuple[str, ...], params: QuantParams, centred: bool
     ) -> WeightRounding:
         """Choose on held-out samples, then round with all samples.
 
         Weights that `compensate_rounding` replaced are never left to the nearest integers of the original ones.
+
+        Args:
+            nodes: The nodes of the graph by name.
+            names: The nodes that share the weight. The covariance is that over all their inputs.
+            params: Parameters of the weight.
+            centred: Whether only the variances of errors count.
         """
-        linear, blocks = LinearOp(node), self._blocks[name]
+        known = [name for name in names if name in self._blocks]
+        name = known[0]
+        linear = LinearOp(nodes[name])
+        blocks = self._pooled_blocks(known)
         scaled = scaled_weights(linear, params, self._target_weights.get(name))
         guard = _saturation_guard(linear, params)
         damping, signal, nearest, gptq = choose_damping(scaled, blocks, centred, guard)
@@ -179,6 +205,13 @@ class GptqRounder:
             )
             integers[:, :, sums] = guard(found)
         return WeightRounding(_to_weight(linear, integers, params), *figures)
+
+    def _pooled_blocks(self, names: Sequence[str]) -> Sequence[CovarianceBlock | PooledBlock]:
+        """The covariance blocks over the inputs of all these nodes."""
+        if len(names) == 1:
+            return self._blocks[names[0]]
+        shifts = self._mean_shifts
+        return pool_blocks([(self._blocks[n], float(shifts[n].params.scale)) for n in names])
 
 
 def _to_weight(

@@ -67,7 +67,7 @@ def weight_and_bias_qparams(
         solved[weight.position] = params, why
         second = params
     if bias is not None and second is not None:
-        solved[bias.position] = _bias_qparams(_constant_array(bias.value), activations[0], second)
+        solved[bias.position] = bias_qparams(_constant_array(bias.value), activations[0], second)
     return solved
 
 
@@ -87,7 +87,7 @@ def with_derived_biases(graph: Graph, plan: Plan) -> Plan:
         if first is None or value is None:
             continue
         bias = _constant_array(value)
-        params, _ = _bias_qparams(bias, first, solved[name, 1])
+        params, _ = bias_qparams(bias, first, solved[name, 1])
         if np.abs(bias.astype(np.float64).reshape(-1) / params.scale).max() > INT32.hi:
             raise PlanError(
                 f"the bias of {name} does not fit int32 with the plan's scales; enlarge them"
@@ -174,7 +174,7 @@ def _widen_for_bias(
     return QuantParams(scale, weight.zero_point, weight.qtype, weight.axis), Why("derived", detail)
 
 
-def _bias_qparams(bias: NDArray[Any], first: QuantParams, second: QuantParams) -> QParamsWithReason:
+def bias_qparams(bias: NDArray[Any], first: QuantParams, second: QuantParams) -> QParamsWithReason:
     """Parameters of a bias: input scale × weight scale, zero point 0."""
     scale = np.asarray(first.scale * second.scale)
     # the groups of a ConvTranspose share their scales

@@ -7,13 +7,17 @@ from unittest import mock
 import numpy as np
 import onnx
 import pytest
+from networks import build_network
 from onnx import TensorProto, helper, numpy_helper
 
 import ptq
+from ptq.core.plan import Plan
+from ptq.core.types import INT8, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of, operator_of
 from ptq.model.session import Session
-from ptq.rewrite.emit.bias_correction import channel_axes
+from ptq.observers.input_means import InputMean
+from ptq.rewrite.emit.bias_correction import channel_axes, correct_biases
 from ptq.rewrite.prepare.add_zero_bias import add_zero_bias
 
 
@@ -112,3 +116,38 @@ def test_a_channel_that_rounds_to_nothing_is_corrected_for_what_it_loses_itself(
         "ptq.api.compensate_rounding", lambda made, *_, **__: made
     ):  # weights would make up
         assert mean_error(True) < 0.3 * mean_error(False)
+
+
+def test_a_bias_that_uses_of_one_weight_share_subtracts_the_mean_of_their_shifts() -> None:
+    """Oracle: the two biases that the uses have if each has a bias of its own."""
+    rng = np.random.default_rng(7)
+    weights = {"w": rng.normal(size=(8, 8)) * 0.3, "b": rng.normal(size=8)}
+
+    def corrected(second_bias: str) -> list[np.ndarray]:
+        nodes = """
+            [one] a = Gemm(x, w, b)
+            r = Relu(a)
+            [two] y = Gemm(r, w, %s)
+        """
+        arrays = {k: v.astype(np.float32) for k, v in weights.items()}
+        if second_bias == "own":
+            arrays["own"] = -arrays["b"]
+        graph = Graph.from_proto(build_network(nodes % second_bias, {"x": ("n", 8)}, **arrays))
+        params = {k: QuantParams(np.full(8, 0.05), np.zeros(8), INT8, 1) for k in ("one", "two")}
+        plan = Plan("ort", "", operands={(name, 1): of for name, of in params.items()})
+        means = {
+            "x": InputMean(rng_of_means[0], rng_of_means[1]),
+            "r": InputMean(rng_of_means[2], 0.1),
+        }
+        changed, count = correct_biases(graph, plan, means)
+        assert count == 2
+        found = {n.name: constant_of(n.inputs[2]) for n in changed.nodes if n.name in params}
+        return [np.asarray(found[name], np.float64) for name in ("one", "two")]
+
+    rng_of_means = rng.normal(size=(3, 8))
+    bias = weights["b"].astype(np.float32).astype(np.float64)
+    shared, own = corrected("b"), corrected("own")
+    np.testing.assert_array_equal(shared[0], shared[1])
+    mean_shift = ((bias - own[0]) + (-bias - own[1])) / 2
+    np.testing.assert_allclose(shared[0], bias - mean_shift, rtol=1e-5, atol=1e-6)
+    assert np.abs(own[0] - shared[0]).max() > 1e-3

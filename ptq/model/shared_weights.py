@@ -1,0 +1,99 @@
+"""Which nodes share one weight: the same array in the same layout, so that its integers can be the same too.
+
+Shared are an initializer that several nodes read, and copies of it: a constant that a Transpose or an Identity of the
+same initializer made, or that an exporter wrote once for each use. Not shared is a matrix that one node multiplies
+by rows and another by columns (Gemm with transB, and Gemm without it or MatMul): scales lie along another axis, and
+rounding adds other products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from ptq.model.graph import Graph
+from ptq.model.layer_weights import channel_axis
+from ptq.model.node import Node, Value, attributes_of, constant_of, constant_shape, operator_of
+
+_COMPARED_FIRST = 16
+"""Values of an array by which most different arrays are distinguished."""
+
+
+def weight_families(graph: Graph) -> dict[str, tuple[str, ...]]:
+    """The names of all nodes that share a node's weight, by the name of each such node; all in graph order."""
+    readers: dict[tuple[tuple[Any, ...], Value], list[str]] = {}
+    for node in graph.nodes:
+        value = node.inputs[1] if len(node.inputs) > 1 else None
+        layout = _weight_layout(node, constant_shape(value))
+        if value is not None and layout is not None:
+            readers.setdefault((layout, value), []).append(node.name or "")
+    groups: list[_Copies] = []
+    by_key: dict[tuple[Any, ...], list[_Copies]] = {}
+    for (layout, value), names in readers.items():
+        key = (*layout, *_array_key(value))
+        known = by_key.setdefault(key, [])
+        equal = next((copies for copies in known if _is_same_array(copies.value, value)), None)
+        if equal is None:
+            equal = _Copies(value, [])
+            known.append(equal)
+            groups.append(equal)
+        equal.names.extend(names)
+    place = {node.name or "": number for number, node in enumerate(graph.nodes)}
+    families = [tuple(sorted(copies.names, key=place.__getitem__)) for copies in groups]
+    return {name: family for family in families if len(family) > 1 for name in family}
+
+
+@dataclass(frozen=True, eq=False)
+class _Copies:
+    """Equal constants of one layout.
+
+    Attributes:
+        value: The first of them.
+        names: The nodes that read one of them.
+    """
+
+    value: Value
+    names: list[str]
+
+
+def share_weights(graph: Graph) -> None:
+    """Let all nodes that share a weight read one initializer, in place."""
+    families, first = weight_families(graph), dict[str, Value | None]()
+    for node in graph.nodes:
+        family = families.get(node.name or "")
+        if family is not None:
+            node.replace_input_with(1, first.setdefault(family[0], node.inputs[1]))
+
+
+def _is_same_array(one: Value, other: Value) -> bool:
+    """Whether two constants have the same bytes, if their keys are equal."""
+    return one is other or bool(np.array_equal(_read(one), _read(other)))
+
+
+def _read(value: Value) -> NDArray[Any]:
+    array = constant_of(value)
+    assert array is not None
+    return array
+
+
+def _weight_layout(node: Node, shape: tuple[int, ...] | None) -> tuple[Any, ...] | None:
+    """What must be equal for two nodes to read a weight in one way; None for an operator without weight layout."""
+    axis = None if shape is None else channel_axis(node, len(shape))
+    if axis is None or shape is None or not prod(shape):
+        return None
+    convolves = operator_of(node) in ("Conv", "ConvTranspose")
+    groups = attributes_of(node).get("group", 1) if convolves else 0
+    return convolves, axis, groups, shape
+
+
+def _array_key(value: Value) -> tuple[Any, ...]:
+    """Type and some values of a constant; a constant that is computed when it is read is like no other."""
+    if isinstance(value.const_value, ir.LazyTensor):
+        return (id(value),)
+    flat = _read(value).reshape(-1)
+    return flat.dtype.str, flat[:: max(1, flat.size // _COMPARED_FIRST)].tobytes()

@@ -1,0 +1,53 @@
+"""One set of weight scales for all uses of a weight.
+
+The scales of one use may be wider than those of another, because its bias would not fit int32 otherwise. All uses
+take the widest scales, so that they have the same integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from ptq.core.opspec import Role
+from ptq.core.plan import Why
+from ptq.core.types import QuantParams
+from ptq.model.node import constant_of, name_of
+from ptq.solver.partition.eligibility import QuantizedNode
+from ptq.solver.scales.weight_qparams import QParamsWithReason, bias_qparams
+
+_WEIGHT = 1
+
+
+def shared_weight_qparams(
+    families: Mapping[str, tuple[str, ...]],
+    nodes: Mapping[str, QuantizedNode],
+    operands: Mapping[tuple[str, int], QuantParams],
+    tensors: Mapping[str, QuantParams],
+) -> Iterator[tuple[str, int, QParamsWithReason]]:
+    """The parameters that change, by node and position, each with its reason: weights, and biases that follow.
+
+    Args:
+        families: Nodes that share a weight, see `ptq.model.shared_weights`.
+        nodes: The nodes that will be quantized.
+        operands: The parameters of constants so far, by node and position.
+        tensors: The parameters of activations.
+    """
+    for family in dict.fromkeys(families.values()):
+        uses = [name for name in family if name in nodes and (name, _WEIGHT) in operands]
+        found = [operands[name, _WEIGHT] for name in uses]
+        if len(set(found)) < 2 or len({(p.axis, p.qtype, p.scale.shape) for p in found}) > 1:
+            continue
+        first = found[0]
+        widest = np.maximum.reduce([params.scale for params in found])
+        shared = QuantParams(widest, first.zero_point, first.qtype, first.axis)
+        why = Why("derived", f"widest scales of the {len(uses)} nodes that share this weight")
+        for name in uses:
+            yield name, _WEIGHT, (shared, why)
+            for operand in nodes[name].operands:
+                bias = constant_of(operand.value) if operand.role is Role.BIAS else None
+                source = nodes[name].inputs_with_role(Role.ACTIVATION)[0]
+                if bias is not None:
+                    derived = bias_qparams(bias, tensors[name_of(source)], shared)
+                    yield name, operand.position, derived
