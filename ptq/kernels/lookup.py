@@ -69,5 +69,5 @@ class PairTable:
             x, y = map(every_value, self._types)
             self._table = self._function(np.repeat(x, y.size), np.tile(y, x.size))
         high = first.view(np.uint8).astype(np.uint16)
-        high <<= 8
+        high <<= np.uint16(8)  # NumPy 1.26 takes a plain 8 for int64 beside an array without axes
         return self._table.take(high | second.view(np.uint8), mode="clip")

@@ -35,7 +35,7 @@ def runtime(b: Any, zb: Any, **inputs: Any) -> Any:
     result = helper.make_tensor_value_info("y", TensorProto.INT32, None)
     node = helper.make_node("MatMulInteger", ["a", "b", "za", "zb"], ["y"])
     graph = helper.make_graph([node], "one", values, [result], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     return session.run(None, inputs)[0]
 

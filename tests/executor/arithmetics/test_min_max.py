@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from old_runtime import skip_before
 from onnx import TensorProto, helper, numpy_helper
 from sites import int8_params, run_node
 
@@ -51,6 +52,7 @@ def test_extremes_along_axes_are_those_of_the_integers(name: str, op: str, reduc
 @EVERY
 @pytest.mark.parametrize("op", ["ReduceMax", "ReduceMin"])
 def test_the_extreme_of_nothing_is_onnx_runtime_s(name: str, op: str) -> None:
+    skip_before((1, 27), "takes 0 for the extreme of nothing")
     nothing = np.zeros((2, 0, 3), np.int8)
     graph = helper.make_graph(
         [helper.make_node(op, ["x", "axes"], ["y"])],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from old_runtime import skip_before
 from qlinear import (
     RandomOperands,
     assert_same_integers,
@@ -33,6 +34,8 @@ def test_average_pool_is_qlinear_average_pool(cases: RandomOperands) -> None:
         "count_include_pad": int(cases.rng.integers(2)),
         "ceil_mode": int(cases.rng.integers(2)),
     }
+    if attrs["ceil_mode"]:
+        skip_before((1, 21), "averages a last window that begins in the padding")
     arrays = {**quantized_inputs("x", x, xp), **qparam_inputs("y", yp)}
     theirs = onnxruntime_output(
         "QLinearAveragePool", "com.microsoft", list(arrays), arrays, ["x"], **attrs
