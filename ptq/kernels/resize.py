@@ -25,7 +25,7 @@ Int64 = NDArray[np.int64]
 
 _ONE = 1024
 _HALF = np.float32(0.5)
-_TIE_TOLERANCE = np.float32(1e-6)
+TIE_TOLERANCE = 1e-6
 """ONNX Runtime treats positions this close to a half as ties."""
 _POSITION_TOLERANCE = 1e-4
 """Positions that differ by less, in pixels, are equal: LiteRT resolves 1/1024."""
@@ -53,10 +53,12 @@ class OnnxSampling:
     Attributes:
         coordinate_mode: coordinate_transformation_mode.
         nearest_mode: nearest_mode; None if it interpolates.
+        tie_tolerance: Distance from a half, in pixels, within which a position is a tie of two pixels.
     """
 
     coordinate_mode: str
     nearest_mode: str | None
+    tie_tolerance: float = TIE_TOLERANCE
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def nearest_positions(sampling: OnnxSampling, axis: ResizeAxis) -> Int64:
         whole = np.ceil(real)
     else:
         below = np.floor(real)
-        tie = np.abs(real - below - _HALF) <= _TIE_TOLERANCE
+        tie = np.abs(real - below - _HALF) <= np.float32(sampling.tie_tolerance)
         preferred = below if sampling.nearest_mode == "round_prefer_floor" else below + 1
         whole = np.where(tie, preferred, round_half_away(real))
     return np.clip(whole, 0, axis.size - 1).astype(np.int64)

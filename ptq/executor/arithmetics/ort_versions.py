@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ptq.executor.arithmetics import ort_softmax
+from ptq.executor.arithmetics import ort_softmax, resize
 from ptq.executor.arithmetics.node_site import KernelMaker
 from ptq.model.ort_version import INSTALLED, Version
 
@@ -45,6 +45,12 @@ CHANGES: tuple[OrtChange, ...] = (
         (1, 29),
         "QLinearSoftmax saturates int8 results. Before, they wrapped modulo 256",
         ort_softmax.WRAPPING,
+    ),
+    OrtChange(
+        (1, 27),
+        "Resize to the nearest pixel takes positions within 1e-6 of a half for ties. Before, float32 had to meet the "
+        "half exactly, and a neighbouring pixel was copied where it did not",
+        resize.EXACT_TIES,
     ),
 )
 """Newest first."""

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
-from ptq.executor.arithmetics.node_site import Inputs, Kernel, Site, find_input, require_input
+from ptq.executor.arithmetics.node_site import (
+    Inputs,
+    Kernel,
+    KernelMaker,
+    Site,
+    find_input,
+    require_input,
+)
 from ptq.kernels.resize import OnnxSampling, ResizeAxis, resample_nearest
 
 
@@ -55,7 +64,18 @@ def resize_axes(site: Site, inputs: Inputs) -> list[ResizeAxis]:
 
 def resize_nearest(site: Site) -> Kernel:
     """Return the kernel of nearest-neighbour Resize with the positions of ONNX Runtime."""
-    sampling = read_sampling(site)
+    return _resample(site, read_sampling(site))
+
+
+def _resize_with_exact_ties(site: Site) -> Kernel:
+    return _resample(site, replace(read_sampling(site), tie_tolerance=0.0))
+
+
+def _resample(site: Site, sampling: OnnxSampling) -> Kernel:
     return lambda inputs: resample_nearest(
         require_input(site, inputs, 0), resize_axes(site, inputs), sampling
     )
+
+
+EXACT_TIES: Mapping[str, KernelMaker] = {"Resize nearest": _resize_with_exact_ties}
+"""Of ONNX Runtime before 1.27."""
