@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ptq.core.preprocess_wording import describe_preprocessing
 from ptq.core.wording import format_decibels, format_size, plural
 from ptq.evaluation.compare import Comparison
 from ptq.evaluation.drop import describe_drop
@@ -14,7 +15,6 @@ from .screen import (
     format_heading,
     format_paragraph,
     format_percent,
-    format_preprocessing,
     format_warnings,
     show,
 )
@@ -41,7 +41,7 @@ def _title(result: Comparison) -> str:
 
 def _facts(result: Comparison) -> Iterator[str]:
     if result.preprocessing:
-        yield format_preprocessing(result.preprocessing)
+        yield describe_preprocessing(result.preprocessing)
     if result.labels is not None:
         yield str(result.labels)
     if result.old_accuracy is not None and result.new_accuracy is not None:

@@ -45,8 +45,10 @@ def render_budget(budget: Budget) -> RenderableType:
     return format_paragraph(budget.sentence, style)
 
 
-def render_search(search: BudgetSearch, nodes: Sequence[NodeRow]) -> Iterator[RenderableType]:
-    """The nodes kept in float for a budget, and the cost of the search."""
+def render_search(
+    search: BudgetSearch, nodes: Sequence[NodeRow], budget: Budget | None
+) -> Iterator[RenderableType]:
+    """The nodes kept in float for a budget, and the cost of the search; ``budget`` is the verdict after it."""
     yield format_heading("Search for float nodes that keep the budget")
     samples = f"{plural(search.samples, 'sample')} held out for the search"
     if not search.apart:
@@ -55,7 +57,11 @@ def render_search(search: BudgetSearch, nodes: Sequence[NodeRow]) -> Iterator[Re
     if search.floats:
         change += f" → {describe_change(search.drop)[0]}"
     if not search.floats and search.reached:
-        yield format_paragraph(f"no float nodes needed: {change} on {samples}")
+        held = budget is None or budget.verdict == "held"
+        needed = (
+            "needed" if held else "kept, because the change on the search samples is in the budget"
+        )
+        yield format_paragraph(f"no float nodes {needed}: {change} on {samples}")
         return
     yield format_paragraph(f"{plural(len(search.floats), 'float node')}: {change} on {samples}")
     if not search.reached:
@@ -76,7 +82,7 @@ def render_ranking(result: Ranking) -> None:
         format_heading(
             f"{result.model}, target {result.target}, on {plural(result.samples, 'sample')}"
         ),
-        *format_applied(result.applied_preprocess, assumed=False),
+        *format_applied(result.applied_preprocess, warned=True),
         *([] if result.labels is None else [format_paragraph(str(result.labels))]),
     )
     show(

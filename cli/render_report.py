@@ -10,7 +10,6 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from ptq.core.wording import describe_size_ratio, format_decibels, format_size, plural
-from ptq.data.recorded_preprocess import list_recorded_options
 
 from .one_line import one_line
 from .render_drops import render_budget, render_search
@@ -19,8 +18,6 @@ from .screen import (
     format_heading,
     format_paragraph,
     format_percent,
-    format_preprocessing,
-    format_source,
     format_table,
     format_warnings,
     show,
@@ -49,7 +46,7 @@ def render_report(result: Report, output: str, next_command: str) -> None:
     show(*_provenance(result))
     show(*_accuracy(result))
     if result.search is not None:
-        show(*render_search(result.search, result.nodes))
+        show(*render_search(result.search, result.nodes, result.budget))
     show(*render_nodes(result.nodes), *render_islands(result.islands))
     show(*(format_paragraph(f"note: {note}") for note in result.notes))
     if result.tensors:
@@ -74,12 +71,8 @@ def _provenance(result: Report) -> Iterator[RenderableType]:
     yield format_paragraph(
         f"{choices}, calibrated on {plural(result.calibration_samples, 'sample')}"
     )
-    if result.evaluation_preprocessing is not None:
-        yield format_paragraph(f"calibration: {format_source(result.preprocessing)}")
-        evaluated = list_recorded_options(result.evaluation_preprocessing)
-        yield format_paragraph(f"evaluation: {format_source(evaluated)}")
-    elif result.preprocessing:
-        yield format_paragraph(format_preprocessing(result.preprocessing))
+    for line in result.describe_preprocessing():
+        yield format_paragraph(line)
     for change in result.changes:
         yield format_paragraph(change)
     if result.skipped:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+
+from ptq.core.preprocess_wording import describe_preprocessing
 
 from .one_line import one_line
 from .verbosity import is_quiet
@@ -81,34 +83,19 @@ def format_tally(names: Iterable[str]) -> str:
     return ", ".join(f"{count} {name}" for name, count in Counter(names).most_common())
 
 
-def format_preprocessing(applied: Mapping[str, Any]) -> str:
-    """Preprocessing of images, audio or text, in the order in which it was applied."""
-    kind = next((kind for option, kind in _KINDS.items() if option in applied), "images")
-    return f"{kind}: " + ", ".join(_format_operation(name, applied) for name in applied)
-
-
-def format_source(applied: Mapping[str, Any]) -> str:
-    """The same, also of arrays, to which nothing was applied."""
-    return format_preprocessing(applied) if applied else "arrays, fed as given"
-
-
-_KINDS = {"sample_rate": "audio", "tokenizer_sha256": "text"}
-"""An option that only one kind of samples has, and the kind."""
-
-
-def format_applied(applied: AppliedPreprocess | None, *, assumed: bool = True) -> Iterator[Padding]:
+def format_applied(applied: AppliedPreprocess | None, *, warned: bool = False) -> Iterator[Padding]:
     """The preprocessing of a run, whether it is recorded, and what it has otherwise than the record.
 
     Args:
         applied: The preprocessing.
-        assumed: Whether to say what was assumed; False where a warning says it.
+        warned: Whether warnings above say what was assumed, and what differs from the record.
     """
     if applied is None:
         return
     same = applied.recorded_by and not applied.difference
-    record = {k: v for k, v in applied.record.items() if assumed or k != "assumed"}
+    record = {k: v for k, v in applied.record.items() if not warned or k != "assumed"}
     yield from format_record(record, f"as recorded by {applied.recorded_by}" if same else "")
-    if applied.difference:
+    if applied.difference and not warned:
         yield format_paragraph(f"warning: {applied.difference}", "yellow")
 
 
@@ -126,31 +113,8 @@ def format_record(record: Record | None, note: str = "") -> Iterator[Padding]:
     options = list_recorded_options(record)
     if not options:
         return
-    yield format_paragraph(format_preprocessing(options) + (f" ({note})" if note else ""))
+    yield format_paragraph(describe_preprocessing(options) + (f" ({note})" if note else ""))
     if record.get("assumed"):
         yield format_paragraph(
             f"{record['assumed']}; if this is wrong, give --scale, --mean and --std", "yellow"
         )
-
-
-def _format_operation(name: str, applied: Mapping[str, Any]) -> str:
-    value = applied[name]
-    if name == "sample_rate":
-        return f"mono, {value} Hz"
-    if name == "tokenizer_sha256":
-        return f"tokenizer {value[:12]}…"
-    if name == "length":
-        return f"{value} {'tokens' if 'tokenizer_sha256' in applied else 'values'}"
-    if name == "length_rule":
-        return f"length {value}" if value == "unchanged" else str(value)
-    if name in ("size", "crop"):
-        return f"{'resized to' if name == 'size' else 'centre cropped to'} {value[0]}×{value[1]}"
-    if name == "resize":
-        return f"shorter side resized to {value}"
-    if name == "crop_rounding":
-        return f"odd surplus halved {'down' if value == 'down' else 'to even'}"
-    if name == "scale":
-        return "× 1/255" if value == 1 / 255 else f"× {value:g}"
-    if name in ("mean", "std"):
-        return f"{'−' if name == 'mean' else '÷'} ({', '.join(f'{v:g}' for v in value)})"
-    return str(value)

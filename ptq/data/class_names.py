@@ -13,6 +13,8 @@ from pathlib import Path
 from ptq.core.errors import DataError
 
 CLASS_LIST = "classes.txt"
+SORTED_ORDER = "folder names in sorted order"
+"""Source of labels that nobody numbered: their order may be another one than the model's."""
 _NUMBERED = re.compile(r"([0-9]{1,9})\s*[\s:,;]\s*(\S.*)")
 
 
@@ -110,4 +112,4 @@ def number_folders(
     prefixed = {n: int(n.split("_")[0]) for n in names if re.match(r"[0-9]{1,9}_", n)}
     if sorted(prefixed.values()) == list(range(len(names))):
         return prefixed, "folder names"
-    return {n: position for position, n in enumerate(names)}, "folder names in sorted order"
+    return {n: position for position, n in enumerate(names)}, SORTED_ORDER

@@ -10,7 +10,10 @@ engines              a model as a function: ONNX Runtime, integer executor, floa
 measurements         what several forms of one model measure, as data
 evaluate             several engines side by side on the same samples
 diagnostics          known causes of large quantization errors
+confusion            right samples by class, and which accuracy is low
+sample_count_check   evaluations on too few samples
 input_range_check    samples on another scale than in training
+input_shift_check    evaluation samples on another scale than the calibration samples
 preprocessing_check  images prepared in another way than in training
 label_permutation    classes in another order than the model's
 overlap_check        evaluation samples that are also calibration samples

@@ -15,10 +15,12 @@ from ptq.evaluation.engines import integer_engine, session_engine
 from ptq.evaluation.evaluate import evaluate_engines, speed_ratio
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.input_range_check import check_input_statistics
+from ptq.evaluation.input_shift_check import InputShiftCheck, calibration_inputs
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.overlap_check import find_overlap
 from ptq.evaluation.preprocessing_check import explain_low_accuracy
 from ptq.evaluation.report_rows import node_rows, tensor_rows
+from ptq.evaluation.sample_count_check import check_sample_count
 from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.executor import Executor
@@ -60,6 +62,7 @@ def build_report(
     prepared, calibration = model.prepared.graph, model.calibration
     executor = Executor(quantized.quantized_graph, arithmetic)
     evaluation, speed = None, None
+    shift = InputShiftCheck(calibration_inputs(model))
     input_warnings: tuple[Diagnosis, ...] = ()
     rows = tensor_rows(prepared, quantized.plan, calibration.tensors)
     skipped = _skipped_samples(samples)  # each pass over the samples starts a new list
@@ -67,7 +70,7 @@ def build_report(
         float_session = sessions.open_float(model)
         int8_session = sessions.open_quantized(quantized.quantized_graph)
         evaluation = _evaluate(
-            quantized, samples, float_session, int8_session, executor, run, metric
+            quantized, samples, float_session, int8_session, executor, run, metric, shift
         )
         skipped |= _skipped_samples(samples)
         speed = speed_ratio(float_session, int8_session, next(iter(samples.evaluation)).feed)
@@ -87,6 +90,7 @@ def build_report(
     row = get_target(quantized.plan.target)
     float_bytes = serialized_size(model.source.model)
     int8_bytes = serialized_size(quantized.quantized_graph.model)
+    budget = _check_max_drop(evaluation, max_drop, search)
     overlap = find_overlap(samples, calibration.contents)
     return Report(
         model=model.name,
@@ -106,11 +110,12 @@ def build_report(
         tensors=rows,
         nodes=node_rows(prepared, quantized.plan),
         saturable=saturable_nodes(quantized.quantized_graph) if row.int16_pairs_saturate else (),
-        budget=_check_max_drop(evaluation, max_drop, search),
+        budget=budget,
         search=search,
         suspects=(
             *input_warnings,
             *_self_check_diagnosis(quantized),
+            *shift.find(),
             *overlap.warnings,
             *([] if range_warning is None else [range_warning]),
             *check_benefit(float_bytes, int8_bytes, speed, row),
@@ -118,6 +123,7 @@ def build_report(
             *diagnose(
                 quantized.plan, calibration.tensors, rows, samples.calibration, calibration.channels
             ),
+            *([] if evaluation is None else check_sample_count(evaluation, budget)),
         ),
         skipped=tuple(skipped.items()),
         shared_samples=overlap.count,
@@ -159,6 +165,7 @@ def _evaluate(
     executor: Executor,
     run: RunOptions,
     metric: Metric | None,
+    shift: InputShiftCheck,
 ) -> Evaluation:
     assert samples.evaluation is not None
     source, measured = quantized.calibrated_model.source, samples.evaluation
@@ -168,7 +175,7 @@ def _evaluate(
             "int8": session_engine(int8_session),
             "integers": integer_engine(executor, quantized.quantized_graph),
         },
-        run.track(measured, "evaluating"),
+        shift.watch(run.track(measured, "evaluating")),
         [name_of(v) for v in source.outputs],
         batch=run.evaluation_batch if takes_any_batch(source) else 1,
         metric=metric,

@@ -9,7 +9,7 @@ from typing import Any
 from ptq.core.errors import ModelError
 from ptq.core.option_checks import refuse_unknown_options, require_callable, require_number
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
-from ptq.data import DataSource, Preparation
+from ptq.data import DataSource, Preparation, Preprocess
 from ptq.data.labelling import Labelling
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, takes_any_batch
@@ -18,8 +18,10 @@ from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import AGREEMENT, Drop
 from ptq.evaluation.engines import named_engine, open_reference, session_engine
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines, speed_ratio
+from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.metrics import Accuracy, Fidelity
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
+from ptq.evaluation.sample_count_check import check_sample_count
 from ptq.evaluation.user_metric import Metric
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
@@ -30,7 +32,8 @@ from ptq.model.session import Session
 
 AGREEMENT_WITH_OLD = "agreement with the old model"
 _NEW = "new"
-_PREPROCESS_ADVICE = "leave the option out, or quantize with it"
+_OPTION_ADVICE = "leave the option out, or quantize with it"
+_SAMPLES_ADVICE = "prepare these samples as the new model records"
 
 
 @dataclass(frozen=True)
@@ -130,10 +133,11 @@ def compare(
         reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
         opened = reading.open(data, new_graph)
         new_session = Session(new_graph, threads=run.threads)
+    shift = InputShiftCheck(recorded_inputs(new_graph, old_graph))
     evaluation = evaluate_engines(
         named_engine(session, names),
         {_NEW: session_engine(new_session)},
-        run.track(opened, "comparing"),
+        shift.watch(run.track(opened, "comparing")),
         [name_of(v) for v in new_graph.outputs],
         batch=run.evaluation_batch
         if takes_any_batch(old_graph) and takes_any_batch(new_graph)
@@ -141,6 +145,13 @@ def compare(
         metric=metric,
         labelling=lambda: opened.labelling,
     )
+    form = evaluation.forms[_NEW]
+    assert form.drop is not None
+    drop = form.drop
+    if drop.metric == AGREEMENT:
+        drop = replace(drop, metric=AGREEMENT_WITH_OLD)
+    budget = None if max_drop is None else check_budget(drop, max_drop)
+    given = preprocess not in (None, Preprocess())
     difference = reading.describe(opened, new_graph).difference
     suspects = (
         *explain_low_accuracy(
@@ -150,15 +161,13 @@ def compare(
             lambda: named_engine(session, names),
             "the old model",
         ),
+        *shift.find(),
         *diagnose_assumption(opened),
+        *check_sample_count(evaluation, budget),
     )
     if difference:
-        suspects = (Diagnosis(difference, "samples", _PREPROCESS_ADVICE, serious=True), *suspects)
-    form = evaluation.forms[_NEW]
-    assert form.drop is not None
-    drop = form.drop
-    if drop.metric == AGREEMENT:
-        drop = replace(drop, metric=AGREEMENT_WITH_OLD)
+        serious, advice = given, _OPTION_ADVICE if given else _SAMPLES_ADVICE
+        suspects = (Diagnosis(difference, "samples", advice, serious), *suspects)
     return Comparison(
         old=display_name(old),
         new=display_name(new),
@@ -172,9 +181,9 @@ def compare(
         new_bytes=_count_bytes(new, new_graph),
         speed=speed_ratio(session, new_session, next(iter(opened)).feed),
         preprocessing={} if opened.preprocess is None else opened.preprocess.describe(),
-        budget=None if max_drop is None else check_budget(drop, max_drop),
+        budget=budget,
         skipped=tuple(opened.skipped),
-        suspects=suspects,
+        suspects=tuple(sorted(suspects, key=lambda suspect: not suspect.serious)),
         labels=evaluation.labels,
     )
 

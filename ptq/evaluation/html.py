@@ -46,6 +46,7 @@ def render_page(report: ReportData) -> str:
                 f"size {report.float_bytes} → {report.int8_bytes} bytes, "
                 f"{describe_size_ratio(report.float_bytes, report.int8_bytes)}",
                 f"calibrated on {plural(report.calibration_samples, 'sample')}",
+                *report.describe_preprocessing(),
                 *report.changes,
                 *report.notes,
                 *(f"{name} {version}" for name, version in report.versions.items()),

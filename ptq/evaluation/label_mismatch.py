@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 
 import scipy
 
 from ptq.data.labelling import Labelling
+from ptq.evaluation.confusion import Confusion, count_right, is_low
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.label_permutation import find_permutation
 
@@ -16,13 +16,9 @@ MIN_SAMPLES = 50
 MAX_SHARE = 0.5
 """Largest share of right samples: where one class is frequent, a good model is right by chance too."""
 SIGNIFICANCE_LEVEL = 0.05
-LOW_SHARE = 0.3
-"""Share of right samples below which a model that was trained is rare."""
 
 
-def find_label_mismatch(
-    confusion: Mapping[tuple[int, int], int], labelling: Labelling | None
-) -> Diagnosis | None:
+def find_label_mismatch(confusion: Confusion, labelling: Labelling | None) -> Diagnosis | None:
     """The best explanation of labels that do not match; None if they match.
 
     Args:
@@ -37,9 +33,9 @@ def find_label_mismatch(
     )
 
 
-def _find_single_class(confusion: Mapping[tuple[int, int], int]) -> Diagnosis | None:
+def _find_single_class(confusion: Confusion) -> Diagnosis | None:
     """Labels that are all one class, for example because the label of the other class is -1."""
-    total, labels = sum(confusion.values()), {label for label, _ in confusion}
+    total, labels = count_right(confusion)[1], {label for label, _ in confusion}
     if total < MIN_SAMPLES or len(labels) != 1:
         return None
     return Diagnosis(
@@ -49,10 +45,10 @@ def _find_single_class(confusion: Mapping[tuple[int, int], int]) -> Diagnosis | 
     )
 
 
-def _find_low_share(confusion: Mapping[tuple[int, int], int]) -> Diagnosis | None:
+def _find_low_share(confusion: Confusion) -> Diagnosis | None:
     """Predictions that are right on few samples, although more often than by chance."""
-    total, right = sum(confusion.values()), sum(n for (a, b), n in confusion.items() if a == b)
-    if total < MIN_SAMPLES or right >= LOW_SHARE * total:
+    right, total = count_right(confusion)
+    if not is_low(right, total):
         return None
     return Diagnosis(
         f"low accuracy: the model gets {right} of {total} labelled samples right",
@@ -61,13 +57,13 @@ def _find_low_share(confusion: Mapping[tuple[int, int], int]) -> Diagnosis | Non
     )
 
 
-def _find_chance_level(confusion: Mapping[tuple[int, int], int]) -> Diagnosis | None:
+def _find_chance_level(confusion: Confusion) -> Diagnosis | None:
     """Predictions that are right as often as labels in random order would make them.
 
     The number of right samples would then be about binomial. Its share is the sum, over the classes, of the products
     of the shares of the label and of the prediction (Cohen 1960, the expected agreement of kappa).
     """
-    total, right = sum(confusion.values()), sum(n for (a, b), n in confusion.items() if a == b)
+    right, total = count_right(confusion)
     if total < MIN_SAMPLES or right > MAX_SHARE * total:
         return None
     labels, predictions = Counter[int](), Counter[int]()

@@ -14,6 +14,7 @@ import numpy as np
 import scipy
 
 from ptq.data.labelling import Labelling
+from ptq.evaluation.confusion import Confusion, count_right
 from ptq.evaluation.diagnosis import Diagnosis
 
 MIN_GAIN = 0.1
@@ -24,16 +25,14 @@ SIGNIFICANCE_LEVEL = 1e-4
 _MAX_LISTED = 30
 
 
-def find_permutation(
-    confusion: Mapping[tuple[int, int], int], labelling: Labelling | None
-) -> Diagnosis | None:
+def find_permutation(confusion: Confusion, labelling: Labelling | None) -> Diagnosis | None:
     """Another order of the classes in which the model is right significantly more often; None if there is none.
 
     Args:
         confusion: Number of samples by (label, predicted class), of samples with one label.
         labelling: Where the labels come from; it has the names of the classes, if any.
     """
-    total, right = sum(confusion.values()), sum(n for (a, b), n in confusion.items() if a == b)
+    right, total = count_right(confusion)
     if right > (1 - MIN_GAIN) * total or not total:
         return None
     assigned = _assign(confusion)
@@ -65,7 +64,13 @@ def find_permutation(
     )
 
 
-def _assign(confusion: Mapping[tuple[int, int], int]) -> dict[int, int]:
+def count_assigned(confusion: Confusion) -> int:
+    """Number of right samples with the classes in the order that has the most."""
+    assigned = _assign(confusion) if confusion else {}
+    return sum(confusion.get(pair, 0) for pair in assigned.items())
+
+
+def _assign(confusion: Confusion) -> dict[int, int]:
     """The predicted class of each label, all different, with the most hits; among equals, fewest labels move."""
     labels = sorted({label for label, _ in confusion})
     classes = sorted({number for pair in confusion for number in pair})
@@ -94,10 +99,11 @@ def _advise(assigned: Mapping[int, int], moved: list[int], labelling: Labelling 
         by_class = sorted((predicted, names[label]) for label, predicted in assigned.items())
         whole = [number for number, _ in by_class] == list(range(len(by_class)))
         lines = [name if whole else f"{number} {name}" for number, name in by_class]
-        return (
-            "put a classes.txt into the folder of the samples that lists the class names in the model's order, one a "
-            f"line: {_shorten(lines)}"
-        )
+        file = "" if labelling is None else labelling.source.rpartition("numbered by ")[2]
+        advice = "put a classes.txt into the folder of the samples that lists"
+        if file.endswith(".txt"):
+            advice = f"correct {file}, which must list"
+        return f"{advice} the class names in the model's order, one a line: {_shorten(lines)}"
     shifts = {assigned[label] - label for label in moved}
     if len(shifts) == 1:
         (shift,) = shifts

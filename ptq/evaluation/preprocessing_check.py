@@ -1,13 +1,14 @@
 """Doubts about the preprocessing of samples, for every verb that measures accuracy.
 
-A better preprocessing of images is searched for only if the reference model gets many labelled samples wrong. The
+A better preprocessing of images is searched for only if the reference model may get most labelled samples wrong. The
 search tries the usual mistakes on some samples: swapped colours, 0 … 255 instead of 0 … 1 and the reverse, missing
-mean and standard deviation. Arrays are converted back to pixels and preprocessed again. Only a significant difference
-is reported.
+mean and standard deviation. Images are converted back to pixels and preprocessed again. Of arrays, whose
+preprocessing is unknown, only the colours are swapped. Only a significant difference is reported.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,24 +17,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.data import Preprocess, Sample, Samples
+from ptq.data.class_names import SORTED_ORDER
 from ptq.data.preprocess import IMAGENET_MEAN_STD
 from ptq.evaluation import intervals
+from ptq.evaluation.confusion import may_be_low
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.engines import Engine
+from ptq.evaluation.label_permutation import count_assigned
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.metrics import is_scores
 
-LOW_ACCURACY = 0.6
-"""The search runs below this top-1 accuracy."""
 MAX_SAMPLES = 64
 MIN_GAIN = 0.15
 SIGNIFICANCE_LEVEL = 1e-4
+MIN_SHARE_OF_ORDER = 0.9
+"""Samples that another preprocessing gets right, over those that another order of the classes gets right."""
+_RGB = 3
 
 
 @dataclass(frozen=True)
 class _Attempt:
-    preprocess: Preprocess
-    correct: NDArray[np.bool_]
+    """Another preprocessing: what to use, and the array that it makes of an array."""
+
+    advice: str
+    apply: Callable[[NDArray[Any]], NDArray[Any]]
 
 
 def explain_low_accuracy(
@@ -45,7 +52,8 @@ def explain_low_accuracy(
 ) -> tuple[Diagnosis, ...]:
     """What an evaluation found, or the better preprocessing of images that explains it.
 
-    The search runs if the reference model is often wrong, and nothing serious was found.
+    The search runs if the reference model may be wrong more often than right. If the classes seem to be in another
+    order, swapped colours may be the cause as well. They are searched for unless nobody numbered the classes.
 
     Args:
         evaluation: The evaluation; its first form is the reference model.
@@ -58,12 +66,14 @@ def explain_low_accuracy(
         DataError: A sample is bad, or the model fails on it.
     """
     accuracy = next(iter(evaluation.forms.values())).accuracy
-    known = evaluation.suspects
-    explained = any(suspect.serious for suspect in known)
-    if accuracy is None or accuracy.top1 >= LOW_ACCURACY or explained:
+    known, labels = evaluation.suspects, evaluation.labels
+    permuted = any(suspect.serious for suspect in known)
+    if accuracy is None or (permuted and (labels is None or labels.source == SORTED_ORDER)):
+        return known
+    if not permuted and not may_be_low(round(accuracy.top1 * accuracy.labelled), accuracy.labelled):
         return known
     position = outputs.index(evaluation.head)
-    found = find_better_preprocessing(open_engine(), samples, position, model)
+    found = find_better_preprocessing(open_engine(), samples, position, model, permuted=permuted)
     return known if found is None else (found,)
 
 
@@ -80,7 +90,12 @@ def diagnose_assumption(samples: Samples | None) -> tuple[Diagnosis, ...]:
 
 
 def find_better_preprocessing(
-    engine: Engine, samples: Samples, output: int, model: str = "the float model"
+    engine: Engine,
+    samples: Samples,
+    output: int,
+    model: str = "the float model",
+    *,
+    permuted: bool = False,
 ) -> Diagnosis | None:
     """Find a significantly better preprocessing; None if there is none.
 
@@ -89,35 +104,78 @@ def find_better_preprocessing(
         samples: Labelled images.
         output: Position of the output with class scores.
         model: What the diagnosis calls the model.
+        permuted: Whether the classes seem to be in another order. The preprocessing must then be about as good.
 
     Raises:
         DataError: A sample is bad, or the model fails on it.
     """
-    given = samples.preprocess
-    if not isinstance(given, Preprocess):
-        return None
     labelled = [sample for sample in samples.spread(MAX_SAMPLES) if sample.labels]
-    if len(labelled) < 8:
+    attempts = list(_attempts(samples.preprocess, labelled)) if len(labelled) >= 8 else []
+    if not attempts:
         return None
-    correct = _correct_predictions(engine, labelled, given, given, output)
-    attempts = [
-        _Attempt(other, _correct_predictions(engine, labelled, given, other, output))
-        for other in _alternatives(given)
+    predicted = _predict(engine, labelled, output, lambda array: array)
+    correct = _are_accepted(predicted, labelled)
+    results = [
+        (attempt, _are_accepted(_predict(engine, labelled, output, attempt.apply), labelled))
+        for attempt in attempts
     ]
-    best = max(attempts, key=lambda attempt: int(attempt.correct.sum()))
-    gained, lost = int((best.correct & ~correct).sum()), int((correct & ~best.correct).sum())
+    best, better = max(results, key=lambda result: int(result[1].sum()))
+    gained, lost = int((better & ~correct).sum()), int((correct & ~better).sum())
     if (
         gained - lost < MIN_GAIN * len(labelled)
         or intervals.mcnemar(lost, gained) > SIGNIFICANCE_LEVEL
     ):
         return None
+    pairs = zip(labelled, predicted, strict=True)
+    confusion = Counter((s.labels[0], p) for s, p in pairs if len(s.labels) == 1)
+    if permuted and better.sum() < MIN_SHARE_OF_ORDER * count_assigned(confusion):
+        return None
     return Diagnosis(
-        f"{model} gets {correct.sum()} of {len(labelled)} samples right, but {best.correct.sum()} "
+        f"{model} gets {correct.sum()} of {len(labelled)} samples right, but {better.sum()} "
         "with another preprocessing",
         "preprocessing",
-        f"use {describe_values(best.preprocess)}, or the values from training",
+        best.advice,
         serious=True,
     )
+
+
+def _attempts(given: object, samples: Sequence[Sample]) -> Iterator[_Attempt]:
+    """Other preprocessings of images; of arrays of colour images, swapped colours."""
+    if isinstance(given, Preprocess):
+        for other in _alternatives(given):
+            yield _Attempt(
+                f"use {describe_values(other)}, or the values from training",
+                lambda array, other=other: _preprocess_again(array, given, other),  # type: ignore[misc]
+            )
+    elif given is None:
+        shapes = {array.shape for sample in samples[:1] for array in sample.feed.values()}
+        axes = [
+            axis for shape in shapes for axis in (1, 3) if len(shape) == 4 and shape[axis] == _RGB
+        ]
+        if len(shapes) == len(axes) == 1:
+            (axis,) = axes
+            yield _Attempt(
+                "reverse the colour channels of the arrays (RGB for BGR, or BGR for RGB)",
+                lambda array: np.ascontiguousarray(np.flip(array, axis)),
+            )
+
+
+def _predict(
+    engine: Engine,
+    samples: Sequence[Sample],
+    output: int,
+    apply: Callable[[NDArray[Any]], NDArray[Any]],
+) -> list[int]:
+    """The model's top class of each sample with another preprocessing; -1 if the output has no scores."""
+    predicted = []
+    for sample in samples:
+        scores = engine({name: apply(array) for name, array in sample.feed.items()})[output]
+        predicted.append(int(scores.reshape(-1).argmax()) if is_scores(scores) else -1)
+    return predicted
+
+
+def _are_accepted(predicted: Sequence[int], samples: Sequence[Sample]) -> NDArray[np.bool_]:
+    return np.array([p in s.labels for p, s in zip(predicted, samples, strict=True)], bool)
 
 
 def describe_values(preprocess: Preprocess) -> str:
@@ -155,18 +213,6 @@ def _alternatives(given: Preprocess) -> Iterator[Preprocess]:
             )
             if other != given:
                 yield other
-
-
-def _correct_predictions(
-    engine: Engine, samples: list[Sample], given: Preprocess, other: Preprocess, output: int
-) -> NDArray[np.bool_]:
-    """Whether the model's top class is accepted, by sample, with another preprocessing than the given one."""
-    correct = []
-    for sample in samples:
-        feed = {name: _preprocess_again(array, given, other) for name, array in sample.feed.items()}
-        scores = engine(feed)[output]
-        correct.append(is_scores(scores) and int(scores.reshape(-1).argmax()) in sample.labels)
-    return np.array(correct, bool)
 
 
 def _preprocess_again(array: NDArray[Any], given: Preprocess, other: Preprocess) -> NDArray[Any]:

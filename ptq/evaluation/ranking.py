@@ -77,4 +77,6 @@ class Ranking:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader must know before any figure, the most serious first."""
-        return tuple(map(str, self.suspects))
+        applied = self.applied_preprocess
+        differs = [applied.difference] if applied is not None and applied.difference else []
+        return (*differs, *map(str, self.suspects))

@@ -8,8 +8,10 @@ from typing import Any
 
 from ptq.core.errors import BudgetError
 from ptq.core.json_text import dump_json
+from ptq.core.preprocess_wording import describe_preprocessing, describe_source
 from ptq.core.record import Record
 from ptq.core.wording import plural
+from ptq.data.recorded_preprocess import list_recorded_options
 from ptq.evaluation.budget import Budget, BudgetSearch
 from ptq.evaluation.diagnosis import Diagnosis as Diagnosis
 from ptq.evaluation.measurements import Evaluation
@@ -140,6 +142,16 @@ class ReportData:
             f"x86 processors without VNNI: {plural(len(self.saturable), 'node')} may saturate; "
             "use weights reduced or u8, or verify the model there",
         )
+
+    def describe_preprocessing(self) -> tuple[str, ...]:
+        """What was applied to the samples: a line, or two if calibration and evaluation differ; none for arrays."""
+        if self.evaluation_preprocessing is not None:
+            evaluated = list_recorded_options(self.evaluation_preprocessing)
+            return (
+                f"calibration: {describe_source(self.preprocessing)}",
+                f"evaluation: {describe_source(evaluated)}",
+            )
+        return (describe_preprocessing(self.preprocessing),) if self.preprocessing else ()
 
     def require_budget(self, result: object = None) -> None:
         """Make sure that the accuracy budget is shown to hold.

@@ -18,9 +18,11 @@ from ptq.evaluation.engines import (
     session_engine,
 )
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
+from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.relation_check import check_relation
+from ptq.evaluation.sample_count_check import check_sample_count
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
 from ptq.model.failure import explain_failure
@@ -91,10 +93,11 @@ def evaluate(
     if against is not None and form == "float":
         form = "other"
     candidates = {} if against is None else {form: engine_run}
+    shift = InputShiftCheck(recorded_inputs(graph))
     evaluation = evaluate_engines(
         reference,
         candidates,
-        run.track(opened, "evaluating"),
+        shift.watch(run.track(opened, "evaluating")),
         [name_of(v) for v in graph.outputs],
         batch=run.evaluation_batch if takes_any_batch(graph) else 1,
         metric=metric,
@@ -113,10 +116,16 @@ def evaluate(
         ),
         "the float model" if against is not None or form == "float" else "the model",
     )
-    suspects = (*found, *diagnose_assumption(opened), *check_relation(evaluation))
+    suspects = (
+        *check_relation(evaluation),
+        *found,
+        *shift.find(),
+        *diagnose_assumption(opened),
+        *check_sample_count(evaluation),
+    )
     return replace(
         evaluation,
         skipped=tuple(opened.skipped),
-        suspects=suspects,
+        suspects=tuple(sorted(suspects, key=lambda suspect: not suspect.serious)),
         applied_preprocess=reading.describe(opened, graph),
     )

@@ -26,6 +26,7 @@ from ptq.data.splits import SampleOptions
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.exports.report import Report
+from ptq.evaluation.input_shift_check import calibration_inputs
 from ptq.evaluation.result import Result
 from ptq.model.metadata import PREPROCESS, PROVENANCE, write_record
 from ptq.model.serialize import serialized_size
@@ -135,6 +136,7 @@ def _build_provenance(
     options |= {"target": made.plan.target, "weights": made.recipe.weights}
     given = {"plan": job.given.plan, "statistics": job.given.stats}
     drop = None if report.evaluation is None else report.evaluation.forms["int8"].drop
+    inputs = calibration_inputs(made.calibrated_model).to_record()
     return {
         "tool": "ptq",
         "version": version("onnx-ptq"),
@@ -147,6 +149,7 @@ def _build_provenance(
             "evaluation_samples": report.evaluation_digest or None,
         },
         "calibration_samples": report.calibration_samples,
+        **({"calibration_inputs": inputs} if inputs else {}),
         "onnxruntime": library_versions()["onnxruntime"],
         "processor": describe_processor(),
         "float_nodes": group_float_nodes(made.plan.floats),

@@ -42,7 +42,7 @@ def test_nothing_is_found_in_the_sample_as_it_should_be_used() -> None:
         SAMPLE_DATA / "fashion_mobilenet.onnx",
         SAMPLE_DATA / "images" / "calibration",
         preprocess=IMAGES,
-        samples=20,
+        samples=30,
         rounding="nearest",
         threads=1,
     ).report

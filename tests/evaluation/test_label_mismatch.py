@@ -10,6 +10,7 @@ import pytest
 from networks import build_network
 
 import ptq
+from ptq.evaluation.confusion import is_low, may_be_low
 from ptq.evaluation.label_mismatch import find_label_mismatch
 
 MODEL = build_network("y = MatMul(x, w)", {"x": ("n", 5)}, w=np.eye(5, dtype=np.float32))
@@ -56,7 +57,7 @@ def test_a_weak_model_of_many_classes_is_better_than_chance(seed: int, accuracy:
     assert found is None or found.what.startswith("low accuracy: the model gets ")
 
 
-@pytest.mark.parametrize(("right", "is_low"), [(29, True), (30, False)])
+@pytest.mark.parametrize(("right", "is_low"), [(39, True), (40, False)])
 def test_a_low_accuracy_is_named(right: int, is_low: bool) -> None:
     labels = np.arange(100) % 20
     predicted = np.where(
@@ -65,6 +66,33 @@ def test_a_low_accuracy_is_named(right: int, is_low: bool) -> None:
     predicted[right:] = np.where(predicted == labels, (labels + 1) % 20, predicted)[right:]
     found = find_label_mismatch(_confusion(labels, predicted), None)
     assert (found is not None and found.what.startswith("low accuracy: ")) is is_low
+
+
+@pytest.mark.parametrize(
+    ("right", "total", "low", "maybe"),
+    [
+        (1, 12, True, True),
+        (4, 12, False, True),
+        (11, 12, False, False),
+        (16, 50, True, True),
+        (160, 500, True, True),
+        (260, 500, False, True),
+        (280, 500, False, False),
+        (0, 0, False, False),
+    ],
+)
+def test_one_rule_says_which_accuracy_is_low(
+    right: int, total: int, low: bool, maybe: bool
+) -> None:
+    assert (is_low(right, total), may_be_low(right, total)) == (low, maybe)
+
+
+def test_an_accuracy_of_a_third_of_ten_classes_is_a_warning() -> None:
+    labels = np.arange(100) % 10
+    predicted = np.where(np.arange(100) < 32, labels, (labels + np.arange(100) // 10) % 10)
+    found = find_label_mismatch(_confusion(labels, predicted), None)
+    assert found is not None
+    assert found.what.startswith("low accuracy: the model gets 3")
 
 
 def test_labels_of_one_class_are_named() -> None:
@@ -79,10 +107,17 @@ def test_a_frequent_class_that_is_always_predicted_is_no_mismatch() -> None:
     assert find_label_mismatch(_confusion(labels, np.zeros(100, int)), None) is None
 
 
-@pytest.mark.parametrize("samples", [0, 1, 49])
+@pytest.mark.parametrize("samples", [0, 1, 5])
 def test_few_samples_say_nothing(samples: int) -> None:
     labels = np.arange(samples)
     assert find_label_mismatch(_confusion(labels, labels + 1000), None) is None
+
+
+def test_fewer_samples_than_show_chance_can_show_a_low_accuracy() -> None:
+    labels = np.arange(49)
+    found = find_label_mismatch(_confusion(labels, labels + 1000), None)
+    assert found is not None
+    assert found.what == "low accuracy: the model gets 0 of 49 labelled samples right"
 
 
 def test_no_sample_right_is_a_mismatch() -> None:

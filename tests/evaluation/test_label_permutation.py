@@ -100,6 +100,40 @@ def test_s7_the_proposed_list_of_classes_repairs_the_labels(folder: Path) -> Non
     assert accuracy.top1 == 1
 
 
+def test_b7_swapped_colours_are_not_taken_for_another_order_of_listed_classes(folder: Path) -> None:
+    (folder / "classes.txt").write_text("red\ngreen\nblue\n")
+    way = ptq.Preprocess(channels="BGR", mean=(0.0,), std=(1.0,))
+    for suspects in (
+        ptq.evaluate(MODEL, folder, preprocess=way, threads=1).suspects,
+        ptq.compare(MODEL, MODEL, folder, preprocess=way, threads=1).suspects,
+    ):
+        assert [s.where for s in suspects] == ["preprocessing"]
+        assert "channels RGB" in suspects[0].advice
+        assert suspects[0].what.endswith("but 60 with another preprocessing")
+    (found,) = ptq.evaluate(MODEL, _arrays(folder, reverse=True), threads=1).suspects
+    assert found.advice == "reverse the colour channels of the arrays (RGB for BGR, or BGR for RGB)"
+    assert ptq.evaluate(MODEL, _arrays(folder, reverse=False), threads=1).suspects == ()
+
+
+def _arrays(folder: Path, *, reverse: bool) -> dict[str, np.ndarray]:
+    """The images as arrays of 0 … 1, with labels in the model's order."""
+    paths = [
+        (path, label) for label, name in enumerate(COLOURS) for path in (folder / name).iterdir()
+    ]
+    pixels = np.stack([np.asarray(Image.open(path)) for path, _ in paths]).transpose(0, 3, 1, 2)
+    values = np.ascontiguousarray(pixels[:, ::-1] if reverse else pixels, np.float32) / 255
+    return {"x": values, "labels": np.array([label for _, label in paths])}
+
+
+def test_b7_a_list_of_classes_in_another_order_is_to_be_corrected(folder: Path) -> None:
+    (folder / "classes.txt").write_text("green\nblue\nred\n")
+    (found, _) = ptq.evaluate(MODEL, folder, threads=1).suspects
+    assert found.where == "labels"
+    assert found.advice == (
+        "correct classes.txt, which must list the class names in the model's order, one a line: red, green, blue"
+    )
+
+
 def test_labels_of_an_array_in_another_order_are_renumbered() -> None:
     found = find_permutation(confusion_of([2, 0, 1, 4, 3]), Labelling("array 'labels'"))
     assert found is not None

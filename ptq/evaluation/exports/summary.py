@@ -94,6 +94,7 @@ def _facts(report: ReportData) -> list[str]:
             f"output {report.evaluation.head}"
         )
     facts.append(f"calibrated on {plural(report.calibration_samples, 'sample')}")
+    facts += report.describe_preprocessing()
     ratio = describe_size_ratio(report.float_bytes, report.int8_bytes)
     sizes = f"{format_size(report.float_bytes)} → {format_size(report.int8_bytes)}"
     facts.append(f"size {sizes} ({ratio})")

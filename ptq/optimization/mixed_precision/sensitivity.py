@@ -20,6 +20,7 @@ from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.evaluation.drop import Drop
+from ptq.evaluation.input_shift_check import InputShiftCheck, calibration_inputs
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.ranking import NodeCost, Ranking
 from ptq.evaluation.user_metric import Metric
@@ -119,7 +120,8 @@ def sensitivity(
     calibrated, _ = collect_for_rounding(job, calibrated, recipe)
     assert job.samples.search is not None
     chosen = job.samples.search.spread(MAX_SAMPLES)
-    held_out = list(run.track(chosen, "reading samples to measure on"))
+    shift = InputShiftCheck(calibration_inputs(calibrated))
+    held_out = list(shift.watch(run.track(chosen, "reading samples to measure on")))
     trials = Trials(
         calibrated, recipe, held_out, metric=metric, labelling=lambda: chosen.labelling, run=run
     )
@@ -165,7 +167,7 @@ def sensitivity(
             else reading.describe(job.samples.calibration, job.prepared.graph)
         ),
         labels=evaluation.labels,
-        suspects=(*doubts, *diagnose_assumption(job.samples.calibration)),
+        suspects=(*doubts, *shift.find(), *diagnose_assumption(job.samples.calibration)),
     )
 
 

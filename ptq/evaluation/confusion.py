@@ -1,0 +1,30 @@
+"""Counts of labelled samples by label and predicted class, and which shares of right samples are low."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ptq.evaluation.intervals import clopper_pearson_interval
+
+Confusion = Mapping[tuple[int, int], int]
+"""Number of samples by (label, predicted class), of samples with one label."""
+
+LOW_ACCURACY = 0.5
+"""A trained model that is wrong more often than right is rare. Its accuracy is low if the whole 95 % interval of its
+share of right samples (Clopper and Pearson) is below; it may be low if the lower end is."""
+
+
+def count_right(confusion: Confusion) -> tuple[int, int]:
+    """Number of right samples, and of all samples."""
+    right = sum(count for (label, predicted), count in confusion.items() if label == predicted)
+    return right, sum(confusion.values())
+
+
+def is_low(right: int, total: int) -> bool:
+    """Whether so few right samples show a low accuracy."""
+    return total > 0 and clopper_pearson_interval(right, total)[1] < LOW_ACCURACY
+
+
+def may_be_low(right: int, total: int) -> bool:
+    """Whether the accuracy may be low."""
+    return total > 0 and clopper_pearson_interval(right, total)[0] < LOW_ACCURACY
