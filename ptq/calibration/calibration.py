@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import chain
 from pathlib import Path
 
 from ptq.calibration.checkpoint import Checkpoint
@@ -74,7 +75,7 @@ def collect_statistics(
         calibration,
         skipped=tuple(samples.skipped),
         preprocess=preprocess,
-        contents=keep_prefixes(samples.digests.values()),
+        contents=keep_prefixes(chain.from_iterable(samples.fingerprints.values())),
     )
 
 
@@ -109,7 +110,11 @@ def collect_in_folds(
     observed = observe_in_rounds(graph, samples, wanted, run, observe_round, splits=FOLDS)
     preprocess = encode_preprocess(samples.preprocess)
     observed = [
-        replace(statistics, preprocess=preprocess, contents=keep_prefixes(split.digests.values()))
+        replace(
+            statistics,
+            preprocess=preprocess,
+            contents=keep_prefixes(chain.from_iterable(split.fingerprints.values())),
+        )
         for statistics, split in zip(observed, splits, strict=True)
     ]
     whole = replace(reduce(Calibration.merge, observed), skipped=tuple(samples.skipped))

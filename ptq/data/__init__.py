@@ -4,6 +4,7 @@ The way of a sample:
 
 sample: `Sample` and `Samples`: one feed of the model, and a set of them that can be split without reading it
 sample_digest: identity of samples by content
+image_pattern: identity of images up to their preprocessing
 input_spec: `InputSpec`: what a model input takes, and whether an array fits it
 open: `open_samples`: which kind of source the user named, opened
 open_folder: which kind of samples a folder holds, and with which options
@@ -12,7 +13,8 @@ labelled_folder: a folder of files as samples, with their labels
 folder_labels: labels of a folder of samples, from a file in it or from class folders
 label_files: labels in lines or in a table
 class_names: numbers of classes by name
-label_rows: labels in arrays, and one-hot rows
+label_numbers: class numbers from integers, floats, booleans, digits and names
+label_rows: labels in arrays and of samples, and one-hot rows
 labelling: `Labelling`: where labels come from, for reports
 images: a folder of images as samples
 image_reader: an image of any kind as values of the input

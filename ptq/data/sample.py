@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, UsageError
+from ptq.data.image_pattern import digest_pattern
 from ptq.data.labelling import WITH_SAMPLES, Labelling
 from ptq.data.preparation import Preparation
 from ptq.data.sample_digest import combine_digests, digest_feed
@@ -34,6 +35,11 @@ class Sample:
     def digest(self) -> bytes:
         """SHA-256 of the feed: the identity of the sample by content."""
         return digest_feed(self.feed)
+
+    @cached_property
+    def pattern(self) -> bytes | None:
+        """Identity of an image up to scale, mean and std (`ptq.data.image_pattern`); None for other samples."""
+        return digest_pattern(self.feed)
 
 
 class SampleSource(Protocol):
@@ -140,12 +146,14 @@ class Samples:
         *,
         skip_bad: bool = False,
         digests: dict[int, bytes] | None = None,
+        patterns: dict[int, bytes] | None = None,
     ) -> None:
-        """``positions`` are ascending; None means all. ``digests`` are those of the source, as far as it was read."""
+        """``positions`` are ascending; None means all. The others are those of the source, as far as it was read."""
         self._source = source
         self._positions = positions
         self._skip_bad = skip_bad
         self._digests = {} if digests is None else digests
+        self._patterns = {} if patterns is None else patterns
         self.skipped: list[tuple[str, str]] = []
 
     def __iter__(self) -> Iterator[Sample]:
@@ -157,6 +165,8 @@ class Samples:
                 empty = False
                 if position not in self._digests:
                     self._digests[position] = item.digest
+                    if item.pattern is not None:
+                        self._patterns[position] = item.pattern
                 yield item
             elif self._skip_bad:
                 skipped.append((item.name, str(item.error)))
@@ -197,6 +207,12 @@ class Samples:
     def digest(self) -> str:
         """Digest of all samples that were read so far, in any order; see `ptq.data.sample_digest`."""
         return combine_digests(self.digests.values())
+
+    @property
+    def fingerprints(self) -> Mapping[int, tuple[bytes, ...]]:
+        """Digest of each sample that was read so far, and its pattern if it is an image, by position."""
+        patterns = self._patterns
+        return {p: (d, patterns[p]) if p in patterns else (d,) for p, d in self.digests.items()}
 
     @property
     def highest_label(self) -> int:
@@ -252,4 +268,10 @@ class Samples:
         return self._select(self.positions[index::count])
 
     def _select(self, positions: Sequence[int]) -> Samples:
-        return Samples(self._source, positions, skip_bad=self._skip_bad, digests=self._digests)
+        return Samples(
+            self._source,
+            positions,
+            skip_bad=self._skip_bad,
+            digests=self._digests,
+            patterns=self._patterns,
+        )

@@ -1,4 +1,4 @@
-"""Evaluation samples that are also calibration samples, found by content."""
+"""Evaluation samples that are also calibration samples, found by content; images also if normalized otherwise."""
 
 from __future__ import annotations
 
@@ -37,16 +37,21 @@ def find_overlap(samples: SampleSplit, contents: Prefixes | None = None) -> Over
         return Overlap(0, description)
     used = {*(contents or ())}
     if samples.calibration is not None:
-        used.update(digest[:BYTES] for digest in samples.calibration.digests.values())
-    count = sum(digest[:BYTES] in used for digest in evaluation.digests.values())
-    total = len(evaluation.digests)
+        fingerprints = samples.calibration.fingerprints.values()
+        used.update(digest[:BYTES] for both in fingerprints for digest in both)
+    found = [
+        [digest[:BYTES] in used for digest in both] for both in evaluation.fingerprints.values()
+    ]
+    count, total = sum(map(any, found)), len(found)
+    otherwise = any(any(both) and not both[0] for both in found)
     if not count or evaluation is samples.calibration:
         return Overlap(count, description)
     everything = count == total
     least = "at least " if samples.calibration is None and len(contents or ()) == LIMIT else ""
     shown = "all" if everything else f"{least}{count}"
     warning = Diagnosis(
-        f"{shown} of {plural(total, 'sample')} {'is' if count == 1 else 'are'} also calibration samples",
+        f"{shown} of {plural(total, 'sample')} {'is' if count == 1 else 'are'} also calibration samples"
+        + (", some prepared with another scale, mean or std" if otherwise else ""),
         "evaluation samples",
         "accuracy on samples that set ranges is too optimistic; evaluate on other samples",
     )

@@ -1,7 +1,8 @@
 """Which samples statistics count, by short digests of their content.
 
-A prefix is the first 8 bytes of the SHA-256 of a sample (`ptq.data.sample_digest`). The smallest 4,096 of the set are
-kept. They do not depend on the order of the samples, and those of two sets give those of both.
+A prefix is the first 8 bytes of the SHA-256 of a sample (`ptq.data.sample_digest`), and of an image also those of its
+pattern (`ptq.data.image_pattern`). The smallest 4,096 of the set are kept. They do not depend on the order of the
+samples, and those of two sets give those of both.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -96,6 +97,42 @@ def test_shared_samples_are_counted_by_content() -> None:
     for calibration, count in ((DATA, 3), (DATA[1:2], 0)):
         split = SampleSplit(rows_read(calibration), evaluation, "on evaluation samples")
         assert find_overlap(split).count == count
+
+
+IMAGES = np.random.default_rng(8).integers(0, 256, (40, 1, 3, 8, 8)).astype(np.uint8)
+
+
+def images_read(values: np.ndarray) -> ptq.Samples:
+    spec = ptq.data.InputSpec("x", np.dtype(np.float32), (None, *values.shape[2:]))
+    samples = ptq.open_samples({"x": values[:, 0].astype(np.float32)}, [spec])
+    assert len(list(samples)) == len(values)
+    return samples
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_a5_images_of_two_preprocessors_are_the_same_samples(channels_last: bool) -> None:
+    one = IMAGES / np.float32(255)
+    mean, std = (np.reshape(v, (3, 1, 1)) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+    other = ((IMAGES[30:, :, ::-1] - 255 * mean) / (255 * std)).astype(np.float32)
+    new = np.random.default_rng(9).integers(0, 256, (5, 1, 3, 8, 8)).astype(np.float32)
+    evaluation = np.concatenate([other, new])
+    if channels_last:
+        one, evaluation = (np.moveaxis(values, 2, -1) for values in (one, evaluation))
+    split = SampleSplit(images_read(one), images_read(evaluation), "on evaluation samples")
+    known = keep_prefixes(chain.from_iterable(images_read(one).fingerprints.values()))
+    for found in (find_overlap(split), find_overlap(replace(split, calibration=None), known)):
+        assert found.count == 10
+        assert found.warnings[0].what == (
+            "10 of 15 samples are also calibration samples, some prepared with another scale, mean or std"
+        )
+    assert find_overlap(replace(split, evaluation=images_read(evaluation[10:]))).count == 0
+
+
+def test_a5_plain_images_of_the_same_order_are_not_taken_for_the_same() -> None:
+    shades = np.linspace(0, 1, 20, dtype=np.float32).reshape(20, 1, 1, 1, 1)
+    plain = np.broadcast_to(shades, (20, 1, 1, 8, 8)) * (np.arange(64).reshape(8, 8) % 15 + 1)
+    split = SampleSplit(images_read(plain[:10]), images_read(plain[10:]), "on evaluation samples")
+    assert find_overlap(split).count == 0
 
 
 def test_of_more_samples_than_statistics_name_the_overlap_is_at_least_so_many() -> None:
