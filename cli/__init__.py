@@ -25,7 +25,8 @@ signals              SIGINT and SIGTERM
 github               job summaries and annotations
 summaries, render_comparison  results in short for Markdown; comparison on the terminal
 render_report        report of ``quantize`` on the terminal
-render_tables        evaluation, nodes, statistics and findings on the terminal
+render_tables        evaluation, nodes and statistics on the terminal
+render_findings      findings of ``lint`` on the terminal
 render_operators     operator table on the terminal
 render_provenance    how a quantized model was made, on the terminal
 next_command         the command to run next

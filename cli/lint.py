@@ -21,14 +21,14 @@ def lint(
     from ptq.model.open import open_model
     from ptq.verification import verbs
 
-    from . import documents, outputs, render_tables
+    from . import documents, outputs, render_findings
 
     outputs.check_outputs([quantized], [], json)
     graph = open_model(quantized)
     findings = verbs.lint(graph, target=target)
     if not documents.write_document(json, findings):
         recorded = read_preprocess(graph)
-        render_tables.render_findings(
+        render_findings.render_findings(
             findings, quantized, None if recorded is None else recorded.record
         )
     if any(finding.severity == "error" for finding in findings):

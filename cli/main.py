@@ -27,7 +27,6 @@ from .verify import verify
 
 app = typer.Typer(
     name="ptq",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -29,6 +29,12 @@ from .one_line import one_line
 from .parsers import format_option
 from .verbosity import reset_verbosity
 
+_ALTERNATIVES = {
+    "benchmark": "ptq compare measures the speed of two models",
+    "plan": "plans are JSON texts: compare them with any program for text files",
+    "--report": "give --summary FILE.md or --json FILE; ptq quantize and ptq sensitivity write pages",
+}
+"""What does the work of commands and options that ptq does not have."""
 _GC_THRESHOLD = 50_000
 _WRITE_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of standard output, which has no file name; ptq.core.files explains errors of named files."""
@@ -142,10 +148,20 @@ def _find_command(app: typer.Typer, arguments: Sequence[str]) -> str:
     return first if first in names else ""
 
 
+def _name_alternative(text: str, command: str) -> str:
+    """The error of a command or option that people look for, with what does it here; else the text unchanged."""
+    if text.startswith(f"No such command '{command}'") and command in _ALTERNATIVES:
+        return f"No such command '{command}'; {_ALTERNATIVES[command]}"
+    if text.startswith("No such option: --report"):
+        return f"No such option: --report; {_ALTERNATIVES['--report']}"
+    return text
+
+
 def explain(error: Exception, arguments: Sequence[str] = ()) -> tuple[int, str]:
     """Return exit code and text for an error of a command line."""
     if isinstance(error, typer.TyperException):
         text = error.format_message().strip().removesuffix(".")
+        text = _name_alternative(text, _first_word(arguments))
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else _guess_command(arguments)
         return error.exit_code, f"{text[:1].lower()}{text[1:]}; see {command} --help"

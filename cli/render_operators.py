@@ -9,15 +9,14 @@ from .screen import format_table, show
 
 
 def render_operators(rows: Sequence[OpRow]) -> None:
-    """Print the operator table."""
-    table = format_table("operator", "inputs → output · operators · in integers", left=["operator"])
-    table.columns[0].no_wrap = True
+    """Print the operator table; operators with the same inputs, outputs and arithmetics stand together."""
+    first = "operator · in ONNX Runtime · in LiteRT"
+    table = format_table(first, "inputs → output · in integers", left=[first])
     table.columns[1].justify = "left"
+    alike: dict[str, list[str]] = {}
     for row in rows:
-        table.add_row(
-            row.op,
-            f"{', '.join(row.inputs)} → {merge_equal_cells(row.outputs)}\n"
-            f"ONNX Runtime: {row.onnxruntime} · LiteRT: {row.litert or '–'}\n"
-            f"{merge_equal_cells(row.runs)}",
-        )
+        facts = f"{', '.join(row.inputs)} → {merge_equal_cells(row.outputs)}\n{merge_equal_cells(row.runs)}"
+        alike.setdefault(facts, []).append(f"{row.op} · {row.onnxruntime} · {row.litert or '–'}")
+    for facts, operators in alike.items():
+        table.add_row("\n".join(operators), facts)
     show(table)

@@ -1,8 +1,8 @@
-"""Evaluations, nodes, inspections, statistics and findings on the terminal."""
+"""Evaluations, nodes, inspections and statistics on the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,12 +29,10 @@ from .screen import (
 from .verbosity import is_quiet
 
 if TYPE_CHECKING:
-    from ptq.core.record import Record
     from ptq.evaluation.inspection import Inspection
     from ptq.evaluation.measurements import Evaluation
     from ptq.evaluation.report import NodeRow
     from ptq.observers.calibration_file import Calibration
-    from ptq.verification.lint_rules import Finding
 
 MAX_ENTRIES = 10
 
@@ -52,7 +50,7 @@ def render_evaluation(result: Evaluation, model: Path, arithmetic: str | None) -
     show(*format_warnings(result.warnings, result.suspects))
     show(
         format_heading(f"{model}, {engine}, on {plural(result.samples, 'sample')}"),
-        *format_applied(result.applied_preprocess, assumed=False),
+        *format_applied(result.applied_preprocess, warned=True),
     )
     titles = {"float": "float", "int8": f"int8 in {engine}", "integers": engine, "other": engine}
     show(*render_forms(result, titles))
@@ -131,6 +129,9 @@ def render_nodes(rows: Sequence[NodeRow]) -> Iterator[RenderableType]:
     """Number of nodes by result, and the operators that stay in float for each reason."""
     titles = {"int8": "int8", "folded": "folded into the node before", "clamp": "integer clamps"}
     counts = {fate: sum(row.fate == fate for row in rows) for fate in (*titles, "float")}
+    foldable = sum(row.fate == "int8" and row.why.startswith("may be folded") for row in rows)
+    if foldable:
+        titles["int8"] += f" ({foldable} of them may be folded into the node before)"
     results = [f"{counts[fate]} {title}" for fate, title in titles.items() if counts[fate]]
     results.append(f"{counts['float']} float")
     yield format_heading(f"{plural(len(rows), 'node')}: {', '.join(results)}")
@@ -138,10 +139,14 @@ def render_nodes(rows: Sequence[NodeRow]) -> Iterator[RenderableType]:
         yield format_paragraph(
             "no node was quantized; the output model equals the float model", "yellow"
         )
+    yield from render_float_reasons((row.op, row.why) for row in rows if row.fate == "float")
+
+
+def render_float_reasons(nodes: Iterable[tuple[str, str]]) -> Iterator[RenderableType]:
+    """The operators that stay in float for each reason, from the operator and the reason of each node."""
     reasons: dict[str, list[str]] = {}
-    for row in rows:
-        if row.fate == "float":
-            reasons.setdefault(row.why, []).append(row.op)
+    for op, why in nodes:
+        reasons.setdefault(why, []).append(op)
     for why, ops in sorted(reasons.items(), key=lambda item: -len(item[1])):
         yield format_paragraph(f"float: {format_tally(ops)}: {why}")
 
@@ -193,28 +198,3 @@ def render_calibration(result: Calibration, path: Path, next_command: str) -> No
         ),
     )
     typer.echo(f"  Written: {one_line(str(path))}. Next: {one_line(next_command)}")
-
-
-def render_findings(findings: Sequence[Finding], model: Path, recorded: Record | None) -> None:
-    """Print where a model breaks the specification or leaves it.
-
-    Args:
-        findings: What was found.
-        model: The model.
-        recorded: The preprocessing that its metadata record.
-    """
-    errors = sum(finding.severity == "error" for finding in findings)
-    notes = len(findings) - errors
-    show(
-        format_heading(f"{model}: {plural(errors, 'error')}, {plural(notes, 'note')}"),
-        *format_record(recorded, "as recorded by the model"),
-    )
-    if not findings:
-        return
-    table = format_table("rule", "finding", left=["rule", "finding"])
-    for finding in findings:
-        table.add_row(
-            f"{finding.severity}\n{finding.rule}",
-            f"{finding.node}, {finding.tensor}: {finding.text}\n({finding.clause})",
-        )
-    show(table)

@@ -12,7 +12,7 @@ from rich.table import Table
 from ptq.core.wording import plural
 
 from .one_line import one_line
-from .render_tables import MAX_ENTRIES, render_islands
+from .render_tables import MAX_ENTRIES, render_float_reasons, render_islands
 from .screen import format_applied, format_heading, format_paragraph, format_table, show
 
 if TYPE_CHECKING:
@@ -98,13 +98,8 @@ def _differences_table(differing: Sequence[TensorDifference]) -> Table:
 
 
 def _render_float_nodes(statuses: Sequence[NodeStatus]) -> Iterator[RenderableType]:
-    """Nodes that are not computed in integers, grouped by reason."""
-    reasons: dict[str, list[str]] = {}
-    for status in statuses:
-        reasons.setdefault(status.why.removeprefix("must stay float: "), []).append(status.node)
-    for why, names in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        more = f" and {len(names) - MAX_ENTRIES} more" if len(names) > MAX_ENTRIES else ""
-        yield format_paragraph(f"float: {', '.join(names[:MAX_ENTRIES])}{more}: {why}")
+    """The operators that are not computed in integers for each reason."""
+    return render_float_reasons((s.op, s.why.removeprefix("must stay float: ")) for s in statuses)
 
 
 def render_conversion(float_nodes: Sequence[NodeStatus], path: Path) -> None:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import io
-import json
-import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from command_line import FAST, call, next_command, records, say
 from networks import build_network
-from ptq_cli.main import app
-from ptq_cli.process import run
 from scipy.io import wavfile
 from tokenizer_file import WORDS, write_tokenizer
 
@@ -25,41 +19,12 @@ from ptq.core.plan import Plan
 from ptq.model.metadata import PREPROCESS
 from ptq.observers.calibration_file import load
 
-FAST = ("--threads", 1, "--rounding", "nearest", "--no-equalize", "--method", "minmax")
 AUDIO = {
     "source": "audio",
     "sample_rate": 4000,
     "length": 400,
     "length_rule": "cut at the center or zeros at the end",
 }
-
-
-def call(*arguments: object) -> tuple[int, str]:
-    """Run the command line in this process; its exit code, and what it prints on both streams."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        code = run(app, [str(a) for a in arguments])
-    return code, printed.getvalue()
-
-
-def say(*arguments: object) -> str:
-    """What a command prints that must succeed."""
-    code, printed = call(*arguments)
-    assert code == 0, printed
-    return printed
-
-
-def read_record(path: str) -> dict[str, object]:
-    """The preprocessing in the metadata of a model."""
-    found: dict[str, object] = json.loads(
-        {entry.key: entry.value for entry in onnx.load(path).metadata_props}[PREPROCESS]
-    )
-    return found
-
-
-def next_command(printed: str) -> list[str]:
-    [command] = re.findall(r"Next: ptq (.*)$", printed, re.MULTILINE)
-    return shlex.split(command)
 
 
 def write_audio(folder: Path) -> None:
@@ -127,7 +92,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def test_audio_is_recorded_in_model_and_plan_and_said_in_the_report(audio: str) -> None:
     assert "audio: mono, 4000 Hz, 400 values, cut at the center or zeros at the end" in audio
-    assert read_record("q.onnx") == AUDIO
+    assert records("q.onnx")[PREPROCESS] == AUDIO
     assert Plan.from_json(Path("plan.json").read_text()).preprocess == AUDIO
 
 
@@ -151,7 +116,7 @@ def test_statistics_of_audio_carry_the_rate(audio: str) -> None:
     say("calibrate", "model.onnx", *options, "-o", "s.npz")
     assert load(Path("s.npz")).preprocess == AUDIO
     say("quantize", "model.onnx", "--stats", "s.npz", "--eval", "sounds", *FAST, "-o", "s.onnx")
-    assert read_record("s.onnx") == AUDIO
+    assert records("s.onnx")[PREPROCESS] == AUDIO
 
 
 def test_audio_without_a_rate_is_refused_in_one_line(audio: str) -> None:
@@ -187,7 +152,7 @@ def test_text_is_recorded_by_the_digest_of_the_tokenizer(text: str) -> None:
         "length_rule": "truncated or padded",
     }
     assert f"text: tokenizer {digest[:12]}…, 8 tokens, truncated or padded" in text
-    assert read_record("q.onnx") == record
+    assert records("q.onnx")[PREPROCESS] == record
     assert Plan.from_json(Path("plan.json").read_text()).preprocess == record
     for made in ("q.onnx", "plan.json"):
         assert b"tok.json" not in Path(made).read_bytes()
@@ -218,7 +183,7 @@ def test_an_evaluation_with_another_tokenizer_is_named(text: str) -> None:
 def test_statistics_of_texts_carry_the_digest(text: str) -> None:
     options = ["--data", "texts.txt", "--tokenizer", "tok.json", "--workers", 2, "--threads", 1]
     say("calibrate", "model.onnx", *options, "-o", "s.npz")
-    assert load(Path("s.npz")).preprocess == read_record("q.onnx")
+    assert load(Path("s.npz")).preprocess == records("q.onnx")[PREPROCESS]
     assert b"tok.json" not in Path("s.npz").read_bytes()
     arguments = ["model.onnx", "--stats", "s.npz", "--eval", "texts.txt", *FAST, "-o", "s.onnx"]
     assert call("quantize", *arguments)[0] == 2

@@ -61,3 +61,13 @@ def test_quantize_ends_with_3_where_no_nodes_left_float_keep_the_budget(
     said = " ".join(done.out.split())
     assert "budget of 1 points of never: exceeded" in said
     assert Path("q.onnx").exists()
+
+
+def test_b9_no_float_node_is_called_unneeded_beside_an_undecided_budget(
+    ptq, model: Path, data: Path
+) -> None:
+    done = ptq("quantize", model, "--data", data, "-o", "q.onnx", "--max-drop", 5)
+    said = " ".join(done.out.split())
+    assert "budget of 5 points of top-1 accuracy: undecided" in said
+    assert "no float nodes needed" not in said
+    assert "no float nodes kept, because the change on the search samples is in the budget" in said

@@ -114,6 +114,13 @@ def test_inspect_names_every_node_and_its_precision(ptq, model):
     assert "skipped by the user" in ptq("inspect", model, "--skip", "Gemm").out
 
 
+def test_inspect_and_quantize_count_the_same_nodes(ptq, model, data):
+    before = ptq("inspect", model).out
+    after = ptq("quantize", model, "--data", data, "--effort", "fast", "-o", "q.onnx").out
+    assert "nodes: 5 int8 (1 of them may be folded into the node before), 0 float" in before
+    assert "nodes: 4 int8, 1 folded into the node before, 0 float" in after
+
+
 def test_evaluate_alone_measures_accuracy(ptq, model, data):
     result = ptq("evaluate", model, "--data", data, "--json", "-")
     forms = json.loads(result.out)["forms"]
@@ -210,6 +217,13 @@ def test_ops_prints_the_table_for_people_and_for_machines(ptq):
     text = ptq("ops")
     assert text.code == 0
     assert all(row["op"] in text.out for row in rows)
+
+
+def test_the_operator_table_groups_operators_that_are_treated_alike(ptq):
+    rows = json.loads(ptq("ops", "--json", "-").out)
+    lines = ptq("ops").out.splitlines()
+    assert len(lines) < 3 * len(rows)
+    assert next(line for line in lines if line.startswith(" Ceil ·")).count("activation") == 0
 
 
 def test_bad_samples_are_skipped_on_demand_and_named(ptq, model, folder):

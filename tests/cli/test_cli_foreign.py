@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,19 @@ def test_uint8_activations_break_the_specification_and_the_exit_code_says_so(
     done = CliRunner().invoke(app, ["lint", str(quantized["ort"]), "--json", "-"])
     assert done.exit_code == 1
     assert "activation-type" in {f["rule"] for f in json.loads(done.stdout)}
+
+
+def test_findings_of_one_rule_are_one_row_with_their_number(quantized: dict[str, Path]) -> None:
+    findings = json.loads(
+        CliRunner().invoke(app, ["lint", str(quantized["ort"]), "--json", "-"]).stdout
+    )
+    text = CliRunner().invoke(app, ["lint", str(quantized["ort"])]).stdout
+    assert len(findings) > 40
+    assert len(text.splitlines()) < 40
+    for rule, count in Counter(finding["rule"] for finding in findings).items():
+        assert text.count(rule) == 1
+        assert f" {count} " in text
+    assert "--json lists all" in text
 
 
 def test_the_findings_are_printed_with_node_and_clause(quantized: dict[str, Path]) -> None:

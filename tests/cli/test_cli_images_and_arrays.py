@@ -5,11 +5,6 @@ The oracle is a classifier that gets many images wrong under any other preproces
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
-import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,54 +13,14 @@ import numpy as np
 import onnx
 import pytest
 from brightness import MEAN, OPTIONS, STD, brightness_model, write_brightness_images
+from command_line import FAST, call, next_command, records, report, say, top1
 from numpy.typing import NDArray
 from PIL import Image
-from ptq_cli.main import app
-from ptq_cli.process import run
 
 from ptq.model.metadata import PREPROCESS, PROVENANCE
 
-FAST = ("--threads", 1, "--rounding", "nearest", "--no-equalize", "--method", "minmax")
 USAGE = 2
 passes = 0
-
-
-def call(*arguments: object) -> tuple[int, str]:
-    """Run the command line in this process; its exit code, and what it prints on both streams, as one line."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        code = run(app, [str(a) for a in arguments])
-    return code, printed.getvalue()
-
-
-def say(*arguments: object) -> str:
-    """What a command prints that must succeed."""
-    code, printed = call(*arguments)
-    assert code == 0, printed
-    return printed
-
-
-def report(*arguments: object) -> dict[str, Any]:
-    """The JSON of a command that must succeed."""
-    say(*arguments, "--json", "out.json")
-    found: dict[str, Any] = json.loads(Path("out.json").read_text())
-    return found
-
-
-def top1(document: dict[str, Any]) -> float:
-    forms = document.get("evaluation", document)["forms"]
-    share: float = next(iter(forms.values()))["accuracy"]["top1"]
-    return share
-
-
-def records(path: str) -> dict[str, Any]:
-    return {e.key: json.loads(e.value) for e in onnx.load(path).metadata_props}
-
-
-def next_command(printed: str) -> list[str]:
-    """The arguments of the command that is proposed, which stands on one line."""
-    [command] = re.findall(r"Next: (ptq .*)$", printed, re.MULTILINE)
-    return shlex.split(command)[1:]
 
 
 def prepare(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:

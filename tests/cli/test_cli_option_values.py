@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from ptq_cli.main import app
 from typer.main import get_command
+
+from ptq.core.errors import UsageError
+from ptq.data import InputSpec, Preprocess
 
 COUNT = "is not a whole number"
 
@@ -87,3 +93,37 @@ def test_no_option_is_checked_in_the_voice_of_a_library():
         and not getattr(parameter, "count", False)
     ]
     assert strangers == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shell_completion_is_shown_and_completes_commands(shell: str) -> None:
+    """In a process of its own, because completion is switched on when the command line is imported."""
+    shown = subprocess.run(
+        [sys.executable, "-m", "ptq", "--show-completion", shell],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "_PTQ_COMPLETE" in shown.stdout
+    assert "ptq" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["benchmark", "m.onnx"], "no such command 'benchmark'; ptq compare measures the speed"),
+        (["plan", "diff", "a", "b"], "no such command 'plan'; plans are JSON texts: compare them"),
+        (["evaluate", "m.onnx", "--data", "d", "--report", "r.html"], "no such option: --report; "
+         "give --summary FILE.md or --json FILE"),
+    ],
+)  # fmt: skip
+def test_what_does_not_exist_is_refused_with_what_does(ptq, arguments, line):
+    result = ptq(*arguments)
+    assert result.code == 2
+    assert result.line.startswith(f"error: {line}")
+
+
+def test_a_mean_of_several_values_for_gray_images_says_how_many_it_takes():
+    spec = InputSpec("x", np.dtype("f4"), (1, 1, 8, 8))
+    with pytest.raises(UsageError, match=r"mean has 3 values; GRAY takes 1$"):
+        Preprocess(mean=(0.1, 0.2, 0.3)).resolved(spec)
+    with pytest.raises(UsageError, match=r"std has 2 values; give 1 or 3$"):
+        Preprocess(std=(0.1, 0.2)).resolved(InputSpec("x", np.dtype("f4"), (1, 3, 8, 8)))

@@ -5,27 +5,22 @@ The oracle is a classifier that gets many images wrong under any other preproces
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import re
-import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 from brightness import OPTIONS, brightness_model, write_brightness_images
-from ptq_cli.main import app
-from ptq_cli.process import run
+from command_line import FAST, call, metadata, next_command, report, say, top1
 
+import ptq
 from ptq.core.plan import Plan
 from ptq.model.graph import Graph
 from ptq.model.metadata import PREPROCESS, PROVENANCE
 from ptq.observers.calibration_file import load
 
-FAST = ("--threads", 1, "--rounding", "nearest", "--no-equalize", "--method", "minmax")
 RECORD = {
     "channels": "RGB",
     "interpolation": "bilinear",
@@ -36,45 +31,6 @@ RECORD = {
     "source": "images",
     "std": [0.25],
 }
-Said = Callable[..., str]
-
-
-def call(*arguments: object) -> tuple[int, str]:
-    """Run the command line in this process; its exit code, and what it prints on both streams."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        code = run(app, [str(a) for a in arguments])
-    return code, printed.getvalue()
-
-
-def say(*arguments: object) -> str:
-    """What a command prints that must succeed."""
-    code, printed = call(*arguments)
-    assert code == 0, printed
-    return printed
-
-
-def report(*arguments: object) -> dict[str, Any]:
-    """The JSON of a command that must succeed."""
-    say(*arguments, "--json", "out.json")
-    found: dict[str, Any] = json.loads(Path("out.json").read_text())
-    return found
-
-
-def top1(document: dict[str, Any]) -> float:
-    [form] = document["forms"].values()
-    share: float = form["accuracy"]["top1"]
-    return share
-
-
-def metadata(path: str) -> dict[str, str]:
-    return {entry.key: entry.value for entry in onnx.load(path).metadata_props}
-
-
-def next_command(printed: str) -> list[str]:
-    """The arguments of the command that is proposed, which stands on one line."""
-    [command] = re.findall(r"Next: (ptq .*)$", printed, re.MULTILINE)
-    return shlex.split(command)[1:]
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +76,11 @@ def test_s1_evaluate_uses_what_the_model_records_and_says_so(folder: Path):
 
 def test_s1_an_option_that_contradicts_the_record_wins_and_is_named(folder: Path):
     arguments = ["full.onnx", "--data", "some of my images", "--mean", 0.5]
+    text = "preprocessing differs from the model: mean 0.5 instead of 0.2"
     for verb in ("evaluate", "verify"):
-        [line] = [row for row in say(verb, *arguments).splitlines() if "warning" in row]
-        assert line.strip() == (
-            "warning: preprocessing differs from the model: mean 0.5 instead of 0.2"
-        )
+        lines = [row.strip() for row in say(verb, *arguments).splitlines() if "differs" in row]
+        assert lines == [text if verb == "evaluate" else f"warning: {text}"]
+    assert report("evaluate", *arguments)["warnings"].count(text) == 1
     assert top1(report("evaluate", *arguments)) < 0.8
     # the others stay as recorded
     record = report("evaluate", *arguments)["applied_preprocess"]["record"]
@@ -133,12 +89,39 @@ def test_s1_an_option_that_contradicts_the_record_wins_and_is_named(folder: Path
 
 def test_s1_a_comparison_names_an_option_that_contradicts_the_record(folder: Path):
     arguments = ["compare", "model.onnx", "full.onnx", "--data", "some of my images"]
-    assert "Warnings" not in say(*arguments)
+    assert "preprocessing differs" not in say(*arguments)
     printed = " ".join(say(*arguments, "--mean", 0.5).split())
     assert printed.startswith(
         "Warnings samples: preprocessing differs from the model: mean 0.5 instead of 0.2; "
         "leave the option out, or quantize with it"
     )
+
+
+def test_a_quantized_model_alone_is_called_int8_and_not_float(folder: Path) -> None:
+    arguments = ["evaluate", "full.onnx", "--data", "some of my images"]
+    assert list(report(*arguments)["forms"]) == ["int8"]
+    assert "int8 in ONNX Runtime" in say(*arguments)
+    result = ptq.evaluate("full.onnx", "some of my images", engine="integer", threads=1)
+    assert list(result.forms) == ["integers"]
+
+
+def test_b8_a_comparison_advises_to_leave_out_only_an_option_that_was_given(folder: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(40, 3, 8, 8)).astype(np.float32)
+    result = ptq.compare("model.onnx", "full.onnx", {"x": rows}, threads=1)
+    [found] = [s for s in result.suspects if s.where == "samples"]
+    assert found.what.endswith("arrays, fed as given, instead of images")
+    assert found.advice == "prepare these samples as the new model records"
+    assert not found.serious
+
+
+def test_the_reports_of_each_format_say_how_images_were_prepared(folder: Path) -> None:
+    way = ptq.Preprocess(mean=(0.2,), std=(0.25,))
+    result = ptq.quantize("model.onnx", "some of my images", preprocess=way, effort="fast")
+    [line] = result.report.describe_preprocessing()
+    assert line == "images: RGB, resized to 8×8, bilinear, × 1/255, − (0.2), ÷ (0.25), NCHW"
+    markdown = result.report.to_markdown().replace("\\", "")
+    for text in (result.report.to_html(), markdown, result.report._repr_html_()):
+        assert line in text
 
 
 def test_the_metadata_keep_what_the_float_model_has(folder: Path):
