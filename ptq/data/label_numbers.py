@@ -12,7 +12,6 @@ from ptq.core.errors import DataError
 from ptq.data.class_names import CLASS_LIST
 
 Integers = NDArray[np.integer[Any]]
-_NAMES = f"the class names in the model's order, one a line, in a file {CLASS_LIST} beside the data"
 
 
 def to_class_numbers(
@@ -92,6 +91,6 @@ def _parse(text: str, where: str, classes: Mapping[str, int] | None) -> int:
     if classes is None:
         raise DataError(
             f"{where}: label {shown} is a name, and the order of the model's classes is unknown; give class numbers "
-            f"from 0, or, for data in files, {_NAMES}"
+            f"from 0, or list the names in the model's order in a {CLASS_LIST} beside the file"
         )
     raise DataError(f"{where}: label {shown} is neither a number nor a name in {CLASS_LIST}")

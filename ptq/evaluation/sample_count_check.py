@@ -13,7 +13,7 @@ from ptq.evaluation.measurements import Evaluation
 
 MIN_SAMPLES = 30
 """With fewer, the 95 % interval of an accuracy without any change reaches more than 11 points to each side."""
-_ADVICE = "give 100 or more; smaller changes cannot be told from chance"
+_ADVICE = "give 100 or more; smaller changes cannot be separated from chance"
 
 
 def check_sample_count(evaluation: Evaluation, budget: Budget | None = None) -> Iterator[Diagnosis]:

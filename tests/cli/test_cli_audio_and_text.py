@@ -101,7 +101,7 @@ def test_audio_needs_no_option_once_the_model_records_it(audio: str) -> None:
     assert command == ["verify", "q.onnx", "--data", "sounds"]
     assert "(as recorded by the model)" in say(*command)
     printed = say("evaluate", "q.onnx", "--data", "sounds", "--sample-rate", 8000)
-    assert "warning: preprocessing differs from the model: sample_rate 8000 instead" in printed
+    assert "preprocessing differs from the model: sample_rate 8000 instead" in printed
 
 
 def test_the_next_command_has_the_rate_if_the_model_records_nothing(audio: str) -> None:

@@ -11,7 +11,7 @@ from ptq.evaluation.sample_count_check import MIN_SAMPLES
 
 MODEL = build_network("y = MatMul(x, w)", {"x": ("n", 5)}, w=np.eye(5, dtype=np.float32))
 NOISE = build_network("y = MatMul(x, w)", {"x": ("n", 5)}, w=np.ones((5, 1), np.float32))
-ADVICE = "; give 100 or more; smaller changes cannot be told from chance"
+ADVICE = "; give 100 or more; smaller changes cannot be separated from chance"
 
 
 def _samples(count: int) -> dict[str, np.ndarray]:
