@@ -51,7 +51,7 @@ def find_overlap(samples: SampleSplit, contents: Prefixes | None = None) -> Over
     shown = "all" if everything else f"{least}{count}"
     warning = Diagnosis(
         f"{shown} of {plural(total, 'sample')} {'is' if count == 1 else 'are'} also calibration samples"
-        + (", some prepared with another scale, mean or std" if otherwise else ""),
+        + (", some of them up to scale, mean and std" if otherwise else ""),
         "evaluation samples",
         "accuracy on samples that set ranges is too optimistic; evaluate on other samples",
     )

@@ -43,6 +43,7 @@ def test_nothing_is_found_in_the_sample_as_it_should_be_used() -> None:
         SAMPLE_DATA / "images" / "calibration",
         preprocess=IMAGES,
         samples=30,
+        effort="fast",
         rounding="nearest",
         threads=1,
     ).report

@@ -123,7 +123,7 @@ def test_a5_images_of_two_preprocessors_are_the_same_samples(channels_last: bool
     for found in (find_overlap(split), find_overlap(replace(split, calibration=None), known)):
         assert found.count == 10
         assert found.warnings[0].what == (
-            "10 of 15 samples are also calibration samples, some prepared with another scale, mean or std"
+            "10 of 15 samples are also calibration samples, some of them up to scale, mean and std"
         )
     assert find_overlap(replace(split, evaluation=images_read(evaluation[10:]))).count == 0
 
