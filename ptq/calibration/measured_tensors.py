@@ -45,12 +45,6 @@ class MeasuredTensors:
         default_factory=dict
     )
 
-    @property
-    def values_per_sample(self) -> float:
-        """How many values one sample has."""
-        count = sum(values.count for fold in self.folds for values in fold.values())
-        return count / max(sum(self.samples), 1)
-
     def list_spreads(self, tensors: Collection[str]) -> list[Spreads]:
         """The spread of the channels of these tensors in each fold; without tensors that held NaN or Inf."""
         of_folds = [

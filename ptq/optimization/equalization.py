@@ -49,8 +49,8 @@ _MIN_SAMPLES = 16
 _REASON = "scales channels between int8 and float; the quantizer next to it does this"
 TECHNIQUE = "equalization"
 
-_Measure = Callable[[Mapping[str, int | None]], MeasuredTensors]
-"""The values of tensors on samples, by the channel axis of each tensor."""
+_Measure = Callable[[Mapping[str, int | None], Collection[str]], MeasuredTensors]
+"""Measures tensors with their channel axes, until enough values of some of them were seen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +111,7 @@ def equalize_channels(
     if samples is None or not effort.comparison_samples:
         return prepared
     measure = partial(_measure_in_stages, graph, samples, effort.measuring_samples, run)
-    measure_activations = cache(lambda: measure(_activation_axes(graph, scope)))
+    measure_activations = cache(lambda: measure(*_activation_axes(graph, scope)))
     layer_forms = _cross_layer_candidates(prepared, measure)
     tensor_forms = _activation_candidates(prepared, measure_activations, scope)
     if given.digest is not None:
@@ -142,7 +142,7 @@ def _cross_layer_candidates(prepared: PreparedModel, measure: _Measure) -> Itera
     """The model after cross-layer equalization, for weights with one scale; nothing if no factor changes."""
     graph = prepared.graph
     pairs = tensors_of_pairs(graph)
-    folds = measure(pairs).list_spreads(pairs)
+    folds = measure(pairs, pairs).list_spreads(pairs)
     factors = layer_pair_factors(graph, folds)
     if factors:
         least = {
@@ -183,13 +183,14 @@ def _activation_candidates(
             yield _with_factors(graph, factors, boundaries)
 
 
-def _activation_axes(graph: Graph, scope: _Scope) -> dict[str, int | None]:
-    """The tensors that the forms need, with the channel axis of those whose channels may be scaled or are summed."""
+def _activation_axes(graph: Graph, scope: _Scope) -> tuple[dict[str, int | None], list[str]]:
+    """The tensors that the forms need, with channel axes, and those whose spread decides factors."""
     wanted = tensors_to_collect(graph)
     grouped = group_channels(graph, scope.closed, scope.boundaries)
-    rounded = dict.fromkeys(_rounded_tensors(graph, grouped), 1)
+    rounded = _rounded_tensors(graph, grouped)
     scaled = {name: 1 for name in wanted.tensors if name in grouped.groups}
-    return {**dict.fromkeys(wanted.tensors), **wanted.channel_axes, **scaled, **rounded}
+    axes: dict[str, int | None] = {**dict.fromkeys(wanted.tensors), **wanted.channel_axes}
+    return {**axes, **scaled, **dict.fromkeys(rounded, 1)}, rounded
 
 
 def _measure_in_stages(
@@ -198,8 +199,18 @@ def _measure_in_stages(
     stages: Sequence[int],
     run: RunOptions,
     axes: Mapping[str, int | None],
+    rounded: Collection[str],
 ) -> MeasuredTensors:
-    """The values of tensors in each fold of the samples, from the lowest digests on, until enough were seen."""
+    """The values of tensors in each fold of the samples, from the lowest digests on, until enough were seen.
+
+    Args:
+        graph: The prepared graph.
+        samples: The samples.
+        stages: How many of them each stage has in all.
+        run: How the job runs.
+        axes: The channel axis of each tensor; None for none.
+        rounded: The tensors of which enough values must be seen.
+    """
     ranked, known = rank_by_digest(samples), 0
     measured = MeasuredTensors([{} for _ in range(FOLDS)], [0] * FOLDS)
     for count in stages:
@@ -212,7 +223,8 @@ def _measure_in_stages(
             graph, axes, tracked, names, min(count, len(ranked)), into=measured, run=run
         )
         known = count
-        if measured.values_per_sample * sum(measured.samples) >= MEASURED_VALUES:
+        seen = (fold[name].count for fold in measured.folds for name in rounded if name in fold)
+        if sum(seen) >= MEASURED_VALUES:
             break
     return measured
 

@@ -20,7 +20,7 @@ from operator import or_
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.calibration.channel_spreads import collect_channel_spreads
+from ptq.calibration.channel_spreads import Spreads, collect_channel_spreads
 from ptq.core.decibels import error_db
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.targets import Target, get_target
@@ -58,6 +58,8 @@ _RANGE_TOLERANCE = 2**0.25
 """The highest ratio of the remaining range to the least possible one; fewer outliers are taken if they reach it."""
 _SUFFICIENT_DB = 30.0
 """An SQNR that needs no improvement."""
+_SURELY_SUFFICIENT_DB = _SUFFICIENT_DB + 6.0
+"""An estimated SQNR at which no trial is needed: layers change the ratio of error and signal by less."""
 _MIN_GAIN_DB = 1.0
 """The least gain that all splits together must have."""
 _NEGLIGIBLE_DB = 0.1
@@ -114,7 +116,7 @@ def split_outlier_channels(
         if large.issuperset(names)
     }
     outliers = {name: channels for name, channels in outliers.items() if channels.size}
-    if not outliers:
+    if not outliers or error_db(_estimate_error(spreads, row)) < -_SURELY_SUFFICIENT_DB:
         return prepared, recipe
     candidates = [
         _candidate_factors(sites, spreads, outliers, exponent)
@@ -171,6 +173,16 @@ def outlier_channels(
         s for s, w in zip(sizes, widths[1:], strict=True) if w <= _RANGE_TOLERANCE * widths[-1]
     )
     return np.sort(order[:size]).astype(np.int64)
+
+
+def _estimate_error(spreads: Spreads, row: Target) -> float:
+    """The rounding errors of all tensors, each as a share of its energy, added up."""
+    total = 0.0
+    for spread in spreads.values():
+        step = _range_width(spread.least, spread.greatest) / row.activation.lsb_count
+        energy = float(spread.sum_of_squares.sum()) / (spread.count * len(spread.least))
+        total += step**2 / 12 / energy if energy else 0.0
+    return total
 
 
 def _range_width(least: NDArray[np.float32], greatest: NDArray[np.float32]) -> float:
