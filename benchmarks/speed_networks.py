@@ -23,6 +23,7 @@ RESNET_BLOCKS = (3, 4, 6, 3)
 RESNET_IMAGES, VGG_IMAGES = 64, 16
 LAYERS, HIDDEN, HEADS, INNER, VOCABULARY = 12, 768, 12, 3072, 30522
 TEXTS, TOKENS = 32, 64
+WIDE, WIDE_LAYERS, ROWS = 8192, 8, 16
 
 
 class Builder:
@@ -154,6 +155,28 @@ def _add_gelu(net: Builder, x: str) -> str:
     return net.add_node("Mul", product, net.add_weight(0.5))
 
 
+def build_two_gigabytes(path: Path) -> dict[str, Array]:
+    """Write a few large layers with 2 GB of weights in a second file; return its samples."""
+    net, location = Builder(), f"{path.name}.data"
+    random, x = np.random.default_rng(0), "x"
+    with open(path.with_name(location), "wb") as file:
+        for layer in range(WIDE_LAYERS):
+            weight = onnx.TensorProto(name=f"weight_{layer}", data_type=TensorProto.FLOAT)
+            weight.dims.extend((WIDE, WIDE))
+            weight.data_location = onnx.TensorProto.EXTERNAL
+            for key, value in ("location", location), ("offset", str(file.tell())):
+                weight.external_data.add(key=key, value=value)
+            file.write((random.standard_normal((WIDE, WIDE), np.float32) * WIDE**-0.5).data)
+            net.weights.append(weight)
+            bias = net.draw_weight((WIDE,), 0.1)
+            x = net.add_node("Gemm", x, weight.name, bias)
+            if layer < WIDE_LAYERS - 1:
+                x = net.add_node("Relu", x)
+    row = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", WIDE])
+    net.save(path, [row], x, ["n", WIDE])
+    return {"x": np.maximum(random.standard_normal((ROWS, WIDE), np.float32), 0)}
+
+
 def copy_light_vgg19(path: Path) -> dict[str, Array]:
     """Write the VGG-19 that the onnx package tests runtimes with; its weights are constant. Return its samples.
 
@@ -180,6 +203,7 @@ NETWORKS: Mapping[str, Callable[[Path], dict[str, Array]]] = {
     "bert_base": build_bert_base,
     "resnet50": build_resnet50,
     "light_vgg19": copy_light_vgg19,
+    "two_gigabytes": build_two_gigabytes,
 }
 
 

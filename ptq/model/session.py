@@ -29,6 +29,9 @@ from ptq.model.ort_version import ORT_VERSION
 _LOG_FATAL_ONLY = 4
 """Log level: fatal errors only. Each error is raised, so a log line would repeat it."""
 
+_COPY_LIMIT = 2**29
+"""Bytes of weights up to which every session has its own copy."""
+
 OPTIMIZATION_LEVELS = {
     "none": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
     "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
@@ -45,10 +48,11 @@ class _Tuning:
             tensors, but the peak then varies from run to run.
         busy_wait: Threads wait busily between runs. This is faster if no other work needs the cores.
         copy_large_weights: ONNX Runtime copies weights into the order that its kernels read fastest. Without it,
-            weights above 2 GB are not copied; the last bits of results may then differ.
+            weights above `_COPY_LIMIT` are not copied; the last bits of results may then differ.
         integer_kernels: Integer kernels replace quantizer-operator-quantizer patterns.
         qdq_optimization: ONNX Runtime optimizes quantizers at all. Without it, every operator computes in float,
             no tensor is rounded except by its quantizer, and scales may be model inputs.
+        given_order: Nodes run in about the order of the graph, not all weights' DequantizeLinear nodes first.
     """
 
     memory_arena: bool = True
@@ -56,6 +60,7 @@ class _Tuning:
     copy_large_weights: bool = True
     integer_kernels: bool = True
     qdq_optimization: bool = True
+    given_order: bool = False
 
 
 class Session:
@@ -93,6 +98,8 @@ class Session:
         options.intra_op_num_threads = min(threads, os.cpu_count() or 1)
         options.graph_optimization_level = OPTIMIZATION_LEVELS[optimize]
         options.enable_cpu_mem_arena = tuning.memory_arena
+        if tuning.given_order:
+            options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
         if not tuning.busy_wait:
             options.add_session_config_entry("session.force_spinning_stop", "1")
         if not tuning.qdq_optimization:
@@ -114,18 +121,20 @@ class Session:
 
     @classmethod
     def for_reference(cls, graph: Graph, *, threads: int = 0) -> Session:
-        """Session of the float model that a quantized one is compared with: no copy of weights above 2 GB."""
+        """Session of the float model that others are compared with: no copy of weights above `_COPY_LIMIT`."""
         return cls(graph, threads=threads, tuning=_Tuning(copy_large_weights=False))
 
     @classmethod
     def for_check(cls, graph: Graph, *, threads: int = 0, optimize: str = "all") -> Session:
         """Session for a few samples: freed memory goes back to the system."""
-        return cls(graph, threads=threads, optimize=optimize, tuning=_Tuning(memory_arena=False))
+        tuning = _Tuning(memory_arena=False, given_order=True)
+        return cls(graph, threads=threads, optimize=optimize, tuning=tuning)
 
     @classmethod
     def for_range_search(cls, graph: Graph, *, threads: int = 0) -> Session:
         """Session that simulates quantization in float, of a graph whose scales are inputs."""
-        return cls(graph, threads=threads, tuning=_Tuning(qdq_optimization=False))
+        tuning = _Tuning(copy_large_weights=False, qdq_optimization=False)
+        return cls(graph, threads=threads, tuning=tuning)
 
     @classmethod
     def for_float_island(cls, graph: Graph, *, threads: int = 0) -> Session:
@@ -216,7 +225,7 @@ def _open_session(
         else:
             values[name] = as_ort_value(tensor)
     options.add_external_initializers(list(values), list(values.values()))
-    large = external_data.weight_bytes(graph.model) > external_data.MAX_PROTO_BYTES
+    large = external_data.weight_bytes(graph.model) > _COPY_LIMIT
     if large and not tuning.copy_large_weights:
         options.add_session_config_entry("session.disable_prepacking", "1")
         for name, value in values.items():  # otherwise ONNX Runtime still copies them

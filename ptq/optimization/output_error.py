@@ -38,7 +38,7 @@ class OutputError:
     def __init__(
         self, graph: Graph, samples: Iterable[Sample], run: RunOptions, folds: Sequence[int] = ()
     ) -> None:
-        self._session = Session(graph, threads=run.threads)
+        self._session = Session.for_reference(graph, threads=run.threads)
         self.samples: list[Sample] = []
         self._outputs: list[Outputs] = []
         self.folds: list[int] = []

@@ -36,6 +36,7 @@ _LARGE = RANDOM.normal(size=(256, 256)).astype(np.float32)
 def low(monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit that all of the model's weights pass, quantized too."""
     monkeypatch.setattr(external_data, "MAX_PROTO_BYTES", 2000)
+    monkeypatch.setattr("ptq.model.session._COPY_LIMIT", 2000)
 
 
 @pytest.fixture
