@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from networks import build_network, quantize_network, sqnr_db
+from old_runtime import skip_before
 from parts import CONV, SEQUENCE, WB, B, W, conv_network
 
 from ptq.core.targets import TARGETS
@@ -129,6 +130,7 @@ def test_a_norm_of_another_order_stays_float() -> None:
 
 
 def test_a_reduction_along_no_axis_stays_float() -> None:
+    skip_before((1, 24), "cannot run a ReduceSum along no axis")
     nodes = "y = ReduceSum<noop_with_empty_axes=1>(c)"
     assert float_reason(nodes, "ReduceSum", "litert") == "reduces along no axis"
 
@@ -151,6 +153,8 @@ def test_a_reduction_along_axes_of_which_there_are_none_stays_float() -> None:
 def test_odd_scales_are_what_onnx_runtime_takes_them_for(
     target: str, scales: list[float], shape: tuple[int, ...]
 ) -> None:
+    if target == "litert" and np.ndim(scales) == 2:
+        skip_before((1, 27), "misreads such scales of an int8 Resize")
     nodes = f'{CONV}r = Resize<mode="linear">(c, , s)\ny = Relu(r)'
     made = quantize_network(
         build_network(nodes, opset=18, s=np.float32(scales), **WB), target=target
