@@ -136,6 +136,7 @@ def quantize_task(task: Task, **options: Any) -> ptq.Result:
         str(task.calibration),
         eval_data=lambda: ((s.feed, s.labels) for s in one),
         threads=1,
+        force=True,
         **options,
     )
 

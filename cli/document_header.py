@@ -39,8 +39,8 @@ class ErrorBody:
     """Why a command failed.
 
     Attributes:
-        kind: ``usage``, ``model``, ``unsupported``, ``data``, ``plan``, ``stats``, ``memory``, ``internal``,
-            or ``other`` (for example a file that cannot be written).
+        kind: ``usage``, ``model``, ``unsupported``, ``data``, ``plan``, ``stats``, ``no_gain`` (larger and slower
+            than float), ``memory``, ``internal``, or ``other`` (for example a file that cannot be written).
         message: The text on standard error, without ``error:``.
         exit_code: The exit code of the process.
     """

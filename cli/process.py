@@ -3,7 +3,7 @@
 0    done
 1    problem with the model or the data, or internal error
 2    wrong usage
-3    accuracy budget exceeded, or with --strict not decided
+3    accuracy budget exceeded, or with --strict not decided; quantized model larger and slower than float
 130  interrupted (SIGINT)
 143  terminated (SIGTERM)
 """
@@ -122,6 +122,7 @@ def error_kind(error: Exception) -> str:
         errors.DataError: "data",
         errors.PlanError: "plan",
         errors.StatsError: "stats",
+        errors.NoGainError: "no_gain",
     }
     return next((name for kind, name in kinds.items() if isinstance(error, kind)), "other")
 

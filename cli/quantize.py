@@ -109,6 +109,13 @@ def quantize(
             help="Record preprocessing and provenance in the metadata of the quantized model.",
         ),
     ] = True,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Write the result even if it is larger than the float model and measured to be slower.",
+        ),
+    ] = False,
     threads: o.Threads = 0,
     checkpoint: o.Checkpoint = None,
     page: o.Page = None,
@@ -128,6 +135,9 @@ def quantize(
     With --max-drop, as few nodes as possible stay in float so that the budget holds. The search uses
     samples on which no range is chosen. The best model found is always written; the exit code is 3
     if it exceeds the budget. With --strict it is also 3 if the samples cannot decide.
+
+    A result that is larger than the float model and clearly slower is an error too, with exit code 3. Nothing is
+    written then, unless --force is given.
     """
     from ptq import api
     from ptq.core import files
@@ -155,7 +165,7 @@ def quantize(
             plan=plan, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
             arithmetic=arithmetic, batch=batch, threads=threads, checkpoint=checkpoint,
             max_drop=max_drop, opset=opset, metric=inputs.read_metric(metric), metadata=metadata,
-            progress=progress,
+            force=force, progress=progress,
         )  # fmt: skip
     outputs.print_skipped(result.report.skipped)
     result.save(path)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Cancelled,
         DataError,
         ModelError,
+        NoGainError,
         PlanError,
         PtqError,
         StatsError,
@@ -56,8 +57,8 @@ logging.getLogger("ptq").addHandler(logging.NullHandler())
 
 _MODULES = {
     "ptq.api": "calibrate evaluate quantize",
-    "ptq.core.errors": "BudgetError Cancelled DataError ModelError PlanError PtqError StatsError UnknownOptionError "
-    "UnsupportedError UsageError",
+    "ptq.core.errors": "BudgetError Cancelled DataError ModelError NoGainError PlanError PtqError StatsError "
+    "UnknownOptionError UnsupportedError UsageError",
     "ptq.core.plan": "Plan",
     "ptq.core.targets": "TargetName",
     "ptq.data": "AudioPreprocess Preprocess Sample Samples TextPreprocess open_samples",
@@ -106,7 +107,7 @@ __all__ = [
     "ArithmeticName", "AudioPreprocess", "BudgetError", "Calibration", "Cancelled", "Comparison", "Converted",
     "DataError",
     "EngineName", "Evaluation", "Finding", "Inspection", "MethodName", "ModelError",
-    "NodeCost", "OpsetOption", "Plan", "PlanError", "Portability", "Preprocess", "PtqError",
+    "NoGainError", "NodeCost", "OpsetOption", "Plan", "PlanError", "Portability", "Preprocess", "PtqError",
     "QuantizedForm", "Ranking", "Report", "Result", "RoundingMethod", "Sample", "Samples",
     "StatsError", "TargetName", "TextPreprocess", "UnknownOptionError", "UnsupportedError", "UsageError",
     "Verification",

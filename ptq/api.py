@@ -24,6 +24,7 @@ from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.evaluation.assess import build_report
+from ptq.evaluation.benefit_check import require_gain
 from ptq.evaluation.result import Result
 from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.user_metric import Metric
@@ -91,6 +92,7 @@ def quantize(
     opset: OpsetOption = "auto",
     metric: Metric | None = None,
     metadata: bool = True,
+    force: bool = False,
     progress: Progress | None = None,
 ) -> Result:
     """Quantize a model and measure the loss of accuracy.
@@ -133,6 +135,7 @@ def quantize(
         metric: Your own metric (see `ptq.evaluation.user_metric`). Without it: top-1 accuracy if samples are
             labelled, else agreement with the float model, else the energy of the error.
         metadata: Record preprocessing and provenance in the metadata of the quantized model.
+        force: Return a result even if it is larger than the float model and measured to be slower.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Raises:
@@ -141,6 +144,8 @@ def quantize(
         StatsError: The statistics or the checkpoint belong to another graph.
         PlanError: The plan does not fit.
         UsageError: An option makes no sense.
+        NoGainError: The result is larger than the float model and clearly slower, which the error carries as its
+            ``result``; not with ``force``.
         BudgetError: With ``strict``, the budget is exceeded, or the samples cannot decide it.
         Cancelled: The progress callback returned False or raised an exception.
     """
@@ -153,6 +158,7 @@ def quantize(
     if checkpoint is not None:
         require_path("checkpoint", checkpoint)
     require_flag("metadata", metadata)
+    require_flag("force", force)
     options = QuantizeOptions(
         target, method, form, weights, per_tensor, skip, correct_bias, rounding,
         equalize, split_outliers, arithmetic, max_drop, metric, opset, strict, effort,
@@ -185,6 +191,8 @@ def quantize(
         metric=metric, max_drop=max_drop, search=search,
     )  # fmt: skip
     result = build_result(job, made, report, reading, source_path(model), metadata=metadata)
+    if not force:
+        require_gain(result.report, result)
     if strict:
         report.require_budget(result)
     return result

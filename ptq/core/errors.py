@@ -65,6 +65,20 @@ class BudgetError(PtqError):
     result: typing.Any = None
 
 
+class NoGainError(PtqError):
+    """A quantized model that is larger and slower than the float model.
+
+    Attributes:
+        result: What was made nevertheless: the `ptq.Result` of ``ptq.quantize``.
+    """
+
+    exit_code = 3
+
+    def __init__(self, message: str, result: object = None) -> None:
+        super().__init__(message)
+        self.result = result
+
+
 # ONNX Runtime and ONNX begin a message with codes, source files and signatures.
 _PREFIXES = (
     re.compile(r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : "),

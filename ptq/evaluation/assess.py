@@ -7,12 +7,12 @@ from dataclasses import replace
 from ptq.core.run_options import RunOptions
 from ptq.core.targets import get_target
 from ptq.data.splits import SampleSplit, takes_any_batch
-from ptq.evaluation.benefit_check import check_benefit, check_opset
+from ptq.evaluation.benefit_check import check_opset
 from ptq.evaluation.budget import Budget, BudgetSearch, check_budget
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.diagnostics import diagnose
 from ptq.evaluation.engines import integer_engine, session_engine
-from ptq.evaluation.evaluate import evaluate_engines, speed_ratio
+from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.input_range_check import check_input_statistics
 from ptq.evaluation.input_shift_check import InputShiftCheck, calibration_inputs
@@ -22,6 +22,7 @@ from ptq.evaluation.preprocessing_check import explain_low_accuracy
 from ptq.evaluation.report_rows import node_rows, tensor_rows
 from ptq.evaluation.sample_count_check import check_sample_count
 from ptq.evaluation.session_cache import SessionCache
+from ptq.evaluation.speed import measure_speed
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.executor import Executor
 from ptq.model.node import name_of
@@ -73,7 +74,7 @@ def build_report(
             quantized, samples, float_session, int8_session, executor, run, metric, shift
         )
         skipped |= _skipped_samples(samples)
-        speed = speed_ratio(float_session, int8_session, next(iter(samples.evaluation)).feed)
+        speed = measure_speed(float_session, int8_session, next(iter(samples.evaluation)).feed)
         float_engine, outputs = session_engine(float_session), map(name_of, model.source.outputs)
         input_warnings = explain_low_accuracy(
             evaluation, samples.evaluation, list(outputs), lambda: float_engine
@@ -88,8 +89,6 @@ def build_report(
         range_warning = check_input_statistics(model.source, used, run=run)
     applied = used.preprocess if used is not None else None
     row = get_target(quantized.plan.target)
-    float_bytes = serialized_size(model.source.model)
-    int8_bytes = serialized_size(quantized.quantized_graph.model)
     budget = _check_max_drop(evaluation, max_drop, search)
     overlap = find_overlap(samples, calibration.contents)
     return Report(
@@ -103,9 +102,10 @@ def build_report(
         calibration_samples=calibration.samples,
         evaluated_on=overlap.description,
         evaluation=evaluation,
-        float_bytes=float_bytes,
-        int8_bytes=int8_bytes,
-        speed=speed,
+        float_bytes=serialized_size(model.source.model),
+        int8_bytes=serialized_size(quantized.quantized_graph.model),
+        speed=None if speed is None else speed.ratio,
+        speed_interval=None if speed is None else speed.interval,
         islands=executor.islands,
         tensors=rows,
         nodes=node_rows(prepared, quantized.plan),
@@ -118,7 +118,6 @@ def build_report(
             *shift.find(),
             *overlap.warnings,
             *([] if range_warning is None else [range_warning]),
-            *check_benefit(float_bytes, int8_bytes, speed, row),
             *check_opset(model.source.opset, quantized.quantized_graph.opset),
             *diagnose(
                 quantized.plan, calibration.tensors, rows, samples.calibration, calibration.channels

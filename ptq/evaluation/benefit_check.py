@@ -4,41 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptq.core.targets import Target
+from ptq.core.errors import NoGainError
+from ptq.core.targets import get_target
 from ptq.core.wording import describe_size_ratio
 from ptq.evaluation.diagnosis import Diagnosis
+from ptq.evaluation.report import ReportData
 
 NOTICEABLY_SLOWER = 0.95
-"""Speed relative to float below which it is no noise of the measurement."""
+"""Speed relative to float below which the whole interval must lie: less is noise, or does not matter."""
+_LARGER = "its weights are few, and quantizers take more bytes than int8 saves"
+_SLOWER = "its layers are small, and quantizers take more time than int8 saves"
 
 
-def check_benefit(
-    float_bytes: int, int8_bytes: int, speed: float | None, target: Target
-) -> Iterator[Diagnosis]:
-    """Diagnose a result that is larger or slower than the float model.
+def is_larger(report: ReportData) -> bool:
+    """Whether the quantized model's file is larger than the float model's."""
+    return report.int8_bytes > report.float_bytes
+
+
+def is_slower(report: ReportData) -> bool:
+    """Whether the quantized model is slower than float for certain, on a target that runs in ONNX Runtime."""
+    interval = report.speed_interval
+    in_onnx_runtime = get_target(report.target).has_ort_workarounds
+    return in_onnx_runtime and interval is not None and interval[1] < NOTICEABLY_SLOWER
+
+
+def check_benefit(report: ReportData) -> Iterator[Diagnosis]:
+    """Diagnose a result that is larger or slower than the float model; it stands in the first line of a report."""
+    if not is_larger(report) and not is_slower(report):
+        return
+    reasons = [_LARGER] * is_larger(report) + [_SLOWER] * is_slower(report)
+    gain = "; nothing is gained" if len(reasons) == 2 else ""
+    yield Diagnosis(
+        f"{_describe_faults(report)} than float{gain} ({'; '.join(reasons)})",
+        "the quantized model",
+        "use the float model, or keep its small layers in float (skip)",
+        headline=True,
+    )
+
+
+def require_gain(report: ReportData, result: object) -> None:
+    """Refuse a result that is both larger and slower than the float model.
 
     Args:
-        float_bytes: File size of the float model.
-        int8_bytes: File size of the quantized model.
-        speed: Speed relative to float in ONNX Runtime; None if not measured.
-        target: The target; only one that runs in ONNX Runtime has that speed.
+        report: The report of a quantization.
+        result: What the error carries as its ``result``.
+
+    Raises:
+        NoGainError: The result is larger and, for certain, slower.
     """
-    larger = int8_bytes > float_bytes
-    slower = target.has_ort_workarounds and speed is not None and speed < NOTICEABLY_SLOWER
-    faults, reasons = [], []
-    if larger:
-        faults.append(describe_size_ratio(float_bytes, int8_bytes))
-        reasons.append("its weights are few, and quantizers take more bytes than int8 saves")
-    if slower and speed is not None:
-        faults.append(f"{1 / speed:.2f} times slower")
-        reasons.append("its layers are small, and quantizers take more time than int8 saves")
-    if faults:
-        gain = "; nothing is gained" if len(faults) == 2 else ""
-        yield Diagnosis(
-            f"{' and '.join(faults)} than float{gain} ({'; '.join(reasons)})",
-            "the quantized model",
-            "use the float model, or keep its small layers in float (skip)",
+    if is_larger(report) and is_slower(report):
+        raise NoGainError(
+            f"the quantized model is {_describe_faults(report)} than float: nothing is gained; use the float model, "
+            "keep its small layers in float (skip), or take the result nevertheless (force)",
+            result,
         )
+
+
+def _describe_faults(report: ReportData) -> str:
+    faults = []
+    if is_larger(report):
+        faults.append(describe_size_ratio(report.float_bytes, report.int8_bytes))
+    if is_slower(report) and report.speed is not None:
+        faults.append(f"{1 / report.speed:.2f} times slower")
+    return " and ".join(faults)
 
 
 def check_opset(before: int, after: int) -> Iterator[Diagnosis]:

@@ -17,11 +17,12 @@ from ptq.evaluation.budget import Budget, check_budget
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import AGREEMENT, Drop
 from ptq.evaluation.engines import named_engine, open_reference, session_engine
-from ptq.evaluation.evaluate import REFERENCE, evaluate_engines, speed_ratio
+from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
 from ptq.evaluation.metrics import Accuracy, Fidelity
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.sample_count_check import check_sample_count
+from ptq.evaluation.speed import measure_speed
 from ptq.evaluation.user_metric import Metric
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
@@ -179,7 +180,7 @@ def compare(
         drop=drop,
         old_bytes=_count_bytes(old, old_graph),
         new_bytes=_count_bytes(new, new_graph),
-        speed=speed_ratio(session, new_session, next(iter(opened)).feed),
+        speed=measure_speed(session, new_session, next(iter(opened)).feed).ratio,
         preprocessing={} if opened.preprocess is None else opened.preprocess.describe(),
         budget=budget,
         skipped=tuple(opened.skipped),

@@ -14,12 +14,14 @@ class Diagnosis:
         where: Tensor, node, samples or option concerned.
         advice: What to do.
         serious: All other figures of the run mean little before this is resolved.
+        headline: It stands in the first line of a report, because the result is no gain.
     """
 
     what: str
     where: str
     advice: str
     serious: bool = False
+    headline: bool = False
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}; {self.advice}"

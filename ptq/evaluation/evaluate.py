@@ -1,8 +1,7 @@
-"""Several forms of one model on the same samples → accuracy, fidelity to float, drops, speed."""
+"""Several forms of one model on the same samples → accuracy, fidelity to float, drops."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,12 +24,10 @@ from ptq.evaluation.metrics import (
     is_scores,
 )
 from ptq.evaluation.user_metric import Metric, metric_drop
-from ptq.model.session import Session
 
 REFERENCE = "float"
 _MAX_BATCH_BYTES = 2**21
 """Bytes of samples that run at once; the integers of a convolution take about 40 times as many."""
-_SPEED_SECONDS, _SPEED_ROUNDS = 0.6, 200
 
 
 def evaluate_engines(
@@ -187,17 +184,3 @@ def _run_batch(engine: Engine, group: Sequence[Sample]) -> list[list[NDArray[Any
     if any(a.ndim == 0 or a.shape[0] != len(group) for a in results):
         return [engine(sample.feed) for sample in group]
     return [[array[i : i + 1] for array in results] for i in range(len(group))]
-
-
-def speed_ratio(reference: Session, candidate: Session, feed: Mapping[str, NDArray[Any]]) -> float:
-    """Speed of the candidate relative to the reference: ratio of median times of interleaved runs."""
-    times: tuple[list[float], list[float]] = ([], [])
-    first = time.perf_counter()
-    while len(times[0]) < _SPEED_ROUNDS and (
-        len(times[0]) < 3 or time.perf_counter() - first < _SPEED_SECONDS
-    ):
-        for session, taken in zip((reference, candidate), times, strict=True):
-            start = time.perf_counter()
-            session.run(feed)
-            taken.append(time.perf_counter() - start)
-    return float(np.median(times[0]) / np.median(times[1]))

@@ -3,13 +3,14 @@
 - Counts: McNemar's mid-p test and Tango's score interval (Tango, Statistics in Medicine 17, 1998, 891–908). Both are
   recommended by Fagerland, Lydersen and Laake, Statistics in Medicine 33, 2014, 2850–2875.
 - One proportion: the exact interval of Clopper and Pearson.
+- A median: order statistics.
 - Everything else: a bootstrap over samples with a fixed seed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -41,6 +42,14 @@ def mcnemar(lost: int, gained: int) -> float:
     if lost == gained:
         return 1 - at / 2
     return 2 * below + at
+
+
+def median_interval(values: Sequence[float]) -> Interval:
+    """Interval of the median by order statistics, for any distribution; 0 and infinity for fewer than 6 values."""
+    ordered, tail, cut = sorted(values), (1 - CONFIDENCE) / 2, 0
+    while cut < len(ordered) and scipy.special.bdtr(cut, len(ordered), 0.5) <= tail:
+        cut += 1
+    return (ordered[cut - 1], ordered[-cut]) if cut else (0.0, math.inf)
 
 
 def tango_interval(lost: int, gained: int, samples: int) -> Interval:

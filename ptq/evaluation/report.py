@@ -71,6 +71,7 @@ class ReportData:
         arithmetic: Name of the integer executor's arithmetic.
         changes: Changes of the graph and choices made, a sentence each.
         preprocessing: Operations applied to images, audio or text; empty for arrays.
+        speed_interval: 95 % interval of this median; 0 and infinity if runs take too long for one.
         evaluation_preprocessing: The record of the evaluation samples' preprocessing
             (`ptq.core.preprocess_record`) if it differs from that of the calibration samples; None if it does not.
         calibration_samples: Number of calibration samples.
@@ -78,14 +79,15 @@ class ReportData:
         evaluation: Float, int8 and integers on the same samples; None if accuracy was not measured.
         float_bytes: File size of the float model.
         int8_bytes: File size of the quantized model.
-        speed: Speed of int8 relative to float in ONNX Runtime with batch 1; None if not measured.
+        speed: Speed of int8 relative to float in ONNX Runtime with batch 1, measured in interleaved runs: the median
+            (see `ptq.evaluation.speed`); None if not measured.
         islands: Operators of each float island of the integer executor, by name; both engines give the same result.
         tensors: Quantization error of each tensor, lowest SQNR first.
         nodes: Result for each node, in graph order.
         saturable: Nodes whose sums of two products can saturate in ONNX Runtime on x86 without VNNI.
         budget: The drop compared with the budget; None without a budget.
         search: Nodes kept in float for the budget; None without a search.
-        suspects: Known causes of bad figures that were found, the serious ones first.
+        suspects: Known causes of bad figures that were found: no gain in size or speed, then the serious ones first.
         skipped: Skipped bad samples, each with its reason.
         shared_samples: Number of evaluation samples whose content is also that of a calibration sample.
         calibration_digest: Digest of the calibration samples by content (`ptq.data.sample_digest`); empty without.
@@ -119,6 +121,7 @@ class ReportData:
     evaluation_digest: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     evaluation_preprocessing: Record | None = None
+    speed_interval: tuple[float, float] | None = None
 
     @property
     def over_budget(self) -> bool:
@@ -127,10 +130,11 @@ class ReportData:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know before any figure, the most serious first."""
+        """What a reader must know before any figure: no gain in size or speed, then the most serious first."""
         found = [str(suspect) for suspect in self.suspects]
         if self.budget is not None and self.budget.verdict != "held":
-            found.insert(sum(suspect.serious for suspect in self.suspects), self.budget.sentence)
+            first = sum(suspect.serious or suspect.headline for suspect in self.suspects)
+            found.insert(first, self.budget.sentence)
         return tuple(found)
 
     @property

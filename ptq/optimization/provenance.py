@@ -23,6 +23,7 @@ from ptq.data.recorded_preprocess import (
     list_recorded_options,
 )
 from ptq.data.splits import SampleOptions
+from ptq.evaluation.benefit_check import check_benefit
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.exports.report import Report
@@ -82,6 +83,7 @@ def build_result(
         plan_digest = hashlib.sha256(plan.to_json().encode()).hexdigest()
         write_record(graph, PROVENANCE, _build_provenance(job, made, report, reading, plan_digest))
         report = replace(report, int8_bytes=serialized_size(graph.model))
+    report = replace(report, suspects=(*check_benefit(report), *report.suspects))
     return Result(graph, plan, report, calibration, source)
 
 

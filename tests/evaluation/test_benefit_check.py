@@ -1,12 +1,29 @@
-"""Results that are no improvement are said to be none; the figures are set here."""
+"""Results that are no improvement are reported as none; the figures are set here."""
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 
-from ptq.core.targets import get_target
+from ptq.core.errors import NoGainError
 from ptq.core.wording import describe_size_ratio
-from ptq.evaluation.benefit_check import check_benefit, check_opset
+from ptq.evaluation.benefit_check import check_benefit, check_opset, require_gain
+from ptq.evaluation.exports.report import Report
+
+FASTER, SLOWER, UNSURE = (1.5, (1.4, 1.6)), (0.5, (0.45, 0.55)), (0.9, (0.7, 1.1))
+
+
+def report_of(
+    sizes: tuple[int, int], speed: Any = None, target: str = "ort", **more: Any
+) -> Report:
+    ratio, interval = speed or (None, None)
+    return Report(
+        model="m.onnx", target=target, method="minmax", form="qdq", arithmetic="ort", changes=(), preprocessing={},
+        calibration_samples=1, evaluated_on="", evaluation=None, float_bytes=sizes[0], int8_bytes=sizes[1],
+        speed=ratio, speed_interval=interval, islands={}, tensors=(), nodes=(), **more,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -25,30 +42,52 @@ def test_a_ratio_of_sizes_is_never_below_1(before: int, after: int, text: str) -
     ("sizes", "speed", "target", "parts"),
     [
         (
-            (1000, 2800),
-            0.5,
-            "ort",
+            (1000, 2800), SLOWER, "ort",
             ["2.80 times larger and 2.00 times slower", "nothing is gained"],
         ),
-        ((1000, 2800), 1.5, "ort", ["2.80 times larger than float (its weights are few"]),
+        ((1000, 2800), FASTER, "ort", ["2.80 times larger than float (its weights are few"]),
         ((1000, 2800), None, "ort", ["2.80 times larger than float (its weights are few"]),
-        ((4000, 1000), 0.5, "ort", ["2.00 times slower than float (its layers are small"]),
-        ((1000, 2800), 0.5, "litert", ["2.80 times larger than float (its weights are few"]),
+        ((4000, 1000), SLOWER, "ort", ["2.00 times slower than float (its layers are small"]),
+        ((1000, 2800), SLOWER, "litert", ["2.80 times larger than float (its weights are few"]),
     ],
-)
+)  # fmt: skip
 def test_a_result_larger_or_slower_than_float_is_named_with_the_reason(
-    sizes: tuple[int, int], speed: float | None, target: str, parts: list[str]
+    sizes: tuple[int, int], speed: Any, target: str, parts: list[str]
 ) -> None:
-    (found,) = check_benefit(*sizes, speed, get_target(target))
+    (found,) = check_benefit(report_of(sizes, speed, target))
     assert all(part in found.what for part in parts)
     assert "use the float model" in found.advice
+    assert found.headline
 
 
 @pytest.mark.parametrize(
-    ("speed", "target"), [(1.2, "ort"), (0.97, "ort"), (0.5, "litert"), (0.2, "tensorrt")]
+    ("speed", "target"),
+    [
+        (FASTER, "ort"),
+        ((0.97, (0.96, 0.98)), "ort"),
+        (UNSURE, "ort"),
+        ((0.2, (0.0, math.inf)), "ort"),
+        (SLOWER, "litert"),
+        (SLOWER, "tensorrt"),
+    ],
 )
-def test_no_speed_of_noise_or_of_another_runtime_is_a_fault(speed: float, target: str) -> None:
-    assert list(check_benefit(4000, 1000, speed, get_target(target))) == []
+def test_no_speed_of_noise_or_of_another_runtime_is_a_fault(speed: Any, target: str) -> None:
+    assert list(check_benefit(report_of((4000, 1000), speed, target))) == []
+    require_gain(report_of((1000, 2800), speed, target), None)
+
+
+def test_a_result_larger_and_slower_is_refused_and_the_error_carries_it() -> None:
+    with pytest.raises(NoGainError, match=r"2\.80 times larger and 2\.00 times slower") as caught:
+        require_gain(report_of((1000, 2800), SLOWER), "the result")
+    assert caught.value.result == "the result"
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize(("sizes", "speed"), [((4000, 1000), SLOWER), ((1000, 2800), FASTER)])
+def test_a_result_that_gains_in_one_of_the_two_is_not_refused(
+    sizes: tuple[int, int], speed: Any
+) -> None:
+    require_gain(report_of(sizes, speed), None)
 
 
 def test_s11_a_raised_opset_is_named_with_both_numbers() -> None:

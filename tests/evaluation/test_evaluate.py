@@ -15,7 +15,7 @@ from ptq.core.errors import DataError
 from ptq.data import Sample
 from ptq.evaluation.drop import AGREEMENT, ERROR, TOP1
 from ptq.evaluation.engines import session_engine
-from ptq.evaluation.evaluate import evaluate_engines, speed_ratio, split_into_batches
+from ptq.evaluation.evaluate import evaluate_engines, split_into_batches
 from ptq.model.graph import Graph
 from ptq.model.session import Session
 
@@ -135,11 +135,6 @@ def test_no_sample_is_an_error_and_a_failing_one_is_named() -> None:
     engine = session_engine(Session(Graph.from_proto(CASES["relu"]), threads=1))
     with pytest.raises(DataError, match=r"^wrong: "):
         evaluate_engines(engine, {}, [Sample("wrong", {"x": gaussian_array(1, 5, 8, 8)})], ["y"])
-
-
-def test_the_speed_of_a_model_beside_itself_is_a_positive_ratio() -> None:
-    session = Session(Graph.from_proto(CASES["relu"]), threads=1)
-    assert 0 < speed_ratio(session, session, {"x": gaussian_array(1, 3, 8, 8)}) < math.inf
 
 
 def test_a_drop_is_of_accuracy_where_there_are_labels() -> None:

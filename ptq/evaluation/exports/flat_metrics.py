@@ -19,7 +19,9 @@ def flatten_metrics(report: ReportData) -> dict[str, float]:
     ``float_bytes``           file size of the float model
     ``int8_bytes``            file size of the quantized model
     ``size_ratio``            ``float_bytes / int8_bytes``
-    ``speed_ratio``           speed of int8 relative to float, in ONNX Runtime with batch 1
+    ``speed_ratio``           measured speed of int8 relative to float, in ONNX Runtime with batch 1; ``_lo`` and
+                              ``_hi`` are its 95 % interval, if it has one
+    ``larger_than_float``     1 if the quantized model's file is larger than the float model's, else 0
     ``nodes_FATE``            number of nodes, by ``NodeRow.fate``: ``int8``, ``folded``, ``clamp``, ``float``
     ``lowest_tensor_sqnr_db`` lowest SQNR of a tensor
     ``warnings``              number of warnings
@@ -43,6 +45,10 @@ def _figures(report: ReportData) -> Iterator[tuple[str, float | None]]:
     yield "int8_bytes", report.int8_bytes
     yield "size_ratio", report.float_bytes / max(report.int8_bytes, 1)
     yield "speed_ratio", report.speed
+    if report.speed_interval is not None and report.speed_interval[0] > 0:
+        yield "speed_ratio_lo", report.speed_interval[0]
+        yield "speed_ratio_hi", report.speed_interval[1]
+    yield "larger_than_float", report.int8_bytes > report.float_bytes
     for fate in ("int8", "folded", "clamp", "float"):
         yield f"nodes_{fate}", sum(row.fate == fate for row in report.nodes)
     yield "lowest_tensor_sqnr_db", min((row.sqnr_db for row in report.tensors), default=None)

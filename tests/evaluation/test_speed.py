@@ -1,0 +1,95 @@
+"""Speed in interleaved runs. Oracles: clocks that are set here, and the binomial distribution."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import scipy
+
+from ptq.evaluation import speed
+from ptq.evaluation.intervals import median_interval
+from ptq.evaluation.speed import measure_speed, summarize_ratios
+from ptq.model.session import Session
+
+
+class Clock:
+    """Models that take the time that is said, on a clock of their own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.order = 0.0, list[str]()
+        monkeypatch.setattr(speed, "perf_counter", lambda: self.now)
+
+    def model(self, name: str, seconds: float, noise: Any = lambda: 0.0) -> Session:
+        clock = self
+
+        class Model:
+            def run(self, feed: object) -> None:
+                clock.order.append(name)
+                clock.now += seconds * (1 + noise())
+
+        return cast("Session", Model())
+
+
+def test_the_ratio_is_time_of_the_reference_over_time_of_the_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock(monkeypatch)
+    found = measure_speed(clock.model("float", 0.004), clock.model("int8", 0.002), {})
+    assert found.ratio == pytest.approx(2)
+    assert found.interval == pytest.approx((2, 2))
+
+
+def test_the_models_run_in_turns_and_each_starts_as_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    measure_speed(clock.model("f", 0.01), clock.model("i", 0.01), {})
+    assert "".join(clock.order[:8]) == "fiiffiif"
+
+
+def test_time_is_bounded_but_slow_models_run_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    assert measure_speed(clock.model("f", 1e-5), clock.model("i", 1e-5), {}).rounds == 200
+    assert measure_speed(clock.model("f", 5.0), clock.model("i", 5.0), {}).rounds == 3
+    clock.now = 0.0
+    measure_speed(clock.model("f", 0.02), clock.model("i", 0.02), {})
+    assert clock.now < 0.7
+
+
+def test_three_rounds_show_no_interval() -> None:
+    found = summarize_ratios([0.5, 0.5, 0.5])
+    assert found.interval == (0.0, math.inf)
+
+
+def test_equal_models_are_not_slower_under_heavy_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    clock = Clock(monkeypatch)
+    noise = lambda: float(rng.exponential(1.0))  # noqa: E731
+    called_slower = 0
+    for _ in range(40):
+        found = measure_speed(clock.model("f", 0.001, noise), clock.model("i", 0.001, noise), {})
+        called_slower += found.interval[1] < 0.95
+    assert called_slower <= 2
+
+
+@pytest.mark.parametrize("count", [6, 9, 20, 200])
+def test_the_interval_of_a_median_is_the_narrowest_with_95_percent(count: int) -> None:
+    values = [float(k) for k in range(count)]
+    lo, hi = median_interval(values[::-1])
+    cut = int(lo) + 1
+    assert hi == count - cut
+    assert scipy.special.bdtr(cut - 1, count, 0.5) <= 0.025 < scipy.special.bdtr(cut, count, 0.5)
+
+
+def test_real_sessions_are_timed() -> None:
+    from networks import build_network, gaussian_array
+
+    from ptq.model.graph import Graph
+
+    session = Session(Graph.from_proto(build_network("y = Relu(x)")), threads=1)
+    start = time.perf_counter()
+    found = measure_speed(session, session, {"x": gaussian_array(1, 3, 8, 8)})
+    assert found.interval[0] <= found.ratio <= found.interval[1]
+    assert time.perf_counter() - start < 10
