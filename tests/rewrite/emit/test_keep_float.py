@@ -11,6 +11,7 @@ from networks import (
     optimized_kernels,
     quantize_network,
 )
+from old_runtime import skip_before
 from parts import CONV, SAME, WB, V
 
 from ptq.model.graph import Graph
@@ -49,6 +50,8 @@ def bare(graph: Graph) -> Graph:
 
 @pytest.mark.parametrize("op", NETWORKS)
 def test_without_a_shield_onnx_runtime_quantizes_the_float_weight_by_itself(op: str) -> None:
+    if op != "MatMul":
+        skip_before((1, 22), "leaves float weights alone")
     done = quantize_network(NETWORKS[op], skip=[f"{op}_d"])
     shielded = optimized_kernels(done.qdq)
     touched = optimized_kernels(bare(done.qdq))
