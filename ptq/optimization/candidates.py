@@ -24,6 +24,7 @@ from ptq.core.run_options import RunOptions
 from ptq.core.types import QuantParams
 from ptq.core.wording import plural
 from ptq.data import Sample, Samples, rank_by_digest
+from ptq.model.external_data import weight_bytes
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of
 from ptq.observers.input_means import InputMean, input_means
@@ -52,6 +53,8 @@ _WEIGHT_ERROR_LEFT = 0.1
 compensation lowers it further."""
 _MEMORY_LIMIT = 128 * 2**20
 """Bytes of the samples that are kept for all stages; the first stage runs whatever its size."""
+_KEPT_WEIGHTS = 2**26
+"""Bytes of weights up to which each form stays loaded for all stages; a larger one is measured again."""
 
 
 class CandidateComparison:
@@ -131,7 +134,9 @@ class CandidateComparison:
                 contender.errors.append(self._errors(contender))
                 advance()
             best = min(remaining, key=Contender.weighted_mean)
-            remaining[:] = [c for c in remaining if c is best or not is_decided(best, c)]
+            for contender in [c for c in remaining if c is not best and is_decided(best, c)]:
+                contender.evaluation = None  # closes its sessions
+                remaining.remove(contender)
             if remaining == [best]:
                 break
         advance.end()
@@ -173,9 +178,10 @@ class CandidateComparison:
 
     def _errors(self, contender: Contender) -> NDArray[np.float64]:
         """The error of each sample with the best range method: by activations, plus a share of that by weights."""
-        if contender.evaluation is None or not contender.halves:
-            contender.evaluation = self._open_evaluation(contender)
-        return contender.evaluation.measure_more(self._checks)
+        evaluation = contender.evaluation or self._open_evaluation(contender)
+        is_kept = contender.halves and weight_bytes(contender.form.graph.model) <= _KEPT_WEIGHTS
+        contender.evaluation = evaluation if is_kept else None
+        return evaluation.measure_more(self._checks)
 
     def _open_evaluation(self, contender: Contender) -> FormEvaluation:
         form = contender.form

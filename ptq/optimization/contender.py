@@ -37,7 +37,7 @@ class Contender:
         halves: The statistics of each half of the samples if they follow from the plain model's; else empty, and
             the samples of each stage are observed.
         errors: For each stage, the output error of each sample.
-        evaluation: Measures the errors; None before the first stage.
+        evaluation: Measures the errors; None before the first stage, and if it is not kept between stages.
     """
 
     form: PreparedModel
