@@ -9,7 +9,6 @@ import signal
 import sys
 from collections.abc import Generator
 from pathlib import Path
-from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parent / "vectors"))
 sys.path.insert(0, str(Path(__file__).parent / "support"))
@@ -21,9 +20,6 @@ from compat_subset import COMPAT_FILES
 
 exact_sums.enable_exact_sums()
 one_thread.use_one_thread()
-
-# networks of tests are so small that most are larger and slower in int8; tests of the refusal set it again
-mock.patch("ptq.api.require_gain").start()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -49,8 +49,8 @@ SAMPLES = {"x": gaussian_array(60, WIDTH, seed=7)}
 
 @pytest.fixture(autouse=True)
 def refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refuse results, as outside of tests."""
-    monkeypatch.setattr("ptq.api.require_gain", benefit_check.require_gain)
+    """Refuse results that are larger by a byte, so that the networks of these tests can be small."""
+    monkeypatch.setattr(benefit_check, "HARMLESS_BYTES", 0)
 
 
 @pytest.fixture
@@ -72,6 +72,12 @@ def test_a_larger_and_slower_result_is_an_error_that_carries_it():
         quantize(tiny_network())
     assert caught.value.result.report.int8_bytes > caught.value.result.report.float_bytes
     assert isinstance(caught.value, ptq.PtqError)
+
+
+def test_a_small_file_that_grows_is_warned_about_but_not_refused(monkeypatch):
+    monkeypatch.undo()
+    report = quantize(tiny_network()).report
+    assert "nothing is gained" in report.warnings[0]
 
 
 def test_force_returns_it_and_every_form_of_the_report_says_so_first():

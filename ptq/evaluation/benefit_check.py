@@ -12,6 +12,8 @@ from ptq.evaluation.report import ReportData
 
 NOTICEABLY_SLOWER = 0.95
 """Speed relative to float below which the whole interval must lie: less is noise, or does not matter."""
+HARMLESS_BYTES = 2**16
+"""Growth of a file that does no harm: a model of a few kilobytes grows by its quantizers whatever it computes."""
 _LARGER = "its weights are few, and quantizers take more bytes than int8 saves"
 _SLOWER = "its layers are small, and quantizers take more time than int8 saves"
 
@@ -43,7 +45,7 @@ def check_benefit(report: ReportData) -> Iterator[Diagnosis]:
 
 
 def require_gain(report: ReportData, result: object) -> None:
-    """Refuse a result that is both larger and slower than the float model.
+    """Refuse a result that is slower than the float model and larger by more than `HARMLESS_BYTES`.
 
     Args:
         report: The report of a quantization.
@@ -52,7 +54,7 @@ def require_gain(report: ReportData, result: object) -> None:
     Raises:
         NoGainError: The result is larger and, for certain, slower.
     """
-    if is_larger(report) and is_slower(report):
+    if report.int8_bytes - report.float_bytes > HARMLESS_BYTES and is_slower(report):
         raise NoGainError(
             f"the quantized model is {_describe_faults(report)} than float: nothing is gained; use the float model, "
             "keep its small layers in float (skip), or take the result nevertheless (force)",

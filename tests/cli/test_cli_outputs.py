@@ -20,7 +20,7 @@ import onnx
 import pytest
 from PIL import Image
 
-FAST = ("--effort", "fast", "--threads", 1, "--force")
+FAST = ("--effort", "fast", "--threads", 1)
 PATIENCE = 60  # seconds until a process that should have begun is given up
 SLOW = """
 import os, pathlib, time
@@ -51,7 +51,7 @@ def _ptq(*arguments: object, **how: object) -> subprocess.CompletedProcess[str]:
 def test_an_interrupted_run_goes_on_and_writes_the_same_bytes(model, verb, more, number):
     Path("slow.py").write_text(SLOW)
     given = [verb, model, "--data", "slow:samples", "--threads", 1]
-    given += ["--effort", "fast", "--force"] if verb == "quantize" else []
+    given += ["--effort", "fast"] if verb == "quantize" else []
     output = Path(more[1] if more else "model.int8.onnx")
     assert _ptq(*given, *more).returncode == 0
     whole = output.read_bytes()

@@ -23,7 +23,7 @@ def samples():
         time.sleep(0.1)
 """
 HEAVY = ("numpy", "onnx", "onnx_ir", "onnxruntime", "scipy", "PIL")
-FAST = ("--effort", "fast", "--threads", "1", "--force")
+FAST = ("--effort", "fast", "--threads", "1")
 PATIENCE = 60  # seconds until a process that should have begun is given up
 
 

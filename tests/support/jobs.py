@@ -24,5 +24,5 @@ def run_job(verb: str, progress: Progress | None = None) -> bytes:
         return ptq.calibrate(MODEL, FEW, threads=1, progress=progress).to_bytes()
     if verb == "evaluate":
         return repr(ptq.evaluate(MODEL, FEW, against=MODEL, threads=1, progress=progress)).encode()
-    made = ptq.quantize(MODEL, FEW, threads=1, equalize=False, force=True, progress=progress)
+    made = ptq.quantize(MODEL, FEW, threads=1, equalize=False, progress=progress)
     return made.model.SerializeToString(deterministic=True) + made.plan.to_json().encode()
