@@ -45,6 +45,11 @@ class MeasuredTensors:
         default_factory=dict
     )
 
+    def count_values(self, samples: int) -> int:
+        """About how many values so many samples have."""
+        seen = sum(values.count for fold in self.folds for values in fold.values())
+        return seen * samples // max(sum(self.samples), 1)
+
     def list_spreads(self, tensors: Collection[str]) -> list[Spreads]:
         """The spread of the channels of these tensors in each fold; without tensors that held NaN or Inf."""
         of_folds = [

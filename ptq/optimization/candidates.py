@@ -81,12 +81,13 @@ class CandidateComparison:
             run: How the job runs.
             effort: How many samples and methods the comparison may take.
             measured: The values of the plain model's tensors on the samples with the lowest digests. Forms with
-                scaled channels are then not observed.
+                scaled channels are then not observed, except those of a small network: chance in its ranges decides.
         """
         self._name, self._prepared, self._recipe = name, prepared, recipe
         self._methods = METHODS if recipe.method == AUTO else (recipe.method,)
         self._counts, self._samples, self._run = effort.comparison_samples, samples, run
-        self._checks, self._measured = effort.range_checks, measured
+        is_small = measured is None or measured.count_values(max(self._counts)) < COMPARED_VALUES
+        self._checks, self._measured = effort.range_checks, None if is_small else measured
         self._reference = OutputError(logits_graph(prepared.graph), [], run)
 
     def select_best(self, candidates: Iterable[PreparedModel]) -> PreparedModel:
