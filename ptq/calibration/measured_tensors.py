@@ -21,7 +21,7 @@ from ptq.observers.channel_sums import ChannelSums
 from ptq.observers.channel_values import ChannelValues, to_stats, to_sums
 from ptq.observers.stats import TensorStats
 
-KEPT_VALUES = 2**23
+KEPT_VALUES = 2**21
 """About how many values are kept of all tensors and samples of a stage together, in addition to extremes."""
 _BATCH = 2
 """Samples whose tensors are in memory together."""
