@@ -46,9 +46,12 @@ def mcnemar(lost: int, gained: int) -> float:
 
 def median_interval(values: Sequence[float]) -> Interval:
     """Interval of the median by order statistics, for any distribution; 0 and infinity for fewer than 6 values."""
-    ordered, tail, cut = sorted(values), (1 - CONFIDENCE) / 2, 0
-    while cut < len(ordered) and scipy.special.bdtr(cut, len(ordered), 0.5) <= tail:
+    ordered, cut = sorted(values), 0
+    limit = (1 - CONFIDENCE) / 2 * 2 ** len(ordered)
+    below = 1  # the binomial coefficients up to ``cut``; in integers, because SciPy takes longer to load
+    while cut < len(ordered) and below <= limit:
         cut += 1
+        below += math.comb(len(ordered), cut)
     return (ordered[cut - 1], ordered[-cut]) if cut else (0.0, math.inf)
 
 

@@ -49,19 +49,22 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_s7_class_folders_in_alphabetical_order_are_the_first_warning(folder: Path) -> None:
+def test_s7_class_folders_in_alphabetical_order_are_the_first_warning_about_data(
+    folder: Path,
+) -> None:
     report = ptq.quantize(MODEL, folder, eval_data=folder, threads=1).report
     assert report.evaluation is not None
     assert report.evaluation.labels == Labelling(
         "folder names in sorted order", {"blue": 0, "green": 1, "red": 2}
     )
-    assert report.suspects[0].where == "labels"
-    assert str(report.suspects[0]) == (
+    first = next(suspect for suspect in report.suspects if not suspect.headline)
+    assert first.where == "labels"
+    assert str(first) == (
         "labels: the model gets 20 of 60 labelled samples right, but 60 with the classes in another order: "
         "predictions match labels one to one; put a classes.txt into the folder of the samples that lists the class "
         "names in the model's order, one a line: red, green, blue"
     )
-    assert report.warnings[0] == str(report.suspects[0])
+    assert str(first) in report.warnings[:2]
 
 
 def test_s7_a_comparison_warns_of_classes_in_another_order(folder: Path) -> None:

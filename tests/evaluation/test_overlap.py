@@ -29,18 +29,23 @@ def report_of(data: np.ndarray, evaluation: np.ndarray | None) -> ptq.Report:
     return ptq.quantize(MODEL, data, eval_data=evaluation, threads=1).report
 
 
+def _first_about_data(report: ptq.Report) -> str:
+    """The first warning, apart from one of size and speed, which depends on the machine."""
+    return next(str(suspect) for suspect in report.suspects if not suspect.headline)
+
+
 def test_s2_the_same_samples_for_both_are_on_calibration_samples() -> None:
     report = report_of(DATA, DATA[::-1].copy())
     assert report.evaluated_on == "on calibration samples"
     assert report.shared_samples == 60
     assert report.calibration_digest == report.evaluation_digest
-    assert str(report.suspects[0]).startswith("evaluation samples: all of 60 samples are also")
+    assert _first_about_data(report).startswith("evaluation samples: all of 60 samples are also")
 
 
 def test_s2_an_overlap_is_counted_in_the_heading_the_warnings_and_the_json() -> None:
     report = report_of(DATA, np.concatenate([OTHER, DATA[:7]]))
     assert report.evaluated_on == "on 47 evaluation samples, 7 of them also calibration samples"
-    assert str(report.suspects[0]).startswith("evaluation samples: 7 of 47 samples are also")
+    assert _first_about_data(report).startswith("evaluation samples: 7 of 47 samples are also")
     assert json.loads(report.to_json())["shared_samples"] == 7
 
 
@@ -64,7 +69,7 @@ def test_samples_that_statistics_count_are_named_when_only_statistics_are_given(
     both = np.concatenate([OTHER, DATA[:7]])
     report = ptq.quantize(MODEL, stats=stats, eval_data=both, equalize=False, threads=1).report
     assert report.evaluated_on == "on 47 evaluation samples, 7 of them also calibration samples"
-    assert str(report.suspects[0]).startswith("evaluation samples: 7 of 47 samples are also")
+    assert _first_about_data(report).startswith("evaluation samples: 7 of 47 samples are also")
     report = ptq.quantize(MODEL, stats=stats, eval_data=DATA, equalize=False, threads=1).report
     assert report.evaluated_on == "on calibration samples"
 

@@ -15,6 +15,7 @@ from foreign_models import (
     random_integers,
     random_samples,
 )
+from old_runtime import skip_before
 
 from ptq.core.errors import DataError
 from ptq.data import Sample
@@ -165,6 +166,7 @@ LAYERS = {
 @pytest.mark.parametrize("form", ["qdq", "qoperator"])
 @pytest.mark.parametrize("name", LAYERS)
 def test_unsigned_weights_are_the_same_integers_in_onnx_runtime_and_here(name, form):
+    skip_before((1, 21), "does not quantize a float bias")
     nodes, shape, w = LAYERS[name]
     graph = foreign_graph(INPUT_QDQ + nodes + OUTPUT_QDQ, shape, w=w, b=random_floats(8))
     if form == "qoperator":

@@ -10,6 +10,7 @@ from networks import build_network
 
 import ptq
 from ptq.core.errors import ModelError
+from ptq.model.ort_version import INSTALLED
 
 
 def whole(*numbers: int) -> np.ndarray:
@@ -58,12 +59,18 @@ CASES = [
 ]
 
 
+def _run_in_onnx_runtime(model: onnx.ModelProto) -> None:
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    session.run(None, {"x": ones(2, 4, 8, 8)})
+
+
 @pytest.mark.parametrize(("call", "constants"), CASES)
 def test_a_node_that_onnx_runtime_refuses_is_refused_by_name(call: str, constants: dict) -> None:
     nodes = f"r = Relu(x)\nf = Flatten(r)\nt = {call}\ny = Relu(t)"
     model = build_network(nodes, X, opset=18, **constants)
-    with pytest.raises(Exception, match=r"ONNXRuntimeError|ShapeInferenceError"):
-        onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": ones(2, 4, 8, 8)})
+    if INSTALLED >= (1, 27):  # older versions end the process on some of them
+        with pytest.raises(Exception, match=r"ONNXRuntimeError|ShapeInferenceError"):
+            _run_in_onnx_runtime(model)
     with pytest.raises(ModelError) as caught:
         ptq.inspect(model)
     assert call.partition("(")[0].partition("<")[0] in str(caught.value)
