@@ -62,8 +62,8 @@ EFFORTS: Mapping[EffortName, Effort] = {
         compensate=True,
     ),
     "best": Effort(
-        measuring_samples=(256,),
-        comparison_samples=(128,),
+        measuring_samples=(512,),
+        comparison_samples=(256,),
         range_samples=32,
         range_runs=24,
         range_checks=(),
