@@ -113,7 +113,7 @@ def quantize(
         bool,
         typer.Option(
             "--force",
-            help="Write the result even if it is more than 64 KiB larger than the float model and slower.",
+            help="Write the result even if it is more than 1 MiB larger than the float model and slower.",
         ),
     ] = False,
     threads: o.Threads = 0,
@@ -136,7 +136,7 @@ def quantize(
     samples on which no range is chosen. The best model found is always written; the exit code is 3
     if it exceeds the budget. With --strict it is also 3 if the samples cannot decide.
 
-    A result that is more than 64 KiB larger than the float model and clearly slower is an error too,
+    A result that is more than 1 MiB larger than the float model and clearly slower is an error too,
     with exit code 3. Nothing is written then, unless --force is given.
     """
     from ptq import api

@@ -135,7 +135,7 @@ def quantize(
         metric: Your own metric (see `ptq.evaluation.user_metric`). Without it: top-1 accuracy if samples are
             labelled, else agreement with the float model, else the energy of the error.
         metadata: Record preprocessing and provenance in the metadata of the quantized model.
-        force: Return a result even if it is more than 64 KiB larger than the float model and slower.
+        force: Return a result even if it is more than 1 MiB larger than the float model and slower.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Raises:
@@ -144,7 +144,7 @@ def quantize(
         StatsError: The statistics or the checkpoint belong to another graph.
         PlanError: The plan does not fit.
         UsageError: An option makes no sense.
-        NoGainError: The result is more than 64 KiB larger than the float model and clearly slower; unless ``force``.
+        NoGainError: The result is more than 1 MiB larger than the float model and clearly slower; unless ``force``.
             The error carries it as its ``result``.
         BudgetError: With ``strict``, the budget is exceeded, or the samples cannot decide it.
         Cancelled: The progress callback returned False or raised an exception.

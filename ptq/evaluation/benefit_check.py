@@ -12,8 +12,8 @@ from ptq.evaluation.report import ReportData
 
 NOTICEABLY_SLOWER = 0.95
 """Speed relative to float below which the whole interval must lie: less is noise, or does not matter."""
-HARMLESS_BYTES = 2**16
-"""Growth of a file that does no harm: a model of a few kilobytes grows by its quantizers whatever it computes."""
+HARMLESS_BYTES = 2**20
+"""Growth of a file that does no harm: a small model grows by its quantizers and their names, whatever it computes."""
 _LARGER = "its weights are few, and quantizers take more bytes than int8 saves"
 _SLOWER = "its layers are small, and quantizers take more time than int8 saves"
 

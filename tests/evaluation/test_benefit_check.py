@@ -73,20 +73,24 @@ def test_a_result_larger_or_slower_than_float_is_named_with_the_reason(
 )
 def test_no_speed_of_noise_or_of_another_runtime_is_a_fault(speed: Any, target: str) -> None:
     assert list(check_benefit(report_of((4000, 1000), speed, target))) == []
-    require_gain(report_of((100_000, 280_000), speed, target), None)
+    require_gain(report_of((1_000_000, 2_800_000), speed, target), None)
 
 
 def test_a_result_larger_and_slower_is_refused_and_the_error_carries_it() -> None:
     with pytest.raises(NoGainError, match=r"2\.80 times larger and 2\.00 times slower") as caught:
-        require_gain(report_of((100_000, 280_000), SLOWER), "the result")
+        require_gain(report_of((1_000_000, 2_800_000), SLOWER), "the result")
     assert caught.value.result == "the result"
     assert caught.value.exit_code == 3
 
 
 @pytest.mark.parametrize(
     ("sizes", "speed"),
-    [((400_000, 100_000), SLOWER), ((100_000, 280_000), FASTER), ((40_000, 100_000), SLOWER)],
-    ids=["smaller", "faster", "60 kB more"],
+    [
+        ((4_000_000, 1_000_000), SLOWER),
+        ((1_000_000, 2_800_000), FASTER),
+        ((400_000, 1_000_000), SLOWER),
+    ],
+    ids=["smaller", "faster", "0.6 MB more"],
 )
 def test_a_result_that_gains_or_grows_by_little_is_not_refused(
     sizes: tuple[int, int], speed: Any
