@@ -23,6 +23,7 @@ def compare(
     max_drop: o.MaxDrop = None,
     strict: o.Strict = False,
     metric: o.Metric = None,
+    task: o.Task = None,
     threads: o.Threads = 0,
     summary: o.SummaryFile = None,
     json: o.Json = None,
@@ -48,7 +49,7 @@ def compare(
     with show_progress() as progress:
         result = comparing.compare(
             old, new, data, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
-            max_drop=max_drop, metric=inputs.read_metric(metric), batch=batch, threads=threads,
+            max_drop=max_drop, metric=inputs.read_metric(metric), task=task, batch=batch, threads=threads,
             progress=progress,
         )  # fmt: skip
     outputs.print_skipped(result.skipped)

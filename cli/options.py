@@ -17,6 +17,7 @@ ArithmeticName = Literal[
     "ort", "ort-avx2", "litert", "tflite-micro", "gemmlowp", "tpu-mlir", "tpu-mlir-8", "fixed-point"
 ]
 EngineName = Literal["ort", "integer"]
+TaskName = Literal["classify", "ctc", "embed", "segment", "sequence"]
 EffortName = Literal["fast", "default", "best"]
 _VERSIONS = "ort is the installed ONNX Runtime's; ort@1.31 is that of ONNX Runtime 1.31."
 DEFAULT_BATCH = 8
@@ -232,5 +233,15 @@ Metric = Annotated[
         metavar="MODULE:CALLABLE",
         help="Your own metric for drops: metric(outputs, samples) returns one number for each sample, or "
         "one for all. 1 is best.",
+    ),
+]
+Task = Annotated[
+    TaskName | None,
+    typer.Option(
+        "--task",
+        metavar="NAME",
+        parser=str,
+        help=f"What the outputs decide: {_list_names(TaskName)}. Drops are measured in these decisions. "
+        "By default the task is recognized from shapes, names and values of the outputs.",
     ),
 ]

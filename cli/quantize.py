@@ -101,6 +101,7 @@ def quantize(
     max_drop: o.MaxDrop = None,
     strict: o.Strict = False,
     metric: o.Metric = None,
+    task: o.Task = None,
     arithmetic: o.OptionalArithmetic = None,
     metadata: Annotated[
         bool,
@@ -164,7 +165,7 @@ def quantize(
             equalize=equalize, split_outliers=split_outliers, effort=effort, skip=skip or (), stats=stats,
             plan=plan, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
             arithmetic=arithmetic, batch=batch, threads=threads, checkpoint=checkpoint,
-            max_drop=max_drop, opset=opset, metric=inputs.read_metric(metric), metadata=metadata,
+            max_drop=max_drop, opset=opset, metric=inputs.read_metric(metric), task=task, metadata=metadata,
             force=force, progress=progress,
         )  # fmt: skip
     outputs.print_skipped(result.report.skipped)

@@ -9,6 +9,7 @@ from ptq.core.wording import format_decibels, format_size, plural
 from ptq.evaluation.compare import Comparison
 from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.exports.summary import Summary
+from ptq.evaluation.task_wording import describe_figures, describe_task
 
 from .render_drops import render_budget
 from .screen import (
@@ -44,12 +45,15 @@ def _facts(result: Comparison) -> Iterator[str]:
         yield describe_preprocessing(result.preprocessing)
     if result.labels is not None:
         yield str(result.labels)
+    yield from describe_task(result.task)
     if result.old_accuracy is not None and result.new_accuracy is not None:
         yield (
             f"top-1 {format_percent(result.old_accuracy.top1)} % → "
             f"{format_percent(result.new_accuracy.top1)} %"
         )
     yield describe_drop(result.drop)
+    if result.figures:
+        yield describe_figures(result.figures)
     for name, fidelity in result.outputs.items():
         agreement = ""
         if fidelity.agreement is not None:

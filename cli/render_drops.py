@@ -9,6 +9,7 @@ from rich.console import RenderableType
 
 from ptq.core.wording import format_change, format_decibels, plural
 from ptq.evaluation.drop import describe_change, describe_drop
+from ptq.evaluation.task_wording import describe_task
 
 from .one_line import one_line
 from .screen import (
@@ -84,6 +85,7 @@ def render_ranking(result: Ranking) -> None:
         ),
         *format_applied(result.applied_preprocess, warned=True),
         *([] if result.labels is None else [format_paragraph(str(result.labels))]),
+        *(format_paragraph(one_line(line)) for line in describe_task(result.task)),
     )
     show(
         format_paragraph(

@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from ptq.core.wording import format_change, format_decibels, plural
+from ptq.evaluation.task_wording import describe_forms, describe_task
 
 from .one_line import one_line
 from .render_drops import render_drops
@@ -66,6 +67,7 @@ def render_forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[Rend
     """Accuracy and fidelity of all forms of a model, their drops, and further outputs."""
     if result.labels is not None:
         yield format_paragraph(str(result.labels))
+    yield from (format_paragraph(one_line(line)) for line in describe_task(result.task))
     reference = next(iter(result.forms))
     base = result.forms[reference].accuracy
     others = [form for name, form in result.forms.items() if name != reference]
@@ -97,6 +99,7 @@ def render_forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[Rend
             table.add_row(*cells)
         yield table
     yield from render_drops(result, titles)
+    yield from (format_paragraph(one_line(line)) for line in describe_forms(result, titles))
     if base is not None and base.labelled < result.samples:
         yield format_paragraph(f"top-1 on {base.labelled} labelled samples of {result.samples}")
     further = [name for name in (others[0].outputs if others else ()) if name != result.head]

@@ -31,6 +31,7 @@ def sensitivity(
         ),
     ] = o.DEFAULT_MEASURED,
     metric: o.Metric = None,
+    task: o.Task = None,
     samples: o.SampleCount = None,
     skip_bad_samples: o.SkipBad = False,
     cache: o.Cache = None,
@@ -57,7 +58,8 @@ def sensitivity(
         result = ranking.sensitivity(
             model, data, eval_data=eval_data, target=target, method=method, per_tensor=per_tensor,
             equalize=equalize, skip=skip or (), measure=measure, opset=opset, metric=inputs.read_metric(metric),
-            preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache, batch=batch,
+            task=task, preprocess=images, samples=samples,
+            skip_bad_samples=skip_bad_samples, cache=cache, batch=batch,
             threads=threads, progress=progress,
         )  # fmt: skip
     if page is not None:

@@ -27,6 +27,7 @@ from ptq.evaluation.assess import build_report
 from ptq.evaluation.benefit_check import require_gain
 from ptq.evaluation.result import Result
 from ptq.evaluation.session_cache import SessionCache
+from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.arithmetics import ArithmeticName
 from ptq.model.open import Model, source_path
@@ -91,6 +92,7 @@ def quantize(
     strict: bool = False,
     opset: OpsetOption = "auto",
     metric: Metric | None = None,
+    task: TaskName | None = None,
     metadata: bool = True,
     force: bool = False,
     progress: Progress | None = None,
@@ -133,7 +135,9 @@ def quantize(
         strict: Raise `BudgetError`, which carries the ``result``, unless the samples show that the budget holds.
         opset: ``keep`` leaves the opset; functions that need a newer one stay float. ``auto`` raises it for them.
         metric: Your own metric (see `ptq.evaluation.user_metric`). Without it: top-1 accuracy if samples are
-            labelled, else agreement with the float model, else the energy of the error.
+            labelled, else agreement of the task's decisions with float, else the energy of the error.
+        task: What the outputs decide: ``classify``, ``ctc``, ``embed``, ``segment`` or ``sequence``.
+            None recognizes it from shapes, names and values of the outputs.
         metadata: Record preprocessing and provenance in the metadata of the quantized model.
         force: Return a result even if it is more than 1 MiB larger than the float model and slower.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
@@ -161,7 +165,7 @@ def quantize(
     require_flag("force", force)
     options = QuantizeOptions(
         target, method, form, weights, per_tensor, skip, correct_bias, rounding,
-        equalize, split_outliers, arithmetic, max_drop, metric, opset, strict, effort,
+        equalize, split_outliers, arithmetic, max_drop, metric, opset, strict, effort, task,
     )  # fmt: skip
     given = open_given(stats, plan)
     options.check_target(given.plan)
@@ -188,7 +192,7 @@ def quantize(
     made.calibrated_model.rounder.release()
     report = build_report(
         made, job.samples, sessions, arithmetic=options.arithmetic_name(given.plan), run=run,
-        metric=metric, max_drop=max_drop, search=search,
+        metric=metric, task=task, max_drop=max_drop, search=search,
     )  # fmt: skip
     result = build_result(job, made, report, reading, source_path(model), metadata=metadata)
     if not force:

@@ -7,6 +7,7 @@ intervals            confidence intervals and McNemar's test
 drop                 drop of a metric against float, and accuracy budgets
 user_metric          drops of the user's own metric
 engines              a model as a function: ONNX Runtime, integer executor, float reference
+tasks                what outputs decide: text, tokens, vectors, masks, boxes
 measurements         what several forms of one model measure, as data
 evaluate             several engines side by side on the same samples
 diagnostics          known causes of large quantization errors
@@ -18,6 +19,7 @@ preprocessing_check  images prepared in another way than in training
 label_permutation    classes in another order than the model's
 overlap_check        evaluation samples that are also calibration samples
 overflow_check       float models that overflow on a sample
+task_wording         the task and its figures in words
 report_rows          rows of the report: one for each tensor and node
 report               the figures of the report
 ranking              result of ``ptq.sensitivity``

@@ -23,6 +23,8 @@ from ptq.evaluation.report_rows import node_rows, tensor_rows
 from ptq.evaluation.sample_count_check import check_sample_count
 from ptq.evaluation.session_cache import SessionCache
 from ptq.evaluation.speed import measure_speed
+from ptq.evaluation.tasks.request import TaskRequest
+from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.executor import Executor
 from ptq.model.node import name_of
@@ -40,6 +42,7 @@ def build_report(
     arithmetic: str,
     run: RunOptions,
     metric: Metric | None = None,
+    task: TaskName | None = None,
     max_drop: float | None = None,
     search: BudgetSearch | None = None,
 ) -> Report:
@@ -52,6 +55,7 @@ def build_report(
         arithmetic: Name of the integer executor's arithmetic.
         run: How the job runs.
         metric: Metric of the drops, as for `evaluate_engines`.
+        task: What the outputs decide; None to recognize it.
         max_drop: Accuracy budget in points; None for none.
         search: Result of the budget search; None for none.
 
@@ -71,7 +75,7 @@ def build_report(
         float_session = sessions.open_float(model)
         int8_session = sessions.open_quantized(quantized.quantized_graph)
         evaluation = _evaluate(
-            quantized, samples, float_session, int8_session, executor, run, metric, shift
+            quantized, samples, float_session, int8_session, executor, run, metric, task, shift
         )
         skipped |= _skipped_samples(samples)
         speed = measure_speed(float_session, int8_session, next(iter(samples.evaluation)).feed)
@@ -164,6 +168,7 @@ def _evaluate(
     executor: Executor,
     run: RunOptions,
     metric: Metric | None,
+    task: TaskName | None,
     shift: InputShiftCheck,
 ) -> Evaluation:
     assert samples.evaluation is not None
@@ -178,5 +183,6 @@ def _evaluate(
         [name_of(v) for v in source.outputs],
         batch=run.evaluation_batch if takes_any_batch(source) else 1,
         metric=metric,
+        task=TaskRequest.from_graph(task, source),
         labelling=lambda: measured.labelling,
     )

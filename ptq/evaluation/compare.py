@@ -15,14 +15,16 @@ from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, takes_any_batch
 from ptq.evaluation.budget import Budget, check_budget
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.drop import AGREEMENT, Drop
+from ptq.evaluation.drop import AGREEMENT, Drop, TaskChoice
 from ptq.evaluation.engines import named_engine, open_reference, session_engine
 from ptq.evaluation.evaluate import REFERENCE, evaluate_engines
 from ptq.evaluation.input_shift_check import InputShiftCheck, recorded_inputs
-from ptq.evaluation.metrics import Accuracy, Fidelity
+from ptq.evaluation.metrics import Accuracy, Fidelity, Figure
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.sample_count_check import check_sample_count
 from ptq.evaluation.speed import measure_speed
+from ptq.evaluation.tasks.request import TaskRequest, require_task
+from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
@@ -58,6 +60,8 @@ class Comparison:
         skipped: Skipped bad samples, each with its reason.
         suspects: Known causes of bad figures that were found.
         labels: Where the labels come from; None if there are none.
+        task: What the drop is measured by, and why; None with a metric of the user.
+        figures: Further figures of the task, each with its interval.
     """
 
     old: str
@@ -76,6 +80,8 @@ class Comparison:
     skipped: tuple[tuple[str, str], ...] = ()
     suspects: tuple[Diagnosis, ...] = ()
     labels: Labelling | None = None
+    task: TaskChoice | None = None
+    figures: tuple[Figure, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -95,6 +101,7 @@ def compare(
     cache: CacheOption | None = None,
     max_drop: float | None = None,
     metric: Metric | None = None,
+    task: TaskName | None = None,
     batch: int = DEFAULT_RUN.evaluation_batch,
     threads: int = 0,
     progress: Progress | None = None,
@@ -111,6 +118,7 @@ def compare(
         cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
         max_drop: Largest accepted loss, in points of the metric; ``budget`` holds the result.
         metric: The metric of the drop, as for ``ptq.quantize``.
+        task: What the outputs decide, as for ``ptq.quantize``.
         batch: Samples that run at once, if the models take any number.
         threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
@@ -124,6 +132,7 @@ def compare(
         max_drop = require_number("max_drop", max_drop, least=0)
     if metric is not None:
         require_callable("metric", metric)
+    require_task(task, metric)
     run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
     old_graph, new_graph = open_model(old), open_model(new)
     _require_same_types(old_graph, new_graph)
@@ -144,6 +153,7 @@ def compare(
         if takes_any_batch(old_graph) and takes_any_batch(new_graph)
         else 1,
         metric=metric,
+        task=TaskRequest.from_graph(task, new_graph),
         labelling=lambda: opened.labelling,
     )
     form = evaluation.forms[_NEW]
@@ -186,6 +196,8 @@ def compare(
         skipped=tuple(opened.skipped),
         suspects=tuple(sorted(suspects, key=lambda suspect: not suspect.serious)),
         labels=evaluation.labels,
+        task=evaluation.task,
+        figures=form.figures,
     )
 
 

@@ -48,6 +48,23 @@ class Drop:
     gained: int | None = None
 
 
+@dataclass(frozen=True)
+class TaskChoice:
+    """The task that accuracy is measured by.
+
+    Attributes:
+        name: Its name; ``none`` if it was neither asked for nor recognized: then only the error's energy is measured.
+        output: The output that decides; empty without a task.
+        why: What it was recognized by.
+        asked: Whether it was asked for.
+    """
+
+    name: str
+    output: str
+    why: str
+    asked: bool = False
+
+
 def describe_drop(drop: Drop) -> str:
     """One drop as a change of the metric, with its confidence interval and test."""
     change, interval = describe_change(drop)

@@ -23,9 +23,13 @@ from ptq.evaluation.metrics import (
     FidelityMeter,
     is_scores,
 )
+from ptq.evaluation.tasks.measure import TaskMeasurement
+from ptq.evaluation.tasks.request import TaskRequest
+from ptq.evaluation.tasks.task import Example
 from ptq.evaluation.user_metric import Metric, metric_drop
 
 REFERENCE = "float"
+ANY_TASK = TaskRequest()
 _MAX_BATCH_BYTES = 2**21
 """Bytes of samples that run at once; the integers of a convolution take about 40 times as many."""
 
@@ -38,6 +42,7 @@ def evaluate_engines(
     *,
     batch: int = 1,
     metric: Metric | None = None,
+    task: TaskRequest = ANY_TASK,
     labelling: Callable[[], Labelling] | None = None,
     reference_form: str = REFERENCE,
 ) -> Evaluation:
@@ -49,26 +54,29 @@ def evaluate_engines(
         samples: One feed each.
         outputs: Names of the outputs, in order.
         batch: Number of samples of equal shape that run at once, up to 2 MB; 1 if the model has a fixed batch.
-        metric: Metric of the drops; None for top-1 accuracy, agreement or the error. With a metric, the samples
-            and all outputs stay in memory.
+        metric: Metric of the drops; None for that of the task. With a metric, the samples and all outputs stay in
+            memory, and no task is measured.
+        task: The task that is asked for; by default it is recognized from the first samples.
         labelling: Returns where the labels of the samples come from; called after they were read.
         reference_form: Name of the form that the reference is; ``int8`` for a quantized model alone.
 
     Raises:
         DataError: There is no sample, the model or the metric fails on one, or a label is not a class of the model.
-        UsageError: The metric does not return numbers.
+        UsageError: The metric does not return numbers, or no output fits the task.
     """
     engines = {reference_form: reference, **candidates}
     meters = {name: _FormMeter(len(outputs)) for name in engines}
     scores = [True] * len(outputs)
     count, kept_samples = 0, []
+    measured = TaskMeasurement(task, list(candidates))
+    numbered = task.name in (None, "classify")  # labels of other tasks are no classes
     for group in split_into_batches(samples, batch):
         results = {name: _run_batch(engine, group) for name, engine in engines.items()}
         for index, sample in enumerate(group):
             count += 1
             expected = results[reference_form][index]
             scores = [so_far and is_scores(e) for so_far, e in zip(scores, expected, strict=True)]
-            if metric is None and sample.labels:
+            if metric is None and numbered and sample.labels:
                 sizes = {n: e.size for n, e in zip(outputs, expected, strict=True) if is_scores(e)}
                 require_class(max(sample.labels), sizes, sample.name)
             for name, meter in meters.items():
@@ -77,10 +85,20 @@ def evaluate_engines(
                     meter.kept_outputs.append(dict(zip(outputs, results[name][index], strict=True)))
             if metric is not None:
                 kept_samples.append(sample)
+            else:
+                named = {n: dict(zip(outputs, results[n][index], strict=True)) for n in engines}
+                example = Example(sample.feed, named[reference_form])
+                measured.add(example, named, labelled=bool(sample.labels) and numbered)
     if not count:
         raise DataError("no sample to evaluate on; give at least one")
-    head = _find_class_output(
-        outputs, scores, [meter.result() for meter in meters[reference_form].accuracy]
+    measured.finish()
+    decides = measured.task if measured.task and measured.task.name != "classify" else None
+    head = (
+        decides.output
+        if decides is not None
+        else _find_class_output(
+            outputs, scores, [meter.result() for meter in meters[reference_form].accuracy]
+        )
     )
     position = outputs.index(head)
     before = meters[reference_form]
@@ -97,14 +115,19 @@ def evaluate_engines(
             else FormMetrics(
                 meter.accuracy[position].result(),
                 dict(zip(outputs, (m.result() for m in meter.fidelity), strict=True)),
-                meter.measure_drop(before, position)
-                if metric is None
-                else metric_drop(metric, before.kept_outputs, meter.kept_outputs, kept_samples),
+                *(
+                    (metric_drop(metric, before.kept_outputs, meter.kept_outputs, kept_samples),)
+                    if metric is not None
+                    else (meter.measure_drop(before, position),)
+                    if decides is None
+                    else measured.measure_form(name)
+                ),
             )
             for name, meter in meters.items()
         },
         suspects=() if suspect is None else (suspect,),
         labels=labels,
+        task=measured.choice,
     )
 
 

@@ -12,6 +12,7 @@ from ptq.evaluation.html_elements import render_list, render_table
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.ranking import Ranking
 from ptq.evaluation.report import ReportData
+from ptq.evaluation.task_wording import describe_forms, describe_task
 
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding:0 1rem}"
@@ -57,7 +58,9 @@ def render_page(report: ReportData) -> str:
         sections += [
             f"<h2>Accuracy {escape(report.evaluated_on)}</h2>",
             *_render_labels(report.evaluation.labels),
+            render_list(describe_task(report.evaluation.task)),
             _render_forms(report.evaluation),
+            render_list([*describe_forms(report.evaluation, {})]),
         ]
     if report.budget is not None:
         sections.append(f"<p>{escape(report.budget.sentence)}</p>")
@@ -97,6 +100,7 @@ def render_ranking_page(ranking: Ranking) -> str:
         *_render_warnings(ranking.warnings),
         render_list(facts),
         *_render_labels(ranking.labels),
+        render_list(describe_task(ranking.task)),
         render_table(_RANKING_COLUMNS, rows),
     ]
     return _render_document(ranking.model, sections)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ptq.data.labelling import Labelling
 from ptq.data.recorded_preprocess import AppliedPreprocess
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.drop import Drop
-from ptq.evaluation.metrics import Accuracy, Fidelity
+from ptq.evaluation.drop import Drop, TaskChoice
+from ptq.evaluation.metrics import Accuracy, Fidelity, Figure
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,13 @@ class FormMetrics:
         accuracy: Accuracy against labels; None without labels.
         outputs: Fidelity to the float model, by output; empty for the float model.
         drop: Drop against the float model, with its interval; None for the float model.
+        figures: Further figures of the task, each with its interval; empty for classes, and without a task.
     """
 
     accuracy: Accuracy | None
     outputs: Mapping[str, Fidelity]
     drop: Drop | None = None
+    figures: tuple[Figure, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Evaluation:
             executor), or ``other`` (a second float model).
         skipped: Skipped bad samples, each with its reason.
         suspects: Known causes of bad figures that were found.
+        task: What the drop is measured by, and why; None with a metric of the user.
         labels: Where the labels come from, and files of labels that were not read; None if there is neither.
         applied_preprocess: How the samples became arrays; None if they were given as an iterable.
     """
@@ -49,6 +52,7 @@ class Evaluation:
     suspects: tuple[Diagnosis, ...] = ()
     labels: Labelling | None = None
     applied_preprocess: AppliedPreprocess | None = None
+    task: TaskChoice | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -54,6 +54,21 @@ class Accuracy:
     labelled: int
 
 
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a task.
+
+    Attributes:
+        name: What it measures, for example ``character error rate``.
+        value: Its value over all samples, 0 to 1.
+        interval: Its 95 % interval.
+    """
+
+    name: str
+    value: float
+    interval: Interval
+
+
 @dataclass
 class FidelityMeter:
     """Sums of one output, from which its Fidelity follows."""

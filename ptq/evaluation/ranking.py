@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ptq.data.labelling import Labelling
 from ptq.data.recorded_preprocess import AppliedPreprocess
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.drop import Drop
+from ptq.evaluation.drop import Drop, TaskChoice
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class Ranking:
         applied_preprocess: How the calibration samples became arrays.
         labels: Where the labels of the measured samples come from; None if there are none.
         suspects: Known causes of bad figures that were found.
+        task: What the drop is measured by, and why; None with a metric of the user.
     """
 
     model: str
@@ -73,6 +74,7 @@ class Ranking:
     applied_preprocess: AppliedPreprocess | None = None
     labels: Labelling | None = None
     suspects: tuple[Diagnosis, ...] = ()
+    task: TaskChoice | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:

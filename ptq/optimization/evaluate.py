@@ -23,6 +23,8 @@ from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.relation_check import check_relation
 from ptq.evaluation.sample_count_check import check_sample_count
+from ptq.evaluation.tasks.request import TaskRequest, require_task
+from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
 from ptq.model.failure import explain_failure
@@ -47,6 +49,7 @@ def evaluate(
     batch: int = DEFAULT_RUN.evaluation_batch,
     threads: int = 0,
     metric: Metric | None = None,
+    task: TaskName | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Measure a model on samples, and compare it with a float model if one is given.
@@ -64,6 +67,7 @@ def evaluate(
         batch: Samples that run at once, if the model takes any number.
         threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
         metric: The metric of accuracy drops, as for ``quantize``.
+        task: What the outputs decide, as for ``quantize``.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Returns:
@@ -78,6 +82,7 @@ def evaluate(
     kernels_of_arithmetic(arithmetic)
     if metric is not None:
         require_callable("metric", metric)
+    require_task(task, metric)
     run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
     graph = open_model(model) if engine == "ort" else require_quantized(open_model(model))
     with explain_failure(graph):
@@ -101,6 +106,7 @@ def evaluate(
         [name_of(v) for v in graph.outputs],
         batch=run.evaluation_batch if takes_any_batch(graph) else 1,
         metric=metric,
+        task=TaskRequest.from_graph(task, graph),
         labelling=lambda: opened.labelling,
         reference_form=form if against is None else REFERENCE,
     )

@@ -17,6 +17,8 @@ from ptq.core.option_checks import (
 from ptq.core.plan import Plan
 from ptq.core.targets import TARGETS, Target, TargetName, get_target
 from ptq.data.splits import SampleOptions
+from ptq.evaluation.tasks.request import require_task
+from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
 from ptq.observers import OBSERVERS
@@ -52,7 +54,8 @@ class QuantizeOptions:
         split_outliers: Whether outlier channels are computed in float where that helps.
         arithmetic: Name of the integer arithmetic; None for the target's own.
         max_drop: The accuracy budget in points of the metric; None for none.
-        metric: The user's metric; None for the default.
+        metric: The user's metric; None for that of the task.
+        task: What the outputs decide; None to recognize it.
         opset: ``auto`` or ``keep``.
         strict: Whether the budget has to be shown to hold.
         effort: How many samples and runs each decision may take.
@@ -74,6 +77,7 @@ class QuantizeOptions:
     opset: OpsetOption = "auto"
     strict: bool = False
     effort: EffortName = DEFAULT_EFFORT
+    task: TaskName | None = None
 
     def __post_init__(self) -> None:
         require_choice("target", self.target, TARGETS)
@@ -91,6 +95,7 @@ class QuantizeOptions:
             object.__setattr__(self, "max_drop", points)
         if self.metric is not None:
             require_callable("metric", self.metric)
+        require_task(self.task, self.metric)
         require_choice("opset", self.opset, get_args(OpsetOption))
         require_flag("strict", self.strict)
         require_choice("effort", self.effort, EFFORTS)
@@ -147,8 +152,10 @@ def list_result_options(options: QuantizeOptions, reading: SampleOptions) -> dic
         "target", "method", "form", "weights", "per_tensor", "correct_bias", "rounding", "equalize",
         "split_outliers", "max_drop", "opset", "effort",
     )  # fmt: skip
+    task = {} if options.task is None else {"task": options.task}
     return {
         **{name: getattr(options, name) for name in names},
+        **task,
         "skip": sorted(options.skip),
         "metric": None if options.metric is None else "user",
         "samples": reading.samples,

@@ -10,6 +10,7 @@ from ptq.core.wording import describe_size_ratio, format_decibels, format_size, 
 from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.report import ReportData
+from ptq.evaluation.task_wording import describe_forms, describe_task
 
 WORST_TENSORS = 5
 ACCURACY_TITLES = ("form", "top-1 %", "agrees %", "SQNR dB", "cosine", "change")
@@ -93,6 +94,7 @@ def _facts(report: ReportData) -> list[str]:
             f"accuracy {report.evaluated_on} ({plural(report.evaluation.samples, 'sample')}), "
             f"output {report.evaluation.head}"
         )
+        facts += [*describe_task(report.evaluation.task), *describe_forms(report.evaluation, {})]
     facts.append(f"calibrated on {plural(report.calibration_samples, 'sample')}")
     facts += report.describe_preprocessing()
     ratio = describe_size_ratio(report.float_bytes, report.int8_bytes)

@@ -21,6 +21,7 @@ from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data.splits import SampleSplit
 from ptq.evaluation.budget import BudgetSearch
 from ptq.evaluation.drop import Drop
+from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.optimization.mixed_precision.error_attribution import attribute_error
 from ptq.optimization.mixed_precision.float_candidates import (
@@ -53,6 +54,7 @@ def search_for_budget(
     points: float,
     *,
     metric: Metric | None = None,
+    task: TaskName | None = None,
     run: RunOptions = DEFAULT_RUN,
 ) -> BudgetSearch:
     """Find the fewest float nodes that meet the budget, on the samples that are reserved for the search.
@@ -62,7 +64,8 @@ def search_for_budget(
         recipe: How to quantize it; its float nodes stay float.
         split: The samples.
         points: The highest allowed drop, in points of the metric.
-        metric: The user's metric; None for the default.
+        metric: The user's metric; None for that of the task.
+        task: What the outputs decide; None to recognize it.
         run: How the job runs.
 
     Raises:
@@ -75,7 +78,7 @@ def search_for_budget(
     if split.search is None:
         raise UsageError("max_drop needs samples: pass data or eval_data")
     samples = list(run.track(split.search.spread(MAX_SAMPLES), "reading samples to search on"))
-    trials = Trials(model, recipe, samples, metric=metric, run=run)
+    trials = Trials(model, recipe, samples, metric=metric, task=task, run=run)
     advance = run.start_stage("searching", None)
     found = fewest_float_nodes(trials, points, run=run, advance=advance)
     advance.end()
@@ -98,7 +101,13 @@ def search_within_budget(
     if points is None or job.given.plan is not None:
         return recipe, solved, None
     found = search_for_budget(
-        model, recipe, job.samples, points, metric=job.options.metric, run=job.run
+        model,
+        recipe,
+        job.samples,
+        points,
+        metric=job.options.metric,
+        task=job.options.task,
+        run=job.run,
     )
     return recipe.with_float_nodes(found.floats), None, found
 

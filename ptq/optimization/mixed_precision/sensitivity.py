@@ -23,6 +23,7 @@ from ptq.evaluation.drop import Drop
 from ptq.evaluation.input_shift_check import InputShiftCheck, calibration_inputs
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.ranking import NodeCost, Ranking
+from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.model.node import operator_of
 from ptq.model.open import Model
@@ -64,6 +65,7 @@ def sensitivity(
     skip: Collection[str] | str = (),
     measure: int = DEFAULT_MEASURED,
     metric: Metric | None = None,
+    task: TaskName | None = None,
     opset: OpsetOption = "auto",
     preprocess: Preparation | None = None,
     samples: int | None = None,
@@ -86,6 +88,7 @@ def sensitivity(
         skip: Nodes, or operators, that stay float anyway.
         measure: How many of the first nodes are measured; each quantizes and runs two models.
         metric: The metric of accuracy drops, as for ``quantize``.
+        task: What the outputs decide, as for ``quantize``.
         opset: ``keep`` or ``auto``, as for ``quantize``.
         preprocess: How images, audio or text become arrays.
         samples: Use that many samples of ``data``, evenly spread.
@@ -107,6 +110,7 @@ def sensitivity(
         skip=skip,
         equalize=equalize,
         metric=metric,
+        task=task,
         opset=opset,
     )
     options.check_target()
@@ -123,7 +127,13 @@ def sensitivity(
     shift = InputShiftCheck(calibration_inputs(calibrated))
     held_out = list(shift.watch(run.track(chosen, "reading samples to measure on")))
     trials = Trials(
-        calibrated, recipe, held_out, metric=metric, labelling=lambda: chosen.labelling, run=run
+        calibrated,
+        recipe,
+        held_out,
+        metric=metric,
+        task=task,
+        labelling=lambda: chosen.labelling,
+        run=run,
     )
     made = trials.quantize({})
     evaluation = trials.evaluate(made.quantized_graph)
@@ -167,6 +177,7 @@ def sensitivity(
             else reading.describe(job.samples.calibration, job.prepared.graph)
         ),
         labels=evaluation.labels,
+        task=evaluation.task,
         suspects=(*doubts, *shift.find(), *diagnose_assumption(job.samples.calibration)),
     )
 

@@ -16,6 +16,8 @@ from ptq.evaluation.engines import Engine, session_engine
 from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.session_cache import open_float_session
+from ptq.evaluation.tasks.request import TaskRequest
+from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
@@ -47,6 +49,7 @@ class Trials:
         samples: Sequence[Sample],
         *,
         metric: Metric | None = None,
+        task: TaskName | None = None,
         labelling: Callable[[], Labelling] | None = None,
         run: RunOptions = DEFAULT_RUN,
     ) -> None:
@@ -54,6 +57,7 @@ class Trials:
         self.model, self.recipe, self.samples = model, recipe, samples
         self.count = 0
         self._metric, self._labelling, self._run = metric, labelling, run
+        self._task = TaskRequest.from_graph(task, model.source)
         self._batch = run.evaluation_batch if takes_any_batch(model.source) else 1
         self.outputs = [name_of(v) for v in model.source.outputs]
         self.engine = session_engine(open_float_session(model, run))
@@ -74,7 +78,7 @@ class Trials:
         quantized = session_engine(Session(graph, threads=self._run.threads))
         return evaluate_engines(
             self._reference_engine(), {"int8": quantized}, self.samples, self.outputs,
-            batch=self._batch, metric=self._metric, labelling=self._labelling,
+            batch=self._batch, metric=self._metric, task=self._task, labelling=self._labelling,
         )  # fmt: skip
 
     def _reference_engine(self) -> Engine:

@@ -1,0 +1,43 @@
+"""The task and its figures in words; every form of a report has these lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ptq.evaluation.drop import TaskChoice
+from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.metrics import Figure
+
+_NO_TASK = "drops are the energy of the error; name the task if the outputs decide something (task)"
+_CHANGE = "if that is wrong, name another one (task)"
+
+
+def describe_task(task: TaskChoice | None) -> tuple[str, ...]:
+    """What drops are measured by, why, and how to change it, on one line; none with a metric of the user."""
+    if task is None:
+        return ()
+    advice = _NO_TASK if task.name == "none" else "" if task.asked else _CHANGE
+    return ("; ".join(filter(None, (f"task {task.name}: {task.why}", advice))),)
+
+
+def describe_figures(figures: tuple[Figure, ...]) -> str:
+    """The figures of one form with their intervals."""
+    shown = []
+    for figure in figures:
+        lo, hi = figure.interval
+        shown.append(
+            f"{figure.name} {100 * figure.value:.2f} % (95 % CI {100 * lo:.2f} … {100 * hi:.2f})"
+        )
+    return ", ".join(shown)
+
+
+def describe_forms(evaluation: Evaluation, titles: Mapping[str, str]) -> Iterator[str]:
+    """The figures of each form that has some, a line each; forms with equal figures share one."""
+    names_by_text: dict[str, list[str]] = {}
+    for name, form in evaluation.forms.items():
+        if form.figures:
+            names_by_text.setdefault(describe_figures(form.figures), []).append(
+                titles.get(name, name)
+            )
+    for text, names in names_by_text.items():
+        yield f"{' and '.join(names)}: {text}"

@@ -1,0 +1,12 @@
+"""Tasks: what a model decides on a sample, and how many of these decisions another form of it changes.
+
+In reading order:
+
+task        the interface: a task compares the outputs of two forms on one sample
+ctc         text read from scores over time
+sequence    one token at each position
+embed       vectors that are compared with each other
+segment     a class for each pixel
+request     a task that is asked for or recognized
+measure     forms of one model on the same samples: drops and figures
+"""

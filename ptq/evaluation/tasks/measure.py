@@ -1,0 +1,72 @@
+"""Forms of one model on the same samples → task, drops and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ptq.evaluation.drop import Drop, TaskChoice
+from ptq.evaluation.metrics import Figure
+from ptq.evaluation.tasks.request import (
+    EXAMPLES,
+    TaskRequest,
+    recognize_task,
+)
+from ptq.evaluation.tasks.task import Arrays, Example, Task, TaskMeter
+
+
+class TaskMeasurement:
+    """Recognizes the task on the first samples, and measures each form on all of them.
+
+    Attributes:
+        task: The task; None until it is recognized, and if there is none.
+        choice: The task in words; None until it is recognized.
+    """
+
+    def __init__(self, request: TaskRequest, forms: Sequence[str]) -> None:
+        """``forms`` are the names of the forms that are compared with float."""
+        self.task: Task | None = None
+        self.choice: TaskChoice | None = None
+        self._request, self._forms = request, forms
+        self._waiting: list[tuple[Example, Mapping[str, Arrays], bool]] = []
+        self._meters: dict[str, TaskMeter] = {}
+
+    def add(self, example: Example, others: Mapping[str, Arrays], *, labelled: bool) -> None:
+        """Add a sample.
+
+        Args:
+            example: Its inputs and the float model's outputs.
+            others: The outputs of each form.
+            labelled: Whether the sample has class labels.
+
+        Raises:
+            UsageError: No output fits the task that is asked for.
+        """
+        self._waiting.append((example, others, labelled))
+        if self.choice is not None or len(self._waiting) >= EXAMPLES:
+            self._measure()
+
+    def finish(self) -> None:
+        """Measure what was added last; no sample follows.
+
+        Raises:
+            UsageError: No output fits the task that is asked for.
+        """
+        if self._waiting:
+            self._measure()
+
+    def measure_form(self, form: str) -> tuple[Drop, tuple[Figure, ...]]:
+        """The drop and the figures of a form; there must be a task."""
+        meter = self._meters[form]
+        return meter.measure_drop(), meter.measure_figures()
+
+    def _measure(self) -> None:
+        if self.choice is None:
+            examples = [example for example, _, _ in self._waiting]
+            labelled = any(labelled for _, _, labelled in self._waiting)
+            self.task, self.choice = recognize_task(self._request, examples, labelled=labelled)
+            if self.task is not None:
+                self._meters = {form: self.task.start() for form in self._forms}
+        for example, others, _ in self._waiting:
+            for form, meter in self._meters.items():
+                meter.add(example.outputs, others[form], example.feed)
+        self._waiting.clear()

@@ -1,0 +1,113 @@
+"""The task of a model: asked for by name, or recognized from inputs and float outputs of a few samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, get_args
+
+from ptq.core.errors import UsageError
+from ptq.core.option_checks import require_choice
+from ptq.evaluation.drop import TaskChoice
+from ptq.evaluation.metrics import is_scores
+from ptq.evaluation.tasks.classify import find_classes
+from ptq.evaluation.tasks.ctc import find_text
+from ptq.evaluation.tasks.embed import find_vectors
+from ptq.evaluation.tasks.segment import find_masks
+from ptq.evaluation.tasks.sequence import find_tokens
+from ptq.evaluation.tasks.task import Example, Found, Task, TaskName
+from ptq.model.graph import Graph
+
+EXAMPLES = 8
+"""Samples on which a task is recognized."""
+
+
+class _Finder(Protocol):
+    def __call__(self, examples: Sequence[Example], *, asked: bool) -> Found | None:
+        """The task, if the outputs fit it; if it is asked for, outputs of the right shape suffice."""
+
+
+_FINDERS: Mapping[TaskName, _Finder] = {
+    "segment": find_masks,
+    "ctc": find_text,
+    "sequence": find_tokens,
+    "embed": find_vectors,
+    "classify": find_classes,
+}
+"""In the order in which they are tried: the special before the general."""
+
+
+@dataclass(frozen=True)
+class TaskRequest:
+    """What is known of a task before the model runs.
+
+    Attributes:
+        name: The task that is asked for; None to recognize it.
+        metadata: The metadata of the model; exporters write the task into it.
+    """
+
+    name: TaskName | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_graph(cls, name: TaskName | None, graph: Graph) -> TaskRequest:
+        """The request for a model.
+
+        Raises:
+            UsageError: There is no such task.
+        """
+        return cls(require_task(name), dict(graph.metadata))
+
+
+def require_task(name: object, metric: object = None) -> TaskName | None:
+    """Require the name of a task, or None.
+
+    Args:
+        name: The name.
+        metric: A metric of the user; it measures in place of a task.
+
+    Raises:
+        UsageError: There is no such task, and the text lists all; or a metric is given too.
+    """
+    if name is not None and metric is not None:
+        raise UsageError("a metric measures in place of a task; give one of the two")
+    if name is None:
+        return None
+    require_choice("task", name, get_args(TaskName))
+    return name  # type: ignore[return-value] # it is one of them
+
+
+def recognize_task(
+    request: TaskRequest, examples: Sequence[Example], *, labelled: bool = False
+) -> tuple[Task | None, TaskChoice]:
+    """The task that is asked for, or the one that outputs, names and values show.
+
+    Args:
+        request: What is asked for.
+        examples: A few samples with the outputs of the float model, at least one.
+        labelled: Whether a sample has class labels: then scores are classes, whatever they look like.
+
+    Returns:
+        The task, or None where nothing shows one; and the choice in words.
+
+    Raises:
+        UsageError: No output fits the task that is asked for.
+    """
+    if request.name is not None:
+        found = _FINDERS[request.name](examples, asked=True)
+        if found is None:
+            shapes = ", ".join(f"{k} {list(v.shape)}" for k, v in examples[0].outputs.items())
+            raise UsageError(
+                f"task {request.name}: no output fits ({shapes}); give another task, or none to have it recognized"
+            )
+        return found[0], TaskChoice(found[0].name, found[0].output, found[1], asked=True)
+    scores = any(is_scores(array) for array in examples[0].outputs.values())
+    finders: Sequence[Callable[..., Found | None]] = (
+        [find_classes] if labelled and scores else [*_FINDERS.values()]
+    )
+    for find in finders:
+        found = find(examples, asked=False)
+        if found is not None:
+            task, why = found
+            return task, TaskChoice(task.name, task.output, why)
+    return None, TaskChoice("none", "", "nothing in the outputs shows what they decide")

@@ -1,0 +1,83 @@
+"""Task ``sequence``: one token or tag at each position, as taggers and language models give them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.evaluation.tasks.task import (
+    Arrays,
+    Counts,
+    CountsMeter,
+    Example,
+    Found,
+    Ratio,
+    TaskMeter,
+    is_distribution,
+    share_of,
+)
+
+MASK = "attention_mask"
+_SCORES = re.compile(r"logit|score|prob", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class SequenceTask:
+    """Takes the best class at each position that is not padding.
+
+    Attributes:
+        output: Name of the output, shape (rows, positions, classes).
+    """
+
+    output: str
+    name: Literal["sequence"] = "sequence"
+    metric: str = "agreement of tokens"
+    ratios: Sequence[Ratio] = (
+        Ratio("equal sequences", lambda sums: 1 - share_of(sums[2], sums[3])),
+    )
+
+    def compare(self, reference: Arrays, other: Arrays, feed: Arrays) -> Counts:
+        """Tokens that differ, tokens, sequences that differ, sequences."""
+        before = reference[self.output].argmax(axis=-1)
+        same_shape = other[self.output].shape == reference[self.output].shape
+        after = other[self.output].argmax(axis=-1) if same_shape else np.full_like(before, -1)
+        used = find_positions(feed, before.shape)
+        differs = (before != after) & used
+        by_row = differs.reshape(-1, before.shape[-1]).any(axis=1)
+        rows = used.reshape(-1, before.shape[-1]).any(axis=1)
+        return np.array([differs.sum(), used.sum(), by_row.sum(), rows.sum()], np.float64)
+
+    def start(self) -> TaskMeter:
+        """A meter without samples."""
+        return CountsMeter(self)
+
+
+def find_positions(feed: Arrays, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Positions that are not padding: those of the attention mask, if the model has one of this shape."""
+    mask: NDArray[Any] | None = feed.get(MASK)
+    if mask is None or mask.shape != shape:
+        return np.ones(shape, bool)
+    return np.asarray(mask != 0, bool)
+
+
+def find_tokens(examples: Sequence[Example], *, asked: bool) -> Found | None:
+    """Scores at each position of the input tokens, by the name of the output or because they are probabilities."""
+    lengths = {
+        array.shape
+        for array in examples[0].feed.values()
+        if array.dtype.kind in "iu" and array.ndim == 2
+    }
+    for name, scores in examples[0].outputs.items():
+        if scores.ndim != 3 or scores.dtype.kind != "f" or scores.shape[-1] < 2:
+            continue
+        likely = scores.shape[:2] in lengths and (_SCORES.search(name) or is_distribution(scores))
+        if asked or likely:
+            return SequenceTask(name), (
+                f"output {name} gives scores of {scores.shape[-1]} classes at each of {scores.shape[1]} positions"
+            )
+    return None

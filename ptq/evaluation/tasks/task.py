@@ -1,0 +1,177 @@
+"""The interface of a task: outputs of the float model and of another form on a sample → decisions changed.
+
+task = recognize_task(request, examples)
+changed, decisions = task.compare(float_outputs, int8_outputs, feed)[:2]
+print(task.metric, 100 * changed / decisions)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.evaluation import intervals
+from ptq.evaluation.drop import Drop
+from ptq.evaluation.intervals import Interval
+from ptq.evaluation.metrics import Figure
+
+TaskName = Literal["classify", "ctc", "embed", "segment", "sequence"]
+
+Arrays = Mapping[str, NDArray[Any]]
+"""Arrays of one sample by name: its inputs, or the outputs of a model."""
+Counts = NDArray[np.float64]
+"""What one sample adds: decisions changed, decisions of the float model, then what the task's figures need."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A figure that is a function of the sums of the counts over samples.
+
+    Attributes:
+        name: What it measures.
+        compute: The figure from the sums.
+    """
+
+    name: str
+    compute: Callable[[Counts], float]
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """One sample on which a task is recognized.
+
+    Attributes:
+        feed: The inputs.
+        outputs: The outputs of the float model.
+    """
+
+    feed: Arrays
+    outputs: Arrays
+
+
+class Task(Protocol):
+    """A task of one model: which outputs decide, and how two forms are compared on a sample."""
+
+    @property
+    def name(self) -> TaskName:
+        """Name of the task."""
+        ...
+
+    @property
+    def metric(self) -> str:
+        """Name of the metric of the drop: the share of the float model's decisions that another form keeps."""
+        ...
+
+    @property
+    def output(self) -> str:
+        """The output that decides; the first one of several."""
+        ...
+
+    @property
+    def ratios(self) -> Sequence[Ratio]:
+        """The further figures."""
+        ...
+
+    def compare(self, reference: Arrays, other: Arrays, feed: Arrays) -> Counts:
+        """Compare two forms on one sample.
+
+        Args:
+            reference: Outputs of the float model, with the axes of the model.
+            other: Outputs of another form.
+            feed: The inputs.
+
+        Returns:
+            Decisions changed, decisions of the float model (0 if it decides nothing on this sample), and the counts
+            of ``ratios``. The length is the same for all samples.
+        """
+        ...
+
+    def start(self) -> TaskMeter:
+        """A meter without samples."""
+        ...
+
+
+Found = tuple[Task, str]
+"""A task, and what it was recognized by."""
+
+
+class TaskMeter(Protocol):
+    """Adds up samples of one form."""
+
+    def add(self, reference: Arrays, other: Arrays, feed: Arrays) -> None:
+        """Add one sample, given as to `Task.compare`."""
+        ...
+
+    def measure_drop(self) -> Drop:
+        """Decisions of the float model that are changed, with an interval."""
+        ...
+
+    def measure_figures(self) -> tuple[Figure, ...]:
+        """All figures, each with an interval."""
+        ...
+
+
+@dataclass
+class CountsMeter:
+    """Sums of the counts, from which the drop and all figures follow."""
+
+    task: Task
+    rows: list[Counts] = field(default_factory=list)
+
+    def add(self, reference: Arrays, other: Arrays, feed: Arrays) -> None:
+        """Add one sample."""
+        self.rows.append(self.task.compare(reference, other, feed))
+
+    def measure_drop(self) -> Drop:
+        """The share of changed decisions, in points, with an interval.
+
+        The interval is exact (Clopper and Pearson) if every sample is one decision, and if nothing changed. Else it
+        is a bootstrap over samples, because decisions of one sample are not independent.
+        """
+        rows = np.array(self.rows)[:, :2]
+        changed, decisions = map(float, rows.sum(axis=0))
+        share, metric = share_of(changed, decisions), self.task.metric
+        single = bool((rows[:, 1] == 1).all())
+        if single or (decisions and not changed):
+            lo, hi = intervals.clopper_pearson_interval(int(changed), int(decisions))
+        else:
+            lo, hi = measure_ratio(rows, lambda sums: share_of(sums[0], sums[1]))[1]
+        lost, gained = (int(changed), 0) if single else (None, None)
+        return Drop(metric, 100 * share, 100 * lo, 100 * hi, len(rows), lost=lost, gained=gained)
+
+    def measure_figures(self) -> tuple[Figure, ...]:
+        """The figures that follow from the sums, each with a bootstrap interval."""
+        rows = np.array(self.rows)
+        return tuple(
+            Figure(ratio.name, *measure_ratio(rows, ratio.compute)) for ratio in self.task.ratios
+        )
+
+
+def measure_ratio(rows: Counts, compute: Callable[[Counts], float]) -> tuple[float, Interval]:
+    """A function of the sums over samples, with its bootstrap interval.
+
+    Args:
+        rows: One row of counts for each sample.
+        compute: The function.
+    """
+    draws = [compute(sums) for sums in intervals.bootstrap_sums(rows)]
+    return compute(rows.sum(axis=0)), intervals.percentile_interval(np.array(draws))
+
+
+def is_distribution(scores: NDArray[Any], axis: int = -1) -> bool:
+    """Whether an axis holds probabilities, or their logarithms."""
+    values = np.asarray(scores, np.float64)
+    if values.ndim == 0 or values.size == 0 or not np.isfinite(values).all():
+        return False
+    if values.min() >= -1e-6:
+        return bool(np.allclose(values.sum(axis=axis), 1, atol=5e-3))
+    return values.max() <= 1e-6 and bool(np.allclose(np.exp(values).sum(axis=axis), 1, atol=5e-3))
+
+
+def share_of(changed: float, total: float) -> float:
+    """A share; 0 if nothing was counted."""
+    return float(changed / total) if total else 0.0

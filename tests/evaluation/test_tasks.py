@@ -1,0 +1,287 @@
+"""Tasks: what decides is recognized, and counted decisions and figures are those counted by hand."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ptq.core.errors import UsageError
+from ptq.data import Sample
+from ptq.evaluation.drop import AGREEMENT, ERROR, TOP1
+from ptq.evaluation.evaluate import evaluate_engines
+from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.tasks.ctc import CtcTask, edit_distance
+from ptq.evaluation.tasks.embed import EmbedTask
+from ptq.evaluation.tasks.request import TaskRequest, recognize_task
+from ptq.evaluation.tasks.segment import SegmentTask
+from ptq.evaluation.tasks.sequence import SequenceTask
+from ptq.evaluation.tasks.task import Example, Task, TaskName
+
+RNG = np.random.default_rng(7)
+
+
+def spell(*labels: int, classes: int = 12) -> np.ndarray[Any, Any]:
+    """Scores of one line whose best class at each step is the given one."""
+    scores = RNG.normal(size=(1, len(labels), classes)).astype(np.float32)
+    scores[0, np.arange(len(labels)), labels] += 20
+    return scores
+
+
+LINES = [
+    spell(0, 0, 3, 3, 0, 4, 0, 0, 5, 0, 0, 0),
+    spell(0, 7, 0, 0, 8, 0, 0, 0, 2, 2, 0, 0),
+    spell(0, 0, 0, 9, 0, 9, 0, 1, 0, 0, 0, 0),
+]
+PIXELS = {"x": np.zeros((1, 3, 32, 32), np.float32)}
+TOKENS = {"input_ids": np.arange(12).reshape(1, 12), "attention_mask": np.ones((1, 12), np.int64)}
+
+
+def blobs(classes: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    """Scores of pixels whose best class changes at one edge."""
+    scores = np.random.default_rng(seed).normal(size=(1, classes, 32, 32)).astype(np.float32)
+    scores[:, 0, :, :16] += 20
+    scores[:, 1, :, 16:] += 20
+    return scores
+
+
+def unit_vectors(rows: int, width: int = 32) -> np.ndarray[Any, Any]:
+    vectors = RNG.normal(size=(rows, width)).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def softmax(scores: np.ndarray[Any, Any], axis: int = -1) -> np.ndarray[Any, Any]:
+    powers = np.exp(scores - scores.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+RECOGNIZED: list[tuple[str, str, dict[str, Any], list[dict[str, Any]]]] = [
+    ("ctc", "text lines", PIXELS, [{"y": line} for line in LINES]),
+    ("ctc", "steps first", PIXELS, [{"y": line.swapaxes(0, 1)} for line in LINES]),
+    ("sequence", "logits of tokens", TOKENS, [{"logits": line} for line in LINES]),
+    ("sequence", "probabilities of tokens", TOKENS, [{"y": softmax(LINES[0])}]),
+    ("embed", "vectors of length 1", PIXELS, [{"y": unit_vectors(1)} for _ in range(3)]),
+    ("embed", "a named vector", TOKENS, [{"sentence_embedding": 3 * unit_vectors(1)}]),
+    (
+        "embed",
+        "positions that a named output holds",
+        TOKENS,
+        [{"last_hidden_state": RNG.normal(size=(1, 12, 32)).astype(np.float32)}],
+    ),
+    ("segment", "scores of pixels", PIXELS, [{"y": blobs(5)}]),
+    ("segment", "channels last", PIXELS, [{"y": np.moveaxis(blobs(5), 1, 3)}]),
+    ("segment", "a mask", PIXELS, [{"y": (blobs(2)[:, :1] > 9).astype(np.float32)}]),
+    ("segment", "classes of pixels", PIXELS, [{"y": blobs(5).argmax(axis=1)}]),
+    ("classify", "scores", PIXELS, [{"y": RNG.normal(size=(1, 10)).astype(np.float32)}]),
+    ("none", "an image", PIXELS, [{"y": RNG.normal(size=(1, 3, 32, 32)).astype(np.float32)}]),
+    ("none", "a depth map", PIXELS, [{"y": RNG.random((1, 1, 32, 32)).astype(np.float32)}]),
+    ("none", "features", PIXELS, [{"y": RNG.normal(size=(1, 50, 64)).astype(np.float32)}]),
+    ("none", "features of tokens", TOKENS, [{"y": RNG.normal(size=(1, 12, 64))}]),
+    ("none", "one number", PIXELS, [{"y": np.ones((1, 1), np.float32)}]),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "feed", "outputs"),
+    [pytest.param(name, feed, outputs, id=what) for name, what, feed, outputs in RECOGNIZED],
+)
+def test_a_task_is_recognized_from_shapes_names_and_values(
+    name: str, feed: dict[str, Any], outputs: list[dict[str, Any]]
+) -> None:
+    task, choice = recognize_task(TaskRequest(), [Example(feed, one) for one in outputs])
+    assert choice.name == name
+    assert (task is None) == (name == "none")
+    assert choice.why
+    assert not choice.asked
+
+
+def test_labels_of_classes_make_scores_classes_even_if_they_are_vectors_of_length_one() -> None:
+    examples = [Example(PIXELS, {"y": unit_vectors(1)})]
+    assert recognize_task(TaskRequest(), examples)[1].name == "embed"
+    assert recognize_task(TaskRequest(), examples, labelled=True)[1].name == "classify"
+
+
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [
+        ("embed", RNG.normal(size=(1, 64))),
+        ("ctc", RNG.normal(size=(1, 20, 5))),
+        ("segment", RNG.normal(size=(1, 3, 32, 32))),
+        ("sequence", RNG.normal(size=(1, 7, 9))),
+        ("classify", RNG.normal(size=(1, 64))),
+    ],
+)
+def test_a_task_that_is_asked_for_needs_an_output_of_its_shape_only(
+    name: TaskName, output: np.ndarray[Any, Any]
+) -> None:
+    example = Example(PIXELS, {"y": output.astype(np.float32)})
+    task, choice = recognize_task(TaskRequest(name), [example])
+    assert task is not None
+    assert (task.name, choice.name, choice.asked) == (name, name, True)
+
+
+@pytest.mark.parametrize("name", ["embed", "ctc", "segment", "sequence", "classify"])
+def test_a_task_that_no_output_fits_is_refused_with_the_shapes(name: TaskName) -> None:
+    example = Example(PIXELS, {"y": np.ones((1, 1), np.float32)})
+    with pytest.raises(UsageError, match=rf"^task {name}: no output fits \(y \[1, 1\]\); give ano"):
+        recognize_task(TaskRequest(name), [example])
+
+
+def test_text_is_read_as_ctc_defines_it() -> None:
+    assert CtcTask("y", 0).decode(LINES[0]) == [(3, 4, 5)]
+    assert CtcTask("y", 0).decode(LINES[2]) == [(9, 9, 1)]
+    assert CtcTask("y", 0, steps_first=True).decode(LINES[2].swapaxes(0, 1)) == [(9, 9, 1)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "distance"),
+    [("kitten", "sitting", 3), ("", "abc", 3), ("abc", "", 3), ("flaw", "lawn", 2), ("", "", 0)],
+)
+def test_the_edit_distance_is_that_of_known_pairs(one: str, other: str, distance: int) -> None:
+    assert edit_distance([*map(ord, one)], [*map(ord, other)]) == distance
+
+
+def measure(task: Task, pairs: list[tuple[Any, Any]], feed: dict[str, Any] = PIXELS) -> Any:
+    meter = task.start()
+    for before, after in pairs:
+        meter.add({"y": before}, {"y": after}, feed)
+    return meter
+
+
+def test_ctc_counts_lines_and_characters() -> None:
+    wrong = spell(0, 7, 0, 0, 8, 0, 0, 0, 6, 6, 0, 0)  # the last of three characters differs
+    pairs = [(LINES[0], LINES[0]), (LINES[1], wrong), (LINES[2], LINES[2])]
+    meter = measure(CtcTask("y", 0), pairs)
+    drop, (errors,) = meter.measure_drop(), meter.measure_figures()
+    assert (drop.metric, drop.lost, drop.samples) == ("agreement of decoded sequences", 1, 3)
+    assert drop.points == pytest.approx(100 / 3)
+    assert 0 < drop.lo < drop.points < drop.hi < 100
+    assert errors.name == "character error rate"
+    assert errors.value == pytest.approx(1 / 9)
+    assert errors.interval[0] <= errors.value <= errors.interval[1]
+
+
+def test_sequence_counts_positions_that_the_attention_mask_shows() -> None:
+    before, after = spell(1, 2, 3, 4), spell(1, 9, 3, 9)
+    mask = {"attention_mask": np.array([[1, 1, 1, 0]])}
+    meter = measure(SequenceTask("y"), [(before, after), (before, before)], mask)
+    drop, (equal,) = meter.measure_drop(), meter.measure_figures()
+    assert drop.points == pytest.approx(100 / 6)  # one of twice three tokens
+    assert equal.value == pytest.approx(1 / 2)
+    whole = measure(SequenceTask("y"), [(before, after)]).measure_drop()
+    assert whole.points == pytest.approx(100 * 2 / 4)
+
+
+def test_embed_counts_other_neighbours_and_averages_the_cosine() -> None:
+    angles = np.radians([0.0, 10.0, 25.0, 90.0, 99.0])
+    before = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    angles[1] = np.radians(15.0)  # now the third is the nearest of the second
+    after = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    meter = measure(EmbedTask("y"), [(before[k : k + 1], after[k : k + 1]) for k in range(5)])
+    drop, (cosine,) = meter.measure_drop(), meter.measure_figures()
+    assert (drop.metric, drop.lost) == ("agreement of nearest neighbours", 1)
+    assert cosine.value == pytest.approx((4 + np.cos(np.radians(5))) / 5)
+
+
+def test_two_vectors_have_no_neighbours_to_choose_so_the_distance_is_measured() -> None:
+    pairs = [(np.array([[1.0, 0.0]]), np.array([[1.0, 1.0]]))] * 2
+    drop = measure(EmbedTask("y"), pairs).measure_drop()
+    assert drop.metric == "cosine distance to float"
+    assert drop.points == pytest.approx(100 * (1 - np.sqrt(0.5)))
+
+
+def test_embed_averages_positions_that_are_not_padding() -> None:
+    hidden = np.zeros((1, 3, 2))
+    hidden[0] = [[1, 0], [0, 1], [5, 5]]
+    feed = {"attention_mask": np.array([[1, 1, 0]])}
+    vectors = EmbedTask("y").decode({"y": hidden}, feed)
+    np.testing.assert_allclose(vectors, [[np.sqrt(0.5)] * 2])
+
+
+def test_segment_counts_pixels_and_the_mean_iou_of_classes_that_occur() -> None:
+    before = np.zeros((1, 3, 2, 4), np.float32)
+    before[:, 0, :, :2], before[:, 1, :, 2:] = 1, 1
+    after = before.copy()
+    after[:, :, 0, 0] = [[0, 1, 0]]  # one of eight pixels is now class 1
+    drop = measure(SegmentTask("y", 3), [(before, after)]).measure_drop()
+    (iou,) = measure(SegmentTask("y", 3), [(before, after)]).measure_figures()
+    assert drop.points == pytest.approx(100 / 8)
+    assert iou.value == pytest.approx((3 / 4 + 4 / 5) / 2)
+
+
+def test_equal_decisions_have_no_drop_and_the_exact_interval() -> None:
+    drop = measure(SegmentTask("y", 5), [(blobs(5), blobs(5))] * 4).measure_drop()
+    assert (drop.points, drop.lo) == (0, 0)
+    assert drop.hi == pytest.approx(100 * (1 - 0.025 ** (1 / (4 * 32 * 32))))
+
+
+def test_an_output_of_another_shape_keeps_no_decision() -> None:
+    for task, before, after in (
+        (SequenceTask("y"), spell(1, 2, 3), spell(1, 2)),
+        (SegmentTask("y", 5), blobs(5), blobs(5)[:, :, :8]),
+        (CtcTask("y", 0), LINES[0], LINES[0][:, :0]),
+        (EmbedTask("y"), np.ones((1, 4)), np.ones((1, 5))),
+    ):
+        changed, decisions = task.compare({"y": before}, {"y": after}, {})[:2]
+        assert changed == decisions > 0
+
+
+def evaluate(
+    lines: list[Any], others: list[Any], request: TaskRequest, labels: tuple[int, ...] = ()
+) -> Evaluation:
+    samples = [Sample(str(k), {"x": line}, labels) for k, line in enumerate(lines)]
+    given = iter(others)
+    return evaluate_engines(
+        lambda feed: [feed["x"]],
+        {"int8": lambda _: [next(given)]},
+        samples,
+        ["y"],
+        task=request,
+    )
+
+
+def test_an_evaluation_measures_the_recognized_task_beside_the_sqnr() -> None:
+    lines = LINES * 5  # more than the task is recognized on
+    others = [line + 0.01 for line in lines[:-1]] + [LINES[0]]
+    result = evaluate(lines, others, TaskRequest())
+    form = result.forms["int8"]
+    assert result.task is not None
+    assert result.task.name == "ctc"
+    assert form.drop is not None
+    assert (form.drop.lost, form.drop.samples) == (1, 15)
+    assert form.figures[0].value == pytest.approx(3 / 45)
+    assert 0 < form.outputs["y"].sqnr_db < 30
+
+
+def test_without_a_task_only_the_energy_of_the_error_is_measured() -> None:
+    fields = [RNG.normal(size=(1, 3, 32, 32)) for _ in range(4)]
+    result = evaluate(fields, [1.1 * field for field in fields], TaskRequest())
+    assert result.task is not None
+    assert result.task.name == "none"
+    assert result.forms["int8"].drop is not None
+    assert result.forms["int8"].drop.metric == ERROR
+    assert result.forms["int8"].figures == ()
+
+
+def test_classes_are_measured_as_before() -> None:
+    rows = [RNG.normal(size=(1, 10)) for _ in range(9)]
+    for labels, metric in (((), AGREEMENT), ((3,), TOP1)):
+        drop = evaluate(rows, rows, TaskRequest(), labels).forms["int8"].drop
+        assert drop is not None
+        assert drop.metric == metric
+
+
+def test_labels_of_another_task_than_classes_are_not_refused_as_classes() -> None:
+    rows = [unit_vectors(1) for _ in range(4)]
+    result = evaluate(rows, rows, TaskRequest("embed"), (4000,))
+    assert result.forms["int8"].drop is not None
+    assert result.forms["int8"].drop.points == 0
+
+
+def test_neighbouring_lines_do_not_decide_each_other() -> None:
+    singles = [
+        evaluate([a], [b], TaskRequest("ctc")).forms["int8"].drop for a, b in pairwise(LINES)
+    ]
+    assert [drop.lost for drop in singles if drop is not None] == [1, 1]
