@@ -17,7 +17,7 @@ ArithmeticName = Literal[
     "ort", "ort-avx2", "litert", "tflite-micro", "gemmlowp", "tpu-mlir", "tpu-mlir-8", "fixed-point"
 ]
 EngineName = Literal["ort", "integer"]
-TaskName = Literal["classify", "ctc", "embed", "segment", "sequence"]
+TaskName = Literal["classify", "detect", "ctc", "embed", "segment", "sequence"]
 EffortName = Literal["fast", "default", "best"]
 _VERSIONS = "ort is the installed ONNX Runtime's; ort@1.31 is that of ONNX Runtime 1.31."
 DEFAULT_BATCH = 8

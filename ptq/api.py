@@ -136,7 +136,7 @@ def quantize(
         opset: ``keep`` leaves the opset; functions that need a newer one stay float. ``auto`` raises it for them.
         metric: Your own metric (see `ptq.evaluation.user_metric`). Without it: top-1 accuracy if samples are
             labelled, else agreement of the task's decisions with float, else the energy of the error.
-        task: What the outputs decide: ``classify``, ``ctc``, ``embed``, ``segment`` or ``sequence``.
+        task: What the outputs decide: ``classify``, ``detect``, ``ctc``, ``embed``, ``segment`` or ``sequence``.
             None recognizes it from shapes, names and values of the outputs.
         metadata: Record preprocessing and provenance in the metadata of the quantized model.
         force: Return a result even if it is more than 1 MiB larger than the float model and slower.

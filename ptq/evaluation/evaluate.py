@@ -24,8 +24,7 @@ from ptq.evaluation.metrics import (
     is_scores,
 )
 from ptq.evaluation.tasks.measure import TaskMeasurement
-from ptq.evaluation.tasks.request import TaskRequest
-from ptq.evaluation.tasks.task import Example
+from ptq.evaluation.tasks.task import Example, TaskRequest
 from ptq.evaluation.user_metric import Metric, metric_drop
 
 REFERENCE = "float"

@@ -15,10 +15,10 @@ from ptq.evaluation.evaluate import evaluate_engines
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.tasks.ctc import CtcTask, edit_distance
 from ptq.evaluation.tasks.embed import EmbedTask
-from ptq.evaluation.tasks.request import TaskRequest, recognize_task
+from ptq.evaluation.tasks.request import recognize_task
 from ptq.evaluation.tasks.segment import SegmentTask
 from ptq.evaluation.tasks.sequence import SequenceTask
-from ptq.evaluation.tasks.task import Example, Task, TaskName
+from ptq.evaluation.tasks.task import Example, Task, TaskName, TaskRequest
 
 RNG = np.random.default_rng(7)
 

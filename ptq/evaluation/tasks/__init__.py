@@ -7,6 +7,9 @@ ctc         text read from scores over time
 sequence    one token at each position
 embed       vectors that are compared with each other
 segment     a class for each pixel
+boxes       overlap, suppression and matching of boxes
+box_heads   outputs of detectors as boxes
+detect      boxes with classes
 request     a task that is asked for or recognized
 measure     forms of one model on the same samples: drops and figures
 """

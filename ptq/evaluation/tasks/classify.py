@@ -18,6 +18,7 @@ from ptq.evaluation.tasks.task import (
     Found,
     Ratio,
     TaskMeter,
+    TaskRequest,
 )
 
 
@@ -46,9 +47,9 @@ class ClassifyTask:
         return CountsMeter(self)
 
 
-def find_classes(examples: Sequence[Example], *, asked: bool) -> Found | None:
+def find_classes(examples: Sequence[Example], request: TaskRequest) -> Found | None:
     """An output with one score for each class."""
-    del asked
+    del request
     for name in examples[0].outputs:
         if all(is_scores(example.outputs[name]) for example in examples):
             size = examples[0].outputs[name].size

@@ -21,6 +21,7 @@ from ptq.evaluation.tasks.task import (
     Found,
     Ratio,
     TaskMeter,
+    TaskRequest,
     is_distribution,
     share_of,
 )
@@ -96,12 +97,14 @@ def edit_distance(one: Sequence[int], other: Sequence[int]) -> int:
     return int(row[-1])
 
 
-def find_text(examples: Sequence[Example], *, asked: bool) -> Found | None:
+def find_text(examples: Sequence[Example], request: TaskRequest) -> Found | None:
     """Scores over time of which the first or last class is the blank.
 
     The blank is the most frequent best class. If the task is asked for, any class may be the blank, and few suffice.
     """
-    if not asked and any(a.dtype.kind in "iu" and a.size > 1 for a in examples[0].feed.values()):
+    if not request.asked and any(
+        a.dtype.kind in "iu" and a.size > 1 for a in examples[0].feed.values()
+    ):
         return None  # tokens, not pixels or sound
     for name in examples[0].outputs:
         arrays = [example.outputs[name] for example in examples]
@@ -117,7 +120,7 @@ def find_text(examples: Sequence[Example], *, asked: bool) -> Found | None:
         at_an_end = blank in (0, shape[-1] - 1) and MIN_BLANKS <= share < 1
         clear = is_distribution(arrays[0]) or share >= 1.5 * MIN_BLANKS
         few = shape[-1] < MIN_CLASSES or steps > MAX_STEPS
-        if asked or (at_an_end and clear and not few and len(shape) == 3):
+        if request.asked or (at_an_end and clear and not few and len(shape) == 3):
             return CtcTask(name, blank, steps_first), (
                 f"output {name} gives scores of {shape[-1]} classes at {steps} steps; "
                 f"class {blank}, the blank, is the best one at {100 * share:.0f} % of them"

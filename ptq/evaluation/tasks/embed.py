@@ -21,6 +21,7 @@ from ptq.evaluation.tasks.task import (
     Found,
     Ratio,
     TaskMeter,
+    TaskRequest,
     is_distribution,
     measure_ratio,
 )
@@ -119,7 +120,7 @@ def _distances(before: NDArray[Any], after: NDArray[Any]) -> Counts:
     return np.array([np.where(same, 0.0, 1 - cosines).sum(), len(before)], np.float64)
 
 
-def find_vectors(examples: Sequence[Example], *, asked: bool) -> Found | None:
+def find_vectors(examples: Sequence[Example], request: TaskRequest) -> Found | None:
     """A vector by the name of its output, or because all have length 1; vectors of whole samples come first."""
     outputs = examples[0].outputs
     for name in sorted(outputs, key=lambda name: outputs[name].ndim):
@@ -130,7 +131,7 @@ def find_vectors(examples: Sequence[Example], *, asked: bool) -> Found | None:
         named = _VECTORS.search(name) is not None and not is_distribution(one)
         lengths = np.concatenate([np.linalg.norm(a, axis=-1).reshape(-1) for a in arrays])
         unit = one.ndim == 2 and one.min() < 0 and bool(np.allclose(lengths, 1, atol=1e-3))
-        if asked or named or unit:
+        if request.asked or named or unit:
             why = "have length 1" if unit else "are named so" if named else "are taken as asked"
             return EmbedTask(
                 name

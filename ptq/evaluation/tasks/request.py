@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol, get_args
+from typing import get_args
 
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import require_choice
@@ -12,22 +11,20 @@ from ptq.evaluation.drop import TaskChoice
 from ptq.evaluation.metrics import is_scores
 from ptq.evaluation.tasks.classify import find_classes
 from ptq.evaluation.tasks.ctc import find_text
+from ptq.evaluation.tasks.detect import find_boxes
 from ptq.evaluation.tasks.embed import find_vectors
 from ptq.evaluation.tasks.segment import find_masks
 from ptq.evaluation.tasks.sequence import find_tokens
 from ptq.evaluation.tasks.task import Example, Found, Task, TaskName
-from ptq.model.graph import Graph
+from ptq.evaluation.tasks.task import TaskRequest as TaskRequest
 
 EXAMPLES = 8
 """Samples on which a task is recognized."""
 
 
-class _Finder(Protocol):
-    def __call__(self, examples: Sequence[Example], *, asked: bool) -> Found | None:
-        """The task, if the outputs fit it; if it is asked for, outputs of the right shape suffice."""
-
-
+_Finder = Callable[[Sequence[Example], TaskRequest], Found | None]
 _FINDERS: Mapping[TaskName, _Finder] = {
+    "detect": find_boxes,
     "segment": find_masks,
     "ctc": find_text,
     "sequence": find_tokens,
@@ -35,28 +32,6 @@ _FINDERS: Mapping[TaskName, _Finder] = {
     "classify": find_classes,
 }
 """In the order in which they are tried: the special before the general."""
-
-
-@dataclass(frozen=True)
-class TaskRequest:
-    """What is known of a task before the model runs.
-
-    Attributes:
-        name: The task that is asked for; None to recognize it.
-        metadata: The metadata of the model; exporters write the task into it.
-    """
-
-    name: TaskName | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def from_graph(cls, name: TaskName | None, graph: Graph) -> TaskRequest:
-        """The request for a model.
-
-        Raises:
-            UsageError: There is no such task.
-        """
-        return cls(require_task(name), dict(graph.metadata))
 
 
 def require_task(name: object, metric: object = None) -> TaskName | None:
@@ -94,7 +69,7 @@ def recognize_task(
         UsageError: No output fits the task that is asked for.
     """
     if request.name is not None:
-        found = _FINDERS[request.name](examples, asked=True)
+        found = _FINDERS[request.name](examples, request)
         if found is None:
             shapes = ", ".join(f"{k} {list(v.shape)}" for k, v in examples[0].outputs.items())
             raise UsageError(
@@ -102,11 +77,9 @@ def recognize_task(
             )
         return found[0], TaskChoice(found[0].name, found[0].output, found[1], asked=True)
     scores = any(is_scores(array) for array in examples[0].outputs.values())
-    finders: Sequence[Callable[..., Found | None]] = (
-        [find_classes] if labelled and scores else [*_FINDERS.values()]
-    )
+    finders: Sequence[_Finder] = [find_classes] if labelled and scores else [*_FINDERS.values()]
     for find in finders:
-        found = find(examples, asked=False)
+        found = find(examples, request)
         if found is not None:
             task, why = found
             return task, TaskChoice(task.name, task.output, why)

@@ -19,6 +19,7 @@ from ptq.evaluation.tasks.task import (
     Found,
     Ratio,
     TaskMeter,
+    TaskRequest,
     is_distribution,
 )
 
@@ -90,13 +91,13 @@ def _mean_iou(classes: int, sums: Counts) -> float:
     return float((both[occurs] / either[occurs]).mean()) if occurs.any() else 1.0
 
 
-def find_masks(examples: Sequence[Example], *, asked: bool) -> Found | None:
+def find_masks(examples: Sequence[Example], request: TaskRequest) -> Found | None:
     """Scores by class and pixel, one mask of values from 0 to 1, or a map of integer classes."""
     sides = [array.shape for array in examples[0].feed.values() if array.ndim == 4]
     for name in examples[0].outputs:
         arrays = [example.outputs[name] for example in examples]
         if sides and arrays[0].ndim in (3, 4) and arrays[0].size:
-            task = _find_mask(name, arrays, asked=asked)
+            task = _find_mask(name, arrays, asked=request.asked)
             if task is not None:
                 what = "one mask" if task.classes == 2 else f"{task.classes} classes of pixels"
                 return task, f"output {name} gives {what}"

@@ -18,6 +18,7 @@ from ptq.evaluation.tasks.task import (
     Found,
     Ratio,
     TaskMeter,
+    TaskRequest,
     is_distribution,
     share_of,
 )
@@ -65,7 +66,7 @@ def find_positions(feed: Arrays, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     return np.asarray(mask != 0, bool)
 
 
-def find_tokens(examples: Sequence[Example], *, asked: bool) -> Found | None:
+def find_tokens(examples: Sequence[Example], request: TaskRequest) -> Found | None:
     """Scores at each position of the input tokens, by the name of the output or because they are probabilities."""
     lengths = {
         array.shape
@@ -76,7 +77,7 @@ def find_tokens(examples: Sequence[Example], *, asked: bool) -> Found | None:
         if scores.ndim != 3 or scores.dtype.kind != "f" or scores.shape[-1] < 2:
             continue
         likely = scores.shape[:2] in lengths and (_SCORES.search(name) or is_distribution(scores))
-        if asked or likely:
+        if request.asked or likely:
             return SequenceTask(name), (
                 f"output {name} gives scores of {scores.shape[-1]} classes at each of {scores.shape[1]} positions"
             )

@@ -18,8 +18,9 @@ from ptq.evaluation import intervals
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.intervals import Interval
 from ptq.evaluation.metrics import Figure
+from ptq.model.graph import Graph
 
-TaskName = Literal["classify", "ctc", "embed", "segment", "sequence"]
+TaskName = Literal["classify", "detect", "ctc", "embed", "segment", "sequence"]
 
 Arrays = Mapping[str, NDArray[Any]]
 """Arrays of one sample by name: its inputs, or the outputs of a model."""
@@ -51,6 +52,29 @@ class Example:
 
     feed: Arrays
     outputs: Arrays
+
+
+@dataclass(frozen=True)
+class TaskRequest:
+    """What is known of a task before the model runs.
+
+    Attributes:
+        name: The task that is asked for; None to recognize it.
+        metadata: The metadata of the model; exporters write the task into it.
+    """
+
+    name: TaskName | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_graph(cls, name: TaskName | None, graph: Graph) -> TaskRequest:
+        """The request for a model, with its metadata."""
+        return cls(name, dict(graph.metadata))
+
+    @property
+    def asked(self) -> bool:
+        """Whether a task is asked for; then outputs of the right shape suffice."""
+        return self.name is not None
 
 
 class Task(Protocol):

@@ -1,0 +1,191 @@
+"""Task ``detect``: heads of detectors are recognized and decoded, and boxes are matched as by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ptq.core.errors import UsageError
+from ptq.evaluation.tasks.boxes import Boxes, compute_iou, match_boxes, suppress_overlaps
+from ptq.evaluation.tasks.detect import DetectTask
+from ptq.evaluation.tasks.request import recognize_task
+from ptq.evaluation.tasks.task import Example, TaskRequest
+
+IMAGE = {"images": np.zeros((1, 3, 64, 64), np.float32)}
+CORNERS = np.array([[4, 4, 20, 20], [30, 30, 60, 50]], np.float64)
+CLASSES = np.array([2, 0])
+SCORES = np.array([0.9, 0.6])
+CELLS = 40
+Array = np.ndarray[Any, Any]
+
+
+def fill_grid(classes: int = 3) -> tuple[Array, Array]:
+    """Boxes (centre and size) and scores of a grid in which two cells hold an object."""
+    rng = np.random.default_rng(3)
+    boxes = np.concatenate([rng.uniform(5, 60, (CELLS, 2)), rng.uniform(2, 30, (CELLS, 2))], axis=1)
+    scores = rng.uniform(0, 0.1, (CELLS, classes))
+    for cell, corners, label, score in zip((7, 31), CORNERS, CLASSES, SCORES, strict=True):
+        boxes[cell] = [*(corners[:2] + corners[2:]) / 2, *(corners[2:] - corners[:2])]
+        scores[cell, label] = score
+    return boxes, scores
+
+
+def yolo_v8() -> dict[str, Array]:
+    return {"output0": np.concatenate(fill_grid(), axis=1).T[None].astype(np.float32)}
+
+
+def yolo_v5() -> dict[str, Array]:
+    boxes, scores = fill_grid()
+    objectness = scores.max(axis=1, keepdims=True)
+    rows = np.concatenate([boxes, objectness, scores / objectness], axis=1)
+    return {"output": rows[None].astype(np.float32)}
+
+
+def end_to_end() -> dict[str, Array]:
+    rows = np.zeros((1, 30, 6), np.float32)
+    rows[0, :2] = np.concatenate([CORNERS, SCORES[:, None], CLASSES[:, None]], axis=1)
+    return {"output0": rows}
+
+
+def rows_with_image_index() -> dict[str, Array]:
+    rows = np.concatenate([[[0], [0]], CORNERS, CLASSES[:, None], SCORES[:, None]], axis=1)
+    return {"output": rows.astype(np.float32)}
+
+
+def corners_of_grid() -> Array:
+    boxes, _ = fill_grid()
+    centre, half = boxes[:, :2], boxes[:, 2:] / 2
+    return np.concatenate([centre - half, centre + half], axis=1)[None].astype(np.float32)
+
+
+def boxes_and_probabilities() -> dict[str, Array]:
+    scores = fill_grid()[1]
+    rows = np.concatenate([1 - scores.sum(axis=1, keepdims=True), scores], axis=1)
+    rows = np.maximum(rows, 0) / np.maximum(rows, 0).sum(axis=1, keepdims=True)
+    return {"boxes": corners_of_grid(), "scores": rows[None].astype(np.float32)}
+
+
+def boxes_labels_and_scores() -> dict[str, Array]:
+    return {
+        "boxes": CORNERS.astype(np.float32),
+        "labels": CLASSES.astype(np.int64),
+        "scores": SCORES.astype(np.float32),
+    }
+
+
+def detr() -> dict[str, Array]:
+    logits = np.full((1, CELLS, 4), -4, np.float32)
+    logits[0, :, 3] = 4  # nothing
+    for cell, label in zip((7, 31), CLASSES, strict=True):
+        logits[0, cell, label], logits[0, cell, 3] = 6, 0
+    return {"logits": logits, "pred_boxes": (fill_grid()[0] / 64)[None].astype(np.float32)}
+
+
+def focal_logits() -> dict[str, Array]:
+    scores = fill_grid()[1]
+    logits = np.log(np.maximum(scores, 1e-3) / (1 - np.maximum(scores, 1e-3)))
+    return {"logits": logits[None].astype(np.float32), "boxes": corners_of_grid()}
+
+
+HEADS = [
+    yolo_v8, yolo_v5, end_to_end, rows_with_image_index, boxes_and_probabilities, boxes_labels_and_scores,
+    detr, focal_logits,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", HEADS)
+def test_the_heads_of_common_detectors_are_recognized_and_decoded(make: Any) -> None:
+    outputs = make()
+    task, choice = recognize_task(TaskRequest(), [Example(IMAGE, outputs)] * 2)
+    assert isinstance(task, DetectTask), choice
+    found = task.head.decode(outputs)
+    scale = 64 if make is detr else 1
+    background_first = make is boxes_and_probabilities
+    np.testing.assert_allclose(found.corners * scale, CORNERS, atol=1e-3)
+    assert found.classes.tolist() == (CLASSES + background_first).tolist()
+    if make not in (detr, boxes_and_probabilities):
+        np.testing.assert_allclose(found.scores, SCORES, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        np.random.default_rng(0).normal(size=(1, 22, 2100)),
+        np.random.default_rng(0).normal(size=(1, 197, 64)),
+        np.random.default_rng(0).normal(size=(1, 300, 6)),
+        np.random.default_rng(0).random((1, 22, 40)),
+        np.random.default_rng(0).random((1, 10)),
+    ],
+)
+def test_other_outputs_are_not_taken_for_boxes(output: Array) -> None:
+    request = TaskRequest()
+    choice = recognize_task(request, [Example(IMAGE, {"y": output.astype(np.float32)})])[1]
+    assert choice.name != "detect"
+
+
+def test_the_metadata_of_an_exporter_say_how_many_columns_are_scores() -> None:
+    outputs = yolo_v8()
+    more = np.random.default_rng(1).normal(size=(1, 32, CELLS)).astype(np.float32)  # of masks
+    outputs["output0"] = np.concatenate([outputs["output0"], more], axis=1)
+    names = {"names": "{0: 'a', 1: 'b', 2: 'c'}", "task": "segment"}
+    task, _ = recognize_task(TaskRequest(None, names), [Example(IMAGE, outputs)])
+    assert isinstance(task, DetectTask)
+    assert task.head.decode(outputs).classes.tolist() == CLASSES.tolist()
+    assert recognize_task(TaskRequest(), [Example(IMAGE, outputs)])[1].name != "detect"
+
+
+@pytest.mark.parametrize("names", ["", "{", "{0: 'a'", "7", "[" * 400])
+def test_names_that_are_none_are_no_names(names: str) -> None:
+    task, _ = recognize_task(TaskRequest(None, {"names": names}), [Example(IMAGE, yolo_v8())])
+    assert isinstance(task, DetectTask)
+
+
+def test_a_detector_that_is_asked_for_but_has_no_boxes_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"^task detect: no output fits \(y \[1, 10\]\)"):
+        recognize_task(TaskRequest("detect"), [Example(IMAGE, {"y": np.ones((1, 10), np.float32)})])
+
+
+def test_overlap_is_intersection_over_union() -> None:
+    one = np.array([[0.0, 0, 10, 10], [0, 0, 0, 0]])
+    other = np.array([[5.0, 0, 15, 10], [0, 0, 10, 10], [20, 20, 30, 30]])
+    np.testing.assert_allclose(compute_iou(one, other), [[1 / 3, 1, 0], [0, 0, 0]])
+
+
+def test_suppression_keeps_the_highest_score_of_a_class() -> None:
+    corners = np.array([[0.0, 0, 10, 10], [1, 0, 11, 10], [1, 0, 11, 10], [30, 30, 40, 40]])
+    found = Boxes(corners, np.array([0.5, 0.9, 0.4, 0.3]), np.array([0, 0, 1, 0]))
+    kept = suppress_overlaps(found, 0.45)
+    assert kept.scores.tolist() == [0.9, 0.4, 0.3]
+
+
+def test_no_box_is_matched_twice_and_classes_are_not_mixed() -> None:
+    same = np.array([[0.0, 0, 10, 10]] * 2)
+    reference = Boxes(same, np.array([0.9, 0.8]), np.array([0, 0]))
+    one = Boxes(same[:1], np.array([0.7]), np.array([0]))
+    other = Boxes(same[:1], np.array([0.7]), np.array([1]))
+    assert match_boxes(reference, one).tolist() == [0, -1]
+    assert match_boxes(reference, other).tolist() == [-1, -1]
+
+
+def test_lost_and_new_boxes_are_counted() -> None:
+    before, after = yolo_v8(), yolo_v8()
+    after["output0"][0, 4 + CLASSES[0], 7] = 0.2  # below the threshold
+    after["output0"][0, 4, 12] = 0.8  # a new one
+    after["output0"][0, 0, 31] += 3  # moved by a tenth of its width
+    task, _ = recognize_task(TaskRequest(), [Example(IMAGE, before)])
+    assert isinstance(task, DetectTask)
+    changed, decisions, new, boxes, overlap = task.compare(before, after, IMAGE)
+    assert (changed, decisions, new, boxes) == (1, 2, 1, 2)
+    assert overlap == pytest.approx(27 / 33)
+    meter = task.start()
+    for _ in range(5):
+        meter.add(before, after, IMAGE)
+        meter.add(before, before, IMAGE)
+    drop, figures = meter.measure_drop(), meter.measure_figures()
+    assert drop.metric == "agreement of boxes"
+    assert drop.points == pytest.approx(100 / 4)
+    assert drop.lo < 25 < drop.hi
+    assert figures[0].value == pytest.approx(1 / 4)
+    assert figures[1].value == pytest.approx((5 * 27 / 33 + 10) / 15)
