@@ -94,7 +94,7 @@ class BoxHead:
             scores = (
                 scores.reshape(len(rows), -1) if scores.size % max(len(rows), 1) == 0 else scores
             )
-        scores = activate(scores, self.activation)
+        scores = compute_probabilities(scores, self.activation)
         if self.background is not None:
             scores = scores.copy()
             scores[:, self.background] = 0
@@ -114,7 +114,7 @@ def read_rows(array: NDArray[Any], *, columns: bool) -> Floats:
     return table.T if columns else table
 
 
-def activate(scores: Floats, activation: str) -> Floats:
+def compute_probabilities(scores: Floats, activation: str) -> Floats:
     """Probabilities from logits."""
     if activation == "sigmoid":
         return 1 / (1 + np.exp(-np.clip(scores, -50, 50)))
