@@ -12,6 +12,7 @@ from ptq.evaluation.inspection import Inspection
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.ranking import Ranking
 from ptq.evaluation.report import ReportData
+from ptq.optimization.benchmark import Benchmark
 from ptq.verification.lint_rules import Finding
 from ptq.verification.node_status import NodeStatus
 from ptq.verification.portability import NodeRisk
@@ -114,6 +115,7 @@ DOCUMENTS: Mapping[str, tuple[type, ...]] = {
     "inspect": (Header, Inspection),
     "evaluate": (Header, Evaluation, EvaluationEntries),
     "compare": (Header, Comparison),
+    "benchmark": (Header, Benchmark),
     "verify": (Header, Verification, VerificationEntries),
     "sensitivity": (Header, Ranking),
     "convert": (Header, ConversionSummary),

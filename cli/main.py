@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from . import options as o
+from .benchmark import benchmark
 from .calibrate import calibrate
 from .compare import compare
 from .configure import add_config_options, write_starter
@@ -104,7 +105,7 @@ def ops(json: o.Json = None) -> None:
         render_operators.render_operators(rows)
 
 
-for _command in (quantize, calibrate, evaluate, compare, verify, sensitivity):
+for _command in (quantize, calibrate, evaluate, compare, benchmark, verify, sensitivity):
     app.command(epilog=PREPROCESSING_HELP)(
         record_invocation(add_config_options(add_verbosity_options(_command)))
     )

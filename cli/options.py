@@ -23,6 +23,7 @@ _VERSIONS = "ort is the installed ONNX Runtime's; ort@1.31 is that of ONNX Runti
 DEFAULT_BATCH = 8
 DEFAULT_CALIBRATION_BATCH = 4
 DEFAULT_MEASURED = 5
+DEFAULT_SECONDS = 3.0
 Form = Literal["qdq", "qoperator"]
 WeightFormat = Literal["auto", "s8", "reduced", "u8"]
 Rounding = Literal["second-order", "nearest"]

@@ -30,7 +30,6 @@ from .parsers import format_option
 from .verbosity import reset_verbosity
 
 _ALTERNATIVES = {
-    "benchmark": "ptq compare measures the speed of two models",
     "plan": "plans are JSON texts: compare them with any program for text files",
     "--report": "give --summary FILE.md or --json FILE; ptq quantize and ptq sensitivity write pages",
 }

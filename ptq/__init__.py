@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ptq.executor.arithmetics import ArithmeticName
     from ptq.model.converted import Converted
     from ptq.observers.calibration_file import Calibration
+    from ptq.optimization.benchmark import Benchmark, benchmark
     from ptq.optimization.inspect import inspect
     from ptq.optimization.mixed_precision.sensitivity import sensitivity
     from ptq.rewrite.prepare.prepare import OpsetOption
@@ -73,6 +74,7 @@ _MODULES = {
     "ptq.executor.arithmetics": "ArithmeticName",
     "ptq.model.converted": "Converted",
     "ptq.observers.calibration_file": "Calibration",
+    "ptq.optimization.benchmark": "Benchmark benchmark",
     "ptq.optimization.inspect": "inspect",
     "ptq.optimization.mixed_precision.sensitivity": "sensitivity",
     "ptq.rewrite.prepare.prepare": "OpsetOption",
@@ -104,14 +106,14 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "ArithmeticName", "AudioPreprocess", "BudgetError", "Calibration", "Cancelled", "Comparison", "Converted",
-    "DataError",
+    "ArithmeticName", "AudioPreprocess", "Benchmark", "BudgetError", "Calibration", "Cancelled", "Comparison",
+    "Converted", "DataError",
     "EngineName", "Evaluation", "Finding", "Inspection", "MethodName", "ModelError",
     "NoGainError", "NodeCost", "OpsetOption", "Plan", "PlanError", "Portability", "Preprocess", "PtqError",
     "QuantizedForm", "Ranking", "Report", "Result", "RoundingMethod", "Sample", "Samples",
     "StatsError", "TargetName", "TextPreprocess", "UnknownOptionError", "UnsupportedError", "UsageError",
     "Verification",
-    "WeightFormatOption", "__version__", "calibrate", "compare", "convert", "evaluate",
+    "WeightFormatOption", "__version__", "benchmark", "calibrate", "compare", "convert", "evaluate",
     "inspect", "lint", "log_to_mlflow", "open_samples", "portability", "quantize",
     "sensitivity", "verify",
 ]  # fmt: skip

@@ -17,6 +17,7 @@ from ptq.core.targets import TARGETS
 from ptq.evaluation.engines import EngineName
 from ptq.executor.arithmetics import ARITHMETICS
 from ptq.observers import OBSERVERS
+from ptq.optimization.benchmark import DEFAULT_SECONDS
 from ptq.optimization.mixed_precision.sensitivity import DEFAULT_MEASURED
 from ptq.solver.recipe import QuantizedForm, RoundingMethod, WeightFormatOption
 
@@ -59,4 +60,5 @@ def test_the_command_line_has_the_choices_and_defaults_of_the_program():
     assert options.EngineName == EngineName
     assert DEFAULT_RUN.evaluation_batch == options.DEFAULT_BATCH
     assert DEFAULT_RUN.calibration_batch == options.DEFAULT_CALIBRATION_BATCH
+    assert options.DEFAULT_SECONDS == DEFAULT_SECONDS
     assert options.DEFAULT_MEASURED == DEFAULT_MEASURED

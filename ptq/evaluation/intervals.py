@@ -27,6 +27,8 @@ USER_METRIC_DRAWS = 200
 """Draws for a user metric, which is called once for each draw."""
 MAX_POOLS = 2000
 _SEED = 20240229
+_BITS = 53
+"""Bits of a float64."""
 
 
 def mcnemar(lost: int, gained: int) -> float:
@@ -47,9 +49,9 @@ def mcnemar(lost: int, gained: int) -> float:
 def median_interval(values: Sequence[float]) -> Interval:
     """Interval of the median by order statistics, for any distribution; 0 and infinity for fewer than 6 values."""
     ordered, cut = sorted(values), 0
-    limit = (1 - CONFIDENCE) / 2 * 2 ** len(ordered)
+    limit = int((1 - CONFIDENCE) / 2 * 2**_BITS) << len(ordered)  # more than a float holds
     below = 1  # the binomial coefficients up to ``cut``; in integers, because SciPy takes longer to load
-    while cut < len(ordered) and below <= limit:
+    while cut < len(ordered) and below << _BITS <= limit:
         cut += 1
         below += math.comb(len(ordered), cut)
     return (ordered[cut - 1], ordered[-cut]) if cut else (0.0, math.inf)

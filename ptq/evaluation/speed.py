@@ -40,16 +40,37 @@ def measure_speed(
     A round runs both models one after the other, so that other work of the processor slows both. The model that
     starts changes from round to round.
     """
-    ratios: list[float] = []
+    rounds = time_in_turns([reference, candidate], [feed], seconds=_SECONDS)
+    return summarize_ratios([before / after for before, after in rounds])
+
+
+def time_in_turns(
+    sessions: Sequence[Session],
+    feeds: Sequence[Mapping[str, NDArray[Any]]],
+    *,
+    seconds: float,
+    most: int = _MAX_ROUNDS,
+) -> list[tuple[float, ...]]:
+    """Time several models in turns: at least 3 rounds, then for some seconds, but at most so many rounds.
+
+    Args:
+        sessions: The models.
+        feeds: Samples; each round takes the next one.
+        seconds: Time for all rounds.
+        most: Number of rounds after which it ends anyway.
+
+    Returns:
+        Seconds of each model in each round. The model that starts changes from round to round.
+    """
+    rounds: list[tuple[float, ...]] = []
     first = perf_counter()
-    while len(ratios) < _MIN_ROUNDS or (
-        len(ratios) < _MAX_ROUNDS and perf_counter() - first < _SECONDS
-    ):
-        pair = [reference, candidate]
-        turn = len(ratios) % 2
-        taken = [_time_run(session, feed) for session in (pair[::-1] if turn else pair)]
-        ratios.append(taken[turn] / taken[1 - turn])
-    return summarize_ratios(ratios)
+    while len(rounds) < _MIN_ROUNDS or (len(rounds) < most and perf_counter() - first < seconds):
+        turn = len(rounds) % len(sessions)
+        feed = feeds[len(rounds) % len(feeds)]
+        taken = [_time_run(session, feed) for session in (*sessions[turn:], *sessions[:turn])]
+        start = len(sessions) - turn
+        rounds.append((*taken[start:], *taken[:start]))
+    return rounds
 
 
 def summarize_ratios(ratios: Sequence[float]) -> Speed:

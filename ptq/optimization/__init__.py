@@ -4,6 +4,8 @@ options                 what the user asks of a quantization
 effort                  how many samples and runs each decision may take
 given                   statistics or a plan of an earlier run
 inspect                 the verb ``inspect``, without data
+benchmark               the verb ``benchmark``: several models timed in turns
+peak_memory             peak memory of a model in a process of its own
 evaluate                the verb ``evaluate``: a model measured on samples
 pipeline                the first stages of a quantization, shared by `ptq.quantize` and `ptq.sensitivity`
 expected_stages         the stages to come, for a progress bar

@@ -27,7 +27,7 @@ def float_tensors(graph: Graph) -> frozenset[str]:
         ModelError: ONNX Runtime cannot load the model.
     """
     return frozenset(
-        name_of(v) for v in _ort_optimized_graph(graph).outputs if _is_quantized_from_float(v)
+        name_of(v) for v in ort_optimized_graph(graph).outputs if _is_quantized_from_float(v)
     )
 
 
@@ -37,13 +37,18 @@ def integer_products(graph: Graph) -> frozenset[str]:
     Raises:
         ModelError: ONNX Runtime cannot load the model.
     """
-    nodes = _ort_optimized_graph(graph).nodes
+    nodes = ort_optimized_graph(graph).nodes
     return frozenset(
         name_of(node.outputs[0]) for node in nodes if operator_of(node) in _INTEGER_PRODUCT_OPS
     )
 
 
-def _ort_optimized_graph(graph: Graph) -> Graph:
+def ort_optimized_graph(graph: Graph) -> Graph:
+    """The graph that ONNX Runtime runs, with all its optimizations, on this processor.
+
+    Raises:
+        ModelError: ONNX Runtime cannot load the model.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "optimized.onnx"
         Session(graph, threads=1, save_optimized=str(path))

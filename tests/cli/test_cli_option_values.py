@@ -109,7 +109,6 @@ def test_shell_completion_is_shown_and_completes_commands(shell: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["benchmark", "m.onnx"], "no such command 'benchmark'; ptq compare measures the speed"),
         (["plan", "diff", "a", "b"], "no such command 'plan'; plans are JSON texts: compare them"),
         (["evaluate", "m.onnx", "--data", "d", "--report", "r.html"], "no such option: --report; "
          "give --summary FILE.md or --json FILE"),

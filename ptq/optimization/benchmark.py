@@ -1,0 +1,214 @@
+"""The verb ``benchmark``: several models timed in turns, in one process and on the same inputs.
+
+result = ptq.benchmark(["model.onnx", "model.int8.onnx"])
+print(result.models[1].speed, result.models[1].speed_interval)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import cast
+
+import numpy as np
+
+from ptq.core.errors import DataError, ModelError, UsageError
+from ptq.core.option_checks import refuse_unknown_options, require_flag, require_number
+from ptq.core.run_options import Progress, RunOptions
+from ptq.data import DataSource, Preparation, Sample
+from ptq.data.made_inputs import make_feed
+from ptq.data.sample_store import CacheOption
+from ptq.data.splits import SampleOptions, input_specs
+from ptq.evaluation.intervals import Interval, median_interval
+from ptq.evaluation.speed import summarize_ratios, time_in_turns
+from ptq.model.failure import explain_failure
+from ptq.model.graph import Graph
+from ptq.model.node import dtype_of, name_of
+from ptq.model.open import (
+    Model,
+    display_name,
+    is_quantized,
+    model_files,
+    open_model,
+    source_path,
+)
+from ptq.model.serialize import serialized_size
+from ptq.model.session import Session
+from ptq.optimization.peak_memory import measure_peak_memory
+from ptq.verification.slow_integers import find_slow_patterns
+
+DEFAULT_SECONDS = 3.0
+MAX_ROUNDS = 1000
+MAX_FEEDS = 16
+"""Samples that are held in memory; rounds go through them again and again."""
+
+
+@dataclass(frozen=True)
+class TimedModel:
+    """What one model takes.
+
+    Attributes:
+        model: Path or name.
+        bytes: Size of its files.
+        load_ms: Milliseconds to load it into ONNX Runtime: the least of two loads.
+        run_ms: Milliseconds of one run: the median.
+        run_interval: 95 % interval of this median.
+        speed: Time of the first model over time of this one: the median over rounds; None for the first.
+        speed_interval: 95 % interval of this median; 0 and infinity if there were too few rounds for one.
+        peak_bytes: Peak memory of a process that loads and runs this model, libraries included; None if not measured.
+        slow: Reasons why its integers may be slow; empty for a float model.
+    """
+
+    model: str
+    bytes: int
+    load_ms: float
+    run_ms: float
+    run_interval: Interval
+    speed: float | None
+    speed_interval: Interval | None
+    peak_bytes: int | None
+    slow: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Models timed in turns.
+
+    Attributes:
+        models: The models in the order given; speeds are relative to the first.
+        rounds: Number of rounds; each runs every model once, on the same sample.
+        samples: Number of samples; 0 if inputs were made from shapes.
+        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        shapes: Shape of each input.
+    """
+
+    models: tuple[TimedModel, ...]
+    rounds: int
+    samples: int
+    threads: int
+    shapes: dict[str, tuple[int, ...]]
+
+
+@refuse_unknown_options
+def benchmark(
+    models: Model | Sequence[Model],
+    data: DataSource | None = None,
+    *,
+    preprocess: Preparation | None = None,
+    samples: int | None = None,
+    skip_bad_samples: bool = False,
+    cache: CacheOption | None = None,
+    seconds: float = DEFAULT_SECONDS,
+    memory: bool = True,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Benchmark:
+    """Time models in turns, so that other work of the processor slows all of them.
+
+    Args:
+        models: The models; speeds are relative to the first, which usually is the float model.
+        data: Samples (see ``ptq.data.open_samples``); without them inputs are made from the first model's shapes.
+        preprocess: How images, audio or text become arrays.
+        samples: Use that many samples, evenly spread; by default 16.
+        skip_bad_samples: Leave unreadable samples out instead of stopping.
+        cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
+        seconds: Time for all runs of each model.
+        memory: Measure the peak memory of each model that is a file, in a process of its own.
+        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
+
+    Raises:
+        ModelError: A model cannot be read or run, or its inputs differ from those of the first.
+        DataError: A sample is missing, unreadable or does not fit, or a model fails on inputs made from shapes.
+        UsageError: An option makes no sense.
+    """
+    given = _list_models(models)
+    if not given:
+        raise UsageError("no model to time; give at least one")
+    seconds = require_number("seconds", seconds, least=0)
+    require_flag("memory", memory)
+    run = RunOptions(threads=threads, progress=progress)
+    graphs = [open_model(model) for model in given]
+    for graph, model in zip(graphs[1:], given[1:], strict=True):
+        _require_same_inputs(graphs[0], graph, display_name(model))
+    reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
+    feeds = _read_feeds(graphs[0], data, reading)
+    advance = run.start_stage("loading", len(graphs))
+    sessions, load_times = list[Session](), list[float]()
+    for graph in graphs:
+        with explain_failure(graph):
+            loads = [_load(graph, threads) for _ in range(2)]
+        sessions.append(loads[-1][0])
+        load_times.append(min(taken for _, taken in loads))
+        del loads
+        _run_first(sessions[-1], feeds[0], made=data is None)
+        advance()
+    advance = run.start_stage("timing", None)
+    rounds = time_in_turns(
+        sessions, [f.feed for f in feeds], seconds=seconds * len(sessions), most=MAX_ROUNDS
+    )
+    advance.end()
+    del sessions
+    timed = []
+    for index, (model, graph) in enumerate(zip(given, graphs, strict=True)):
+        path = source_path(model)
+        times = [1000 * row[index] for row in rounds]
+        speed = summarize_ratios([row[0] / row[index] for row in rounds]) if index else None
+        timed.append(
+            TimedModel(
+                model=display_name(model),
+                bytes=serialized_size(graph.model)
+                if path is None
+                else sum(file.stat().st_size for file in model_files(path)),
+                load_ms=1000 * load_times[index],
+                run_ms=float(np.median(times)),
+                run_interval=median_interval(times),
+                speed=None if speed is None else speed.ratio,
+                speed_interval=None if speed is None else speed.interval,
+                peak_bytes=measure_peak_memory(path, feeds[0].feed, threads)
+                if memory and path is not None
+                else None,
+                slow=tuple(pattern.text for pattern in find_slow_patterns(graph))
+                if is_quantized(graph)
+                else (),
+            )
+        )
+    shapes = {name: array.shape for name, array in feeds[0].feed.items()}
+    return Benchmark(tuple(timed), len(rounds), 0 if data is None else len(feeds), threads, shapes)
+
+
+def _list_models(models: Model | Sequence[Model]) -> list[Model]:
+    return [*models] if isinstance(models, (list, tuple)) else [cast("Model", models)]
+
+
+def _read_feeds(graph: Graph, data: DataSource | None, reading: SampleOptions) -> list[Sample]:
+    if data is None:
+        return [Sample("inputs made from shapes", make_feed(input_specs(graph)))]
+    opened = reading.open(data, graph)
+    return list(opened.spread(MAX_FEEDS) if reading.samples is None else opened)
+
+
+def _load(graph: Graph, threads: int) -> tuple[Session, float]:
+    start = perf_counter()
+    session = Session(graph, threads=threads)
+    return session, perf_counter() - start
+
+
+def _run_first(session: Session, sample: Sample, *, made: bool) -> None:
+    """The first run, which is slower and not counted."""
+    try:
+        session.run(sample.feed)
+    except DataError as error:
+        advice = "; give samples (data)" if made else ""
+        raise DataError(f"{sample.name}: {error}{advice}") from error
+
+
+def _require_same_inputs(first: Graph, other: Graph, name: str) -> None:
+    types = [{name_of(v): str(dtype_of(v)) for v in graph.inputs} for graph in (first, other)]
+    if types[0] != types[1]:
+        inputs = [", ".join(f"{k} {v}" for k, v in found.items()) for found in types]
+        raise ModelError(
+            f"{name} has the inputs {inputs[1]}, and the first model has {inputs[0]}; "
+            "time models with the same inputs"
+        )

@@ -1,0 +1,223 @@
+"""The usual reasons why integers are slow in ONNX Runtime, read from its own optimized graph.
+
+ONNX Runtime fuses quantizers and operators into integer kernels where its rules allow. What it could not fuse stays
+in the optimized graph: quantizers around float nodes, and Transposes between kernels.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ptq.core.wording import plural
+from ptq.model.graph import Graph
+from ptq.model.node import (
+    Node,
+    Value,
+    attributes_of,
+    constant_of,
+    consumers_of,
+    operator_of,
+    shape_of,
+)
+from ptq.model.session import has_exact_int8_sums
+from ptq.verification.ort_fusions import ort_optimized_graph
+
+Cause = Literal["float islands", "transposes", "small channels", "few rows", "no VNNI"]
+
+FEW_ROWS = 4
+"""Rows of a product below which weights are read once for hardly any arithmetic."""
+SMALL_DEPTH, SMALL_WIDTH = 32, 16
+"""Products per sum, and sums per row, below which a kernel mostly packs and rounds."""
+MOST = 0.5
+"""Share of the integer layers from which on small layers decide the speed."""
+
+_QUANTIZE = {"QuantizeLinear", "com.microsoft::QuantizeLinear"}
+_DEQUANTIZE = {"DequantizeLinear", "com.microsoft::DequantizeLinear"}
+_CONVOLUTIONS = {"QLinearConv", "ConvInteger", "com.microsoft::QLinearConv"}
+_PRODUCTS = {
+    "QLinearMatMul": 3,
+    "MatMulInteger": 1,
+    "com.microsoft::QGemm": 3,
+    "com.microsoft::MatMulIntegerToFloat": 1,
+    "com.microsoft::DynamicQuantizeMatMul": 1,
+}
+"""Integer matrix products, each with the position of its second factor."""
+
+
+@dataclass(frozen=True)
+class SlowPattern:
+    """One reason why integers are slow.
+
+    Attributes:
+        cause: Its short name.
+        text: What was found, and what to do.
+    """
+
+    cause: Cause
+    text: str
+
+
+def find_slow_patterns(graph: Graph) -> tuple[SlowPattern, ...]:
+    """The reasons why a quantized model may be slow in ONNX Runtime on this processor.
+
+    Args:
+        graph: A quantized model in any form.
+
+    Raises:
+        ModelError: ONNX Runtime cannot load the model.
+    """
+    nodes = ort_optimized_graph(graph).nodes
+    own = {node.name for node in graph.nodes}  # ONNX Runtime adds Transposes for its own layouts
+    found = (
+        *_find_islands(nodes),
+        *_find_transposes(nodes, own),
+        *_find_small_layers(nodes),
+        *_find_few_rows(graph),
+    )
+    integer = any(operator_of(node) in (*_CONVOLUTIONS, *_PRODUCTS) for node in nodes)
+    return (*found, *(_check_processor() if integer else ()))
+
+
+def _find_islands(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
+    """Float nodes that get integers and return integers."""
+    starts = [
+        n for n in nodes if operator_of(n) in _DEQUANTIZE and constant_of(n.inputs[0]) is None
+    ]
+    ends = [n for n in nodes if operator_of(n) in _QUANTIZE]
+    behind = _reach(starts, _readers, _QUANTIZE)
+    before = _reach(ends, _makers, _DEQUANTIZE)
+    inside = [
+        n for n in nodes if id(n) in behind and id(n) in before and operator_of(n) != "Transpose"
+    ]
+    if inside:
+        yield SlowPattern(
+            "float islands",
+            f"{plural(len(inside), 'node')} between integers run in float ({_tally(inside)}): each island costs "
+            "quantizers at both ends; keep its neighbours in float too (skip), or replace its operators",
+        )
+
+
+def _find_transposes(nodes: Sequence[Node], own: set[str | None]) -> Iterator[SlowPattern]:
+    near = {*_QUANTIZE, *_DEQUANTIZE, *_CONVOLUTIONS, *_PRODUCTS}
+    found = [
+        node
+        for node in nodes
+        if operator_of(node) == "Transpose"
+        and node.name in own
+        and constant_of(node.inputs[0]) is None
+        and any(operator_of(other) in near for other in (*_makers(node), *_readers(node)))
+    ]
+    if found:
+        yield SlowPattern(
+            "transposes",
+            f"{plural(len(found), 'Transpose')} between quantizers and layers: ONNX Runtime fuses no integer kernel "
+            "across them; export the model in the layout of its layers (NCHW)",
+        )
+
+
+def _find_small_layers(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
+    layers = [n for n in nodes if operator_of(n) in _CONVOLUTIONS or operator_of(n) in _PRODUCTS]
+    thin = [node for node in layers if _is_thin(node)]
+    if layers and len(thin) >= MOST * len(layers):
+        yield SlowPattern(
+            "small channels",
+            f"{len(thin)} of {plural(len(layers), 'integer layer')} have few channels (sums of fewer than "
+            f"{SMALL_DEPTH} products, or fewer than {SMALL_WIDTH} outputs): packing and rounding take longer than "
+            "the products; such layers gain little or nothing",
+        )
+
+
+def _find_few_rows(graph: Graph) -> Iterator[SlowPattern]:
+    """Layers that multiply few rows; shapes are known in the given graph only."""
+    rows = [_count_rows(node) for node in graph.with_shapes().nodes if _has_integer_weight(node)]
+    short = sum(count <= FEW_ROWS for count in rows)
+    if rows and short >= MOST * len(rows):
+        yield SlowPattern(
+            "few rows",
+            f"{short} of {plural(len(rows), 'integer layer')} multiply at most {FEW_ROWS} rows at once (a "
+            "batch of one): reading weights takes longer than the products; run several samples at once",
+        )
+
+
+def _is_thin(node: Node) -> bool:
+    """Whether a layer sums few products or has few outputs; depthwise convolutions have kernels of their own."""
+    op = operator_of(node)
+    at = 3 if op.endswith("QLinearConv") else 1 if op == "ConvInteger" else _PRODUCTS[op]
+    weight = node.inputs[at]
+    shape = None if weight is None else shape_of(weight)
+    if shape is None or any(size is None for size in shape):
+        return False
+    sizes = [int(size) for size in shape if size is not None]
+    if op in _CONVOLUTIONS:
+        if int(attributes_of(node).get("group", 1)) > 1:
+            return False
+        return math.prod(sizes[1:]) < SMALL_DEPTH or sizes[0] < SMALL_WIDTH
+    if len(sizes) < 2:
+        return False
+    depth, width = sizes[-2:]
+    return depth < SMALL_DEPTH or width < SMALL_WIDTH
+
+
+def _has_integer_weight(node: Node) -> bool:
+    op = operator_of(node)
+    if op in _PRODUCTS or op in _CONVOLUTIONS:
+        return True
+    weight = node.inputs[1] if op in ("Conv", "MatMul", "Gemm") else None
+    maker = None if weight is None else weight.producer()
+    return maker is not None and operator_of(maker) in _DEQUANTIZE
+
+
+def _count_rows(node: Node) -> float:
+    """Rows that a layer multiplies with its weights for one sample; infinite if they are unknown."""
+    shape = shape_of(node.outputs[0])
+    if shape is None or len(shape) < 2:
+        return math.inf
+    image = operator_of(node) in {*_CONVOLUTIONS, "Conv"}
+    first, *inner = (shape[0], *shape[2:]) if image else shape[:-1]
+    if None in inner:
+        return math.inf
+    return math.prod([1 if first is None else first, *(size for size in inner if size is not None)])
+
+
+def _check_processor() -> Iterator[SlowPattern]:
+    if not has_exact_int8_sums() and platform.machine().lower() in ("x86_64", "amd64", "i686"):
+        yield SlowPattern(
+            "no VNNI",
+            "this x86 processor has no VNNI instructions: int8 products take about as long as float ones; "
+            "measure on the processor that the model will run on",
+        )
+
+
+def _readers(node: Node) -> Iterable[Node]:
+    return [reader for value in node.outputs for reader in consumers_of(value)]
+
+
+def _makers(node: Node) -> Iterable[Node]:
+    values: list[Value | None] = list(node.inputs)
+    makers = (value.producer() for value in values if value is not None)
+    return [maker for maker in makers if maker is not None]
+
+
+def _reach(
+    starts: Sequence[Node], follow: Callable[[Node], Iterable[Node]], stop: set[str]
+) -> set[int]:
+    """Ids of the nodes that are reached from some nodes without passing one of the operators."""
+    waiting = [other for node in starts for other in follow(node)]
+    reached = set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in reached or operator_of(node) in stop:
+            continue
+        reached.add(id(node))
+        waiting += follow(node)
+    return reached
+
+
+def _tally(nodes: Sequence[Node]) -> str:
+    counts = Counter(operator_of(node).rpartition("::")[2] for node in nodes)
+    return ", ".join(f"{count} {op}" for op, count in counts.most_common(4))
