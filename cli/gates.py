@@ -33,6 +33,18 @@ def exit_unless_held(require: Callable[[], None]) -> None:
         raise typer.Exit(error.exit_code) from None
 
 
+def exit_if_too_slow(shortfall: str) -> None:
+    """End the command if the model is slower than was asked for; ``shortfall`` says so, or is empty.
+
+    Raises:
+        typer.Exit: It is slower; exit code 3.
+    """
+    if shortfall:
+        typer.echo(f"error: {one_line(shortfall)}", err=True)
+        write_annotations("error", [shortfall])
+        raise typer.Exit(3)
+
+
 def exit_if_exceeded(budget: Budget, *, strict: bool) -> None:
     """End the command if a measured drop exceeds its budget, or with ``strict`` if it may.
 

@@ -61,8 +61,8 @@ def ptq(
     """Post-training quantization for ONNX models, with measured accuracy.
 
     Exit codes: 0 done; 1 problem with the model or the data; 2 wrong usage; 3 accuracy budget
-    exceeded (with --strict also undecided), or result larger and slower than float; 130 interrupted;
-    143 terminated.
+    exceeded (with --strict also undecided), slower than --min-speedup, or result larger and slower
+    than float; 130 interrupted; 143 terminated.
     """
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())

@@ -19,6 +19,7 @@ ArithmeticName = Literal[
 EngineName = Literal["ort", "integer"]
 TaskName = Literal["classify", "detect", "ctc", "embed", "segment", "sequence"]
 EffortName = Literal["fast", "default", "best"]
+PreferenceName = Literal["accuracy", "balanced", "speed"]
 _VERSIONS = "ort is the installed ONNX Runtime's; ort@1.31 is that of ONNX Runtime 1.31."
 DEFAULT_BATCH = 8
 DEFAULT_CALIBRATION_BATCH = 4
@@ -103,6 +104,25 @@ Equalize = Annotated[
         "--equalize/--no-equalize",
         help="Cross-layer equalization and SmoothQuant-style channel scaling; kept only if held-out "
         "samples improve.",
+    ),
+]
+Prefer = Annotated[
+    PreferenceName,
+    typer.Option(
+        "--prefer",
+        metavar="NAME",
+        parser=str,
+        help="What float nodes may cost. balanced: up to 3 % of the time where that halves the error, up to 15 % "
+        "while decisions change. accuracy: more. speed: nothing (target ort, not with --effort fast).",
+    ),
+]
+MinSpeedup = Annotated[
+    float | None,
+    typer.Option(
+        "--min-speedup",
+        metavar="FACTOR",
+        parser=parse_number("min_speedup", least=0),
+        help="The lowest speed relative to float; the exit code is 3 if the result is slower for certain.",
     ),
 ]
 Effort = Annotated[

@@ -77,6 +77,8 @@ def quantize(
         ),
     ] = True,
     effort: o.Effort = "default",
+    prefer: o.Prefer = "balanced",
+    min_speedup: o.MinSpeedup = None,
     skip: o.Skip = None,
     stats: Annotated[
         Path | None,
@@ -137,6 +139,9 @@ def quantize(
     samples on which no range is chosen. The best model found is always written; the exit code is 3
     if it exceeds the budget. With --strict it is also 3 if the samples cannot decide.
 
+    A few nodes stay in float where integers cost much error for little time: --prefer says how much time.
+    With --min-speedup the exit code is 3 if the result is slower than asked for; it is written nevertheless.
+
     A result that is more than 1 MiB larger than the float model and clearly slower is an error too,
     with exit code 3. Nothing is written then, unless --force is given.
     """
@@ -148,7 +153,7 @@ def quantize(
     from . import documents, gates, github, inputs, next_command, outputs, render_report
     from .progress import show_progress
 
-    if strict and max_drop is None:
+    if strict and max_drop is None and min_speedup is None:
         raise UsageError("--strict needs an accuracy budget; give --max-drop")
     if data is None and stats is None and plan is None:
         raise UsageError("no calibration data: give --data, --stats or --plan")
@@ -162,7 +167,8 @@ def quantize(
         result = api.quantize(
             model, data, eval_data=eval_data, target=target, method=method, form=form,
             weights=weights, per_tensor=per_tensor, correct_bias=correct_bias, rounding=rounding,
-            equalize=equalize, split_outliers=split_outliers, effort=effort, skip=skip or (), stats=stats,
+            equalize=equalize, split_outliers=split_outliers, effort=effort, prefer=prefer, min_speedup=min_speedup,
+            skip=skip or (), stats=stats,
             plan=plan, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
             arithmetic=arithmetic, batch=batch, threads=threads, checkpoint=checkpoint,
             max_drop=max_drop, opset=opset, metric=inputs.read_metric(metric), task=task, metadata=metadata,
@@ -191,5 +197,6 @@ def quantize(
         )  # fmt: skip
         render_report.render_report(result.report, str(path), following)
     outputs.print_replaced(replaced)
+    gates.exit_if_too_slow(result.report.speed_shortfall)
     if result.report.budget is not None:
         gates.exit_if_exceeded(result.report.budget, strict=strict)

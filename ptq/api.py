@@ -39,6 +39,7 @@ from ptq.optimization.evaluate import evaluate
 from ptq.optimization.expected_stages import list_expected_stages
 from ptq.optimization.given import open_given
 from ptq.optimization.mixed_precision.budget_search import search_within_budget
+from ptq.optimization.mixed_precision.knee import keep_knee_float
 from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.pipeline import (
     calibrate_model,
@@ -47,6 +48,7 @@ from ptq.optimization.pipeline import (
     open_job,
     optimize_before_calibration,
 )
+from ptq.optimization.preference import DEFAULT_PREFERENCE, PreferenceName
 from ptq.optimization.provenance import build_result
 from ptq.optimization.self_check.self_check import quantize_and_check
 from ptq.rewrite.prepare.prepare import OpsetOption
@@ -78,6 +80,8 @@ def quantize(
     equalize: bool = True,
     split_outliers: bool = True,
     effort: EffortName = DEFAULT_EFFORT,
+    prefer: PreferenceName = DEFAULT_PREFERENCE,
+    min_speedup: float | None = None,
     stats: Calibration | str | os.PathLike[str] | None = None,
     plan: Plan | str | os.PathLike[str] | None = None,
     preprocess: Preparation | None = None,
@@ -120,6 +124,9 @@ def quantize(
         split_outliers: Compute outlier channels in float (LLM.int8) if held-out samples improve.
         effort: ``fast`` makes no trials: ranges by ``mse``; no equalization, outlier splitting or error
             compensation. ``best`` takes more samples and runs for each decision than ``default``.
+        prefer: ``balanced`` leaves nodes float whose integers cost much error for little time. ``accuracy``
+            spends more time on accuracy; ``speed`` spends none.
+        min_speedup: The lowest speed relative to float that is acceptable; the report says if it is kept.
         stats: Statistics of an earlier calibration of the same model, or their file.
         plan: A plan, or its file, to apply unchanged instead of solving one.
         preprocess: How images, audio or text become arrays.
@@ -132,7 +139,8 @@ def quantize(
         checkpoint: A file for the state of the calibration, as for ``calibrate``.
         max_drop: The accuracy budget in points of the metric. The fewest nodes that meet it stay float, measured on
             samples that no range is chosen on; ``report.budget`` holds the result.
-        strict: Raise `BudgetError`, which carries the ``result``, unless the samples show that the budget holds.
+        strict: Raise `BudgetError`, which carries the ``result``, unless the samples show that the budget holds, and
+            if the model is slower than ``min_speedup``.
         opset: ``keep`` leaves the opset; functions that need a newer one stay float. ``auto`` raises it for them.
         metric: Your own metric (see `ptq.evaluation.user_metric`). Without it: top-1 accuracy if samples are
             labelled, else agreement of the task's decisions with float, else the energy of the error.
@@ -150,7 +158,8 @@ def quantize(
         UsageError: An option makes no sense.
         NoGainError: The result is more than 1 MiB larger than the float model and clearly slower; unless ``force``.
             The error carries it as its ``result``.
-        BudgetError: With ``strict``, the budget is exceeded, or the samples cannot decide it.
+        BudgetError: With ``strict``, the budget is exceeded, or the samples cannot decide it; or the model is
+            too slow.
         Cancelled: The progress callback returned False or raised an exception.
     """
     if data is None and stats is None and plan is None:
@@ -165,7 +174,8 @@ def quantize(
     require_flag("force", force)
     options = QuantizeOptions(
         target, method, form, weights, per_tensor, skip, correct_bias, rounding,
-        equalize, split_outliers, arithmetic, max_drop, metric, opset, strict, effort, task,
+        equalize, split_outliers, arithmetic, max_drop, metric, opset, strict, effort,
+        prefer, min_speedup, task,
     )  # fmt: skip
     given = open_given(stats, plan)
     options.check_target(given.plan)
@@ -180,6 +190,7 @@ def quantize(
     calibrated, folds = calibrate_model(job, checkpoint)
     recipe = choose_recipe(job, calibrated, folds)
     calibrated, solved = collect_for_rounding(job, calibrated, recipe)
+    recipe, solved = keep_knee_float(job, calibrated, recipe, solved)
     recipe, solved, search = search_within_budget(job, calibrated, recipe, solved)
     sessions = SessionCache(run)
     made = quantize_and_check(job, calibrated, recipe, solved, sessions)
@@ -192,7 +203,7 @@ def quantize(
     made.calibrated_model.rounder.release()
     report = build_report(
         made, job.samples, sessions, arithmetic=options.arithmetic_name(given.plan), run=run,
-        metric=metric, task=task, max_drop=max_drop, search=search,
+        metric=metric, task=task, max_drop=max_drop, search=search, min_speedup=min_speedup,
     )  # fmt: skip
     result = build_result(job, made, report, reading, source_path(model), metadata=metadata)
     if not force:

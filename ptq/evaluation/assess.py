@@ -45,6 +45,7 @@ def build_report(
     task: TaskName | None = None,
     max_drop: float | None = None,
     search: BudgetSearch | None = None,
+    min_speedup: float | None = None,
 ) -> Report:
     """Run float, int8 and integers on the evaluation samples, if there are any, and build the report.
 
@@ -58,6 +59,7 @@ def build_report(
         task: What the outputs decide; None to recognize it.
         max_drop: Accuracy budget in points; None for none.
         search: Result of the budget search; None for none.
+        min_speedup: The lowest speed relative to float that was asked for; None for none.
 
     Raises:
         ModelError: ONNX Runtime cannot load a model, or the arithmetic cannot express a node.
@@ -110,6 +112,7 @@ def build_report(
         int8_bytes=serialized_size(quantized.quantized_graph.model),
         speed=None if speed is None else speed.ratio,
         speed_interval=None if speed is None else speed.interval,
+        min_speedup=min_speedup,
         islands=executor.islands,
         tensors=rows,
         nodes=node_rows(prepared, quantized.plan),

@@ -81,6 +81,7 @@ class ReportData:
         int8_bytes: File size of the quantized model.
         speed: Speed of int8 relative to float in ONNX Runtime with batch 1, measured in interleaved runs: the median
             (see `ptq.evaluation.speed`); None if not measured.
+        min_speedup: The lowest speed that was asked for; None for none.
         islands: Operators of each float island of the integer executor, by name; both engines give the same result.
         tensors: Quantization error of each tensor, lowest SQNR first.
         nodes: Result for each node, in graph order.
@@ -122,11 +123,24 @@ class ReportData:
     versions: Mapping[str, str] = field(default_factory=dict)
     evaluation_preprocessing: Record | None = None
     speed_interval: tuple[float, float] | None = None
+    min_speedup: float | None = None
 
     @property
     def over_budget(self) -> bool:
         """Whether a budget was given and is exceeded."""
         return self.budget is not None and self.budget.verdict == "exceeded"
+
+    @property
+    def speed_shortfall(self) -> str:
+        """The sentence that the result is too slow; empty unless the whole interval is below the speed asked for."""
+        if self.min_speedup is None or self.speed is None or self.speed_interval is None:
+            return ""
+        if self.speed_interval[1] >= self.min_speedup:
+            return ""
+        return (
+            f"speed {self.speed:.2f} times float, but at least {self.min_speedup:g} was asked for; "
+            "prefer speed, allow a larger drop, or ask for less"
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -135,6 +149,8 @@ class ReportData:
         if self.budget is not None and self.budget.verdict != "held":
             first = sum(suspect.serious or suspect.headline for suspect in self.suspects)
             found.insert(first, self.budget.sentence)
+        if self.speed_shortfall:
+            found.insert(0, self.speed_shortfall)
         return tuple(found)
 
     @property
@@ -158,15 +174,17 @@ class ReportData:
         return (describe_preprocessing(self.preprocessing),) if self.preprocessing else ()
 
     def require_budget(self, result: object = None) -> None:
-        """Make sure that the accuracy budget is shown to hold.
+        """Make sure that the accuracy budget is shown to hold, and that the model is as fast as was asked for.
 
         Args:
             result: What the error carries as its ``result``.
 
         Raises:
-            BudgetError: It is exceeded, or the samples cannot decide it.
+            BudgetError: It is exceeded, or the samples cannot decide it; or the model is too slow.
         """
         try:
+            if self.speed_shortfall:
+                raise BudgetError(self.speed_shortfall)
             if self.budget is not None:
                 self.budget.require_held()
         except BudgetError as error:

@@ -30,6 +30,8 @@ class Effort:
         range_checks: After so many samples, range methods that are not better so far are rejected.
         outlier_samples: Samples for outlier splitting; 0: none.
         compensate: Whether error compensation is tried.
+        samples_per_attributed: The error is attributed on one of so many calibration samples, at least 2 and at most
+            16; 0: not at all, and all nodes that may be int8 are.
     """
 
     measuring_samples: tuple[int, ...]
@@ -39,6 +41,7 @@ class Effort:
     range_checks: tuple[int, ...]
     outlier_samples: int
     compensate: bool
+    samples_per_attributed: int
 
 
 DEFAULT_EFFORT: Final = "default"
@@ -51,6 +54,7 @@ EFFORTS: Mapping[EffortName, Effort] = {
         range_checks=(),
         outlier_samples=0,
         compensate=False,
+        samples_per_attributed=0,
     ),
     "default": Effort(
         measuring_samples=(64, 128, 256, 512),
@@ -60,6 +64,7 @@ EFFORTS: Mapping[EffortName, Effort] = {
         range_checks=(4, 8, 16),
         outlier_samples=32,
         compensate=True,
+        samples_per_attributed=64,
     ),
     "best": Effort(
         measuring_samples=(512,),
@@ -69,5 +74,6 @@ EFFORTS: Mapping[EffortName, Effort] = {
         range_checks=(),
         outlier_samples=64,
         compensate=True,
+        samples_per_attributed=16,
     ),
 }

@@ -23,6 +23,7 @@ from ptq.evaluation.user_metric import Metric
 from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
 from ptq.observers import OBSERVERS
 from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, EffortName
+from ptq.optimization.preference import DEFAULT_PREFERENCE, PREFERENCES, PreferenceName
 from ptq.rewrite.prepare.prepare import OpsetOption
 from ptq.solver.recipe import (
     AUTO,
@@ -59,6 +60,8 @@ class QuantizeOptions:
         opset: ``auto`` or ``keep``.
         strict: Whether the budget has to be shown to hold.
         effort: How many samples and runs each decision may take.
+        prefer: How much speed may be spent on accuracy.
+        min_speedup: The lowest speed relative to float; None for none.
     """
 
     target: TargetName = "ort"
@@ -77,6 +80,8 @@ class QuantizeOptions:
     opset: OpsetOption = "auto"
     strict: bool = False
     effort: EffortName = DEFAULT_EFFORT
+    prefer: PreferenceName = DEFAULT_PREFERENCE
+    min_speedup: float | None = None
     task: TaskName | None = None
 
     def __post_init__(self) -> None:
@@ -99,7 +104,11 @@ class QuantizeOptions:
         require_choice("opset", self.opset, get_args(OpsetOption))
         require_flag("strict", self.strict)
         require_choice("effort", self.effort, EFFORTS)
-        if self.strict and self.max_drop is None:
+        require_choice("prefer", self.prefer, PREFERENCES)
+        if self.min_speedup is not None:
+            speedup = require_number("min_speedup", self.min_speedup, least=0)
+            object.__setattr__(self, "min_speedup", speedup)
+        if self.strict and self.max_drop is None and self.min_speedup is None:
             raise UsageError("strict needs an accuracy budget; give max_drop")
 
     def check_target(self, plan: Plan | None = None) -> None:
@@ -150,7 +159,7 @@ def list_result_options(options: QuantizeOptions, reading: SampleOptions) -> dic
     """
     names = (
         "target", "method", "form", "weights", "per_tensor", "correct_bias", "rounding", "equalize",
-        "split_outliers", "max_drop", "opset", "effort",
+        "split_outliers", "max_drop", "opset", "effort", "prefer", "min_speedup",
     )  # fmt: skip
     task = {} if options.task is None else {"task": options.task}
     return {

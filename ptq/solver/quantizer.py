@@ -100,7 +100,7 @@ def apply_plan(calibrated: CalibratedModel, recipe: Recipe, plan: Plan) -> Quant
         UnsupportedError: An operator does not exist in the form that the recipe asks for.
     """
     prepared = calibrated.prepared
-    notes = filter(None, [recipe.range_note, recipe.self_check_note])
+    notes = filter(None, [recipe.range_note, recipe.knee_note, recipe.self_check_note])
     changes = [*prepared.describe_changes(), *notes]
     roundings = _choose_roundings(calibrated, recipe, plan)
     graph = _write_weights(calibrated, recipe, plan, roundings, changes)

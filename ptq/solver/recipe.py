@@ -58,6 +58,7 @@ class Recipe:
         chosen_methods: The range method of single scale groups, by any tensor of the group.
         range_note: How ``chosen_methods`` was found, for the report.
         self_check_note: What the self-check kept float, for the report.
+        knee_note: What stays float because its integers cost much error for little time, for the report.
     """
 
     target: str = "ort"
@@ -71,6 +72,7 @@ class Recipe:
     chosen_methods: Mapping[str, ChosenMethod] = field(default_factory=dict)
     range_note: str = ""
     self_check_note: str = ""
+    knee_note: str = ""
 
     @property
     def default_method(self) -> ChosenMethod:

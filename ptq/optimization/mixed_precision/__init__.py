@@ -6,5 +6,9 @@ float_candidates     sets of nodes to keep in float, ranked by gain and cost
 float_cost           the time that float nodes cost
 trials               quantizes with some nodes in float, and measures accuracy drops
 budget_search        the fewest float nodes that meet an accuracy budget
+model_times          estimated times of a model with some nodes in float
+decisions            the share of decisions that a quantized model changes
+knee                 nodes that stay float without being asked for
+float_reasons        the reason that a plan gives for such a node
 sensitivity          `ptq.sensitivity`: nodes ranked by the gain of keeping each in float
 """

@@ -34,6 +34,7 @@ from ptq.optimization.mixed_precision.float_cost import (
     float_time_model,
     time_cost,
 )
+from ptq.optimization.mixed_precision.float_reasons import describe_source
 from ptq.optimization.mixed_precision.trials import MAX_SAMPLES, Trials, evenly_spread
 from ptq.optimization.pipeline import Job
 from ptq.rewrite.instrument.logits import logits_graph
@@ -210,14 +211,8 @@ class _MeasuredDrops:
         """The nodes of the candidates, each with the reason to stay float."""
         reasons = {}
         for candidate in chosen:
-            source = candidate.source
-            cause = (
-                f"the rounded constants of {source.node} cause"
-                if source.kind == "weights"
-                else f"rounding {source.tensor} causes"
-            )
-            percent = 100 * candidate.error_share / self._total
-            reason = f"{REASON_PREFIX}{cause} {percent:.0f} % of the output error (estimated)"
+            share = candidate.error_share / self._total
+            reason = REASON_PREFIX + describe_source(candidate.source, share)
             reasons.update(dict.fromkeys(sorted(candidate.nodes), reason))
         return reasons
 

@@ -69,6 +69,8 @@ def attribute_error(
     samples: Sequence[Sample],
     enough: Energies | None = None,
     *,
+    groups: int = INITIAL_GROUPS,
+    least: float = _MIN_SHARE,
     run: RunOptions = DEFAULT_RUN,
     advance: Callable[[], None] = lambda: None,
 ) -> ErrorAttribution:
@@ -78,7 +80,9 @@ def attribute_error(
         probe: The graphs and the error sources.
         samples: The samples to run; they are read several times.
         enough: For each output, the share of its energy above which a group is split; infinite to ignore the
-            output. None stands for a thirty-second of the error of all sources together.
+            output. None stands for ``least`` of the error of all sources together.
+        groups: How many groups are measured first.
+        least: The share of the error of all sources together below which a group is not split.
         run: How the job runs.
         advance: Called after each sample of each round.
 
@@ -90,31 +94,48 @@ def attribute_error(
         raise DataError("no samples to measure errors on; give at least one")
     runs, count = _GroupRuns(ErrorInjector(probe, run), samples, advance), len(probe.sources)
     everything = np.arange(count)
-    groups = np.array_split(_execution_order(probe), min(INITIAL_GROUPS, count))
-    measured, runs_left = runs.shares([everything, *groups]), MAX_RUNS - len(groups)
+    parts = np.array_split(_execution_order(probe), min(groups, count))
+    measured, runs_left = runs.shares([everything, *parts]), MAX_RUNS - len(parts)
     joint, shares = measured[:, 0], list(measured[:, 1:].T)
     if enough is None:
-        enough = np.where(joint > 0, _MIN_SHARE * joint, np.inf)
+        enough = np.where(joint > 0, least * joint, np.inf)
     while True:
         excess = [float((share / enough).max(initial=0.0)) for share in shares]
-        able = [k for k, group in enumerate(groups) if len(group) > 1 and excess[k] > 1]
+        able = [k for k, group in enumerate(parts) if len(group) > 1 and excess[k] > 1]
         most = min(SPLIT_AT_ONCE, runs_left // SPLITS)
         chosen = sorted(able, key=lambda k: -excess[k])[:most]
         if not chosen:
             break
         smaller = [
-            half for k in chosen for half in np.array_split(groups[k], min(SPLITS, len(groups[k])))
+            half for k in chosen for half in np.array_split(parts[k], min(SPLITS, len(parts[k])))
         ]
         found = runs.shares(smaller).T
         runs_left -= len(smaller)
-        kept = [k for k in range(len(groups)) if k not in chosen]
-        groups = [*(groups[k] for k in kept), *smaller]
+        kept = [k for k in range(len(parts)) if k not in chosen]
+        parts = [*(parts[k] for k in kept), *smaller]
         shares = [*(shares[k] for k in kept), *found]
     each, alone = np.zeros((len(joint), count)), np.zeros(count, bool)
-    for group, share in zip(groups, shares, strict=True):
+    for group, share in zip(parts, shares, strict=True):
         each[:, group] = share[:, None] / len(group)
         alone[group] = len(group) == 1
     return ErrorAttribution(probe.sources, each, joint, alone, len(samples), runs.count)
+
+
+def measure_joint_error(
+    probe: ErrorProbe,
+    sources: Sequence[int],
+    samples: Sequence[Sample],
+    *,
+    run: RunOptions = DEFAULT_RUN,
+) -> Energies:
+    """Measure the error of these sources together, as a share of each output's energy, shape (outputs,).
+
+    Raises:
+        ModelError: ONNX Runtime does not take a graph of the probe.
+        DataError: The model fails on a sample; the text names it.
+    """
+    runs = _GroupRuns(ErrorInjector(probe, run), samples, lambda: None)
+    return runs.shares([np.asarray(sources, np.intp)])[:, 0]
 
 
 def _execution_order(probe: ErrorProbe) -> NDArray[np.intp]:

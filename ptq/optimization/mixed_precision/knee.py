@@ -1,0 +1,171 @@
+"""The knee: nodes whose integers cause much error and save little time stay float without being asked for.
+
+The error of each source is estimated on few samples. Nodes then stay float one set after another, the most error for
+the least time first, within the limits of `preference`. The estimate is first order; a last run with the remaining
+sources together confirms it. No model is quantized on trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ptq.core.errors import DataError, ModelError
+from ptq.core.plan import Plan
+from ptq.core.targets import get_target
+from ptq.core.wording import plural
+from ptq.model.serialize import serialized_size
+from ptq.optimization.mixed_precision.decisions import SAMPLES, share_of_changed_decisions
+from ptq.optimization.mixed_precision.error_attribution import (
+    ErrorAttribution,
+    attribute_error,
+    measure_joint_error,
+)
+from ptq.optimization.mixed_precision.float_candidates import cheap_extras
+from ptq.optimization.mixed_precision.float_cost import (
+    error_sources_of,
+    float_time_model,
+    time_cost,
+)
+from ptq.optimization.mixed_precision.float_reasons import explain_float_nodes
+from ptq.optimization.mixed_precision.model_times import ModelTimes
+from ptq.optimization.pipeline import Job
+from ptq.optimization.preference import (
+    DECISION_FLOOR,
+    ERROR_FLOOR,
+    PREFERENCES,
+    Preference,
+)
+from ptq.rewrite.instrument.logits import logits_graph
+from ptq.solver.partition.cost_table import get_cost_table
+from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan, solve_plan
+from ptq.solver.recipe import Recipe
+
+MAX_BYTES = 2**27
+"""The largest model whose error is attributed by default: that holds its weights several times."""
+_GROUPS = 8
+"""Groups of error sources that are measured first: half of them hold the error that a knee needs."""
+_LEAST, _LEAST_FOR_DECISIONS = 1 / 5, 1 / 6
+"""The share of the error below which a group is not split."""
+_SAMPLES_FOR_DECISIONS = 4
+REASON_PREFIX = "error: "
+
+
+def keep_knee_float(
+    job: Job, model: CalibratedModel, recipe: Recipe, solved: Plan | None
+) -> tuple[Recipe, Plan | None]:
+    """The recipe with the nodes that stay float by the rule; unchanged where the rule does not apply.
+
+    It applies to targets with a table of times, without a plan, with calibration samples, and where the effort and
+    the size of the model allow the estimate.
+
+    Returns:
+        The recipe; the solved plan, None where the recipe has changed.
+
+    Raises:
+        DataError: A sample is bad.
+    """
+    preference, per = PREFERENCES[job.options.prefer], job.effort.samples_per_attributed
+    table = get_cost_table(get_target(recipe.target))
+    if (
+        table is None
+        or not preference.spend
+        or not per
+        or job.given.plan is not None
+        or job.samples.calibration is None
+        or serialized_size(job.source.model) > MAX_BYTES
+    ):
+        return recipe, solved
+    made = apply_plan(model, recipe, solved or solve_plan(model, recipe))
+    times = ModelTimes(made, table)
+    if times.is_small or times.all_int8 >= times.in_float:
+        return recipe, solved
+    count = min(max(2, len(job.samples.calibration) // per), SAMPLES)
+    advance = job.run.start_stage("attributing the error", None)
+    try:
+        found = _find_knee(job, made, times, preference, count)
+    except ModelError:  # the probe can be too large, or have operators that ONNX Runtime lacks
+        found = None
+    advance.end()
+    if found is None:
+        return recipe, solved
+    return replace(recipe.with_float_nodes(found.reasons), knee_note=found.note), None
+
+
+@dataclass(frozen=True)
+class _Knee:
+    reasons: dict[str, str]
+    note: str
+
+
+def _find_knee(
+    job: Job, made: QuantizedModel, times: ModelTimes, preference: Preference, count: int
+) -> _Knee | None:
+    assert job.samples.calibration is not None
+    changed = share_of_changed_decisions(job, made)
+    lost = changed is not None and changed > DECISION_FLOOR
+    # logits rank what any sample feels; probabilities only what moves undecided samples, and need more of them
+    graph = job.prepared.graph if lost else logits_graph(job.prepared.graph)
+    probe = error_sources_of(made, graph)
+    if not probe.sources:
+        return None
+    count = max(count, _SAMPLES_FOR_DECISIONS) if lost else count
+    samples = list(job.samples.calibration.spread(count))
+    try:
+        found = attribute_error(
+            probe,
+            samples,
+            groups=_GROUPS,
+            least=_LEAST_FOR_DECISIONS if lost else _LEAST,
+            run=job.run,
+        )
+    except DataError:  # values decide the shapes of this model, and errors change the values
+        return None
+    joint, total = float(found.joint_shares.mean()), float(found.mean_shares.sum())
+    if not (0 < total < np.inf and 0 < joint < np.inf):
+        return None
+    if changed is None and joint > ERROR_FLOOR:
+        changed, lost = joint / ERROR_FLOOR * DECISION_FLOOR, True
+    levels = preference.spend_for_decisions if lost else (preference.spend,)
+    shares = found.mean_shares
+    least = preference.least_gain_for_decisions if lost else preference.least_gain
+    price, nothing = time_cost(float_time_model(made)), frozenset[str]()
+    for spend in levels:
+        most = spend * times.all_int8
+        best = cheap_extras(found.sources, shares[None], nothing, price, least=least, most=most)
+        error = _remaining(found, best) / total
+        if not lost or (changed or 0.0) * np.sqrt(error) <= DECISION_FLOOR:
+            break
+    required = preference.required_error_for_decisions if lost else preference.required_error
+    if not best or error > required:
+        return None
+    spent = times.estimate(best) / times.all_int8 - 1
+    left = [k for k, s in enumerate(probe.sources) if not s.float_nodes_needed <= best]
+    after = float(measure_joint_error(probe, left, samples, run=job.run).mean()) if left else 0.0
+    fastest = job.options.min_speedup
+    slow = fastest is not None and times.in_float < fastest * (1 + spent) * times.all_int8
+    if slow or spent > levels[-1] or not after <= required * joint:
+        return None
+    reasons = explain_float_nodes(probe.sources, shares, best, REASON_PREFIX)
+    note = (
+        f"left in float: {plural(len(best), 'node')}, which cause {100 * (1 - after / joint):.0f} % of the output "
+        f"error and {_describe_time(spent)} of the int8 model's time (estimated; prefer {job.options.prefer})"
+    )
+    return _Knee(reasons, note)
+
+
+def _describe_time(spent: float) -> str:
+    return f"cost {100 * spent:.1f} %" if spent > 0 else f"save {-100 * spent:.1f} %"
+
+
+def _remaining(found: ErrorAttribution, floats: Collection[str]) -> float:
+    """The error energy of the sources that these float nodes leave."""
+    return float(
+        sum(
+            share
+            for share, source in zip(found.mean_shares, found.sources, strict=True)
+            if not source.float_nodes_needed <= set(floats)
+        )
+    )

@@ -1,0 +1,43 @@
+"""Estimated times of a model with some nodes left float, with the partition that the solver would choose then."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ptq.core.targets import get_target
+from ptq.solver.partition.cost_table import OrtCostTable
+from ptq.solver.partition.eligibility import PrecisionAssignment
+from ptq.solver.partition.model_time import ModelTime
+from ptq.solver.quantizer import QuantizedModel
+from ptq.solver.solve import assign_precision_and_groups
+
+_REASON = "for an estimate"
+
+
+class ModelTimes:
+    """Estimates the time of a model from the nodes that are left float.
+
+    Attributes:
+        in_float: Passes of the model without integers.
+        all_int8: Passes of the quantized model as it is.
+        is_small: Whether calls and copies take longer than what the table estimates.
+    """
+
+    def __init__(self, made: QuantizedModel, table: OrtCostTable) -> None:
+        """``made`` is the model with the most integers."""
+        self._made = made
+        model, self._target = made.calibrated_model, get_target(made.plan.target)
+        self._graph, self._stats = model.prepared.graph, model.calibration.tensors
+        precision = self._assign(())
+        fused = precision.fused_activations
+        self._time = ModelTime(self._graph, fused, self._target, table)
+        self.in_float, self.is_small = self._time.in_float, self._time.is_small
+        self.all_int8 = self._time.estimate(precision.quantized_nodes)
+
+    def estimate(self, floats: Collection[str]) -> float:
+        """The passes with these nodes in float too; neighbours that integers no longer gain go with them."""
+        return self._time.estimate(self._assign(floats).quantized_nodes)
+
+    def _assign(self, floats: Collection[str]) -> PrecisionAssignment:
+        skip = {**self._made.recipe.float_nodes, **dict.fromkeys(sorted(floats), _REASON)}
+        return assign_precision_and_groups(self._graph, self._stats, self._target, skip)[0]

@@ -1,0 +1,46 @@
+"""How much speed may be spent on accuracy: the rule by which nodes stay float without being asked for.
+
+Spend up to 3 % of the time of the all-int8 model if that at least halves the error. While it changes more than 1 % of
+the decisions on calibration samples, go on to 15 %, if that removes a quarter of the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+PreferenceName = Literal["accuracy", "balanced", "speed"]
+DECISION_FLOOR = 0.01
+"""The share of decisions that may change before more speed is spent."""
+ERROR_FLOOR = 0.01
+"""The same without decisions: error energy as a share of the output's energy, 20 dB."""
+
+
+@dataclass(frozen=True)
+class Preference:
+    """The price that may be paid.
+
+    Attributes:
+        spend: The share of the all-int8 model's time that may be spent in any case.
+        spend_for_decisions: The same while decisions change; one after another until they do not.
+        least_gain: The share of the remaining error that a set of nodes must remove to stay float.
+        least_gain_for_decisions: The same while decisions change.
+        required_error: The share of the all-int8 error that may remain at most; else all nodes stay int8.
+        required_error_for_decisions: The same while decisions change.
+    """
+
+    spend: float
+    spend_for_decisions: tuple[float, ...]
+    least_gain: float
+    least_gain_for_decisions: float
+    required_error: float
+    required_error_for_decisions: float
+
+
+DEFAULT_PREFERENCE: Final = "balanced"
+PREFERENCES: Mapping[PreferenceName, Preference] = {
+    "speed": Preference(0.0, (), 1.0, 1.0, 0.0, 0.0),
+    "balanced": Preference(0.03, (0.03, 0.06, 0.1, 0.15), 1 / 16, 1 / 32, 1 / 2, 3 / 4),
+    "accuracy": Preference(0.15, (0.15, 0.2, 0.25, 0.3), 1 / 32, 1 / 64, 4 / 5, 4 / 5),
+}

@@ -1,0 +1,110 @@
+"""The rule by which nodes stay float without being asked for, on a network that int8 spoils at one tensor."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from networks import build_network, gaussian_array
+
+import ptq
+from ptq.optimization.preference import PREFERENCES
+
+TEXT = """
+a = Conv<pads = [1, 1, 1, 1]>(x, u)
+b = Relu(a)
+e = Conv<pads = [1, 1, 1, 1]>(b, t)
+f = Relu(e)
+g = Conv<pads = [1, 1, 1, 1]>(f, s)
+p = GlobalAveragePool(g)
+c = Conv(p, v)
+d = Conv(c, w)
+y = Flatten(d)
+"""
+SPOILED = {"Conv_c", "Conv_d"}
+"""One channel between them is much larger than the others, and the second one hardly reads it."""
+
+
+def _network(factor: float) -> Any:
+    v, w = gaussian_array(8, 48, 1, 1), gaussian_array(12, 8, 1, 1)
+    v[0] *= factor
+    w[:, 0] /= factor
+    weights = {"u": gaussian_array(48, 8, 3, 3), "v": v, "w": w}
+    weights |= {"t": 0.9 * gaussian_array(48, 48, 3, 3), "s": 1.1 * gaussian_array(48, 48, 3, 3)}
+    weights = {name: (array / 8).astype(np.float32) for name, array in weights.items()}
+    return build_network(TEXT, {"x": (1, 8, 24, 24)}, **weights)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("samples") / "samples.npz"
+    np.savez(path, x=gaussian_array(40, 8, 24, 24).astype(np.float32))
+    return path
+
+
+@cache
+def _quantize(data: Path, factor: float = 20.0, **options: Any) -> ptq.Result:
+    return ptq.quantize(_network(factor), data, equalize=False, threads=1, **options)
+
+
+def _knee(result: ptq.Result) -> set[str]:
+    return {name for name, why in result.plan.floats.items() if why.startswith("error: ")}
+
+
+def test_nodes_that_cause_most_of_the_error_for_little_time_stay_float(data: Path) -> None:
+    result = _quantize(data)
+    assert _knee(result) >= SPOILED
+    (line,) = [line for line in result.report.changes if line.startswith("left in float: ")]
+    assert line.endswith("(estimated; prefer balanced)")
+
+
+def test_the_error_is_less_than_half_of_that_of_all_int8(data: Path) -> None:
+    found, plain = _quantize(data), _quantize(data, prefer="speed")
+    assert not _knee(plain)
+    assert _sqnr_db(found) > _sqnr_db(plain) + 3
+
+
+def test_a_network_without_a_knee_stays_all_int8_and_has_the_same_bytes(data: Path) -> None:
+    found, plain = _quantize(data, factor=1.0), _quantize(data, factor=1.0, prefer="speed")
+    assert not _knee(found)
+    assert found.plan.to_json() == plain.plan.to_json()
+
+
+def test_the_fast_effort_estimates_nothing(data: Path) -> None:
+    assert not _knee(_quantize(data, effort="fast"))
+
+
+def test_a_runtime_without_measured_times_gets_all_int8(data: Path) -> None:
+    assert not _knee(_quantize(data, target="litert"))
+
+
+def test_the_same_samples_leave_the_same_nodes_float(data: Path) -> None:
+    again = ptq.quantize(_network(20.0), data, equalize=False, threads=1)
+    assert again.graph.to_bytes() == _quantize(data).graph.to_bytes()
+
+
+def test_a_speed_that_cannot_be_reached_is_a_budget_error_that_carries_the_result(
+    data: Path,
+) -> None:
+    with pytest.raises(ptq.BudgetError, match="at least 1000 was asked for") as error:
+        _quantize(data, min_speedup=1000.0, strict=True)
+    assert isinstance(error.value.result, ptq.Result)
+
+
+def test_the_speed_that_is_asked_for_forbids_slower_float_nodes(data: Path) -> None:
+    assert not _knee(_quantize(data, min_speedup=1000.0))
+
+
+@pytest.mark.parametrize("value", ["most", "", 3])
+def test_an_unknown_preference_is_refused_with_all_names(data: Path, value: object) -> None:
+    with pytest.raises(ptq.UsageError, match="prefer") as error:
+        ptq.quantize(_network(1.0), data, prefer=value)  # type: ignore[arg-type]
+    assert all(name in str(error.value) for name in PREFERENCES)
+
+
+def _sqnr_db(result: ptq.Result) -> float:
+    assert result.report.evaluation is not None
+    return result.report.evaluation.forms["int8"].outputs["y"].sqnr_db
