@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 PREPROCESSING_HELP = (
     "Images become arrays in this order: decode; convert channels; resize the shorter side to --resize "
     "pixels; crop the centre to --crop; multiply by --scale; subtract --mean; divide by --std; set the "
-    "layout. --size replaces --resize and --crop and resizes to exactly H,W. Pixels are 0 to 255, and the default "
+    "layout. --size replaces --resize and --crop and resizes to exactly H,W; with --letterbox the aspect ratio is "
+    "kept. Pixels are 0 to 255, and the default "
     "--scale is 1/255. --mean and --std are in scaled units. Missing values are taken from what the "
     "model, the statistics or the plan record of an earlier run, else from the model's input, and reported. "
     "Without --scale, --mean and --std, colour images for a float input are normalized by "
@@ -43,6 +44,16 @@ Resize = Annotated[
 ]
 Crop = Annotated[
     str | None, typer.Option("--crop", metavar="H,W", help="Crop the centre to H,W pixels.")
+]
+Letterbox = Annotated[
+    int | None,
+    typer.Option(
+        "--letterbox",
+        metavar="GRAY",
+        parser=parse_count("letterbox", most=255),
+        help="Fit images into the size with their aspect ratio kept, on borders of this gray level "
+        "(114 for YOLO). Ultralytics models record it.",
+    ),
 ]
 Scale = Annotated[
     float | None,
@@ -143,6 +154,7 @@ def parse_preprocess(
     size: Size = None,
     resize: Resize = None,
     crop: Crop = None,
+    letterbox: Letterbox = None,
     scale: Scale = None,
     mean: Mean = None,
     std: Std = None,
@@ -166,6 +178,7 @@ def parse_preprocess(
         size=_parse_size("--size", size),
         resize=resize,
         crop=_parse_size("--crop", crop),
+        letterbox=letterbox,
         scale=scale,
         mean=_parse_numbers("--mean", mean),
         std=_parse_numbers("--std", std),

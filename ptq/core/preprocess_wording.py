@@ -31,6 +31,10 @@ def _describe_operation(name: str, applied: Mapping[str, Any]) -> str:
         return f"{value} {'tokens' if 'tokenizer_sha256' in applied else 'values'}"
     if name == "length_rule":
         return f"length {value}" if value == "unchanged" else str(value)
+    if name == "size" and "letterbox" in applied:
+        return f"fitted into {value[0]}×{value[1]}"
+    if name == "letterbox":
+        return f"borders of gray {value}"
     if name in ("size", "crop"):
         return f"{'resized to' if name == 'size' else 'centre cropped to'} {value[0]}×{value[1]}"
     if name == "resize":

@@ -99,6 +99,8 @@ def resize_and_crop(image: Image.Image, pre: Preprocess, where: str) -> Image.Im
         width, height = pre.resize * width // short, pre.resize * height // short
     if width * height > MAX_PIXELS:
         raise _too_large_error(where, f" once resized to {height}×{width}")
+    if pre.size is not None and pre.letterbox is not None:
+        return _fit_into_box(image, pre, pre.size, pre.letterbox)
     if (width, height) != image.size:
         interpolation = Image.Resampling[(pre.interpolation or DEFAULT_INTERPOLATION).upper()]
         image = image.resize((width, height), interpolation)
@@ -112,6 +114,24 @@ def resize_and_crop(image: Image.Image, pre: Preprocess, where: str) -> Image.Im
     halve = int if pre.crop_rounding == "down" else round
     top, left = halve((height - rows) / 2), halve((width - columns) / 2)
     return image.crop((left, top, left + columns, top + rows))
+
+
+def _fit_into_box(
+    image: Image.Image, pre: Preprocess, size: tuple[int, int], level: int
+) -> Image.Image:
+    """Resize an image to fit into a size with its aspect ratio kept, in the middle of borders of one gray level.
+
+    Lengths are rounded, and half of an odd border is rounded down on the near side, as Ultralytics does.
+    """
+    rows, columns = size
+    ratio = min(rows / image.height, columns / image.width)
+    width, height = max(round(image.width * ratio), 1), max(round(image.height * ratio), 1)
+    if (width, height) != image.size:
+        interpolation = Image.Resampling[(pre.interpolation or DEFAULT_INTERPOLATION).upper()]
+        image = image.resize((width, height), interpolation)
+    box = Image.new(image.mode, (columns, rows), level if image.mode == "L" else (level,) * 3)
+    box.paste(image, ((columns - width) // 2, (rows - height) // 2))
+    return box
 
 
 def pixel_table(pre: Preprocess, dtype: np.dtype[Any]) -> NDArray[Any]:

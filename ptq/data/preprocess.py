@@ -35,7 +35,7 @@ Interpolation = Literal["nearest", "bilinear", "bicubic", "lanczos", "box", "ham
 CropRounding = Literal["even", "down"]
 
 ORDER_OF_APPLICATION = (
-    *("channels", "resize", "crop", "size", "interpolation", "crop_rounding"),
+    *("channels", "resize", "crop", "size", "letterbox", "interpolation", "crop_rounding"),
     *("scale", "mean", "std", "layout"),
 )
 """The names of the options, in the order in which they are applied."""
@@ -57,6 +57,8 @@ class Preprocess:
         size: Height and width to resize to exactly; excludes resize and crop.
         resize: Length of the shorter side after resizing. The longer side keeps the aspect ratio, rounded down.
         crop: Height and width to cut from the center.
+        letterbox: Gray level, 0 to 255, of the borders beside an image that is resized to fit into ``size`` with its
+            aspect ratio kept, as detectors are trained (114 in YOLO); None to resize to exactly ``size``.
         scale: Factor on the pixel values 0 … 255; 1/255 for a float input, 1 for uint8.
         mean: Subtracted after scaling: one value, or one for each channel in the order of ``channels``. If scale,
             mean and std are all None: ImageNet's mean for color images, and no mean for gray images or if the
@@ -76,6 +78,7 @@ class Preprocess:
     size: tuple[int, int] | None = None
     resize: int | None = None
     crop: tuple[int, int] | None = None
+    letterbox: int | None = None
     scale: float | None = None
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
@@ -92,8 +95,12 @@ class Preprocess:
                 object.__setattr__(self, option, _as_size(option, pair))
         if self.resize is not None:
             require_count("resize", self.resize, least=1)
+        if self.letterbox is not None:
+            require_count("letterbox", self.letterbox, most=255)
         if self.size is not None and (self.resize is not None or self.crop is not None):
             raise UsageError("size excludes resize and crop; give either size, or resize and crop")
+        if self.letterbox is not None and (self.resize is not None or self.crop is not None):
+            raise UsageError("letterbox fits images into size; remove resize and crop")
         for option in ("mean", "std"):
             values = getattr(self, option)
             if values is not None:
@@ -131,7 +138,7 @@ class Preprocess:
         if "size" in replaced:
             replaced = {"resize": None, "crop": None, **replaced}
         elif "resize" in replaced or "crop" in replaced:
-            replaced = {"size": None, **replaced}
+            replaced = {"size": None, "letterbox": None, **replaced}
         return replace(self, **replaced)
 
     def resolved(self, spec: InputSpec) -> Preprocess:
@@ -175,6 +182,8 @@ class Preprocess:
                 )
         filled = replace(self, layout=layout, channels=channels)
         found = filled._with_range(spec)._with_geometry(spec, height, width)
+        if found.letterbox is not None and found.size is None:
+            raise UsageError(f"letterbox needs a size, because input {spec.name!r} takes any")
         if found.size is None and found.resize is None:
             return found
         return replace(found, interpolation=found.interpolation or DEFAULT_INTERPOLATION)

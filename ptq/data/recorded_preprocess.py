@@ -12,12 +12,15 @@ from ptq.core.errors import DataError, ModelError, UsageError
 from ptq.core.preprocess_record import FEEDS, describe_differences
 from ptq.core.record import Record
 from ptq.data.audio_preprocess import AudioPreprocess
+from ptq.data.exporter_metadata import read_exporter_record
 from ptq.data.preparation import Preparation
 from ptq.data.preparation_kinds import PREPARATIONS, AnyPreparation
 from ptq.data.preprocess import Preprocess
 from ptq.data.text_preprocess import TextPreprocess
 from ptq.model.graph import Graph
 from ptq.model.metadata import PREPROCESS, read_record
+
+EXPORTER = "the exporter"
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class RecordedPreprocess:
 
     Attributes:
         record: The record; see `ptq.core.preprocess_record`.
-        origin: Where it stands, for messages: ``the model``, ``the statistics`` or ``the plan``.
+        origin: Where it stands, for messages: ``the model``, ``the statistics``, ``the plan`` or ``the exporter``.
     """
 
     record: Record
@@ -72,7 +75,12 @@ class RecordedPreprocess:
         Args:
             applied: The complete options of the samples; None for arrays, which are fed as given.
         """
-        difference = describe_differences(encode_preprocess(applied), self.record)
+        record = encode_preprocess(applied)
+        if self.origin == EXPORTER:
+            if applied is None:
+                return ""  # it says how images are prepared, not that samples are images
+            record = {key: value for key, value in record.items() if key in self.record}
+        difference = describe_differences(record, self.record)
         return f"preprocessing differs from {self.origin}: {difference}" if difference else ""
 
     def _error(self, reason: str) -> DataError:
@@ -99,12 +107,18 @@ class AppliedPreprocess:
 
 
 def read_preprocess(graph: Graph) -> RecordedPreprocess | None:
-    """The preprocessing that a model's metadata record, readable or not; None if they record none."""
+    """The preprocessing that a model's metadata record, readable or not; None if they record none.
+
+    What ptq recorded comes first, then what the exporter wrote (`ptq.data.exporter_metadata`).
+    """
     try:
         record = read_record(graph, PREPROCESS)
     except ModelError:
         record = {}  # refused where the options are needed: samples may be arrays
-    return None if record is None else RecordedPreprocess(record, "the model")
+    if record is not None:
+        return RecordedPreprocess(record, "the model")
+    exported = read_exporter_record(graph.metadata)
+    return None if exported is None else RecordedPreprocess(exported, EXPORTER)
 
 
 def encode_preprocess(applied: Preparation | None) -> Record:
@@ -158,8 +172,13 @@ def complete_preprocess(
 
 def _require_types(options: Preprocess) -> None:
     """Raise TypeError if a recorded option of images has a wrong type."""
-    lengths = (*(options.size or ()), *(options.crop or ()), options.resize or 1)
+    lengths = (
+        *(options.size or ()),
+        *(options.crop or ()),
+        options.resize or 1,
+        options.letterbox or 0,
+    )
     if not all(type(length) is int for length in lengths):
-        raise TypeError("size, crop and resize are not whole numbers")
+        raise TypeError("size, crop, resize and letterbox are not whole numbers")
     if not isinstance(options.assumed, str):
         raise TypeError("assumed is not a text")

@@ -1,0 +1,49 @@
+"""Preprocessing that exporters write into the metadata of a model.
+
+Ultralytics writes ``stride``, ``task``, ``imgsz``, ``names`` and more. Its detectors read RGB images of 0 … 1, fitted
+into ``imgsz`` on borders of gray 114 (`ultralytics.data.augment.LetterBox`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from ptq.core.record import Record
+
+LETTERBOX_GRAY = 114
+"""Gray level of the borders, in the training of YOLOv5 and later."""
+LETTERBOX_TASKS = frozenset(["detect", "segment", "pose", "obb"])
+"""Tasks whose images are letterboxed; a classifier's are cropped."""
+
+
+def read_exporter_record(metadata: Mapping[str, str]) -> Record | None:
+    """The record of the preprocessing that Ultralytics' metadata stand for; None for other metadata.
+
+    Args:
+        metadata: The model's metadata. Ultralytics' are those with a stride, a size and a task of boxes.
+    """
+    if "stride" not in metadata or metadata.get("task") not in LETTERBOX_TASKS:
+        return None
+    size = _read_size(metadata.get("imgsz", ""))
+    if size is None:
+        return None
+    return {
+        "source": "images",
+        "channels": "RGB",
+        "size": size,
+        "letterbox": LETTERBOX_GRAY,
+        "scale": 1 / 255,
+    }
+
+
+def _read_size(text: str) -> list[int] | None:
+    """Height and width from ``[640, 640]`` or ``640``; None from other texts."""
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    sizes = [value, value] if isinstance(value, int) else value
+    if not isinstance(sizes, (list, tuple)) or len(sizes) != 2:
+        return None
+    return [*sizes] if all(type(n) is int and 0 < n < 2**15 for n in sizes) else None
