@@ -1,18 +1,17 @@
 """Weights outside a model's message, because protobuf cannot write a message of 2 GiB.
 
-Below that limit, each message that holds weights is a copy of them. Therefore ONNX's library only gets models whose
-large weights are inputs. If the weights exceed the limit, ONNX Runtime and the model file get a message that refers
-to weights stored elsewhere.
+Each message that holds weights is a copy of them. So ONNX's library only gets models whose large weights are inputs.
+Above the limit, ONNX Runtime and the model file get a message that refers to weights stored elsewhere.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import onnx
@@ -32,8 +31,6 @@ ALWAYS_INLINE_BYTES = 1024
 """Bytes up to which a tensor stays in every message. Shape inference reads shapes, axes and scales."""
 INLINE_BYTES = 2**16
 """Bytes up to which a tensor stays in a message below the limit: a copy costs less than detaching it."""
-FILE_ALIGNMENT = 4096
-"""Alignment of tensors in a weight file: one page, so that they can be memory-mapped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +81,7 @@ def declared_bytes(tensor: onnx.TensorProto) -> int:
     except (ValueError, TypeError):
         return 0
     count: int = math.prod(tensor.dims)
-    return max(bits * count // 8, 0)
+    return max((bits * count + 7) // 8, 0)
 
 
 def _copy_fields(source: Message, target: Message, *, without: str) -> None:
@@ -124,17 +121,63 @@ def materialize_weights(model: ir.Model) -> None:
 
 def proto_without_weights(model: ir.Model) -> tuple[onnx.ModelProto, DetachedWeights]:
     """The model as a message with its large weights as inputs, and these weights."""
-    taken = dict(large_initializers(model))
-    detached = DetachedWeights(taken, tuple(model.graph.initializers))
-    if not taken:
-        return ir.to_proto(model), detached
-    shell = model.clone()
-    for name, tensor in taken.items():
-        value = shell.graph.initializers.pop(name)
-        value.const_value = None
+    taken, values = dict(large_initializers(model)), model.graph.initializers
+    detached = DetachedWeights(taken, tuple(values))
+    inputs = [_copy_value(values[name], None) for name in taken]
+    for value, tensor in zip(inputs, taken.values(), strict=True):
         value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape.numpy())
-        shell.graph.inputs.append(value)
-    return ir.to_proto(shell), detached
+    kept = [value for name, value in values.items() if name not in taken]
+    return ir.to_proto(with_other_weights(model, kept, inputs)), detached
+
+
+def with_other_weights(
+    model: ir.Model, initializers: Sequence[ir.Value], inputs: Sequence[ir.Value] = ()
+) -> ir.Model:
+    """The model with these initializers, and more inputs, to be serialized only: it shares the nodes."""
+    graph, shell = model.graph, copy(model)
+    view = ir.GraphView(
+        [*graph.inputs, *inputs],
+        graph.outputs,
+        nodes=graph,
+        initializers=initializers,
+        doc_string=graph.doc_string,
+        opset_imports=graph.opset_imports,
+        name=graph.name,
+        metadata_props=graph.metadata_props,
+    )
+    shell.graph = cast(ir.Graph, view)  # onnx_ir serializes both
+    return shell
+
+
+def with_reference(
+    value: ir.Value, location: str, offset: int | None, length: int | None
+) -> ir.Value:
+    """A copy of an initializer that refers to a file for its data."""
+    tensor = value.const_value
+    assert tensor is not None
+    reference = ir.ExternalTensor(
+        location,
+        offset,
+        length,
+        tensor.dtype,
+        shape=ir.Shape(tensor.shape.numpy()),
+        name=value.name or "",
+        doc_string=tensor.doc_string,
+        metadata_props=dict(tensor.metadata_props),
+    )
+    return _copy_value(value, reference)
+
+
+def _copy_value(value: ir.Value, tensor: ir.TensorProtocol | None) -> ir.Value:
+    """A value of the same name without readers."""
+    return ir.Value(
+        name=value.name,
+        type=value.type,
+        shape=value.shape,
+        doc_string=value.doc_string,
+        const_value=tensor,
+        metadata_props=dict(value.metadata_props),
+    )
 
 
 def restore_weights(model: ir.Model, detached: DetachedWeights) -> None:
@@ -183,17 +226,6 @@ def large_initializers(model: ir.Model) -> Iterator[tuple[str, ir.TensorProtocol
     )
 
 
-def graph_digest(model: ir.Model) -> str:
-    """SHA-256 of nodes, attributes, weights and names, without the model's metadata."""
-    proto, detached = proto_without_weights(model)
-    head = repr(sorted((o.domain, o.version) for o in proto.opset_import)).encode()
-    found = hashlib.sha256(head + proto.graph.SerializeToString(deterministic=True))
-    for name, tensor in sorted(detached.tensors.items()):
-        found.update(f"{name!r} {tensor.dtype} {tensor.shape}".encode())
-        found.update(little_endian_bytes(tensor))
-    return found.hexdigest()
-
-
 def to_proto(model: ir.Model) -> onnx.ModelProto:
     """The model as a message with all its weights, a copy.
 
@@ -234,57 +266,29 @@ def as_buffers(
         and (sub_byte or item[1].dtype.bitwidth >= 8)
     ]
     files = {f"weights{number}": item for number, item in enumerate(read)}
-    places = {name: (file, 0) for file, (name, _) in files.items()}
-    return _serialize_with_references(model, places, without=_is_unused), files
+    places = {name: (file, 0, tensor.nbytes) for file, (name, tensor) in files.items()}
+    return serialize_with_references(model, places, without=_is_unused), files
 
 
 def _is_unused(value: ir.Value) -> bool:
     return not value.uses() and not value.is_graph_output()
 
 
-def serialize_with_weight_file(model: ir.Model, location: str) -> tuple[bytes, Iterator[Buffer]]:
-    """The serialized model, and in chunks the content of the one file to which it refers for large weights."""
-    places, end = {}, 0
-    for name, tensor in large_initializers(model):
-        places[name] = (location, end)
-        end += _aligned_size(tensor.nbytes)
-    return _serialize_with_references(model, places), _weight_chunks(model)
-
-
-def _aligned_size(size: int) -> int:
-    return -(-size // FILE_ALIGNMENT) * FILE_ALIGNMENT
-
-
-def _weight_chunks(model: ir.Model) -> Iterator[Buffer]:
-    for _, tensor in large_initializers(model):
-        yield little_endian_bytes(tensor)
-        yield bytes(_aligned_size(tensor.nbytes) - tensor.nbytes)
-
-
-def _serialize_with_references(
+def serialize_with_references(
     model: ir.Model,
-    places: Mapping[str, tuple[str, int]],
+    places: Mapping[str, tuple[str, int, int]],
     *,
     without: Callable[[ir.Value], bool] = lambda value: False,
 ) -> bytes:
-    """The serialized model, which refers to some weights by file and offset, and omits some."""
-    omitted = [name for name, value in model.graph.initializers.items() if without(value)]
-    shell = model.clone() if places or omitted else model
-    for name in omitted:
-        shell.graph.initializers.pop(name)
-    for name, (location, offset) in places.items():
-        value = shell.graph.initializers[name]
-        tensor = value.const_value
-        assert tensor is not None
-        value.const_value = ir.ExternalTensor(
-            location,
-            offset,
-            tensor.nbytes,
-            tensor.dtype,
-            shape=ir.Shape(tensor.shape.numpy()),
-            name=name,
-        )
-    data: bytes = ir.to_proto(shell).SerializeToString(deterministic=True)
+    """The serialized model, which refers to some weights by file, offset and length, and omits some."""
+    initializers = [
+        value if name not in places else with_reference(value, *places[name])
+        for name, value in model.graph.initializers.items()
+        if not without(value)
+    ]
+    data: bytes = ir.to_proto(with_other_weights(model, initializers)).SerializeToString(
+        deterministic=True
+    )
     return data
 
 

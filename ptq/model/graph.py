@@ -94,7 +94,7 @@ class Graph:
 
     def digest(self) -> str:
         """SHA-256 of nodes, attributes, weights and names, without the model's metadata."""
-        return external_data.graph_digest(self._model)
+        return serialize.graph_digest(self._model)
 
     # Queries
 

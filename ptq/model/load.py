@@ -39,6 +39,7 @@ def read(path: Path) -> tuple[onnx.ModelProto, external_data.DetachedWeights]:
     try:
         whole = onnx.load(path, load_external_data=False)
         order = tuple(tensor.name for tensor in whole.graph.initializer)
+        _add_lengths(whole)
         proto, large = external_data.separate_weights(whole)
         del whole
         load_external_data_for_model(proto, folder)
@@ -61,6 +62,14 @@ def _require_file(path: Path) -> None:
     except (OSError, ValueError) as error:  # a name too long, a null byte, a loop of links
         what = f"cannot be read: {getattr(error, 'strerror', None) or error}"
     raise ModelError(f"model {path} {what}; give the path of an .onnx file")
+
+
+def _add_lengths(model: onnx.ModelProto) -> None:
+    """Add the length of weights in other files if it is missing: ONNX's loader would read the rest of the file."""
+    for tensor in filter(uses_external_data, model.graph.initializer):
+        size = external_data.declared_bytes(tensor)
+        if size and all(entry.key != "length" for entry in tensor.external_data):
+            tensor.external_data.add(key="length", value=str(size))
 
 
 def _load_tensor(tensor: onnx.TensorProto, folder: str, source: str) -> ir.TensorProtocol:

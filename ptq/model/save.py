@@ -43,7 +43,7 @@ def save(graph: Graph, path: Path) -> None:
             f"{path} is not a regular file; models over 2 GB need a second file next to the model"
         )
     weight_path = _unused_data_path(path.resolve())
-    data, pieces = external_data.serialize_with_weight_file(graph.model, weight_path.name)
+    data, pieces = serialize.serialize_with_weight_file(graph.model, weight_path.name)
     try:
         files.write(weight_path, pieces)
         files.write(path, data)

@@ -7,6 +7,7 @@ pieces together are the bytes that protobuf writes for the whole message.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -25,6 +26,8 @@ _LENGTH_DELIMITED = 2
 _GRAPH = onnx.ModelProto.GRAPH_FIELD_NUMBER
 _INITIALIZER = onnx.GraphProto.INITIALIZER_FIELD_NUMBER
 _RAW_DATA = onnx.TensorProto.RAW_DATA_FIELD_NUMBER
+FILE_ALIGNMENT = 4096
+"""Alignment of tensors in a weight file: one page, so that they can be memory-mapped."""
 
 
 def to_pieces(model: ir.Model) -> list[Buffer]:
@@ -39,21 +42,14 @@ def to_pieces(model: ir.Model) -> list[Buffer]:
         for name, tensor in external_data.large_initializers(model)
         if not isinstance(tensor, ir.TensorProtoTensor)  # its message may store it in another field
     }
-    shell = model.clone()
-    for name in contents:
-        value = shell.graph.initializers[name]
-        kept = value.const_value
-        assert kept is not None
-        value.const_value = ir.ExternalTensor(
-            "",
-            None,
-            None,
-            kept.dtype,
-            shape=ir.Shape(kept.shape.numpy()),
-            name=name,
-            doc_string=kept.doc_string,
-            metadata_props=dict(kept.metadata_props),
-        )
+    values = model.graph.initializers.items()
+    shell = external_data.with_other_weights(
+        model,
+        [
+            external_data.with_reference(value, "", None, None) if name in contents else value
+            for name, value in values
+        ],
+    )
     proto = ir.to_proto(shell)
     weights = chain.from_iterable(
         _wrap(_INITIALIZER, _tensor_pieces(tensor, contents)) for tensor in proto.graph.initializer
@@ -68,6 +64,36 @@ def serialized_size(model: ir.Model) -> int:
         large = external_data.large_initializers(model)
         return len(external_data.as_buffers(model)[0]) + sum(tensor.nbytes for _, tensor in large)
     return sum(map(len, to_pieces(model)))
+
+
+def graph_digest(model: ir.Model) -> str:
+    """SHA-256 of nodes, attributes, weights and names, without the model's metadata."""
+    proto, detached = external_data.proto_without_weights(model)
+    head = repr(sorted((o.domain, o.version) for o in proto.opset_import)).encode()
+    found = hashlib.sha256(head + proto.graph.SerializeToString(deterministic=True))
+    for name, tensor in sorted(detached.tensors.items()):
+        found.update(f"{name!r} {tensor.dtype} {tensor.shape}".encode())
+        found.update(external_data.little_endian_bytes(tensor))
+    return found.hexdigest()
+
+
+def serialize_with_weight_file(model: ir.Model, location: str) -> tuple[bytes, Iterator[Buffer]]:
+    """The serialized model, and in chunks the content of the one file to which it refers for large weights."""
+    places, end = {}, 0
+    for name, tensor in external_data.large_initializers(model):
+        places[name] = (location, end, tensor.nbytes)
+        end += _aligned_size(tensor.nbytes)
+    return external_data.serialize_with_references(model, places), _weight_chunks(model)
+
+
+def _aligned_size(size: int) -> int:
+    return -(-size // FILE_ALIGNMENT) * FILE_ALIGNMENT
+
+
+def _weight_chunks(model: ir.Model) -> Iterator[Buffer]:
+    for _, tensor in external_data.large_initializers(model):
+        yield external_data.little_endian_bytes(tensor)
+        yield bytes(_aligned_size(tensor.nbytes) - tensor.nbytes)
 
 
 def _tensor_pieces(tensor: onnx.TensorProto, contents: Mapping[str, Buffer]) -> list[Buffer]:

@@ -40,7 +40,7 @@ from ptq.optimization.form_evaluation import FormEvaluation, ParamsByFold
 from ptq.optimization.form_statistics import derive_statistics, is_derivable
 from ptq.optimization.output_error import OutputError, RangeEvaluator
 from ptq.optimization.range_candidates import METHODS, find_candidates, params_by_fold
-from ptq.optimization.significance import MAX_ERROR_RATIO
+from ptq.optimization.significance import MAX_ERROR_RATIO, NEGLIGIBLE_ERROR
 from ptq.rewrite.emit.bias_correction import correct_biases
 from ptq.rewrite.emit.set_weights import replace_weights
 from ptq.rewrite.instrument.logits import logits_graph
@@ -109,12 +109,12 @@ class CandidateComparison:
             self._to_contender(f, 1 / MAX_ERROR_RATIO if f.boundaries else 1.0) for f in forms
         ]
         best = self._race([plain, *rivals])
-        figures = _describe(
-            plain, min(rivals, key=Contender.weighted_mean) if best is plain else best
-        )
         if best is plain:
-            note = f"equalization: not applied ({figures})"
+            measured = [rival for rival in rivals if rival.errors]
+            nearest = min(measured, key=Contender.weighted_mean, default=plain)
+            note = f"equalization: not applied ({_describe(plain, nearest)})"
             return replace(self._prepared, notes=(*self._prepared.notes, note))
+        figures = _describe(plain, best)
         [note] = best.form.notes
         notes = (*self._prepared.notes, f"{note}; {figures}")
         return replace(best.form, changes=self._prepared.changes, notes=notes)
@@ -127,13 +127,19 @@ class CandidateComparison:
         return Contender(form, required, halves=halves)
 
     def _race(self, contenders: Sequence[Contender]) -> Contender:
-        """The contender with the least error. Those that were dropped keep the errors of their last stage."""
+        """The contender with the least error. Those that were dropped keep the errors of their last stage.
+
+        The first one, the plain model, wins without a race if its error is negligible.
+        """
         remaining = list(contenders)
         advance = self._run.start_stage("comparing forms", None)
         for _ in self._observe_stages(remaining):
             for contender in remaining:
                 contender.errors.append(self._errors(contender))
                 advance()
+                if contender is contenders[0] and contender.weighted_mean() <= NEGLIGIBLE_ERROR:
+                    advance.end()
+                    return contender
             best = min(remaining, key=Contender.weighted_mean)
             for contender in [c for c in remaining if c is not best and is_decided(best, c)]:
                 contender.evaluation = None  # closes its sessions
@@ -208,8 +214,10 @@ def _describe(plain: Contender, form: Contender) -> str:
     """The figures of a decision, of the last stage that both ran in."""
     stage = min(len(plain.errors), len(form.errors)) - 1
     before, after = (-error_db(float(c.errors[stage].mean())) for c in (plain, form))
-    basis = f"{plural(len(form.errors[stage]), 'sample')}, cross-validated"
-    return f"SQNR {before:.1f} → {after:.1f} dB on {basis}"
+    figures = f"SQNR {before:.1f} → {after:.1f} dB"
+    if form is plain:
+        figures = f"no improvement is needed: SQNR {before:.1f} dB"
+    return f"{figures} on {plural(len(form.errors[stage]), 'sample')}, cross-validated"
 
 
 def _with_weight_errors(graph: Graph, plan: Plan, means: dict[str, InputMean]) -> Graph:

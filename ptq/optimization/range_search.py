@@ -24,7 +24,7 @@ from ptq.core.wording import plural
 from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, Effort
 from ptq.optimization.output_error import OutputError, RangeEvaluator
 from ptq.optimization.range_candidates import METHODS, GroupCandidates, find_candidates
-from ptq.optimization.significance import is_significantly_lower
+from ptq.optimization.significance import NEGLIGIBLE_ERROR, is_significantly_lower
 from ptq.solver.quantizer import CalibratedModel, solve_plan
 from ptq.solver.recipe import AUTO, FALLBACK_METHOD, ChosenMethod, Recipe
 
@@ -138,6 +138,8 @@ class _RangeSearch:
         if not self.candidates or not self.evaluator.count:
             return
         self.start = self.errors = self._measure(self.methods)
+        if self.start.mean() <= NEGLIGIBLE_ERROR:
+            return
         for method in self._changing_methods(everything):
             self._try_method(everything, method)
         kinds: dict[str, list[int]] = {}

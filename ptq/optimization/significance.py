@@ -17,6 +17,9 @@ from ptq.evaluation.intervals import bootstrap_sums
 
 MAX_ERROR_RATIO, _MAX_ERROR_RATIO_FEW = 0.95, 0.5
 """The highest ratio of errors that counts as lower: if most samples agree, and if only a few samples gain."""
+NEGLIGIBLE_ERROR = 10**-4.5
+"""The share of the outputs' energy below which no trial is worth its time: 45 dB. Rounding the outputs alone to 8
+bits causes about that error."""
 STANDARD_ERRORS = 3.0
 """Standard errors by which the mean log error must be lower, where many changes are tried."""
 

@@ -258,3 +258,26 @@ def test_large_weights_that_the_model_hardly_needs_load(beside: str) -> None:
     ):
         np.testing.assert_array_equal(expected, got)
     assert ptq.quantize(model, some).report.evaluation is not None
+
+
+def test_weights_in_one_file_need_no_length(path: Path) -> None:
+    model = onnx.load(path, load_external_data=False)
+    for tensor in model.graph.initializer:
+        kept = [entry for entry in tensor.external_data if entry.key != "length"]
+        del tensor.external_data[:]
+        tensor.external_data.extend(kept)
+    bare = path.with_name("bare.onnx")
+    bare.write_bytes(model.SerializeToString())
+    assert Graph.load(bare).digest() == Graph.load(path).digest()
+
+
+def test_a_message_without_weights_leaves_the_model_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(external_data, "INLINE_BYTES", 100)
+    graph = Graph.from_proto(MODEL)
+    before, inputs = graph.digest(), [value.name for value in graph.inputs]
+    external_data.proto_without_weights(graph.model)
+    external_data.as_buffers(graph.model)
+    assert (graph.digest(), [value.name for value in graph.inputs]) == (before, inputs)
+    assert graph.to_proto() == Graph.from_proto(MODEL).to_proto()

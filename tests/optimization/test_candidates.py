@@ -22,6 +22,7 @@ from ptq.optimization.contender import Contender
 from ptq.optimization.effort import EFFORTS, EffortName
 from ptq.optimization.output_error import RangeEvaluator
 from ptq.optimization.range_candidates import METHODS
+from ptq.optimization.significance import NEGLIGIBLE_ERROR
 from ptq.rewrite.edit import set_constant
 from ptq.rewrite.prepare.prepare import PreparedModel, prepare
 from ptq.solver.quantizer import CalibratedModel, solve_plan
@@ -244,3 +245,18 @@ def test_any_number_of_samples_can_be_compared(
     monkeypatch.setattr(candidates, "COMPARED_VALUES", 2**25)  # so that every stage observes
     best = comparison(plain, samples=samples).select_best([rename(plain, "a")])
     assert best.notes[-1].endswith(f" dB on {samples} samples, cross-validated)")
+
+
+def test_a_negligible_error_ends_the_race_before_another_form_runs(plain, monkeypatch):
+    set_errors(monkeypatch, {"a": 0.0}, plain=0.9 * NEGLIGIBLE_ERROR)
+    opened = []
+    monkeypatch.setattr(CandidateComparison, "_open_evaluation", opened.append)
+    best = comparison(plain).select_best([rename(plain, "a")])
+    [note] = best.notes
+    assert note.startswith("equalization: not applied (no improvement is needed: SQNR 45.5 dB on")
+    assert not opened
+
+
+def test_an_error_that_is_not_negligible_is_compared(plain, monkeypatch):
+    set_errors(monkeypatch, {"a": 0.0}, plain=1.1 * NEGLIGIBLE_ERROR)
+    assert comparison(plain).select_best([rename(plain, "a")]).notes[0].startswith("a; SQNR")

@@ -18,6 +18,7 @@ from ptq.core.types import QuantParams
 from ptq.data.splits import SampleOptions
 from ptq.model.graph import Graph
 from ptq.model.session import Session
+from ptq.optimization import range_search
 from ptq.optimization.output_error import OutputError, RangeEvaluator
 from ptq.optimization.significance import is_significantly_lower
 from ptq.rewrite.prepare.prepare import prepare
@@ -188,3 +189,17 @@ def test_a_little_less_in_all_samples_is_better() -> None:
     errors = np.exp(gaussian_array(32, seed=5, scale=2.0).astype(np.float64))
     assert is_significantly_lower(0.9 * errors, errors)
     assert not is_significantly_lower(0.97 * errors, errors)
+
+
+def test_a_negligible_error_needs_no_other_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors, sessions = OutputError.errors, []
+
+    def count_runs(self: OutputError, session: Any, *rest: Any) -> Any:
+        sessions.append(session)
+        return errors(self, session, *rest)
+
+    monkeypatch.setattr(OutputError, "errors", count_runs)
+    monkeypatch.setattr(range_search, "NEGLIGIBLE_ERROR", 1.0)
+    made = ptq.quantize(spiky("GlobalMaxPool"), spikes(), threads=1, equalize=False)
+    assert len(sessions) == 1
+    assert {str(why) for why in made.plan.why.values() if "mse" in str(why)}

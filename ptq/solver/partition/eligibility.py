@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptq.core.ops import OPS
 from ptq.core.opspec import OpSpec, OutputRule, Role
@@ -178,11 +180,19 @@ def _input_problem(node: Node, value: Value, role: Role, refused: Mapping[str, s
         return f"{role.value} {name} is not constant"
     if array.size == 0:
         return f"{role.value} {name} is empty"
-    if np.isnan(array).any() or (role is not Role.VALUE and np.isinf(array).any()):
+    if _has_non_finite(array, infinite=role is not Role.VALUE):
         return f"{role.value} {name} holds NaN or Inf"
     if role is Role.BIAS and not _has_one_per_channel(array.shape, _output_channels(node)):
         return f"bias {name} of shape {array.shape} is not one value for each of {_output_channels(node)} channels"
     return None
+
+
+def _has_non_finite(array: NDArray[Any], *, infinite: bool) -> bool:
+    """Whether a NaN is among the values, or an infinity if these count."""
+    with np.errstate(all="ignore"):
+        if np.isfinite(array.sum(dtype=np.float32)):  # one pass over large weights
+            return False
+    return bool(np.isnan(array).any() or (infinite and np.isinf(array).any()))
 
 
 def _is_always_empty(node: Node, value: Value) -> bool:

@@ -7,6 +7,7 @@ of all samples. Where biases are corrected the mean of a sum's error vanishes, a
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,7 @@ from ptq.rewrite.emit.bias_correction import is_correctable
 from ptq.rewrite.emit.rounded_weight import RoundedWeight
 from ptq.solver.rounding.damping import (
     SaturationGuard,
+    ScaledWeights,
     choose_damping,
     gptq_or_nearest,
     round_to_nearest,
@@ -45,6 +47,8 @@ from ptq.solver.rounding.weighted_sums import LinearOp
 
 _MAX_SNR = 1e10
 """The largest signal-to-error ratio of energies: a smaller error comes from float64, or from constant inputs."""
+_FEW_SUMS = 16
+"""Sums of a layer that are checked for saturation before all others."""
 _Key = tuple[tuple[str, ...], QuantParams, bool]
 """The nodes that share a weight, its parameters, and whether the means of their errors vanish."""
 
@@ -184,8 +188,11 @@ class GptqRounder:
         name = known[0]
         linear = LinearOp(nodes[name])
         blocks = self._pooled_blocks(known)
-        scaled = scaled_weights(linear, params, self._target_weights.get(name))
-        guard = _saturation_guard(linear, params)
+        target = self._target_weights.get(name)
+        scaled = scaled_weights(linear, params, target)
+        plain = scaled if target is None else scaled_weights(linear, params)
+        guard = _saturation_guard(linear, plain)
+        del plain
         damping, signal, nearest, gptq = choose_damping(scaled, blocks, centred, guard)
         figures = damping, _sqnr_db(signal, nearest), _sqnr_db(signal, gptq)
         if gptq >= nearest and name not in self._target_weights:
@@ -226,10 +233,17 @@ def _to_weight(
     return RoundedWeight(np.ascontiguousarray(whole), params)
 
 
-def _saturation_guard(linear: LinearOp, params: QuantParams) -> SaturationGuard:
-    """A function that keeps int16 sums of two products from saturating; the identity if nearest integers saturate."""
-    scaled = scaled_weights(linear, params)
-    nearest = (round_to_nearest(scaled.select(sums)) for sums in scaled.sum_slices())
+def _saturation_guard(linear: LinearOp, plain: ScaledWeights) -> SaturationGuard:
+    """A function that keeps int16 sums of two products from saturating; the identity if nearest integers saturate.
+
+    Args:
+        linear: The layer.
+        plain: Its weights.
+    """
+    parts = itertools.chain(
+        [slice(_FEW_SUMS)], plain.sum_slices()
+    )  # most saturate in the first sums
+    nearest = (round_to_nearest(plain.select(sums)) for sums in parts)
     within = all(np.array_equal(linear.avoid_saturation(some), some) for some in nearest)
     return linear.avoid_saturation if within else lambda integers: integers
 
