@@ -8,6 +8,7 @@ from typing import Any
 
 from ptq.evaluation.budget import Budget
 from ptq.evaluation.compare import Comparison
+from ptq.evaluation.frontier import FrontierReport
 from ptq.evaluation.inspection import Inspection
 from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.ranking import Ranking
@@ -116,6 +117,7 @@ DOCUMENTS: Mapping[str, tuple[type, ...]] = {
     "evaluate": (Header, Evaluation, EvaluationEntries),
     "compare": (Header, Comparison),
     "benchmark": (Header, Benchmark),
+    "frontier": (Header, FrontierReport),
     "verify": (Header, Verification, VerificationEntries),
     "sensitivity": (Header, Ranking),
     "convert": (Header, ConversionSummary),

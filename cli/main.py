@@ -17,6 +17,7 @@ from .compare import compare
 from .configure import add_config_options, write_starter
 from .convert import convert
 from .evaluate import evaluate
+from .frontier import frontier
 from .images import PREPROCESSING_HELP
 from .invocation import record_invocation
 from .lint import lint
@@ -105,7 +106,7 @@ def ops(json: o.Json = None) -> None:
         render_operators.render_operators(rows)
 
 
-for _command in (quantize, calibrate, evaluate, compare, benchmark, verify, sensitivity):
+for _command in (quantize, calibrate, evaluate, compare, benchmark, verify, sensitivity, frontier):
     app.command(epilog=PREPROCESSING_HELP)(
         record_invocation(add_config_options(add_verbosity_options(_command)))
     )

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ptq.observers.calibration_file import Calibration
     from ptq.optimization.benchmark import Benchmark, benchmark
     from ptq.optimization.inspect import inspect
+    from ptq.optimization.mixed_precision.frontier import Frontier, frontier
     from ptq.optimization.mixed_precision.sensitivity import sensitivity
     from ptq.rewrite.prepare.prepare import OpsetOption
     from ptq.solver.recipe import MethodName, QuantizedForm, RoundingMethod, WeightFormatOption
@@ -76,6 +77,7 @@ _MODULES = {
     "ptq.observers.calibration_file": "Calibration",
     "ptq.optimization.benchmark": "Benchmark benchmark",
     "ptq.optimization.inspect": "inspect",
+    "ptq.optimization.mixed_precision.frontier": "Frontier frontier",
     "ptq.optimization.mixed_precision.sensitivity": "sensitivity",
     "ptq.rewrite.prepare.prepare": "OpsetOption",
     "ptq.solver.recipe": "MethodName QuantizedForm RoundingMethod WeightFormatOption",
@@ -108,12 +110,13 @@ def __dir__() -> list[str]:
 __all__ = [
     "ArithmeticName", "AudioPreprocess", "Benchmark", "BudgetError", "Calibration", "Cancelled", "Comparison",
     "Converted", "DataError",
-    "EngineName", "Evaluation", "Finding", "Inspection", "MethodName", "ModelError",
+    "EngineName", "Evaluation", "Finding", "Frontier", "Inspection", "MethodName", "ModelError",
     "NoGainError", "NodeCost", "OpsetOption", "Plan", "PlanError", "Portability", "Preprocess", "PtqError",
     "QuantizedForm", "Ranking", "Report", "Result", "RoundingMethod", "Sample", "Samples",
     "StatsError", "TargetName", "TextPreprocess", "UnknownOptionError", "UnsupportedError", "UsageError",
     "Verification",
     "WeightFormatOption", "__version__", "benchmark", "calibrate", "compare", "convert", "evaluate",
+    "frontier",
     "inspect", "lint", "log_to_mlflow", "open_samples", "portability", "quantize",
     "sensitivity", "verify",
 ]  # fmt: skip

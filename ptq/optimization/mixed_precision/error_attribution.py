@@ -121,21 +121,22 @@ def attribute_error(
     return ErrorAttribution(probe.sources, each, joint, alone, len(samples), runs.count)
 
 
-def measure_joint_error(
+def measure_joint_errors(
     probe: ErrorProbe,
-    sources: Sequence[int],
+    groups: Sequence[Sequence[int]],
     samples: Sequence[Sample],
     *,
     run: RunOptions = DEFAULT_RUN,
+    advance: Callable[[], None] = lambda: None,
 ) -> Energies:
-    """Measure the error of these sources together, as a share of each output's energy, shape (outputs,).
+    """Measure the error of each group of sources together, as a share of the output's energy: (outputs, groups).
 
     Raises:
         ModelError: ONNX Runtime does not take a graph of the probe.
         DataError: The model fails on a sample; the text names it.
     """
-    runs = _GroupRuns(ErrorInjector(probe, run), samples, lambda: None)
-    return runs.shares([np.asarray(sources, np.intp)])[:, 0]
+    runs = _GroupRuns(ErrorInjector(probe, run), samples, advance)
+    return runs.shares([np.asarray(group, np.intp) for group in groups])
 
 
 def _execution_order(probe: ErrorProbe) -> NDArray[np.intp]:

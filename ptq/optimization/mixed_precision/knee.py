@@ -21,9 +21,9 @@ from ptq.optimization.mixed_precision.decisions import SAMPLES, share_of_changed
 from ptq.optimization.mixed_precision.error_attribution import (
     ErrorAttribution,
     attribute_error,
-    measure_joint_error,
+    measure_joint_errors,
 )
-from ptq.optimization.mixed_precision.float_candidates import cheap_extras
+from ptq.optimization.mixed_precision.float_candidates import CostFunction, cheap_extras
 from ptq.optimization.mixed_precision.float_cost import (
     error_sources_of,
     float_time_model,
@@ -129,21 +129,14 @@ def _find_knee(
     if changed is None and joint > ERROR_FLOOR:
         changed, lost = joint / ERROR_FLOOR * DECISION_FLOOR, True
     levels = preference.spend_for_decisions if lost else (preference.spend,)
-    shares = found.mean_shares
-    least = preference.least_gain_for_decisions if lost else preference.least_gain
-    price, nothing = time_cost(float_time_model(made)), frozenset[str]()
-    for spend in levels:
-        most = spend * times.all_int8
-        best = cheap_extras(found.sources, shares[None], nothing, price, least=least, most=most)
-        error = _remaining(found, best) / total
-        if not lost or (changed or 0.0) * np.sqrt(error) <= DECISION_FLOOR:
-            break
     required = preference.required_error_for_decisions if lost else preference.required_error
-    if not best or error > required:
+    price, shares = time_cost(float_time_model(made)), found.mean_shares
+    best = choose_float_nodes(found, price, times.all_int8, preference, changed if lost else None)
+    if not best:
         return None
     spent = times.estimate(best) / times.all_int8 - 1
     left = [k for k, s in enumerate(probe.sources) if not s.float_nodes_needed <= best]
-    after = float(measure_joint_error(probe, left, samples, run=job.run).mean()) if left else 0.0
+    after = float(measure_joint_errors(probe, [left], samples, run=job.run).mean())
     fastest = job.options.min_speedup
     slow = fastest is not None and times.in_float < fastest * (1 + spent) * times.all_int8
     if slow or spent > levels[-1] or not after <= required * joint:
@@ -154,6 +147,36 @@ def _find_knee(
         f"error and {_describe_time(spent)} of the int8 model's time (estimated; prefer {job.options.prefer})"
     )
     return _Knee(reasons, note)
+
+
+def choose_float_nodes(
+    found: ErrorAttribution,
+    price: CostFunction,
+    time: float,
+    preference: Preference,
+    changed: float | None,
+) -> frozenset[str]:
+    """The nodes that the rule leaves float, by estimates; none where they remove too little error.
+
+    Args:
+        found: The error of each source.
+        price: The passes that float nodes cost.
+        time: The passes of the all-int8 model.
+        preference: The limits.
+        changed: The share of decisions that int8 changes; None if few enough.
+    """
+    lost, total = changed is not None, float(found.mean_shares.sum())
+    least = preference.least_gain_for_decisions if lost else preference.least_gain
+    required = preference.required_error_for_decisions if lost else preference.required_error
+    shares, best, error = found.mean_shares[None], frozenset[str](), 1.0
+    for spend in preference.spend_for_decisions if lost else (preference.spend,):
+        best = cheap_extras(
+            found.sources, shares, frozenset(), price, least=least, most=spend * time
+        )
+        error = _remaining(found, best) / total
+        if changed is None or changed * np.sqrt(error) <= DECISION_FLOOR:
+            break
+    return best if error <= required else frozenset()
 
 
 def _describe_time(spent: float) -> str:

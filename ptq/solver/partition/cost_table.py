@@ -6,8 +6,10 @@ All times are in passes. A pass is the time that QuantizeLinear takes for one el
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from ptq.core.targets import Target
 from ptq.model.ort_version import ORT_VERSION
@@ -101,6 +103,11 @@ class OrtCostTable:
     def source(self) -> str:
         """What was measured, as the reasons of a plan name it."""
         return f"ONNX Runtime {self.version}, CPU"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all entries: equal for tables that decide alike."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
     def without_kernel_calls(self) -> OrtCostTable:
         """The same table where calling a kernel takes no time."""

@@ -1,0 +1,117 @@
+"""Command ``ptq frontier``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import options as o
+from .images import Images, add_image_options
+from .parsers import parse_count
+
+
+@add_image_options
+def frontier(
+    model: o.Model,
+    data: o.Data,
+    eval_data: o.EvalData = None,
+    target: o.Target = "ort",
+    method: o.Method = "auto",
+    per_tensor: o.PerTensor = False,
+    equalize: o.Equalize = True,
+    effort: o.Effort = "default",
+    prefer: o.Prefer = "balanced",
+    skip: o.Skip = None,
+    measure_all: Annotated[
+        bool,
+        typer.Option("--measure-all", help="Measure all points, not only the ends and the chosen."),
+    ] = False,
+    point: Annotated[
+        int | None,
+        typer.Option(
+            "--point",
+            metavar="N",
+            parser=parse_count("point"),
+            help="Write the model of point N, without calibrating again.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The model of --point; by default NAME.int8.onnx in the current folder.",
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            "--save",
+            metavar="FOLDER",
+            help="Write a plan for each point and the statistics; ptq quantize --plan --stats takes them.",
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Write the curve as a picture, an .svg file."),
+    ] = None,
+    samples: o.SampleCount = None,
+    skip_bad_samples: o.SkipBad = False,
+    cache: o.Cache = None,
+    batch: o.Batch = o.DEFAULT_BATCH,
+    threads: o.Threads = 0,
+    json: o.Json = None,
+    no_clobber: o.NoClobber = False,
+    images: Images = None,
+) -> None:
+    """Show every trade of speed against error: which nodes to leave in float for it.
+
+    Speed and error of each point are estimated from one set of runs of the float model and from a table of measured
+    times. The ends and the point that --prefer chooses are measured.
+    """
+    from ptq import api
+    from ptq.core import files
+    from ptq.core.errors import UsageError
+    from ptq.evaluation.exports.frontier_svg import render_svg
+    from ptq.optimization.mixed_precision import frontier as verb
+
+    from . import documents, outputs, render_frontier
+    from .progress import show_progress
+
+    if output is not None and point is None:
+        raise UsageError("-o names the model of a point; give --point")
+    if plot is not None and plot.suffix.lower() != ".svg":
+        raise UsageError(f"{plot}: the picture is an SVG; give a name that ends with .svg")
+    path = output or outputs.default_output(model)
+    made = [plot, *([path] if point is not None else [])]
+    replaced = outputs.check_outputs([model, data, eval_data], made, json, no_clobber=no_clobber)
+    with show_progress() as progress:
+        found = verb.frontier(
+            model, data, eval_data=eval_data, target=target, method=method, per_tensor=per_tensor, equalize=equalize,
+            effort=effort, prefer=prefer, skip=skip or (), measure_all=measure_all, preprocess=images,
+            samples=samples, skip_bad_samples=skip_bad_samples, cache=cache, batch=batch, threads=threads,
+            progress=progress,
+        )  # fmt: skip
+        if point is not None and point >= len(found.plans):
+            last = len(found.plans) - 1
+            raise UsageError(f"there is no point {point}; the last one is {last}")
+        result = None
+        if point is not None:
+            result = api.quantize(
+                model, data, eval_data=eval_data, plan=found.plans[point], stats=found.calibration,
+                preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache, batch=batch,
+                threads=threads, effort=effort, progress=progress,
+            )  # fmt: skip
+    if save is not None:
+        found.save(save)
+    if plot is not None:
+        files.write(plot, render_svg(found.report).encode())
+    if result is not None:
+        result.save(path)
+    written = path if result is not None else None
+    if not documents.write_document(json, found.report, output=written):
+        render_frontier.render_frontier(found.report, written)
+    outputs.print_replaced(replaced)

@@ -1,0 +1,55 @@
+"""A frontier on the terminal: a table with a bar for the error of each point."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ptq.core.wording import format_decibels, plural
+
+from .one_line import one_line
+from .screen import format_heading, format_paragraph, format_table, format_warnings, show
+
+if TYPE_CHECKING:
+    from ptq.evaluation.frontier import FrontierReport
+
+_BAR = 24
+
+
+def render_frontier(result: FrontierReport, written: Path | None) -> None:
+    """Print the points, fastest first."""
+    show(*format_warnings(result.warnings, result.suspects))
+    show(
+        format_heading(
+            one_line(f"{result.model}, target {result.target}: speed against error, estimated")
+        )
+    )
+    speed, bar = "speed\n× float", "\nspeed"
+    table = format_table(
+        "\npoint", "float\nnodes", speed, "SQNR\ndB", "speed\nmeasured", "SQNR\nmeasured", bar, left=[bar]
+    )  # fmt: skip
+    most = max(point.speed for point in result.points)
+    for point in result.points:
+        table.add_row(
+            f"{'→ ' if point.chosen else ''}{point.number}",
+            str(len(point.floats)),
+            f"{point.speed:.2f}",
+            format_decibels(point.sqnr_db),
+            "" if point.measured_speed is None else f"{point.measured_speed:.2f}",
+            "" if point.measured_sqnr_db is None else format_decibels(point.measured_sqnr_db),
+            "█" * max(1, round(_BAR * point.speed / most)),
+        )
+    show(table)
+    chosen = next(point for point in result.points if point.chosen)
+    show(
+        format_paragraph(
+            f"→ point {chosen.number}: prefer {result.prefer}; {plural(len(chosen.floats), 'node')} float"
+        ),
+        format_paragraph(
+            f"estimated from {plural(result.runs, 'run')} on {plural(result.estimated_on, 'sample')} for "
+            f"{plural(result.sources, 'error source')}, measured on {plural(result.samples, 'sample')}; "
+            f"times: {result.cost_table}"
+        ),
+    )
+    if written is not None:
+        show(format_paragraph(one_line(f"Written: {written}")))

@@ -1,0 +1,67 @@
+"""The trade of speed against error: points of a Pareto curve, each with the nodes that it leaves float."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ptq.evaluation.diagnosis import Diagnosis
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """One model of the curve.
+
+    Attributes:
+        number: Number of the point, 0 for all int8.
+        floats: Nodes that it leaves float for their error, with the reason.
+        speed: Estimated speed relative to float.
+        sqnr_db: Estimated SQNR of the outputs, in dB.
+        measured_speed: Measured speed relative to float: the median; None if not measured.
+        measured_sqnr_db: Measured SQNR in dB; None if not measured.
+        chosen: Whether the rule of ``prefer`` takes this point.
+    """
+
+    number: int
+    floats: Mapping[str, str]
+    speed: float
+    sqnr_db: float
+    measured_speed: float | None = None
+    measured_sqnr_db: float | None = None
+    chosen: bool = False
+
+
+@dataclass(frozen=True)
+class FrontierReport:
+    """A Pareto curve of speed and error, fastest first.
+
+    Attributes:
+        model: Path or name.
+        target: Name of the target.
+        prefer: The preference that chose a point.
+        points: The points; each further one is slower, and has less error.
+        samples: Number of samples for measurements.
+        estimated_on: Number of these samples used for estimates.
+        runs: Number of runs of the float model on each of those.
+        sources: Number of error sources.
+        cost_table: Name of the table of measured times.
+        cost_table_digest: Digest of that table.
+        suspects: Known causes of bad figures that were found.
+    """
+
+    model: str
+    target: str
+    prefer: str
+    points: tuple[FrontierPoint, ...]
+    samples: int
+    estimated_on: int
+    runs: int
+    sources: int
+    cost_table: str
+    cost_table_digest: str
+    suspects: tuple[Diagnosis, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know before any figure."""
+        return tuple(map(str, self.suspects))

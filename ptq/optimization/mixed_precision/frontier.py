@@ -1,0 +1,277 @@
+"""`ptq.frontier`: every trade of speed against error, estimated for all points and measured for a few.
+
+curve = ptq.frontier("model.onnx", "images/")
+result = ptq.quantize("model.onnx", "images/", plan=curve.plans[3], stats=curve.calibration)
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ptq.core import files
+from ptq.core.errors import UsageError
+from ptq.core.json_text import dump_json
+from ptq.core.option_checks import refuse_unknown_options, require_choice, require_flag
+from ptq.core.plan import Plan
+from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
+from ptq.core.targets import TargetName, get_target
+from ptq.data import DataSource, Preparation, Sample
+from ptq.data.sample_store import CacheOption
+from ptq.data.splits import SampleOptions
+from ptq.evaluation.frontier import FrontierReport
+from ptq.evaluation.preprocessing_check import diagnose_assumption
+from ptq.evaluation.speed import measure_speed
+from ptq.model.open import Model
+from ptq.model.session import Session
+from ptq.observers.calibration_file import Calibration
+from ptq.optimization.effort import DEFAULT_EFFORT, EffortName
+from ptq.optimization.mixed_precision.decisions import share_of_changed_decisions
+from ptq.optimization.mixed_precision.error_attribution import (
+    ErrorAttribution,
+    attribute_error,
+    measure_joint_errors,
+)
+from ptq.optimization.mixed_precision.float_candidates import CostFunction
+from ptq.optimization.mixed_precision.float_cost import (
+    error_sources_of,
+    float_time_model,
+    time_cost,
+)
+from ptq.optimization.mixed_precision.float_reasons import explain_float_nodes
+from ptq.optimization.mixed_precision.frontier_estimates import estimate_points
+from ptq.optimization.mixed_precision.frontier_points import CurvePoint, keep_pareto, trace_curve
+from ptq.optimization.mixed_precision.knee import REASON_PREFIX, choose_float_nodes
+from ptq.optimization.mixed_precision.model_times import ModelTimes
+from ptq.optimization.mixed_precision.trials import MAX_SAMPLES, Trials
+from ptq.optimization.options import QuantizeOptions
+from ptq.optimization.pipeline import (
+    Job,
+    calibrate_model,
+    choose_recipe,
+    collect_for_rounding,
+    open_job,
+    optimize_before_calibration,
+)
+from ptq.optimization.preference import (
+    DECISION_FLOOR,
+    DEFAULT_PREFERENCE,
+    PREFERENCES,
+    PreferenceName,
+)
+from ptq.rewrite.instrument.error_sources import ErrorProbe
+from ptq.solver.partition.cost_table import get_cost_table
+from ptq.solver.quantizer import QuantizedModel
+from ptq.solver.recipe import DEFAULT_METHOD, MethodName
+
+ESTIMATION_SAMPLES = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """A Pareto curve, and what writes any of its models without calibrating again.
+
+    Attributes:
+        report: The points.
+        plans: The plan of each point, by its number.
+        calibration: The statistics that the plans were solved from.
+    """
+
+    report: FrontierReport
+    plans: Sequence[Plan]
+    calibration: Calibration
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write ``frontier.json``, ``point-N.json`` (a plan each) and ``statistics.npz`` into a folder.
+
+        Raises:
+            PtqError: A file cannot be written.
+        """
+        place = Path(folder)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"{folder}: cannot be made ({error.strerror}); give a folder"
+            ) from None
+        self.calibration.save(place / "statistics.npz")
+        for number, plan in enumerate(self.plans):
+            plan.save(place / f"point-{number}.json")
+        document = {"warnings": self.report.warnings, **vars(self.report)}
+        document["points"] = [vars(point) for point in self.report.points]
+        document["suspects"] = [vars(suspect) for suspect in self.report.suspects]
+        files.write(place / "frontier.json", dump_json(document).encode())
+
+
+@refuse_unknown_options
+def frontier(
+    model: Model,
+    data: DataSource,
+    *,
+    eval_data: DataSource | None = None,
+    target: TargetName = "ort",
+    method: MethodName = DEFAULT_METHOD,
+    per_tensor: bool = False,
+    equalize: bool = True,
+    skip: Collection[str] | str = (),
+    effort: EffortName = DEFAULT_EFFORT,
+    prefer: PreferenceName = DEFAULT_PREFERENCE,
+    measure_all: bool = False,
+    preprocess: Preparation | None = None,
+    samples: int | None = None,
+    skip_bad_samples: bool = False,
+    cache: CacheOption | None = None,
+    batch: int = DEFAULT_RUN.evaluation_batch,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Frontier:
+    """Compute which nodes to leave float for each trade of speed against error.
+
+    Args:
+        model: A float model.
+        data: Calibration samples; a fifth is held out to estimate and measure on.
+        eval_data: Samples to estimate and measure on instead.
+        target: The name of the runtime; it needs a table of measured times.
+        method: The range method, as for ``quantize``.
+        per_tensor: Use one scale for a whole weight.
+        equalize: Equalize channels between layers if held-out samples improve.
+        skip: Nodes, or operators, that stay float anyway.
+        effort: How many samples and runs each decision may take, as for ``quantize``.
+        prefer: The rule that chooses a point.
+        measure_all: Measure all points, not only the ends and the chosen one.
+        preprocess: How images, audio or text become arrays.
+        samples: Use that many samples of ``data``, evenly spread.
+        skip_bad_samples: Leave unreadable samples out instead of stopping.
+        cache: Where samples are kept on disk between passes, a folder or a size; see `ptq.data.open_samples`.
+        batch: Samples that run at once, if the model takes any number.
+        threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
+
+    Raises:
+        ModelError: The model cannot be read, prepared or run.
+        DataError: A sample is missing, unreadable or does not fit.
+        UsageError: An option makes no sense, nothing of the model is quantized, or no times are known for the target.
+    """
+    options = QuantizeOptions(
+        target, method, per_tensor=per_tensor, skip=skip, equalize=equalize, effort=effort, prefer=prefer,
+    )  # fmt: skip
+    options.check_target()
+    require_choice("prefer", prefer, PREFERENCES)
+    require_flag("measure_all", measure_all)
+    table = get_cost_table(get_target(target))
+    if table is None:
+        raise UsageError(f"no times are measured for target {target}; choose target ort")
+    reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
+    run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
+    job = open_job(model, data, eval_data, reading, options, run, search=True)
+    job = optimize_before_calibration(job)
+    calibrated, folds = calibrate_model(job)
+    recipe = choose_recipe(job, calibrated, folds)
+    calibrated, _ = collect_for_rounding(job, calibrated, recipe)
+    assert job.samples.search is not None
+    held_out = list(
+        run.track(job.samples.search.spread(MAX_SAMPLES), "reading samples to measure on")
+    )
+    trials = Trials(calibrated, recipe, held_out, task=options.task, run=run)
+    made = trials.quantize({})
+    probe = error_sources_of(made, job.prepared.graph)
+    if not probe.sources:
+        raise UsageError("no node of the model is quantized; `ptq.inspect` gives the reasons")
+    count = min(ESTIMATION_SAMPLES, len(held_out))
+    few = [held_out[k * len(held_out) // count] for k in range(count)]
+    advance = run.start_stage("attributing the error", None)
+    found = attribute_error(probe, few, run=run, advance=advance)
+    times = ModelTimes(made, table)
+    price = time_cost(float_time_model(made))
+    choice = _choose(job, made, found, times, price, options.prefer)
+    curve = trace_curve(found, price, times, [choice] if choice else [])
+    curve = _with_joint_errors(probe, curve, few, run)
+    if choice not in [point.floats for point in curve]:
+        choice = curve[0].floats  # its sources together gain less than each alone
+    advance.end()
+    wanted = [
+        k
+        for k, point in enumerate(curve)
+        if measure_all or k in (0, len(curve) - 1) or point.floats == choice
+    ]
+    reasons = [
+        explain_float_nodes(found.sources, found.mean_shares, p.floats, REASON_PREFIX)
+        for p in curve
+    ]
+    advance = run.start_stage("measuring", len(wanted))
+    plans, measured = [], {}
+    for number, why in enumerate(reasons):
+        candidate = trials.quantize(why)
+        plans.append(candidate.plan)
+        if number in wanted:
+            measured[number] = _measure(trials, candidate, few[0], run)
+            advance()
+    points = estimate_points(curve, times.in_float, measured)
+    return Frontier(
+        FrontierReport(
+            model=job.name,
+            target=recipe.target,
+            prefer=options.prefer,
+            points=tuple(
+                replace(point, floats=why, chosen=of.floats == choice)
+                for point, why, of in zip(points, reasons, curve, strict=True)
+            ),
+            samples=len(held_out),
+            estimated_on=len(few),
+            runs=found.runs,
+            sources=len(found.sources),
+            cost_table=table.name,
+            cost_table_digest=table.digest,
+            suspects=tuple(diagnose_assumption(job.samples.calibration)),
+        ),
+        plans,
+        calibrated.calibration,
+    )
+
+
+def _choose(
+    job: Job,
+    made: QuantizedModel,
+    found: ErrorAttribution,
+    times: ModelTimes,
+    price: CostFunction,
+    prefer: PreferenceName,
+) -> frozenset[str]:
+    """The nodes that the rule leaves float."""
+    preference = PREFERENCES[prefer]
+    if not preference.spend:
+        return frozenset()
+    changed = share_of_changed_decisions(job, made)
+    lost = changed if changed is not None and changed > DECISION_FLOOR else None
+    return choose_float_nodes(found, price, times.all_int8, preference, lost)
+
+
+def _with_joint_errors(
+    probe: ErrorProbe, curve: Sequence[CurvePoint], samples: Sequence[Sample], run: RunOptions
+) -> list[CurvePoint]:
+    """The points with the error of all sources that they leave; those that then gain nothing are left out."""
+    left = [
+        [k for k, source in enumerate(probe.sources) if not source.float_nodes_needed <= p.floats]
+        for p in curve
+    ]
+    errors = measure_joint_errors(probe, left, samples, run=run).mean(axis=0)
+    whole = max(float(errors[0]), math.ulp(0.0))
+    joint = [replace(p, error=float(e) / whole) for p, e in zip(curve, errors, strict=True)]
+    return keep_pareto(joint)
+
+
+def _measure(
+    trials: Trials, candidate: QuantizedModel, sample: Sample, run: RunOptions
+) -> tuple[float, float]:
+    """The speed relative to float, and the SQNR in dB."""
+    graph = candidate.quantized_graph
+    _, sqnr_db = trials.measure(graph)
+    speed = measure_speed(
+        Session(candidate.calibrated_model.source, threads=run.threads),
+        Session(graph, threads=run.threads),
+        sample.feed,
+    )
+    return speed.ratio, sqnr_db

@@ -1,0 +1,110 @@
+"""The points of a frontier: sets of float nodes, each with the estimated time and error of the whole model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution
+from ptq.optimization.mixed_precision.float_candidates import CostFunction, greedy_candidates
+from ptq.optimization.mixed_precision.model_times import ModelTimes
+
+MOST_POINTS = 18
+_TRIED = 40
+"""Sets whose time is estimated with the partition that the solver would choose."""
+_LOWEST_ERROR = 1e-4
+"""The share of the error below which more float nodes show nothing."""
+_SIGNIFICANT_DB = 30.0
+"""The gain of error that a plot shows as wide as the whole time."""
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """Nodes that are left float.
+
+    Attributes:
+        floats: The nodes.
+        time: Estimated passes of the model.
+        error: Estimated error energy as a share of the all-int8 model's.
+    """
+
+    floats: frozenset[str]
+    time: float
+    error: float
+
+
+def trace_curve(
+    found: ErrorAttribution,
+    price: CostFunction,
+    times: ModelTimes,
+    further: Collection[frozenset[str]] = (),
+) -> list[CurvePoint]:
+    """The Pareto curve from all int8 to the time of float, fastest first.
+
+    Args:
+        found: The error of each source.
+        price: The passes that more float nodes cost.
+        times: Estimates the time of the whole model.
+        further: Sets that are points of the curve in any case.
+    """
+    prefixes = list(_grow(found, price, times))
+    steps = [
+        abs(after.time - before.time) / times.in_float
+        + math.log10(before.error / after.error) * 10 / _SIGNIFICANT_DB
+        for before, after in pairwise(prefixes)
+    ]
+    reached = np.concatenate([[0.0], np.cumsum(steps)])
+    levels = np.linspace(0, reached[-1], _TRIED)
+    tried = sorted({int(np.abs(reached - level).argmin()) for level in levels})
+    points = [
+        CurvePoint(p.floats, times.estimate(p.floats), p.error)
+        for p in (prefixes[index] for index in tried)
+    ]
+    fixed = [
+        CurvePoint(nodes, times.estimate(nodes), _remaining_error(found, nodes))
+        for nodes in further
+    ]
+    faster = [point for point in points if point.time <= times.in_float]
+    return _thin_out(keep_pareto([points[0], *faster, *fixed]), fixed)
+
+
+def keep_pareto(points: Sequence[CurvePoint]) -> list[CurvePoint]:
+    """All int8, and the points that no other one excels in time and error; fastest first."""
+    first = min(points, key=lambda point: len(point.floats))
+    kept, lowest = [first], math.inf
+    for point in sorted(points, key=lambda p: (p.time, p.error, sorted(p.floats))):
+        if point.error < lowest and point.error < first.error:
+            kept.append(point)
+            lowest = point.error
+    return kept
+
+
+def _grow(found: ErrorAttribution, price: CostFunction, times: ModelTimes) -> Iterator[CurvePoint]:
+    """All int8, then one more set of float nodes after another, by the cheap estimate of time."""
+    total = max(float(found.mean_shares.sum()), math.ulp(0.0))
+    floats, time, error = frozenset[str](), times.all_int8, 1.0
+    yield CurvePoint(floats, time, error)
+    for candidate in greedy_candidates(found.sources, found.mean_shares, price, lambda _: True):
+        time += price(candidate.nodes - floats, floats)
+        floats, error = floats | candidate.nodes, error - candidate.error_share / total
+        if error < _LOWEST_ERROR:
+            return
+        yield CurvePoint(floats, time, error)
+
+
+def _remaining_error(found: ErrorAttribution, floats: frozenset[str]) -> float:
+    left = [not source.float_nodes_needed <= floats for source in found.sources]
+    total = max(float(found.mean_shares.sum()), math.ulp(0.0))
+    return max(float(found.mean_shares[left].sum()) / total, _LOWEST_ERROR)
+
+
+def _thin_out(points: list[CurvePoint], fixed: Collection[CurvePoint]) -> list[CurvePoint]:
+    """At most `MOST_POINTS`: the ends, the fixed ones, and others evenly between."""
+    if len(points) <= MOST_POINTS:
+        return points
+    wanted = {round(k) for k in np.linspace(0, len(points) - 1, MOST_POINTS - len(fixed))}
+    return [p for k, p in enumerate(points) if k in wanted or p in fixed]

@@ -1,0 +1,119 @@
+"""The frontier: a Pareto curve from all int8 on, whose models are written without calibrating again."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from networks import build_network, gaussian_array
+
+import ptq
+from ptq.evaluation.exports.frontier_svg import render_svg
+from ptq.optimization.mixed_precision.frontier_points import CurvePoint, keep_pareto
+
+BLOCK = "c{n} = Conv<pads = [1, 1, 1, 1]>({x}, w{n})\nr{n} = Relu(c{n})\n"
+
+
+def _network() -> object:
+    text, names = "", ["x", *(f"r{n}" for n in range(6))]
+    for n in range(6):
+        text += BLOCK.format(n=n, x=names[n])
+    weights = {
+        f"w{n}": (gaussian_array(24, 24, 3, 3) / (9 + n)).astype(np.float32) for n in range(6)
+    }
+    return build_network(
+        text + "p = GlobalAveragePool(r5)\ny = Flatten(p)", {"x": (1, 24, 20, 20)}, **weights
+    )
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("samples") / "samples.npz"
+    np.savez(path, x=gaussian_array(30, 24, 20, 20).astype(np.float32))
+    return path
+
+
+@pytest.fixture(scope="module")
+def curve(data: Path) -> ptq.Frontier:
+    return ptq.frontier(_network(), data, equalize=False, effort="fast", threads=1)  # type: ignore[arg-type]
+
+
+def test_each_further_point_is_slower_and_has_less_error(curve: ptq.Frontier) -> None:
+    points = curve.report.points
+    assert not points[0].floats
+    assert [p.number for p in points] == list(range(len(points)))
+    for before, after in pairwise(points[1:]):
+        assert after.speed <= before.speed
+        assert after.sqnr_db > before.sqnr_db
+
+
+def test_the_ends_and_the_chosen_point_are_measured(curve: ptq.Frontier) -> None:
+    points = curve.report.points
+    (chosen,) = [point for point in points if point.chosen]
+    for point in (points[0], points[-1], chosen):
+        assert point.measured_speed is not None
+        assert point.measured_sqnr_db is not None
+    assert points[0].sqnr_db == points[0].measured_sqnr_db
+
+
+def test_the_plan_of_a_point_leaves_its_nodes_float(curve: ptq.Frontier) -> None:
+    for point, plan in zip(curve.report.points, curve.plans, strict=True):
+        assert point.floats.keys() <= plan.floats.keys()
+
+
+def test_a_point_is_written_from_the_saved_plan_and_statistics_without_calibrating(
+    curve: ptq.Frontier, data: Path, tmp_path: Path
+) -> None:
+    curve.save(tmp_path / "f")
+    stages: list[str] = []
+
+    def watch(stage: str, steps: int | None) -> object:
+        stages.append(stage)
+        return lambda *_: True
+
+    result = ptq.quantize(
+        _network(),  # type: ignore[arg-type]
+        data,
+        plan=tmp_path / "f" / "point-1.json",
+        stats=tmp_path / "f" / "statistics.npz",
+        threads=1,
+        progress=watch,  # type: ignore[arg-type]
+    )
+    assert "calibrating" not in stages
+    assert curve.report.points[1].floats.keys() <= result.plan.floats.keys()
+    document = json.loads((tmp_path / "f" / "frontier.json").read_text())
+    assert len(document["points"]) == len(curve.plans)
+
+
+def test_the_same_samples_give_the_same_plans(curve: ptq.Frontier, data: Path) -> None:
+    again = ptq.frontier(_network(), data, equalize=False, effort="fast", threads=1)  # type: ignore[arg-type]
+    assert [p.to_json() for p in again.plans] == [p.to_json() for p in curve.plans]
+
+
+def test_the_table_of_times_is_named_with_its_digest(curve: ptq.Frontier) -> None:
+    assert curve.report.cost_table == "ort-1.31-avx512-vnni"
+    assert len(curve.report.cost_table_digest) == 64
+
+
+def test_the_picture_is_an_svg_with_a_circle_for_each_point(curve: ptq.Frontier) -> None:
+    tree = ElementTree.fromstring(render_svg(curve.report))  # our own text
+    circles = [e for e in tree.iter() if e.tag.endswith("circle")]
+    assert len(circles) == len(curve.report.points) + 1
+
+
+def test_a_target_without_measured_times_is_refused(data: Path) -> None:
+    with pytest.raises(ptq.UsageError, match="no times are measured for target litert"):
+        ptq.frontier(_network(), data, target="litert")  # type: ignore[arg-type]
+
+
+def test_a_point_that_another_one_excels_in_both_is_no_point_of_the_curve() -> None:
+    def point(nodes: str, time: float, error: float) -> CurvePoint:
+        return CurvePoint(frozenset(nodes), time, error)
+
+    first, worse, better = point("", 10, 1.0), point("a", 12, 0.5), point("ab", 11, 0.4)
+    last = point("abc", 13, 0.1)
+    assert keep_pareto([first, worse, better, last]) == [first, better, last]
