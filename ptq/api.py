@@ -51,6 +51,7 @@ from ptq.optimization.pipeline import (
 from ptq.optimization.preference import DEFAULT_PREFERENCE, PreferenceName
 from ptq.optimization.provenance import build_result
 from ptq.optimization.self_check.self_check import quantize_and_check
+from ptq.optimization.speed_findings import add_speed_findings
 from ptq.rewrite.prepare.prepare import OpsetOption
 from ptq.solver.recipe import (
     DEFAULT_METHOD,
@@ -205,6 +206,7 @@ def quantize(
         made, job.samples, sessions, arithmetic=options.arithmetic_name(given.plan), run=run,
         metric=metric, task=task, max_drop=max_drop, search=search, min_speedup=min_speedup,
     )  # fmt: skip
+    report = add_speed_findings(report, made.quantized_graph)
     result = build_result(job, made, report, reading, source_path(model), metadata=metadata)
     if not force:
         require_gain(result.report, result)

@@ -71,6 +71,7 @@ class ReportData:
         arithmetic: Name of the integer executor's arithmetic.
         changes: Changes of the graph and choices made, a sentence each.
         preprocessing: Operations applied to images, audio or text; empty for arrays.
+        slow: The usual reasons for slow integers that were found, if the speed gains little.
         speed_interval: 95 % interval of this median; 0 and infinity if runs take too long for one.
         evaluation_preprocessing: The record of the evaluation samples' preprocessing
             (`ptq.core.preprocess_record`) if it differs from that of the calibration samples; None if it does not.
@@ -123,6 +124,7 @@ class ReportData:
     versions: Mapping[str, str] = field(default_factory=dict)
     evaluation_preprocessing: Record | None = None
     speed_interval: tuple[float, float] | None = None
+    slow: tuple[str, ...] = ()
     min_speedup: float | None = None
 
     @property
@@ -157,8 +159,9 @@ class ReportData:
     def notes(self) -> tuple[str, ...]:
         """What matters only for some uses of the model; nothing of it questions the figures."""
         if not self.saturable:
-            return ()
+            return self.slow
         return (
+            *self.slow,
             f"x86 processors without VNNI: {plural(len(self.saturable), 'node')} may saturate; "
             "use weights reduced or u8, or verify the model there",
         )

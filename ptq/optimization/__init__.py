@@ -28,5 +28,6 @@ staged_run              a graph run in stages, each from the values that the sta
 compensation            the stage that re-fits layers to their quantized inputs
 mixed_precision         which nodes stay float: error attribution, sensitivity, accuracy budget
 provenance              how the model was made, as a record in its metadata
+speed_findings          reasons for slow integers, in the report
 self_check              check of the result, and fallback to float of nodes that fail
 """

@@ -169,7 +169,7 @@ def benchmark(
                 peak_bytes=measure_peak_memory(path, feeds[0].feed, threads)
                 if memory and path is not None
                 else None,
-                slow=tuple(pattern.text for pattern in find_slow_patterns(graph))
+                slow=tuple(str(pattern) for pattern in find_slow_patterns(graph))
                 if is_quantized(graph)
                 else (),
             )

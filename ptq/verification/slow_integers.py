@@ -55,11 +55,16 @@ class SlowPattern:
 
     Attributes:
         cause: Its short name.
-        text: What was found, and what to do.
+        what: What was found, and why it takes time.
+        advice: What to do.
     """
 
     cause: Cause
-    text: str
+    what: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.advice}"
 
 
 def find_slow_patterns(graph: Graph) -> tuple[SlowPattern, ...]:
@@ -98,7 +103,8 @@ def _find_islands(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
         yield SlowPattern(
             "float islands",
             f"{plural(len(inside), 'node')} between integers run in float ({_tally(inside)}): each island costs "
-            "quantizers at both ends; keep its neighbours in float too (skip), or replace its operators",
+            "quantizers at both ends",
+            "keep its neighbours in float too (skip), or replace its operators",
         )
 
 
@@ -116,7 +122,8 @@ def _find_transposes(nodes: Sequence[Node], own: set[str | None]) -> Iterator[Sl
         yield SlowPattern(
             "transposes",
             f"{plural(len(found), 'Transpose')} between quantizers and layers: ONNX Runtime fuses no integer kernel "
-            "across them; export the model in the layout of its layers (NCHW)",
+            "across them",
+            "export the model in the layout of its layers (NCHW)",
         )
 
 
@@ -128,7 +135,8 @@ def _find_small_layers(nodes: Sequence[Node]) -> Iterator[SlowPattern]:
             "small channels",
             f"{len(thin)} of {plural(len(layers), 'integer layer')} have few channels (sums of fewer than "
             f"{SMALL_DEPTH} products, or fewer than {SMALL_WIDTH} outputs): packing and rounding take longer than "
-            "the products; such layers gain little or nothing",
+            "the products",
+            "expect little gain, or keep them in float (skip)",
         )
 
 
@@ -140,7 +148,8 @@ def _find_few_rows(graph: Graph) -> Iterator[SlowPattern]:
         yield SlowPattern(
             "few rows",
             f"{short} of {plural(len(rows), 'integer layer')} multiply at most {FEW_ROWS} rows at once (a "
-            "batch of one): reading weights takes longer than the products; run several samples at once",
+            "batch of one): reading weights takes longer than the products",
+            "run several samples at once",
         )
 
 
@@ -188,7 +197,7 @@ def _check_processor() -> Iterator[SlowPattern]:
     if not has_exact_int8_sums() and platform.machine().lower() in ("x86_64", "amd64", "i686"):
         yield SlowPattern(
             "no VNNI",
-            "this x86 processor has no VNNI instructions: int8 products take about as long as float ones; "
+            "this x86 processor has no VNNI instructions: int8 products take about as long as float ones",
             "measure on the processor that the model will run on",
         )
 

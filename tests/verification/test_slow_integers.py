@@ -87,7 +87,7 @@ def test_float_nodes_between_integers_are_an_island() -> None:
     made = images().conv(WIDE, WIDE).node("Sin").node("Erf").quantize().conv(WIDE, WIDE)
     [pattern] = find_slow_patterns(made.build())
     assert pattern.cause == "float islands"
-    assert pattern.text.startswith("2 nodes between integers run in float (1 Sin, 1 Erf): each")
+    assert str(pattern).startswith("2 nodes between integers run in float (1 Sin, 1 Erf): each")
 
 
 def test_float_nodes_at_the_end_are_no_island() -> None:
@@ -99,13 +99,13 @@ def test_a_transpose_between_layers_breaks_their_fusion() -> None:
     made.node("Transpose", perm=[0, 2, 1]).quantize().matmul(WIDE, WIDE)
     [pattern] = find_slow_patterns(made.build())
     assert pattern.cause == "transposes"
-    assert pattern.text.startswith("1 Transpose between quantizers and layers: ONNX Runtime fuses")
+    assert str(pattern).startswith("1 Transpose between quantizers and layers: ONNX Runtime fuses")
 
 
 def test_convolutions_of_few_channels_gain_nothing() -> None:
     [pattern] = find_slow_patterns(images(2).conv(2, 8).conv(8, 8).build())
     assert pattern.cause == "small channels"
-    assert pattern.text.startswith("2 of 2 integer layers have few channels (sums of fewer than")
+    assert str(pattern).startswith("2 of 2 integer layers have few channels (sums of fewer than")
 
 
 def test_one_small_layer_among_others_is_no_reason() -> None:
@@ -115,7 +115,7 @@ def test_one_small_layer_among_others_is_no_reason() -> None:
 def test_products_of_one_row_wait_for_their_weights() -> None:
     [pattern] = find_slow_patterns(Builder([1, WIDE]).matmul(WIDE, WIDE).matmul(WIDE, WIDE).build())
     assert pattern.cause == "few rows"
-    assert pattern.text.startswith("2 of 2 integer layers multiply at most 4 rows at once (a batch")
+    assert str(pattern).startswith("2 of 2 integer layers multiply at most 4 rows at once (a batch")
 
 
 def test_a_processor_without_vnni_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +123,6 @@ def test_a_processor_without_vnni_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(slow_integers.platform, "machine", lambda: "x86_64")
     [pattern] = find_slow_patterns(images().conv(WIDE, WIDE).build())
     assert pattern.cause == "no VNNI"
-    assert "no VNNI" in pattern.text
+    assert "no VNNI" in pattern.what
     monkeypatch.setattr(slow_integers.platform, "machine", lambda: "aarch64")
     assert causes(images().conv(WIDE, WIDE)) == []
