@@ -16,6 +16,7 @@ import gc
 import logging
 import os
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Sequence
@@ -35,6 +36,8 @@ _ALTERNATIVES = {
 }
 """What does the work of commands and options that ptq does not have."""
 _GC_THRESHOLD = 50_000
+_OWN_PROCESS = threading.Event()
+"""Whether this process runs the command line alone."""
 _WRITE_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of standard output, which has no file name; ptq.core.files explains errors of named files."""
 
@@ -209,3 +212,12 @@ def prepare_process() -> None:
     logging.getLogger().addHandler(logging.NullHandler())
     # libraries create 300,000 objects and hardly any garbage: fewer collections save 0.1 s
     gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
+    _OWN_PROCESS.set()
+
+
+def prepare_long_job() -> None:
+    """Set up memory for a job that runs models often, once the libraries are loaded; only in a process of ptq."""
+    if _OWN_PROCESS.is_set():
+        from ptq.core.memory import keep_freed_blocks
+
+        keep_freed_blocks()

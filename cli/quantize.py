@@ -151,6 +151,7 @@ def quantize(
     from ptq.data.recorded_preprocess import list_recorded_options
 
     from . import documents, gates, github, inputs, next_command, outputs, render_report
+    from .process import prepare_long_job
     from .progress import show_progress
 
     if strict and max_drop is None and min_speedup is None:
@@ -163,6 +164,7 @@ def quantize(
         model, [data, eval_data, stats, plan], [path, save_plan, page], json,
         resumed=checkpoint, no_clobber=no_clobber,
     )  # fmt: skip
+    prepare_long_job()
     with show_progress() as progress:
         result = api.quantize(
             model, data, eval_data=eval_data, target=target, method=method, form=form,

@@ -201,7 +201,7 @@ def quantize(
     if job.effort.compensate:
         made = compensate_rounding(made, job.samples.calibration, run=run)
     log_decisions(made.changes, before.changes)
-    made.calibrated_model.rounder.release()
+    made.calibrated_model.release()
     report = build_report(
         made, job.samples, sessions, arithmetic=options.arithmetic_name(given.plan), run=run,
         metric=metric, task=task, max_drop=max_drop, search=search, min_speedup=min_speedup,

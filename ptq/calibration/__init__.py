@@ -8,4 +8,5 @@ channel_spreads     extremes and mean squares by channel, for equalization and o
 measured_tensors    values of tensors from which the statistics of forms with scaled channels follow
 verb                `ptq.calibrate`: the whole, or in several processes
 input_covariance    a second pass: covariances of layer inputs, for second-order weight rounding
+rounding_samples    the samples of that pass, which error compensation runs too
 """

@@ -25,6 +25,8 @@ from ptq.rewrite.emit.bias_correction import channel_axes
 from ptq.solver.solve import tensors_to_observe
 
 FOLDS = 4
+HALF = FOLDS // 2
+"""Folds of one half of the samples."""
 _MIN_SAMPLES = 2 * FOLDS
 """With fewer samples there is one fold: the samples that set the ranges evaluate them too."""
 
@@ -34,8 +36,8 @@ class Fold:
     """One fold of the cross-validation of ranges.
 
     Attributes:
-        calibration: Statistics of the samples that set the ranges. With several folds, these are all samples of
-            the other folds.
+        calibration: Statistics of the samples that set the ranges. With several folds, these are the samples of
+            the other half.
         samples: The samples that evaluate the ranges.
     """
 
@@ -88,7 +90,8 @@ def collect_in_folds(
 ) -> tuple[Calibration, list[Fold]]:
     """Observe a prepared graph on samples; return the statistics of all samples, and the folds.
 
-    There are 4 folds: the ranges that three quarters of the samples set are evaluated on the last quarter.
+    There are 4 folds. The ranges that one half of the samples sets are evaluated on the two folds of the other half:
+    ranges take time.
     There is one fold of all samples if there are fewer than 8 samples, or with a checkpoint.
 
     Raises:
@@ -119,11 +122,14 @@ def collect_in_folds(
     ]
     whole = replace(reduce(Calibration.merge, observed), skipped=tuple(samples.skipped))
     bad = {name for name, _ in samples.skipped}
+    halves = [
+        reduce(Calibration.merge, observed[half * HALF : half * HALF + HALF]) for half in range(2)
+    ]
     folds = []
     for index, split in enumerate(splits):
-        rest = reduce(Calibration.merge, observed[:index] + observed[index + 1 :])
-        if observed[index].samples and rest.samples:
-            folds.append(Fold(rest, _without_bad(bad, split)))
+        other = halves[index < HALF]
+        if observed[index].samples and other.samples:
+            folds.append(Fold(other, _without_bad(bad, split)))
     return whole, folds or [Fold(whole, _without_bad(bad, samples))]
 
 

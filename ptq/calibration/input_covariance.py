@@ -17,31 +17,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.calibration.collect import BatchBuffers
+from ptq.calibration.rounding_samples import choose_samples
 from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.types import QuantParams
-from ptq.data import Sample, Samples, spread_with_validation
+from ptq.data import Sample, Samples
 from ptq.kernels.thread_pool import thread_count
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph
 from ptq.model.node import Node, constant_of, name_of, operator_of
 from ptq.model.shared_weights import weight_families
-from ptq.observers.calibration_file import Calibration
 from ptq.observers.covariance import Covariance
 from ptq.observers.input_statistics import CovarianceBlock, InputStatistics, MeanShift
+from ptq.observers.kept_inputs import KeptInputs
 from ptq.solver.quantizer import CalibratedModel
 from ptq.solver.rounding.gptq import GptqRounder
 from ptq.solver.rounding.weighted_sums import LinearOp
 
 ROUNDED_OPS = ("Conv", "Gemm", "MatMul")
 
-_MAX_SAMPLES = 256
-"""Samples that are run at most; more change the covariances little."""
-_MIN_SAMPLES = 64
-"""Samples that are run at least, if there are as many."""
-_RUN_VALUES = 2**28
-"""Values of calibrated tensors after which no more samples are run: small samples are cheap, and say less."""
 _ROWS_PER_INPUT = 2
 """Rows that are used for each input of a weighted sum."""
 _MIN_ROWS = 512
@@ -68,6 +63,7 @@ def collect_covariances(
     held_out: Collection[str],
     count: int,
     *,
+    keep: KeptInputs | None = None,
     run: RunOptions = DEFAULT_RUN,
 ) -> InputStatistics:
     """Run the model on samples and collect the covariances of the inputs of nodes with weights.
@@ -78,6 +74,7 @@ def collect_covariances(
         samples: The samples to run; a few hundred are enough.
         held_out: The names of the held-out samples among them.
         count: About how many samples there are; the more, the fewer rows of each are used.
+        keep: Gets the inputs of the layers that it asks for.
         run: How the job runs.
 
     Raises:
@@ -99,7 +96,8 @@ def collect_covariances(
     )
     if not layers:
         return statistics
-    _collect(graph, shared, statistics, samples, frozenset(held_out), count, run)
+    keep = KeptInputs() if keep is None else keep
+    _collect(graph, shared, statistics, samples, frozenset(held_out), count, keep, run)
     release_memory()
     for blocks in statistics.blocks.values():
         for block in blocks:
@@ -127,6 +125,7 @@ def _collect(
     samples: Iterable[Sample],
     held_out: Collection[str],
     count: int,
+    keep: KeptInputs,
     run: RunOptions,
 ) -> None:
     """Run the model on samples and add the inputs of the layers to their blocks.
@@ -147,6 +146,7 @@ def _collect(
             inputs = buffers.run(group)
             update = _CovarianceUpdate(inputs, statistics, of_group, number, max(count, 1), uses_of)
             list(pool.map(update, shared))
+            keep.add([sample.name for sample in group], inputs)
             number += len(group)
 
 
@@ -203,13 +203,6 @@ class _CovarianceUpdate:
                         if chosen.any():
                             covariance.update(rows[:, chosen, block.inputs])
             first += len(stack)
-
-
-def sample_count(calibration: Calibration) -> int:
-    """How many calibration samples are run: the fewer, the more values each of them has."""
-    values = sum(stats.count for stats in calibration.tensors.values())
-    enough = _RUN_VALUES * calibration.samples // max(values, 1)
-    return min(max(enough, _MIN_SAMPLES), _MAX_SAMPLES)
 
 
 def rows_per_sample(layer: LinearOp, samples: int) -> int:
@@ -274,15 +267,25 @@ def collect_input_covariance(
     plan: Plan,
     samples: Samples,
     run: RunOptions = DEFAULT_RUN,
+    *,
+    keep: Collection[str] = (),
 ) -> CalibratedModel:
     """The model with the input covariances for second-order rounding, collected on calibration samples.
+
+    Args:
+        model: The calibrated model.
+        plan: Its plan.
+        samples: Calibration samples.
+        run: How the job runs.
+        keep: The inputs of layers that error compensation needs on these samples.
 
     Raises:
         DataError: The model fails on a sample; the text names it.
     """
-    training, held_out = spread_with_validation(samples, sample_count(model.calibration))
-    chosen = samples.subset({*training.names, *held_out.names}.__contains__)
-    tracked = run.track(chosen, "rounding")
-    graph, names = model.prepared.graph, held_out.names
-    found = collect_covariances(graph, plan, tracked, names, len(chosen), run=run)
-    return replace(model, rounder=GptqRounder(found))
+    chosen, names = choose_samples(samples, model.calibration)
+    kept = KeptInputs(keep)
+    found = collect_covariances(
+        model.prepared.graph, plan, run.track(chosen, "rounding"), names, len(chosen),
+        keep=kept, run=run,
+    )  # fmt: skip
+    return replace(model, rounder=GptqRounder(found), kept_inputs=kept)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -15,6 +15,8 @@ from ptq.model.session import Session
 
 _SECONDS, _MAX_ROUNDS = 0.6, 200
 _MIN_ROUNDS = 3
+_SURE_ROUNDS, _SURE_WIDTH = 11, 1.05
+"""Rounds from which an interval of 5 % is narrow enough; few rounds can agree by chance."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +37,14 @@ class Speed:
 def measure_speed(
     reference: Session, candidate: Session, feed: Mapping[str, NDArray[Any]]
 ) -> Speed:
-    """Time both models in turns on one sample: for 0.6 s, but at least 3 and at most 200 rounds.
+    """Time both models in turns on one sample, until the interval of the ratio is at most 5 % wide.
+
+    It takes 0.6 s at most, but at least 3 and at most 200 rounds.
 
     A round runs both models one after the other, so that other work of the processor slows both. The model that
     starts changes from round to round.
     """
-    rounds = time_in_turns([reference, candidate], [feed], seconds=_SECONDS)
+    rounds = time_in_turns([reference, candidate], [feed], seconds=_SECONDS, is_enough=_is_sure)
     return summarize_ratios([before / after for before, after in rounds])
 
 
@@ -50,6 +54,7 @@ def time_in_turns(
     *,
     seconds: float,
     most: int = _MAX_ROUNDS,
+    is_enough: Callable[[Sequence[tuple[float, ...]]], bool] = lambda rounds: False,
 ) -> list[tuple[float, ...]]:
     """Time several models in turns: at least 3 rounds, then for some seconds, but at most so many rounds.
 
@@ -58,6 +63,7 @@ def time_in_turns(
         feeds: Samples; each round takes the next one.
         seconds: Time for all rounds.
         most: Number of rounds after which it ends anyway.
+        is_enough: Whether the rounds so far are enough.
 
     Returns:
         Seconds of each model in each round. The model that starts changes from round to round.
@@ -70,7 +76,17 @@ def time_in_turns(
         taken = [_time_run(session, feed) for session in (*sessions[turn:], *sessions[:turn])]
         start = len(sessions) - turn
         rounds.append((*taken[start:], *taken[:start]))
+        if is_enough(rounds):
+            break
     return rounds
+
+
+def _is_sure(rounds: Sequence[tuple[float, ...]]) -> bool:
+    """Whether the interval of the ratio of two models is narrow enough."""
+    if len(rounds) < _SURE_ROUNDS:
+        return False
+    lo, hi = median_interval([before / after for before, after in rounds])
+    return hi <= lo * _SURE_WIDTH
 
 
 def summarize_ratios(ratios: Sequence[float]) -> Speed:

@@ -13,6 +13,7 @@ channel_spread: extremes and energy of each channel, for equalization
 channel_values: some values of each channel, from which the statistics with other factors follow
 covariance: exact second moments of the inputs of a weighted sum, for GPTQ
 input_statistics: covariances and mean shifts of the inputs of all layers with weights
+kept_inputs: inputs of a few layers on samples, kept for a later stage
 input_quantiles: values of the inputs over the calibration samples
 sample_prefixes: short digests of the samples that statistics count
 calibration_file: `Calibration`: the statistics of a whole graph, and its file

@@ -1,9 +1,9 @@
 """A race between rewritten forms of a model, by their output error after quantization.
 
-Cross-validation compares the forms: the ranges that three quarters of the samples set are evaluated
-on the last quarter; with few samples, those of one half on the other half. The first stage runs few
-samples. A stage drops each form that is worse than the best one for certain, and each that can only
-differ from it by a little. The race ends when one form is left, or after the last stage.
+Cross-validation compares the forms: the ranges that one half of the samples sets are evaluated on the
+other half. The first stage runs few samples. A stage drops each form that is worse than the best one
+for certain, and each that can only differ from it by a little. The race ends when one form is
+left, or after the last stage.
 """
 
 from __future__ import annotations

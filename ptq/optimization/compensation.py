@@ -23,10 +23,11 @@ from ptq.calibration.input_covariance import (
     max_block_size,
     rows_per_sample,
 )
+from ptq.calibration.rounding_samples import choose_samples
 from ptq.core.plan import Plan
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.core.wording import plural
-from ptq.data import Samples, spread_with_validation
+from ptq.data import Samples
 from ptq.data.holdout import VALIDATION_SHARE
 from ptq.kernels.thread_pool import thread_count
 from ptq.model.graph import Graph
@@ -45,8 +46,6 @@ from ptq.rewrite.emit.bias_correction import is_correctable
 from ptq.solver.quantizer import QuantizedModel, apply_plan
 from ptq.solver.rounding.weighted_sums import LinearOp
 
-SAMPLES = 256
-"""Samples that are run. Half of them decide too seldom that a last layer gains."""
 _MAX_DEPTHS = 12
 """Depths at which fully connected layers are re-fitted."""
 _FULLY_CONNECTED = ("Gemm", "MatMul")
@@ -76,37 +75,42 @@ def compensate_rounding(
     ):
         return made
     model, recipe, gains = made.calibrated_model, replace(made.recipe, form="qdq"), list[float]()
-    able = [n for n in graph.nodes if n.name in made.calibrated_model.rounder.node_names]
-    able = [n for n in able if (n.name, 1) in plan.operands and (n.name, 0) not in plan.edges]
-    shared = weight_families(graph)  # a weight that fits one use would be wrong for the others
-    able = [n for n in able if n.name not in shared]
-    rounds = _layers_by_depth(graph, able)
-    training, held_out = spread_with_validation(samples, SAMPLES)
-    chosen = samples.subset({*training.names, *held_out.names}.__contains__)
+    rounds = _layers_by_depth(graph, plan, model.rounder.node_names)
+    chosen, held_out = choose_samples(samples, model.calibration)
+    known = _list_inputs(itertools.chain.from_iterable(rounds))
+    kept = model.kept_inputs if model.kept_inputs.has(known, chosen.names) else None
     runs = StagedRun(threads=run.threads), StagedRun(threads=run.threads)
+    is_qdq = made.recipe.form == recipe.form
+    quantized = made if is_qdq or not rounds else apply_plan(model, recipe, plan)
     for number, nodes in enumerate(rounds):
-        before = apply_plan(model, recipe, plan).quantized_graph
+        before = quantized.quantized_graph
         compared = [_compare_inputs(node, before, plan) for node in nodes]
         later = _input_names([node for some in rounds[number + 1 :] for node in some], before)
         # the first stages of both runs share the samples
-        feeds = itertools.tee(chosen) if number == 0 else (chosen, chosen)
-        real = runs[0].run(graph, feeds[0], [c.float_name for c in compared], list(later))
+        feeds = itertools.tee(chosen) if number == 0 and kept is None else (chosen, chosen)
+        real = (
+            runs[0].run(graph, feeds[0], [c.float_name for c in compared], list(later))
+            if kept is None
+            else kept.read(chosen.names)
+        )
         rounded = runs[1].run(
             before, feeds[1], [c.quantized_name for c in compared], list(later.values())
         )
-        _add_samples(compared, real, rounded, frozenset(held_out.names), len(chosen), run)
+        _add_samples(compared, real, rounded, held_out, len(chosen), run)
         fits = {c.name: (c, fit) for c in compared if (fit := c.fit(recipe.correct_bias))}
         statistics = InputStatistics(
             {name: c.blocks for name, (c, _) in fits.items()},
             {name: c.mean_shift for name, (c, _) in fits.items()},
             {name: fit.weights.astype(np.float32) for name, (_, fit) in fits.items()},
         )
-        model = replace(model, rounder=model.rounder.updated_with(statistics))
+        if fits:
+            model = replace(model, rounder=model.rounder.updated_with(statistics))
+            quantized = apply_plan(model, recipe, plan)
         gains += [fit.gain_db for _, fit in fits.values()]
     if not gains:
         return made
-    after = apply_plan(model, made.recipe, plan)
-    made.calibrated_model.rounder.release()
+    after = quantized if is_qdq else apply_plan(model, made.recipe, plan)
+    made.calibrated_model.release()
     note = (
         f"error compensation: {plural(len(gains), 'layer')} re-fitted to quantized inputs; "
         f"layer error {sorted(gains)[len(gains) // 2]:.1f} dB lower (median, held-out)"
@@ -114,8 +118,33 @@ def compensate_rounding(
     return replace(after, changes=(*after.changes, note))
 
 
-def _layers_by_depth(graph: Graph, able: Sequence[Node]) -> list[list[Node]]:
-    """The nodes to re-fit, grouped by depth, from the first depth to the last."""
+def inputs_to_keep(graph: Graph, plan: Plan) -> set[str]:
+    """The inputs in the float model of the layers that can be re-fitted."""
+    names = [name for name, index in plan.operands if index == 1]
+    return _list_inputs(itertools.chain.from_iterable(_layers_by_depth(graph, plan, names)))
+
+
+def _list_inputs(layers: Iterable[Node]) -> set[str]:
+    return {name_of(node.inputs[0]) for node in layers if node.inputs[0] is not None}
+
+
+def _layers_by_depth(graph: Graph, plan: Plan, candidates: Collection[str]) -> list[list[Node]]:
+    """The nodes to re-fit, grouped by depth, from the first depth to the last.
+
+    Args:
+        graph: The prepared graph.
+        plan: Its plan.
+        candidates: The names of the nodes that may be re-fitted.
+    """
+    shared = weight_families(graph)  # a weight that fits one use would be wrong for the others
+    able = [
+        node
+        for node in graph.nodes
+        if node.name in candidates
+        and node.name not in shared
+        and (node.name, 1) in plan.operands
+        and (node.name, 0) not in plan.edges
+    ]
     names = {node.name for node in able}
     depth: dict[str | None, int] = {}
     for node in graph.nodes:

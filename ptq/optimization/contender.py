@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.calibration.calibration import FOLDS, Fold, tensors_to_collect
+from ptq.calibration.calibration import FOLDS, HALF, Fold, tensors_to_collect
 from ptq.calibration.collect import observe_splits
 from ptq.core.run_options import RunOptions
 from ptq.data import Sample, Samples
@@ -19,8 +19,6 @@ from ptq.optimization.form_evaluation import FormEvaluation
 from ptq.optimization.form_statistics import HALVES
 from ptq.rewrite.prepare.prepare import PreparedModel
 
-_MIN_SAMPLES = 64
-"""Samples from which each fold has ranges of its own."""
 _EQUIVALENT_DB = 0.2
 """A difference of errors that does not matter."""
 _TINY = 1e-300
@@ -71,17 +69,16 @@ class Contender:
     def to_folds(self, samples: Samples) -> tuple[list[Fold], Calibration]:
         """The folds of the cross-validation, and all statistics; one fold alone evaluates its own ranges.
 
-        Two folds share the ranges that the other two set if there are few samples: ranges take time.
+        Two folds share the ranges that the other two set: ranges take time.
         """
         if self.halves:
             rests = [self.halves[(fold + 1) % HALVES] for fold in range(FOLDS)]
             return [Fold(rest, samples) for rest in rests], reduce(Calibration.merge, self.halves)
         whole, splits = reduce(Calibration.merge, self.splits), self.splits
-        if len(splits) == FOLDS and whole.samples < _MIN_SAMPLES:
-            upper, lower = splits[2].merge(splits[3]), splits[0].merge(splits[1])
-            return [Fold(rest, samples) for rest in (upper, upper, lower, lower)], whole
-        of_folds = [[*splits[:k], *splits[k + 1 :]] or splits for k in range(len(splits))]
-        return [Fold(reduce(Calibration.merge, rest), samples) for rest in of_folds], whole
+        if len(splits) < FOLDS:
+            return [Fold(whole, samples)], whole
+        upper, lower = (reduce(Calibration.merge, part) for part in (splits[HALF:], splits[:HALF]))
+        return [Fold(upper, samples)] * HALF + [Fold(lower, samples)] * HALF, whole
 
     def weighted_mean(self) -> float:
         """The mean error of the last stage, as it counts in the comparison."""

@@ -25,7 +25,8 @@ class Effort:
             when `MEASURED_VALUES` are seen.
         comparison_samples: Samples that compare forms of equalization. Each number is one stage of a race: it ends as
             soon as a stage decides. Stages with fewer than `COMPARED_VALUES` are skipped. No number: no equalization.
-        range_samples: Samples that evaluate range methods.
+        range_samples: Samples that evaluate range methods; each number is one stage. The next one starts when a
+            method is not rejected.
         range_runs: Combinations of range methods that are measured, at most; 0: the fallback method everywhere.
         range_checks: After so many samples, range methods that are not better so far are rejected.
         outlier_samples: Samples for outlier splitting; 0: none.
@@ -36,7 +37,7 @@ class Effort:
 
     measuring_samples: tuple[int, ...]
     comparison_samples: tuple[int, ...]
-    range_samples: int
+    range_samples: tuple[int, ...]
     range_runs: int
     range_checks: tuple[int, ...]
     outlier_samples: int
@@ -49,7 +50,7 @@ EFFORTS: Mapping[EffortName, Effort] = {
     "fast": Effort(
         measuring_samples=(),
         comparison_samples=(),
-        range_samples=0,
+        range_samples=(),
         range_runs=0,
         range_checks=(),
         outlier_samples=0,
@@ -57,9 +58,9 @@ EFFORTS: Mapping[EffortName, Effort] = {
         samples_per_attributed=0,
     ),
     "default": Effort(
-        measuring_samples=(64, 128, 256, 512),
+        measuring_samples=(32, 64, 128, 256, 512),
         comparison_samples=(16, 32, 64, 128, 256),
-        range_samples=32,
+        range_samples=(16, 32),
         range_runs=12,
         range_checks=(4, 8, 16),
         outlier_samples=32,
@@ -69,7 +70,7 @@ EFFORTS: Mapping[EffortName, Effort] = {
     "best": Effort(
         measuring_samples=(512,),
         comparison_samples=(256,),
-        range_samples=32,
+        range_samples=(32,),
         range_runs=24,
         range_checks=(),
         outlier_samples=64,

@@ -37,7 +37,11 @@ def _list_stages(job: Job) -> Iterator[ExpectedStage]:
     if job.given.stats is None:
         yield ExpectedStage("calibrating", calibration)
     if job.recipe.method == "auto" and solves:
-        runs = min(calibration, effort.range_samples) * effort.range_runs // _RANGE_SHARE
+        runs = (
+            min(calibration, max(effort.range_samples, default=0))
+            * effort.range_runs
+            // _RANGE_SHARE
+        )
         yield ExpectedStage("choosing ranges", runs)
     if job.recipe.rounding == "second-order":
         yield ExpectedStage("rounding", 2 * calibration)  # a run and a matrix product

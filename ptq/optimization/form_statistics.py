@@ -23,7 +23,7 @@ from ptq.rewrite.equalize.scale_channels import factors_by_group
 from ptq.rewrite.prepare.prepare import PreparedModel
 
 HALVES = 2
-_OBSERVED_SAMPLES = 64
+_OBSERVED_SAMPLES = 32
 """Samples on which the tensors are observed that the plain model does not have."""
 
 

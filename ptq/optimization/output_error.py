@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -70,16 +69,6 @@ class OutputError:
             signals = [[_energy(o) for o in outputs] for outputs in added.outputs]
             self._signal = np.mean(signals, axis=0)
 
-    @classmethod
-    def of_folds(
-        cls, graph: Graph, folds: Sequence[Fold], count: int, run: RunOptions
-    ) -> OutputError:
-        """The error of the logits of a prepared graph, on at least ``count`` samples of all folds together."""
-        each = -(-count // len(folds)) if folds else 0
-        samples = [list(fold.samples.spread(each)) for fold in folds]
-        numbers = [index for index, of_fold in enumerate(samples) for _ in of_fold]
-        return cls(logits_graph(graph), chain.from_iterable(samples), run, numbers)
-
     def errors(
         self,
         session: Session,
@@ -125,8 +114,7 @@ class RangeEvaluator:
 
     Attributes:
         runs: How many sets of parameters were measured.
-        count: How many samples evaluate.
-        folds: How many folds they belong to.
+        folds: How many folds the samples belong to.
     """
 
     def __init__(
@@ -159,8 +147,17 @@ class RangeEvaluator:
         ]
         self._adjustable = make_scales_inputs(logits_graph(graph), plan, tensors, summed)
         self._session = Session.for_range_search(self._adjustable.graph, threads=run.threads)
-        self._output_error = output_error
-        self.count, self.folds = output_error.count, len(folds)
+        self._output_error, self.folds = output_error, len(folds)
+        self._mean_errors: dict[tuple[int, QuantParams], NDArray[np.float32]] = {}
+
+    @property
+    def count(self) -> int:
+        """How many samples evaluate."""
+        return self._output_error.count
+
+    def extend(self, samples: Iterable[Sample], folds: Sequence[int]) -> None:
+        """Evaluate on more samples too; see `OutputError.extend`."""
+        self._output_error.extend(samples, folds)
 
     def errors(
         self,
@@ -189,7 +186,10 @@ class RangeEvaluator:
     ) -> dict[str, NDArray[Any]]:
         feed = self._adjustable.feed(params)
         for name, shift in self._adjustable.mean_shifts.items():
-            feed[shift] = np.array(mean_error(stats[name], params[name]), np.float32)
+            key = id(stats[name]), params[name]
+            if key not in self._mean_errors:
+                self._mean_errors[key] = np.array(mean_error(stats[name], params[name]), np.float32)
+            feed[shift] = self._mean_errors[key]
         return feed
 
 

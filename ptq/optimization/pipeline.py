@@ -18,6 +18,7 @@ from ptq.data import DataSource
 from ptq.data.splits import SampleOptions, SampleSplit, split_samples
 from ptq.model.graph import Graph
 from ptq.model.open import Model, display_name
+from ptq.optimization.compensation import inputs_to_keep
 from ptq.optimization.decision_log import log_decisions
 from ptq.optimization.effort import EFFORTS, Effort
 from ptq.optimization.equalization import equalize_channels
@@ -193,4 +194,5 @@ def collect_for_rounding(
         return model, None
     given = job.given.plan
     plan = solve_plan(model, recipe) if given is None else complete_user_plan(model, given)
-    return collect_input_covariance(model, plan, job.samples.calibration, job.run), plan
+    keep = inputs_to_keep(model.prepared.graph, plan) if job.effort.compensate else ()
+    return collect_input_covariance(model, plan, job.samples.calibration, job.run, keep=keep), plan

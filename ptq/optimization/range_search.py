@@ -10,7 +10,7 @@ that write graph outputs, keep their extremes, because order matters there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,17 +19,20 @@ from numpy.typing import NDArray
 from ptq.calibration.calibration import Fold
 from ptq.core.decibels import error_db
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
-from ptq.core.types import QuantParams
 from ptq.core.wording import plural
+from ptq.data import Samples
 from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, Effort
 from ptq.optimization.output_error import OutputError, RangeEvaluator
 from ptq.optimization.range_candidates import METHODS, GroupCandidates, find_candidates
 from ptq.optimization.significance import NEGLIGIBLE_ERROR, is_significantly_lower
+from ptq.rewrite.instrument.logits import logits_graph
 from ptq.solver.quantizer import CalibratedModel, solve_plan
 from ptq.solver.recipe import AUTO, FALLBACK_METHOD, ChosenMethod, Recipe
 
 _MIN_SAMPLES = 8
 """With fewer samples chance decides, and the samples that set the ranges evaluate them too."""
+_PROMISING = 1.0
+"""Standard errors by which a method must be better on the first samples to be measured on more."""
 SAME_REASON = "mse: other methods choose nearly the same range"
 
 
@@ -66,9 +69,10 @@ def choose_ranges(
     plan = solve_plan(model, recipe)
     names = [n for c in undecided for n in c.group.tensors if n in plan.tensors]
     advance = run.start_stage("choosing ranges", None)
-    output_error = OutputError.of_folds(graph, folds if names else [], effort.range_samples, run)
+    output_error = OutputError(logits_graph(graph), [], run)
     evaluator = RangeEvaluator(graph, plan, names, folds, output_error, run, advance)
-    search = _RangeSearch(undecided, evaluator, effort)
+    stages = _split_into_stages(folds, effort.range_samples) if names else []
+    search = _RangeSearch(undecided, evaluator, effort, stages)
     search.run()
     advance.end()
     chosen = {
@@ -76,6 +80,21 @@ def choose_ranges(
     }
     chosen = {**recipe.chosen_methods, **chosen, **search.chosen_methods()}
     return replace(recipe, chosen_methods=chosen, range_note=search.note())
+
+
+def _split_into_stages(folds: Sequence[Fold], counts: Iterable[int]) -> list[list[Samples]]:
+    """The samples of each fold that each stage adds, so that about ``counts`` samples evaluate in all."""
+    stages, known = [], set[str]()
+    for count in counts:
+        chosen = [fold.samples.spread(-(-count // len(folds))) for fold in folds]
+        stages.append([_without(known, samples) for samples in chosen])
+        known.update(name for samples in chosen for name in samples.names)
+    return stages
+
+
+def _without(names: Collection[str], samples: Samples) -> Samples:
+    known = frozenset(names)
+    return samples.subset(lambda name: name not in known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +136,8 @@ class _RangeSearch:
         candidates: The scale groups with more than one candidate.
         evaluator: Measures errors.
         effort: How many runs the search may take.
+        stages: For each stage to come, the samples of each fold that it adds. The next stage starts when a method
+            is not rejected on the samples so far.
         methods: The current method of each group.
         rejected: For a group, the rejected method whose error came nearest.
         known: The measured errors of each combination of methods.
@@ -126,6 +147,7 @@ class _RangeSearch:
     candidates: Sequence[GroupCandidates]
     evaluator: RangeEvaluator
     effort: Effort
+    stages: list[list[Samples]]
     methods: list[str] = field(default_factory=list)
     rejected: dict[int, _RejectedMethod] = field(default_factory=dict)
     known: dict[tuple[str, ...], NDArray[np.float64]] = field(default_factory=dict)
@@ -135,6 +157,7 @@ class _RangeSearch:
         """Try each method for all groups at once, then for those of one operator, then for single groups."""
         everything = range(len(self.candidates))
         self.methods = [FALLBACK_METHOD for _ in everything]
+        self._add_samples()
         if not self.candidates or not self.evaluator.count:
             return
         self.start = self.errors = self._measure(self.methods)
@@ -166,21 +189,47 @@ class _RangeSearch:
         return sorted(members, key=lambda i: (-self.candidates[i].scale_ratio, i))
 
     def _measure(self, methods: Sequence[str]) -> NDArray[np.float64]:
+        """The error of each sample; NaN for the samples after a rejection."""
         key = tuple(methods)
         if key not in self.known:
-            pairs = list(zip(self.candidates, methods, strict=True))
-            chosen = [
-                {n: c.params[method][fold] for c, method in pairs for n in c.group.tensors}
-                for fold in range(self.evaluator.folds)
-            ]
-            self.known[key] = self._evaluate(chosen)
+            errors = self._evaluate(methods, self.errors if self.errors.size else None)
+            if self._is_promising(errors) and self._add_samples():
+                self.errors = self._evaluate(self.methods, known=self.errors)
+                self.start = self._evaluate([FALLBACK_METHOD] * len(self.methods), known=self.start)
+                self.known = {tuple(self.methods): self.errors}  # the others have fewer samples
+                errors = self._evaluate(methods, self.errors, errors)
+            self.known[key] = errors
         return self.known[key]
 
-    def _evaluate(self, chosen: Sequence[Mapping[str, QuantParams]]) -> NDArray[np.float64]:
+    def _is_promising(self, errors: NDArray[np.float64]) -> bool:
+        """Whether errors are probably lower than the current ones, so that more samples should decide."""
+        return bool(self.errors.size) and is_significantly_lower(
+            errors, self.errors, standard_errors=_PROMISING
+        )
+
+    def _add_samples(self) -> bool:
+        """Evaluate on the samples of the next stage too; whether there are any."""
+        if not self.stages:
+            return False
+        before = self.evaluator.count
+        for fold, samples in enumerate(self.stages.pop(0)):
+            added = list(samples)
+            self.evaluator.extend(added, [fold] * len(added))
+        return self.evaluator.count > before
+
+    def _evaluate(
+        self,
+        methods: Sequence[str],
+        than: NDArray[np.float64] | None = None,
+        known: NDArray[np.float64] | Sequence[float] = (),
+    ) -> NDArray[np.float64]:
         """The error of each sample, from the largest current one; NaN for the samples after a rejection."""
-        if not self.errors.size:
-            return self.evaluator.errors(chosen)
-        return self.evaluator.errors(chosen, self.errors, self.effort.range_checks)
+        pairs = list(zip(self.candidates, methods, strict=True))
+        chosen = [
+            {n: c.params[method][fold] for c, method in pairs for n in c.group.tensors}
+            for fold in range(self.evaluator.folds)
+        ]
+        return self.evaluator.errors(chosen, than, self.effort.range_checks, known)
 
     def _try_method(self, members: Iterable[int], method: str) -> None:
         before = list(self.methods)

@@ -17,6 +17,7 @@ from ptq.model.shared_weights import weight_families
 from ptq.observers.calibration_file import Calibration
 from ptq.observers.input_means import input_means
 from ptq.observers.input_statistics import InputStatistics
+from ptq.observers.kept_inputs import KeptInputs
 from ptq.rewrite.emit.bias_correction import correct_biases
 from ptq.rewrite.emit.set_weights import replace_weights
 from ptq.rewrite.emit.to_qdq import to_qdq
@@ -39,6 +40,7 @@ class CalibratedModel:
         prepared: The float model after preparation.
         calibration: Statistics of the prepared graph.
         rounder: Second-order rounding by the input covariances of linear layers; empty where none were collected.
+        kept_inputs: Inputs of the layers that error compensation may re-fit.
     """
 
     name: str
@@ -46,6 +48,12 @@ class CalibratedModel:
     prepared: PreparedModel
     calibration: Calibration
     rounder: GptqRounder = field(default_factory=lambda: GptqRounder(InputStatistics()))
+    kept_inputs: KeptInputs = field(default_factory=KeptInputs)
+
+    def release(self) -> None:
+        """Free the statistics of layer inputs; from then on no weight can be rounded by second order."""
+        self.kept_inputs.clear()
+        self.rounder.release()
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,11 +51,23 @@ def test_the_models_run_in_turns_and_each_starts_as_often(monkeypatch: pytest.Mo
 
 def test_time_is_bounded_but_slow_models_run_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    assert measure_speed(clock.model("f", 1e-5), clock.model("i", 1e-5), {}).rounds == 200
+    rng = np.random.default_rng(1)
+    noise = lambda: float(rng.exponential(3.0))  # noqa: E731
+    assert (
+        measure_speed(clock.model("f", 1e-5, noise), clock.model("i", 1e-5, noise), {}).rounds
+        == 200
+    )
     assert measure_speed(clock.model("f", 5.0), clock.model("i", 5.0), {}).rounds == 3
     clock.now = 0.0
     measure_speed(clock.model("f", 0.02), clock.model("i", 0.02), {})
     assert clock.now < 0.7
+
+
+def test_rounds_that_agree_end_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    found = measure_speed(clock.model("f", 1e-5), clock.model("i", 1e-5), {})
+    assert 6 <= found.rounds < 20
+    assert found.interval == pytest.approx((1, 1))
 
 
 def test_three_rounds_show_no_interval() -> None:

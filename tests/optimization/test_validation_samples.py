@@ -12,8 +12,7 @@ import ptq
 from ptq.data import Samples, split_every_fourth, spread_with_validation
 
 USERS = (
-    "ptq.calibration.input_covariance",
-    "ptq.optimization.compensation",
+    "ptq.calibration.rounding_samples",
     "ptq.optimization.outlier_splitting",
 )
 
@@ -24,7 +23,7 @@ PRODUCTS = "m = MatMul(x, w)\nr = Relu(m)\ny = MatMul(r, v)"
 
 @pytest.mark.parametrize(
     ("nodes", "shape", "weight", "users"),
-    [(LAYERS, (8, 4, 4), (8, 8, 1, 1), {0, 1}), (PRODUCTS, (3, 128), (128, 128), {0, 1, 2})],
+    [(LAYERS, (8, 4, 4), (8, 8, 1, 1), {0}), (PRODUCTS, (3, 128), (128, 128), {0, 1})],
     ids=["channels", "outliers"],
 )
 def test_no_sample_validates_one_stage_and_trains_another(
