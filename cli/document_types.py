@@ -56,6 +56,27 @@ class ConversionSummary:
 
 
 @dataclass(frozen=True)
+class TuneSummary:
+    """Result of ``ptq tune``; the table itself is in the output file.
+
+    Attributes:
+        version: Version of ONNX Runtime.
+        processor: Kind of processor.
+        threads: Threads of ONNX Runtime.
+        digest: Digest of the table, as plans name it.
+        timed: Number of kernels that were timed.
+        left_out: Kernels that could not be timed, each with the reason.
+    """
+
+    version: str
+    processor: str
+    threads: int
+    digest: str
+    timed: int
+    left_out: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class EvaluationEntries:
     """Further entries of ``ptq evaluate``.
 
@@ -117,6 +138,7 @@ DOCUMENTS: Mapping[str, tuple[type, ...]] = {
     "evaluate": (Header, Evaluation, EvaluationEntries),
     "compare": (Header, Comparison),
     "benchmark": (Header, Benchmark),
+    "tune": (Header, TuneSummary),
     "frontier": (Header, FrontierReport),
     "verify": (Header, Verification, VerificationEntries),
     "sensitivity": (Header, Ranking),

@@ -23,6 +23,7 @@ def frontier(
     equalize: o.Equalize = True,
     effort: o.Effort = "default",
     prefer: o.Prefer = "balanced",
+    cost_table: o.CostTable = None,
     skip: o.Skip = None,
     measure_all: Annotated[
         bool,
@@ -91,7 +92,8 @@ def frontier(
     with show_progress() as progress:
         found = verb.frontier(
             model, data, eval_data=eval_data, target=target, method=method, per_tensor=per_tensor, equalize=equalize,
-            effort=effort, prefer=prefer, skip=skip or (), measure_all=measure_all, preprocess=images,
+            effort=effort, prefer=prefer, cost_table=cost_table, skip=skip or (),
+            measure_all=measure_all, preprocess=images,
             samples=samples, skip_bad_samples=skip_bad_samples, cache=cache, batch=batch, threads=threads,
             progress=progress,
         )  # fmt: skip
@@ -103,7 +105,7 @@ def frontier(
             result = api.quantize(
                 model, data, eval_data=eval_data, plan=found.plans[point], stats=found.calibration,
                 preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache, batch=batch,
-                threads=threads, effort=effort, progress=progress,
+                threads=threads, effort=effort, cost_table=cost_table, progress=progress,
             )  # fmt: skip
     if save is not None:
         found.save(save)

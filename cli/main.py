@@ -24,6 +24,7 @@ from .lint import lint
 from .process import prepare_process, run
 from .quantize import quantize
 from .sensitivity import sensitivity
+from .tune import tune
 from .verbosity_options import add_verbosity_options
 from .verify import verify
 
@@ -112,4 +113,5 @@ for _command in (quantize, calibrate, evaluate, compare, benchmark, verify, sens
     )
 for _command in (inspect, convert, lint, ops):
     app.command()(record_invocation(add_config_options(_command)))
+app.command()(record_invocation(add_config_options(add_verbosity_options(tune))))
 app.command("init")(write_starter)

@@ -116,6 +116,14 @@ Prefer = Annotated[
         "while decisions change. accuracy: more. speed: nothing (target ort, not with --effort fast).",
     ),
 ]
+CostTable = Annotated[
+    Path | None,
+    typer.Option(
+        "--cost-table",
+        metavar="FILE",
+        help="A table of times that ptq tune wrote; it decides which nodes stay float.",
+    ),
+]
 MinSpeedup = Annotated[
     float | None,
     typer.Option(

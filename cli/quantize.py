@@ -78,6 +78,7 @@ def quantize(
     ] = True,
     effort: o.Effort = "default",
     prefer: o.Prefer = "balanced",
+    cost_table: o.CostTable = None,
     min_speedup: o.MinSpeedup = None,
     skip: o.Skip = None,
     stats: Annotated[
@@ -169,7 +170,8 @@ def quantize(
         result = api.quantize(
             model, data, eval_data=eval_data, target=target, method=method, form=form,
             weights=weights, per_tensor=per_tensor, correct_bias=correct_bias, rounding=rounding,
-            equalize=equalize, split_outliers=split_outliers, effort=effort, prefer=prefer, min_speedup=min_speedup,
+            equalize=equalize, split_outliers=split_outliers, effort=effort, prefer=prefer,
+            cost_table=cost_table, min_speedup=min_speedup,
             skip=skip or (), stats=stats,
             plan=plan, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
             arithmetic=arithmetic, batch=batch, threads=threads, checkpoint=checkpoint,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ptq.evaluation.engines import EngineName
     from ptq.evaluation.exports.mlflow_run import log_to_mlflow
     from ptq.evaluation.exports.report import Report
+    from ptq.evaluation.frontier import FrontierPoint, FrontierReport
     from ptq.evaluation.inspection import Inspection
     from ptq.evaluation.measurements import Evaluation
     from ptq.evaluation.ranking import NodeCost, Ranking
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from ptq.optimization.inspect import inspect
     from ptq.optimization.mixed_precision.frontier import Frontier, frontier
     from ptq.optimization.mixed_precision.sensitivity import sensitivity
+    from ptq.optimization.tune import Tuned, tune
     from ptq.rewrite.prepare.prepare import OpsetOption
     from ptq.solver.recipe import MethodName, QuantizedForm, RoundingMethod, WeightFormatOption
     from ptq.verification.lint_rules import Finding
@@ -68,6 +70,7 @@ _MODULES = {
     "ptq.evaluation.engines": "EngineName",
     "ptq.evaluation.exports.mlflow_run": "log_to_mlflow",
     "ptq.evaluation.exports.report": "Report",
+    "ptq.evaluation.frontier": "FrontierPoint FrontierReport",
     "ptq.evaluation.inspection": "Inspection",
     "ptq.evaluation.measurements": "Evaluation",
     "ptq.evaluation.ranking": "NodeCost Ranking",
@@ -79,6 +82,7 @@ _MODULES = {
     "ptq.optimization.inspect": "inspect",
     "ptq.optimization.mixed_precision.frontier": "Frontier frontier",
     "ptq.optimization.mixed_precision.sensitivity": "sensitivity",
+    "ptq.optimization.tune": "Tuned tune",
     "ptq.rewrite.prepare.prepare": "OpsetOption",
     "ptq.solver.recipe": "MethodName QuantizedForm RoundingMethod WeightFormatOption",
     "ptq.verification.lint_rules": "Finding",
@@ -110,13 +114,14 @@ def __dir__() -> list[str]:
 __all__ = [
     "ArithmeticName", "AudioPreprocess", "Benchmark", "BudgetError", "Calibration", "Cancelled", "Comparison",
     "Converted", "DataError",
-    "EngineName", "Evaluation", "Finding", "Frontier", "Inspection", "MethodName", "ModelError",
+    "EngineName", "Evaluation", "Finding", "Frontier", "FrontierPoint", "FrontierReport",
+    "Inspection", "MethodName", "ModelError",
     "NoGainError", "NodeCost", "OpsetOption", "Plan", "PlanError", "Portability", "Preprocess", "PtqError",
     "QuantizedForm", "Ranking", "Report", "Result", "RoundingMethod", "Sample", "Samples",
-    "StatsError", "TargetName", "TextPreprocess", "UnknownOptionError", "UnsupportedError", "UsageError",
+    "StatsError", "TargetName", "TextPreprocess", "Tuned", "UnknownOptionError", "UnsupportedError", "UsageError",
     "Verification",
     "WeightFormatOption", "__version__", "benchmark", "calibrate", "compare", "convert", "evaluate",
     "frontier",
     "inspect", "lint", "log_to_mlflow", "open_samples", "portability", "quantize",
-    "sensitivity", "verify",
+    "sensitivity", "tune", "verify",
 ]  # fmt: skip

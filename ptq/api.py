@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from dataclasses import replace
 
 from ptq.calibration.verb import calibrate
 from ptq.core.errors import UsageError
@@ -40,6 +41,7 @@ from ptq.optimization.expected_stages import list_expected_stages
 from ptq.optimization.given import open_given
 from ptq.optimization.mixed_precision.budget_search import search_within_budget
 from ptq.optimization.mixed_precision.knee import keep_knee_float
+from ptq.optimization.mixed_precision.model_times import estimate_speed
 from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.pipeline import (
     calibrate_model,
@@ -53,6 +55,8 @@ from ptq.optimization.provenance import build_result
 from ptq.optimization.self_check.self_check import quantize_and_check
 from ptq.optimization.speed_findings import add_speed_findings
 from ptq.rewrite.prepare.prepare import OpsetOption
+from ptq.solver.partition.cost_table import OrtCostTable
+from ptq.solver.partition.cost_table_file import decide_by_given_table
 from ptq.solver.recipe import (
     DEFAULT_METHOD,
     MethodName,
@@ -65,6 +69,7 @@ __all__ = ["calibrate", "evaluate", "quantize"]
 
 
 @refuse_unknown_options
+@decide_by_given_table
 def quantize(
     model: Model,
     data: DataSource | None = None,
@@ -83,6 +88,7 @@ def quantize(
     effort: EffortName = DEFAULT_EFFORT,
     prefer: PreferenceName = DEFAULT_PREFERENCE,
     min_speedup: float | None = None,
+    cost_table: OrtCostTable | str | os.PathLike[str] | None = None,
     stats: Calibration | str | os.PathLike[str] | None = None,
     plan: Plan | str | os.PathLike[str] | None = None,
     preprocess: Preparation | None = None,
@@ -128,6 +134,7 @@ def quantize(
         prefer: ``balanced`` leaves nodes float whose integers cost much error for little time. ``accuracy``
             spends more time on accuracy; ``speed`` spends none.
         min_speedup: The lowest speed relative to float that is acceptable; the report says if it is kept.
+        cost_table: A table of times from ``tune``, or its file; it decides in place of the shipped one.
         stats: Statistics of an earlier calibration of the same model, or their file.
         plan: A plan, or its file, to apply unchanged instead of solving one.
         preprocess: How images, audio or text become arrays.
@@ -207,6 +214,7 @@ def quantize(
         metric=metric, task=task, max_drop=max_drop, search=search, min_speedup=min_speedup,
     )  # fmt: skip
     report = add_speed_findings(report, made.quantized_graph)
+    report = replace(report, estimated_speed=estimate_speed(made))
     result = build_result(job, made, report, reading, source_path(model), metadata=metadata)
     if not force:
         require_gain(result.report, result)

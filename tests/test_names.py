@@ -66,7 +66,7 @@ WORDS = frozenset(
     fma frontier gemm im2col inspect install kl lint load logistic lookup main matmul mcnemar minmax mse
     multiply observe ops pack pad percentile plural portability prepare ptq quantize read reciprocal
     repair requantize rescale reshape run save sensitivity show sigmoid solve standardize tabulate
-    tanh tanhf validate verify write
+    tanh tanhf tune validate verify write
     """.split()  # noqa: SIM905 # easier to read and to extend
 )
 """Single words that a function may be called: verbs, and the field's names of operations and methods."""

@@ -80,6 +80,7 @@ class Plan:
             them multiplied by the channel factors. The quantizer between has one scale for each channel.
         rounding: Nodes whose weights are rounded by second order (GPTQ), or were tried so, with the SQNR of both
             ways. None before that is decided. Without calibration samples all weights are rounded to the nearest.
+        costs: Name and digest of the table of times that decided which nodes stay float; None if none did.
         preprocess: How the calibration samples became arrays (see `ptq.core.preprocess_record`); None if unknown.
     """
 
@@ -96,6 +97,7 @@ class Plan:
     boundaries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rounding: Mapping[str, str] | None = None
     preprocess: Record | None = None
+    costs: Record | None = None
 
     def __repr__(self) -> str:
         counts = (
@@ -170,6 +172,8 @@ class Plan:
         }
         if self.preprocess is not None:
             document["preprocess"] = dict(self.preprocess)
+        if self.costs is not None:
+            document["costs"] = dict(self.costs)
         return json.dumps(document, indent=1) + "\n"
 
     def _entry(self, params: QuantParams, key: str) -> dict[str, Any]:
@@ -217,14 +221,15 @@ class Plan:
                     n: tuple(map(str, nodes)) for n, nodes in document.get("boundaries", {}).items()
                 },
                 rounding=None if (how := document.get("rounding")) is None else dict(how),
-                preprocess=_read_preprocess(document.get("preprocess")),
+                preprocess=_read_record(document.get("preprocess")),
+                costs=_read_record(document.get("costs")),
                 why={n: Why(*map(str, e["why"])) for n, e in entries.items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise PlanError(f"the plan lacks or misuses {error}; see docs/plan.md") from error
 
 
-def _read_preprocess(entry: Any) -> Record | None:
+def _read_record(entry: Any) -> Record | None:
     return None if entry is None else decode_record(json.dumps(entry))
 
 

@@ -16,6 +16,9 @@ from ptq.evaluation.budget import Budget, BudgetSearch
 from ptq.evaluation.diagnosis import Diagnosis as Diagnosis
 from ptq.evaluation.measurements import Evaluation
 
+_ESTIMATED_WITHIN = 1.25
+"""The factor between estimated and measured speed from which the table of times is wrong."""
+
 
 @dataclass(frozen=True)
 class TensorRow:
@@ -83,6 +86,7 @@ class ReportData:
         speed: Speed of int8 relative to float in ONNX Runtime with batch 1, measured in interleaved runs: the median
             (see `ptq.evaluation.speed`); None if not measured.
         min_speedup: The lowest speed that was asked for; None for none.
+        estimated_speed: The speed that the table of times estimates; None without a table, or if the model is small.
         islands: Operators of each float island of the integer executor, by name; both engines give the same result.
         tensors: Quantization error of each tensor, lowest SQNR first.
         nodes: Result for each node, in graph order.
@@ -126,6 +130,7 @@ class ReportData:
     speed_interval: tuple[float, float] | None = None
     slow: tuple[str, ...] = ()
     min_speedup: float | None = None
+    estimated_speed: float | None = None
 
     @property
     def over_budget(self) -> bool:
@@ -158,12 +163,28 @@ class ReportData:
     @property
     def notes(self) -> tuple[str, ...]:
         """What matters only for some uses of the model; nothing of it questions the figures."""
-        if not self.saturable:
-            return self.slow
+        found = [*self.slow]
+        if self.saturable:
+            found.append(
+                f"x86 processors without VNNI: {plural(len(self.saturable), 'node')} may saturate; "
+                "use weights reduced or u8, or verify the model there"
+            )
+        if self.is_badly_estimated:
+            found.append(
+                f"speed {self.speed:.2f} times float, but {self.estimated_speed:.2f} estimated: the table of times "
+                "does not fit this machine and model; tune makes one that does"
+            )
+        return tuple(found)
+
+    @property
+    def is_badly_estimated(self) -> bool:
+        """Whether the whole interval of the measured speed is far from the estimate."""
+        if self.estimated_speed is None or self.speed_interval is None:
+            return False
+        low, high = self.speed_interval
         return (
-            *self.slow,
-            f"x86 processors without VNNI: {plural(len(self.saturable), 'node')} may saturate; "
-            "use weights reduced or u8, or verify the model there",
+            high < self.estimated_speed / _ESTIMATED_WITHIN
+            or low > self.estimated_speed * _ESTIMATED_WITHIN
         )
 
     def describe_preprocessing(self) -> tuple[str, ...]:

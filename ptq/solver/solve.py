@@ -16,6 +16,7 @@ from ptq.model.node import constant_of, name_of, operator_of
 from ptq.model.shared_weights import weight_families
 from ptq.observers import TensorStats, get_observer
 from ptq.observers.attention_mask import is_masked
+from ptq.solver.partition.cost_table import get_cost_table
 from ptq.solver.partition.eligibility import PrecisionAssignment, QuantizedNode, assign_precision
 from ptq.solver.recipe import Recipe
 from ptq.solver.scales.concat_ranges import concats_with_unlike_ranges
@@ -68,6 +69,7 @@ def solve(graph: Graph, stats: Mapping[str, TensorStats], target: Target, recipe
         _solve_operands(draft, integer)
         _solve_activation(draft, integer)
     _share_weight_scales(draft, graph)
+    table = get_cost_table(target)
     return Plan(
         target=target.name,
         graph=graph.digest(),
@@ -78,6 +80,7 @@ def solve(graph: Graph, stats: Mapping[str, TensorStats], target: Target, recipe
         clamps=draft.clamps,
         floats=draft.floats,
         why=draft.why,
+        costs=None if table is None else {"table": table.name, "digest": table.digest},
     )
 
 

@@ -63,7 +63,8 @@ from ptq.optimization.preference import (
     PreferenceName,
 )
 from ptq.rewrite.instrument.error_sources import ErrorProbe
-from ptq.solver.partition.cost_table import get_cost_table
+from ptq.solver.partition.cost_table import OrtCostTable, get_cost_table
+from ptq.solver.partition.cost_table_file import decide_by_given_table
 from ptq.solver.quantizer import QuantizedModel
 from ptq.solver.recipe import DEFAULT_METHOD, MethodName
 
@@ -107,6 +108,7 @@ class Frontier:
 
 
 @refuse_unknown_options
+@decide_by_given_table
 def frontier(
     model: Model,
     data: DataSource,
@@ -119,6 +121,7 @@ def frontier(
     skip: Collection[str] | str = (),
     effort: EffortName = DEFAULT_EFFORT,
     prefer: PreferenceName = DEFAULT_PREFERENCE,
+    cost_table: OrtCostTable | str | os.PathLike[str] | None = None,
     measure_all: bool = False,
     preprocess: Preparation | None = None,
     samples: int | None = None,
@@ -141,6 +144,7 @@ def frontier(
         skip: Nodes, or operators, that stay float anyway.
         effort: How many samples and runs each decision may take, as for ``quantize``.
         prefer: The rule that chooses a point.
+        cost_table: A table of times from ``tune``, or its file; it decides in place of the shipped one.
         measure_all: Measure all points, not only the ends and the chosen one.
         preprocess: How images, audio or text become arrays.
         samples: Use that many samples of ``data``, evenly spread.

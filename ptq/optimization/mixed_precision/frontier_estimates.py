@@ -1,8 +1,8 @@
 """Estimates of all points, with those of the ends set to what was measured there.
 
 The table of times knows kernels, not this machine and this model as a whole. So the estimated time of a point lies
-between float and all int8 as far as its estimated passes do. Its error is the measured error of all int8 times the
-share that is estimated to remain.
+between float and all int8 as far as its estimated passes do. Its error lies between the measured errors of both ends
+as far as its estimated error does, in dB.
 """
 
 from __future__ import annotations
@@ -30,13 +30,23 @@ def estimate_points(
     """
     speed, sqnr_db = measured[0]
     first, fastest = curve[0].time, 1 / speed
+    last = len(curve) - 1
+    estimated, found = (
+        _gain_db(curve[last]),
+        measured[last][1] - sqnr_db if last in measured else 0.0,
+    )
+    scale = found / estimated if estimated > 0 and found > 0 else 1.0
     points = []
     for number, point in enumerate(curve):
         share = (point.time - first) / (in_float - first) if in_float > first else 0.0
         time = fastest + (1 - fastest) * share
         if in_float <= first or time <= 0:
             time = fastest * point.time / first
-        gain = 10 * math.log10(1 / max(point.error, _TINY))
+        gain = scale * _gain_db(point)
         known = measured.get(number, (None, None))
         points.append(FrontierPoint(number, {}, 1 / time, sqnr_db + gain, *known))
     return points
+
+
+def _gain_db(point: CurvePoint) -> float:
+    return 10 * math.log10(1 / max(point.error, _TINY))

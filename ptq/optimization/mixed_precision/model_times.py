@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ptq.core.targets import get_target
-from ptq.solver.partition.cost_table import OrtCostTable
+from ptq.solver.partition.cost_table import OrtCostTable, get_cost_table
 from ptq.solver.partition.eligibility import PrecisionAssignment
 from ptq.solver.partition.model_time import ModelTime
 from ptq.solver.quantizer import QuantizedModel
@@ -41,3 +41,15 @@ class ModelTimes:
     def _assign(self, floats: Collection[str]) -> PrecisionAssignment:
         skip = {**self._made.recipe.float_nodes, **dict.fromkeys(sorted(floats), _REASON)}
         return assign_precision_and_groups(self._graph, self._stats, self._target, skip)[0]
+
+
+def estimate_speed(made: QuantizedModel) -> float | None:
+    """The estimated speed of a quantized model relative to float; None without a table of times or if it is small."""
+    target = get_target(made.plan.target)
+    table, graph = get_cost_table(target), made.calibrated_model.prepared.graph
+    if table is None:
+        return None
+    folded = {**made.plan.folded, **{name: c.producer for name, c in made.plan.clamps.items()}}
+    time = ModelTime(graph, folded, target, table)
+    integers = [node.name or "" for node in graph.nodes if node.name not in made.plan.floats]
+    return None if time.is_small else time.in_float / time.estimate(integers)

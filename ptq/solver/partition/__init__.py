@@ -3,10 +3,13 @@
 kernel_limits: the uses of an operator that its integer kernels do not cover.
 normalization_pattern: normalizations written in several operators, which stay float.
 cost_table: measured times of ONNX Runtime's kernels.
+cost_table_file: a table of times as a file.
+kernel_key: the key of a kernel in a table of times.
 cost_model: the time of one node, in float and on integers.
 min_cut: the minimum cut of a flow network.
 partition_cost: the cost of a partition of a graph, and the cheapest one.
 partition: the nodes that are faster in float.
 eligibility: the precision of every node, by all of the above.
+model_time: the time of a whole model from its integer nodes.
 boundaries: tensors between integers and float that may have one scale for each channel.
 """

@@ -31,6 +31,7 @@ from ptq.model.node import (
     shape_of,
 )
 from ptq.solver.partition.cost_table import OrtCostTable
+from ptq.solver.partition.kernel_key import kernel_key
 
 VIEWS = frozenset(["Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"])
 """Operators that only name the same bytes anew: they take no time."""
@@ -100,7 +101,10 @@ def estimate_sizes(graph: Graph) -> TensorSizes:
 
 
 def kernel_cost(node: Node, spec: OpSpec, size: TensorSizes, costs: OrtCostTable) -> KernelCost:
-    """The passes of a node by all that was measured of its operator."""
+    """The passes of a node: those of its kernel where it was timed, else by all that was measured of its operator."""
+    timed = costs.kernels.get(kernel_key(node) or "") if costs.kernels else None
+    if timed is not None:
+        return KernelCost(*timed)
     weight = constant_of(node.inputs[1]) if len(node.inputs) > 1 else None
     x, y = size(node.inputs[0]), size(node.outputs[0])
     call = costs.kernel_call

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field, replace
 
 from ptq.core.targets import Target
 from ptq.model.ort_version import ORT_VERSION
@@ -60,6 +62,8 @@ class OrtCostTable:
             ``gather_depth`` and the outputs are fewer than a block.
         gather_depth: Channels that are gathered at once.
         integer_conv_output: Passes of an integer Conv for each element of the output.
+        kernels: Passes in float and on integers of single kernels that were timed, by operator and shape
+            (`kernel_key`); they replace the estimate.
     """
 
     name: str
@@ -98,6 +102,7 @@ class OrtCostTable:
     gather_few_outputs: float
     gather_depth: int
     integer_conv_output: float
+    kernels: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def source(self) -> str:
@@ -163,6 +168,20 @@ ORT_1_31_AVX512_VNNI = OrtCostTable(
 COST_TABLES: Mapping[str, OrtCostTable] = {table.name: table for table in (ORT_1_31_AVX512_VNNI,)}
 
 
+_GIVEN: ContextVar[OrtCostTable | None] = ContextVar("given cost table", default=None)
+"""The table of the user for the job that runs in this context; each thread has its own."""
+
+
+@contextmanager
+def use_cost_table(table: OrtCostTable | None) -> Iterator[None]:
+    """Let this table decide in place of the shipped one; None changes nothing."""
+    token = _GIVEN.set(table or _GIVEN.get())
+    try:
+        yield
+    finally:
+        _GIVEN.reset(token)
+
+
 def get_cost_table(target: Target) -> OrtCostTable | None:
     """The table that decides what stays float on the target; None where no cost decides."""
-    return None if target.costs is None else COST_TABLES[target.costs]
+    return None if target.costs is None else _GIVEN.get() or COST_TABLES[target.costs]

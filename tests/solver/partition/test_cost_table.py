@@ -45,7 +45,7 @@ def test_every_number_has_a_documented_field(name: str) -> None:
     assert table.name == name
     for field in fields(OrtCostTable):
         assert f"        {field.name}: " in (OrtCostTable.__doc__ or "")
-        assert getattr(table, field.name)
+        assert getattr(table, field.name) or field.name == "kernels"
 
 
 def test_the_source_of_the_costs_is_that_of_the_target() -> None:

@@ -1,0 +1,45 @@
+"""The key of a kernel in a table of times: operator, attributes and shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ptq.model.node import Node, Value, attributes_of, constant_of, operator_of, shape_of
+
+_RELEVANT = ("dilations", "group", "kernel_shape", "pads", "strides", "transA", "transB")
+"""Attributes that decide how long a kernel takes."""
+
+
+def kernel_key(node: Node) -> str | None:
+    """The key, e.g. ``Conv 1×32×14×14 64×32×1×1 → 1×64×14×14``; None where a shape is unknown.
+
+    A first dimension that varies counts as 1.
+    """
+    shapes = [_describe_shape(value) for value in (*node.inputs, *node.outputs) if value]
+    if None in shapes or not shapes:
+        return None
+    inputs = " ".join(_describe_inputs(node.inputs))
+    outputs = " ".join(str(_describe_shape(value)) for value in node.outputs)
+    given = attributes_of(node)
+    attributes = [f"{name}={_describe(given[name])}" for name in _RELEVANT if given.get(name)]
+    return f"{' '.join([operator_of(node), *attributes])} {inputs} → {outputs}"
+
+
+def _describe_inputs(values: Iterable[Value | None]) -> Iterable[str]:
+    for value in values:
+        if value is not None:
+            constant = "" if constant_of(value) is None else "c"
+            yield f"{constant}{_describe_shape(value)}"
+
+
+def _describe_shape(value: Value) -> str | None:
+    shape = shape_of(value)
+    if shape is None or None in shape[1:]:
+        return None
+    return "×".join(str(1 if side is None else side) for side in shape) or "1"
+
+
+def _describe(attribute: object) -> str:
+    if isinstance(attribute, list | tuple):
+        return ",".join(map(str, attribute))
+    return str(attribute)

@@ -1,0 +1,145 @@
+"""Tables of times of this machine; the oracle is what a timed kernel must decide."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from networks import build_network, gaussian_array
+
+import ptq
+from ptq.core.targets import get_target
+from ptq.solver.partition.cost_table import (
+    ORT_1_31_AVX512_VNNI,
+    get_cost_table,
+    use_cost_table,
+)
+from ptq.solver.partition.cost_table_file import load_cost_table, save_cost_table
+
+TEXT = """
+c = Conv<pads = [1, 1, 1, 1]>(x, u)
+r = Relu(c)
+d = Conv<pads = [1, 1, 1, 1]>(r, w)
+e = Conv<pads = [1, 1, 1, 1]>(d, w)
+p = GlobalAveragePool(e)
+y = Flatten(p)
+"""
+
+
+def _network() -> Any:
+    weights = {"u": gaussian_array(32, 16, 3, 3), "w": gaussian_array(32, 32, 3, 3) / 16}
+    weights = {name: array.astype(np.float32) for name, array in weights.items()}
+    return build_network(TEXT, {"x": (1, 16, 24, 24)}, **weights)
+
+
+@pytest.fixture(scope="module")
+def tuned() -> ptq.Tuned:
+    return ptq.tune(_network(), threads=1)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("samples") / "samples.npz"
+    np.savez(path, x=gaussian_array(20, 16, 24, 24).astype(np.float32))
+    return path
+
+
+def test_each_kernel_is_timed_once_in_float_and_on_integers(tuned: ptq.Tuned) -> None:
+    kinds = [key.split()[0] for key in tuned.table.kernels]
+    assert sorted(kinds) == ["Conv", "Conv", "GlobalAveragePool", "Relu"]
+    assert all(one > 0 and other > 0 for one, other in tuned.table.kernels.values())
+    assert tuned.timed == 4
+    assert tuned.left_out == ()
+
+
+def test_a_table_is_read_as_it_was_written(tuned: ptq.Tuned, tmp_path: Path) -> None:
+    tuned.save(tmp_path / "t.json")
+    assert load_cost_table(tmp_path / "t.json") == tuned.table
+    assert load_cost_table(tmp_path / "t.json").digest == tuned.table.digest
+
+
+def test_a_kernel_that_is_slow_on_integers_stays_float(
+    tuned: ptq.Tuned, data: Path, tmp_path: Path
+) -> None:
+    slow = {
+        key: (one, 1e3 * one) if "16×24×24 " in key else (one, one / 100)
+        for key, (one, _) in tuned.table.kernels.items()
+    }
+    save_cost_table(replace(tuned.table, kernels=slow), tmp_path / "slow.json")
+    options: dict[str, Any] = {"effort": "fast", "threads": 1}
+    found = ptq.quantize(_network(), data, cost_table=tmp_path / "slow.json", **options)
+    shipped = ptq.quantize(_network(), data, **options)
+    assert "Conv_c" in found.plan.floats
+    assert "Conv_c" not in shipped.plan.floats
+    assert found.plan.costs is not None
+    assert shipped.plan.costs is not None
+    assert found.plan.costs["table"] == "tuned"
+    assert found.plan.costs["digest"] != shipped.plan.costs["digest"]
+    assert ptq.Plan.from_json(found.plan.to_json()).costs == found.plan.costs
+
+
+def test_the_given_table_decides_in_its_context_only() -> None:
+    row, other = get_target("ort"), replace(ORT_1_31_AVX512_VNNI, name="other")
+    with use_cost_table(other):
+        assert get_cost_table(row) == other
+        assert get_cost_table(get_target("litert")) is None
+    assert get_cost_table(row) == ORT_1_31_AVX512_VNNI
+
+
+def _spoil(document: dict[str, Any], key: str, value: Any) -> str:
+    return json.dumps({**document, key: value})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("format", 7, "format 1"),
+        ("block", "many", "'block'"),
+        ("float_product", -1.0, "'float_product'"),
+        ("float_product", 1e300, "'float_product'"),
+        ("kernels", [], "'kernels'"),
+        ("kernels", {"Conv": [1.0]}, "two numbers"),
+        ("kernels", {"Conv": [1.0, True]}, "two numbers"),
+        ("further", 1, "'further'"),
+        ("name", 3, "'name'"),
+    ],
+)
+def test_a_spoiled_table_is_refused_with_the_entry(
+    tuned: ptq.Tuned, data: Path, tmp_path: Path, key: str, value: Any, says: str
+) -> None:
+    tuned.save(tmp_path / "t.json")
+    document = json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))
+    (tmp_path / "t.json").write_text(_spoil(document, key, value), encoding="utf-8")
+    with pytest.raises(ptq.UsageError, match="ptq tune wrote") as error:
+        ptq.quantize(_network(), data, cost_table=tmp_path / "t.json")
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[]", b"[" * 100000, b'{"a": NaN}'])
+def test_a_file_that_is_no_table_is_refused(data: Path, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "t.json").write_bytes(content)
+    with pytest.raises(ptq.UsageError, match="no table of times"):
+        ptq.quantize(_network(), data, cost_table=tmp_path / "t.json")
+
+
+def test_a_missing_table_is_a_usage_error(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(ptq.UsageError, match=r"none\.json"):
+        ptq.quantize(_network(), data, cost_table=tmp_path / "none.json")
+
+
+def test_a_model_whose_shapes_vary_cannot_be_timed() -> None:
+    model = build_network("y = Relu(x)", {"x": (1, None, None)})
+    with pytest.raises(ptq.UsageError, match="no kernel of the model can be timed"):
+        ptq.tune(model, threads=1)
+
+
+def test_a_speed_far_from_the_estimate_proposes_to_tune(data: Path, tuned: ptq.Tuned) -> None:
+    wrong = dict.fromkeys(tuned.table.kernels, (1000000000.0, 1.0))
+    table = replace(tuned.table, kernels=wrong)
+    report = ptq.quantize(_network(), data, cost_table=table, effort="fast", threads=1).report
+    (note,) = [note for note in report.notes if "estimated" in note]
+    assert "tune makes one that does" in note
