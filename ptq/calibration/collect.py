@@ -27,6 +27,8 @@ from ptq.observers.stats import TensorStats
 
 COUNTING_THREADS = 2
 """Each thread updates the statistics of one tensor; more threads would wait for Python's interpreter lock."""
+_STACKED_BYTES = 2**26
+"""Tensors of several samples that are counted together; the system clears new memory page by page."""
 _NO_SAMPLES = "there is no calibration sample; give at least one"
 
 
@@ -112,24 +114,23 @@ def observe_splits(
     split_of = {
         name: counted for names, counted in zip(splits, running, strict=True) for name in names
     }
-    batch = max(1, run.calibration_batch)
-    groups = _group_by_split(samples, split_of, batch)
-    _count_groups(BatchBuffers(session, wanted.names, batch), groups)
+    memory = BatchBuffers(session, wanted.names, max(1, run.calibration_batch))
+    _count_groups(memory, _group_by_split(samples, split_of, memory))
     if not any(counted.samples for counted in running):
         raise DataError(_NO_SAMPLES)
     return [Calibration(digest, c.samples, c.tensors, c.channels) for c in running]
 
 
 def _group_by_split(
-    samples: Iterable[Sample], split_of: Mapping[str, RunningStatistics], size: int
+    samples: Iterable[Sample], split_of: Mapping[str, RunningStatistics], memory: BatchBuffers
 ) -> Iterator[tuple[RunningStatistics, list[Sample]]]:
-    """Groups of at most ``size`` samples, each of one split, with the statistics of the split."""
+    """Groups of samples that fit the memory, each of one split, with the statistics of the split."""
     waiting: dict[int, list[Sample]] = {}
     for sample in samples:
         counted = split_of[sample.name]
         group = waiting.setdefault(id(counted), [])
         group.append(sample)
-        if len(group) == size:
+        if len(group) >= memory.next_batch:
             yield counted, waiting.pop(id(counted))
     yield from ((split_of[group[0].name], group) for group in waiting.values())
 
@@ -204,7 +205,7 @@ def count_values(
         DataError: There is no sample, or the model fails on one; the text names it.
     """
     remaining, memory = iter(samples), BatchBuffers(session, wanted.names, max(1, batch))
-    groups = iter(lambda: list(islice(remaining, memory.batch)), [])
+    groups = iter(lambda: list(islice(remaining, memory.next_batch)), [])
     _count_groups(memory, ((counted, group) for group in groups), after)
     if not counted.samples:
         raise DataError(_NO_SAMPLES)
@@ -239,6 +240,14 @@ class BatchBuffers:
         self._computed = [name for name in names if name not in session.inputs]
         self._shapes: list[tuple[int, ...]] = []
         self._stacks: dict[str, NDArray[Any]] = {}
+
+    @property
+    def next_batch(self) -> int:
+        """How many samples to run next: at first one, then as many as 64 MB hold the tensors of, at least two."""
+        if not self._computed:
+            return self.batch
+        size = sum(stack[0].nbytes for stack in self._stacks.values())
+        return min(self.batch, max(2, _STACKED_BYTES // size)) if size else 1
 
     def run(self, group: Sequence[Sample]) -> dict[str, NDArray[Any] | list[NDArray[Any]]]:
         """Run the model on each sample; return the tensors by name, valid until the next call.

@@ -91,7 +91,7 @@ def observe_in_rounds(
         held = [name for name in wanted.names if name not in part.names]
         limited = replace(run, calibration_batch=batch)
         parts.append(observe(run.track(samples, stage), part, held, limited))
-        release_memory()
+        release_memory(above=0)
     return [_join(rounds, wanted) for rounds in zip(*parts, strict=True)]
 
 
@@ -154,10 +154,10 @@ def _measure_need(
     largest = max(samples, key=_count_bytes, default=None)
     if largest is None:
         return _Need(0, 0, 0, {})
-    release_memory()
+    release_memory(above=0)
     with PeakMemory() as loading:
         session, shapes = session_with_shapes(graph, wanted.names, threads=run.threads)
-    release_memory()
+    release_memory(above=0)
     with PeakMemory() as running:
         for _ in range(2):
             found = session.run(largest.feed, list(shapes.values()))
@@ -168,7 +168,7 @@ def _measure_need(
         name: prod(map(int, shape)) * width
         for name, shape, width in zip(shapes, found, widths, strict=True)
     }
-    release_memory()
+    release_memory(above=0)
     resting = (
         measure_memory()
     )  # with what the first session leaves behind, which later ones use again

@@ -20,18 +20,21 @@ _MMAP_THRESHOLD, _TOP_PAD, _TRIM_THRESHOLD = -3, -2, -1
 _SPARE_HEAP = 256 * 2**20
 """Bytes of the heap that stay with the process for the next run of a model. Pages count once they are used."""
 _PAGES, _STATUS = Path("/proc/self/statm"), Path("/proc/self/status")
-_SMALL_PROCESS = 256 * 2**20
-"""Bytes of a process below which releasing gains nothing; libraries take 130 MB."""
+_SMALL_PROCESS = 2**30
+"""Bytes of a process that keeps freed memory: the next stage takes it again, and the system clears new pages."""
 
 
-def release_memory() -> None:
+def release_memory(*, above: int = _SMALL_PROCESS) -> None:
     """Collect garbage and return free pages to the operating system, if the C library can.
 
-    It takes 0.1 s. With glibc, a process below 256 MB is left unchanged.
+    It takes 0.1 s.
+
+    Args:
+        above: With glibc, a process with fewer bytes is left unchanged.
     """
     if _TRIM is None:
         gc.collect()
-    elif measure_memory() > _SMALL_PROCESS:
+    elif measure_memory() > above:
         gc.collect()
         _TRIM(0)
 
