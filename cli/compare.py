@@ -24,6 +24,7 @@ def compare(
     strict: o.Strict = False,
     metric: o.Metric = None,
     task: o.Task = None,
+    boxes: o.Boxes = None,
     threads: o.Threads = 0,
     summary: o.SummaryFile = None,
     json: o.Json = None,
@@ -49,8 +50,8 @@ def compare(
     with show_progress() as progress:
         result = comparing.compare(
             old, new, data, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
-            max_drop=max_drop, metric=inputs.read_metric(metric), task=task, batch=batch, threads=threads,
-            progress=progress,
+            max_drop=max_drop, metric=inputs.read_metric(metric), task=task, boxes=boxes, batch=batch,
+            threads=threads, progress=progress,
         )  # fmt: skip
     outputs.print_skipped(result.skipped)
     github.write_annotations("warning", result.warnings)

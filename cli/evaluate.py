@@ -37,6 +37,7 @@ def evaluate(
     strict: o.Strict = False,
     metric: o.Metric = None,
     task: o.Task = None,
+    boxes: o.Boxes = None,
     threads: o.Threads = 0,
     summary: o.SummaryFile = None,
     json: o.Json = None,
@@ -67,7 +68,9 @@ def evaluate(
     )  # fmt: skip
     from .progress import show_progress
 
-    if against is None and (max_drop is not None or metric is not None or task is not None):
+    if against is None and (
+        max_drop is not None or metric is not None or (task is not None and boxes is None)
+    ):
         raise UsageError("a drop is measured against the float model; give it with --against")
     if strict and max_drop is None:
         raise UsageError("--strict needs an accuracy budget; give --max-drop")
@@ -78,7 +81,7 @@ def evaluate(
     with show_progress() as progress:
         evaluation = api.evaluate(
             graph, opened, against=against, engine=engine, arithmetic=arithmetic, batch=batch,
-            threads=threads, metric=inputs.read_metric(metric), task=task, progress=progress,
+            threads=threads, metric=inputs.read_metric(metric), task=task, boxes=boxes, progress=progress,
         )  # fmt: skip
     drop = next((form.drop for form in evaluation.forms.values() if form.drop is not None), None)
     budget = None if drop is None or max_drop is None else check_budget(drop, max_drop)

@@ -55,10 +55,11 @@ def render_evaluation(result: Evaluation, model: Path, arithmetic: str | None) -
     )
     titles = {"float": "float", "int8": f"int8 in {engine}", "integers": engine, "other": engine}
     show(*render_forms(result, titles))
-    if alone and next(iter(result.forms.values())).accuracy is None:
+    only = next(iter(result.forms.values()))
+    if alone and only.accuracy is None and not only.figures:
         show(
             format_paragraph(
-                "no sample is labelled: give labels, or the float model with --against"
+                "no sample is labelled: give labels (--boxes for boxes), or the float model with --against"
             )
         )
 

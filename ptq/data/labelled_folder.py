@@ -26,6 +26,11 @@ class LabelledFolder:
         self._labels = self._found.labels
 
     @property
+    def folder(self) -> Path:
+        """The folder."""
+        return self._listing.root
+
+    @property
     def classes(self) -> tuple[str, ...]:
         """Names of the class folders, in label order."""
         return self._found.classes

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -185,6 +186,11 @@ class Samples:
         if self._positions is None:
             self._positions = self._source.positions()
         return self._positions
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder that the names of the samples belong to; None without one."""
+        return getattr(self._source, "folder", None)
 
     @property
     def names(self) -> list[str]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ptq.core.errors import ModelError
-from ptq.core.option_checks import refuse_unknown_options, require_callable, require_number
+from ptq.core.option_checks import (
+    refuse_unknown_options,
+    require_callable,
+    require_number,
+    require_path,
+)
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation, Preprocess
 from ptq.data.labelling import Labelling
@@ -23,7 +29,7 @@ from ptq.evaluation.metrics import Accuracy, Fidelity, Figure
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.sample_count_check import check_sample_count
 from ptq.evaluation.speed import measure_speed
-from ptq.evaluation.tasks.request import TaskRequest, require_task
+from ptq.evaluation.tasks.request import TaskRequest, read_boxes, require_task
 from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.model.failure import explain_failure
@@ -102,6 +108,7 @@ def compare(
     max_drop: float | None = None,
     metric: Metric | None = None,
     task: TaskName | None = None,
+    boxes: str | os.PathLike[str] | None = None,
     batch: int = DEFAULT_RUN.evaluation_batch,
     threads: int = 0,
     progress: Progress | None = None,
@@ -119,6 +126,7 @@ def compare(
         max_drop: Largest accepted loss, in points of the metric; ``budget`` holds the result.
         metric: The metric of the drop, as for ``ptq.quantize``.
         task: What the outputs decide, as for ``ptq.quantize``.
+        boxes: Labels of boxes: COCO's JSON file, or a folder of YOLO's text files. mAP50 and mAP50-95 are measured.
         batch: Samples that run at once, if the models take any number.
         threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
@@ -133,6 +141,8 @@ def compare(
     if metric is not None:
         require_callable("metric", metric)
     require_task(task, metric)
+    if boxes is not None:
+        require_path("boxes", boxes)
     run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
     old_graph, new_graph = open_model(old), open_model(new)
     _require_same_types(old_graph, new_graph)
@@ -153,7 +163,7 @@ def compare(
         if takes_any_batch(old_graph) and takes_any_batch(new_graph)
         else 1,
         metric=metric,
-        task=TaskRequest.from_graph(task, new_graph),
+        task=TaskRequest.from_graph(task, new_graph, read_boxes(boxes, opened, new_graph)),
         labelling=lambda: opened.labelling,
     )
     form = evaluation.forms[_NEW]

@@ -67,7 +67,8 @@ def evaluate_engines(
     meters = {name: _FormMeter(len(outputs)) for name in engines}
     scores = [True] * len(outputs)
     count, kept_samples = 0, []
-    measured = TaskMeasurement(task, list(candidates))
+    # with labelled boxes, the reference has figures of its own
+    measured = TaskMeasurement(task, list(engines if task.boxes else candidates))
     numbered = task.name in (None, "classify")  # labels of other tasks are no classes
     for group in split_into_batches(samples, batch):
         results = {name: _run_batch(engine, group) for name, engine in engines.items()}
@@ -86,7 +87,7 @@ def evaluate_engines(
                 kept_samples.append(sample)
             else:
                 named = {n: dict(zip(outputs, results[n][index], strict=True)) for n in engines}
-                example = Example(sample.feed, named[reference_form])
+                example = Example(sample.feed, named[reference_form], sample.name)
                 measured.add(example, named, labelled=bool(sample.labels) and numbered)
     if not count:
         raise DataError("no sample to evaluate on; give at least one")
@@ -109,7 +110,13 @@ def evaluate_engines(
         samples=count,
         head=head,
         forms={
-            name: FormMetrics(meter.accuracy[position].result(), {})
+            name: FormMetrics(
+                meter.accuracy[position].result(),
+                {},
+                figures=measured.measure_form(name)[1]
+                if decides is not None and task.boxes
+                else (),
+            )
             if meter is before
             else FormMetrics(
                 meter.accuracy[position].result(),

@@ -146,6 +146,11 @@ def _draw_counts(samples: int) -> NDArray[np.float64]:
     return np.stack([np.bincount(row, minlength=samples) for row in chosen]).astype(np.float64)
 
 
+def draw_sample_counts(samples: int) -> NDArray[np.float64]:
+    """Bootstrap: how often each sample counts, shape (200, samples)."""
+    return _draw_counts(samples)[:USER_METRIC_DRAWS]
+
+
 def percentile_interval(values: NDArray[Any]) -> Interval:
     """Percentile interval of bootstrap draws."""
     tail = (1 - CONFIDENCE) / 2

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import get_args
 
-from ptq.core.option_checks import refuse_unknown_options, require_callable, require_choice
+from ptq.core.option_checks import (
+    refuse_unknown_options,
+    require_callable,
+    require_choice,
+    require_path,
+)
 from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
@@ -23,7 +29,7 @@ from ptq.evaluation.measurements import Evaluation
 from ptq.evaluation.preprocessing_check import diagnose_assumption, explain_low_accuracy
 from ptq.evaluation.relation_check import check_relation
 from ptq.evaluation.sample_count_check import check_sample_count
-from ptq.evaluation.tasks.request import TaskRequest, require_task
+from ptq.evaluation.tasks.request import TaskRequest, read_boxes, require_task
 from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
@@ -50,6 +56,7 @@ def evaluate(
     threads: int = 0,
     metric: Metric | None = None,
     task: TaskName | None = None,
+    boxes: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Measure a model on samples, and compare it with a float model if one is given.
@@ -68,6 +75,7 @@ def evaluate(
         threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
         metric: The metric of accuracy drops, as for ``quantize``.
         task: What the outputs decide, as for ``quantize``.
+        boxes: Labels of boxes: COCO's JSON file, or a folder of YOLO's text files. mAP50 and mAP50-95 are measured.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Returns:
@@ -83,6 +91,8 @@ def evaluate(
     if metric is not None:
         require_callable("metric", metric)
     require_task(task, metric)
+    if boxes is not None:
+        require_path("boxes", boxes)
     run = RunOptions(threads=threads, evaluation_batch=batch, progress=progress)
     graph = open_model(model) if engine == "ort" else require_quantized(open_model(model))
     with explain_failure(graph):
@@ -106,7 +116,7 @@ def evaluate(
         [name_of(v) for v in graph.outputs],
         batch=run.evaluation_batch if takes_any_batch(graph) else 1,
         metric=metric,
-        task=TaskRequest.from_graph(task, graph),
+        task=TaskRequest.from_graph(task, graph, read_boxes(boxes, opened, graph)),
         labelling=lambda: opened.labelling,
         reference_form=form if against is None else REFERENCE,
     )

@@ -181,8 +181,8 @@ def test_lost_and_new_boxes_are_counted() -> None:
     assert overlap == pytest.approx(27 / 33)
     meter = task.start()
     for _ in range(5):
-        meter.add(before, after, IMAGE)
-        meter.add(before, before, IMAGE)
+        meter.add(Example(IMAGE, before), after)
+        meter.add(Example(IMAGE, before), before)
     drop, figures = meter.measure_drop(), meter.measure_figures()
     assert drop.metric == "agreement of boxes"
     assert drop.points == pytest.approx(100 / 4)

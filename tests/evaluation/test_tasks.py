@@ -146,7 +146,7 @@ def test_the_edit_distance_is_that_of_known_pairs(one: str, other: str, distance
 def measure(task: Task, pairs: list[tuple[Any, Any]], feed: dict[str, Any] = PIXELS) -> Any:
     meter = task.start()
     for before, after in pairs:
-        meter.add({"y": before}, {"y": after}, feed)
+        meter.add(Example(feed, {"y": before}), {"y": after})
     return meter
 
 

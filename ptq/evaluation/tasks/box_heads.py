@@ -64,8 +64,10 @@ class BoxHead:
         """Whether the graph has suppressed overlapping boxes."""
         return self.labels is not None or self.label is not None
 
-    def decode(self, outputs: Arrays, confidence: float = CONFIDENCE) -> Boxes:
-        """The boxes of one image whose score is at least ``confidence``, suppressed."""
+    def decode(
+        self, outputs: Arrays, confidence: float = CONFIDENCE, overlap: float = SUPPRESSION_IOU
+    ) -> Boxes:
+        """The boxes of one image whose score is at least ``confidence``, suppressed above an overlap."""
         rows = read_rows(outputs[self.boxes], columns=self.columns)
         corners = rows[:, self.first : self.first + 4]
         if not self.corners:
@@ -77,7 +79,7 @@ class BoxHead:
         chosen = np.flatnonzero(usable)
         chosen = chosen[np.argsort(-scores[chosen], kind="stable")][:MAX_CANDIDATES]
         found = Boxes(corners[chosen], scores[chosen], classes[chosen])
-        return found if self.suppressed else suppress_overlaps(found, SUPPRESSION_IOU)
+        return found if self.suppressed else suppress_overlaps(found, overlap)
 
     def _read_scores(self, outputs: Arrays, rows: Floats) -> tuple[Floats, NDArray[np.int64]]:
         if self.label is not None:
@@ -131,7 +133,7 @@ def list_heads(outputs: Arrays, metadata: Mapping[str, str]) -> Iterator[BoxHead
         outputs: Outputs of the float model.
         metadata: The model's metadata: Ultralytics writes the names of the classes.
     """
-    classes = count_names(metadata)
+    classes = len(read_names(metadata)) or None
     for name, array in outputs.items():
         if array.dtype.kind == "f" and array.ndim in (2, 3) and array.size:
             yield from _heads_of_one(name, array, classes)
@@ -140,13 +142,19 @@ def list_heads(outputs: Arrays, metadata: Mapping[str, str]) -> Iterator[BoxHead
             yield from _heads_of_two(name, outputs)
 
 
-def count_names(metadata: Mapping[str, str]) -> int | None:
-    """Number of classes that the metadata name; None if they name none."""
+def read_names(metadata: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the classes, in the model's order, that Ultralytics writes into the metadata; empty without."""
     try:
         names = ast.literal_eval(metadata.get("names", ""))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
-    return len(names) if isinstance(names, (dict, list, tuple)) and names else None
+        return ()
+    if isinstance(names, dict):
+        names = (
+            [names[key] for key in sorted(names, key=str)]
+            if not all(isinstance(key, int) for key in names)
+            else [names[key] for key in sorted(names)]
+        )
+    return tuple(map(str, names)) if isinstance(names, (list, tuple)) else ()
 
 
 def _heads_of_one(name: str, array: NDArray[Any], classes: int | None) -> Iterator[BoxHead]:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
+from ptq.data.box_labels import LabelledBoxes
+from ptq.evaluation import intervals
+from ptq.evaluation.drop import Drop
+from ptq.evaluation.metrics import Figure
+from ptq.evaluation.tasks.average_precision import (
+    CONFIDENCE,
+    SUPPRESSION_IOU,
+    PrecisionMeter,
+)
 from ptq.evaluation.tasks.box_heads import BoxHead, list_heads
-from ptq.evaluation.tasks.boxes import compute_iou, match_boxes
+from ptq.evaluation.tasks.boxes import Boxes, compute_iou, match_boxes
 from ptq.evaluation.tasks.task import (
     Arrays,
     Counts,
@@ -29,9 +38,11 @@ class DetectTask:
 
     Attributes:
         head: Where the outputs hold boxes.
+        labels: Labelled boxes by the name of the sample; with them mean average precision is measured.
     """
 
     head: BoxHead
+    labels: Mapping[str, LabelledBoxes] = field(default_factory=dict)
     name: Literal["detect"] = "detect"
     metric: str = "agreement of boxes"
     ratios: Sequence[Ratio] = (
@@ -56,7 +67,53 @@ class DetectTask:
 
     def start(self) -> TaskMeter:
         """A meter without samples."""
-        return CountsMeter(self)
+        return LabelledMeter(self) if self.labels else CountsMeter(self)
+
+
+class LabelledMeter:
+    """Mean average precision of the float model and of another form, on images with labelled boxes."""
+
+    def __init__(self, task: DetectTask) -> None:
+        """``task`` holds the labels."""
+        self._task, self._counts = task, CountsMeter(task)
+        self._before, self._after = PrecisionMeter(), PrecisionMeter()
+        self._same = True
+
+    def add(self, example: Example, other: Arrays) -> None:
+        """Add one sample; labels of other samples are left out."""
+        self._same &= other is example.outputs
+        self._counts.add(example, other)
+        labels = self._task.labels.get(example.name)
+        if labels is None:
+            return
+        labelled_boxes = Boxes(labels.corners, np.ones(len(labels.classes)), labels.classes)
+        for meter, outputs in ((self._before, example.outputs), (self._after, other)):
+            meter.add(self._task.head.decode(outputs, CONFIDENCE, SUPPRESSION_IOU), labelled_boxes)
+
+    def measure_drop(self) -> Drop:
+        """Loss of mAP50-95 against float, with a paired bootstrap over images."""
+        before, after = self._measure(self._before), self._measure(self._after)
+        lost = 100 * (before - after).mean(axis=1)
+        lo, hi = intervals.percentile_interval(lost[1:])
+        return Drop("mAP50-95", float(lost[0]), lo, hi, self._after.images)
+
+    def measure_figures(self) -> tuple[Figure, ...]:
+        """mAP50-95, mAP50 and, of another form, the agreement of its boxes with float."""
+        found = self._measure(self._after)
+        figures = [
+            Figure(name, float(values[0]), intervals.percentile_interval(values[1:]))
+            for name, values in (("mAP50-95", found.mean(axis=1)), ("mAP50", found[:, 0]))
+        ]
+        if not self._same:
+            drop = self._counts.measure_drop()
+            kept = 1 - drop.points / 100, (1 - drop.hi / 100, 1 - drop.lo / 100)
+            figures += [Figure(drop.metric, *kept), *self._counts.measure_figures()]
+        return tuple(figures)
+
+    def _measure(self, meter: PrecisionMeter) -> Counts:
+        """All images once, then the bootstrap draws."""
+        draws = intervals.draw_sample_counts(meter.images)
+        return meter.measure(np.concatenate([np.ones((1, meter.images)), draws]))
 
 
 def find_boxes(examples: Sequence[Example], request: TaskRequest) -> Found | None:
@@ -77,7 +134,7 @@ def find_boxes(examples: Sequence[Example], request: TaskRequest) -> Found | Non
                 else f"outputs {head.boxes} and {head.scores} hold"
             )
             recorded = "; so say the metadata" if request.metadata.get("task") == "detect" else ""
-            return DetectTask(head), f"{where} boxes and scores{recorded}"
+            return DetectTask(head, request.boxes), f"{where} boxes and scores{recorded}"
     return None
 
 

@@ -75,10 +75,10 @@ class EmbedMeter:
     before: list[NDArray[np.float64]] = field(default_factory=list)
     after: list[NDArray[np.float64]] = field(default_factory=list)
 
-    def add(self, reference: Arrays, other: Arrays, feed: Arrays) -> None:
+    def add(self, example: Example, other: Arrays) -> None:
         """Add one sample."""
-        self.before.append(self.task.decode(reference, feed))
-        self.after.append(self.task.decode(other, feed))
+        self.before.append(self.task.decode(example.outputs, example.feed))
+        self.after.append(self.task.decode(other, example.feed))
 
     def measure_drop(self) -> Drop:
         """Vectors with another nearest neighbour than in float; with too few vectors, the distance to float."""

@@ -68,5 +68,5 @@ class TaskMeasurement:
                 self._meters = {form: self.task.start() for form in self._forms}
         for example, others, _ in self._waiting:
             for form, meter in self._meters.items():
-                meter.add(example.outputs, others[form], example.feed)
+                meter.add(example, others[form])
         self._waiting.clear()

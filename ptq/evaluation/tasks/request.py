@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import get_args
 
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import require_choice
+from ptq.data import Preprocess, Samples
+from ptq.data.box_labels import LabelledBoxes, read_box_labels
 from ptq.evaluation.drop import TaskChoice
 from ptq.evaluation.metrics import is_scores
+from ptq.evaluation.tasks.box_heads import read_names
 from ptq.evaluation.tasks.classify import find_classes
 from ptq.evaluation.tasks.ctc import find_text
 from ptq.evaluation.tasks.detect import find_boxes
@@ -17,6 +22,7 @@ from ptq.evaluation.tasks.segment import find_masks
 from ptq.evaluation.tasks.sequence import find_tokens
 from ptq.evaluation.tasks.task import Example, Found, Task, TaskName
 from ptq.evaluation.tasks.task import TaskRequest as TaskRequest
+from ptq.model.graph import Graph
 
 EXAMPLES = 8
 """Samples on which a task is recognized."""
@@ -50,6 +56,29 @@ def require_task(name: object, metric: object = None) -> TaskName | None:
         return None
     require_choice("task", name, get_args(TaskName))
     return name  # type: ignore[return-value] # it is one of them
+
+
+def read_boxes(
+    labels: str | os.PathLike[str] | None, opened: Samples, graph: Graph
+) -> Mapping[str, LabelledBoxes]:
+    """The labelled boxes of a folder of images, in pixels of the model's input; empty without labels.
+
+    Args:
+        labels: COCO's JSON file, or a folder of YOLO's text files; None for no labels.
+        opened: The samples.
+        graph: The model, whose metadata may name the classes.
+
+    Raises:
+        UsageError: The samples are no folder of images.
+        DataError: A file cannot be read or understood.
+    """
+    if labels is None:
+        return {}
+    applied = opened.preprocess
+    if not isinstance(applied, Preprocess) or opened.folder is None:
+        raise UsageError("boxes belong to images; give a folder of images as data", "boxes")
+    names = read_names(graph.metadata)
+    return read_box_labels(Path(labels), opened.folder, opened.names, applied, names)
 
 
 def recognize_task(

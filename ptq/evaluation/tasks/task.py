@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.data.box_labels import LabelledBoxes
 from ptq.evaluation import intervals
 from ptq.evaluation.drop import Drop
 from ptq.evaluation.intervals import Interval
@@ -48,10 +49,12 @@ class Example:
     Attributes:
         feed: The inputs.
         outputs: The outputs of the float model.
+        name: Name of the sample; labels of boxes belong to it.
     """
 
     feed: Arrays
     outputs: Arrays
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,15 +64,22 @@ class TaskRequest:
     Attributes:
         name: The task that is asked for; None to recognize it.
         metadata: The metadata of the model; exporters write the task into it.
+        boxes: Labelled boxes by the name of the sample; empty without.
     """
 
     name: TaskName | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    boxes: Mapping[str, LabelledBoxes] = field(default_factory=dict)
 
     @classmethod
-    def from_graph(cls, name: TaskName | None, graph: Graph) -> TaskRequest:
+    def from_graph(
+        cls,
+        name: TaskName | None,
+        graph: Graph,
+        boxes: Mapping[str, LabelledBoxes] | None = None,
+    ) -> TaskRequest:
         """The request for a model, with its metadata."""
-        return cls(name, dict(graph.metadata))
+        return cls(name, dict(graph.metadata), boxes or {})
 
     @property
     def asked(self) -> bool:
@@ -126,8 +136,8 @@ Found = tuple[Task, str]
 class TaskMeter(Protocol):
     """Adds up samples of one form."""
 
-    def add(self, reference: Arrays, other: Arrays, feed: Arrays) -> None:
-        """Add one sample, given as to `Task.compare`."""
+    def add(self, example: Example, other: Arrays) -> None:
+        """Add one sample with the outputs of another form."""
         ...
 
     def measure_drop(self) -> Drop:
@@ -146,9 +156,9 @@ class CountsMeter:
     task: Task
     rows: list[Counts] = field(default_factory=list)
 
-    def add(self, reference: Arrays, other: Arrays, feed: Arrays) -> None:
+    def add(self, example: Example, other: Arrays) -> None:
         """Add one sample."""
-        self.rows.append(self.task.compare(reference, other, feed))
+        self.rows.append(self.task.compare(example.outputs, other, example.feed))
 
     def measure_drop(self) -> Drop:
         """The share of changed decisions, in points, with an interval.

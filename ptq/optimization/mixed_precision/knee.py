@@ -38,7 +38,7 @@ from ptq.optimization.preference import (
     PREFERENCES,
     Preference,
 )
-from ptq.rewrite.instrument.logits import logits_graph
+from ptq.rewrite.instrument.logits import logits_graph, segments_graph
 from ptq.solver.partition.cost_table import get_cost_table
 from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan, solve_plan
 from ptq.solver.recipe import Recipe
@@ -107,7 +107,7 @@ def _find_knee(
     changed = share_of_changed_decisions(job, made)
     lost = changed is not None and changed > DECISION_FLOOR
     # logits rank what any sample feels; probabilities only what moves undecided samples, and need more of them
-    graph = job.prepared.graph if lost else logits_graph(job.prepared.graph)
+    graph = segments_graph(job.prepared.graph) if lost else logits_graph(job.prepared.graph)
     probe = error_sources_of(made, graph)
     if not probe.sources:
         return None

@@ -7,10 +7,12 @@ outputs for the same reason: the input with the largest numbers would hide the e
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import onnx
 
 from ptq.model.graph import Graph
-from ptq.model.node import Value, constant_of, name_of, operator_of
+from ptq.model.node import Node, Value, constant_of, name_of, operator_of
 
 _PROBABILITY_OPS = frozenset(["Softmax", "LogSoftmax", "Sigmoid"])
 _DATA_MOVEMENT_OPS = frozenset(
@@ -24,7 +26,20 @@ def logits_graph(graph: Graph) -> Graph:
     The input of a last Softmax, LogSoftmax or Sigmoid replaces it. The inputs of a last Concat replace it too,
     because next to boxes in pixels the errors of scores would not count.
     """
-    found = {name_of(value): [name_of(v) for v in logits_of(value)] for value in graph.outputs}
+    return _with_outputs(graph, logits_of)
+
+
+def segments_graph(graph: Graph) -> Graph:
+    """A graph whose outputs are the inputs of a last Concat, probabilities as they are; else the graph itself.
+
+    Scores of many boxes are nearly all background, whose logits are large and decide nothing. As probabilities, the
+    few objects count.
+    """
+    return _with_outputs(graph, segments_of)
+
+
+def _with_outputs(graph: Graph, parts_of: Callable[[Value], list[Value]]) -> Graph:
+    found = {name_of(value): [name_of(v) for v in parts_of(value)] for value in graph.outputs}
     if all([before] == after for before, after in found.items()):
         return graph
 
@@ -45,15 +60,29 @@ def logits_graph(graph: Graph) -> Graph:
 
 def logits_of(output: Value) -> list[Value]:
     """The logits of an output, one tensor for each input of a Concat; the output itself if it has none."""
-    node = output.producer()
-    while node is not None and operator_of(node) in _DATA_MOVEMENT_OPS and node.inputs[0]:
-        node = node.inputs[0].producer()
-    if node is not None and operator_of(node) == "Concat":
-        segments = [value for value in node.inputs if value is not None and _is_computed(value)]
-        return [logits for value in segments for logits in logits_of(value)] or [output]
+    segments = segments_of(output)
+    if segments != [output]:
+        return [logits for value in segments for logits in logits_of(value)]
+    node = _skip_movement(output)
     if node is None or operator_of(node) not in _PROBABILITY_OPS or node.inputs[0] is None:
         return [output]
     return [node.inputs[0]] if _is_computed(node.inputs[0]) else [output]
+
+
+def segments_of(output: Value) -> list[Value]:
+    """The inputs of the Concat that computes an output; the output itself if no Concat does."""
+    node = _skip_movement(output)
+    if node is None or operator_of(node) != "Concat":
+        return [output]
+    return [value for value in node.inputs if value is not None and _is_computed(value)] or [output]
+
+
+def _skip_movement(value: Value) -> Node | None:
+    """The node that computes a value, before nodes that only move it."""
+    node = value.producer()
+    while node is not None and operator_of(node) in _DATA_MOVEMENT_OPS and node.inputs[0]:
+        node = node.inputs[0].producer()
+    return node
 
 
 def _is_computed(value: Value) -> bool:

@@ -9,7 +9,7 @@ from networks import build_network, gaussian_array
 from ptq.model.graph import Graph
 from ptq.model.node import name_of
 from ptq.model.session import Session
-from ptq.rewrite.instrument.logits import logits_graph
+from ptq.rewrite.instrument.logits import logits_graph, segments_graph
 
 BODY = "r = Relu(x)\ns = Gemm(r, w, b)\n"
 X = {"x": ("n", 4)}
@@ -71,6 +71,13 @@ def test_each_input_of_a_concatenated_output_becomes_an_output() -> None:
         Session(changed).run(feed), Session(graph).run(feed, ["n", "s"]), strict=True
     ):
         assert np.array_equal(one, other)
+
+
+def test_segments_of_a_concatenated_output_stay_probabilities() -> None:
+    graph = made("p = Sigmoid(s)\nn = Neg(s)\nj = Concat<axis=1>(n, p, b2)\ny = Reshape(j, all)")
+    assert [name_of(v) for v in segments_graph(graph).outputs] == ["n", "p"]
+    plain = made("y = Sigmoid(s)")
+    assert segments_graph(plain) is plain
 
 
 def test_a_join_of_nothing_computed_stays() -> None:
