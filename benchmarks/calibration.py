@@ -85,6 +85,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--without-peers", action="store_true", help="ptq alone")
+    parser.add_argument("--ratio", action="store_true", help="print the ratio of ptq alone")
     options = parser.parse_args()
 
     graph = prepare(Graph.load(options.model)).graph
@@ -109,7 +110,7 @@ def main() -> None:
                 DEFAULT_RUN.calibration_batch,
             ),
         }
-        if not options.without_peers:
+        if not (options.without_peers or options.ratio):
             for method in (
                 CalibrationMethod.MinMax,
                 CalibrationMethod.Entropy,
@@ -125,6 +126,10 @@ def main() -> None:
             for name, work in rows.items():
                 taken[name].append(time_call(work))
 
+    if options.ratio:
+        pairs = zip(taken["ptq calibrate"], taken["float pass"], strict=True)
+        print(statistics.median(ours / plain for ours, plain in pairs))
+        return
     table = Table(
         title=f"{options.model.name}: {len(samples)} samples, {len(observed.names)} tensors"
     )

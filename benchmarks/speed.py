@@ -1,4 +1,4 @@
-"""Speed benchmark: CPU time of ``ptq quantize`` as a multiple of one plain float pass over the same samples.
+"""Speed benchmark: CPU time of ``ptq quantize`` as a multiple of one plain float pass, with the limit of each figure.
 
     python benchmarks/speed.py [FOLDER] [--only NAME ...] [--runs 5] [--threads 1] [--json]
 
@@ -9,19 +9,20 @@ NAME/calib.npz. ``benchmarks/wheels.py`` writes both. Networks that FOLDER lacks
     ocr_recognition_wide     PP-OCRv4, 64 lines of 48 × 480   from FOLDER
     bert_base                random weights, 32 texts of 64 tokens
     resnet50                 random weights, 64 images of 224 × 224
-    light_vgg19              the onnx package's, 16 images of 224 × 224
+    light_vgg19              the onnx package's, 4 images of 224 × 224
     sample_data              the command of the README
     two_gigabytes            random weights of 2 GB, 16 rows; only with --only, for its peak memory
+    calibration, growth, memory_limit: see ``speed_checks.py``
 
 Each command runs in a process of its own. The operating system counts the CPU time of all its threads, and its peak
-memory. Every column is the median of the runs.
+memory. Every figure is the median of the runs.
 
 * float pass: ONNX Runtime on all samples of NAME/calib.npz, one by one, without imports and opening of the model. For
-  sample_data: the three evaluations of the report alone, and the imports.
-* imports: ``import ptq.api`` alone, which loads every library.
-* quantize: ``ptq quantize MODEL --data NAME/calib.npz`` with its imports; a fifth of the samples is held out for the
-  report. ``--eval-samples N`` takes N of the samples for the report instead, and calibrates on all.
-* ratio: quantize over float pass.
+  light_vgg19 with the opening. For sample_data: the three evaluations of the report alone, and the imports.
+* default, fast: ``ptq quantize MODEL --data NAME/calib.npz`` with its imports, over the float pass. A fifth of the
+  samples is held out for the report if there are 50. ``--eval-samples N`` takes N of the samples for the report
+  instead, and calibrates on all.
+* peak: the larger one of both efforts.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from speed_checks import CHECKS, Check
 from speed_process import Cost, run_python
 
 HERE = Path(__file__).parent
@@ -46,38 +48,61 @@ README_OPTIONS = (
 )  # fmt: skip
 FROM_FOLDER = ("efficientnet_lite0", "ocr_recognition_wide")
 BUILT = ("bert_base", "resnet50", "light_vgg19")
+OPENED = ("light_vgg19",)
+"""Networks whose float pass includes the opening of the model: their weights are made there."""
 README = "sample_data"
 BY_HAND = ("two_gigabytes",)
 """Networks that take many minutes: they are measured only if they are named."""
+EFFORTS = ("default", "fast")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a network may cost; None for no limit.
+
+    Attributes:
+        default: Multiple of the float pass with the default effort.
+        fast: The same with ``--effort fast``.
+        peak_mb: Peak memory in MB.
+    """
+
+    default: float | None = None
+    fast: float | None = None
+    peak_mb: float | None = None
+
+
+LIMITS = {
+    "efficientnet_lite0": Limits(15, 8),
+    "ocr_recognition_wide": Limits(20, 8),
+    "bert_base": Limits(25, 8, 2500),
+    "resnet50": Limits(12, 8),
+    "light_vgg19": Limits(8),
+    "sample_data": Limits(2.7),
+    "two_gigabytes": Limits(None, None, 6442),
+}
 
 
 @dataclass(frozen=True)
 class Row:
-    """Medians of one network with one effort.
+    """Medians of one network.
 
     Attributes:
         network: Name of the network.
-        effort: ``default``, or the value of ``--effort``.
+        samples: Samples of the float pass.
         base: CPU seconds of the float pass, or of the imports and the evaluations.
-        imports: CPU seconds of ``import ptq.api``, which loads every library.
-        quantize: CPU seconds of ``ptq quantize``.
-        ratio: Median of the runs' ratios of the two.
-        peak_mib: Peak memory of ``ptq quantize`` in MiB.
+        seconds: CPU seconds of ``ptq quantize`` for each effort.
+        ratios: Median of the runs' ratios of the two, for each effort.
+        peak_mb: Peak memory of ``ptq quantize`` in MB, the larger one of the efforts.
+        limits: What is allowed.
     """
 
     network: str
-    effort: str
+    samples: int
     base: float
-    imports: float
-    quantize: float
-    ratio: float
-    peak_mib: float
-
-
-def list_efforts() -> tuple[str, ...]:
-    """The efforts that this version of ptq has: its default, and ``fast`` if there is the option."""
-    shown = run_python(["-m", "ptq", "quantize", "--help"], 1).printed
-    return ("default", "fast") if "--effort" in shown else ("default",)
+    seconds: dict[str, float]
+    ratios: dict[str, float]
+    peak_mb: float
+    limits: Limits
 
 
 def measure_imports(threads: int) -> float:
@@ -85,50 +110,59 @@ def measure_imports(threads: int) -> float:
     return run_python(["-c", "import ptq.api"], threads).seconds
 
 
-def measure_baseline(work: str, paths: Sequence[str], threads: int) -> float:
-    """CPU seconds that speed_baselines.py prints."""
+def measure_baseline(work: str, paths: Sequence[str], threads: int) -> tuple[float, int]:
+    """CPU seconds and number of samples that speed_baselines.py prints."""
     arguments = [str(HERE / "speed_baselines.py"), work, *paths, str(threads)]
-    return float(run_python(arguments, threads).printed)
+    seconds, samples = run_python(arguments, threads).printed.split()
+    return float(seconds), int(samples)
 
 
 def quantize(model: str, options: Sequence[str], effort: str, threads: int, output: str) -> Cost:
     """Run ``ptq quantize``."""
-    chosen = () if effort == "default" else ("--effort", effort)
-    arguments = ["-m", "ptq", "quantize", model, *options, *chosen]
-    return run_python([*arguments, "--threads", str(threads), "-o", output], threads)
+    arguments = ["-m", "ptq", "quantize", model, *options, "--effort", effort]
+    return run_python([*arguments, "--threads", str(threads), "-o", output, "--force"], threads)
 
 
 def measure_network(
-    network: str, effort: str, asked: argparse.Namespace, measure: Callable[[], tuple[float, Cost]]
+    network: str,
+    runs: int,
+    measure_base: Callable[[], tuple[float, int]],
+    measure_effort: Callable[[str], Cost],
 ) -> Row:
-    """Measure a network so many times, base and quantization in turn; return the medians."""
-    imports, bases, costs = [], [], []
-    for _ in range(asked.runs):
-        imports.append(measure_imports(asked.threads))
-        base, cost = measure()
+    """Measure a network so many times, base and quantizations in turn; return the medians."""
+    bases, costs, samples = [], dict[str, list[Cost]](), 0
+    for _ in range(runs):
+        for effort in EFFORTS:
+            costs.setdefault(effort, []).append(measure_effort(effort))
+        base, samples = measure_base()  # of sample_data, it needs the quantized model
         bases.append(base)
-        costs.append(cost)
     return Row(
         network,
-        effort,
+        samples,
         statistics.median(bases),
-        statistics.median(imports),
-        statistics.median(cost.seconds for cost in costs),
-        statistics.median(cost.seconds / base for base, cost in zip(bases, costs, strict=True)),
-        statistics.median(cost.peak_mib for cost in costs),
+        {e: statistics.median(cost.seconds for cost in costs[e]) for e in EFFORTS},
+        {
+            e: statistics.median(c.seconds / b for c, b in zip(costs[e], bases, strict=True))
+            for e in EFFORTS
+        },
+        max(statistics.median(c.peak_mib for c in costs[e]) for e in EFFORTS) * 2**20 / 1e6,
+        LIMITS[network],
     )
 
 
-def measure_pass(
-    place: Path, effort: str, asked: argparse.Namespace, output: str
-) -> tuple[float, Cost]:
-    """Measure the float pass and the quantization of the network in a folder."""
+def measure_place(network: str, place: Path, asked: argparse.Namespace, output: str) -> Row:
+    """Measure the network in a folder."""
     model, data = str(place / "model.onnx"), str(place / "calib.npz")
     options = ["--data", data]
     if asked.eval_samples:
         options += ["--eval", write_rows(data, output, asked.eval_samples)]
-    base = measure_baseline("pass", [model, data], asked.threads)
-    return base, quantize(model, options, effort, asked.threads, output)
+    work = "opening" if network in OPENED else "pass"
+    return measure_network(
+        network,
+        asked.runs,
+        lambda: measure_baseline(work, [model, data], asked.threads),
+        lambda effort: quantize(model, options, effort, asked.threads, output),
+    )
 
 
 def write_rows(data: str, output: str, rows: int) -> str:
@@ -140,19 +174,29 @@ def write_rows(data: str, output: str, rows: int) -> str:
     return path
 
 
-def measure_readme(effort: str, asked: argparse.Namespace, output: str) -> tuple[float, Cost]:
+def measure_readme(asked: argparse.Namespace, output: str) -> Row:
     """Measure the command of the README, and its imports and evaluations alone."""
-    cost = quantize(README_MODEL, README_OPTIONS, effort, asked.threads, output)
     paths = [README_MODEL, output, str(SAMPLE / "images" / "evaluation")]
-    base = measure_baseline("evaluations", paths, asked.threads) + measure_imports(asked.threads)
-    return base, cost
+
+    def measure_base() -> tuple[float, int]:
+        seconds, samples = measure_baseline("evaluations", paths, asked.threads)
+        return seconds + measure_imports(asked.threads), samples
+
+    return measure_network(
+        README,
+        asked.runs,
+        measure_base,
+        lambda effort: quantize(README_MODEL, README_OPTIONS, effort, asked.threads, output),
+    )
 
 
 def measure_all(asked: argparse.Namespace, spare: Path) -> Iterator[Row]:
     """Measure each network that is present, with each effort."""
-    efforts, output = list_efforts(), str(spare / "int8.onnx")
-    for network in asked.only or (*FROM_FOLDER, *BUILT):
+    output = str(spare / "int8.onnx")
+    wanted = asked.only or (*FROM_FOLDER, *BUILT, README)
+    for network in (name for name in wanted if name in LIMITS):
         if network == README:
+            yield measure_readme(asked, output)
             continue
         built = network not in FROM_FOLDER
         place = (spare if built else asked.folder or spare) / network
@@ -161,32 +205,33 @@ def measure_all(asked: argparse.Namespace, spare: Path) -> Iterator[Row]:
         if not (place / "model.onnx").exists():
             print(f"{network}: left out, the folder has no {network}/model.onnx", file=sys.stderr)
             continue
-        for effort in efforts:
-            yield measure_network(
-                network, effort, asked, lambda p=place, e=effort: measure_pass(p, e, asked, output)
-            )
-    if not asked.only or README in asked.only:
-        for effort in efforts:
-            yield measure_network(
-                README, effort, asked, lambda e=effort: measure_readme(e, asked, output)
-            )
+        yield measure_place(network, place, asked, output)
 
 
 def format_row(row: Row) -> str:
-    """Format a row of the Markdown table."""
-    return (
-        f"| {row.network} | {row.effort} | {row.base:.2f} | {row.imports:.2f} | {row.quantize:.2f} "
-        f"| {row.ratio:.2f} | {row.peak_mib:.0f} |"
-    )
+    """Format a row of the Markdown table, the limit beside each figure."""
+    cells = [row.network, str(row.samples), f"{row.base:.2f}"]
+    for figure, digits, limit in (
+        (row.ratios["default"], 1, row.limits.default),
+        (row.ratios["fast"], 1, row.limits.fast),
+        (row.peak_mb, 0, row.limits.peak_mb),
+    ):
+        cells += [f"{figure:.{digits}f}", "" if limit is None else f"{limit:g}"]
+    return f"| {' | '.join(cells)} |"
+
+
+def format_check(check: Check) -> str:
+    """Format a row of the second Markdown table."""
+    return f"| {check.what} | {check.figure:.1f} {check.unit} | {check.limit:g} |"
 
 
 def main() -> None:
-    """Measure and print the table, or one JSON object a line."""
+    """Measure and print the tables, or one JSON object a line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", nargs="?", type=Path)
-    names = (*FROM_FOLDER, *BUILT, *BY_HAND, README)
+    names = (*LIMITS, *CHECKS)
     parser.add_argument("--only", nargs="*", default=[], choices=names, metavar="NAME")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
@@ -194,12 +239,19 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     if not asked.json:
-        print("| network | effort | float pass s | imports s | quantize s | ratio | peak MiB |")
-        print("|---|---|---|---|---|---|---|", flush=True)
+        print(
+            "| network | samples | float pass s | default × | limit | fast × | limit | peak MB | limit |"
+        )
+        print("|---|---|---|---|---|---|---|---|---|", flush=True)
     measure_imports(asked.threads)  # compiles what has no bytecode yet
     with tempfile.TemporaryDirectory() as spare:
         for row in measure_all(asked, Path(spare)):
             print(json.dumps(asdict(row)) if asked.json else format_row(row), flush=True)
+        if not asked.json:
+            print("\n| measurement | figure | limit |\n|---|---|---|", flush=True)
+        for name in (name for name in CHECKS if not asked.only or name in asked.only):
+            for check in CHECKS[name](asked.folder, Path(spare), asked.runs):
+                print(json.dumps(asdict(check)) if asked.json else format_check(check), flush=True)
 
 
 if __name__ == "__main__":

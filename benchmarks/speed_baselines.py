@@ -1,10 +1,11 @@
-"""What speed.py compares ptq with; each command prints its CPU seconds, without imports.
+"""What speed.py compares ptq with; each command prints its CPU seconds, without imports, and how many samples it ran.
 
     python benchmarks/speed_baselines.py pass MODEL DATA THREADS
+    python benchmarks/speed_baselines.py opening MODEL DATA THREADS
     python benchmarks/speed_baselines.py evaluations FLOAT INT8 FOLDER THREADS
 
 ``pass`` runs the float model in plain ONNX Runtime on each row of an .npz file, one by one. The time of opening the
-model and of reading the file does not count.
+model and of reading the file does not count. ``opening`` counts the opening too.
 ``evaluations`` measures the float model, the quantized model and the integer executor on a folder of images, as the
 report of ``ptq quantize`` does. The time of opening the models counts.
 """
@@ -13,27 +14,34 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 
 import numpy as np
 import onnxruntime
 
 
-def time_float_pass(model: str, data: str, threads: int) -> float:
-    """Return the CPU seconds of one run of each sample."""
+def time_float_pass(
+    model: str, data: str, threads: int, *, opening: bool = False
+) -> tuple[float, int]:
+    """Return the CPU seconds of one run of each sample, and of the opening of the model if asked; and the samples."""
+    first = time.process_time()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    opened = time.process_time() - first
     with np.load(data) as file:
         arrays = {i.name: file[i.name] for i in session.get_inputs()}
     rows = len(next(iter(arrays.values())))
     start = time.process_time()
     for row in range(rows):
         session.run(None, {name: array[row : row + 1] for name, array in arrays.items()})
-    return time.process_time() - start
+    return time.process_time() - start + (opened if opening else 0.0), rows
 
 
-def time_evaluations(float_model: str, int8_model: str, folder: str, threads: int) -> float:
-    """Return the CPU seconds of the three evaluations of the report."""
+def time_evaluations(
+    float_model: str, int8_model: str, folder: str, threads: int
+) -> tuple[float, int]:
+    """Return the CPU seconds of the three evaluations of the report, and the number of samples."""
     from ptq.core.run_options import DEFAULT_RUN
     from ptq.data.splits import SampleOptions
     from ptq.evaluation.engines import integer_engine, session_engine
@@ -56,14 +64,18 @@ def time_evaluations(float_model: str, int8_model: str, folder: str, threads: in
         [name_of(v) for v in graph.outputs],
         batch=DEFAULT_RUN.evaluation_batch,
     )
-    return time.process_time() - start
+    return time.process_time() - start, len(samples)
 
 
 def main() -> None:
     """Measure what the arguments name and print the seconds."""
     work, *paths, threads = sys.argv[1:]
-    measure = {"pass": time_float_pass, "evaluations": time_evaluations}[work]
-    print(measure(*paths, int(threads)))
+    measures = {
+        "pass": time_float_pass,
+        "opening": partial(time_float_pass, opening=True),
+        "evaluations": time_evaluations,
+    }
+    print(*measures[work](*paths, int(threads)))
 
 
 if __name__ == "__main__":

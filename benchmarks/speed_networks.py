@@ -2,13 +2,15 @@
 
     python benchmarks/speed_networks.py NAME FOLDER
 
-writes FOLDER/model.onnx and FOLDER/calib.npz. Their time is that of trained networks. Their accuracy means nothing.
+writes FOLDER/model.onnx and FOLDER/calib.npz; with the name ``growth`` samples only. Their time is that of trained
+networks. Their accuracy means nothing.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ from onnx import TensorProto, helper, numpy_helper
 Array = NDArray[Any]
 
 RESNET_BLOCKS = (3, 4, 6, 3)
-RESNET_IMAGES, VGG_IMAGES = 64, 16
+RESNET_IMAGES, LIGHT_IMAGES = 64, 4
+GROWTH = (8, 1024)
 LAYERS, HIDDEN, HEADS, INNER, VOCABULARY = 12, 768, 12, 3072, 30522
 TEXTS, TOKENS = 32, 64
 WIDE, WIDE_LAYERS, ROWS = 8192, 8, 16
@@ -177,18 +180,28 @@ def build_two_gigabytes(path: Path) -> dict[str, Array]:
     return {"x": np.maximum(random.standard_normal((ROWS, WIDE), np.float32), 0)}
 
 
-def copy_light_vgg19(path: Path) -> dict[str, Array]:
-    """Write the VGG-19 that the onnx package tests runtimes with; its weights are constant. Return its samples.
+def copy_light_model(name: str, path: Path) -> dict[str, Array]:
+    """Write a network that the onnx package tests runtimes with; its weights are constant. Return its samples.
 
     Raises:
         FileNotFoundError: The installed onnx package has no such file.
     """
-    source = Path(onnx.__file__).parent / "backend/test/data/light/light_vgg19.onnx"
+    source = Path(onnx.__file__).parent / f"backend/test/data/light/{name}.onnx"
     path.write_bytes(source.read_bytes())
     graph = onnx.load(source).graph
     weights = {weight.name for weight in graph.initializer}
-    [name] = (i.name for i in graph.input if i.name not in weights)
-    return {name: _draw_images(VGG_IMAGES)}
+    [given] = (i.name for i in graph.input if i.name not in weights)
+    return {given: _draw_images(LIGHT_IMAGES)}
+
+
+def write_growing_samples(folder: Path) -> None:
+    """Write files of few and of many samples for the network of sample_data; the few are the first ones."""
+    model = onnx.load(Path(__file__).parent.parent / "sample_data" / "fashion_mobilenet.onnx")
+    random = np.random.default_rng(0)
+    coarse = random.standard_normal((max(GROWTH), 1, 7, 7), np.float32).repeat(4, 2).repeat(4, 3)
+    images = coarse + 0.2 * random.standard_normal(coarse.shape, np.float32)
+    for count in GROWTH:
+        np.savez(folder / f"{count}.npz", **{model.graph.input[0].name: images[:count]})
 
 
 def _draw_images(count: int) -> Array:
@@ -202,7 +215,8 @@ def _draw_images(count: int) -> Array:
 NETWORKS: Mapping[str, Callable[[Path], dict[str, Array]]] = {
     "bert_base": build_bert_base,
     "resnet50": build_resnet50,
-    "light_vgg19": copy_light_vgg19,
+    "light_vgg19": partial(copy_light_model, "light_vgg19"),
+    "light_densenet121": partial(copy_light_model, "light_densenet121"),
     "two_gigabytes": build_two_gigabytes,
 }
 
@@ -211,6 +225,9 @@ def main() -> None:
     """Write the network and the samples that the arguments name."""
     name, folder = sys.argv[1], Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
+    if name == "growth":
+        write_growing_samples(folder)
+        return
     np.savez(folder / "calib.npz", **NETWORKS[name](folder / "model.onnx"))
 
 

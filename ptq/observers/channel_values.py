@@ -18,6 +18,9 @@ from ptq.observers.channel_spread import ChannelSpread, squares_by_channel
 from ptq.observers.channel_sums import ChannelSums
 from ptq.observers.stats import TensorStats
 
+_MAX_ARRAYS = 32
+"""Arrays of values that are kept separately."""
+
 
 class ChannelValues:
     """Values of one tensor on some samples.
@@ -50,9 +53,16 @@ class ChannelValues:
         self.count += array.size
         distance = max(1, min(distance, flat.shape[2]))
         kept = flat[:, :, distance // 2 :: distance].transpose(1, 0, 2).reshape(channels, -1)
-        self._kept.setdefault(distance, []).append(kept.copy())
+        _append(self._kept.setdefault(distance, []), kept.copy())
         if distance > 1:
-            self._extremes.append(np.stack([least, greatest], axis=1))
+            _append(self._extremes, np.stack([least, greatest], axis=1))
+
+
+def _append(arrays: list[FloatArray], added: FloatArray) -> None:
+    """Add an array; many small ones become one, because each takes 100 bytes in addition to its values."""
+    arrays.append(added)
+    if len(arrays) > _MAX_ARRAYS:
+        arrays[:] = [np.concatenate(arrays, axis=1)]
 
 
 def to_stats(parts: Sequence[ChannelValues], factors: NDArray[np.float64] | None) -> TensorStats:

@@ -108,6 +108,7 @@ class CandidateComparison:
         rivals = [
             self._to_contender(f, 1 / MAX_ERROR_RATIO if f.boundaries else 1.0) for f in forms
         ]
+        self._measured = None  # frees memory: the statistics of all forms are known
         best = self._race([plain, *rivals])
         if best is plain:
             measured = [rival for rival in rivals if rival.errors]

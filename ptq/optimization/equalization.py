@@ -125,7 +125,9 @@ def equalize_channels(
         name, prepared, recipe, samples, run, effort,
         measured=None if scope.per_tensor else measure_activations(),
     )  # fmt: skip
-    return comparison.select_best(layer_forms if scope.per_tensor else tensor_forms)
+    candidates = [*(layer_forms if scope.per_tensor else tensor_forms)]
+    measure_activations.cache_clear()  # the comparison frees the values
+    return comparison.select_best(candidates)
 
 
 def _with_note(before: PreparedModel, after: PreparedModel, note: str) -> PreparedModel:
