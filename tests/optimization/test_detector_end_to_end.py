@@ -6,6 +6,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from command_line import report, say
 from shape_detector import CLASSES, train, write_images
 
 import ptq
@@ -92,6 +93,18 @@ def test_compare_measures_map_too(result: ptq.Result, folder: Path) -> None:
     assert found.drop.metric == "mAP50-95"
     assert found.budget is not None
     assert found.budget.verdict == "held"
+
+
+def test_the_command_line_measures_map_of_one_model(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    images, labels = folder / "images", folder / "labels"
+    arguments = "--data", images, "--boxes", labels, "--task", "detect", "--threads", 1
+    document = report("evaluate", folder / "detector.onnx", *arguments)
+    figures = document["forms"]["float"]["figures"]
+    assert [figure["name"] for figure in figures] == ["mAP50-95", "mAP50"]
+    assert "mAP50 " in say("evaluate", folder / "detector.onnx", *arguments)
 
 
 def test_boxes_of_samples_that_are_no_images_are_refused(folder: Path) -> None:
