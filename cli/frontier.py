@@ -27,7 +27,7 @@ def frontier(
     skip: o.Skip = None,
     measure_all: Annotated[
         bool,
-        typer.Option("--measure-all", help="Measure all points, not only the ends and the chosen."),
+        typer.Option("--measure-all", help="Measure all points, not only a few."),
     ] = False,
     point: Annotated[
         int | None,
@@ -71,7 +71,7 @@ def frontier(
     """Show every trade of speed against error: which nodes to leave in float for it.
 
     Speed and error of each point are estimated from one set of runs of the float model and from a table of measured
-    times. The ends and the point that --prefer chooses are measured.
+    times. The ends, one point between and the point that --prefer chooses are measured.
     """
     from ptq import api
     from ptq.core import files
@@ -86,6 +86,8 @@ def frontier(
         raise UsageError("-o names the model of a point; give --point")
     if plot is not None and plot.suffix.lower() != ".svg":
         raise UsageError(f"{plot}: the picture is an SVG; give a name that ends with .svg")
+    if save is not None and save.exists() and not save.is_dir():
+        raise UsageError(f"{save}: is a file; give a folder for the plans")
     path = output or outputs.default_output(model)
     made = [plot, *([path] if point is not None else [])]
     replaced = outputs.check_outputs([model, data, eval_data], made, json, no_clobber=no_clobber)

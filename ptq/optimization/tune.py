@@ -46,7 +46,7 @@ from ptq.solver.recipe import Recipe
 
 _QUANTIZED_ELEMENTS = 2**18
 """Elements of the quantizer whose time for one element is the unit of all tables."""
-_SECONDS, _MIN_ROUNDS, _WARM_UP = 0.03, 9, 2
+_SECONDS, _MIN_ROUNDS, _WARM_UP = 0.06, 15, 2
 _DIGITS = 4
 Feed = dict[str, NDArray[Any]]
 _BASE = ORT_1_31_AVX512_VNNI
@@ -225,7 +225,7 @@ def _measure_unit(run: RunOptions) -> tuple[float, float]:
 def _time_in_turns(
     pairs: Sequence[tuple[Session, Mapping[str, NDArray[Any]]]],
 ) -> list[float]:
-    """The median time of each session, run one after the other so that other work slows all."""
+    """The least time of each session, which other work disturbs least; the sessions run in turns."""
     taken: list[list[float]] = [[] for _ in pairs]
     for session, feed in [*pairs] * _WARM_UP:
         session.run(feed)
@@ -235,4 +235,4 @@ def _time_in_turns(
             before = perf_counter()
             session.run(feed)
             times.append(perf_counter() - before)
-    return [float(np.median(times)) for times in taken]
+    return [min(times) for times in taken]

@@ -33,12 +33,14 @@ def test_the_curve_is_printed_written_and_one_of_its_models_too(
         (["--point", "-1"], "point"),
         (["-o", "q.onnx"], "give --point"),
         (["--plot", "curve.png"], ".svg"),
+        (["--save", "file"], "give a folder"),
         (["--target", "litert"], "no times are measured"),
     ],
 )
 def test_what_cannot_be_done_is_a_usage_error_of_one_line(
     ptq, model: Path, data: Path, options: list[str], says: str
 ) -> None:
+    Path("file").write_text("")
     done = ptq("frontier", model, "--data", data, "--effort", "fast", "-q", *options)
     assert done.code == 2
     assert says in done.line

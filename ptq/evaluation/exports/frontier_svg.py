@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
+from pathlib import Path
 
 from ptq.evaluation.frontier import FrontierPoint, FrontierReport
 
@@ -79,7 +80,7 @@ def _curve(plane: _Plane, points: Sequence[FrontierPoint]) -> Iterator[str]:
 
 
 def _legend(report: FrontierReport) -> Iterator[str]:
-    yield f'<text x="{_LEFT}" y="20" font-size="13">{escape(report.model)}, target {report.target}</text>'
+    yield f'<text x="{_LEFT}" y="20" font-size="13">{escape(Path(report.model).name)}, target {report.target}</text>'
     for k, (color, text) in enumerate(
         ((_ESTIMATED, "estimated"), (_MEASURED, "measured"), (_CHOSEN, f"prefer {report.prefer}"))
     ):

@@ -10,7 +10,7 @@ model_times          estimated times of a model with some nodes in float
 decisions            the share of decisions that a quantized model changes
 knee                 nodes that stay float without being asked for
 frontier_points      the Pareto curve of sets of float nodes
-frontier_estimates   speed and error of each point, with the ends as measured
+frontier_estimates   speed and error of each point, through the measured ones
 frontier             `ptq.frontier`: every trade of speed against error
 float_reasons        the reason that a plan gives for such a node
 sensitivity          `ptq.sensitivity`: nodes ranked by the gain of keeping each in float

@@ -42,7 +42,7 @@ from ptq.optimization.mixed_precision.float_cost import (
     time_cost,
 )
 from ptq.optimization.mixed_precision.float_reasons import explain_float_nodes
-from ptq.optimization.mixed_precision.frontier_estimates import estimate_points
+from ptq.optimization.mixed_precision.frontier_estimates import estimate_points, list_anchors
 from ptq.optimization.mixed_precision.frontier_points import CurvePoint, keep_pareto, trace_curve
 from ptq.optimization.mixed_precision.knee import REASON_PREFIX, choose_float_nodes
 from ptq.optimization.mixed_precision.model_times import ModelTimes
@@ -196,10 +196,9 @@ def frontier(
     if choice not in [point.floats for point in curve]:
         choice = curve[0].floats  # its sources together gain less than each alone
     advance.end()
+    anchors = list_anchors(curve)
     wanted = [
-        k
-        for k, point in enumerate(curve)
-        if measure_all or k in (0, len(curve) - 1) or point.floats == choice
+        k for k, point in enumerate(curve) if measure_all or k in anchors or point.floats == choice
     ]
     reasons = [
         explain_float_nodes(found.sources, found.mean_shares, p.floats, REASON_PREFIX)
@@ -213,7 +212,7 @@ def frontier(
         if number in wanted:
             measured[number] = _measure(trials, candidate, few[0], run)
             advance()
-    points = estimate_points(curve, times.in_float, measured)
+    points = estimate_points(curve, measured)
     return Frontier(
         FrontierReport(
             model=job.name,

@@ -1,8 +1,8 @@
-"""Estimates of all points, with those of the ends set to what was measured there.
+"""Estimates of all points, drawn through those that are measured for this purpose: both ends and one between.
 
-The table of times knows kernels, not this machine and this model as a whole. So the estimated time of a point lies
-between float and all int8 as far as its estimated passes do. Its error lies between the measured errors of both ends
-as far as its estimated error does, in dB.
+The table of times knows kernels, not this machine and this model as a whole; and injected errors leave out the effect
+of rounding on later rounding. So the estimated time and error of a point lie between the measured ones of its
+neighbours among these three, as far as its estimated passes and its injected error do.
 """
 
 from __future__ import annotations
@@ -10,42 +10,47 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from ptq.evaluation.frontier import FrontierPoint
 from ptq.optimization.mixed_precision.frontier_points import CurvePoint
 
 _TINY = 1e-30
 
 
+def list_anchors(curve: Sequence[CurvePoint]) -> list[int]:
+    """The numbers of the points to measure: the ends, and the one with half of the gain in dB."""
+    last = len(curve) - 1
+    half = _gain_db(curve[last]) / 2
+    middle = min(range(len(curve)), key=lambda k: abs(_gain_db(curve[k]) - half))
+    return sorted({0, middle, last})
+
+
 def estimate_points(
-    curve: Sequence[CurvePoint],
-    in_float: float,
-    measured: Mapping[int, tuple[float, float]],
+    curve: Sequence[CurvePoint], measured: Mapping[int, tuple[float, float]]
 ) -> list[FrontierPoint]:
     """Estimated speed and SQNR of each point, beside what was measured.
 
     Args:
         curve: The points; the first one is all int8.
-        in_float: Passes of the float model.
-        measured: Speed relative to float and SQNR in dB by number of the point, at least that of the first one.
+        measured: Speed relative to float and SQNR in dB by number of the point, at least those of `list_anchors`.
     """
-    speed, sqnr_db = measured[0]
-    first, fastest = curve[0].time, 1 / speed
-    last = len(curve) - 1
-    estimated, found = (
-        _gain_db(curve[last]),
-        measured[last][1] - sqnr_db if last in measured else 0.0,
-    )
-    scale = found / estimated if estimated > 0 and found > 0 else 1.0
-    points = []
-    for number, point in enumerate(curve):
-        share = (point.time - first) / (in_float - first) if in_float > first else 0.0
-        time = fastest + (1 - fastest) * share
-        if in_float <= first or time <= 0:
-            time = fastest * point.time / first
-        gain = scale * _gain_db(point)
-        known = measured.get(number, (None, None))
-        points.append(FrontierPoint(number, {}, 1 / time, sqnr_db + gain, *known))
-    return points
+    anchors = list_anchors(curve)
+    by_time = sorted(anchors, key=lambda k: curve[k].time)
+    times = [curve[k].time for k in by_time]
+    taken = [1 / measured[k][0] for k in by_time]
+    gains = [_gain_db(curve[k]) for k in anchors]
+    found = [measured[k][1] for k in anchors]
+    return [
+        FrontierPoint(
+            number,
+            {},
+            1 / float(np.interp(point.time, times, taken)),
+            float(np.interp(_gain_db(point), gains, found)),
+            *measured.get(number, (None, None)),
+        )
+        for number, point in enumerate(curve)
+    ]
 
 
 def _gain_db(point: CurvePoint) -> float:
