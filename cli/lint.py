@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import typer
 
 from . import options as o
@@ -15,11 +17,14 @@ def lint(
     """Check a quantized model against LiteRT's specification.
 
     This works for a model of any tool. Errors break the 8-bit quantization specification; notes mark
-    what it does not cover. The exit code is 1 if there is an error.
+    what it does not cover. The exit code is 1 if there is an error. Usual reasons why the integers
+    are slow in ONNX Runtime are named too.
     """
+    from ptq.core.errors import ModelError
     from ptq.data.recorded_preprocess import read_preprocess
     from ptq.model.open import open_model
     from ptq.verification import verbs
+    from ptq.verification.slow_integers import find_slow_patterns
 
     from . import documents, outputs, render_findings
 
@@ -31,5 +36,7 @@ def lint(
         render_findings.render_findings(
             findings, quantized, None if recorded is None else recorded.record
         )
+        with contextlib.suppress(ModelError):  # models for other runtimes may not load here
+            render_findings.render_slow_patterns(find_slow_patterns(graph))
     if any(finding.severity == "error" for finding in findings):
         raise typer.Exit(1)

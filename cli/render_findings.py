@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from ptq.core.wording import plural
 
+from .one_line import one_line
 from .screen import format_heading, format_paragraph, format_record, format_table, show
 
 if TYPE_CHECKING:
     from ptq.core.record import Record
     from ptq.verification.lint_rules import Finding
+    from ptq.verification.slow_integers import SlowPattern
 
 MAX_PLACES = 3
 
@@ -42,6 +44,11 @@ def render_findings(findings: Sequence[Finding], model: Path, recorded: Record |
     show(table)
     if len(groups) < len(findings):
         show(format_paragraph("each rule is shown with its first findings; --json lists all"))
+
+
+def render_slow_patterns(found: Sequence[SlowPattern]) -> None:
+    """Print the usual reasons for slow integers, a line each."""
+    show(*(format_paragraph(one_line(f"{p.cause} (ONNX Runtime): {p}")) for p in found))
 
 
 def _describe(group: Sequence[Finding]) -> str:

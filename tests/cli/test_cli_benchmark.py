@@ -41,6 +41,11 @@ def test_the_document_holds_every_model(ptq, model, quantized, data):
     assert document["samples"] > 0
 
 
+def test_lint_names_the_reasons_for_slow_integers_too(ptq, quantized):
+    result = ptq("lint", quantized)
+    assert "few rows (ONNX Runtime): 1 of 2 integer layers" in " ".join(result.out.split())
+
+
 def test_a_model_that_is_missing_is_one_line(ptq, model):
     result = ptq("benchmark", model, "absent.onnx")
     assert result.code == 1
