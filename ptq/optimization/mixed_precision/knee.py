@@ -16,7 +16,7 @@ from ptq.core.errors import DataError, ModelError
 from ptq.core.plan import Plan
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
-from ptq.model.serialize import serialized_size
+from ptq.model.external_data import weight_bytes
 from ptq.optimization.mixed_precision.decisions import SAMPLES, share_of_changed_decisions
 from ptq.optimization.mixed_precision.error_attribution import (
     ErrorAttribution,
@@ -44,7 +44,7 @@ from ptq.solver.quantizer import CalibratedModel, QuantizedModel, apply_plan, so
 from ptq.solver.recipe import Recipe
 
 MAX_BYTES = 2**27
-"""The largest model whose error is attributed by default: that holds its weights several times."""
+"""The largest weights of a model whose error is attributed by default: that holds them several times."""
 _GROUPS = 8
 """Groups of error sources that are measured first: half of them hold the error that a knee needs."""
 _LEAST, _LEAST_FOR_DECISIONS = 1 / 5, 1 / 6
@@ -75,7 +75,7 @@ def keep_knee_float(
         or not per
         or job.given.plan is not None
         or job.samples.calibration is None
-        or serialized_size(job.source.model) > MAX_BYTES
+        or weight_bytes(job.prepared.graph.model) > MAX_BYTES
     ):
         return recipe, solved
     made = apply_plan(model, recipe, solved or solve_plan(model, recipe))
