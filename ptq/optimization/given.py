@@ -41,6 +41,13 @@ class Given:
         return None if self.stats is None else self.stats.graph
 
     @property
+    def names(self) -> set[str]:
+        """The tensors and float nodes that they name."""
+        if self.plan is not None:
+            return {*self.plan.tensors, *self.plan.floats}
+        return set() if self.stats is None else set(self.stats.tensors)
+
+    @property
     def recorded(self) -> RecordedPreprocess | None:
         """The preprocessing that the plan records, else that of the statistics; None if none does."""
         if self.plan is not None and self.plan.preprocess is not None:

@@ -90,7 +90,7 @@ def open_job(
         DataError: Samples are missing or do not fit.
         UsageError: An option makes no sense.
     """
-    source, prepared = open_and_prepare(model, opset=options.opset)
+    source, prepared = open_and_prepare(model, opset=options.opset, known=given.names)
     labels = options.metric is None
     reading = replace(reading, recorded=given.recorded)
     samples = split_samples(prepared.graph, data, eval_data, reading, search=search, labels=labels)

@@ -54,6 +54,10 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
     "cast_to_float32": ("{old} product", "computed {what} in float32"),
     "remove_no_ops": ("{old} node", "removed {what} without effect"),
     "bypass_concat": ("segment", "read {what} of a Concat directly from its inputs"),
+    "separate_pieces": (
+        "piece",
+        "kept {what} of a Concat apart up to the Split or Slice behind it",
+    ),
     "resolve_auto_pad": ("node", "replaced auto_pad of {what} by explicit pads"),
     "fuse_pad_into_conv": ("Pad node", "fused {what} into the padding of the next nodes"),
     "reduce_mean_to_pool": ("ReduceMean node", "turned {what} into GlobalAveragePool"),

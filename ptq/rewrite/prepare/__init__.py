@@ -15,6 +15,8 @@ Normal forms:
 - ``cast_to_float32``: float16, bfloat16 and float64 models in float32.
 - ``remove_no_ops``: removal of nodes without effect.
 - ``bypass_concat``: Split or Slice of whole inputs of a Concat → those inputs.
+- ``separate_pieces``: Reshape and Concat of joined tensors that are split later → the same of the pieces. It uses
+  ``shape_readers`` (sizes of the joined tensor); both use ``locate_cut`` (places of Split and Slice).
 - ``resolve_auto_pad``: auto_pad → pads.
 - ``fuse_pad_into_conv``: Pad → padding of the next nodes.
 - ``reduce_mean_to_pool``: ReduceMean → GlobalAveragePool.

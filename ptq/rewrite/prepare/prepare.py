@@ -5,7 +5,7 @@ Each rewrite is one pass. The result computes the same function as the model, ex
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
@@ -36,6 +36,7 @@ from ptq.rewrite.prepare.reduce_mean_to_pool import reduce_mean_to_pool
 from ptq.rewrite.prepare.remove_no_ops import remove_no_ops, remove_unused
 from ptq.rewrite.prepare.resolve_auto_pad import resolve_auto_pad
 from ptq.rewrite.prepare.separate_output_weights import separate_output_weights
+from ptq.rewrite.prepare.separate_pieces import separate_pieces
 from ptq.rewrite.prepare.simplify_constant_ops import simplify_constant_ops
 from ptq.rewrite.prepare.upgrade_opset import upgrade_opset
 
@@ -52,6 +53,7 @@ PREPARE: tuple[Rewrite, ...] = (
     cast_to_float32,
     remove_no_ops,
     bypass_concat,
+    separate_pieces,
     resolve_auto_pad,
     fuse_pad_into_conv,
     reduce_mean_to_pool,
@@ -105,7 +107,7 @@ class PreparedModel:
         return (*map(describe_change, self.changes), *self.notes)
 
 
-def prepare(graph: Graph, *, keep_opset: bool = False) -> PreparedModel:
+def prepare(graph: Graph, *, keep_opset: bool = False, separate: bool = True) -> PreparedModel:
     """Apply the rewrites of `PREPARE` to a copy of the graph.
 
     Nodes inside sub-graphs stay unchanged. Names of inputs, outputs and remaining tensors stay.
@@ -114,12 +116,15 @@ def prepare(graph: Graph, *, keep_opset: bool = False) -> PreparedModel:
         graph: A float model.
         keep_opset: Do not raise the opset. Functions whose operator needs a newer one stay in several operators,
             in float.
+        separate: Keep pieces of a Concat apart that are split later.
 
     Raises:
         ModelError: The opset is too old and cannot be raised, or a node has an invalid constant or attribute.
     """
     prepared, changes = graph.copy(), list[Change]()
     for rewrite in PREPARE:
+        if rewrite is separate_pieces and not separate:
+            continue
         apply = KEEPING_OPSET.get(rewrite, rewrite) if keep_opset else rewrite
         changes += apply(prepared)
     reasons = {name: change.declined for change in changes for name in change.stay_float}
@@ -131,12 +136,31 @@ def prepare(graph: Graph, *, keep_opset: bool = False) -> PreparedModel:
     return PreparedModel(prepared, tuple(changes), float_nodes=floats)
 
 
-def open_and_prepare(model: Model, *, opset: OpsetOption = "auto") -> tuple[Graph, PreparedModel]:
+def open_and_prepare(
+    model: Model, *, opset: OpsetOption = "auto", known: Collection[str] = ()
+) -> tuple[Graph, PreparedModel]:
     """The graph of a model, and the prepared model, with the opset of the model if ``opset`` is ``keep``.
+
+    Args:
+        model: The model.
+        opset: Whether the opset may be raised.
+        known: Tensors and nodes of statistics or a plan. If they name a joined tensor, its pieces stay joined: these
+            were made before `separate_pieces` existed.
 
     Raises:
         ModelError: The model cannot be read, is not a float model, or is refused by ONNX Runtime.
     """
-    graph = require_float(open_model(model))
+    graph, keep_opset = require_float(open_model(model)), opset == "keep"
     with explain_failure(graph):
-        return graph, prepare(graph, keep_opset=opset == "keep")
+        prepared = prepare(graph, keep_opset=keep_opset)
+        missing = set(known) - _names(prepared.graph)
+        if missing and any(change.kind == "separate_pieces" for change in prepared.changes):
+            joined = prepare(graph, keep_opset=keep_opset, separate=False)
+            if missing & _names(joined.graph):
+                return graph, joined
+        return graph, prepared
+
+
+def _names(graph: Graph) -> set[str]:
+    nodes = {node.name or "" for node in graph.nodes}
+    return nodes | {name_of(value) for node in graph.nodes for value in node.outputs}
