@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 EffortName = Literal["fast", "default", "best"]
 
-MEASURED_VALUES = 2**28
+MEASURED_VALUES = 2**27
 """Values of all channels that equalize well: the fewer values a sample has, the more samples are needed."""
 COMPARED_VALUES = 2**25
 """Values that decide between forms. The scales of a small network turn its error by half a decibel by chance."""

@@ -103,6 +103,8 @@ def equalize_channels(
     if plan is not None and plan.channel_factors:
         scaled = _with_factors(graph, plan.channel_factors, plan.boundaries)
         return _with_note(prepared, scaled, f"{scaled.notes[0]}, factors of the plan")
+    if given.stats is None and plan is None and not effort.comparison_samples:
+        return prepared
     scope = _find_scope(graph, recipe)
     if not scope.has_channels(graph):
         return prepared
