@@ -244,9 +244,8 @@ def _with_factors(
     changed = scale_channels(
         graph, factors_by_group(group_channels(graph, boundaries=used), factors), used
     )
-    floats = dict.fromkeys(
-        (node.name or "" for node in boundary_scale_nodes(changed, used)), _REASON
-    )
+    undoing = [node.name or "" for node in boundary_scale_nodes(changed, used)]
+    floats = dict.fromkeys(undoing, _REASON)
     return PreparedModel(
         changed,
         notes=(_describe_factors(factors),),
@@ -262,9 +261,8 @@ def _find_boundaries(graph: Graph, recipe: Recipe, closed: Collection[str]) -> B
     if not row.per_channel_boundaries or recipe.per_tensor:
         return {}
     free = group_channels(graph, closed).groups
-    found = per_channel_boundaries(
-        graph, assign_precision(graph, row, recipe.float_nodes).float_nodes
-    )
+    floats = assign_precision(graph, row, recipe.float_nodes).float_nodes
+    found = per_channel_boundaries(graph, floats)
     return {name: readers for name, readers in found.items() if name not in free}
 
 
