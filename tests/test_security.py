@@ -142,7 +142,7 @@ def test_nothing_that_runs_foreign_code_stands_in_the_source(what: str) -> None:
         f"{path.name}:{number}"
         for path in SOURCES
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        if what in line and f"re.{what}" not in line
+        if what in line.replace("ast.literal_eval(", "") and f"re.{what}" not in line
     ]
     assert found == []
 

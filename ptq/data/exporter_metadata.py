@@ -15,6 +15,8 @@ LETTERBOX_GRAY = 114
 """Gray level of the borders, in the training of YOLOv5 and later."""
 LETTERBOX_TASKS = frozenset(["detect", "segment", "pose", "obb"])
 """Tasks whose images are letterboxed; a classifier's are cropped."""
+_LONGEST_LITERAL = 2**20
+"""Characters; the names of 20,000 classes are shorter."""
 
 
 def read_exporter_record(metadata: Mapping[str, str]) -> Record | None:
@@ -39,11 +41,22 @@ def read_exporter_record(metadata: Mapping[str, str]) -> Record | None:
 
 def _read_size(text: str) -> list[int] | None:
     """Height and width from ``[640, 640]`` or ``640``; None from other texts."""
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
+    value = read_literal(text)
     sizes = [value, value] if isinstance(value, int) else value
     if not isinstance(sizes, (list, tuple)) or len(sizes) != 2:
         return None
     return [*sizes] if all(type(n) is int and 0 < n < 2**15 for n in sizes) else None
+
+
+def read_literal(text: str) -> object:
+    """The numbers, texts, lists and dictionaries that a text writes as Python's literals; None from other texts.
+
+    Nothing is executed: `ast.literal_eval` takes literals alone.
+    """
+    if len(text) > _LONGEST_LITERAL:
+        return None
+    try:
+        value: object = ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ptq.core.errors import ModelError
 from ptq.core.targets import get_target
 from ptq.evaluation.exports.report import Report
 from ptq.model.graph import Graph
@@ -16,15 +17,17 @@ LITTLE_SPEED = 1.3
 def add_speed_findings(report: Report, graph: Graph) -> Report:
     """The report with the reasons why its model gains little speed; the same one if it gains enough.
 
+    Without reasons too if ONNX Runtime cannot write its optimized graph, for example on a full disk.
+
     Args:
         report: The report of a quantization.
         graph: The quantized model.
-
-    Raises:
-        ModelError: ONNX Runtime cannot load the model.
     """
     in_onnx_runtime = get_target(report.target).has_ort_workarounds
     if report.speed is None or report.speed >= LITTLE_SPEED or not in_onnx_runtime:
         return report
-    found = find_slow_patterns(graph)
+    try:
+        found = find_slow_patterns(graph)
+    except ModelError:
+        return report
     return replace(report, slow=tuple(f"speed {report.speed:.2f}× float: {why}" for why in found))

@@ -113,7 +113,10 @@ def test_there_is_no_file_in_an_empty_folder(folder):
     ("text", "said"),
     [
         ("[inspect]\ntarge = 'ort'", "[inspect] has no option targe; did you mean target? Known: "),
-        ("[inspct]\n", "there is no table inspct; did you mean inspect? Known: calibrate, "),
+        (
+            "[inspct]\n",
+            "there is no table inspct; did you mean inspect? Known: benchmark, calibrate, ",
+        ),
         ("treads = 1", "no command has an option treads; did you mean threads? Known: against, "),
         ("[inspect]\nthreads = 1", "[inspect] has no option threads; "),
         ("[inspect.targets.litter]\n", "there is no target litter; did you mean litert? Known:"),

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.data.exporter_metadata import read_literal
 from ptq.evaluation.tasks.boxes import Boxes, Floats, suppress_overlaps
 from ptq.evaluation.tasks.task import Arrays, is_distribution
 
@@ -144,10 +144,7 @@ def list_heads(outputs: Arrays, metadata: Mapping[str, str]) -> Iterator[BoxHead
 
 def read_names(metadata: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the classes, in the model's order, that Ultralytics writes into the metadata; empty without."""
-    try:
-        names = ast.literal_eval(metadata.get("names", ""))
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return ()
+    names = read_literal(metadata.get("names", ""))
     if isinstance(names, dict):
         names = (
             [names[key] for key in sorted(names, key=str)]
