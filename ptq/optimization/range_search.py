@@ -275,7 +275,7 @@ class _RangeSearch:
         chosen = ", ".join(f"{count} × {method}" for method, count in counts.items())
         basis = plural(self.evaluator.count, "sample")
         if self.evaluator.folds > 1:
-            basis += f", {self.evaluator.folds}-fold cross-validation"
+            basis += ", cross-validated"
         note = f"ranges: {chosen}, chosen by output error ({basis})"
         if list(counts) != [FALLBACK_METHOD]:
             gain = error_db(self.start.mean()) - error_db(self.errors.mean())
