@@ -45,6 +45,8 @@ from ptq.solver.recipe import Recipe
 
 MAX_BYTES = 2**27
 """The largest weights of a model whose error is attributed by default: that holds them several times."""
+MAX_TENSORS = 1000
+"""The most quantized tensors whose error is attributed by default: each is an error source of every run."""
 _GROUPS = 8
 """Groups of error sources that are measured first: half of them hold the error that a knee needs."""
 _LEAST, _LEAST_FOR_DECISIONS = 1 / 5, 1 / 6
@@ -78,7 +80,10 @@ def keep_knee_float(
         or weight_bytes(job.prepared.graph.model) > MAX_BYTES
     ):
         return recipe, solved
-    made = apply_plan(model, recipe, solved or solve_plan(model, recipe))
+    plan = solved or solve_plan(model, recipe)
+    if len(plan.tensors) > MAX_TENSORS:
+        return recipe, solved
+    made = apply_plan(model, recipe, plan)
     times = ModelTimes(made, table)
     if times.is_small or times.all_int8 >= times.in_float:
         return recipe, solved

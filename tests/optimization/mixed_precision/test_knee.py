@@ -54,6 +54,15 @@ def _knee(result: ptq.Result) -> set[str]:
     return {name for name, why in result.plan.floats.items() if why.startswith("error: ")}
 
 
+def test_a_model_of_too_many_tensors_stays_int8(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ptq.optimization.mixed_precision.knee.MAX_TENSORS", 3)
+    result = ptq.quantize(_network(20.0), data, equalize=False, threads=1)
+    assert len(result.plan.tensors) > 3
+    assert not _knee(result)
+
+
 def test_nodes_that_cause_most_of_the_error_for_little_time_stay_float(data: Path) -> None:
     result = _quantize(data)
     assert _knee(result) >= SPOILED
