@@ -31,7 +31,7 @@ class KeptInputs:
             tensors: By tensor, the array of each sample.
         """
         for name in self.names.intersection(tensors):
-            for sample, array in zip(samples, tensors[name], strict=False):
+            for sample, array in zip(samples, tensors[name], strict=True):
                 self._by_sample.setdefault(sample, {})[name] = np.array(array)
                 self._bytes += array.nbytes
         if self._bytes > _LIMIT:

@@ -7,7 +7,7 @@ all sources cause a little, the groups stay, and each source gets an equal share
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,6 +62,15 @@ class ErrorAttribution:
             if len(self.error_shares)
             else np.zeros(len(self.sources))
         )
+
+    def remaining_share(self, floats: Set[str]) -> float:
+        """The error of the sources that these float nodes leave, averaged over the outputs."""
+        return float(self.mean_shares[list_remaining(self.sources, floats)].sum())
+
+
+def list_remaining(sources: Sequence[ErrorSource], floats: Set[str]) -> list[int]:
+    """The numbers of the sources that these float nodes leave."""
+    return [k for k, source in enumerate(sources) if not source.float_nodes_needed <= floats]
 
 
 def attribute_error(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ptq.optimization.mixed_precision.error_attribution import list_remaining
 from ptq.rewrite.instrument.error_sources import ErrorSource
 
 CostFunction = Callable[[frozenset[str], frozenset[str]], float]
@@ -187,7 +188,7 @@ def cheap_extras(
         most: The highest cost of all sets together.
     """
     removable, before = RemovableSources(sources, shares[0]), floats
-    kept = [k for k, source in enumerate(sources) if not source.float_nodes_needed <= floats]
+    kept = list_remaining(sources, floats)
     left: NDArray[np.float64] = shares[:, kept].sum(axis=1)
 
     def gain(removed: NDArray[np.float64]) -> float:

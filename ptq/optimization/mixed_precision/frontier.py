@@ -33,6 +33,7 @@ from ptq.optimization.mixed_precision.decisions import share_of_changed_decision
 from ptq.optimization.mixed_precision.error_attribution import (
     ErrorAttribution,
     attribute_error,
+    list_remaining,
     measure_joint_errors,
 )
 from ptq.optimization.mixed_precision.float_candidates import CostFunction
@@ -256,10 +257,7 @@ def _with_joint_errors(
     probe: ErrorProbe, curve: Sequence[CurvePoint], samples: Sequence[Sample], run: RunOptions
 ) -> list[CurvePoint]:
     """The points with the error of all sources that they leave; those that then gain nothing are left out."""
-    left = [
-        [k for k, source in enumerate(probe.sources) if not source.float_nodes_needed <= p.floats]
-        for p in curve
-    ]
+    left = [list_remaining(probe.sources, point.floats) for point in curve]
     errors = measure_joint_errors(probe, left, samples, run=run).mean(axis=0)
     whole = max(float(errors[0]), math.ulp(0.0))
     joint = [replace(p, error=float(e) / whole) for p, e in zip(curve, errors, strict=True)]

@@ -97,9 +97,8 @@ def _grow(found: ErrorAttribution, price: CostFunction, times: ModelTimes) -> It
 
 
 def _remaining_error(found: ErrorAttribution, floats: frozenset[str]) -> float:
-    left = [not source.float_nodes_needed <= floats for source in found.sources]
     total = max(float(found.mean_shares.sum()), math.ulp(0.0))
-    return max(float(found.mean_shares[left].sum()) / total, _LOWEST_ERROR)
+    return max(found.remaining_share(floats) / total, _LOWEST_ERROR)
 
 
 def _thin_out(points: list[CurvePoint], fixed: Collection[CurvePoint]) -> list[CurvePoint]:

@@ -7,7 +7,6 @@ sources together confirms it. No model is quantized on trial.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +20,7 @@ from ptq.optimization.mixed_precision.decisions import SAMPLES, share_of_changed
 from ptq.optimization.mixed_precision.error_attribution import (
     ErrorAttribution,
     attribute_error,
+    list_remaining,
     measure_joint_errors,
 )
 from ptq.optimization.mixed_precision.float_candidates import CostFunction, cheap_extras
@@ -140,7 +140,7 @@ def _find_knee(
     if not best:
         return None
     spent = times.estimate(best) / times.all_int8 - 1
-    left = [k for k, s in enumerate(probe.sources) if not s.float_nodes_needed <= best]
+    left = list_remaining(probe.sources, best)
     after = float(measure_joint_errors(probe, [left], samples, run=job.run).mean())
     fastest = job.options.min_speedup
     slow = fastest is not None and times.in_float < fastest * (1 + spent) * times.all_int8
@@ -178,7 +178,7 @@ def choose_float_nodes(
         best = cheap_extras(
             found.sources, shares, frozenset(), price, least=least, most=spend * time
         )
-        error = _remaining(found, best) / total
+        error = found.remaining_share(best) / total
         if changed is None or changed * np.sqrt(error) <= DECISION_FLOOR:
             break
     return best if error <= required else frozenset()
@@ -186,14 +186,3 @@ def choose_float_nodes(
 
 def _describe_time(spent: float) -> str:
     return f"cost {100 * spent:.1f} %" if spent > 0 else f"save {-100 * spent:.1f} %"
-
-
-def _remaining(found: ErrorAttribution, floats: Collection[str]) -> float:
-    """The error energy of the sources that these float nodes leave."""
-    return float(
-        sum(
-            share
-            for share, source in zip(found.mean_shares, found.sources, strict=True)
-            if not source.float_nodes_needed <= set(floats)
-        )
-    )
