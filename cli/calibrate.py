@@ -33,6 +33,19 @@ def calibrate(
             "--shard", metavar="K/N", help="Use every N-th sample, starting with sample K (from 0)."
         ),
     ] = None,
+    allow_missing_shards: Annotated[
+        bool,
+        typer.Option(
+            "--allow-missing-shards", help="Merge also if shards of the samples are missing."
+        ),
+    ] = False,
+    allow_mixed_processors: Annotated[
+        bool,
+        typer.Option(
+            "--allow-mixed-processors",
+            help="Merge statistics of different kinds of processor too; their last bits may differ.",
+        ),
+    ] = False,
     samples: o.SampleCount = None,
     skip_bad_samples: o.SkipBad = False,
     cache: o.Cache = None,
@@ -74,19 +87,19 @@ def calibrate(
 
     The model runs once on the samples, and the statistics of its tensors are saved. ptq quantize
     --stats then chooses ranges by any method without running the model again. Merged statistics of
-    shards equal the statistics of all samples, bit for bit.
+    shards equal the statistics of all samples, bit for bit. A shard that is counted twice or is missing,
+    another model, other preprocessing and another kind of processor are refused.
     """
-    from functools import reduce
-
     from ptq import api
+    from ptq.calibration.merge import merge_statistics
     from ptq.core.errors import UsageError
     from ptq.data.recorded_preprocess import list_recorded_options
-    from ptq.observers.calibration_file import Calibration
+    from ptq.data.splits import SampleOptions
 
     from . import documents, inputs, next_command, outputs, render_tables
     from .document_types import CalibrationSummary
     from .progress import show_progress
-    from .statistics import check_preprocessing, load_statistics
+    from .statistics import check_new_samples, load_statistics
 
     replaced = outputs.check_outputs(
         [model, data, *(merge or ())], [output], json, resumed=checkpoint, no_clobber=no_clobber
@@ -97,7 +110,12 @@ def calibrate(
     with show_progress() as progress:
         collected = load_statistics(model, merge or [], opset)
         if data is not None:
-            check_preprocessing(collected, model, data, images)
+            check_new_samples(
+                collected,
+                model,
+                data,
+                SampleOptions(images, samples, skip_bad_samples, shard_numbers),
+            )
             collected.append(
                 api.calibrate(
                     model, data, preprocess=images, samples=samples, shard=shard_numbers,
@@ -105,15 +123,23 @@ def calibrate(
                     workers=workers, checkpoint=checkpoint, memory=memory, opset=opset, progress=progress,
                 )
             )  # fmt: skip
-        calibration = reduce(Calibration.merge, collected)
+        # more shards are expected to come if this one is named
+        calibration = merge_statistics(
+            collected,
+            allow_missing_shards=allow_missing_shards or shard is not None or not merge,
+            allow_mixed_processors=allow_mixed_processors,
+        )
     outputs.print_skipped(calibration.skipped)
     calibration.save(output)
+    identity = calibration.identity
     summary = CalibrationSummary(
         graph=calibration.graph,
         samples=calibration.samples,
         tensors=len(calibration.tensors),
         preprocessing=list_recorded_options(calibration.preprocess or {}),
         skipped=calibration.skipped,
+        missing_shards=() if identity is None else tuple(identity.list_missing()),
+        processors=() if identity is None else identity.processors,
     )
     if not documents.write_document(json, summary, output=output):
         following = next_command.suggest_after_calibrate(model, output, opset)

@@ -33,6 +33,8 @@ class CalibrationSummary:
         tensors: Number of tensors observed.
         preprocessing: Operations applied to images, audio or text; empty for arrays.
         skipped: Skipped bad samples, each with its reason.
+        missing_shards: Shards of the samples that are not counted, each as ``1/3``.
+        processors: The kinds of processor that the statistics were made on; empty if unknown.
     """
 
     graph: str
@@ -40,6 +42,8 @@ class CalibrationSummary:
     tensors: int
     preprocessing: Mapping[str, Any]
     skipped: tuple[tuple[str, str], ...]
+    missing_shards: tuple[str, ...] = ()
+    processors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -183,6 +183,24 @@ def render_islands(islands: Mapping[str, tuple[str, ...]]) -> Iterator[Renderabl
         yield format_paragraph(f"float islands (same result in both engines): {kinds}")
 
 
+def _describe_identity(result: Calibration) -> list[str]:
+    """What a user must know of shards and processors."""
+    from ptq.observers.sample_identity import format_shards
+
+    identity = result.identity
+    if identity is None:
+        return ["Which samples these are is unknown: older statistics do not record it."]
+    notes = []
+    if missing := identity.list_missing():
+        notes.append(f"Not counted: {format_shards(missing)} of the samples.")
+    if len(identity.processors) > 1:
+        notes.append(
+            f"Made on different kinds of processor: {'; '.join(identity.processors)}. The last bits may differ from "
+            "those of one kind."
+        )
+    return notes
+
+
 def render_calibration(result: Calibration, path: Path, next_command: str) -> None:
     """Print what was observed, what needs samples, and the command to run next, on one line of any length."""
     from ptq.optimization.given import list_left_out
@@ -200,5 +218,6 @@ def render_calibration(result: Calibration, path: Path, next_command: str) -> No
             f"ptq quantize with --stats alone leaves out {', '.join(left_out)}, and measures no accuracy; add --data "
             "to have them. Equalization and outlier splitting need --data without --stats."
         ),
+        *map(format_paragraph, _describe_identity(result)),
     )
     typer.echo(f"  Written: {one_line(str(path))}. Next: {one_line(next_command)}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ptq.api import calibrate, evaluate, quantize
+    from ptq.calibration.merge import merge_statistics
     from ptq.core.errors import (
         BudgetError,
         Cancelled,
@@ -61,6 +62,7 @@ logging.getLogger("ptq").addHandler(logging.NullHandler())
 
 _MODULES = {
     "ptq.api": "calibrate evaluate quantize",
+    "ptq.calibration.merge": "merge_statistics",
     "ptq.core.errors": "BudgetError Cancelled DataError ModelError NoGainError PlanError PtqError StatsError "
     "UnknownOptionError UnsupportedError UsageError",
     "ptq.core.plan": "Plan",
@@ -122,6 +124,6 @@ __all__ = [
     "Verification",
     "WeightFormatOption", "__version__", "benchmark", "calibrate", "compare", "convert", "evaluate",
     "frontier",
-    "inspect", "lint", "log_to_mlflow", "open_samples", "portability", "quantize",
+    "inspect", "lint", "log_to_mlflow", "merge_statistics", "open_samples", "portability", "quantize",
     "sensitivity", "tune", "verify",
 ]  # fmt: skip

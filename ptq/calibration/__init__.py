@@ -3,6 +3,8 @@
 collect             one pass over the samples: histograms, extremes and channel sums of every tensor
 checkpoint          the file that an interrupted calibration continues from
 calibration         statistics for a model: from a file, or collected as a whole or in folds
+identify            which samples were counted, and which versions and processor counted them
+merge               `ptq.merge_statistics`: statistics of all shards of the samples
 workers             the same in several processes
 channel_spreads     extremes and mean squares by channel, for equalization and outlier splitting
 measured_tensors    values of tensors from which the statistics of forms with scaled channels follow

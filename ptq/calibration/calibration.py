@@ -6,11 +6,11 @@ import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import chain
 from pathlib import Path
 
 from ptq.calibration.checkpoint import Checkpoint
 from ptq.calibration.collect import observe, observe_splits
+from ptq.calibration.identify import find_contents, identify_samples
 from ptq.calibration.rounds import observe_in_rounds
 from ptq.core.errors import StatsError
 from ptq.core.option_checks import require_path
@@ -20,7 +20,6 @@ from ptq.data.recorded_preprocess import encode_preprocess
 from ptq.model.exposed_session import CollectedTensors
 from ptq.model.graph import Graph
 from ptq.observers.calibration_file import Calibration, load
-from ptq.observers.sample_prefixes import keep_prefixes
 from ptq.rewrite.emit.bias_correction import channel_axes
 from ptq.solver.solve import tensors_to_observe
 
@@ -77,7 +76,8 @@ def collect_statistics(
         calibration,
         skipped=tuple(samples.skipped),
         preprocess=preprocess,
-        contents=keep_prefixes(chain.from_iterable(samples.fingerprints.values())),
+        contents=find_contents(samples),
+        identity=identify_samples(samples),
     )
 
 
@@ -116,11 +116,15 @@ def collect_in_folds(
         replace(
             statistics,
             preprocess=preprocess,
-            contents=keep_prefixes(chain.from_iterable(split.fingerprints.values())),
+            contents=find_contents(split),
         )
         for statistics, split in zip(observed, splits, strict=True)
     ]
-    whole = replace(reduce(Calibration.merge, observed), skipped=tuple(samples.skipped))
+    whole = replace(
+        reduce(Calibration.merge, observed),
+        skipped=tuple(samples.skipped),
+        identity=identify_samples(samples),
+    )
     bad = {name for name, _ in samples.skipped}
     halves = [
         reduce(Calibration.merge, observed[half * HALF : half * HALF + HALF]) for half in range(2)

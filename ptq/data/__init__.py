@@ -3,6 +3,7 @@
 The way of a sample:
 
 sample: `Sample` and `Samples`: one feed of the model, and a set of them that can be split without reading it
+array_source: bases of the sources of arrays
 sample_digest: identity of samples by content
 image_pattern: identity of images up to their preprocessing
 input_spec: `InputSpec`: what a model input takes, and whether an array fits it

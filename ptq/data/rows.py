@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ptq.core.errors import DataError
+from ptq.data.array_source import ArraySource, IndexedSource
 from ptq.data.arrays import Table, open_npz, read_array
 from ptq.data.class_names import CLASS_LIST
 from ptq.data.folder import FolderListing
@@ -20,7 +21,7 @@ from ptq.data.label_rows import (
 )
 from ptq.data.labelling import WITH_SAMPLES, Labelling
 from ptq.data.preprocess import Preprocess
-from ptq.data.sample import ArraySource, BadSample, IndexedSource, Sample
+from ptq.data.sample import BadSample, Sample
 
 
 class TableSource(IndexedSource):

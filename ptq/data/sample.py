@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import DataError, UsageError
 from ptq.data.image_pattern import digest_pattern
-from ptq.data.labelling import WITH_SAMPLES, Labelling
+from ptq.data.labelling import Labelling
 from ptq.data.preparation import Preparation
 from ptq.data.sample_digest import combine_digests, digest_feed
 
@@ -82,44 +82,6 @@ class SampleSource(Protocol):
         ...
 
 
-class ArraySource:
-    """Base of sources without class folders; samples are arrays unless a subclass says otherwise."""
-
-    classes: tuple[str, ...] = ()
-
-    @property
-    def labelling(self) -> Labelling:
-        """The labels are with the samples."""
-        return WITH_SAMPLES
-
-    @property
-    def preprocess(self) -> Preparation | None:
-        """None: arrays are not prepared."""
-        return None
-
-
-class IndexedSource(ArraySource):
-    """Base of array sources that identify a sample by its index alone."""
-
-    def __init__(self, title: str) -> None:
-        """``title`` names the source in messages."""
-        self._title = title
-        self._label_notes: set[str] = set()
-
-    @property
-    def labelling(self) -> Labelling:
-        """The labels are with the samples; notes say what was converted in those that were read."""
-        return replace(WITH_SAMPLES, notes=tuple(sorted(self._label_notes)))
-
-    def name(self, position: int) -> str:
-        """The source and the index, e.g. ``data.npz[12]``."""
-        return f"{self._title}[{position}]"
-
-    def identity(self, position: int) -> str:
-        """The index."""
-        return str(position)
-
-
 @dataclass(frozen=True)
 class BadSample:
     """A sample that cannot be used.
@@ -138,6 +100,7 @@ class Samples:
 
     Attributes:
         skipped: Name and reason of each bad sample that the latest iteration left out.
+        shard_of: (k, n): these are every n-th sample of their listing from the k-th on; (0, 1) are all.
     """
 
     def __init__(
@@ -148,13 +111,21 @@ class Samples:
         skip_bad: bool = False,
         digests: dict[int, bytes] | None = None,
         patterns: dict[int, bytes] | None = None,
+        listed: Sequence[int] | None = None,
+        shard_of: tuple[int, int] = (0, 1),
     ) -> None:
-        """``positions`` are ascending; None means all. The others are those of the source, as far as it was read."""
+        """``positions`` are ascending; None means all. The others are those of the source, as far as it was read.
+
+        ``listed`` are the positions of the listing of which these samples are the shard ``shard_of``. None if they
+        are the whole listing.
+        """
         self._source = source
         self._positions = positions
         self._skip_bad = skip_bad
         self._digests = {} if digests is None else digests
         self._patterns = {} if patterns is None else patterns
+        self._listed = listed
+        self.shard_of = shard_of
         self.skipped: list[tuple[str, str]] = []
 
     def __iter__(self) -> Iterator[Sample]:
@@ -215,6 +186,18 @@ class Samples:
         return combine_digests(self.digests.values())
 
     @property
+    def listed_identities(self) -> Iterator[str]:
+        """Identities of the listing of which these samples are the shard ``shard_of``."""
+        return map(self._source.identity, self._listing[0])
+
+    @property
+    def digests_by_name(self) -> Iterator[tuple[str, bytes]]:
+        """Identity and digest of each sample that was read so far; not of rows, whose identity is their number."""
+        for position, digest in self.digests.items():
+            if (identity := self._source.identity(position)) != str(position):
+                yield identity, digest
+
+    @property
     def fingerprints(self) -> Mapping[int, tuple[bytes, ...]]:
         """Digest of each sample that was read so far, and its pattern if it is an image, by position."""
         patterns = self._patterns
@@ -253,6 +236,13 @@ class Samples:
             return self._select(self._source.positions(count))
         return self._select(self._positions[:count])
 
+    def read_first(self, count: int) -> Samples:
+        """These samples, of which only the first ``count`` have been read."""
+        first = self._select(self.positions[:count], *self._listing)
+        for _ in first:
+            pass
+        return first
+
     def spread(self, count: int) -> Samples:
         """``count`` evenly spaced samples, so that every one of the sorted class folders has its share.
 
@@ -271,13 +261,27 @@ class Samples:
         """Every ``count``-th sample from ``index`` on. Shards 0 … count − 1 together are all samples."""
         if not 0 <= index < count:
             raise UsageError(f"shard {index} of {count} does not exist; count from 0")
-        return self._select(self.positions[index::count])
+        listed, (first, stride) = self._listing
+        shard_of = (first + index * stride, stride * count)
+        return self._select(self.positions[index::count], listed, shard_of)
 
-    def _select(self, positions: Sequence[int]) -> Samples:
+    @property
+    def _listing(self) -> tuple[Sequence[int], tuple[int, int]]:
+        """The positions of the listing, and which shard of it these samples are."""
+        return self.positions if self._listed is None else self._listed, self.shard_of
+
+    def _select(
+        self,
+        positions: Sequence[int],
+        listed: Sequence[int] | None = None,
+        shard_of: tuple[int, int] = (0, 1),
+    ) -> Samples:
         return Samples(
             self._source,
             positions,
             skip_bad=self._skip_bad,
             digests=self._digests,
             patterns=self._patterns,
+            listed=listed,
+            shard_of=shard_of,
         )

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from ptq.core import files
 from ptq.core.errors import DataError
+from ptq.data.array_source import ArraySource
 from ptq.data.folder import FolderListing
 from ptq.data.input_spec import InputSpec
 from ptq.data.labelled_folder import LabelledFolder
-from ptq.data.sample import ArraySource, BadSample, Sample
+from ptq.data.sample import BadSample, Sample
 from ptq.data.text_preprocess import TextPreprocess
 from ptq.data.tokenize_text import TextReader
 

@@ -33,6 +33,7 @@ inferred_qparams: scale and zero point of integers that no quantizer produces
 
 Running:
 
+processor: which kind of processor this is
 ort_version: which ONNX Runtime is installed
 crash_guard: which operands crash ONNX Runtime
 ort_value: values of ONNX Runtime that use the memory of a tensor

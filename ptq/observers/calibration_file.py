@@ -1,7 +1,8 @@
 """Statistics of a whole calibration, and the file that stores them.
 
 The file is an uncompressed .npz that ``numpy.load`` reads. It holds ``format``, ``graph``, ``samples``, ``names``
-(sorted), ``preprocess`` (JSON) and ``contents`` (`ptq.observers.sample_prefixes`), both absent if unknown. For each
+(sorted), ``preprocess`` (JSON), ``contents`` (`ptq.observers.sample_prefixes`), ``identity`` (JSON) and ``members``
+(`ptq.observers.sample_identity`), which are absent if unknown. For each
 name it holds the arrays of `TensorStats.to_arrays` as ``NUMBER/ARRAY``. In the same way ``summed`` and
 ``sums/NUMBER/ARRAY`` hold the sums by channel. Equal statistics give equal bytes: the entries are sorted and carry
 the earliest time of the zip format. No compressor is used, because its output would depend on its version.
@@ -9,7 +10,6 @@ the earliest time of the zip format. No compressor is used, because its output w
 
 from __future__ import annotations
 
-import io
 import os
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -26,6 +26,8 @@ from ptq.core.errors import StatsError
 from ptq.core.preprocess_record import describe_differences
 from ptq.core.record import Record, decode_record, encode_record
 from ptq.observers.channel_sums import ChannelSums
+from ptq.observers.npz_bytes import decode_arrays, encode_arrays
+from ptq.observers.sample_identity import SampleIdentity
 from ptq.observers.sample_prefixes import (
     Prefixes,
     decode_prefixes,
@@ -50,6 +52,7 @@ class Calibration:
         preprocess: How the samples became arrays (see `ptq.core.preprocess_record`); None in older files, where it is
             unknown.
         contents: Short digests of the counted samples; None in older files, where they are unknown.
+        identity: Names and contents of the counted samples, and versions and processor; None in older files.
     """
 
     graph: str
@@ -59,6 +62,7 @@ class Calibration:
     skipped: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     preprocess: Record | None = None
     contents: Prefixes | None = None
+    identity: SampleIdentity | None = None
 
     def __repr__(self) -> str:
         counts = f"samples={self.samples}, tensors={len(self.tensors)}, skipped={len(self.skipped)}"
@@ -76,11 +80,16 @@ class Calibration:
         """
         return load(Path(path))
 
-    def merge(self, other: Calibration) -> Calibration:
+    def merge(self, other: Calibration, *, allow_mixed_processors: bool = False) -> Calibration:
         """The statistics of both sets of samples.
 
+        Args:
+            other: The statistics of other samples.
+            allow_mixed_processors: Merge statistics of different kinds of processor too. Their last bits may differ.
+
         Raises:
-            StatsError: They belong to different graphs or tensors, or to samples of different preprocessing.
+            StatsError: They belong to different graphs or tensors, or to samples of different preprocessing. Or a
+                sample is in both, or they were made on different kinds of processor.
         """
         same_tensors = self.tensors.keys() == other.tensors.keys()
         if (
@@ -92,11 +101,23 @@ class Calibration:
                 "the two calibrations belong to different graphs; calibrate both with the same model"
             )
         preprocess = merge_preprocess(self.preprocess, other.preprocess)
+        identity = self._merge_identity(other, allow_mixed_processors)
         tensors = {name: stats.merge(other.tensors[name]) for name, stats in self.tensors.items()}
         channels = {name: sums.merge(other.channels[name]) for name, sums in self.channels.items()}
         samples, skipped = self.samples + other.samples, self.skipped + other.skipped
         contents = merge_prefixes(self.contents, other.contents)
-        return Calibration(self.graph, samples, tensors, channels, skipped, preprocess, contents)
+        return Calibration(
+            self.graph, samples, tensors, channels, skipped, preprocess, contents, identity
+        )
+
+    def _merge_identity(self, other: Calibration, allow_mixed: bool) -> SampleIdentity | None:
+        """The identity of both; None if one is unknown."""
+        if self.identity is None or other.identity is None:
+            return None
+        self.identity.require_other_samples(other.identity, self.contents, other.contents)
+        if not allow_mixed:
+            self.identity.require_same_processor(other.identity)
+        return self.identity.merge(other.identity)
 
     def to_bytes(self) -> bytes:
         """Content of the file."""
@@ -113,22 +134,16 @@ class Calibration:
             arrays["preprocess"] = np.frombuffer(text, np.uint8)
         if self.contents is not None:
             arrays["contents"] = encode_prefixes(self.contents)
+        if self.identity is not None:
+            arrays["identity"] = np.frombuffer(self.identity.to_text().encode(), np.uint8)
+            arrays["members"] = encode_prefixes(self.identity.members)
         for number, name in enumerate(names):
             for key, array in self.tensors[name].to_arrays().items():
                 arrays[f"{number}/{key}"] = array
         for number, name in enumerate(summed):
             for key, array in self.channels[name].to_arrays().items():
                 arrays[f"sums/{number}/{key}"] = array
-        buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-            for key in sorted(arrays):
-                entry = zipfile.ZipInfo(f"{key}.npy", (1980, 1, 1, 0, 0, 0))
-                entry.create_system = 3  # the default depends on the operating system
-                content = io.BytesIO()
-                little = arrays[key].astype(arrays[key].dtype.newbyteorder("<"))
-                np.lib.format.write_array(content, little, version=(1, 0), allow_pickle=False)
-                archive.writestr(entry, content.getvalue())
-        return buffer.getvalue()
+        return encode_arrays(arrays)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file atomically: it appears complete or not at all.
@@ -187,7 +202,7 @@ def from_bytes(content: bytes, source: str) -> Calibration:
         StatsError: The content is damaged, or is not a statistics file.
     """
     try:
-        arrays = _read_arrays(content)
+        arrays = decode_arrays(content)
         if int(arrays["format"]) != FORMAT:
             raise StatsError(f"format {int(arrays['format'])} is not {FORMAT}; calibrate again")
         tensors = {
@@ -204,8 +219,9 @@ def from_bytes(content: bytes, source: str) -> Calibration:
         samples = int(arrays["samples"])
         contents = decode_prefixes(arrays["contents"]) if "contents" in arrays else None
         return Calibration(
-            graph, samples, tensors, channels, preprocess=preprocess, contents=contents
-        )
+            graph, samples, tensors, channels,
+            preprocess=preprocess, contents=contents, identity=_read_identity(arrays),
+        )  # fmt: skip
     except StatsError as error:
         raise StatsError(f"{source}: {error}") from None
     except (
@@ -223,6 +239,13 @@ def from_bytes(content: bytes, source: str) -> Calibration:
         ) from None
 
 
+def _read_identity(arrays: Mapping[str, NDArray[Any]]) -> SampleIdentity | None:
+    if "identity" not in arrays:
+        return None
+    members = decode_prefixes(arrays["members"])
+    return SampleIdentity.from_text(arrays["identity"].tobytes().decode(), members)
+
+
 def _arrays_by_name(
     arrays: Mapping[str, NDArray[Any]], names: str, prefix: str
 ) -> Iterator[tuple[str, dict[str, NDArray[Any]]]]:
@@ -235,18 +258,3 @@ def _arrays_by_name(
             found.setdefault(number, {})[array_name] = array
     for position, name in enumerate(text.split("\0") if text else []):
         yield name, found[str(position)]
-
-
-def _read_arrays(content: bytes) -> dict[str, NDArray[Any]]:
-    arrays: dict[str, NDArray[Any]] = {}
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        for entry in archive.infolist():
-            if entry.compress_type != zipfile.ZIP_STORED:
-                raise ValueError("compressed")  # so that no array is larger than the file
-            stream = io.BytesIO(archive.read(entry))
-            if np.lib.format.read_magic(stream) != (1, 0):
-                raise ValueError("version")
-            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-            array = np.frombuffer(stream.read(), dtype).reshape(shape)
-            arrays[entry.filename.removesuffix(".npy")] = array
-    return arrays

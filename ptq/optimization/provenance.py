@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import platform
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from importlib.metadata import version
@@ -30,6 +29,7 @@ from ptq.evaluation.exports.report import Report
 from ptq.evaluation.input_shift_check import calibration_inputs
 from ptq.evaluation.result import Result
 from ptq.model.metadata import PREPROCESS, PROVENANCE, write_record
+from ptq.model.processor import name_machine
 from ptq.model.serialize import serialized_size
 from ptq.model.session import has_exact_int8_sums, library_versions
 from ptq.optimization.options import list_result_options
@@ -41,7 +41,6 @@ _MOST_CHARACTERS = 2**14
 _DIGITS = 4
 """Significant digits of a measured drop. ONNX Runtime's last digits depend on threads and batch."""
 _ARRAYS = "arrays, fed as given"
-_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 def build_result(
@@ -177,11 +176,7 @@ def group_float_nodes(floats: Mapping[str, str]) -> dict[str, list[str]]:
 
 def describe_processor() -> Record:
     """The kind of this processor, as far as it decides the integers that ONNX Runtime computes."""
-    machine = platform.machine().lower()
-    return {
-        "machine": _MACHINES.get(machine, machine),
-        "exact_int8_sums": has_exact_int8_sums(),
-    }
+    return {"machine": name_machine(), "exact_int8_sums": has_exact_int8_sums()}
 
 
 def _round_drop(drop: Drop) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -111,7 +112,7 @@ def test_each_fold_is_evaluated_with_ranges_of_the_other_half() -> None:
         own = {name for of in half for name in of.samples.names}
         others = [i for i, name in enumerate(samples.names) if name not in own]
         expected = ptq.calibrate(MODEL, {"x": MANY["x"][others]}, threads=1)
-        assert fold.calibration.to_bytes() == expected.to_bytes()
+        assert fold.calibration.to_bytes() == replace(expected, identity=None).to_bytes()
 
 
 def test_few_samples_are_one_fold() -> None:

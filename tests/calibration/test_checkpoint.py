@@ -164,5 +164,5 @@ def test_a_bad_sample_stops_a_calibration_that_then_goes_on(tmp_path: Path) -> N
         ptq.calibrate(MODEL, tmp_path, checkpoint=path)
     (tmp_path / "09.npz").write_bytes(good)
     resumed = ptq.calibrate(MODEL, tmp_path, checkpoint=path)
-    assert replace(resumed, preprocess=None, contents=None).to_bytes() == WHOLE
+    assert replace(resumed, preprocess=None, contents=None, identity=None).to_bytes() == WHOLE
     assert resumed.to_bytes() == ptq.calibrate(MODEL, tmp_path).to_bytes()

@@ -100,7 +100,8 @@ def test_shards_merged_are_the_whole_bit_for_bit(ptq, model, data):
 
 def test_new_data_are_added_to_earlier_statistics(ptq, model, data):
     assert ptq("calibrate", model, "--data", data, "-o", "one.npz").code == 0
-    again = ptq("calibrate", model, "--data", data, "--merge", "one.npz", "-o", "two.npz")
+    np.savez("other.npz", x=np.random.default_rng(1).normal(size=(24, 3, 8, 8)).astype(np.float32))
+    again = ptq("calibrate", model, "--data", "other.npz", "--merge", "one.npz", "-o", "two.npz")
     assert again.code == 0
     assert load(Path("two.npz")).samples == 48
 

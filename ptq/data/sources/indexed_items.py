@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ptq.core.errors import DataError, PtqError
+from ptq.data.array_source import IndexedSource
 from ptq.data.image_options import ImageOptions
 from ptq.data.input_spec import InputSpec
 from ptq.data.label_rows import LabelReader
 from ptq.data.preprocess import Preprocess
-from ptq.data.sample import BadSample, IndexedSource, Sample
+from ptq.data.sample import BadSample, Sample
 from ptq.data.sources.item import ItemParser
 from ptq.data.sources.stream import to_sample
 

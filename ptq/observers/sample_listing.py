@@ -1,0 +1,108 @@
+"""Which samples of a listing statistics count: every n-th from the k-th on, for one or several k.
+
+A listing is a sequence of sample names. Shard k of n takes the positions k, k + n, k + 2n and so on. The counts of
+several shards add up, and all shards of a listing together have the counts of the whole, in any order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ptq.core.errors import StatsError
+from ptq.core.record import Record
+
+MAX_PERIOD = 10**6
+"""Shards of a million is more than anybody starts; it bounds the record."""
+
+
+@dataclass(frozen=True)
+class CountedListing:
+    """How often the samples of a listing are counted.
+
+    Attributes:
+        digest: Digest of the names of the listing, in any order; 64 hexadecimal digits.
+        total: Number of samples of the listing.
+        counts: How often position p is counted, at index p modulo the length; as short as possible.
+    """
+
+    digest: str
+    total: int
+    counts: tuple[int, ...]
+
+    def add(self, other: CountedListing) -> CountedListing:
+        """The counts of both; the listings are the same.
+
+        Raises:
+            StatsError: The numbers of shards have no common multiple that a record can hold.
+        """
+        period = math.lcm(len(self.counts), len(other.counts))
+        if period > MAX_PERIOD:
+            raise StatsError(
+                f"shards of {len(self.counts)} and of {len(other.counts)} are too many together; "
+                "divide all samples into the same number of shards"
+            )
+        sums = [
+            self.counts[p % len(self.counts)] + other.counts[p % len(other.counts)]
+            for p in range(period)
+        ]
+        return CountedListing(self.digest, self.total, _shorten(sums, self.total))
+
+    def list_missing(self) -> list[str]:
+        """Shards that are not counted, each as ``1/3``."""
+        return [f"{k}/{len(self.counts)}" for k, count in enumerate(self.counts) if not count]
+
+    def list_common(self, other: CountedListing) -> list[str]:
+        """Shards that both count, each as ``1/3``."""
+        both = self.add(other)
+        ours, theirs = self.counts, other.counts
+        period = len(both.counts)
+        return [
+            f"{k}/{period}"
+            for k in range(period)
+            if ours[k % len(ours)] and theirs[k % len(theirs)]
+        ]
+
+    def to_record(self) -> Record:
+        """The form in which a file holds it."""
+        return {"digest": self.digest, "total": self.total, "counts": list(self.counts)}
+
+    @classmethod
+    def from_record(cls, record: Any) -> CountedListing:
+        """The inverse of `to_record`; raise ValueError, KeyError or TypeError if it is another one."""
+        digest, total, counts = record["digest"], record["total"], record["counts"]
+        numbers = [total, *counts]
+        if not isinstance(digest, str) or not counts or any(type(n) is not int for n in numbers):
+            raise ValueError("listing")
+        if min(numbers) < 0 or len(counts) > MAX_PERIOD:
+            raise ValueError("listing")
+        return cls(digest, total, tuple(counts))
+
+
+def count_shard(digest: str, total: int, shard: tuple[int, int]) -> CountedListing:
+    """The counts of shard (k, n) of a listing with this digest and number of samples."""
+    index, period = shard
+    return CountedListing(digest, total, _shorten([int(p == index) for p in range(period)], total))
+
+
+def add_listings(
+    first: Iterable[CountedListing], second: Iterable[CountedListing]
+) -> tuple[CountedListing, ...]:
+    """The counts of two sets of listings together, in the order of their digests."""
+    found: dict[tuple[str, int], CountedListing] = {}
+    for each in (*first, *second):
+        key = (each.digest, each.total)
+        found[key] = found[key].add(each) if key in found else each
+    return tuple(found[key] for key in sorted(found))
+
+
+def _shorten(counts: list[int], total: int) -> tuple[int, ...]:
+    """The shortest counts that say the same for all positions of a listing."""
+    counts = counts[: max(total, 1)]
+    size = len(counts)
+    for period in range(1, size + 1):
+        if size % period == 0 and counts == counts[:period] * (size // period):
+            return tuple(counts[:period])
+    return tuple(counts)
