@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from ptq.core.ops import OPS, UNARY
 from ptq.core.opspec import AS_LOOKUP_TABLE, RUNS_ON_INTEGERS, FixedQParams, OpSpec, OutputRule
-from ptq.core.targets import TARGETS, Target
+from ptq.core.target import Target
+from ptq.core.targets import TARGETS
 from ptq.executor.arithmetics import ARITHMETICS
 
 NOT_QUANTIZED = "stays float"

@@ -3,90 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
 
-from ptq.core.opspec import FixedQParams, OpSpec, OutputRule, Role
 from ptq.core.option_checks import require_choice
-from ptq.core.types import INT8, INT8_WEIGHT, UINT8, QType
+from ptq.core.target import Target
+from ptq.core.types import INT8, INT8_WEIGHT, UINT8
 
 TargetName = Literal["ort", "litert", "tpu-mlir", "gemmlowp", "tensorrt"]
 """Names of the rows of `TARGETS`, for type checkers."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """What a runtime computes on integers, and in which numbers.
-
-    Attributes:
-        name: The name that a user gives.
-        activation: Integer type of activations.
-        weight: Integer type of weights.
-        arithmetic: Name of the arithmetic that its runtime computes in by default.
-        follows_litert_spec: LiteRT's specification holds: fixed output parameters and same-scale operators.
-        source: The document or runtime that the facts of the row come from.
-        symmetric_divisor: n, where activations have zero point 0 and S = threshold / n. None where scale and zero
-            point are both free.
-        weight_zero_point: Weights have a zero point of their own. Otherwise it is the middle of their type.
-        per_channel: A weight may have one scale for each output channel.
-        has_lookup_tables: The runtime has tables of 256 entries for functions of one value.
-        extra_integer_ops: Operators that the runtime computes on integers although ONNX Runtime does not.
-        float_outputs: Gemm and MatMul return float where no node reads their output as integers.
-        float_is_faster: Operators whose integer kernel takes longer than the float one between quantizers.
-        scale_through: Functions x · g(x) through which channels may be scaled: the integer kernel of the gate g
-            takes no longer with one weight for each channel.
-        per_channel_boundaries: Quantizers may have one scale for each channel where integers meet float.
-        backward_calibration: Operators whose input takes the output's range (BackwardCalibration), so that S_x = S_y.
-        costs: Name of the table of measured times in `ptq.solver.partition.cost_table`, which decides what stays
-            float. None where all that can be integers becomes integers, whatever it costs.
-        has_ort_workarounds: QDQ graphs are rewritten so that ONNX Runtime runs them fast.
-        int16_pairs_saturate: Its kernels for x86 without VNNI add pairs of products in int16, which saturates.
-        uint8_weights: Signed weights may be stored as uint8 with zero point 128: the same integers.
-        reads_qoperator: Its runtime reads models in QOperator form.
-    """
-
-    name: str
-    activation: QType
-    weight: QType
-    arithmetic: str
-    follows_litert_spec: bool
-    source: str
-    symmetric_divisor: int | None = None
-    weight_zero_point: bool = False
-    per_channel: bool = True
-    has_lookup_tables: bool = False
-    extra_integer_ops: frozenset[str] = field(default=frozenset())
-    float_outputs: bool = False
-    float_is_faster: frozenset[str] = field(default=frozenset())
-    scale_through: frozenset[str] = field(default=frozenset())
-    per_channel_boundaries: bool = False
-    backward_calibration: frozenset[str] = field(default=frozenset())
-    costs: str | None = None
-    has_ort_workarounds: bool = False
-    int16_pairs_saturate: bool = False
-    uint8_weights: bool = False
-    reads_qoperator: bool = True
-
-    def can_quantize(self, spec: OpSpec) -> bool:
-        """Whether the runtime gains from integers: it has an integer kernel, or weights to store."""
-        if spec.op in self.float_is_faster:
-            return False
-        if spec.op in self.extra_integer_ops or (spec.is_unary_function and self.has_lookup_tables):
-            return True
-        if self.follows_litert_spec:
-            return spec.litert is not None or spec.ptq_kernel
-        return spec.qlinear is not None or Role.WEIGHT in spec.input_roles
-
-    def output_rule(self, spec: OpSpec) -> OutputRule | FixedQParams:
-        """The rule for the operator's output scale and zero point on this target."""
-        if not self.follows_litert_spec:
-            return spec.output_rule
-        if spec.fixed_output is not None:
-            zero_point = spec.fixed_output.zero_point + (0 if self.activation.signed else 128)
-            return FixedQParams(spec.fixed_output.scale, zero_point)
-        if spec.same_scale and spec.output_rule is OutputRule.OBSERVED:
-            return OutputRule.SAME_AS_INPUT
-        return spec.output_rule
 
 
 TARGETS: Mapping[str, Target] = {
@@ -118,6 +42,7 @@ TARGETS: Mapping[str, Target] = {
             follows_litert_spec=True,
             source="LiteRT 8-bit quantization specification",
             has_lookup_tables=True,
+            lint="litert",
         ),
         Target(
             "tpu-mlir",
@@ -143,6 +68,7 @@ TARGETS: Mapping[str, Target] = {
             weight_zero_point=True,
             per_channel=False,
             has_lookup_tables=True,
+            lint="litert",
         ),
         Target(
             "tensorrt",
@@ -150,12 +76,20 @@ TARGETS: Mapping[str, Target] = {
             INT8_WEIGHT,
             "ort",
             follows_litert_spec=False,
-            source="TensorRT's explicit quantization: Q/DQ nodes, int8, zero point 0",
+            source="TensorRT",
             symmetric_divisor=127,
-            # nothing was measured on TensorRT: the times of ONNX Runtime stand in for its own
-            costs="ort-1.31-avx512-vnni",
             # its importer knows QuantizeLinear and DequantizeLinear, and no QLinear operator
             reads_qoperator=False,
+            # the layers of its guide to explicit quantization; it moves quantizers past data movement by itself
+            integer_ops=frozenset(["Add", "Conv", "ConvTranspose", "Gemm", "MatMul"]),
+            quantizes_inputs_only=True,
+            # its importer takes INT8, INT4 and FP8 for the input of a DequantizeLinear
+            float_biases=True,
+            lint="tensorrt",
+            requires=(
+                "TensorRT 8.6 or newer; quantizers say the precision, so no calibration cache is needed",
+                "what stays float runs in half precision if the engine is built with it",
+            ),
         ),
     )
 }

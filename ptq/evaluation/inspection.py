@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ptq.core.record import Record
-from ptq.core.targets import Target
+from ptq.core.target import Target
 from ptq.evaluation.report import NodeRow
 from ptq.model.graph import Graph
 from ptq.model.metadata import PREPROCESS, PROVENANCE, read_record

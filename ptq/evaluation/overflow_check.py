@@ -16,7 +16,7 @@ import numpy as np
 
 from ptq.core.errors import DataError
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
-from ptq.core.targets import Target
+from ptq.core.target import Target
 from ptq.data import Sample
 from ptq.model.exposed_session import CollectedTensors, session_with_outputs
 from ptq.model.graph import Graph

@@ -15,7 +15,8 @@ from ptq.core.option_checks import (
     require_number,
 )
 from ptq.core.plan import Plan
-from ptq.core.targets import TARGETS, Target, TargetName, get_target
+from ptq.core.target import Target
+from ptq.core.targets import TARGETS, TargetName, get_target
 from ptq.data.splits import SampleOptions
 from ptq.evaluation.tasks.request import require_task
 from ptq.evaluation.tasks.task import TaskName

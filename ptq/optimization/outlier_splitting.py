@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from ptq.calibration.channel_spreads import Spreads, collect_channel_spreads
 from ptq.core.decibels import error_db
 from ptq.core.run_options import DEFAULT_RUN, RunOptions
-from ptq.core.targets import Target, get_target
+from ptq.core.target import Target
+from ptq.core.targets import get_target
 from ptq.core.types import Range
 from ptq.core.wording import plural
 from ptq.data import Samples, spread_with_validation

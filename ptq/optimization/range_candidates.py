@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ptq.calibration.calibration import Fold
-from ptq.core.targets import Target, get_target
+from ptq.core.target import Target
+from ptq.core.targets import get_target
 from ptq.core.types import QuantParams
 from ptq.model.node import consumers_of, name_of, operator_of
 from ptq.observers import OBSERVERS

@@ -8,7 +8,8 @@ from typing import Final, Literal
 
 from ptq.core.errors import UsageError
 from ptq.core.plan import Plan
-from ptq.core.targets import TARGETS, Target
+from ptq.core.target import Target
+from ptq.core.targets import TARGETS
 from ptq.model.session import has_exact_int8_sums
 
 QuantizedForm = Literal["qdq", "qoperator"]

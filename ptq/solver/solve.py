@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from ptq.core.errors import StatsError, UsageError
 from ptq.core.opspec import Role
 from ptq.core.plan import Clamp, Plan, Why, operand_key
-from ptq.core.targets import TARGETS, Target
+from ptq.core.target import Target
+from ptq.core.targets import TARGETS
 from ptq.core.types import INT8, QuantParams
 from ptq.model.graph import Graph
 from ptq.model.node import constant_of, name_of, operator_of
@@ -37,9 +38,14 @@ The range [-1, 1] in 255 LSB puts both ends half an LSB outside; 1e-4 is for flo
 
 
 def tensors_to_observe(graph: Graph) -> list[str]:
-    """The tensors whose ranges some target needs, in graph order."""
+    """The tensors whose ranges some target needs, in graph order.
+
+    A target that quantizes inputs only needs no others, except what data movement brought: the values are known.
+    """
     wanted: dict[str, None] = {}
     for target in TARGETS.values():
+        if target.quantizes_inputs_only:
+            continue
         groups = scale_groups(assign_precision(graph, target), target)
         wanted.update(dict.fromkeys(groups.observed_tensors()))
     return list(wanted)

@@ -1,17 +1,19 @@
-"""Lint: a quantized model of any tool against LiteRT's 8-bit quantization specification.
+"""Lint: a quantized model of any tool against the published rules of a target.
 
-The rules come from the operator table (``ptq.core.ops``) and the target table (``ptq.core.targets``), as for
-``ptq.quantize(target="litert")``. ``ptq.verification.lint_rules`` compares one node with them.
+Those of LiteRT's 8-bit quantization specification come from the operator table (``ptq.core.ops``) and the target
+table (``ptq.core.targets``), as for ``ptq.quantize(target="litert")``; ``ptq.verification.lint_rules`` compares one
+node with them. ``ptq.verification.tensorrt_rules`` has those of TensorRT.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from ptq.core.errors import UsageError
 from ptq.core.ops import OPS, QLINEAR_FORMS
-from ptq.core.targets import TARGETS, Target, get_target
+from ptq.core.target import LintRules, Target
+from ptq.core.targets import TARGETS, get_target
 from ptq.model.graph import Graph
 from ptq.model.node import QUANTIZERS, Node, operator_of, spec_name
 from ptq.model.qdq_units import quantized_op, quantized_source
@@ -19,26 +21,28 @@ from ptq.rewrite.imported.normalize_qdq import normalize_qdq
 from ptq.rewrite.imported.qlinear_to_qdq import qlinear_to_qdq
 from ptq.verification.lint_rules import Finding, check_operator, clause_name
 from ptq.verification.node_status import reason_for_float
+from ptq.verification.tensorrt_rules import check_tensorrt
 
 _INTEGER_OPS = ("MatMulInteger", "ConvInteger", "DynamicQuantizeLinear")
+_CHECKS: Mapping[LintRules, Callable[[Graph], Iterator[Finding]]] = {"tensorrt": check_tensorrt}
 _WHOLE_SPECIFICATION = "int8 quantized operator specifications"
 
 
 def lint_graph(graph: Graph, target: str = "litert") -> tuple[Finding, ...]:
-    """List findings of a QDQ or QOperator model against the target's specification, in graph order.
+    """List findings of a QDQ or QOperator model against the target's published rules, in graph order.
 
     Raises:
         UsageError: The target is unknown, or has no specification.
         UnsupportedError: The model's opset has no quantizers.
     """
     row = get_target(target)
-    if not row.follows_litert_spec:
-        specified = " or ".join(
-            name for name, other in TARGETS.items() if other.follows_litert_spec
-        )
+    if row.lint is None:
+        specified = " or ".join(name for name, other in TARGETS.items() if other.lint is not None)
         raise UsageError(
             f"target {target!r} has no specification to lint against; choose {specified}"
         )
+    if row.lint != "litert":
+        return tuple(_CHECKS[row.lint](graph))
     has_qlinear = any(operator_of(node) in QLINEAR_FORMS for node in graph.nodes)
     normalized = normalize_qdq(
         qlinear_to_qdq(graph, partly=True) if has_qlinear else graph, biases=False

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from ptq.core.opspec import FixedQParams, OpSpec, Role
-from ptq.core.targets import Target
+from ptq.core.target import Target
 from ptq.core.types import QuantParams
 from ptq.model.layer_weights import channel_axis
 from ptq.model.node import Node, Value, attributes_of, constant_of, name_of, operator_of

@@ -18,7 +18,8 @@ from onnx import TensorProto, helper, numpy_helper
 from ptq.calibration.collect import observe
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
-from ptq.core.targets import TARGETS, Target
+from ptq.core.target import Target
+from ptq.core.targets import TARGETS
 from ptq.data import Sample
 from ptq.executor.executor import Executor
 from ptq.model.exposed_session import CollectedTensors

@@ -40,7 +40,7 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
     """A copy of the graph with the plan's quantizers.
 
     All readers of a tensor that an integer node writes read it through Q and DQ, and so does a graph output. A tensor
-    that a float node writes is quantized for its integer readers only.
+    that a float node writes is quantized for its integer readers only. On some targets every tensor is.
 
     Args:
         graph: The prepared graph.
@@ -63,16 +63,18 @@ def to_qdq(graph: Graph, plan: Plan, *, fixed_scales: bool = True) -> Graph:
     writers = {name_of(v): node for node in quantized.nodes for v in node.outputs}
     values = {name_of(v): v for v in quantized.inputs}
     values.update((name_of(v), v) for node in quantized.nodes for v in node.outputs)
-    for name in plan.tensors:
+    target = TARGETS.get(plan.target)
+    inputs_only = target is not None and target.quantizes_inputs_only
+    for name, params in plan.tensors.items():
         if name in values:
-            _quantize_tensor(
-                quantized, values[name], writers.get(name), integers, plan.tensors[name], quantizers
-            )
+            writer = writers.get(name)
+            rounded = writer in integers and not inputs_only
+            _quantize_tensor(quantized, values[name], writer, rounded, integers, params, quantizers)
     for node in quantized.nodes:
         _requantize_edges(node, plan, quantizers)
     fold_boundary_scales(quantized, boundary_scales)
-    prevent_ort_quantization(quantized, plan.floats, float_outputs)
-    target = TARGETS.get(plan.target)
+    if not inputs_only:
+        prevent_ort_quantization(quantized, plan.floats, float_outputs)
     if target is not None and target.has_ort_workarounds:
         for rewrite in ORT_WORKAROUNDS:
             rewrite(quantized, plan.floats)
@@ -175,15 +177,16 @@ def _quantize_tensor(
     graph: Graph,
     value: Value,
     writer: Node | None,
+    rounded: bool,
     integers: Collection[Node],
     params: QuantParams,
     quantizers: QuantizerBuilder,
 ) -> None:
+    """Insert the quantizers of a tensor; all its readers get the ``rounded`` values, or its integer readers do."""
     name = name_of(value)
-    by_integers = writer in integers
     # Nodes inside sub-graphs compute in float.
-    readers = [use for use in value.uses() if by_integers or use.node in integers]
-    if not readers and not (by_integers and value.is_graph_output()):
+    readers = [use for use in value.uses() if rounded or use.node in integers]
+    if not readers and not (rounded and value.is_graph_output()):
         return
     first = None if writer is not None else graph.nodes[0]
     quantized = quantizers.quantize(value, params, before=first, after=writer)
@@ -192,5 +195,5 @@ def _quantize_tensor(
     real = quantizers.dequantize(quantized, *pair, params, hint=name, after=after)
     for use in readers:
         use.node.replace_input_with(use.idx, real)
-    if by_integers and value.is_graph_output():
+    if rounded and value.is_graph_output():
         graph.replace_output(value, real)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
 
-from ptq.core.targets import Target
+from ptq.core.target import Target
 from ptq.model.ort_version import ORT_VERSION
 
 

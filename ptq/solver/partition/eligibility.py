@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptq.core.ops import OPS
 from ptq.core.opspec import OpSpec, OutputRule, Role
-from ptq.core.targets import Target
+from ptq.core.target import Target
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
 from ptq.model.layer_weights import output_channel_count
@@ -33,6 +33,7 @@ from ptq.solver.partition.cost_table import get_cost_table
 from ptq.solver.partition.kernel_limits import unsupported_reason
 from ptq.solver.partition.normalization_pattern import normalization_nodes
 from ptq.solver.partition.partition import nodes_faster_in_float
+from ptq.solver.partition.residual_sums import inputs_added_by_kernels
 
 _FLOAT_NEIGHBOURS = "neighbours are float; quantize/dequantize would cost more than int8 saves"
 
@@ -69,7 +70,7 @@ class PrecisionAssignment:
         fused_activations: Activation nodes whose work the requantization of their producer may do, with that
             producer.
         float_outputs: Outputs of quantized nodes that stay float: their kernels return float, and no integer node
-            reads them.
+            reads them as integers.
     """
 
     quantized_nodes: Mapping[str, QuantizedNode]
@@ -106,9 +107,9 @@ def assign_precision(
     if not target.follows_litert_spec:
         _fall_back_to_float(integers, floats, _normalizations(graph, integers))
         _fall_back_to_float(integers, floats, _slower_on_integers(graph, integers, target))
-    outputs = (
-        frozenset(_unread_float_outputs(integers)) if target.float_outputs else frozenset[str]()
-    )
+    if target.quantizes_inputs_only:
+        _fall_back_to_float(integers, floats, _leave_added_inputs_float(graph, integers, target))
+    outputs = frozenset(_unread_float_outputs(integers, target))
     return PrecisionAssignment(integers, floats, dict(_fused_activations(integers)), outputs)
 
 
@@ -256,13 +257,29 @@ def _measured_runtime(target: Target) -> tuple[str, str]:
     return (target.source, "") if table is None else (table.source, table.version_note())
 
 
-def _unread_float_outputs(integers: Mapping[str, QuantizedNode]) -> Iterator[str]:
-    """Outputs of kernels that return float, where no quantized node reads them."""
+def _leave_added_inputs_float(
+    graph: Graph, integers: dict[str, QuantizedNode], target: Target
+) -> dict[str, str]:
+    """Let sums read the output of the convolution that computes them as float; all other sums, with the reason."""
+    added = inputs_added_by_kernels(graph, integers)
+    for name, position in added.items():
+        kept = tuple(o for o in integers[name].operands if o.position != position)
+        integers[name] = replace(integers[name], operands=kept)
+    reason = (
+        f"{target.source} adds on integers only what a convolution writes that nothing else reads"
+    )
+    sums = [name for name, integer in integers.items() if integer.spec.op == "Add"]
+    return {name: reason for name in sums if name not in added}
+
+
+def _unread_float_outputs(integers: Mapping[str, QuantizedNode], target: Target) -> Iterator[str]:
+    """Outputs of kernels that return float, where no quantized node reads them as integers."""
+    if not (target.float_outputs or target.quantizes_inputs_only):
+        return
+    read = {name_of(v) for i in integers.values() for v in i.inputs_with_role(Role.ACTIVATION)}
     for integer in integers.values():
-        if returns_float(integer.node, integer.spec):
-            value = integer.node.outputs[0]
-            if not any(reader.name in integers for reader in consumers_of(value)):
-                yield name_of(value)
+        if target.quantizes_inputs_only or returns_float(integer.node, integer.spec):
+            yield from (name_of(v) for v in integer.node.outputs if name_of(v) not in read)
 
 
 def _fused_activations(integers: Mapping[str, QuantizedNode]) -> Iterator[tuple[str, str]]:

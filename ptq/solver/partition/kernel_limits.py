@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from ptq.core.opspec import OpSpec
-from ptq.core.targets import Target
+from ptq.core.target import Target
 from ptq.kernels.resize import OnnxSampling, ResizeAxis, matching_litert_sampling
 from ptq.model.axes import resize_unsupported_reason
 from ptq.model.node import Node, attributes_of, constant_of, shape_of

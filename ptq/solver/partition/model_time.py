@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ptq.core.ops import OPS
-from ptq.core.targets import Target
+from ptq.core.target import Target
 from ptq.model.graph import Graph
 from ptq.model.node import spec_name
 from ptq.solver.partition.cost_model import estimate_sizes, kernel_cost, largest_tensor

@@ -21,7 +21,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from ptq.core.opspec import OpSpec
-from ptq.core.targets import Target
+from ptq.core.target import Target
 from ptq.model.graph import Graph
 from ptq.model.node import Node, consumers_of, shape_of
 from ptq.solver.partition.cost_model import (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptq.core.opspec import OpSpec, Role
-from ptq.core.targets import Target
+from ptq.core.target import Target
 from ptq.model.node import Node, Value, constant_of, consumers_of, dtype_of, operator_of
 from ptq.solver.partition.cost_model import VIEWS, KernelCost, TensorSizes
 from ptq.solver.partition.cost_table import OrtCostTable

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ptq.core.ops import OPS
 from ptq.core.opspec import OutputRule, Role
-from ptq.core.targets import Target
+from ptq.core.target import Target
 from ptq.core.types import QuantParams, Range
 from ptq.model.node import Value, constant_of, name_of, spec_name
 from ptq.observers import Observer, TensorStats

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ptq.core.opspec import FixedQParams, OutputRule, Role
-from ptq.core.targets import Target
+from ptq.core.target import Target
 from ptq.model.node import Node, Value, constant_of, consumers_of, name_of
 from ptq.solver.partition.eligibility import PrecisionAssignment, QuantizedNode
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ptq.core.errors import PlanError
 from ptq.core.opspec import Role
 from ptq.core.plan import Plan, Why
-from ptq.core.targets import Target
+from ptq.core.target import Target
 from ptq.core.types import INT32, QuantParams, Range
 from ptq.kernels.int16_saturation import largest_pair_sum
 from ptq.model.graph import Graph
@@ -49,7 +49,8 @@ def weight_and_bias_qparams(
         reduced: Choose scales for which sums of two neighbouring products never saturate int16.
     """
     by_role = {operand.role: operand for operand in integer.operands}
-    weight, bias = by_role.get(Role.WEIGHT), by_role.get(Role.BIAS)
+    weight = by_role.get(Role.WEIGHT)
+    bias = None if target.float_biases else by_role.get(Role.BIAS)
     solved: dict[int, QParamsWithReason] = {}
     second = activations[1] if len(activations) > 1 else None
     if weight is not None:

@@ -129,7 +129,7 @@ def test_a_masked_softmax_stays_float_and_what_is_before_the_mask_does_not(low: 
         mask=np.triu(np.full((8, 8), low, np.float32), 1),
     )
     data = {"x": gaussian_array(4, 3, 8, 16, seed=5)}
-    result = quantize(model, data, target="tensorrt", threads=1)
+    result = quantize(model, data, target="tpu-mlir", threads=1)
     assert set(result.plan.floats) == {"Add_m", "Softmax_y"}
     assert any(word in result.plan.floats["Softmax_y"] for word in ("masked", "Inf"))
 

@@ -36,7 +36,7 @@ def grouped_floats() -> dict[str, str]:
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_target_with_lookup_tables_has_no_costs(target: str) -> None:
     row = TARGETS[target]
-    assert (get_cost_table(row) is None) == row.has_lookup_tables
+    assert get_cost_table(row) is None or not row.has_lookup_tables
 
 
 @pytest.mark.parametrize("name", COST_TABLES)

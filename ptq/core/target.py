@@ -1,0 +1,100 @@
+"""What a runtime computes on integers, and in which form it reads them: the row type of the target table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ptq.core.opspec import FixedQParams, OpSpec, OutputRule, Role
+from ptq.core.types import QType
+
+LintRules = Literal["litert", "tensorrt"]
+"""Names of the published rules that a quantized model can be checked against."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a runtime computes on integers, and in which numbers.
+
+    Attributes:
+        name: The name that a user gives.
+        activation: Integer type of activations.
+        weight: Integer type of weights.
+        arithmetic: Name of the arithmetic that its runtime computes in by default.
+        follows_litert_spec: LiteRT's specification holds: fixed output parameters and same-scale operators.
+        source: The document or runtime that the facts of the row come from.
+        symmetric_divisor: n, where activations have zero point 0 and S = threshold / n. None where scale and zero
+            point are both free.
+        weight_zero_point: Weights have a zero point of their own. Otherwise it is the middle of their type.
+        per_channel: A weight may have one scale for each output channel.
+        has_lookup_tables: The runtime has tables of 256 entries for functions of one value.
+        extra_integer_ops: Operators that the runtime computes on integers although ONNX Runtime does not.
+        float_outputs: Gemm and MatMul return float where no node reads their output as integers.
+        float_is_faster: Operators whose integer kernel takes longer than the float one between quantizers.
+        scale_through: Functions x · g(x) through which channels may be scaled: the integer kernel of the gate g
+            takes no longer with one weight for each channel.
+        per_channel_boundaries: Quantizers may have one scale for each channel where integers meet float.
+        backward_calibration: Operators whose input takes the output's range (BackwardCalibration), so that S_x = S_y.
+        costs: Name of the table of measured times in `ptq.solver.partition.cost_table`, which decides what stays
+            float. None where all that can be integers becomes integers, whatever it costs.
+        has_ort_workarounds: QDQ graphs are rewritten so that ONNX Runtime runs them fast.
+        int16_pairs_saturate: Its kernels for x86 without VNNI add pairs of products in int16, which saturates.
+        uint8_weights: Signed weights may be stored as uint8 with zero point 128: the same integers.
+        reads_qoperator: Its runtime reads models in QOperator form.
+        integer_ops: The operators that it computes on integers; None for all that have an integer kernel or weights.
+        quantizes_inputs_only: Quantizers stand only before inputs of integer nodes, whose kernels return float: an
+            activation behind a layer belongs to its kernel, and graph outputs stay float.
+        float_biases: Biases stay float.
+        lint: Name of the published rules that its files are checked against; None if it has none.
+        requires: What a file for it needs around it, one sentence each.
+    """
+
+    name: str
+    activation: QType
+    weight: QType
+    arithmetic: str
+    follows_litert_spec: bool
+    source: str
+    symmetric_divisor: int | None = None
+    weight_zero_point: bool = False
+    per_channel: bool = True
+    has_lookup_tables: bool = False
+    extra_integer_ops: frozenset[str] = field(default=frozenset())
+    float_outputs: bool = False
+    float_is_faster: frozenset[str] = field(default=frozenset())
+    scale_through: frozenset[str] = field(default=frozenset())
+    per_channel_boundaries: bool = False
+    backward_calibration: frozenset[str] = field(default=frozenset())
+    costs: str | None = None
+    has_ort_workarounds: bool = False
+    int16_pairs_saturate: bool = False
+    uint8_weights: bool = False
+    reads_qoperator: bool = True
+    integer_ops: frozenset[str] | None = None
+    quantizes_inputs_only: bool = False
+    float_biases: bool = False
+    lint: LintRules | None = None
+    requires: tuple[str, ...] = ()
+
+    def can_quantize(self, spec: OpSpec) -> bool:
+        """Whether the runtime gains from integers: it has an integer kernel, or weights to store."""
+        if spec.op in self.float_is_faster:
+            return False
+        if self.integer_ops is not None:
+            return spec.op in self.integer_ops
+        if spec.op in self.extra_integer_ops or (spec.is_unary_function and self.has_lookup_tables):
+            return True
+        if self.follows_litert_spec:
+            return spec.litert is not None or spec.ptq_kernel
+        return spec.qlinear is not None or Role.WEIGHT in spec.input_roles
+
+    def output_rule(self, spec: OpSpec) -> OutputRule | FixedQParams:
+        """The rule for the operator's output scale and zero point on this target."""
+        if not self.follows_litert_spec:
+            return spec.output_rule
+        if spec.fixed_output is not None:
+            zero_point = spec.fixed_output.zero_point + (0 if self.activation.signed else 128)
+            return FixedQParams(spec.fixed_output.scale, zero_point)
+        if spec.same_scale and spec.output_rule is OutputRule.OBSERVED:
+            return OutputRule.SAME_AS_INPUT
+        return spec.output_rule
