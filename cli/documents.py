@@ -62,17 +62,23 @@ def error_to_json(kind: str, message: str, exit_code: int, command: str = "") ->
 
 def _header(output: Path | None, warnings: tuple[str, ...]) -> Header:
     invocation = current_invocation()
-    named = {name: invocation.options[name] for name in sorted(invocation.files)}
-    if output is not None:
-        named["output"] = str(output)
     return Header(
         ptq_version=version("onnx-ptq"),
         command=invocation.command,
         options=invocation.options,
-        digests=_digest_files(named),
+        digests=digest_inputs(output),
         output=None if output is None else str(output),
         warnings=warnings,
     )
+
+
+def digest_inputs(output: Path | None) -> dict[str, str]:
+    """Digest of each file that an option of the running command names, and of its output."""
+    invocation = current_invocation()
+    named = {name: invocation.options[name] for name in sorted(invocation.files)}
+    if output is not None:
+        named["output"] = str(output)
+    return _digest_files(named)
 
 
 def _digest_files(options: Mapping[str, Any]) -> dict[str, str]:

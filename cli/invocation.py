@@ -9,7 +9,7 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,14 @@ class Invocation:
         options: Every option and argument that has a value, by its long name.
         files: Names of the options whose values are paths.
         json: The checked place of the JSON result; None before the check, or without ``--json``.
+        arguments: The command line without the name of the program; empty for that of the process.
     """
 
     command: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     files: frozenset[str] = frozenset()
     json: str | None = None
+    arguments: tuple[str, ...] = ()
 
 
 _current: ContextVar[Invocation] = ContextVar("invocation")
@@ -47,9 +49,9 @@ def current_invocation() -> Invocation:
     return _current.get(Invocation())
 
 
-def reset_invocation() -> None:
-    """Forget the command that ran before in this process."""
-    _current.set(Invocation())
+def reset_invocation(arguments: Sequence[str] | None = None) -> None:
+    """Forget the command that ran before in this process; ``arguments`` are those of the next one."""
+    _current.set(Invocation(arguments=tuple(arguments or ())))
 
 
 def find_json_place(arguments: Sequence[str]) -> str | None:
@@ -79,7 +81,7 @@ def record_invocation(command: Callable[..., None]) -> Callable[..., None]:
     own = inspect.signature(command, eval_str=True)
 
     def recorded(ctx: typer.Context, **arguments: Any) -> None:
-        _current.set(_describe(ctx))
+        _current.set(replace(_describe(ctx), arguments=current_invocation().arguments))
         command(ctx=ctx, **arguments)
 
     recorded.__signature__ = own  # type: ignore[attr-defined] # typer reads it

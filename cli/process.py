@@ -47,7 +47,7 @@ def run(app: typer.Typer, arguments: list[str] | None = None) -> int:
 
     With ``--json`` the error is also written there.
     """
-    reset_invocation()
+    reset_invocation(arguments)
     reset_verbosity()
     try:
         code = _run(app, arguments)

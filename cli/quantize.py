@@ -152,6 +152,7 @@ def quantize(
     from ptq.data.recorded_preprocess import list_recorded_options
 
     from . import documents, gates, github, inputs, next_command, outputs, render_report
+    from .page import write_page
     from .process import prepare_long_job
     from .progress import show_progress
 
@@ -182,23 +183,20 @@ def quantize(
     result.save(path)
     if save_plan is not None:
         files.write(save_plan, result.plan.to_json().encode())
-    if page is not None:
-        from ptq.evaluation import html
-
-        files.write(page, html.encode_page(html.render_page(result.report)))
     github.write_annotations("warning", result.report.warnings)
     github.append_summary(summary, result.report.to_markdown)
+    other = result.report.evaluation_preprocessing
+    following = next_command.suggest_after_quantize(
+        path, eval_data or data, skip_bad_samples=skip_bad_samples,
+        unrecorded=next_command.list_unrecorded(
+            images,
+            result.report.preprocessing,
+            None if other is None else list_recorded_options(other),
+            metadata=metadata,
+        ),
+    )  # fmt: skip
+    write_page(page, result.to_html, output=path, following=following)
     if not documents.write_document(json, result.report, output=path):
-        other = result.report.evaluation_preprocessing
-        following = next_command.suggest_after_quantize(
-            path, eval_data or data, skip_bad_samples=skip_bad_samples,
-            unrecorded=next_command.list_unrecorded(
-                images,
-                result.report.preprocessing,
-                None if other is None else list_recorded_options(other),
-                metadata=metadata,
-            ),
-        )  # fmt: skip
         render_report.render_report(result.report, str(path), following)
     outputs.print_replaced(replaced)
     gates.exit_if_too_slow(result.report.speed_shortfall)

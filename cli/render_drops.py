@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 
 from ptq.core.wording import format_change, format_decibels, plural
-from ptq.evaluation.drop import describe_change, describe_drop
+from ptq.evaluation.drop import describe_drop
+from ptq.evaluation.presentation.report_wording import describe_search
 from ptq.evaluation.task_wording import describe_task
 
 from .one_line import one_line
@@ -51,29 +52,7 @@ def render_search(
 ) -> Iterator[RenderableType]:
     """The nodes kept in float for a budget, and the cost of the search; ``budget`` is the verdict after it."""
     yield format_heading("Search for float nodes that keep the budget")
-    samples = f"{plural(search.samples, 'sample')} held out for the search"
-    if not search.apart:
-        samples = f"the {plural(search.samples, 'evaluation sample')}"
-    change = describe_change(search.without)[0]
-    if search.floats:
-        change += f" → {describe_change(search.drop)[0]}"
-    if not search.floats and search.reached:
-        held = budget is None or budget.verdict == "held"
-        needed = (
-            "needed" if held else "kept, because the change on the search samples is in the budget"
-        )
-        yield format_paragraph(f"no float nodes {needed}: {change} on {samples}")
-        return
-    yield format_paragraph(f"{plural(len(search.floats), 'float node')}: {change} on {samples}")
-    if not search.reached:
-        yield format_paragraph("more float nodes would leave too little of the model in int8")
-    ops = {row.name: row.op for row in nodes}
-    for name, why in search.floats.items():
-        yield format_paragraph(f"{ops.get(name, 'node')} {name}: {why.partition(': ')[2]}")
-    yield format_paragraph(
-        f"search: {plural(search.measurements, 'quantized model')} measured, "
-        f"{plural(search.estimates, 'float run')} for {plural(search.sources, 'quantizer')}"
-    )
+    yield from map(format_paragraph, describe_search(search, nodes, budget))
 
 
 def render_ranking(result: Ranking) -> None:

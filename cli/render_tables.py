@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from ptq.core.wording import format_change, format_decibels, plural
+from ptq.evaluation.presentation.report_wording import count_nodes, describe_islands, explain_floats
 from ptq.evaluation.task_wording import describe_forms, describe_task
 
 from .one_line import one_line
@@ -23,7 +24,6 @@ from .screen import (
     format_percent,
     format_record,
     format_table,
-    format_tally,
     format_warnings,
     show,
 )
@@ -131,15 +131,8 @@ def _further_outputs_table(
 
 def render_nodes(rows: Sequence[NodeRow]) -> Iterator[RenderableType]:
     """Number of nodes by result, and the operators that stay in float for each reason."""
-    titles = {"int8": "int8", "folded": "folded into the node before", "clamp": "integer clamps"}
-    counts = {fate: sum(row.fate == fate for row in rows) for fate in (*titles, "float")}
-    foldable = sum(row.fate == "int8" and row.why.startswith("may be folded") for row in rows)
-    if foldable:
-        titles["int8"] += f" ({foldable} of them may be folded into the node before)"
-    results = [f"{counts[fate]} {title}" for fate, title in titles.items() if counts[fate]]
-    results.append(f"{counts['float']} float")
-    yield format_heading(f"{plural(len(rows), 'node')}: {', '.join(results)}")
-    if not any(counts[fate] for fate in titles):
+    yield format_heading(count_nodes(rows))
+    if all(row.fate == "float" for row in rows):
         yield format_paragraph(
             "no node was quantized; the output model equals the float model", "yellow"
         )
@@ -148,11 +141,7 @@ def render_nodes(rows: Sequence[NodeRow]) -> Iterator[RenderableType]:
 
 def render_float_reasons(nodes: Iterable[tuple[str, str]]) -> Iterator[RenderableType]:
     """The operators that stay in float for each reason, from the operator and the reason of each node."""
-    reasons: dict[str, list[str]] = {}
-    for op, why in nodes:
-        reasons.setdefault(why, []).append(op)
-    for why, ops in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        yield format_paragraph(f"float: {format_tally(ops)}: {why}")
+    yield from map(format_paragraph, explain_floats(nodes))
 
 
 def render_inspection(result: Inspection) -> None:
@@ -178,9 +167,7 @@ def render_inspection(result: Inspection) -> None:
 
 def render_islands(islands: Mapping[str, tuple[str, ...]]) -> Iterator[RenderableType]:
     """Float islands: node groups that the integer executor runs in ONNX Runtime."""
-    if islands:
-        kinds = format_tally("+".join(ops) for ops in islands.values())
-        yield format_paragraph(f"float islands (same result in both engines): {kinds}")
+    yield from map(format_paragraph, describe_islands(islands))
 
 
 def _describe_identity(result: Calibration) -> list[str]:

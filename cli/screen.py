@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -76,11 +75,6 @@ def format_table(*columns: str, left: Iterable[str] = ()) -> Table:
 def format_percent(share: float | None, digits: int = 2) -> str:
     """Share (0 to 1) as a percentage without the sign; a dash for None."""
     return "–" if share is None else f"{100 * share:.{digits}f}"
-
-
-def format_tally(names: Iterable[str]) -> str:
-    """``3 Conv, 1 Add``: each name with its count, the most frequent first."""
-    return ", ".join(f"{count} {name}" for name, count in Counter(names).most_common())
 
 
 def format_applied(applied: AppliedPreprocess | None, *, warned: bool = False) -> Iterator[Padding]:

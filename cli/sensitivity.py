@@ -48,9 +48,13 @@ def sensitivity(
     All nodes are estimated from a few dozen runs of the float model with quantization errors added.
     The first few are measured. To keep nodes in float, use ptq quantize with --skip or --max-drop.
     """
+    from functools import partial
+
+    from ptq.evaluation.presentation.html import render_ranking_page
     from ptq.optimization.mixed_precision import sensitivity as ranking
 
     from . import documents, inputs, outputs, render_drops
+    from .page import write_page
     from .progress import show_progress
 
     replaced = outputs.check_outputs([model, data, eval_data], [page], json, no_clobber=no_clobber)
@@ -62,11 +66,7 @@ def sensitivity(
             skip_bad_samples=skip_bad_samples, cache=cache, batch=batch,
             threads=threads, progress=progress,
         )  # fmt: skip
-    if page is not None:
-        from ptq.core import files
-        from ptq.evaluation import html
-
-        files.write(page, html.encode_page(html.render_ranking_page(result)))
+    write_page(page, partial(render_ranking_page, result))
     if not documents.write_document(json, result):
         render_drops.render_ranking(result)
     outputs.print_replaced(replaced)

@@ -105,7 +105,7 @@ def test_markdown_holds_accuracy_size_warnings_and_escapes_names(result) -> None
 
 
 def test_html_is_the_page_of_the_command_line(result) -> None:
-    from ptq.evaluation import html
+    from ptq.evaluation.presentation import html
 
     assert result.report.to_html() == html.render_page(result.report)
 

@@ -28,6 +28,6 @@ result               result of ``ptq.quantize``
 session_cache        open sessions of the float and the quantized model
 assess               evaluation, checks and rows → report
 html_elements        tables and lists of HTML
-html                 report or ranking as one HTML page
+presentation         verdict, sentences and HTML page of a result
 exports              `Report`, and its other formats: Markdown, flat metrics, pandas
 """

@@ -33,6 +33,7 @@ class TensorRow:
         lo: Lowest representable value, of the widest channel.
         hi: Highest representable value, of the widest channel.
         why: Reason for its scale.
+        node: The node that writes the activation, or reads the weight; empty for an input of the model.
     """
 
     name: str
@@ -43,6 +44,7 @@ class TensorRow:
     lo: float
     hi: float
     why: str
+    node: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,16 @@ class NodeRow:
         op: Its operator.
         fate: ``int8``, ``folded`` (into the previous node), ``clamp`` (on integers) or ``float``.
         why: The reason if it is not int8; the rounding of an int8 node's weight if it is not round-to-nearest.
+        inputs: Names of the tensors that it reads, without constants.
+        outputs: Names of the tensors that it writes.
     """
 
     name: str
     op: str
     fate: str
     why: str
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

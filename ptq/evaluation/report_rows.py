@@ -22,8 +22,9 @@ def tensor_rows(
     graph: Graph, plan: Plan, stats: Mapping[str, TensorStats]
 ) -> tuple[TensorRow, ...]:
     """One row for each observed activation and each weight: its quantization error, lowest SQNR first."""
+    writers = {name_of(v): node.name or "" for node in graph.nodes for v in node.outputs}
     rows = [
-        _activation_row(name, params, stats[name], str(plan.why[name]))
+        _activation_row(name, params, stats[name], str(plan.why[name]), writers.get(name, ""))
         for name, params in plan.tensors.items()
         if name in stats and stats[name].count
     ]
@@ -31,11 +32,14 @@ def tensor_rows(
     for (name, position), params in plan.operands.items():
         value = nodes[name].inputs[position]
         if value is not None and params.qtype.bits == 8:
-            rows.append(_weight_row(value, params, str(plan.why[operand_key(name, position)])))
+            why = str(plan.why[operand_key(name, position)])
+            rows.append(_weight_row(value, params, why, name))
     return tuple(sorted(rows, key=lambda row: (row.sqnr_db, row.name)))
 
 
-def _activation_row(name: str, params: QuantParams, stats: TensorStats, why: str) -> TensorRow:
+def _activation_row(
+    name: str, params: QuantParams, stats: TensorStats, why: str, node: str
+) -> TensorRow:
     error = quantization_error(stats, params)
     noise = error.rounding + error.clipping
     lo, hi = _representable_range(params)
@@ -48,10 +52,11 @@ def _activation_row(name: str, params: QuantParams, stats: TensorStats, why: str
         lo=lo,
         hi=hi,
         why=why,
+        node=node,
     )
 
 
-def _weight_row(value: Value, params: QuantParams, why: str) -> TensorRow:
+def _weight_row(value: Value, params: QuantParams, why: str, node: str) -> TensorRow:
     array = constant_of(value)
     assert array is not None
     error = params.dequantize(params.quantize(array)) - array.astype(np.float64)
@@ -67,6 +72,7 @@ def _weight_row(value: Value, params: QuantParams, why: str) -> TensorRow:
         lo=lo,
         hi=hi,
         why=why,
+        node=node,
     )
 
 
@@ -92,5 +98,7 @@ def node_rows(graph: Graph, plan: Plan) -> tuple[NodeRow, ...]:
         else:
             rounding = (plan.rounding or {}).get(name)
             fate, why = "int8", f"weight rounding: {rounding}" if rounding else ""
-        rows.append(NodeRow(name, operator_of(node), fate, why))
+        read = tuple(name_of(v) for v in node.inputs if v is not None and constant_of(v) is None)
+        written = tuple(name_of(v) for v in node.outputs)
+        rows.append(NodeRow(name, operator_of(node), fate, why, read, written))
     return tuple(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import onnx
 
 from ptq.core.plan import Plan
 from ptq.evaluation.exports.report import Report
+from ptq.evaluation.presentation.html import render_page
 from ptq.model.graph import Graph
 from ptq.model.save import save_apart
 from ptq.observers.calibration_file import Calibration
@@ -35,6 +37,14 @@ class Result:
 
     def __repr__(self) -> str:
         return f"Result({self.report!r})"
+
+    def to_html(self, made: Sequence[tuple[str, str]] = ()) -> str:
+        """The report as one self-contained HTML page, with the histograms of all tensors.
+
+        Args:
+            made: What else the page should say about the run: names with values.
+        """
+        return render_page(self.report, made, plan=self.plan, statistics=self.calibration.tensors)
 
     def _repr_html_(self) -> str:
         return self.report._repr_html_()

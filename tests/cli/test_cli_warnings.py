@@ -15,7 +15,7 @@ from reports import REPORT
 
 import ptq as package
 from ptq.evaluation.diagnosis import Diagnosis
-from ptq.evaluation.html import render_page
+from ptq.evaluation.presentation.html import render_page
 
 BUDGET, USAGE = 3, 2
 SERIOUS = Diagnosis(

@@ -12,8 +12,8 @@ from PIL import Image
 
 import ptq
 from ptq.data.labelling import Labelling
-from ptq.evaluation.html import render_page, render_ranking_page
 from ptq.evaluation.label_permutation import find_permutation
+from ptq.evaluation.presentation.html import render_page, render_ranking_page
 
 COLOURS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255)}
 IN_THE_MODELS_ORDER = tuple(COLOURS)
@@ -88,8 +88,8 @@ def test_s7_the_pages_name_the_labels_and_the_warning(folder: Path) -> None:
         render_ranking_page(ptq.sensitivity(MODEL, folder, eval_data=folder, measure=0, threads=1)),
     )
     for page in pages:
-        assert "<p>labels: from folder names in sorted order (3 classes: " in page
-        assert page.index("<h2>Warnings</h2>") < page.index("20 of 60 labelled samples right")
+        assert "<li>labels: from folder names in sorted order (3 classes: " in page
+        assert page.index(">Warnings</h2>") < page.index("20 of 60 labelled samples right")
 
 
 def test_s7_the_proposed_list_of_classes_repairs_the_labels(folder: Path) -> None:

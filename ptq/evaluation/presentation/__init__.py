@@ -1,0 +1,17 @@
+"""A result for readers: verdict, sentences, and the sections of its page, one module each.
+
+verdict         the report in five figures
+report_wording  sentences that the terminal and the page share
+html            report or ranking as one HTML page
+
+Sections, in the order of the page of a quantization; each fills blocks of `ptq.page`:
+
+cards           the verdict
+accuracy        every form of the model on the same samples, budget and search
+graph           the graph and the strip of nodes; each node with its reason and its tensors
+tensors         quantization error of each tensor, along the graph and as a table
+values          histogram of a tensor with the range of every method
+nodes           the result of each node
+making          what was done to the graph, data, preprocessing, versions
+ranking         nodes by the accuracy that float regains
+"""

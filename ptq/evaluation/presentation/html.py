@@ -1,0 +1,87 @@
+"""Report or sensitivity ranking as one self-contained HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+from ptq.core.plan import Plan
+from ptq.core.wording import format_decibels, plural
+from ptq.evaluation.drop import describe_drop
+from ptq.evaluation.presentation.accuracy import build_accuracy
+from ptq.evaluation.presentation.cards import build_cards
+from ptq.evaluation.presentation.graph import build_graph
+from ptq.evaluation.presentation.making import (
+    MadeFact,
+    build_changes,
+    build_data,
+    build_provenance,
+    build_run,
+)
+from ptq.evaluation.presentation.nodes import build_nodes
+from ptq.evaluation.presentation.ranking import build_ranking
+from ptq.evaluation.presentation.tensors import build_tensors
+from ptq.evaluation.presentation.values import build_histograms, build_values
+from ptq.evaluation.presentation.verdict import VerdictFigure, summarize_verdict
+from ptq.evaluation.ranking import Ranking
+from ptq.evaluation.report import ReportData
+from ptq.observers.stats import TensorStats
+from ptq.page.anchors import assign_anchors
+from ptq.page.page import Page
+from ptq.page.render import render_html
+
+
+def render_page(
+    report: ReportData,
+    made: Sequence[MadeFact] = (),
+    *,
+    plan: Plan | None = None,
+    statistics: Mapping[str, TensorStats] | None = None,
+) -> str:
+    """The report as an HTML document; all texts from the model are escaped.
+
+    Args:
+        report: The report.
+        made: What else is known of the run: names with values.
+        plan: The plan; without it the page has no histograms.
+        statistics: Statistics of the calibration by tensor; without them the page has no histograms.
+    """
+    anchors = assign_anchors("node", [row.name for row in report.nodes])
+    histograms = {}
+    if plan is not None and statistics is not None:
+        histograms = build_histograms(report, plan, statistics)
+    page = Page(
+        f"{PurePath(report.model).name} → int8",
+        f"{report.model}: target {report.target}, format {report.form}",
+        report.warnings,
+        build_cards(summarize_verdict(report)),
+        (
+            build_accuracy(report),
+            build_graph(report, anchors, histograms),
+            build_tensors(report, anchors),
+            build_values(report, anchors, histograms),
+            build_nodes(report, anchors),
+            build_changes(report),
+            build_data(report),
+            build_provenance(report, made),
+        ),
+        serious=sum(suspect.serious for suspect in report.suspects),
+    )
+    return render_html(page)
+
+
+def render_ranking_page(ranking: Ranking, made: Sequence[MadeFact] = ()) -> str:
+    """The ranking as an HTML document: every node with quantizers, largest gain first."""
+    figures = [
+        VerdictFigure("SQNR of int8", f"{format_decibels(ranking.sqnr_db)} dB", (describe_drop(ranking.drop),)),
+        VerdictFigure("nodes", str(len(ranking.nodes)), (f"{plural(ranking.sources, 'quantizer')}",)),
+    ]  # fmt: skip
+    page = Page(
+        f"{PurePath(ranking.model).name}: sensitivity",
+        f"{ranking.model}, target {ranking.target}, on {plural(ranking.samples, 'sample')}",
+        ranking.warnings,
+        build_cards(figures),
+        (*build_ranking(ranking), build_run(made)),
+        serious=sum(suspect.serious for suspect in ranking.suspects),
+    )
+    return render_html(page)

@@ -1,0 +1,84 @@
+"""Sentences of a report that the terminal and the page share: nodes, float islands, the budget search."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ptq.core.wording import plural
+from ptq.evaluation.budget import Budget, BudgetSearch
+from ptq.evaluation.drop import describe_change
+from ptq.evaluation.report import NodeRow
+
+NODE_RESULTS: Mapping[str, str] = {
+    "int8": "int8",
+    "folded": "folded into the node before",
+    "clamp": "integer clamps",
+    "float": "float",
+}
+"""What each result of a node means."""
+
+
+def format_tally(names: Iterable[str]) -> str:
+    """``3 Conv, 1 Add``: each name with its count, the most frequent first."""
+    return ", ".join(f"{count} {name}" for name, count in Counter(names).most_common())
+
+
+def count_nodes(rows: Sequence[NodeRow]) -> str:
+    """The number of nodes by result."""
+    titles = dict(NODE_RESULTS)
+    counts = Counter(row.fate for row in rows)
+    foldable = sum(row.fate == "int8" and row.why.startswith("may be folded") for row in rows)
+    if foldable:
+        titles["int8"] += f" ({foldable} of them may be folded into the node before)"
+    results = [
+        f"{counts[fate]} {title}"
+        for fate, title in titles.items()
+        if counts[fate] or fate == "float"
+    ]
+    return f"{plural(len(rows), 'node')}: {', '.join(results)}"
+
+
+def explain_floats(nodes: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """The operators that stay in float for each reason, from the operator and the reason of each node."""
+    reasons: dict[str, list[str]] = {}
+    for op, why in nodes:
+        reasons.setdefault(why, []).append(op)
+    for why, ops in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        yield f"float: {format_tally(ops)}: {why}"
+
+
+def describe_islands(islands: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """Float islands: node groups that the integer executor runs in ONNX Runtime."""
+    if islands:
+        kinds = format_tally("+".join(ops) for ops in islands.values())
+        yield f"float islands (same result in both engines): {kinds}"
+
+
+def describe_search(
+    search: BudgetSearch, nodes: Sequence[NodeRow], budget: Budget | None
+) -> Iterator[str]:
+    """The nodes kept in float for a budget, and the cost of the search; ``budget`` is the verdict after it."""
+    samples = f"{plural(search.samples, 'sample')} held out for the search"
+    if not search.apart:
+        samples = f"the {plural(search.samples, 'evaluation sample')}"
+    change = describe_change(search.without)[0]
+    if search.floats:
+        change += f" → {describe_change(search.drop)[0]}"
+    if not search.floats and search.reached:
+        held = budget is None or budget.verdict == "held"
+        needed = (
+            "needed" if held else "kept, because the change on the search samples is in the budget"
+        )
+        yield f"no float nodes {needed}: {change} on {samples}"
+        return
+    yield f"{plural(len(search.floats), 'float node')}: {change} on {samples}"
+    if not search.reached:
+        yield "more float nodes would leave too little of the model in int8"
+    ops = {row.name: row.op for row in nodes}
+    for name, why in search.floats.items():
+        yield f"{ops.get(name, 'node')} {name}: {why.partition(': ')[2]}"
+    yield (
+        f"search: {plural(search.measurements, 'quantized model')} measured, "
+        f"{plural(search.estimates, 'float run')} for {plural(search.sources, 'quantizer')}"
+    )

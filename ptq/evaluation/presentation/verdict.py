@@ -1,0 +1,116 @@
+"""The verdict of a report in five figures: accuracy, agreement, speed, size, and the share of integers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal
+
+from ptq.core.wording import describe_size_ratio, format_decibels, format_size
+from ptq.evaluation.drop import SIGNIFICANCE_LEVEL, TOP1, describe_change
+from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.report import ReportData
+
+ON_CALIBRATION = "on calibration samples"
+_CLEAR_SPEED = 0.05
+"""A speed is another one than float's if its whole interval is that far from 1."""
+_SAME_DB, _USUAL_DB, _LOSSY_DB = 35.0, 20.0, 15.0
+
+
+@dataclass(frozen=True)
+class VerdictFigure:
+    """One figure of a verdict.
+
+    Attributes:
+        name: What it is, in one or two words.
+        value: The figure.
+        notes: What makes it precise.
+        tone: Whether it is good or bad; empty for neither.
+    """
+
+    name: str
+    value: str
+    notes: tuple[str, ...] = ()
+    tone: Literal["", "good", "warn", "bad"] = ""
+
+
+def summarize_verdict(report: ReportData) -> tuple[VerdictFigure, ...]:
+    """The figures, the most important first."""
+    evaluation = report.evaluation
+    measured = (
+        [VerdictFigure("accuracy", "not measured", ("no samples",), "warn")]
+        if evaluation is None
+        else [_accuracy(report, evaluation), _similarity(evaluation)]
+    )
+    speed = [] if report.speed is None else [_speed(report, report.speed)]
+    return (*measured, *speed, _size(report), _integers(report))
+
+
+def describe_sqnr(decibels: float) -> str:
+    """What an SQNR of the outputs usually means."""
+    if decibels >= _SAME_DB:
+        return "practically float's values"
+    if decibels >= _USUAL_DB:
+        return "usual for int8"
+    return "some loss is likely" if decibels >= _LOSSY_DB else "expect lost accuracy"
+
+
+def _accuracy(report: ReportData, evaluation: Evaluation) -> VerdictFigure:
+    form = evaluation.forms["int8"]
+    before, drop = evaluation.forms["float"].accuracy, form.drop
+    if drop is None:
+        return VerdictFigure("accuracy", "not measured", (), "warn")
+    change, interval = describe_change(drop)
+    notes, value, name = [interval], change, drop.metric
+    lost = drop.lo > 0 if drop.metric == TOP1 else False
+    if drop.metric == TOP1 and before is not None and form.accuracy is not None:
+        name = "top-1 accuracy"
+        notes.insert(0, f"{100 * before.top1:.2f} % → {100 * form.accuracy.top1:.2f} %")
+        if drop.p is not None and drop.p >= SIGNIFICANCE_LEVEL:
+            value = "no significant change"
+            notes.insert(1, change)
+    if report.evaluated_on == ON_CALIBRATION:
+        notes.insert(0, "measured ON CALIBRATION SAMPLES: too optimistic")
+    if any(suspect.serious for suspect in report.suspects):
+        notes.insert(0, "read the warnings first")
+        return VerdictFigure(name, value, tuple(notes), "bad")
+    exceeded = report.over_budget or lost
+    good = drop.metric == TOP1 and not exceeded and report.evaluated_on != ON_CALIBRATION
+    return VerdictFigure(name, value, tuple(notes), "bad" if exceeded else "good" if good else "")
+
+
+def _similarity(evaluation: Evaluation) -> VerdictFigure:
+    fidelity = evaluation.forms["int8"].outputs[evaluation.head]
+    decibels = f"{format_decibels(fidelity.sqnr_db)} dB"
+    meaning = describe_sqnr(fidelity.sqnr_db)
+    if fidelity.agreement is None:
+        return VerdictFigure("SQNR", decibels, (meaning, f"output {evaluation.head}"))
+    agrees = f"{100 * fidelity.agreement:.2f} %"
+    return VerdictFigure("same answer as float", agrees, (f"SQNR {decibels}: {meaning}",))
+
+
+def _speed(report: ReportData, speed: float) -> VerdictFigure:
+    notes, tone = ["ONNX Runtime, batch 1"], VerdictFigure("", "").tone
+    if report.speed_interval is not None:
+        low, high = report.speed_interval
+        if 0 < low < high < float("inf"):
+            notes.append(f"95 % CI {low:.2f} … {high:.2f}")
+        tone = "good" if low > 1 + _CLEAR_SPEED else "bad" if high < 1 - _CLEAR_SPEED else ""
+    return VerdictFigure("speed", f"{speed:.2f}× float", tuple(notes), tone)
+
+
+def _size(report: ReportData) -> VerdictFigure:
+    sizes = f"{format_size(report.float_bytes)} → {format_size(report.int8_bytes)}"
+    larger = report.int8_bytes > report.float_bytes
+    ratio = describe_size_ratio(report.float_bytes, report.int8_bytes)
+    return VerdictFigure("size", ratio, (sizes,), "bad" if larger else "")
+
+
+def _integers(report: ReportData) -> VerdictFigure:
+    counts = Counter(row.fate for row in report.nodes)
+    total = sum(counts.values())
+    value = f"{total - counts['float']} of {total} nodes"
+    parts = ", ".join(
+        f"{counts[fate]} {fate}" for fate in ("int8", "folded", "clamp", "float") if counts[fate]
+    )
+    return VerdictFigure("integers", value, (parts,) if parts else ())
