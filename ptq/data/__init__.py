@@ -6,6 +6,7 @@ sample: `Sample` and `Samples`: one feed of the model, and a set of them that ca
 array_source: bases of the sources of arrays
 sample_digest: identity of samples by content
 image_pattern: identity of images up to their preprocessing
+thumbnail: the image in a feed as a small picture
 input_spec: `InputSpec`: what a model input takes, and whether an array fits it
 open: `open_samples`: which kind of source the user named, opened
 open_folder: which kind of samples a folder holds, and with which options

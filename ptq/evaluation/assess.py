@@ -9,6 +9,7 @@ from ptq.core.targets import get_target
 from ptq.data.splits import SampleSplit, takes_any_batch
 from ptq.evaluation.benefit_check import check_opset
 from ptq.evaluation.budget import Budget, BudgetSearch, check_budget
+from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.diagnostics import diagnose
 from ptq.evaluation.engines import integer_engine, session_engine
@@ -188,4 +189,5 @@ def _evaluate(
         metric=metric,
         task=TaskRequest.from_graph(task, source),
         labelling=lambda: measured.labelling,
+        changed=ChangedSamples("int8", measured.preprocess, source.metadata),
     )

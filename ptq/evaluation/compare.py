@@ -19,7 +19,9 @@ from ptq.data import DataSource, Preparation, Preprocess
 from ptq.data.labelling import Labelling
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, takes_any_batch
+from ptq.evaluation.answers import ChangedSample
 from ptq.evaluation.budget import Budget, check_budget
+from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import AGREEMENT, Drop, TaskChoice
 from ptq.evaluation.engines import named_engine, open_reference, session_engine
@@ -68,6 +70,10 @@ class Comparison:
         labels: Where the labels come from; None if there are none.
         task: What the drop is measured by, and why; None with a metric of the user.
         figures: Further figures of the task, each with its interval.
+        changed: Some samples whose answer the new model changes, the most changed first.
+        changed_samples: Number of all samples whose answer it changes; None if they were not counted.
+        old_confusion: Label, predicted class and number of samples of the old model.
+        new_confusion: The same of the new model.
     """
 
     old: str
@@ -88,6 +94,10 @@ class Comparison:
     labels: Labelling | None = None
     task: TaskChoice | None = None
     figures: tuple[Figure, ...] = ()
+    changed: tuple[ChangedSample, ...] = ()
+    changed_samples: int | None = None
+    old_confusion: tuple[tuple[int, int, int], ...] = ()
+    new_confusion: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -165,6 +175,7 @@ def compare(
         metric=metric,
         task=TaskRequest.from_graph(task, new_graph, read_boxes(boxes, opened, new_graph)),
         labelling=lambda: opened.labelling,
+        changed=ChangedSamples(_NEW, opened.preprocess, new_graph.metadata),
     )
     form = evaluation.forms[_NEW]
     assert form.drop is not None
@@ -208,6 +219,10 @@ def compare(
         labels=evaluation.labels,
         task=evaluation.task,
         figures=form.figures,
+        changed=evaluation.changed,
+        changed_samples=evaluation.changed_samples,
+        old_confusion=evaluation.forms[REFERENCE].confusion,
+        new_confusion=form.confusion,
     )
 
 

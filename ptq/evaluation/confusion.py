@@ -14,6 +14,18 @@ LOW_ACCURACY = 0.5
 share of right samples (Clopper and Pearson) is below; it may be low if the lower end is."""
 
 
+MOST_LISTED = 5000
+"""Entries of a confusion in a report: all of 70 classes, and what occurs of more."""
+
+
+def list_confusion(confusion: Confusion) -> tuple[tuple[int, int, int], ...]:
+    """Label, predicted class and number; right ones first, then errors, the most frequent first."""
+    counts = sorted(
+        confusion.items(), key=lambda item: (item[0][0] != item[0][1], -item[1], item[0])
+    )
+    return tuple((label, predicted, count) for (label, predicted), count in counts[:MOST_LISTED])
+
+
 def count_right(confusion: Confusion) -> tuple[int, int]:
     """Number of right samples, and of all samples."""
     right = sum(count for (label, predicted), count in confusion.items() if label == predicted)

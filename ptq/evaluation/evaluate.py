@@ -13,6 +13,8 @@ from ptq.core.errors import DataError
 from ptq.data import Sample
 from ptq.data.labelling import Labelling
 from ptq.data.labels import require_class
+from ptq.evaluation.changed_samples import ChangedSamples
+from ptq.evaluation.confusion import list_confusion
 from ptq.evaluation.drop import Drop, agreement_drop, error_drop, top1_drop
 from ptq.evaluation.engines import Engine
 from ptq.evaluation.label_mismatch import find_label_mismatch
@@ -44,6 +46,7 @@ def evaluate_engines(
     task: TaskRequest = ANY_TASK,
     labelling: Callable[[], Labelling] | None = None,
     reference_form: str = REFERENCE,
+    changed: ChangedSamples | None = None,
 ) -> Evaluation:
     """Run the float model and its other forms on the samples, and compare them.
 
@@ -58,6 +61,7 @@ def evaluate_engines(
         task: The task that is asked for; by default it is recognized from the first samples.
         labelling: Returns where the labels of the samples come from; called after they were read.
         reference_form: Name of the form that the reference is; ``int8`` for a quantized model alone.
+        changed: Collects the samples whose answer its form changes; None to keep none.
 
     Raises:
         DataError: There is no sample, the model or the metric fails on one, or a label is not a class of the model.
@@ -68,7 +72,8 @@ def evaluate_engines(
     scores = [True] * len(outputs)
     count, kept_samples = 0, []
     # with labelled boxes, the reference has figures of its own
-    measured = TaskMeasurement(task, list(engines if task.boxes else candidates))
+    watch = None if changed is None else changed.add
+    measured = TaskMeasurement(task, list(engines if task.boxes else candidates), watch)
     numbered = task.name in (None, "classify")  # labels of other tasks are no classes
     for group in split_into_batches(samples, batch):
         results = {name: _run_batch(engine, group) for name, engine in engines.items()}
@@ -87,7 +92,7 @@ def evaluate_engines(
                 kept_samples.append(sample)
             else:
                 named = {n: dict(zip(outputs, results[n][index], strict=True)) for n in engines}
-                example = Example(sample.feed, named[reference_form], sample.name)
+                example = Example(sample.feed, named[reference_form], sample.name, sample.labels)
                 measured.add(example, named, labelled=bool(sample.labels) and numbered)
     if not count:
         raise DataError("no sample to evaluate on; give at least one")
@@ -106,34 +111,36 @@ def evaluate_engines(
     suspect = find_label_mismatch(before.accuracy[position].confusion, labels)
     if labels is not None and before.accuracy[position].result() is None:
         labels = replace(labels, source="", classes={}) if labels.notes else None
+    forms = {
+        name: FormMetrics(
+            meter.accuracy[position].result(),
+            {},
+            figures=measured.measure_form(name)[1] if decides is not None and task.boxes else (),
+        )
+        if meter is before
+        else FormMetrics(
+            meter.accuracy[position].result(),
+            dict(zip(outputs, (m.result() for m in meter.fidelity), strict=True)),
+            *(
+                (metric_drop(metric, before.kept_outputs, meter.kept_outputs, kept_samples),)
+                if metric is not None
+                else (meter.measure_drop(before, position),)
+                if decides is None
+                else measured.measure_form(name)
+            ),
+        )
+        for name, meter in meters.items()
+    }
+    listed = {name: list_confusion(m.accuracy[position].confusion) for name, m in meters.items()}
     return Evaluation(
         samples=count,
         head=head,
-        forms={
-            name: FormMetrics(
-                meter.accuracy[position].result(),
-                {},
-                figures=measured.measure_form(name)[1]
-                if decides is not None and task.boxes
-                else (),
-            )
-            if meter is before
-            else FormMetrics(
-                meter.accuracy[position].result(),
-                dict(zip(outputs, (m.result() for m in meter.fidelity), strict=True)),
-                *(
-                    (metric_drop(metric, before.kept_outputs, meter.kept_outputs, kept_samples),)
-                    if metric is not None
-                    else (meter.measure_drop(before, position),)
-                    if decides is None
-                    else measured.measure_form(name)
-                ),
-            )
-            for name, meter in meters.items()
-        },
+        forms={name: replace(form, confusion=listed[name]) for name, form in forms.items()},
         suspects=() if suspect is None else (suspect,),
         labels=labels,
         task=measured.choice,
+        changed=() if changed is None else changed.result(),
+        changed_samples=None if changed is None else changed.count,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ptq.data.labelling import Labelling
 from ptq.data.recorded_preprocess import AppliedPreprocess
+from ptq.evaluation.answers import ChangedSample
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import Drop, TaskChoice
 from ptq.evaluation.metrics import Accuracy, Fidelity, Figure
@@ -21,12 +22,15 @@ class FormMetrics:
         outputs: Fidelity to the float model, by output; empty for the float model.
         drop: Drop against the float model, with its interval; None for the float model.
         figures: Further figures of the task, each with its interval; empty for classes, and without a task.
+        confusion: Label, predicted class and number of samples, of samples with one label; only the most frequent
+            errors if there are very many.
     """
 
     accuracy: Accuracy | None
     outputs: Mapping[str, Fidelity]
     drop: Drop | None = None
     figures: tuple[Figure, ...] = ()
+    confusion: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,8 @@ class Evaluation:
         task: What the drop is measured by, and why; None with a metric of the user.
         labels: Where the labels come from, and files of labels that were not read; None if there is neither.
         applied_preprocess: How the samples became arrays; None if they were given as an iterable.
+        changed: Some samples whose answer int8, or another form that is compared, changes; the most changed first.
+        changed_samples: Number of all samples whose answer it changes; None if they were not counted.
     """
 
     samples: int
@@ -53,6 +59,8 @@ class Evaluation:
     labels: Labelling | None = None
     applied_preprocess: AppliedPreprocess | None = None
     task: TaskChoice | None = None
+    changed: tuple[ChangedSample, ...] = ()
+    changed_samples: int | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:

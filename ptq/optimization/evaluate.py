@@ -16,6 +16,7 @@ from ptq.core.run_options import DEFAULT_RUN, Progress, RunOptions
 from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, takes_any_batch
+from ptq.evaluation.changed_samples import ChangedSamples
 from ptq.evaluation.engines import (
     Engine,
     EngineName,
@@ -119,6 +120,9 @@ def evaluate(
         task=TaskRequest.from_graph(task, graph, read_boxes(boxes, opened, graph)),
         labelling=lambda: opened.labelling,
         reference_form=form if against is None else REFERENCE,
+        changed=None
+        if against is None
+        else ChangedSamples(form, opened.preprocess, graph.metadata),
     )
     found = explain_low_accuracy(
         evaluation,

@@ -211,3 +211,57 @@ class Figures:
 
     kind: ClassVar[str] = "figures"
     figures: tuple[Figure, ...]
+
+
+@dataclass(frozen=True)
+class PictureBox:
+    """A box on a picture; its sides are shares of the picture, 0 to 1.
+
+    Attributes:
+        style: ``reference`` or ``other``.
+        left: Left side.
+        top: Upper side.
+        width: Width.
+        height: Height.
+        text: Its class and score.
+    """
+
+    style: str
+    left: float
+    top: float
+    width: float
+    height: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """One sample with several answers.
+
+    Attributes:
+        title: Its name.
+        source: The picture as an address that holds the data; empty for none.
+        is_small: Whether the picture has few pixels, which are shown as squares.
+        boxes: Boxes on the picture.
+        answers: Names and answers; an answer is pieces of text with their tags (``ins``, ``del`` or ``span``).
+    """
+
+    title: str
+    source: str
+    is_small: bool
+    boxes: tuple[PictureBox, ...]
+    answers: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Samples side by side.
+
+    Attributes:
+        exhibits: The samples.
+        legend: Class of the style sheet and its meaning.
+    """
+
+    kind: ClassVar[str] = "gallery"
+    exhibits: tuple[Exhibit, ...]
+    legend: tuple[tuple[str, str], ...] = ()

@@ -8,6 +8,8 @@ Sections, in the order of the page of a quantization; each fills blocks of `ptq.
 
 cards           the verdict
 accuracy        every form of the model on the same samples, budget and search
+changed         samples whose answer changed, with both answers
+classes         accuracy of each class, and the confusion
 graph           the graph and the strip of nodes; each node with its reason and its tensors
 tensors         quantization error of each tensor, along the graph and as a table
 values          histogram of a tensor with the range of every method

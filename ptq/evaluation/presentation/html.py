@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
 from ptq.core.plan import Plan
@@ -10,6 +10,8 @@ from ptq.core.wording import format_decibels, plural
 from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.presentation.accuracy import build_accuracy
 from ptq.evaluation.presentation.cards import build_cards
+from ptq.evaluation.presentation.changed import build_changed
+from ptq.evaluation.presentation.classes import build_classes
 from ptq.evaluation.presentation.graph import build_graph
 from ptq.evaluation.presentation.making import (
     MadeFact,
@@ -27,7 +29,7 @@ from ptq.evaluation.ranking import Ranking
 from ptq.evaluation.report import ReportData
 from ptq.observers.stats import TensorStats
 from ptq.page.anchors import assign_anchors
-from ptq.page.page import Page
+from ptq.page.page import Page, Section
 from ptq.page.render import render_html
 
 
@@ -57,6 +59,7 @@ def render_page(
         build_cards(summarize_verdict(report)),
         (
             build_accuracy(report),
+            *_build_samples(report),
             build_graph(report, anchors, histograms),
             build_tensors(report, anchors),
             build_values(report, anchors, histograms),
@@ -68,6 +71,17 @@ def render_page(
         serious=sum(suspect.serious for suspect in report.suspects),
     )
     return render_html(page)
+
+
+def _build_samples(report: ReportData) -> Iterator[Section]:
+    """Changed samples and accuracy by class."""
+    evaluation = report.evaluation
+    if evaluation is not None:
+        classes = {} if evaluation.labels is None else evaluation.labels.classes
+        count = evaluation.changed_samples
+        yield build_changed(evaluation.changed, count, evaluation.samples, classes=classes)
+        forms = evaluation.forms
+        yield build_classes(forms["float"].confusion, forms["int8"].confusion, classes)
 
 
 def render_ranking_page(ranking: Ranking, made: Sequence[MadeFact] = ()) -> str:

@@ -10,6 +10,7 @@ segment     a class for each pixel
 boxes       overlap, suppression and matching of boxes
 box_heads   outputs of detectors as boxes
 detect      boxes with classes
+read_answer outputs on one sample as an answer for readers
 request     a task that is asked for or recognized
 measure     forms of one model on the same samples: drops and figures
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ptq.evaluation.drop import Drop, TaskChoice
 from ptq.evaluation.metrics import Figure
@@ -13,6 +13,9 @@ from ptq.evaluation.tasks.request import (
 )
 from ptq.evaluation.tasks.task import Arrays, Example, Task, TaskMeter
 
+Watch = Callable[[Task, Example, Mapping[str, Arrays]], None]
+"""Gets the task, a sample with the float model's outputs, and the outputs of each form."""
+
 
 class TaskMeasurement:
     """Recognizes the task on the first samples, and measures each form on all of them.
@@ -22,8 +25,11 @@ class TaskMeasurement:
         choice: The task in words; None until it is recognized.
     """
 
-    def __init__(self, request: TaskRequest, forms: Sequence[str]) -> None:
-        """``forms`` are the names of the forms that are compared with float."""
+    def __init__(
+        self, request: TaskRequest, forms: Sequence[str], watch: Watch | None = None
+    ) -> None:
+        """``forms`` are the names of the forms that are compared with float; ``watch`` is called on each sample."""
+        self._watch = watch
         self.task: Task | None = None
         self.choice: TaskChoice | None = None
         self._request, self._forms = request, forms
@@ -69,4 +75,6 @@ class TaskMeasurement:
         for example, others, _ in self._waiting:
             for form, meter in self._meters.items():
                 meter.add(example, others[form])
+            if self._watch is not None and self.task is not None:
+                self._watch(self.task, example, others)
         self._waiting.clear()

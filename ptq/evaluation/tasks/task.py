@@ -50,11 +50,13 @@ class Example:
         feed: The inputs.
         outputs: The outputs of the float model.
         name: Name of the sample; labels of boxes belong to it.
+        labels: Acceptable classes; empty if the sample is not labelled.
     """
 
     feed: Arrays
     outputs: Arrays
     name: str = ""
+    labels: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

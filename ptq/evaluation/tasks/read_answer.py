@@ -1,0 +1,90 @@
+"""Outputs of a model on one sample → its answer, for readers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.evaluation.answers import Answer, AnswerBox
+from ptq.evaluation.tasks.box_heads import CONFIDENCE, SUPPRESSION_IOU, read_names
+from ptq.evaluation.tasks.classify import ClassifyTask
+from ptq.evaluation.tasks.ctc import CtcTask
+from ptq.evaluation.tasks.detect import DetectTask
+from ptq.evaluation.tasks.sequence import SequenceTask, find_positions
+from ptq.evaluation.tasks.task import Arrays, Task
+
+MOST_TOKENS, MOST_BOXES = 120, 40
+"""Tokens and boxes of one answer."""
+_NORMALIZED = 2.0
+"""Corners below are shares of the image, not pixels."""
+
+
+def read_answer(
+    task: Task, outputs: Arrays, feed: Arrays, metadata: Mapping[str, str]
+) -> Answer | None:
+    """The answer of a model; None if the task has none that can be shown.
+
+    Args:
+        task: The task.
+        outputs: Outputs of the model on one sample.
+        feed: The sample.
+        metadata: Metadata of the model, which may name classes and characters.
+    """
+    if isinstance(task, ClassifyTask):
+        scores = outputs[task.output]
+        return Answer((_name(read_names(metadata), int(scores.argmax())),) if scores.size else ())
+    if isinstance(task, CtcTask):
+        names = _read_characters(metadata, task.blank)
+        lines = task.decode(outputs[task.output])
+        tokens = [_name(names, label) for line in lines for label in line]
+        return Answer(tuple(tokens[:MOST_TOKENS]), joined=bool(names))
+    if isinstance(task, SequenceTask):
+        best = outputs[task.output].argmax(axis=-1)
+        used = find_positions(feed, best.shape)
+        return Answer(tuple(str(label) for label in best[used][:MOST_TOKENS].tolist()))
+    if isinstance(task, DetectTask):
+        return _read_boxes(task, outputs, feed, read_names(metadata))
+    return None
+
+
+def _read_boxes(
+    task: DetectTask, outputs: Arrays, feed: Arrays, names: tuple[str, ...]
+) -> Answer | None:
+    size = _image_size(feed)
+    if size is None:
+        return None
+    found = task.head.decode(outputs, CONFIDENCE, SUPPRESSION_IOU)
+    corners: NDArray[Any] = found.corners[:MOST_BOXES]
+    if corners.max(initial=0.0) > _NORMALIZED:
+        corners = corners / np.array([size[1], size[0]] * 2, np.float64)
+    rounded = corners.round(4).tolist()
+    rows = zip(rounded, found.classes.tolist(), found.scores.tolist(), strict=False)
+    return Answer(
+        boxes=tuple(
+            AnswerBox(left, top, right, bottom, _name(names, label), round(score, 4))
+            for (left, top, right, bottom), label, score in rows
+        )
+    )
+
+
+def _image_size(feed: Arrays) -> tuple[int, int] | None:
+    """Height and width of the first image."""
+    for array in feed.values():
+        if array.ndim == 4:
+            return array.shape[2:] if array.shape[1] in (1, 3) else array.shape[1:3]
+    return None
+
+
+def _read_characters(metadata: Mapping[str, str], blank: int) -> tuple[str, ...]:
+    """The characters of a recognizer that its metadata list (``character``, one a line), with the blank."""
+    listed = metadata.get("character", "").splitlines()
+    if not listed:
+        return ()
+    return ("", *listed, " ") if blank == 0 else (*listed, " ")
+
+
+def _name(names: tuple[str, ...], label: int) -> str:
+    return names[label] if 0 <= label < len(names) else str(label)
