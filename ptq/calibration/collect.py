@@ -246,8 +246,7 @@ class BatchBuffers:
         """How many samples to run next: at first one, then as many as 64 MB hold the tensors of, at least two."""
         if not self._computed:
             return self.batch
-        size = sum(stack[0].nbytes for stack in self._stacks.values())
-        return min(self.batch, max(2, _STACKED_BYTES // size)) if size else 1
+        return min((len(stack) for stack in self._stacks.values()), default=1)
 
     def run(self, group: Sequence[Sample]) -> dict[str, NDArray[Any] | list[NDArray[Any]]]:
         """Run the model on each sample; return the tensors by name, valid until the next call.
@@ -270,9 +269,11 @@ class BatchBuffers:
     def _run_stacked(self, group: Sequence[Sample]) -> dict[str, NDArray[Any]] | None:
         """The tensors written into the stacks; None if their shapes depend on values."""
         done = 0
-        if _input_shapes(group[0]) != self._shapes:
+        if _input_shapes(group[0]) != self._shapes or len(group) > self.next_batch:
             first = self._run_single(group[0])
-            self._stacks = {n: np.empty((self.batch, *a.shape), a.dtype) for n, a in first.items()}
+            size = max(1, sum(array.nbytes for array in first.values()))
+            count = max(len(group), min(self.batch, max(2, _STACKED_BYTES // size)))
+            self._stacks = {n: np.empty((count, *a.shape), a.dtype) for n, a in first.items()}
             self._shapes = _input_shapes(group[0])
             for name, array in first.items():
                 self._stacks[name][0] = array

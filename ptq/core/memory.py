@@ -15,12 +15,12 @@ from pathlib import Path
 
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 _SET_OPTION = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-_MMAP_THRESHOLD, _TOP_PAD, _TRIM_THRESHOLD = -3, -2, -1
+_ARENA_MAX, _MMAP_THRESHOLD, _TOP_PAD, _TRIM_THRESHOLD = -8, -3, -2, -1
 """Numbers of glibc's options, from malloc.h."""
 _SPARE_HEAP = 256 * 2**20
 """Bytes of the heap that stay with the process for the next run of a model. Pages count once they are used."""
 _LARGEST_HEAP_BLOCK = 32 * 2**20
-"""Bytes of the largest block on the heap, the most that glibc takes. Larger ones are taken from the system each time."""
+"""Bytes of the largest block on the heap, the most that glibc allows. A larger block is new memory each time."""
 _PAGES, _STATUS = Path("/proc/self/statm"), Path("/proc/self/status")
 _SMALL_PROCESS = 2**30
 """Bytes of a process that keeps freed memory: the next stage takes it again, and the system clears new pages."""
@@ -75,8 +75,9 @@ def keep_freed_blocks() -> None:
     """
     gc.freeze()
     if _SET_OPTION is not None:
+        _SET_OPTION(_ARENA_MAX, 1)  # a thread's own heap is given back in parts of 64 MB
         _SET_OPTION(_MMAP_THRESHOLD, _LARGEST_HEAP_BLOCK)
-        _SET_OPTION(_TRIM_THRESHOLD, _SPARE_HEAP)
+        _SET_OPTION(_TRIM_THRESHOLD, _SMALL_PROCESS)
         _SET_OPTION(_TOP_PAD, _SPARE_HEAP)
 
 

@@ -45,7 +45,7 @@ class _Tuning:
 
     Attributes:
         memory_arena: ONNX Runtime keeps freed memory and grows it in powers of two. This is faster for small
-            tensors, but the peak then varies from run to run.
+            tensors, but the peak varies. Without it each tensor is a block, which the heap keeps up to 32 MB.
         busy_wait: Threads wait busily between runs. This is faster if no other work needs the cores.
         copy_large_weights: ONNX Runtime copies weights into the order that its kernels read fastest. Without it,
             weights above `_COPY_LIMIT` are not copied; the last bits of results may then differ.
@@ -98,6 +98,7 @@ class Session:
         options.intra_op_num_threads = min(threads, os.cpu_count() or 1)
         options.graph_optimization_level = OPTIMIZATION_LEVELS[optimize]
         options.enable_cpu_mem_arena = tuning.memory_arena
+        options.enable_mem_pattern = tuning.memory_arena
         if tuning.given_order:
             options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
         if not tuning.busy_wait:
@@ -174,8 +175,8 @@ class Session:
             for name, array in feed.items():
                 binding.bind_cpu_input(name, array)
             for name, array in outputs.items():
-                where = array.ctypes.data
-                binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, where)
+                target = array.dtype.type, array.shape, array.ctypes.data
+                binding.bind_output(name, "cpu", 0, *target)
             self._session.run_with_iobinding(binding)
         except Exception as error:  # ONNX Runtime's errors have no narrower common base class
             raise DataError(
@@ -217,8 +218,7 @@ def _open_session(
         The session, and the large weights. The session reads the weights in place, so they must outlive it.
     """
     data, files = external_data.as_buffers(graph.model, sub_byte=_READS_FILES_IN_MEMORY)
-    copied: dict[str, external_data.Buffer] = {}
-    values: _OrtValues = {}
+    copied, values = dict[str, external_data.Buffer](), _OrtValues()
     for file, (name, tensor) in files.items():
         if tensor.dtype.bitwidth < 8:
             copied[file] = external_data.little_endian_bytes(tensor)

@@ -24,6 +24,7 @@ from ptq.evaluation.drop import Drop
 from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.optimization.mixed_precision.error_attribution import attribute_error
+from ptq.optimization.mixed_precision.error_injection import ErrorInjector
 from ptq.optimization.mixed_precision.float_candidates import (
     FloatCandidate,
     count_fused_as_one,
@@ -141,7 +142,9 @@ def fewest_float_nodes(
     probe = error_sources_of(plain, logits_graph(trials.model.prepared.graph))
     if not probe.sources:
         return BudgetSearch(points, False, without, without, samples, True, {}, trials.count)
-    found = attribute_error(probe, evenly_spread(trials.samples), run=run, advance=advance)
+    found = attribute_error(
+        ErrorInjector(probe, run), evenly_spread(trials.samples), advance=advance
+    )
     rounding = {
         probe.fused.get(n, frozenset([n])) for s in probe.sources for n in s.float_nodes_needed
     }

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.core.errors import DataError
-from ptq.core.run_options import DEFAULT_RUN, RunOptions
 from ptq.data import Sample
 from ptq.optimization.mixed_precision.error_injection import ErrorInjector
 from ptq.rewrite.instrument.error_sources import ErrorProbe, ErrorSource
@@ -44,7 +43,7 @@ class ErrorAttribution:
         joint_shares: The same for all sources together, shape (outputs,).
         measured_alone: Whether a source was measured alone; else it has an equal share of its group's error.
         samples: How many samples were run.
-        runs: How often the float model ran on each sample.
+        runs: How often the float model ran on each sample, with or without errors.
     """
 
     sources: tuple[ErrorSource, ...]
@@ -74,34 +73,32 @@ def list_remaining(sources: Sequence[ErrorSource], floats: Set[str]) -> list[int
 
 
 def attribute_error(
-    probe: ErrorProbe,
+    injector: ErrorInjector,
     samples: Sequence[Sample],
     enough: Energies | None = None,
     *,
     groups: int = INITIAL_GROUPS,
     least: float = _MIN_SHARE,
-    run: RunOptions = DEFAULT_RUN,
     advance: Callable[[], None] = lambda: None,
 ) -> ErrorAttribution:
     """Measure the share of the output error that each error source causes.
 
     Args:
-        probe: The graphs and the error sources.
+        injector: The graphs and the error sources.
         samples: The samples to run; they are read several times.
         enough: For each output, the share of its energy above which a group is split; infinite to ignore the
             output. None stands for ``least`` of the error of all sources together.
         groups: How many groups are measured first.
         least: The share of the error of all sources together below which a group is not split.
-        run: How the job runs.
         advance: Called after each sample of each round.
 
     Raises:
-        ModelError: ONNX Runtime does not take a graph of the probe.
         DataError: There is no sample, or the model fails on one; the text names it.
     """
     if not samples:
         raise DataError("no samples to measure errors on; give at least one")
-    runs, count = _GroupRuns(ErrorInjector(probe, run), samples, advance), len(probe.sources)
+    probe, before = injector.probe, injector.runs
+    runs, count = _GroupRuns(injector, samples, advance), len(probe.sources)
     everything = np.arange(count)
     parts = np.array_split(_execution_order(probe), min(groups, count))
     measured, runs_left = runs.shares([everything, *parts]), MAX_RUNS - len(parts)
@@ -127,24 +124,23 @@ def attribute_error(
     for group, share in zip(parts, shares, strict=True):
         each[:, group] = share[:, None] / len(group)
         alone[group] = len(group) == 1
-    return ErrorAttribution(probe.sources, each, joint, alone, len(samples), runs.count)
+    of_each = -(-(injector.runs - before) // len(samples))
+    return ErrorAttribution(probe.sources, each, joint, alone, len(samples), of_each)
 
 
 def measure_joint_errors(
-    probe: ErrorProbe,
+    injector: ErrorInjector,
     groups: Sequence[Sequence[int]],
     samples: Sequence[Sample],
     *,
-    run: RunOptions = DEFAULT_RUN,
     advance: Callable[[], None] = lambda: None,
 ) -> Energies:
     """Measure the error of each group of sources together, as a share of the output's energy: (outputs, groups).
 
     Raises:
-        ModelError: ONNX Runtime does not take a graph of the probe.
         DataError: The model fails on a sample; the text names it.
     """
-    runs = _GroupRuns(ErrorInjector(probe, run), samples, advance)
+    runs = _GroupRuns(injector, samples, advance)
     return runs.shares([np.asarray(group, np.intp) for group in groups])
 
 
@@ -154,12 +150,11 @@ def _execution_order(probe: ErrorProbe) -> NDArray[np.intp]:
 
 
 class _GroupRuns:
-    """Injects groups of sources on all samples, and counts the runs of each sample."""
+    """Injects groups of sources on all samples."""
 
     def __init__(
         self, injector: ErrorInjector, samples: Sequence[Sample], advance: Callable[[], None]
     ) -> None:
-        self.count = 0
         self._injector, self._samples, self._advance = injector, samples, advance
 
     def shares(self, groups: Sequence[NDArray[np.intp]]) -> Energies:
@@ -171,7 +166,6 @@ class _GroupRuns:
         for sample in self._samples:
             found.append(self._injector.output_error_energy(sample, factors))
             self._advance()
-        self.count += len(groups) + 2  # one run without errors, and one that computes the errors
         noise: Energies = np.sum([energies for energies, _ in found], axis=0)
         signal: Energies = np.sum([own for _, own in found], axis=0)
         shares: Energies = noise / np.where(signal > 0, signal, 1.0)[:, None]

@@ -14,12 +14,17 @@ from ptq.data import Sample
 from ptq.model.session import Session
 from ptq.rewrite.instrument.error_sources import ErrorProbe
 
+_KEPT_BYTES = 2**28
+"""Rounding errors and outputs that are kept; those of further samples are computed again by each call."""
+_Arrays = Sequence[NDArray[Any]]
+
 
 class ErrorInjector:
     """Runs the float model with chosen rounding errors added.
 
     Attributes:
         probe: The graphs and the error sources.
+        runs: How often a graph of the probe ran.
     """
 
     def __init__(self, probe: ErrorProbe, run: RunOptions = DEFAULT_RUN) -> None:
@@ -28,7 +33,9 @@ class ErrorInjector:
         Raises:
             ModelError: ONNX Runtime does not take one of them.
         """
-        self.probe = probe
+        self.probe, self.runs = probe, 0
+        self._known: dict[str, tuple[_Arrays, _Arrays]] = {}
+        self._free = _KEPT_BYTES
         self._errors = Session(probe.error_graph, threads=run.threads)
         self._injected = Session(probe.injected, threads=run.threads)
 
@@ -67,16 +74,27 @@ class ErrorInjector:
             DataError: The model fails on the sample; the text names it.
         """
         try:
-            errors = self._errors.run(sample.feed, self.probe.error_outputs)
+            errors, clean = self._known.get(sample.name) or self._run_without_errors(sample)
             injected = _InjectedErrors(self.probe, errors)
-            none = np.zeros(len(errors), np.float32)
-            clean = self._injected.run({**sample.feed, **injected.feed(none)})
-            yield clean
+            yield [*clean]
             for row in factors:
                 outputs = self._injected.run({**sample.feed, **injected.feed(row)})
+                self.runs += 1
                 yield [_output_error(o, c) for o, c in zip(outputs, clean, strict=True)]
         except DataError as error:
             raise DataError(f"{sample.name}: {error}") from error
+
+    def _run_without_errors(self, sample: Sample) -> tuple[_Arrays, _Arrays]:
+        """The rounding error of each source, and the outputs of the float model."""
+        errors = self._errors.run(sample.feed, self.probe.error_outputs)
+        none = _InjectedErrors(self.probe, errors).feed(np.zeros(len(errors), np.float32))
+        clean = self._injected.run({**sample.feed, **none})
+        self.runs += 2
+        size = sum(array.nbytes for array in (*errors, *clean))
+        if size <= self._free:
+            self._free -= size
+            self._known[sample.name] = errors, clean
+        return errors, clean
 
 
 def _energy(array: NDArray[Any]) -> float:

@@ -36,6 +36,7 @@ from ptq.optimization.mixed_precision.error_attribution import (
     list_remaining,
     measure_joint_errors,
 )
+from ptq.optimization.mixed_precision.error_injection import ErrorInjector
 from ptq.optimization.mixed_precision.float_candidates import CostFunction
 from ptq.optimization.mixed_precision.float_cost import (
     error_sources_of,
@@ -63,7 +64,6 @@ from ptq.optimization.preference import (
     PREFERENCES,
     PreferenceName,
 )
-from ptq.rewrite.instrument.error_sources import ErrorProbe
 from ptq.solver.partition.cost_table import OrtCostTable, get_cost_table
 from ptq.solver.partition.cost_table_file import decide_by_given_table
 from ptq.solver.quantizer import QuantizedModel
@@ -188,12 +188,13 @@ def frontier(
     count = min(ESTIMATION_SAMPLES, len(held_out))
     few = [held_out[k * len(held_out) // count] for k in range(count)]
     advance = run.start_stage("attributing the error", None)
-    found = attribute_error(probe, few, run=run, advance=advance)
+    injector = ErrorInjector(probe, run)
+    found = attribute_error(injector, few, advance=advance)
     times = ModelTimes(made, table)
     price = time_cost(float_time_model(made))
     choice = _choose(job, made, found, times, price, options.prefer)
     curve = trace_curve(found, price, times, [choice] if choice else [])
-    curve = _with_joint_errors(probe, curve, few, run)
+    curve = _with_joint_errors(injector, curve, few)
     if choice not in [point.floats for point in curve]:
         choice = curve[0].floats  # its sources together gain less than each alone
     advance.end()
@@ -254,11 +255,11 @@ def _choose(
 
 
 def _with_joint_errors(
-    probe: ErrorProbe, curve: Sequence[CurvePoint], samples: Sequence[Sample], run: RunOptions
+    injector: ErrorInjector, curve: Sequence[CurvePoint], samples: Sequence[Sample]
 ) -> list[CurvePoint]:
     """The points with the error of all sources that they leave; those that then gain nothing are left out."""
-    left = [list_remaining(probe.sources, point.floats) for point in curve]
-    errors = measure_joint_errors(probe, left, samples, run=run).mean(axis=0)
+    left = [list_remaining(injector.probe.sources, point.floats) for point in curve]
+    errors = measure_joint_errors(injector, left, samples).mean(axis=0)
     whole = max(float(errors[0]), math.ulp(0.0))
     joint = [replace(p, error=float(e) / whole) for p, e in zip(curve, errors, strict=True)]
     return keep_pareto(joint)

@@ -23,6 +23,7 @@ from ptq.optimization.mixed_precision.error_attribution import (
     list_remaining,
     measure_joint_errors,
 )
+from ptq.optimization.mixed_precision.error_injection import ErrorInjector
 from ptq.optimization.mixed_precision.float_candidates import CostFunction, cheap_extras
 from ptq.optimization.mixed_precision.float_cost import (
     error_sources_of,
@@ -118,13 +119,10 @@ def _find_knee(
         return None
     count = max(count, _SAMPLES_FOR_DECISIONS) if lost else count
     samples = list(job.samples.calibration.spread(count))
+    injector = ErrorInjector(probe, job.run)
     try:
         found = attribute_error(
-            probe,
-            samples,
-            groups=_GROUPS,
-            least=_LEAST_FOR_DECISIONS if lost else _LEAST,
-            run=job.run,
+            injector, samples, groups=_GROUPS, least=_LEAST_FOR_DECISIONS if lost else _LEAST
         )
     except DataError:  # values decide the shapes of this model, and errors change the values
         return None
@@ -141,7 +139,7 @@ def _find_knee(
         return None
     spent = times.estimate(best) / times.all_int8 - 1
     left = list_remaining(probe.sources, best)
-    after = float(measure_joint_errors(probe, [left], samples, run=job.run).mean())
+    after = float(measure_joint_errors(injector, [left], samples).mean())
     fastest = job.options.min_speedup
     slow = fastest is not None and times.in_float < fastest * (1 + spent) * times.all_int8
     if slow or spent > levels[-1] or not after <= required * joint:

@@ -28,6 +28,7 @@ from ptq.evaluation.user_metric import Metric
 from ptq.model.node import operator_of
 from ptq.model.open import Model
 from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution, attribute_error
+from ptq.optimization.mixed_precision.error_injection import ErrorInjector
 from ptq.optimization.mixed_precision.float_candidates import FloatCandidate, rank_candidates
 from ptq.optimization.mixed_precision.float_cost import error_sources_of
 from ptq.optimization.mixed_precision.trials import (
@@ -143,7 +144,7 @@ def sensitivity(
     if not probe.sources:
         raise UsageError("no node of the model is quantized; `ptq.inspect` gives the reasons")
     advance = run.start_stage("attributing the error", None)
-    found = attribute_error(probe, evenly_spread(held_out), run=run, advance=advance)
+    found = attribute_error(ErrorInjector(probe, run), evenly_spread(held_out), advance=advance)
     advance.end()
     ops = {node.name or "": operator_of(node) for node in job.prepared.graph.nodes}
     rows, before = [], frozenset[str]()

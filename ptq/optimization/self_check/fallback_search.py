@@ -15,6 +15,7 @@ import numpy as np
 from ptq.core.errors import DataError, ModelError
 from ptq.model.node import name_of
 from ptq.optimization.mixed_precision.error_attribution import SAMPLES, attribute_error
+from ptq.optimization.mixed_precision.error_injection import ErrorInjector
 from ptq.optimization.mixed_precision.float_candidates import cheap_extras, cheapest_cover
 from ptq.optimization.mixed_precision.float_cost import (
     error_sources_of,
@@ -107,10 +108,9 @@ class _FallbackSearch:
             enough = np.full(len(outputs), np.inf)
             enough[rows] = np.where(failing, _MIN_SHARE * failure.max_share, np.inf)
             found = attribute_error(
-                probe,
+                ErrorInjector(probe, against.sessions.run),
                 against.reference.samples[::every],
                 enough,
-                run=against.sessions.run,
                 advance=against.advance,
             )
         except (ModelError, DataError):  # the probe can be too large, or fail to run
