@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from . import options as o
+from . import tflite_options as t
 
 
 def convert(
@@ -16,11 +17,14 @@ def convert(
         Path, typer.Option("--output", "-o", metavar="PATH", help="The converted model.")
     ],
     form: Annotated[
-        o.Form,
+        o.Form | None,
         typer.Option(
-            "--format", metavar="qdq|qoperator", parser=str, help="The form to convert to."
+            "--format",
+            metavar="qdq|qoperator|tflite",
+            parser=str,
+            help="The form to convert to; tflite is LiteRT's file, which an output that ends in .tflite means too.",
         ),
-    ],
+    ] = None,
     integers: Annotated[
         bool,
         typer.Option(
@@ -30,26 +34,34 @@ def convert(
             "differ by 1 LSB.",
         ),
     ] = False,
+    io: t.InputOutputType = "float",
+    static_batch: t.StaticBatch = None,
     no_clobber: o.NoClobber = False,
     json: o.Json = None,
 ) -> None:
-    """Convert a quantized model from QDQ to QOperator form, or back.
+    """Convert a quantized model from QDQ to QOperator form, or back, or to LiteRT's .tflite.
 
     The integer function stays the same. This is proved before anything is written. Operators without
     an equivalent in the other form stay unchanged. So do operators that ONNX Runtime computes in
     float in QDQ form, for example where int8 meets uint8. Both are listed.
     """
+    from ptq.core.errors import UsageError
     from ptq.verification import verbs
     from ptq.verification.conversion import not_converted, runs_in_float
 
     from . import documents, outputs, render_verification
     from .document_types import ConversionSummary
 
+    if form is None and output.suffix != ".tflite":
+        raise UsageError("the form to convert to is missing; give --format")
+    form = outputs.choose_form(form, output)
     replaced = outputs.check_outputs([quantized], [output], json, no_clobber=no_clobber)
-    converted = verbs.convert(quantized, form, integers=integers)
+    converted = verbs.convert(quantized, form, integers=integers, io=io, static_batch=static_batch)
     converted.save(output)
     graph = converted.graph
     float_nodes = not_converted(graph) if form == "qoperator" else runs_in_float(graph)
+    if form == "tflite":
+        float_nodes = ()
     summary = ConversionSummary(form, float_nodes)
     if not documents.write_document(json, summary, output=output):
         render_verification.render_conversion(float_nodes, output)

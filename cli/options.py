@@ -25,7 +25,7 @@ DEFAULT_BATCH = 8
 DEFAULT_CALIBRATION_BATCH = 4
 DEFAULT_MEASURED = 5
 DEFAULT_SECONDS = 3.0
-Form = Literal["qdq", "qoperator"]
+Form = Literal["qdq", "qoperator", "tflite"]
 WeightFormat = Literal["auto", "s8", "reduced", "u8"]
 Rounding = Literal["second-order", "nearest"]
 

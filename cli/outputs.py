@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -21,9 +22,24 @@ MAX_LISTED_SAMPLES = 100
 """Bad samples listed on standard error; the JSON report lists all."""
 
 
-def default_output(model: Path) -> Path:
+def default_output(model: Path, form: str = "qdq") -> Path:
     """Default output of ``quantize``, in the current folder."""
-    return Path(f"{model.stem}.int8.onnx")
+    return Path(f"{model.stem}.int8.{'tflite' if form == 'tflite' else 'onnx'}")
+
+
+def choose_form(form: str | None, output: Path | None) -> Any:
+    """The form that is asked for, or that the name of the output means.
+
+    Raises:
+        UsageError: The two contradict each other.
+    """
+    is_tflite = output is not None and output.suffix == ".tflite"
+    if form is None:
+        return "tflite" if is_tflite else "qdq"
+    if output is not None and is_tflite != (form == "tflite"):
+        end = ".tflite" if form == "tflite" else ".onnx"
+        raise UsageError(f"output {output} is not of format {form}; give a name that ends in {end}")
+    return form
 
 
 def check_outputs(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from . import options as o
+from . import tflite_options as t
 from .images import Images, add_image_options
 
 
@@ -22,18 +23,22 @@ def quantize(
             "--output",
             "-o",
             metavar="FILE",
-            help="The quantized model; by default NAME.int8.onnx in the current folder.",
+            help="The quantized model; by default NAME.int8.onnx in the current folder. A name that ends in .tflite "
+            "means --format tflite.",
         ),
     ] = None,
     form: Annotated[
-        o.Form,
+        o.Form | None,
         typer.Option(
             "--format",
-            metavar="qdq|qoperator",
+            metavar="qdq|qoperator|tflite",
             parser=str,
-            help="Form of the quantized model; the integer function is the same.",
+            help="Form of the quantized model. qdq, the default, and qoperator have the same integer function. "
+            "tflite, only --target litert: LiteRT's file; needs pip install 'onnx-ptq[litert]'.",
         ),
-    ] = "qdq",
+    ] = None,
+    io: t.InputOutputType = "float",
+    static_batch: t.StaticBatch = None,
     weights: Annotated[
         o.WeightFormat,
         typer.Option(
@@ -160,7 +165,8 @@ def quantize(
         raise UsageError("--strict needs an accuracy budget; give --max-drop")
     if data is None and stats is None and plan is None:
         raise UsageError("no calibration data: give --data, --stats or --plan")
-    path = output or outputs.default_output(model)
+    form = outputs.choose_form(form, output)
+    path = output or outputs.default_output(model, form)
     outputs.check_outputs([model, data, eval_data, stats, plan, path], [], resumed=summary)
     replaced = outputs.check_model_output(
         model, [data, eval_data, stats, plan], [path, save_plan, page], json,
@@ -177,7 +183,7 @@ def quantize(
             plan=plan, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
             arithmetic=arithmetic, batch=batch, threads=threads, checkpoint=checkpoint,
             max_drop=max_drop, opset=opset, metric=inputs.read_metric(metric), task=task, metadata=metadata,
-            force=force, progress=progress,
+            force=force, io=io, static_batch=static_batch, progress=progress,
         )  # fmt: skip
     outputs.print_skipped(result.report.skipped)
     result.save(path)

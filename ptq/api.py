@@ -55,6 +55,7 @@ from ptq.optimization.provenance import build_result
 from ptq.optimization.self_check.self_check import quantize_and_check
 from ptq.optimization.speed_findings import add_speed_findings
 from ptq.rewrite.prepare.prepare import OpsetOption
+from ptq.rewrite.tflite.write import InputOutputType
 from ptq.solver.partition.cost_table import OrtCostTable
 from ptq.solver.partition.cost_table_file import decide_by_given_table
 from ptq.solver.recipe import (
@@ -106,6 +107,8 @@ def quantize(
     task: TaskName | None = None,
     metadata: bool = True,
     force: bool = False,
+    io: InputOutputType = "float",
+    static_batch: int | None = None,
     progress: Progress | None = None,
 ) -> Result:
     """Quantize a model and measure the loss of accuracy.
@@ -117,7 +120,8 @@ def quantize(
         target: The name of the runtime.
         method: The range method: ``minmax``, ``percentile``, ``kl`` or ``mse``. ``auto`` takes for each tensor the
             method with the least output error, by cross-validation on calibration samples.
-        form: ``qdq`` or ``qoperator``; both compute the same integer function.
+        form: ``qdq`` or ``qoperator``; both compute the same integer function. ``tflite``, for target ``litert``,
+            is LiteRT's file; it needs the package ``ai-edge-litert``.
         weights: The integer format of weights. On x86 without VNNI, ONNX Runtime saturates sums of two uint8 × int8
             products. ``reduced`` limits neighbouring weights so that no sum saturates. ``u8``, for target ``ort``,
             stores weights as uint8, which is slower. ``s8`` does neither. ``auto`` is ``reduced`` if this processor
@@ -156,6 +160,9 @@ def quantize(
             None recognizes it from shapes, names and values of the outputs.
         metadata: Record preprocessing and provenance in the metadata of the quantized model.
         force: Return a result even if it is more than 1 MiB larger than the float model and slower.
+        io: Element type of inputs and outputs of a `.tflite` file: ``float``, ``int8`` or ``float16``.
+        static_batch: The batch of a `.tflite` file. None leaves it open where every operator allows that, and
+            writes 1 elsewhere.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Raises:
@@ -183,7 +190,7 @@ def quantize(
     options = QuantizeOptions(
         target, method, form, weights, per_tensor, skip, correct_bias, rounding,
         equalize, split_outliers, arithmetic, max_drop, metric, opset, strict, effort,
-        prefer, min_speedup, task,
+        prefer, min_speedup, task, io, static_batch,
     )  # fmt: skip
     given = open_given(stats, plan)
     options.check_target(given.plan)

@@ -38,6 +38,7 @@ ALLOWED = {
     "PIL": {"ptq.data"},
     "fast_sugiyama": {"ptq.page.layout"},
     "jinja2": {"ptq.page.render"},
+    "flatbuffers": {"ptq.rewrite.tflite.flatbuffer"},
     "rich": {"ptq_cli"},
     "typer": {"ptq_cli"},
 }

@@ -41,6 +41,7 @@ class Target:
         int16_pairs_saturate: Its kernels for x86 without VNNI add pairs of products in int16, which saturates.
         uint8_weights: Signed weights may be stored as uint8 with zero point 128: the same integers.
         reads_qoperator: Its runtime reads models in QOperator form.
+        writes_tflite: Its models can be written as `.tflite` files.
         integer_ops: The operators that it computes on integers; None for all that have an integer kernel or weights.
         quantizes_inputs_only: Quantizers stand only before inputs of integer nodes, whose kernels return float: an
             activation behind a layer belongs to its kernel, and graph outputs stay float.
@@ -70,6 +71,7 @@ class Target:
     int16_pairs_saturate: bool = False
     uint8_weights: bool = False
     reads_qoperator: bool = True
+    writes_tflite: bool = False
     integer_ops: frozenset[str] | None = None
     quantizes_inputs_only: bool = False
     float_biases: bool = False

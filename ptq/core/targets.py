@@ -43,6 +43,7 @@ TARGETS: Mapping[str, Target] = {
             source="LiteRT 8-bit quantization specification",
             has_lookup_tables=True,
             lint="litert",
+            writes_tflite=True,
         ),
         Target(
             "tpu-mlir",

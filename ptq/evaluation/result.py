@@ -12,8 +12,10 @@ import onnx
 from ptq.core.plan import Plan
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.presentation.html import render_page
+from ptq.executor.tflite_export import encode_tflite
 from ptq.model.graph import Graph
-from ptq.model.save import save_apart
+from ptq.model.save import save_apart, write_apart
+from ptq.model.tflite.schema import SUFFIX
 from ptq.observers.calibration_file import Calibration
 
 
@@ -27,6 +29,7 @@ class Result:
         report: Accuracy, errors, sizes.
         calibration: The statistics; with them the model can be quantized again without calibration.
         source: File of the float model; None if it was in memory.
+        tflite: The `.tflite` file, if form ``tflite`` was asked for.
     """
 
     graph: Graph
@@ -34,6 +37,7 @@ class Result:
     report: Report
     calibration: Calibration
     source: Path | None = None
+    tflite: bytes | None = None
 
     def __repr__(self) -> str:
         return f"Result({self.report!r})"
@@ -55,12 +59,17 @@ class Result:
         return self.graph.to_proto()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model atomically.
+        """Write the model atomically: LiteRT's file if the path ends in ``.tflite``, else ONNX.
 
         Weights of more than 2 GB go into a second file, ``PATH.data``, or a similar unused name.
 
         Raises:
             UsageError: ``path`` is a file of the float model or of its weights.
             PtqError: A file cannot be written.
+            UnsupportedError: An operator has no form in LiteRT, or ``ai-edge-litert`` is not installed.
         """
+        if Path(path).suffix == SUFFIX:
+            content = encode_tflite(self.graph) if self.tflite is None else self.tflite
+            write_apart(content, Path(path), self.source)
+            return
         save_apart(self.graph, Path(path), self.source)

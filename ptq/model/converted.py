@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 
 from ptq.model.graph import Graph
-from ptq.model.save import save_apart
+from ptq.model.save import save_apart, write_apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,13 +18,15 @@ class Converted:
 
     Attributes:
         graph: The converted graph.
-        form: ``qdq`` or ``qoperator``.
+        form: ``qdq``, ``qoperator`` or ``tflite``.
         source: File of the model before; None if it was in memory.
+        tflite: The `.tflite` file, in form ``tflite``.
     """
 
     graph: Graph
     form: str
     source: Path | None = None
+    tflite: bytes | None = None
 
     def __repr__(self) -> str:
         return f"Converted(form={self.form!r}, nodes={len(self.graph.nodes)})"
@@ -41,4 +43,7 @@ class Converted:
             UsageError: ``path`` is a file of the model before, or of its weights.
             PtqError: A file cannot be written.
         """
+        if self.tflite is not None:
+            write_apart(self.tflite, Path(path), self.source)
+            return
         save_apart(self.graph, Path(path), self.source)

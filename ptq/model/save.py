@@ -19,11 +19,26 @@ def save_apart(graph: Graph, path: Path, source: Path | None) -> None:
         UsageError: The path is a file of that model or of its weights.
         PtqError: A file cannot be written.
     """
+    _refuse_source(path, source)
+    save(graph, path)
+
+
+def write_apart(content: bytes, path: Path, source: Path | None) -> None:
+    """Write a file atomically, but never over the model that it was made from.
+
+    Raises:
+        UsageError: The path is a file of that model or of its weights.
+        PtqError: The file cannot be written.
+    """
+    _refuse_source(path, source)
+    files.write(path, content)
+
+
+def _refuse_source(path: Path, source: Path | None) -> None:
     if source is not None and path.exists():
         for file in model_files(source):
             if files.is_same_file(path, file):
                 raise UsageError(f"output {path} is the input {file} itself; give another name")
-    save(graph, path)
 
 
 def save(graph: Graph, path: Path) -> None:

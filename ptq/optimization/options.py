@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from ptq.core.errors import UsageError
 from ptq.core.option_checks import (
     require_callable,
     require_choice,
+    require_count,
     require_flag,
     require_names,
     require_number,
@@ -17,7 +18,7 @@ from ptq.core.option_checks import (
 from ptq.core.plan import Plan
 from ptq.core.target import Target
 from ptq.core.targets import TARGETS, TargetName, get_target
-from ptq.data.splits import SampleOptions
+from ptq.data.splits import SampleOptions, SampleSplit
 from ptq.evaluation.tasks.request import require_task
 from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
@@ -26,6 +27,7 @@ from ptq.observers import OBSERVERS
 from ptq.optimization.effort import DEFAULT_EFFORT, EFFORTS, EffortName
 from ptq.optimization.preference import DEFAULT_PREFERENCE, PREFERENCES, PreferenceName
 from ptq.rewrite.prepare.prepare import OpsetOption
+from ptq.rewrite.tflite.write import DEFAULT_TFLITE, InputOutputType, TfliteOptions
 from ptq.solver.recipe import (
     AUTO,
     DEFAULT_METHOD,
@@ -46,7 +48,7 @@ class QuantizeOptions:
     Attributes:
         target: Name of the runtime.
         method: Name of the range method, or ``auto``.
-        form: ``qdq`` or ``qoperator``.
+        form: ``qdq``, ``qoperator`` or ``tflite``.
         weights: Integer format of weights, or ``auto``.
         per_tensor: One scale for a whole weight.
         skip: Nodes, or operators, that stay float; a string is one name. All become a tuple.
@@ -57,12 +59,14 @@ class QuantizeOptions:
         arithmetic: Name of the integer arithmetic; None for the target's own.
         max_drop: The accuracy budget in points of the metric; None for none.
         metric: The user's metric; None for that of the task.
-        task: What the outputs decide; None to recognize it.
         opset: ``auto`` or ``keep``.
         strict: Whether the budget has to be shown to hold.
         effort: How many samples and runs each decision may take.
         prefer: How much speed may be spent on accuracy.
         min_speedup: The lowest speed relative to float; None for none.
+        task: What the outputs decide; None to recognize it.
+        io: Element type of inputs and outputs of a `.tflite` file.
+        static_batch: The batch of a `.tflite` file; None leaves it open.
     """
 
     target: TargetName = "ort"
@@ -84,6 +88,8 @@ class QuantizeOptions:
     prefer: PreferenceName = DEFAULT_PREFERENCE
     min_speedup: float | None = None
     task: TaskName | None = None
+    io: InputOutputType = "float"
+    static_batch: int | None = None
 
     def __post_init__(self) -> None:
         require_choice("target", self.target, TARGETS)
@@ -104,6 +110,13 @@ class QuantizeOptions:
         require_task(self.task, self.metric)
         require_choice("opset", self.opset, get_args(OpsetOption))
         require_flag("strict", self.strict)
+        require_choice("io", self.io, get_args(InputOutputType))
+        if self.static_batch is not None:
+            object.__setattr__(
+                self, "static_batch", require_count("static_batch", self.static_batch, least=1)
+            )
+        if self.form != "tflite" and self.tflite_options != DEFAULT_TFLITE:
+            raise UsageError("io and static_batch are of .tflite files; choose form tflite")
         require_choice("effort", self.effort, EFFORTS)
         require_choice("prefer", self.prefer, PREFERENCES)
         if self.min_speedup is not None:
@@ -124,6 +137,21 @@ class QuantizeOptions:
                 f"target {row.name} cannot read form qoperator, only QuantizeLinear and DequantizeLinear; "
                 "choose form qdq"
             )
+        if self.form == "tflite" and not row.writes_tflite:
+            able = ", ".join(target.name for target in TARGETS.values() if target.writes_tflite)
+            raise UsageError(f"form tflite needs target {able}, not {row.name}")
+
+    @property
+    def tflite_options(self) -> TfliteOptions:
+        """How a `.tflite` file is written."""
+        return TfliteOptions(self.io, self.static_batch)
+
+    def to_tflite_options(self, samples: SampleSplit) -> TfliteOptions:
+        """The same, with the shapes of the first sample for axes that the model leaves open."""
+        source = samples.calibration or samples.evaluation
+        first = None if source is None else next(iter(source), None)
+        shapes = {} if first is None else {name: a.shape for name, a in first.feed.items()}
+        return replace(self.tflite_options, shapes=shapes)
 
     def target_row(self, plan: Plan | None = None) -> Target:
         """The target; that of the plan where one is given."""
@@ -162,7 +190,9 @@ def list_result_options(options: QuantizeOptions, reading: SampleOptions) -> dic
         "target", "method", "form", "weights", "per_tensor", "correct_bias", "rounding", "equalize",
         "split_outliers", "max_drop", "opset", "effort", "prefer", "min_speedup",
     )  # fmt: skip
-    task = {} if options.task is None else {"task": options.task}
+    task: dict[str, Any] = {} if options.task is None else {"task": options.task}
+    if options.form == "tflite":
+        task |= {"io": options.io, "static_batch": options.static_batch}
     return {
         **{name: getattr(options, name) for name in names},
         **task,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from ptq.calibration.calibration import Fold, load_or_collect
 from ptq.calibration.input_covariance import collect_input_covariance
-from ptq.core.errors import UsageError
+from ptq.core.errors import UnsupportedError, UsageError
 from ptq.core.memory import release_memory
 from ptq.core.plan import Plan
 from ptq.core.run_options import RunOptions
@@ -27,6 +27,8 @@ from ptq.optimization.options import QuantizeOptions
 from ptq.optimization.outlier_splitting import split_outlier_channels
 from ptq.optimization.range_search import choose_ranges
 from ptq.rewrite.prepare.prepare import PreparedModel, open_and_prepare
+from ptq.rewrite.tflite.rehearsal import check_writable, list_float_nodes
+from ptq.rewrite.tflite.write import TfliteOptions
 from ptq.solver.quantizer import CalibratedModel, complete_user_plan, solve_plan
 from ptq.solver.recipe import Recipe
 from ptq.solver.solve import check_skipped_nodes
@@ -100,8 +102,30 @@ def open_job(
         raise UsageError("a plan already lists the float nodes; do not combine plan with skip")
     if given.plan is None:
         recipe = recipe.with_float_nodes(prepared.float_nodes)
+    if options.form == "tflite":
+        tflite = options.to_tflite_options(samples)
+        recipe = _check_for_litert(prepared.graph, tflite, recipe, given.plan)
     log_decisions(prepared.describe_changes())
     return Job(display_name(model), source, prepared, samples, options, recipe, given, run)
+
+
+def _check_for_litert(
+    graph: Graph, options: TfliteOptions, recipe: Recipe, plan: Plan | None
+) -> Recipe:
+    """The recipe with the nodes that LiteRT computes only in float.
+
+    Raises:
+        UnsupportedError: LiteRT has no form of a node at all, or of one that the plan quantizes.
+    """
+    check_writable(graph, options)
+    floats = list_float_nodes(graph)
+    if plan is None:
+        return recipe.with_float_nodes(floats)
+    for name in floats.keys() - plan.floats.keys():
+        raise UnsupportedError(
+            f"the plan quantizes node {name}, but {floats[name]}; solve a plan for form tflite"
+        )
+    return recipe
 
 
 def optimize_before_calibration(job: Job) -> Job:

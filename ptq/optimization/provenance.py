@@ -28,6 +28,7 @@ from ptq.evaluation.drop import Drop
 from ptq.evaluation.exports.report import Report
 from ptq.evaluation.input_shift_check import calibration_inputs
 from ptq.evaluation.result import Result
+from ptq.executor.tflite_export import encode_tflite
 from ptq.model.metadata import PREPROCESS, PROVENANCE, write_record
 from ptq.model.processor import name_machine
 from ptq.model.serialize import serialized_size
@@ -83,7 +84,11 @@ def build_result(
         write_record(graph, PROVENANCE, _build_provenance(job, made, report, reading, plan_digest))
         report = replace(report, int8_bytes=serialized_size(graph.model))
     report = replace(report, suspects=(*check_benefit(report), *report.suspects))
-    return Result(graph, plan, report, calibration, source)
+    tflite = None
+    if job.options.form == "tflite":
+        tflite = encode_tflite(graph, job.options.to_tflite_options(job.samples))
+        report = replace(report, int8_bytes=len(tflite))
+    return Result(graph, plan, report, calibration, source, tflite)
 
 
 def _find_preprocess(job: Job, made: QuantizedModel) -> Record | None:

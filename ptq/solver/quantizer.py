@@ -19,6 +19,7 @@ from ptq.observers.input_means import input_means
 from ptq.observers.input_statistics import InputStatistics
 from ptq.observers.kept_inputs import KeptInputs
 from ptq.rewrite.emit.bias_correction import correct_biases
+from ptq.rewrite.emit.keep_float import keep_float_everywhere
 from ptq.rewrite.emit.set_weights import replace_weights
 from ptq.rewrite.emit.to_qdq import to_qdq
 from ptq.rewrite.emit.to_qlinear import to_qlinear
@@ -160,6 +161,9 @@ def _write_weights(
 def _emit(graph: Graph, recipe: Recipe, plan: Plan) -> Graph:
     """The quantized graph in the form and with the weight format of the recipe."""
     quantized = to_qdq(graph, plan)
+    if recipe.form == "tflite":
+        keep_float_everywhere(quantized, plan.floats)
+        quantized.sort()
     if recipe.form == "qoperator":
         quantized = to_qlinear(quantized)
     return weights_to_uint8(quantized) if recipe.weights == "u8" else quantized

@@ -12,7 +12,8 @@ from ptq.core.target import Target
 from ptq.core.targets import TARGETS
 from ptq.model.session import has_exact_int8_sums
 
-QuantizedForm = Literal["qdq", "qoperator"]
+QuantizedForm = Literal["qdq", "qoperator", "tflite"]
+"""Forms of a quantized model. ``tflite`` is LiteRT's file; its integers are those of the QDQ form."""
 WeightFormat = Literal["s8", "reduced", "u8"]
 WeightFormatOption = Literal["auto", "s8", "reduced", "u8"]
 RoundingMethod = Literal["second-order", "nearest"]
@@ -48,7 +49,7 @@ class Recipe:
     Attributes:
         target: Name of the target to quantize for.
         method: Name of the range method. ``auto`` takes ``chosen_methods``.
-        form: ``qdq`` or ``qoperator``.
+        form: ``qdq``, ``qoperator`` or ``tflite``.
         per_tensor: One scale for a whole weight instead of one for each output channel.
         correct_bias: Subtract the mean error of rounded weights from the biases.
         float_nodes: Names of nodes, or operators, to keep float, with the reason.

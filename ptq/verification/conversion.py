@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import get_args
 
 from ptq.core.errors import UnsupportedError, UsageError
 from ptq.core.ops import OPS
@@ -51,10 +50,8 @@ def convert_graph(graph: Graph, form: QuantizedForm, *, integers: bool = False) 
         UnsupportedError: A QLinear operator has no QDQ form, or an output would change; the message says which and
             why.
     """
-    if form not in get_args(QuantizedForm):
-        raise UsageError(
-            f"form {form!r} is unknown; choose one of {', '.join(get_args(QuantizedForm))}"
-        )
+    if form not in ("qdq", "qoperator"):
+        raise UsageError(f"form {form!r} is unknown; choose one of qdq, qoperator")
     if form == "qdq":
         source, converted = graph, qlinear_to_qdq(graph)
     else:

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import get_args
 
-from ptq.core.option_checks import refuse_unknown_options, require_choice, require_flag
+from ptq.core.errors import UsageError
+from ptq.core.option_checks import (
+    refuse_unknown_options,
+    require_choice,
+    require_count,
+    require_flag,
+)
 from ptq.core.run_options import Progress, RunOptions
 from ptq.core.targets import TargetName, get_target
 from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
+from ptq.executor.tflite_export import encode_tflite
 from ptq.model.converted import Converted
 from ptq.model.failure import explain_failure
+from ptq.model.graph import Graph
 from ptq.model.metadata import PROVENANCE, read_record, write_record
 from ptq.model.open import Model, open_model, require_quantized, source_path
+from ptq.rewrite.tflite.write import DEFAULT_TFLITE, InputOutputType, TfliteOptions
 from ptq.solver.recipe import QuantizedForm
 from ptq.verification.conversion import convert_graph
 from ptq.verification.lint import lint_graph
@@ -110,15 +120,24 @@ def portability(
 
 
 @refuse_unknown_options
-def convert(model: Model, form: QuantizedForm, *, integers: bool = False) -> Converted:
-    """Convert a quantized model to QDQ or QOperator form, with the same integer function.
+def convert(
+    model: Model,
+    form: QuantizedForm,
+    *,
+    integers: bool = False,
+    io: InputOutputType = "float",
+    static_batch: int | None = None,
+) -> Converted:
+    """Convert a quantized model to another form, with the same integer function.
 
     Its metadata stay; a provenance names the new form too, as ``converted_to``.
 
     Args:
         model: A quantized model.
-        form: ``qdq`` or ``qoperator``.
+        form: ``qdq``, ``qoperator``, or ``tflite``: LiteRT's file, for models with int8 activations.
         integers: In QOperator form, convert also operators that ONNX Runtime computes in float in QDQ form.
+        io: Element type of inputs and outputs of a `.tflite` file: ``float``, ``int8`` or ``float16``.
+        static_batch: The batch of a `.tflite` file; None leaves it open where every operator allows that.
 
     Raises:
         ModelError: The model cannot be read, or has no integers.
@@ -126,13 +145,30 @@ def convert(model: Model, form: QuantizedForm, *, integers: bool = False) -> Con
     """
     require_choice("form", form, get_args(QuantizedForm))
     require_flag("integers", integers)
+    require_choice("io", io, get_args(InputOutputType))
+    if static_batch is not None:
+        static_batch = require_count("static_batch", static_batch, least=1)
+    options = TfliteOptions(io, static_batch)
+    if form != "tflite" and options != DEFAULT_TFLITE:
+        raise UsageError("io and static_batch are of .tflite files; choose form tflite")
     graph = require_quantized(open_model(model))
+    if form == "tflite":
+        return _convert_to_tflite(graph, options, source_path(model))
     with explain_failure(graph):
         converted = convert_graph(graph, form, integers=integers)
     provenance = read_record(converted, PROVENANCE)
     if provenance is not None:
         write_record(converted, PROVENANCE, {**provenance, "converted_to": form})
     return Converted(converted, form, source_path(model))
+
+
+def _convert_to_tflite(graph: Graph, options: TfliteOptions, source: Path | None) -> Converted:
+    named = graph.copy()
+    provenance = read_record(named, PROVENANCE)
+    if provenance is not None:
+        write_record(named, PROVENANCE, {**provenance, "converted_to": "tflite"})
+    with explain_failure(graph):
+        return Converted(named, "tflite", source, encode_tflite(named, options))
 
 
 @refuse_unknown_options

@@ -21,7 +21,7 @@ COUNT = "is not a whole number"
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("--format qop", "--format 'qop' is unknown; choose one of qdq, qoperator"),
+        ("--format qop", "--format 'qop' is unknown; choose one of qdq, qoperator, tflite"),
         ("--weights u9", "--weights 'u9' is unknown; choose one of auto, s8, reduced, u8"),
         ("--rounding x", "--rounding 'x' is unknown; choose one of second-order, nearest"),
         ("--method foo", "--method 'foo' is unknown; choose one of auto, minmax, percentile, kl"),

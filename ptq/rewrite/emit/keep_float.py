@@ -14,7 +14,8 @@ from ptq.core.ops import OPS
 from ptq.core.opspec import RUNS_ON_INTEGERS
 from ptq.core.types import FLOAT32
 from ptq.model.graph import Graph
-from ptq.model.node import Node, Value, name_of, operator_of, spec_name
+from ptq.model.node import Node, Value, consumers_of, name_of, operator_of, spec_name
+from ptq.model.qdq_units import quantized_op
 
 
 def prevent_ort_quantization(
@@ -42,6 +43,25 @@ def prevent_ort_quantization(
         if value not in sums:
             sums[value] = _insert_identity_sum(graph, value)
         node.replace_input_with(0, sums[value])
+
+
+def keep_float_everywhere(graph: Graph, floats: Collection[str]) -> None:
+    """Insert a Sum behind each float node that reads and writes quantized tensors, in place.
+
+    Without it no reader of the graph knows that such a node stays in float.
+
+    Args:
+        graph: A graph with quantizers.
+        floats: Names of the nodes that stay in float.
+    """
+    for node in graph.nodes:
+        if node.name not in floats or quantized_op(node) is None:
+            continue
+        for value in node.outputs:
+            shielded = _insert_identity_sum(graph, value)
+            for reader in consumers_of(value):
+                if operator_of(reader) == "QuantizeLinear":
+                    reader.replace_input_with(0, shielded)
 
 
 def _insert_identity_sum(graph: Graph, value: Value) -> Value:

@@ -1,0 +1,257 @@
+"""A `.tflite` model in LiteRT's interpreter: the only module that runs one.
+
+Feeds and results have the axes of the ONNX model from which ptq wrote the file; its metadata say in which order the
+file stores them. A file of another tool has its own axes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import DataError, ModelError, UnsupportedError, short_message
+from ptq.core.types import QType, QuantParams
+from ptq.model.tflite.schema import IDENTIFIER, load_schema, require_litert
+
+Kernels = Literal["xnnpack", "reference"]
+"""LiteRT's default kernels on processors, and its reference kernels (BUILTIN_REF)."""
+ORDERS = "ptq.orders"
+"""Metadata: the stored order of the axes of each input and output, by name."""
+_SAFE_SOFTMAX = 511
+"""LiteRT's reference SOFTMAX ends the process if the sum of exponentials reaches 512."""
+
+
+def litert_version() -> str:
+    """Version of the installed package ``ai-edge-litert``."""
+    require_litert()
+    return version("ai-edge-litert")
+
+
+def read_metadata(content: bytes) -> dict[str, str]:
+    """Entries of a file's metadata that are text, by name.
+
+    Raises:
+        ModelError: The bytes are no `.tflite` file.
+    """
+    model = parse_model(content)
+    found = {}
+    for entry in model.metadata or ():
+        data = model.buffers[entry.buffer].data
+        raw = b"" if data is None else np.asarray(data, np.uint8).tobytes()
+        try:
+            found[entry.name.decode()] = raw.decode()
+        except UnicodeDecodeError:
+            continue
+    return found
+
+
+def parse_model(content: bytes) -> Any:
+    """A file as the objects of its schema.
+
+    Raises:
+        ModelError: The bytes are no `.tflite` file.
+    """
+    if content[4:8] != IDENTIFIER:
+        raise ModelError("the bytes are no .tflite file: they lack the mark TFL3")
+    schema = load_schema()
+    try:
+        return schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+    except Exception as error:  # flatbuffers read damaged offsets without a check of their own
+        raise ModelError(
+            f"the .tflite file is damaged ({short_message(error)}); write it again"
+        ) from None
+
+
+class LitertModel:
+    """A `.tflite` model, ready to run.
+
+    Attributes:
+        inputs: Names of its inputs.
+        outputs: Names of its outputs.
+        kernels: Which kernels compute.
+    """
+
+    def __init__(
+        self,
+        model: bytes | Path,
+        *,
+        kernels: Kernels = "xnnpack",
+        threads: int = 1,
+        keep_tensors: bool = False,
+    ) -> None:
+        """Load a model.
+
+        Args:
+            model: The bytes of a file, or its path.
+            kernels: Which kernels compute.
+            threads: Threads of one operator; 0 leaves the number to LiteRT.
+            keep_tensors: Keep all tensors, for `read_tensors`; only with the reference kernels.
+
+        Raises:
+            UnsupportedError: ``ai-edge-litert`` is not installed, or its reference kernels would end the process.
+            ModelError: LiteRT refuses the model.
+        """
+        require_litert()
+        content = model if isinstance(model, bytes) else Path(model).read_bytes()
+        parsed = parse_model(content)
+        if kernels == "reference":
+            _check_softmax(parsed)
+        self.kernels = kernels
+        litert = import_module("ai_edge_litert.interpreter")
+        resolver = litert.OpResolverType
+        try:
+            self._interpreter = litert.Interpreter(
+                model_content=content,
+                num_threads=threads or None,
+                experimental_op_resolver_type=resolver.BUILTIN_REF if kernels == "reference" else resolver.AUTO,
+                experimental_preserve_all_tensors=keep_tensors and kernels == "reference",
+            )  # fmt: skip
+            self._interpreter.allocate_tensors()
+        except (ValueError, RuntimeError) as error:
+            raise ModelError(f"LiteRT cannot load the model: {short_message(error)}") from error
+        orders = json.loads(read_metadata(content).get(ORDERS, "{}"))
+        self._orders = {name: tuple(order) for name, order in orders.items()}
+        self._input_details = _by_name(parsed, self._interpreter, "inputs")
+        self._output_details = _by_name(parsed, self._interpreter, "outputs")
+        self.inputs = tuple(self._input_details)
+        self.outputs = tuple(self._output_details)
+
+    def run(self, feed: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Run one feed.
+
+        A batch of another size than the file's runs at once if the file leaves the batch open, else row by row.
+
+        Args:
+            feed: Arrays by input name, in the axes of the ONNX model. Float arrays are quantized where an input of
+                the file is quantized.
+
+        Returns:
+            Arrays by output name, in the axes of the ONNX model. Quantized outputs are dequantized.
+
+        Raises:
+            DataError: The feed does not fit, or LiteRT fails on it.
+        """
+        missing = [name for name in self.inputs if name not in feed]
+        if missing:
+            raise DataError(f"the feed lacks input {missing[0]}")
+        stored = {name: self._to_stored(name, np.asarray(feed[name])) for name in self.inputs}
+        pieces = self._split(stored)
+        found = [self._run_stored(piece) for piece in pieces]
+        if len(found) == 1:
+            return found[0]
+        return {name: np.concatenate([f[name] for f in found]) for name in self.outputs}
+
+    def read_tensors(self) -> dict[str, NDArray[Any]]:
+        """All tensors of the last run by name, as stored; only with ``keep_tensors``."""
+        found = {}
+        for detail in self._interpreter.get_tensor_details():
+            try:
+                found[detail["name"]] = self._interpreter.get_tensor(detail["index"])
+            except ValueError:  # a tensor that no operator wrote
+                continue
+        return found
+
+    def _split(self, stored: dict[str, NDArray[Any]]) -> list[dict[str, NDArray[Any]]]:
+        """The feed, or its rows where the file has a fixed batch of another size."""
+        sizes = {
+            (array.shape[0], int(self._input_details[name]["shape"][0]))
+            for name, array in stored.items()
+            if array.ndim and -1 not in self._input_details[name]["shape_signature"][:1]
+        }
+        for given, fixed in sizes:
+            if given != fixed and fixed and given % fixed == 0 and len(sizes) == 1:
+                return [
+                    {name: array[at : at + fixed] for name, array in stored.items()}
+                    for at in range(0, given, fixed)
+                ]
+        return [stored]
+
+    def _run_stored(self, stored: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        interpreter = self._interpreter
+        try:
+            for name, array in stored.items():
+                detail = self._input_details[name]
+                if tuple(interpreter.get_input_details()[detail["at"]]["shape"]) != array.shape:
+                    interpreter.resize_tensor_input(detail["index"], array.shape, strict=True)
+            interpreter.allocate_tensors()
+            for name, array in stored.items():
+                interpreter.set_tensor(self._input_details[name]["index"], array)
+            interpreter.invoke()
+        except (ValueError, RuntimeError) as error:
+            raise DataError(f"LiteRT cannot run the sample: {short_message(error)}") from error
+        return {
+            name: self._from_stored(name, interpreter.get_tensor(detail["index"]))
+            for name, detail in self._output_details.items()
+        }
+
+    def _to_stored(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        detail = self._input_details[name]
+        params = _params_of(detail)
+        if params is not None and array.dtype.kind == "f":
+            array = params.quantize(array)
+        order = self._orders.get(name)
+        if order is not None and len(order) == array.ndim:
+            array = array.transpose(order)
+        dtype = np.dtype(detail["dtype"])
+        return np.ascontiguousarray(array.astype(dtype, copy=False))
+
+    def _from_stored(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        params = _params_of(self._output_details[name])
+        real: NDArray[Any] = array if params is None else params.dequantize(array)
+        if real.dtype == np.float16:
+            real = real.astype(np.float32)
+        order = self._orders.get(name)
+        if order is None or len(order) != real.ndim:
+            return real
+        return np.ascontiguousarray(real.transpose(np.argsort(order)))
+
+
+def _by_name(model: Any, interpreter: Any, side: str) -> dict[str, dict[str, Any]]:
+    """Details of inputs or outputs by the name that the signature gives them, else by the tensor's own."""
+    details = (
+        interpreter.get_input_details() if side == "inputs" else interpreter.get_output_details()
+    )
+    named = {
+        entry.tensorIndex: entry.name.decode()
+        for signature in (model.signatureDefs or ())[:1]
+        for entry in getattr(signature, side) or ()
+    }
+    return {
+        named.get(detail["index"], detail["name"]): {**detail, "at": at}
+        for at, detail in enumerate(details)
+    }
+
+
+def _params_of(detail: Mapping[str, Any]) -> QuantParams | None:
+    given, dtype = detail["quantization_parameters"], np.dtype(detail["dtype"])
+    if len(given["scales"]) != 1 or dtype.kind not in "iu":
+        return None
+    info = np.iinfo(dtype)
+    kind = QType(dtype.itemsize * 8, dtype.kind == "i", int(info.min), int(info.max))
+    return QuantParams.per_tensor(float(given["scales"][0]), int(given["zero_points"][0]), kind)
+
+
+def _check_softmax(model: Any) -> None:
+    """Refuse a model whose SOFTMAX could end the process in the reference kernels."""
+    schema = load_schema()
+    [graph] = model.subgraphs[:1]
+    for operator in graph.operators:
+        code = model.operatorCodes[operator.opcodeIndex]
+        source = graph.tensors[operator.inputs[0]] if len(operator.inputs) else None
+        if (
+            code.builtinCode == schema.BuiltinOperator.SOFTMAX
+            and source is not None
+            and source.type == schema.TensorType.INT8
+            and source.shape[-1] > _SAFE_SOFTMAX
+        ):
+            raise UnsupportedError(
+                f"SOFTMAX of {source.shape[-1]} values may end the process in LiteRT's reference kernels "
+                "(they stop where the sum of exponentials reaches 512); run the default kernels"
+            )

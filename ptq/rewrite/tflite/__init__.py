@@ -1,0 +1,11 @@
+"""Quantized graph → LiteRT's `.tflite` file, without TensorFlow.
+
+In the order in which they run:
+
+- ``operations``: the QDQ graph as operators on integers and on floats, with the quantizers between them.
+- ``measured_shapes``: the shape of every tensor, and which axes grow with the batch.
+- ``emitter``: tensors of the file, each with the order in which its axes are stored (channels last where images are).
+- ``rows``: one row for each ONNX operator; the modules ``rows_…`` write LiteRT's operators.
+- ``flatbuffer``: the file itself: buffers, operator codes, signature, metadata.
+- ``write``: all of it.
+"""

@@ -1,0 +1,143 @@
+"""Versions of LiteRT's builtin operators, by the type of their first activation and their options.
+
+Facts from LiteRT's own table (op_version.cc): a reader refuses a file whose operators are newer than it knows, so
+each operator has the oldest version that says what it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+_INT8, _INT16, _FLOAT16 = (np.dtype(name) for name in ("int8", "int16", "float16"))
+_BOOL = np.dtype(bool)
+
+_SECOND_IN_INT8 = frozenset(
+    [
+        "ABS",
+        "ADD",
+        "ARG_MAX",
+        "ARG_MIN",
+        "AVERAGE_POOL_2D",
+        "BATCH_MATMUL",
+        "BATCH_TO_SPACE_ND",
+        "CONCATENATION",
+        "DEQUANTIZE",
+        "EQUAL",
+        "EXP",
+        "GATHER",
+        "GELU",
+        "GREATER",
+        "GREATER_EQUAL",
+        "L2_NORMALIZATION",
+        "LESS",
+        "LESS_EQUAL",
+        "LOG",
+        "LOGISTIC",
+        "LOG_SOFTMAX",
+        "MAXIMUM",
+        "MAX_POOL_2D",
+        "MEAN",
+        "MINIMUM",
+        "MIRROR_PAD",
+        "MUL",
+        "NOT_EQUAL",
+        "PAD",
+        "PADV2",
+        "REDUCE_MAX",
+        "REDUCE_MIN",
+        "RELU",
+        "RELU6",
+        "RESIZE_BILINEAR",
+        "RESIZE_NEAREST_NEIGHBOR",
+        "SLICE",
+        "SOFTMAX",
+        "SPACE_TO_BATCH_ND",
+        "SPACE_TO_DEPTH",
+        "SPLIT",
+        "SPLIT_V",
+        "SQRT",
+        "STRIDED_SLICE",
+        "SUB",
+        "SUM",
+        "TANH",
+        "TRANSPOSE",
+        "TRANSPOSE_CONV",
+    ]
+)
+
+_INT8_VERSIONS: Mapping[str, int] = {
+    **dict.fromkeys(_SECOND_IN_INT8, 2),
+    "BROADCAST_TO": 3,
+    "CAST": 3,
+    "CONV_2D": 3,
+    "DEPTHWISE_CONV_2D": 3,
+    "FULLY_CONNECTED": 4,
+}
+"""Version with int8 activations, where that is not 1.
+
+LiteRT's table also gives DEPTH_TO_SPACE and TILE newer versions there. Its reference kernels have version 1
+alone, which takes int8 too.
+"""
+_OTHER_VERSIONS: Mapping[tuple[str, str], int] = {
+    ("BROADCAST_TO", "float32"): 2,
+    ("CAST", "float16"): 5,
+    ("DEQUANTIZE", "float16"): 3,
+    ("GATHER", "bool"): 3,
+    ("TRANSPOSE", "bool"): 3,
+}
+_ACTIVATION_AT: Mapping[str, int] = {"SPLIT": 1, "TRANSPOSE_CONV": 2, "SELECT_V2": 1}
+"""Position of the first activation, where that is not 0."""
+_POSITION_OF_BIAS: Mapping[str, int] = {"FULLY_CONNECTED": 2, "TRANSPOSE_CONV": 3}
+
+
+_RANK_VERSIONS: Mapping[str, Mapping[int, int]] = {
+    "DIV": {5: 2},
+    "MAXIMUM": {5: 3},
+    "MINIMUM": {5: 3},
+    "PAD": {5: 4},
+    "PADV2": {5: 4},
+    "SLICE": {5: 5},
+    "STRIDED_SLICE": {5: 4},
+    "SUB": {5: 3},
+    "TRANSPOSE": {5: 4, 6: 6},
+}
+"""Version from a number of axes on."""
+
+
+def find_version(
+    builtin: str,
+    types: Sequence[np.dtype[Any] | None],
+    fields: Mapping[str, Any],
+    rank: int = 0,
+) -> int:
+    """The version of an operator.
+
+    Args:
+        builtin: Its name.
+        types: Element types of its inputs; None for an absent one.
+        fields: Its options by their names in the schema.
+        rank: The most axes that one of its inputs has.
+    """
+    position = _ACTIVATION_AT.get(builtin, 0)
+    kind = types[position] if position < len(types) else None
+    version = 1
+    if kind == _INT8:
+        version = _INT8_VERSIONS.get(builtin, 1)
+    elif kind is not None:
+        version = _OTHER_VERSIONS.get((builtin, kind.name), 1)
+    bias = _POSITION_OF_BIAS.get(builtin)
+    has_bias = bias is not None and len(types) > bias and types[bias] is not None
+    if builtin == "FULLY_CONNECTED":
+        version = max(version, 6 if not has_bias else 5 if fields.get("keepNumDims") else 1)
+    if builtin == "TRANSPOSE_CONV":
+        version = max(version, 3 if has_bias else 1)
+    if builtin == "RESIZE_BILINEAR" and fields.get("halfPixelCenters"):
+        version = 3
+    if builtin == "RESIZE_NEAREST_NEIGHBOR" and (
+        fields.get("halfPixelCenters") or fields.get("alignCorners")
+    ):
+        version = 3
+    return max(version, *(v for r, v in _RANK_VERSIONS.get(builtin, {}).items() if rank >= r), 1)

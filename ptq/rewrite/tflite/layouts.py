@@ -1,0 +1,105 @@
+"""Which values are better stored channels last, and which flattened images keep that order in their features."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.rewrite.tflite.measured_shapes import MeasuredShapes
+from ptq.rewrite.tflite.operations import Operation, OperationList
+from ptq.rewrite.tflite.orders import KEEPS_ORDER, SPATIAL, channels_last
+from ptq.rewrite.tflite.rows_views import find_view_order
+
+_FLATTENING = ("Flatten", "Reshape")
+_UNARY_BETWEEN = ("Relu", "Clip", "QuantizeLinear", "DequantizeLinear", "Requantize")
+
+
+def values_preferring_last(listed: OperationList, measured: MeasuredShapes) -> frozenset[str]:
+    """Names of values that an image operator reads, directly or through operators that keep the order."""
+    found: set[str] = set()
+    for o in reversed(listed.operations):
+        is_spatial = o.op in SPATIAL
+        if is_spatial or (o.op in KEEPS_ORDER and any(name in found for name in o.outputs)):
+            read = o.inputs[:1] if is_spatial else o.inputs
+            found.update(n for n in read if n and len(measured.shapes.get(n, ())) > 2)
+    return frozenset(found)
+
+
+def values_stored_last(
+    listed: OperationList, measured: MeasuredShapes, images: Collection[str]
+) -> set[str]:
+    """Names of values that image operators write, or that operators that keep the order pass on.
+
+    Args:
+        listed: The operators.
+        measured: Shapes of all values.
+        images: Names of values that are better stored channels last; inputs among them are.
+    """
+    found = {name for name in listed.inputs if name in images}
+    for o in listed.operations:
+        passes = o.op in KEEPS_ORDER and any(name in found for name in o.inputs)
+        if o.op in SPATIAL or passes:
+            found.update(n for n in o.outputs if len(measured.shapes.get(n, ())) > 2)
+    return found
+
+
+def find_feature_orders(
+    listed: OperationList, measured: MeasuredShapes, images: Collection[str]
+) -> dict[str, NDArray[np.int64]]:
+    """Flattened images whose only readers are constant matrices, which can take the features in another order.
+
+    Args:
+        listed: The operators.
+        measured: Shapes of all values.
+        images: Names of values that are stored channels last.
+
+    Returns:
+        By value, the ONNX feature at each stored position.
+    """
+    readers: dict[str, list[Operation]] = {}
+    for o in listed.operations:
+        for name in o.inputs:
+            if name:
+                readers.setdefault(name, []).append(o)
+    orders: dict[str, NDArray[np.int64]] = {}
+    for o in listed.operations:
+        name = o.inputs[0] if o.inputs else None
+        if name is None or not o.outputs:
+            continue
+        y = o.outputs[0]
+        if name in orders and o.op in _UNARY_BETWEEN:
+            orders[y] = orders[name]
+        if o.op not in _FLATTENING or name not in images:
+            continue
+        shape, result = measured.shapes[name], measured.shapes[y]
+        if len(shape) < 3 or len(result) != 2 or shape[0] != result[0]:
+            continue
+        order = channels_last(len(shape))
+        if find_view_order(shape, order, result) is None and _is_only_multiplied(
+            y, readers, listed
+        ):
+            features = np.arange(result[1]).reshape(shape[1:])
+            orders[y] = features.transpose([a - 1 for a in order[1:]]).ravel()
+    return orders
+
+
+def _is_only_multiplied(
+    name: str, readers: dict[str, list[Operation]], listed: OperationList
+) -> bool:
+    """Whether all readers multiply the value by a constant matrix, after functions of single values at most."""
+    if name in listed.outputs:
+        return False
+    found = readers.get(name, [])
+    for o in found:
+        if o.op in _UNARY_BETWEEN and o.inputs[0] == name:
+            if not _is_only_multiplied(o.outputs[0], readers, listed):
+                return False
+        elif (
+            o.op not in ("Gemm", "MatMul")
+            or o.inputs[0] != name
+            or np.ndim(listed.constants.get(o.inputs[1] or "", 0)) != 2
+        ):
+            return False
+    return bool(found)

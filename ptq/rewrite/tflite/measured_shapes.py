@@ -1,0 +1,121 @@
+"""Shapes of all tensors of a graph, measured in ONNX Runtime: with the batch that is written, and with twice that.
+
+An axis whose length differs between the two grows with the batch. What no input's values reach (shapes, and
+constants repeated for each sample) is measured too: it becomes a constant of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.errors import UnsupportedError
+from ptq.model.graph import Graph
+from ptq.model.node import Value, dtype_of, name_of, operator_of, shape_of, values_read_by
+from ptq.model.session import Session
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredShapes:
+    """Shapes of a graph's tensors.
+
+    Attributes:
+        shapes: The shape of each tensor, in ONNX's order, with the batch that is written.
+        signatures: The same, with −1 for axes that grow with the batch.
+        dtypes: The element type of each tensor.
+        fixed: Values that depend on no input's values, by name.
+        grows: Names of those among them that change with the batch.
+    """
+
+    shapes: Mapping[str, Shape]
+    signatures: Mapping[str, Shape]
+    dtypes: Mapping[str, np.dtype[Any]]
+    fixed: Mapping[str, NDArray[Any]]
+    grows: frozenset[str]
+
+
+def measure_shapes(graph: Graph, batch: int | None, given: Mapping[str, Shape]) -> MeasuredShapes:
+    """Measure the shapes of all tensors.
+
+    Args:
+        graph: The graph.
+        batch: The length of a batch axis that the graph leaves open; None keeps it open, written as 1.
+        given: Shapes of inputs by name, for other axes that the graph leaves open.
+
+    Raises:
+        UnsupportedError: An input has an open axis that is not its first.
+    """
+    fixed_names = _independent_values(graph)
+    is_open = any((shape_of(v) or (None,))[0] is None for v in graph.inputs)
+    one = _run(graph, batch or 1, given, fixed_names)
+    other = _run(graph, 2 * (batch or 1), given, fixed_names) if is_open and batch is None else one
+    signatures = {
+        name: tuple(
+            length if length == another else -1
+            for length, another in zip(shape, other.shapes[name], strict=True)
+        )
+        for name, shape in one.shapes.items()
+    }
+    grows = {
+        name
+        for name, array in one.fixed.items()
+        if array.shape != other.fixed[name].shape or not np.array_equal(array, other.fixed[name])
+    }
+    return MeasuredShapes(one.shapes, signatures, one.dtypes, one.fixed, frozenset(grows))
+
+
+def _run(
+    graph: Graph, batch: int, given: Mapping[str, Shape], fixed_names: set[str]
+) -> MeasuredShapes:
+    exposed = graph.copy()
+    computed = [name_of(v) for node in graph.nodes for v in node.outputs if v.name and v.uses()]
+    exposed.add_outputs(computed)
+    feed = {
+        name_of(value): _zeros(value, batch, given.get(name_of(value))) for value in graph.inputs
+    }
+    session = Session.for_check(exposed, optimize="none")
+    names = list(session.outputs)
+    arrays = {**feed, **dict(zip(names, session.run(feed, names), strict=True))}
+    for value in graph.outputs:  # an output may be an input itself
+        arrays.setdefault(name_of(value), feed.get(name_of(value), np.zeros(0)))
+    return MeasuredShapes(
+        shapes={name: tuple(array.shape) for name, array in arrays.items()},
+        signatures={},
+        dtypes={name: array.dtype for name, array in arrays.items()},
+        fixed={name: arrays[name] for name in fixed_names if name in arrays},
+        grows=frozenset(),
+    )
+
+
+def _zeros(value: Value, batch: int, given: Shape | None) -> NDArray[Any]:
+    shape, dtype = shape_of(value), dtype_of(value)
+    if shape is None or dtype is None:
+        raise UnsupportedError(
+            f"input {value.name} has no shape or no type that LiteRT knows; state it in the model"
+        )
+    if given is not None and len(given) == len(shape):
+        pairs = enumerate(zip(shape, given, strict=True))
+        shape = tuple(n if n is not None or not axis else other for axis, (n, other) in pairs)
+    for axis, length in enumerate(shape):
+        if length is None and axis:
+            raise UnsupportedError(
+                f"axis {axis} of input {value.name} has no fixed length; a .tflite file leaves only the "
+                "batch open: give the axis a length in the model"
+            )
+    return np.zeros([batch if length is None else length for length in shape], dtype)
+
+
+def _independent_values(graph: Graph) -> set[str]:
+    """Names of computed values that depend on shapes and constants alone."""
+    known: set[Value] = set()
+    for node in graph.nodes:
+        read = values_read_by(node)
+        if operator_of(node) == "Shape" or all(v.is_initializer() or v in known for v in read):
+            known.update(node.outputs)
+    return {name_of(value) for value in known if value.name}

@@ -1,0 +1,47 @@
+"""Orders in which the axes of a value are stored, and which operators depend on them.
+
+LiteRT's image operators store channels last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ptq.core.ops import UNARY
+
+Order = tuple[int, ...]
+"""The stored axes of a value, each as its number in ONNX: (0, 2, 3, 1) is channels last."""
+Shape = tuple[int, ...]
+
+SPATIAL = frozenset(
+    [
+        "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "DepthToSpace", "GlobalAveragePool",
+        "GlobalMaxPool", "InstanceNormalization", "MaxPool", "Resize linear", "Resize nearest", "SpaceToDepth",
+    ]
+)  # fmt: skip
+"""Operators whose images are stored channels last."""
+KEEPS_ORDER = UNARY | frozenset(
+    [
+        "Add", "And", "Cast", "Concat", "DequantizeLinear", "Div", "Equal", "Expand", "Gather", "Greater",
+        "GreaterOrEqual", "Identity", "LayerNormalization", "Less", "LessOrEqual", "LogSoftmax",
+        "LpNormalization", "Max", "Min", "Mul", "Not", "Or", "PRelu", "Pad", "QuantizeLinear", "ReduceMax",
+        "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Requantize", "Slice", "Softmax", "Split", "Sub", "Sum",
+        "Tile", "Where",
+    ]
+)  # fmt: skip
+"""Operators that work in any order and keep that of their input."""
+
+
+def channels_last(rank: int) -> Order:
+    """The order N, spatial…, C."""
+    return (0, *range(2, rank), 1) if rank > 2 else tuple(range(rank))
+
+
+def natural_order(rank: int) -> Order:
+    """ONNX's own order."""
+    return tuple(range(rank))
+
+
+def permute_shape(shape: Sequence[int], order: Order) -> Shape:
+    """A shape, or anything with one entry for each axis, in a stored order."""
+    return tuple(shape[axis] for axis in order)

@@ -1,0 +1,118 @@
+"""Elementwise operators: sums, products, comparisons, selections, quantizers.
+
+Operands are stored in one order. A constant with fewer axes gets axes of length 1 in front, as ONNX broadcasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ptq.rewrite.tflite.emitter import Emitter, common_order
+from ptq.rewrite.tflite.operations import Operation
+from ptq.rewrite.tflite.orders import Order, channels_last, permute_shape
+
+_BINARY: Mapping[str, tuple[str, str | None]] = {
+    "Add": ("ADD", "AddOptions"),
+    "Sub": ("SUB", "SubOptions"),
+    "Mul": ("MUL", "MulOptions"),
+    "Div": ("DIV", "DivOptions"),
+    "Equal": ("EQUAL", "EqualOptions"),
+    "Greater": ("GREATER", "GreaterOptions"),
+    "GreaterOrEqual": ("GREATER_EQUAL", "GreaterEqualOptions"),
+    "Less": ("LESS", "LessOptions"),
+    "LessOrEqual": ("LESS_EQUAL", "LessEqualOptions"),
+    "Pow": ("POW", "PowOptions"),
+    "And": ("LOGICAL_AND", "LogicalAndOptions"),
+    "Or": ("LOGICAL_OR", "LogicalOrOptions"),
+}
+_FUSES_ACTIVATION = ("Add", "Sub", "Mul", "Div")
+
+
+def write_binary(e: Emitter, o: Operation) -> None:
+    """An operator of two operands."""
+    builtin, options = _BINARY[o.op]
+    names = [str(name) for name in o.inputs]
+    order = common_order(e, names)
+    fields = {"fusedActivationFunction": 0} if o.op in _FUSES_ACTIVATION else {}
+    inputs = [_operand(e, name, order) for name in names]
+    e.op(builtin, inputs, [e.write(o.outputs[0], order)], options, **fields)
+
+
+def write_sum(e: Emitter, o: Operation) -> None:
+    """ADD of each further operand; nothing for one."""
+    names, y = [str(name) for name in o.inputs], o.outputs[0]
+    order = common_order(e, names)
+    if len(names) == 1 and names[0] not in e.listed.constants:
+        e.alias(y, names[0], order)
+        return
+    shape, signature = (permute_shape(s, order) for s in (e.shape(y), e.signature(y)))
+    tensor = _operand(e, names[0], order)
+    for number, name in enumerate(names[1:], 2):
+        last = number == len(names)
+        result = (
+            e.write(y, order)
+            if last
+            else e.temporary(f"{y}_{number}", shape, e.dtype(y), signature=signature)
+        )
+        inputs = [tensor, _operand(e, name, order)]
+        e.op("ADD", inputs, [result], "AddOptions", fusedActivationFunction=0)
+        tensor = result
+
+
+def _operand(e: Emitter, name: str, order: Order) -> int:
+    """An operand of a broadcast; a scalar needs no axes."""
+    if e.rank(name) == 0 or (order != channels_last(len(order)) and order == tuple(sorted(order))):
+        return e.read(name)
+    return e.read(name, order, rank=len(order))
+
+
+def write_extremes(e: Emitter, o: Operation) -> None:
+    """MAXIMUM or MINIMUM of two operands, one after the other."""
+    builtin = "MAXIMUM" if o.op == "Max" else "MINIMUM"
+    names, y = [str(name) for name in o.inputs], o.outputs[0]
+    order = common_order(e, names)
+    shape, signature = (permute_shape(s, order) for s in (e.shape(y), e.signature(y)))
+    tensor = _operand(e, names[0], order)
+    for number, name in enumerate(names[1:], 2):
+        last = number == len(names)
+        result = (
+            e.write(y, order)
+            if last
+            else e.temporary(f"{y}_{number}", shape, e.dtype(y), e.params(y), signature=signature)
+        )
+        other = _operand(e, name, order)
+        e.op(builtin, [tensor, other], [result], "MaximumMinimumOptions")
+        tensor = result
+
+
+def write_where(e: Emitter, o: Operation) -> None:
+    """SELECT_V2."""
+    names = [str(name) for name in o.inputs]
+    order = common_order(e, names)
+    inputs = [_operand(e, name, order) for name in names]
+    e.op("SELECT_V2", inputs, [e.write(o.outputs[0], order)], "SelectV2Options")
+
+
+def write_quantize(e: Emitter, o: Operation) -> None:
+    """QUANTIZE, from float or from integers of another scale."""
+    x, y = str(o.inputs[0]), o.outputs[0]
+    order = _kept_order(e, x)
+    e.op("QUANTIZE", [e.read(x, order)], [e.write(y, order)], "QuantizeOptions")
+
+
+def write_dequantize(e: Emitter, o: Operation) -> None:
+    """DEQUANTIZE."""
+    x, y = str(o.inputs[0]), o.outputs[0]
+    order = _kept_order(e, x)
+    e.op("DEQUANTIZE", [e.read(x, order)], [e.write(y, order)], "DequantizeOptions")
+
+
+def write_cast(e: Emitter, o: Operation) -> None:
+    """CAST."""
+    x, y = str(o.inputs[0]), o.outputs[0]
+    order = _kept_order(e, x)
+    e.op("CAST", [e.read(x, order)], [e.write(y, order)], "CastOptions")
+
+
+def _kept_order(e: Emitter, name: str) -> Order:
+    return e.order(name) or tuple(range(e.rank(name)))

@@ -1,0 +1,177 @@
+"""Functions of one value.
+
+On integers LiteRT has some as operators. Every other one is a table of 256 entries, read by CAST, ADD and GATHER: the
+same integers on every kernel. In float some are written by several operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ptq.core.errors import UnsupportedError
+from ptq.core.types import QuantParams
+from ptq.rewrite.tflite.emitter import Emitter
+from ptq.rewrite.tflite.operations import Operation
+from ptq.rewrite.tflite.orders import natural_order, permute_shape
+
+_INTEGER_BUILTINS: Mapping[str, tuple[str, str | None]] = {
+    "Abs": ("ABS", "AbsOptions"),
+    "Exp": ("EXP", "ExpOptions"),
+    "HardSwish": ("HARD_SWISH", "HardSwishOptions"),
+    "Log": ("LOG", None),
+    "Relu": ("RELU", None),
+    "Sigmoid": ("LOGISTIC", None),
+    "Sqrt": ("SQRT", None),
+    "Tanh": ("TANH", None),
+}
+FLOAT_BUILTINS: Mapping[str, tuple[str, str | None]] = {
+    **_INTEGER_BUILTINS,
+    "Ceil": ("CEIL", None),
+    "Cos": ("COS", "CosOptions"),
+    "Floor": ("FLOOR", None),
+    "Neg": ("NEG", "NegOptions"),
+    "Round": ("ROUND", None),
+    "Sign": ("SIGN", "SignOptions"),
+    "Sin": ("SIN", None),
+    "Not": ("LOGICAL_NOT", "LogicalNotOptions"),
+}
+_CLAMPS: Mapping[tuple[float, float], str] = {
+    (0.0, np.inf): "RELU",
+    (0.0, 6.0): "RELU6",
+    (-1.0, 1.0): "RELU_N1_TO_1",
+}
+_BYTES = 256
+
+
+def write_function(e: Emitter, o: Operation) -> None:
+    """A function of one value that is an operator, or a table."""
+    builtin = (_INTEGER_BUILTINS if o.is_integer else FLOAT_BUILTINS).get(o.op)
+    if builtin is None:
+        write_table(e, o)
+        return
+    _apply(e, o, *builtin)
+
+
+def _apply(e: Emitter, o: Operation, builtin: str, options: str | None, **fields: Any) -> None:
+    x, y = str(o.inputs[0]), o.outputs[0]
+    order = e.order(x) or natural_order(e.rank(x))
+    e.op(builtin, [e.read(x, order)], [e.write(y, order)], options, **fields)
+
+
+def write_elu(e: Emitter, o: Operation) -> None:
+    """ELU in float, whose alpha is 1; LiteRT's reference kernels lack it, so integers are a table."""
+    if not o.is_integer and float(o.attrs.get("alpha", 1.0)) == 1.0:
+        _apply(e, o, "ELU", None)
+    else:
+        write_table(e, o)
+
+
+def write_gelu(e: Emitter, o: Operation) -> None:
+    """GELU."""
+    by_tanh = o.attrs.get("approximate", "none") in ("tanh", b"tanh")
+    _apply(e, o, "GELU", "GeluOptions", approximate=by_tanh)
+
+
+def write_leaky_relu(e: Emitter, o: Operation) -> None:
+    """LEAKY_RELU."""
+    _apply(e, o, "LEAKY_RELU", "LeakyReluOptions", alpha=float(o.attrs.get("alpha", 0.01)))
+
+
+def write_prelu(e: Emitter, o: Operation) -> None:
+    """PRELU; its slopes have the axes of the input without the batch."""
+    x, slope, y = str(o.inputs[0]), str(o.inputs[1]), o.outputs[0]
+    order = e.order(x) or natural_order(e.rank(x))
+    if e.constant(slope) is not None and e.rank(slope) <= e.rank(x):
+        array = e.constant(slope)
+        assert array is not None
+        full = array.reshape((1,) * (e.rank(x) - array.ndim) + array.shape).transpose(order)
+        if full.shape[0] != 1:
+            raise UnsupportedError(f"PRelu {o.name} has a slope for each sample; LiteRT has none")
+        slopes = e.literal(full[0], slope, e.params(slope))
+    else:
+        raise UnsupportedError(f"PRelu {o.name} computes its slopes; LiteRT's are constants")
+    e.op("PRELU", [e.read(x, order), slopes], [e.write(y, order)])
+
+
+def write_clip(e: Emitter, o: Operation) -> None:
+    """RELU, RELU6, RELU_N1_TO_1; MAXIMUM and MINIMUM for other bounds; a table where they change the scale."""
+    x, y = str(o.inputs[0]), o.outputs[0]
+    lo, hi = (
+        float(np.reshape(bound, ())) if bound is not None and np.size(bound) else default
+        for bound, default in ((_bound(e, o, "min", 1), -np.inf), (_bound(e, o, "max", 2), np.inf))
+    )
+    builtin = _CLAMPS.get((lo, hi))
+    if builtin is not None:
+        _apply(e, o, builtin, None)
+        return
+    before, after = e.params(x), e.params(y)
+    if before != after:
+        write_table(e, o)
+        return
+    order = e.order(x) or natural_order(e.rank(x))
+    tensor = e.read(x, order)
+    bounds = [(name, v) for name, v in (("MAXIMUM", lo), ("MINIMUM", hi)) if np.isfinite(v)]
+    if not bounds:
+        e.alias(y, x, order)
+        return
+    for number, (name, bound) in enumerate(bounds, 1):
+        content = np.asarray([bound], np.float32)
+        stored = content if after is None else clamp_bound(content, after)
+        constant = e.literal(stored, f"{y}_bound", after)
+        last = number == len(bounds)
+        shape, signature = (permute_shape(s, order) for s in (e.shape(y), e.signature(y)))
+        result = (
+            e.write(y, order)
+            if last
+            else e.temporary(f"{y}_{number}", shape, e.dtype(y), after, signature=signature)
+        )
+        e.op(name, [tensor, constant], [result], "MaximumMinimumOptions")
+        tensor = result
+
+
+def clamp_bound(bound: np.ndarray[Any, Any], params: QuantParams) -> np.ndarray[Any, Any]:
+    """A bound as LiteRT quantizes it: zero point plus the float32 quotient, ties away from zero."""
+    quotient = np.float32(bound) / params.scale
+    whole = np.sign(quotient) * np.floor(np.abs(quotient) + np.float32(0.5))
+    q = np.clip(whole + params.zero_point, params.qtype.lo, params.qtype.hi)
+    return np.asarray(q, params.qtype.dtype)
+
+
+def _bound(e: Emitter, o: Operation, name: str, position: int) -> Any:
+    given = o.attrs.get(name)
+    if given is not None:
+        return given
+    operand = o.inputs[position] if len(o.inputs) > position else None
+    if operand is None:
+        return None
+    array = e.constant(operand)
+    if array is None:
+        raise UnsupportedError(f"Clip {o.name} computes its bounds; LiteRT needs constants")
+    return array
+
+
+def write_table(e: Emitter, o: Operation) -> None:
+    """A table of 256 entries: CAST to int32, ADD 128, GATHER."""
+    x, y = str(o.inputs[0]), o.outputs[0]
+    before, after = e.params(x), e.params(y)
+    order = e.order(x) or natural_order(e.rank(x))
+    if e.make_table is None:  # a rehearsal in float of what will be a table
+        e.op("ABS", [e.read(x, order)], [e.write(y, order)], "AbsOptions")
+        return
+    if before is None or after is None:
+        raise UnsupportedError(
+            f"{o.op} {o.name} has no float operator in LiteRT, and its neighbours are float"
+        )
+    shape, signature = (permute_shape(s, order) for s in (e.shape(x), e.signature(x)))
+    wide, positions = (
+        e.temporary(f"{y}_{what}", shape, np.dtype(np.int32), signature=signature)
+        for what in ("wide", "positions")
+    )
+    e.op("CAST", [e.read(x, order)], [wide], "CastOptions")
+    offset = e.literal(np.asarray(_BYTES // 2, np.int32), f"{y}_offset")
+    e.op("ADD", [wide, offset], [positions], "AddOptions", fusedActivationFunction=0)
+    entries = e.literal(e.make_table(o, before, after), f"{y}_table", after)
+    e.op("GATHER", [entries, positions], [e.write(y, order)], "GatherOptions", axis=0, batchDims=0)

@@ -1,0 +1,101 @@
+"""Reductions, positions of extremes, and functions along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ptq.core.errors import UnsupportedError
+from ptq.rewrite.tflite.emitter import Emitter
+from ptq.rewrite.tflite.operations import Operation
+from ptq.rewrite.tflite.orders import Order, natural_order, permute_shape
+
+_REDUCTIONS: Mapping[str, str] = {
+    "ReduceMean": "MEAN",
+    "ReduceSum": "SUM",
+    "ReduceMax": "REDUCE_MAX",
+    "ReduceMin": "REDUCE_MIN",
+    "ReduceProd": "REDUCE_PROD",
+}
+
+
+def write_reduce_axes(e: Emitter, o: Operation) -> None:
+    """MEAN, SUM, REDUCE_MAX, REDUCE_MIN or REDUCE_PROD along the stored axes."""
+    x, y = str(o.inputs[0]), o.outputs[0]
+    rank = e.rank(x)
+    axes = o.attrs.get("axes")
+    if axes is None:
+        axes = e.constant(o.inputs[1] if len(o.inputs) > 1 else None)
+    if axes is None or np.size(axes) == 0:
+        if o.attrs.get("noop_with_empty_axes", 0):
+            raise UnsupportedError(f"{o.op} {o.name} reduces nothing; remove it")
+        axes = range(rank)
+    reduced = sorted({int(a) % rank for a in np.atleast_1d(axes)})
+    keeps = bool(o.attrs.get("keepdims", 1))
+    order = e.order(x) or natural_order(rank)
+    target = order if keeps else order_without(order, reduced)
+    stored = e.integers([order.index(a) for a in reduced], f"{y}_axes")
+    e.op(
+        _REDUCTIONS[o.op], [e.read(x, order), stored], [e.write(y, target)], "ReducerOptions",
+        keepDims=keeps,
+    )  # fmt: skip
+
+
+def order_without(order: Order, removed: list[int]) -> Order:
+    """The order of what is left of a value without some axes."""
+    kept = [axis for axis in order if axis not in removed]
+    ranks = {axis: number for number, axis in enumerate(sorted(kept))}
+    return tuple(ranks[axis] for axis in kept)
+
+
+def write_arg_reduce(e: Emitter, o: Operation) -> None:
+    """ARG_MAX or ARG_MIN, and a RESHAPE where the axis is kept."""
+    x, y = str(o.inputs[0]), o.outputs[0]
+    rank = e.rank(x)
+    axis = int(o.attrs.get("axis", 0)) % rank
+    if o.attrs.get("select_last_index", 0):
+        raise UnsupportedError(f"{o.op} {o.name} takes the last of equal values, LiteRT the first")
+    order = e.order(x) or natural_order(rank)
+    builtin, options = (
+        ("ARG_MAX", "ArgMaxOptions") if o.op == "ArgMax" else ("ARG_MIN", "ArgMinOptions")
+    )
+    inputs = [
+        e.read(x, order),
+        e.literal(np.asarray(order.index(axis), np.int32), f"{y}_axis"),
+    ]
+    kind = e.model.number_of("TensorType", "INT64")
+    if not o.attrs.get("keepdims", 1):
+        result = e.write(y, order_without(order, [axis]))
+        e.op(builtin, inputs, [result], options, outputType=kind)
+        return
+    shape, signature = (
+        tuple(n for a, n in zip(order, permute_shape(s, order), strict=True) if a != axis)
+        for s in (e.shape(y), e.signature(y))
+    )
+    flat = e.temporary(f"{y}_flat", shape, e.dtype(y), signature=signature)
+    e.op(builtin, inputs, [flat], options, outputType=kind)
+    e.reshape(flat, permute_shape(e.signature(y), order), e.write(y, order), y)
+
+
+def write_along_last_axis(e: Emitter, o: Operation) -> None:
+    """SOFTMAX, LOG_SOFTMAX or L2_NORMALIZATION: the axis is stored last."""
+    x, y = str(o.inputs[0]), o.outputs[0]
+    rank = e.rank(x)
+    axis = int(o.attrs.get("axis", -1)) % rank
+    if o.attrs.get("together"):
+        raise UnsupportedError(f"{o.op} {o.name} runs over several axes; export opset 13")
+    order = e.order(x) or natural_order(rank)
+    if order[-1] != axis:
+        order = (*(a for a in natural_order(rank) if a != axis), axis)
+    inputs, outputs = [e.read(x, order)], [e.write(y, order)]
+    if o.op == "Softmax":
+        e.op("SOFTMAX", inputs, outputs, "SoftmaxOptions", beta=1.0)
+    elif o.op == "LogSoftmax":
+        e.op("LOG_SOFTMAX", inputs, outputs, "LogSoftmaxOptions")
+    elif int(o.attrs.get("p", 2)) == 2:
+        e.op("L2_NORMALIZATION", inputs, outputs, "L2NormOptions", fusedActivationFunction=0)
+    else:
+        raise UnsupportedError(
+            f"LpNormalization {o.name} is not by the L2 norm; LiteRT has no other"
+        )

@@ -1,0 +1,91 @@
+"""Windows of convolutions and pools: LiteRT's padding SAME or VALID, or elements to pad before the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ptq.core.errors import UnsupportedError
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window as LiteRT says it.
+
+    Attributes:
+        padding: ``SAME`` or ``VALID``.
+        pads: Elements to pad before and after each spatial axis, by an operator of their own; empty for none.
+        kernel: Its size along each spatial axis.
+        strides: Its strides.
+        dilations: Its dilations.
+    """
+
+    padding: str
+    pads: tuple[tuple[int, int], ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+
+
+def read_window(
+    attrs: Mapping[str, Any], kernel: Sequence[int], image: Sequence[int], output: Sequence[int]
+) -> Window:
+    """Read the window of a convolution or pool.
+
+    Args:
+        attrs: Its ONNX attributes.
+        kernel: Its size along each spatial axis.
+        image: Spatial shape of the input.
+        output: Spatial shape of the output, from which the padding of a last, partial window follows.
+
+    Raises:
+        UnsupportedError: Its padding is negative.
+    """
+    rank = len(kernel)
+    strides = tuple(int(s) for s in attrs.get("strides", (1,) * rank))
+    dilations = tuple(int(d) for d in attrs.get("dilations", (1,) * rank))
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    begins = _begins(attrs, rank, strides, reach, image, output)
+    needed = [
+        (begin, max((out - 1) * s + r - size - begin, 0))
+        for begin, out, s, r, size in zip(begins, output, strides, reach, image, strict=True)
+    ]
+    if min(begins) < 0:
+        raise UnsupportedError("negative padding has no form in LiteRT; crop with a Slice")
+    same = [_same_pads(size, s, r) for size, s, r in zip(image, strides, reach, strict=True)]
+    kept = tuple(kernel), strides, dilations
+    if all(pads == (0, 0) for pads in needed):
+        return Window("VALID", (), *kept)
+    full = all(-(-size // s) == out for size, s, out in zip(image, strides, output, strict=True))
+    if full and needed == same:
+        return Window("SAME", (), *kept)
+    return Window("VALID", tuple(needed), *kept)
+
+
+def _same_pads(size: int, stride: int, reach: int) -> tuple[int, int]:
+    """LiteRT's padding SAME: the output has size / stride elements, rounded up; the rest of an odd number is last."""
+    total = max((-(-size // stride) - 1) * stride + reach - size, 0)
+    return total // 2, total - total // 2
+
+
+def _begins(
+    attrs: Mapping[str, Any],
+    rank: int,
+    strides: Sequence[int],
+    reach: Sequence[int],
+    image: Sequence[int],
+    output: Sequence[int],
+) -> list[int]:
+    """Padding before each axis."""
+    auto = attrs.get("auto_pad", "NOTSET")
+    auto = auto.decode() if isinstance(auto, bytes) else auto
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        totals = [
+            max((out - 1) * s + r - size, 0)
+            for out, s, r, size in zip(output, strides, reach, image, strict=True)
+        ]
+        return [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in totals]
+    if auto == "VALID":
+        return [0] * rank
+    return [int(p) for p in attrs.get("pads", (0,) * 2 * rank)[:rank]]

@@ -1,0 +1,159 @@
+"""A QDQ graph as the bytes of a `.tflite` file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ptq.core.errors import UnsupportedError
+from ptq.core.types import FLOAT32
+from ptq.model.graph import Graph
+from ptq.rewrite.tflite.emitter import DependsOnBatchError, Emitter, TableMaker
+from ptq.rewrite.tflite.flatbuffer import FlatbufferModel
+from ptq.rewrite.tflite.inputs_outputs import (
+    integer_borders,
+    without_quantizers,
+    write_float16_input,
+    write_float16_output,
+)
+from ptq.rewrite.tflite.layouts import (
+    find_feature_orders,
+    values_preferring_last,
+    values_stored_last,
+)
+from ptq.rewrite.tflite.measured_shapes import measure_shapes
+from ptq.rewrite.tflite.operations import Operation, OperationList, list_operations
+from ptq.rewrite.tflite.orders import channels_last, natural_order
+from ptq.rewrite.tflite.rows import ROWS
+
+InputOutputType = Literal["float", "int8", "float16"]
+"""Element type of the file's inputs and outputs."""
+ORDERS = "ptq.orders"
+"""Metadata: the stored order of the axes of each input and output, by name."""
+
+
+@dataclass(frozen=True)
+class TfliteOptions:
+    """How a `.tflite` file is written.
+
+    Attributes:
+        io: Element type of inputs and outputs that are quantized inside: ``float``, ``int8`` or ``float16``.
+        static_batch: The batch that is written; None leaves it open where every operator allows that, and writes 1
+            elsewhere.
+        shapes: Shapes of inputs by name, from which other axes that the model leaves open are taken.
+    """
+
+    io: InputOutputType = "float"
+    static_batch: int | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+DEFAULT_TFLITE = TfliteOptions()
+
+
+def write_tflite(graph: Graph, options: TfliteOptions, make_table: TableMaker | None) -> bytes:
+    """The `.tflite` file of a QDQ graph.
+
+    Args:
+        graph: A QDQ graph with int8 activations.
+        options: How it is written.
+        make_table: Computes the 256 entries of a function that LiteRT does not have; None in a rehearsal, which
+            writes another function there.
+
+    Raises:
+        UnsupportedError: An operator has no form in LiteRT; the text names it.
+    """
+    if options.static_batch is None:
+        try:
+            return _write(graph, options, None, make_table)
+        except DependsOnBatchError:
+            return _write(graph, options, 1, make_table)
+    return _write(graph, options, options.static_batch, make_table)
+
+
+def _write(
+    graph: Graph, options: TfliteOptions, batch: int | None, make_table: TableMaker | None
+) -> bytes:
+    measured = measure_shapes(graph, batch, options.shapes)
+    listed = list_operations(graph, measured.fixed, measured.grows, _has_integer_form)
+    _check_types(listed)
+    images = values_preferring_last(listed, measured)
+    features = find_feature_orders(listed, measured, values_stored_last(listed, measured, images))
+    model = FlatbufferModel()
+    e = Emitter(listed, measured, model, make_table, features, images)
+    inner = integer_borders(listed) if options.io == "int8" and make_table else ({}, {})
+    inputs = {
+        name: _write_input(e, name, inner[0].get(name, name), options) for name in listed.inputs
+    }
+    for o in without_quantizers(listed, *inner):
+        write_operation(e, o)
+    outputs = {name: _write_output(e, inner[1].get(name, name), options) for name in listed.outputs}
+    model.set_inputs_and_outputs(inputs, outputs)
+    orders = {
+        name: [*(e.order(side.get(name, name)) or ())]
+        for names, side in ((listed.inputs, inner[0]), (listed.outputs, inner[1]))
+        for name in names
+    }
+    for key, text in _metadata(graph, orders).items():
+        model.add_metadata(key, text.encode())
+    return model.to_bytes()
+
+
+def _has_integer_form(op: str) -> bool:
+    row = ROWS.get(op)
+    return row is not None and row.integer is not None
+
+
+def write_operation(e: Emitter, o: Operation) -> None:
+    """Write one operator.
+
+    Raises:
+        UnsupportedError: LiteRT does not have it.
+    """
+    row = ROWS.get(o.op)
+    writer = None if row is None else row.integer if o.is_integer else row.real
+    if writer is None and row is not None and e.make_table is None:
+        writer = row.integer
+    if writer is None:
+        kind = "8-bit integers" if o.is_integer else "float"
+        raise UnsupportedError(
+            f"{o.op} {o.name} has no form in LiteRT on {kind}; it cannot be in a .tflite file"
+        )
+    writer(e, o)
+
+
+def _write_input(e: Emitter, name: str, inner: str, options: TfliteOptions) -> int:
+    """The tensor of an input; ``inner`` names its integers if it has them."""
+    is_image = name in e.prefers_last
+    if options.io == "float16" and e.dtype(name) == FLOAT32:
+        return write_float16_input(e, name, is_image=is_image)
+    rank = e.rank(name)
+    return e.write(inner, channels_last(rank) if is_image else natural_order(rank))
+
+
+def _write_output(e: Emitter, name: str, options: TfliteOptions) -> int:
+    if options.io == "float16" and e.dtype(name) == FLOAT32:
+        return write_float16_output(e, name)
+    return e.read(name)
+
+
+def _check_types(listed: OperationList) -> None:
+    for name, params in listed.params.items():
+        if params.qtype.bits == 8 and not params.qtype.signed:
+            raise UnsupportedError(
+                f"tensor {name} is {params.qtype.name}; LiteRT computes on int8: quantize for target litert"
+            )
+        if name not in listed.constants and params.axis is not None:
+            raise UnsupportedError(
+                f"activation {name} has per-channel scales; LiteRT's activations have one: "
+                "quantize for target litert"
+            )
+
+
+def _metadata(graph: Graph, orders: Mapping[str, list[int]]) -> dict[str, str]:
+    """The entries of the ONNX model's metadata, and the stored order of inputs and outputs."""
+    found: dict[str, Any] = dict(sorted(graph.metadata.items()))
+    found[ORDERS] = json.dumps(orders, sort_keys=True)
+    return {key: str(value) for key, value in found.items()}

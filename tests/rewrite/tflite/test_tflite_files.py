@@ -1,0 +1,264 @@
+"""Whole `.tflite` files: layout, batch, inputs and outputs, metadata, and what is refused.
+
+The oracle is LiteRT with its reference kernels, which computes the executor's integers (arithmetic ``litert``).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from qdq_builder import QdqBuilder
+
+import ptq
+from ptq.core.errors import UnsupportedError, UsageError
+from ptq.executor.executor import Executor
+from ptq.executor.tflite_export import encode_tflite
+from ptq.model.graph import Graph
+from ptq.rewrite.tflite.write import TfliteOptions
+
+pytest.importorskip("ai_edge_litert", reason="the extra litert is not installed")
+
+from ptq.model.tflite.interpreter import LitertModel, parse_model, read_metadata
+
+SAMPLE = Path(__file__).resolve().parents[3] / "sample_data"
+
+
+def small_network(batch: int | str = "N", *, flatten: bool = True) -> Graph:
+    """Conv → MaxPool → Flatten → Gemm: the flattened image has more than one position."""
+    b = QdqBuilder()
+    w = b.weight(4, 3, 3, 3)
+    x = b.input([batch, 3, 8, 6], name="image")
+    y = b.requantize(
+        b.node("Conv", x, w, b.bias(0.05, w, 4), kernel_shape=[3, 3], pads=[1] * 4), 0.4
+    )
+    y = b.requantize(b.node("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2]), 0.4)
+    if flatten:
+        y = b.requantize(b.node("Flatten", y), 0.4)
+        w = b.weight(5, 48)
+        y = b.requantize(b.node("Gemm", y, w, b.bias(0.4, w, 5), transB=1), 1.5, 2)
+    b.output(y)
+    return b.to_graph()
+
+
+def images(count: int) -> dict[str, Any]:
+    rng = np.random.default_rng(3)
+    return {"image": rng.normal(0, 2, (count, 3, 8, 6)).astype(np.float32)}
+
+
+def operators(content: bytes) -> list[str]:
+    model = LitertModel(content, kernels="reference")
+    return [detail["op_name"] for detail in model._interpreter._get_ops_details()]
+
+
+@pytest.fixture(scope="module")
+def sample_result() -> ptq.Result:
+    return ptq.quantize(
+        SAMPLE / "fashion_mobilenet.onnx",
+        SAMPLE / "images" / "calibration",
+        eval_data=SAMPLE / "images" / "evaluation",
+        samples=24,
+        preprocess=ptq.Preprocess(mean=(0.286,), std=(0.353,)),
+        target="litert",
+        form="tflite",
+        effort="fast",
+        rounding="nearest",
+        threads=1,
+    )
+
+
+def test_the_sample_network_computes_the_executors_integers_in_litert(sample_result, tmp_path):
+    sample_result.save(tmp_path / "m.tflite")
+    sample_result.save(tmp_path / "m.onnx")
+    content = (tmp_path / "m.tflite").read_bytes()
+    executor = Executor(Graph.load(tmp_path / "m.onnx"), "litert")
+    feed = {"input": np.random.default_rng(0).normal(0, 1, (16, 1, 28, 28)).astype(np.float32)}
+    ours, theirs = executor.run(feed), LitertModel(content, kernels="reference").run(feed)
+    np.testing.assert_array_equal(theirs["logits"], ours["logits"])
+    assert not {"TRANSPOSE"} & {*operators(content)}
+
+
+def test_the_file_carries_preprocessing_and_classes(sample_result):
+    metadata = read_metadata(sample_result.tflite)
+    assert json.loads(metadata["ptq.preprocess"])["mean"] == [0.286]
+    assert json.loads(metadata["classes"])[0] == "0_t-shirt"
+    assert json.loads(metadata["ptq.orders"]) == {"input": [0, 2, 3, 1], "logits": [0, 1]}
+    assert json.loads(metadata["ptq.provenance"])["options"]["form"] == "tflite"
+
+
+def test_the_signature_names_inputs_and_outputs(sample_result):
+    [signature] = parse_model(sample_result.tflite).signatureDefs
+    assert [entry.name for entry in signature.inputs] == [b"input"]
+    assert [entry.name for entry in signature.outputs] == [b"logits"]
+
+
+def test_equal_models_give_equal_bytes():
+    assert encode_tflite(small_network()) == encode_tflite(small_network())
+
+
+def test_buffers_begin_at_multiples_of_16_bytes():
+    content = encode_tflite(small_network())
+    for buffer in parse_model(content).buffers:
+        if buffer.data is not None and len(buffer.data) > 100:
+            assert content.find(np.asarray(buffer.data, np.uint8).tobytes()) % 16 == 0
+
+
+def test_a_flattened_image_needs_no_transposition():
+    content = encode_tflite(small_network())
+    feed = images(3)
+    [ours] = Executor(small_network(), "litert").run(feed).values()
+    [theirs] = LitertModel(content, kernels="reference").run(feed).values()
+    np.testing.assert_array_equal(theirs, ours)
+    assert "TRANSPOSE" not in operators(content)
+
+
+def test_a_flattened_image_that_is_an_output_is_in_onnxs_order():
+    b = QdqBuilder()
+    w = b.weight(4, 3, 3, 3)
+    y = b.node(
+        "Conv", b.input(["N", 3, 8, 6], name="image"), w, b.bias(0.05, w, 4), kernel_shape=[3, 3]
+    )
+    b.output(b.requantize(b.node("Flatten", b.requantize(y, 0.4)), 0.4))
+    graph = b.to_graph()
+    [ours] = Executor(graph, "litert").run(images(1)).values()
+    [theirs] = LitertModel(encode_tflite(graph), kernels="reference").run(images(1)).values()
+    np.testing.assert_array_equal(theirs, ours)
+
+
+@pytest.mark.parametrize(("batch", "shape"), [(None, -1), (1, 1), (2, 2)])
+def test_the_batch_stays_open_or_is_fixed(batch: int | None, shape: int):
+    content = encode_tflite(small_network(), TfliteOptions(static_batch=batch))
+    model = LitertModel(content, kernels="reference")
+    assert model._input_details["image"]["shape_signature"][0] == shape
+    [ours] = Executor(small_network(), "litert").run(images(4)).values()
+    [theirs] = model.run(images(4)).values()
+    np.testing.assert_array_equal(theirs, ours)
+
+
+def test_a_batch_that_litert_cannot_leave_open_is_fixed_to_one():
+    b = QdqBuilder()
+    x = b.input(["N", 2, 3], name="x")
+    token = b.constant(np.ones((1, 1, 3), np.float32))
+    batch = b.node(
+        "Slice", b.node("Shape", x), b.constant(np.array([0])), b.constant(np.array([1]))
+    )
+    shape = b.node("Concat", batch, b.constant(np.array([1, 3])), axis=0)
+    tokens = b.requantize(b.node("Expand", token, shape), 0.05, -3)
+    b.output(b.requantize(b.node("Concat", tokens, x, axis=1), 0.05, -3))
+    graph = b.to_graph()
+    model = LitertModel(encode_tflite(graph), kernels="reference")
+    assert [*model._input_details["x"]["shape_signature"]] == [1, 2, 3]
+    feed = {"x": np.random.default_rng(0).normal(0, 2, (3, 2, 3)).astype(np.float32)}
+    [ours], [theirs] = Executor(graph, "litert").run(feed).values(), model.run(feed).values()
+    np.testing.assert_array_equal(theirs, ours)
+
+
+def test_inputs_and_outputs_of_int8_have_no_quantizers():
+    content = encode_tflite(small_network(), TfliteOptions(io="int8"))
+    assert not {"QUANTIZE", "DEQUANTIZE"} & {*operators(content)}
+    model = LitertModel(content, kernels="reference")
+    assert model._input_details["image"]["dtype"] is np.int8
+    [ours] = Executor(small_network(), "litert").run(images(2)).values()
+    [theirs] = model.run(images(2)).values()
+    assert (
+        np.abs(theirs - ours).max() <= 1.5
+    )  # a tie of the input rounds to even here, away from zero in QUANTIZE
+
+
+def test_inputs_and_outputs_of_float16():
+    content = encode_tflite(small_network(), TfliteOptions(io="float16"))
+    model = LitertModel(content, kernels="reference")
+    assert model._input_details["image"]["dtype"] is np.float16
+    feed = {"image": images(2)["image"].astype(np.float16).astype(np.float32)}
+    [ours] = Executor(small_network(), "litert").run(feed).values()
+    [theirs] = model.run(feed).values()
+    np.testing.assert_array_equal(theirs, ours.astype(np.float16).astype(np.float32))
+
+
+FLOAT_NODES = {
+    "LayerNormalization": "y = LayerNormalization<axis=-1>(x, scale, shift)",
+    "Softplus": "y = Softplus(x)",
+    "Reciprocal": "s = Abs(x) t = Add(s, scale) y = Reciprocal(t)",
+    "ReduceSum": "s = ReduceSum<keepdims=0>(x, last) y = Unsqueeze(s, last)",
+    "HardSigmoid": "y = HardSigmoid(x)",
+    "Sin": "y = Sin(x)",
+}
+
+
+@pytest.mark.parametrize("op", FLOAT_NODES)
+def test_a_float_node_becomes_float_operators(op: str):
+    text = f"""<ir_version: 9, opset_import: ["": 20]>
+    g (float[N, 3, 4] x) => (float[N, 3, m] y)
+    <float[4] scale = {{1.0, 0.5, 2.0, 1.5}}, float[4] shift = {{0.0, 1.0, -1.0, 0.5}}, int64[1] last = {{2}}>
+    {{ {FLOAT_NODES[op]} }}"""
+    graph = Graph.from_proto(onnx.parser.parse_model(text))
+    feed = {"x": np.random.default_rng(0).normal(0, 1, (2, 3, 4)).astype(np.float32)}
+    from ptq.model.session import Session
+
+    [expected] = Session(graph).run(feed)
+    [found] = LitertModel(encode_tflite(graph), kernels="reference").run(feed).values()
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+REFUSED = {
+    "an operator": ("y = CumSum(x, last)", "CumSum"),
+    "three spatial axes": ("y = Conv(c, w)", "spatial axes"),
+    "cubic interpolation": ('y = Resize<mode="cubic">(x, , scales)', "Resize"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_litert_lacks_is_named_before_calibration(what: str, monkeypatch):
+    body, named = REFUSED[what]
+    shape = "N, 2, 4, 4, 4" if "w)" in body else "N, 2, 8, 8"
+    body = body.replace("(c,", "(x,")
+    text = f"""<ir_version: 9, opset_import: ["": 20]> g (float[{shape}] x) => (float[] y)
+    <int64 last = {{2}}, float[4] scales = {{1.0, 1.0, 2.0, 2.0}}> {{ {body} }}"""
+    proto = onnx.parser.parse_model(text)
+    weight = np.ones((2, 2, 3, 3, 3), np.float32)
+    if "w)" in body:
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    monkeypatch.setattr("ptq.api.calibrate_model", lambda *a: pytest.fail("calibrated"))
+    size = [int(n) if n.isdigit() else 4 for n in shape.split(", ")]
+    data = {"x": np.zeros(size, np.float32)}
+    with pytest.raises(UnsupportedError, match=named):
+        ptq.quantize(proto, [{"x": data["x"][:1]}] * 4, target="litert", form="tflite")
+
+
+def test_uint8_activations_are_refused():
+    b = QdqBuilder()
+    b.output(b.requantize(b.node("Sigmoid", b.input(["N", 4])), 1 / 256, 0, np.uint8))
+    with pytest.raises(UnsupportedError, match="uint8; LiteRT computes on int8"):
+        encode_tflite(b.to_graph())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"target": "ort", "form": "tflite"}, {"io": "int8"}, {"form": "tflite", "target": "gemmlowp"}],
+)
+def test_options_that_contradict_each_other_are_refused(options: dict[str, Any]):
+    with pytest.raises(UsageError):
+        ptq.quantize(
+            SAMPLE / "fashion_mobilenet.onnx", SAMPLE / "images" / "calibration", **options
+        )
+
+
+def test_a_model_too_wide_for_the_reference_softmax_is_not_run_there():
+    b = QdqBuilder()
+    b.output(b.requantize(b.node("Softmax", b.input(["N", 600])), 1 / 256, -128))
+    content = encode_tflite(b.to_graph())
+    with pytest.raises(UnsupportedError, match="600 values may end the process"):
+        LitertModel(content, kernels="reference")
+    assert LitertModel(content).outputs
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 40, b"\x10\0\0\0TFL3" + b"\xff" * 64])
+def test_bytes_that_are_no_tflite_file_are_refused(content: bytes):
+    with pytest.raises(ptq.ModelError):
+        LitertModel(content)
