@@ -14,11 +14,12 @@ def lint(
     target: o.Target = "litert",
     json: o.Json = None,
 ) -> None:
-    """Check a quantized model against LiteRT's specification.
+    """Check a quantized model against the published rules of a target.
 
-    This works for a model of any tool. Errors break the 8-bit quantization specification; notes mark
-    what it does not cover. The exit code is 1 if there is an error. Usual reasons why the integers
-    are slow in ONNX Runtime are named too.
+    This works for a model of any tool. The targets with rules are litert and gemmlowp (LiteRT's 8-bit
+    quantization specification), tensorrt (its importer) and ort-xnnpack (what the provider takes).
+    Errors break a rule; notes mark what is not covered, not fused or not taken. The exit code is 1 if
+    there is an error. Usual reasons why the integers are slow in ONNX Runtime are named too.
     """
     from ptq.core.errors import ModelError
     from ptq.data.recorded_preprocess import read_preprocess

@@ -12,7 +12,17 @@ from .parsers import parse_count, parse_number
 # Copies of names and defaults of ptq, because importing ptq takes a second and --help does not need it.
 # A test compares them with ptq.
 MethodName = Literal["auto", "minmax", "percentile", "kl", "mse"]
-TargetName = Literal["ort", "litert", "tpu-mlir", "gemmlowp", "tensorrt"]
+TargetName = Literal[
+    "ort",
+    "litert",
+    "tpu-mlir",
+    "gemmlowp",
+    "tensorrt",
+    "openvino",
+    "portable",
+    "qnn",
+    "ort-xnnpack",
+]
 ArithmeticName = Literal[
     "ort", "ort-avx2", "litert", "tflite-micro", "gemmlowp", "tpu-mlir", "tpu-mlir-8", "fixed-point"
 ]

@@ -8,7 +8,7 @@ from typing import Literal
 from ptq.core.opspec import FixedQParams, OpSpec, OutputRule, Role
 from ptq.core.types import QType
 
-LintRules = Literal["litert", "tensorrt"]
+LintRules = Literal["litert", "tensorrt", "xnnpack"]
 """Names of the published rules that a quantized model can be checked against."""
 
 
@@ -43,6 +43,7 @@ class Target:
         reads_qoperator: Its runtime reads models in QOperator form.
         writes_tflite: Its models can be written as `.tflite` files.
         integer_ops: The operators that it computes on integers; None for all that have an integer kernel or weights.
+        float_activation_products: Products of two activations stay float.
         quantizes_inputs_only: Quantizers stand only before inputs of integer nodes, whose kernels return float: an
             activation behind a layer belongs to its kernel, and graph outputs stay float.
         float_biases: Biases stay float.
@@ -73,6 +74,7 @@ class Target:
     reads_qoperator: bool = True
     writes_tflite: bool = False
     integer_ops: frozenset[str] | None = None
+    float_activation_products: bool = False
     quantizes_inputs_only: bool = False
     float_biases: bool = False
     lint: LintRules | None = None

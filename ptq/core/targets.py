@@ -9,8 +9,20 @@ from ptq.core.option_checks import require_choice
 from ptq.core.target import Target
 from ptq.core.types import INT8, INT8_WEIGHT, UINT8
 
-TargetName = Literal["ort", "litert", "tpu-mlir", "gemmlowp", "tensorrt"]
+TargetName = Literal[
+    "ort",
+    "litert",
+    "tpu-mlir",
+    "gemmlowp",
+    "tensorrt",
+    "openvino",
+    "portable",
+    "qnn",
+    "ort-xnnpack",
+]
 """Names of the rows of `TARGETS`, for type checkers."""
+
+_PRODUCTS = frozenset(["Conv", "ConvTranspose", "Gemm", "MatMul"])
 
 
 TARGETS: Mapping[str, Target] = {
@@ -82,7 +94,7 @@ TARGETS: Mapping[str, Target] = {
             # its importer knows QuantizeLinear and DequantizeLinear, and no QLinear operator
             reads_qoperator=False,
             # the layers of its guide to explicit quantization; it moves quantizers past data movement by itself
-            integer_ops=frozenset(["Add", "Conv", "ConvTranspose", "Gemm", "MatMul"]),
+            integer_ops=_PRODUCTS | {"Add"},
             quantizes_inputs_only=True,
             # its importer takes INT8, INT4 and FP8 for the input of a DequantizeLinear
             float_biases=True,
@@ -90,6 +102,65 @@ TARGETS: Mapping[str, Target] = {
             requires=(
                 "TensorRT 8.6 or newer; quantizers say the precision, so no calibration cache is needed",
                 "what stays float runs in half precision if the engine is built with it",
+            ),
+        ),
+        Target(
+            "openvino",
+            UINT8,
+            INT8_WEIGHT,
+            "ort",
+            follows_litert_spec=False,
+            source="OpenVINO 2026.4, CPU",
+            reads_qoperator=False,
+            # measured: its kernels of these layers take quantizers before and activations behind for nothing. Each
+            # operator on integers between them takes as long as in float, or longer, and costs accuracy.
+            integer_ops=_PRODUCTS,
+            float_activation_products=True,
+            # measured: a quantized Concat behind an Expand of a dynamic batch is computed wrong (3 dB instead of 34)
+            quantizes_inputs_only=True,
+            float_biases=True,
+            requires=("pip install openvino",),
+        ),
+        Target(
+            "portable",
+            UINT8,
+            INT8_WEIGHT,
+            "ort",
+            follows_litert_spec=False,
+            source="the operators that every reader of ONNX has",
+            reads_qoperator=False,
+            integer_ops=_PRODUCTS,
+            float_activation_products=True,
+            quantizes_inputs_only=True,
+            float_biases=True,
+        ),
+        Target(
+            "qnn",
+            UINT8,
+            INT8_WEIGHT,
+            "ort",
+            # float nodes run on the CPU, or the graph cannot be built: all that has integers becomes integers
+            follows_litert_spec=True,
+            source="Qualcomm's HTP",
+            has_lookup_tables=True,
+            reads_qoperator=False,
+            requires=(
+                "pip install onnxruntime-qnn: the emulator of the HTP on x86, its driver on Windows and Android",
+                "inputs of fixed shapes: with a dynamic batch all nodes run on the CPU",
+            ),
+        ),
+        Target(
+            "ort-xnnpack",
+            INT8,
+            INT8_WEIGHT,
+            "ort",
+            # its kernels take int8 with int8 weights, by channel, and ONNX Runtime has the rest
+            follows_litert_spec=True,
+            source="ONNX Runtime's XNNPACK provider",
+            lint="xnnpack",
+            requires=(
+                "ONNX Runtime for Android or iOS, or a build of it with XNNPACK; the provider is registered by name",
+                "channels, height and width of fixed size",
             ),
         ),
     )

@@ -2,7 +2,7 @@
 
 Those of LiteRT's 8-bit quantization specification come from the operator table (``ptq.core.ops``) and the target
 table (``ptq.core.targets``), as for ``ptq.quantize(target="litert")``; ``ptq.verification.lint_rules`` compares one
-node with them. ``ptq.verification.tensorrt_rules`` has those of TensorRT.
+node with them. ``tensorrt_rules`` has those of TensorRT, and ``xnnpack_rules`` those of ONNX Runtime's XNNPACK.
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ from ptq.rewrite.imported.qlinear_to_qdq import qlinear_to_qdq
 from ptq.verification.lint_rules import Finding, check_operator, clause_name
 from ptq.verification.node_status import reason_for_float
 from ptq.verification.tensorrt_rules import check_tensorrt
+from ptq.verification.xnnpack_rules import check_xnnpack
 
 _INTEGER_OPS = ("MatMulInteger", "ConvInteger", "DynamicQuantizeLinear")
-_CHECKS: Mapping[LintRules, Callable[[Graph], Iterator[Finding]]] = {"tensorrt": check_tensorrt}
+_CHECKS: Mapping[LintRules, Callable[[Graph], Iterator[Finding]]] = {
+    "tensorrt": check_tensorrt,
+    "xnnpack": check_xnnpack,
+}
 _WHOLE_SPECIFICATION = "int8 quantized operator specifications"
 
 

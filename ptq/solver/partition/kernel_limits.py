@@ -21,10 +21,16 @@ _TRIED_LENGTHS = range(1, 257)
 
 def unsupported_reason(node: Node, spec: OpSpec, target: Target) -> str | None:
     """The reason why the node has no integer kernel although its operator has one; None if it has one."""
+    if target.float_activation_products and _is_product_of_activations(node, spec):
+        return f"{target.source} gains nothing from integers in a product of two activations"
     checks = [_LIMITS.get(spec.op)]
     if target.follows_litert_spec:
         checks.append(_LITERT_LIMITS.get(spec.op))
     return next((reason for check in checks if check and (reason := check(node))), None)
+
+
+def _is_product_of_activations(node: Node, spec: OpSpec) -> bool:
+    return spec.two_activations and constant_of(node.inputs[1]) is None
 
 
 def _gemm(node: Node) -> str | None:
