@@ -27,6 +27,7 @@ def compare(
     boxes: o.Boxes = None,
     threads: o.Threads = 0,
     summary: o.SummaryFile = None,
+    page: o.Page = None,
     json: o.Json = None,
     no_clobber: o.NoClobber = False,
     images: Images = None,
@@ -37,16 +38,20 @@ def compare(
     samples are labelled, how often the two agree, the SQNR of the outputs, size and speed. With
     --max-drop, the exit code is 3 if NEW is worse by more than that.
     """
+    from functools import partial
+
     from ptq.core.errors import UsageError
     from ptq.evaluation import compare as comparing
+    from ptq.evaluation.comparison_page import render_comparison_page
 
     from . import documents, gates, github, inputs, outputs, render_comparison
+    from .page import write_page
     from .progress import show_progress
 
     if strict and max_drop is None:
         raise UsageError("--strict needs an accuracy budget; give --max-drop")
     outputs.check_outputs([old, new, data], [], resumed=summary)
-    replaced = outputs.check_outputs([old, new, data], [], json, no_clobber=no_clobber)
+    replaced = outputs.check_outputs([old, new, data], [page], json, no_clobber=no_clobber)
     with show_progress() as progress:
         result = comparing.compare(
             old, new, data, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
@@ -56,6 +61,7 @@ def compare(
     outputs.print_skipped(result.skipped)
     github.write_annotations("warning", result.warnings)
     github.append_summary(summary, lambda: render_comparison.summarize_comparison(result))
+    write_page(page, partial(render_comparison_page, result))
     if not documents.write_document(json, result):
         render_comparison.render_comparison(result)
     outputs.print_replaced(replaced)

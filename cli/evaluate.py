@@ -40,6 +40,7 @@ def evaluate(
     boxes: o.Boxes = None,
     threads: o.Threads = 0,
     summary: o.SummaryFile = None,
+    page: o.Page = None,
     json: o.Json = None,
     images: Images = None,
 ) -> None:
@@ -49,10 +50,13 @@ def evaluate(
     those of the float model, and the drop is reported. With --max-drop, the drop is checked against
     the budget.
     """
+    from functools import partial
+
     from ptq import api
     from ptq.core.errors import UsageError
     from ptq.data.splits import SampleOptions
     from ptq.evaluation.budget import check_budget
+    from ptq.evaluation.presentation.html_evaluation import render_evaluation_page
     from ptq.model.open import open_model
 
     from . import (
@@ -66,6 +70,7 @@ def evaluate(
         screen,
         summaries,
     )  # fmt: skip
+    from .page import write_page
     from .progress import show_progress
 
     if against is None and (
@@ -75,7 +80,7 @@ def evaluate(
     if strict and max_drop is None:
         raise UsageError("--strict needs an accuracy budget; give --max-drop")
     outputs.check_outputs([model, data, against], [], resumed=summary)
-    outputs.check_outputs([model, data, against], [], json)
+    outputs.check_outputs([model, data, against], [page], json)
     graph = open_model(model)
     opened = SampleOptions(images, samples, skip_bad_samples, cache=cache).open(data, graph)
     with show_progress() as progress:
@@ -93,10 +98,13 @@ def evaluate(
     github.append_summary(
         summary, lambda: summaries.summarize_evaluation(evaluation, str(model), budget)
     )
+    ran = f"integer executor ({arithmetic})" if engine == "integer" else "ONNX Runtime"
+    write_page(
+        page,
+        partial(render_evaluation_page, evaluation, model=str(model), engine=ran, budget=budget),
+    )
     if not documents.write_document(json, evaluation, **more):
-        render_tables.render_evaluation(
-            evaluation, model, arithmetic if engine == "integer" else None
-        )
+        render_tables.render_evaluation(evaluation, model, ran)
         if budget is not None:
             screen.show(render_drops.render_budget(budget))
     if budget is not None:

@@ -64,6 +64,7 @@ def frontier(
     cache: o.Cache = None,
     batch: o.Batch = o.DEFAULT_BATCH,
     threads: o.Threads = 0,
+    page: o.Page = None,
     json: o.Json = None,
     no_clobber: o.NoClobber = False,
     images: Images = None,
@@ -73,13 +74,17 @@ def frontier(
     Speed and error of each point are estimated from one set of runs of the float model and from a table of measured
     times. The ends, one point between and the point that --prefer chooses are measured.
     """
+    from functools import partial
+
     from ptq import api
     from ptq.core import files
     from ptq.core.errors import UsageError
     from ptq.evaluation.exports.frontier_svg import render_svg
+    from ptq.evaluation.presentation.html_rankings import render_frontier_page
     from ptq.optimization.mixed_precision import frontier as verb
 
     from . import documents, outputs, render_frontier
+    from .page import write_page
     from .progress import show_progress
 
     if output is not None and point is None:
@@ -89,7 +94,7 @@ def frontier(
     if save is not None and save.exists() and not save.is_dir():
         raise UsageError(f"{save}: is a file; give a folder for the plans")
     path = output or outputs.default_output(model)
-    made = [plot, *([path] if point is not None else [])]
+    made = [plot, page, *([path] if point is not None else [])]
     replaced = outputs.check_outputs([model, data, eval_data], made, json, no_clobber=no_clobber)
     with show_progress() as progress:
         found = verb.frontier(
@@ -116,6 +121,7 @@ def frontier(
     if result is not None:
         result.save(path)
     written = path if result is not None else None
+    write_page(page, partial(render_frontier_page, found.report), output=written)
     if not documents.write_document(json, found.report, output=written):
         render_frontier.render_frontier(found.report, written)
     outputs.print_replaced(replaced)

@@ -32,7 +32,6 @@ from .verbosity import reset_verbosity
 
 _ALTERNATIVES = {
     "plan": "plans are JSON texts: compare them with any program for text files",
-    "--report": "give --summary FILE.md or --json FILE; ptq quantize and ptq sensitivity write pages",
 }
 """What does the work of commands and options that ptq does not have."""
 _GC_THRESHOLD = 50_000

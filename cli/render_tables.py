@@ -10,8 +10,15 @@ import typer
 from rich.console import RenderableType
 from rich.table import Table
 
-from ptq.core.wording import format_change, format_decibels, plural
-from ptq.evaluation.presentation.report_wording import count_nodes, describe_islands, explain_floats
+from ptq.core.wording import (
+    describe_islands,
+    explain_floats,
+    format_change,
+    format_decibels,
+    plural,
+)
+from ptq.evaluation.presentation.html_evaluation import NOT_LABELLED
+from ptq.evaluation.presentation.report_wording import count_nodes
 from ptq.evaluation.task_wording import describe_forms, describe_task
 
 from .one_line import one_line
@@ -38,16 +45,15 @@ if TYPE_CHECKING:
 MAX_ENTRIES = 10
 
 
-def render_evaluation(result: Evaluation, model: Path, arithmetic: str | None) -> None:
+def render_evaluation(result: Evaluation, model: Path, engine: str) -> None:
     """Print an evaluation.
 
     Args:
         result: The evaluation.
         model: The evaluated model.
-        arithmetic: Arithmetic of the integer executor; None for ONNX Runtime.
+        engine: What ran it.
     """
     alone = len(result.forms) == 1
-    engine = f"integer executor ({arithmetic})" if arithmetic else "ONNX Runtime"
     show(*format_warnings(result.warnings, result.suspects))
     show(
         format_heading(f"{model}, {engine}, on {plural(result.samples, 'sample')}"),
@@ -57,11 +63,7 @@ def render_evaluation(result: Evaluation, model: Path, arithmetic: str | None) -
     show(*render_forms(result, titles))
     only = next(iter(result.forms.values()))
     if alone and only.accuracy is None and not only.figures:
-        show(
-            format_paragraph(
-                "no sample is labelled: give labels (--boxes for boxes), or the float model with --against"
-            )
-        )
+        show(format_paragraph(NOT_LABELLED))
 
 
 def render_forms(result: Evaluation, titles: Mapping[str, str]) -> Iterator[RenderableType]:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import RenderableType
 from rich.table import Table
 
 from ptq.core.wording import plural
+from ptq.verification.wording import (
+    LSB_NOTE,
+    describe_counts,
+    describe_remedies,
+    describe_risks,
+    describe_verdict,
+    explain_differences,
+    list_differing,
+    rank_risks,
+)
 
 from .one_line import one_line
-from .render_tables import MAX_ENTRIES, render_float_reasons, render_islands
+from .render_tables import MAX_ENTRIES, render_float_reasons
 from .screen import format_applied, format_heading, format_paragraph, format_table, show
 
 if TYPE_CHECKING:
@@ -21,69 +30,21 @@ if TYPE_CHECKING:
     from ptq.verification.verify import TensorDifference, Verification
 
 
-_LSB_NOTE = (
-    "largest: the largest difference of an integer, in LSB; one LSB is one step of the scale"
-)
-
-
 def render_verification(result: Verification) -> None:
     """Print the number of differing integers, end to end and node by node, and the first difference."""
-    differing = [t for t in result.tensors if t.differing or t.differing_locally]
-    elements = sum(t.elements for t in result.tensors)
-    show(
-        format_heading(
-            f"{plural(len(result.tensors), 'integer tensor')}, {elements} elements on "
-            f"{plural(result.samples, 'sample')}: ONNX Runtime {result.ort_version} and the integer "
-            f"executor ({result.arithmetic_version}) " + ("are equal" if result.equal else "differ")
-        )
-    )
+    differing = list_differing(result)
+    show(format_heading(describe_verdict(result)))
     show(*format_applied(result.applied_preprocess))
-    end_to_end = sum(t.differing for t in result.tensors)
-    local = sum(t.differing_locally for t in result.tensors)
-    show(
-        format_paragraph(f"end to end: {end_to_end} differ"),
-        format_paragraph(f"node by node, each on ONNX Runtime's own integers: {local} differ"),
-    )
-    if not result.intact:
-        show(
-            format_paragraph(
-                "reading the integers changed ONNX Runtime's outputs; compare the model outputs too"
-            )
-        )
-    if result.first is not None:
-        show(
-            format_paragraph(_describe_first_difference(result.first, len(differing))),
-            _differences_table(differing),
-            format_paragraph(_LSB_NOTE),
-        )
+    show(*map(format_paragraph, describe_counts(result)))
+    if differing:
+        show(_differences_table(differing), format_paragraph(LSB_NOTE))
         if len(differing) > MAX_ENTRIES:
-            show(format_paragraph(f"{len(differing) - MAX_ENTRIES} more; --json lists all"))
-    if differing and result.arithmetic_version.startswith("ort@") and not result.exact_products:
-        show(
-            format_paragraph(
-                "differences are expected: without VNNI, this processor makes ONNX Runtime saturate sums "
-                "of two products to 16 bits"
+            show(
+                format_paragraph(
+                    f"{len(differing) - MAX_ENTRIES} more; --json and --report list all"
+                )
             )
-        )
-    if not result.optimized:
-        show(
-            format_paragraph(
-                "ONNX Runtime ran without optimizations: differences do not fail the verification"
-            )
-        )
-    for op, why in result.explanations.items():
-        show(format_paragraph(f"{op}: {why}"))
-    show(*render_islands(result.islands), *_render_float_nodes(result.floats))
-
-
-def _describe_first_difference(tensor: TensorDifference, count: int) -> str:
-    origin = "in this node" if tensor.differing_locally else "upstream, in float code"
-    return (
-        f"{plural(count, 'tensor')} {'differs' if count == 1 else 'differ'}; "
-        f"first: {tensor.tensor}, output of {tensor.node} ({tensor.op}): "
-        f"{tensor.differing} of {tensor.elements} elements differ, by up to {tensor.largest} LSB; "
-        f"the mismatch starts {origin}"
-    )
+    show(*map(format_paragraph, explain_differences(result)))
 
 
 def _differences_table(differing: Sequence[TensorDifference]) -> Table:
@@ -97,16 +58,11 @@ def _differences_table(differing: Sequence[TensorDifference]) -> Table:
     return table
 
 
-def _render_float_nodes(statuses: Sequence[NodeStatus]) -> Iterator[RenderableType]:
-    """The operators that are not computed in integers for each reason."""
-    return render_float_reasons((s.op, s.why.removeprefix("must stay float: ")) for s in statuses)
-
-
 def render_conversion(float_nodes: Sequence[NodeStatus], path: Path) -> None:
     """Print the nodes that stay between quantizers, and the path of the model."""
     show(
         format_heading("verified: both forms compute identical integers"),
-        *_render_float_nodes(float_nodes),
+        *render_float_reasons((s.op, s.why.removeprefix("must stay float: ")) for s in float_nodes),
     )
     show(f"Written: {one_line(str(path))}")
 
@@ -118,55 +74,23 @@ def render_portability(result: Portability) -> None:
             f"Portability to other processors, from the weights and {plural(result.samples, 'sample')}"
         )
     )
-    if not result.nodes:
-        show(format_paragraph("no operator multiplies constant weights"))
-        return
-    observed = min(node.bits_left_met for node in result.nodes)
-    elements = sum(node.elements for node in result.nodes)
-    show(
-        format_paragraph(
-            f"accumulators: at least {result.bits_left:.1f} bits of int32 are unused for any input, "
-            f"{observed:.1f} bits on these samples"
-        ),
-        format_paragraph(
-            f"exact ties: {result.ties} of {elements} outputs; other runtimes may round them differently"
-        ),
-    )
+    show(*map(format_paragraph, describe_risks(result)))
     if not result.saturable:
+        return
+    show(_risks_table(result.saturable), format_paragraph(LSB_NOTE))
+    if len(result.saturable) > MAX_ENTRIES:
         show(
             format_paragraph(
-                "without VNNI: no pair of weights can saturate; the integers are the same"
+                f"{len(result.saturable) - MAX_ENTRIES} more; --json and --report list all"
             )
         )
-        return
-    show(
-        format_paragraph(_describe_saturation(result)),
-        _risks_table(result.saturable),
-        format_paragraph(_LSB_NOTE),
-    )
-    if len(result.saturable) > MAX_ENTRIES:
-        show(format_paragraph(f"{len(result.saturable) - MAX_ENTRIES} more; --json lists all"))
-    for remedy in result.remedies:
-        show(format_paragraph(f"remedy: {remedy}"))
-    show(format_paragraph("options of ptq quantize: --weights reduced, --weights u8"))
-
-
-def _describe_saturation(result: Portability) -> str:
-    changed = sum(node.saturated for node in result.saturated)
-    reachable = f"without VNNI: {plural(len(result.saturable), 'node')} can saturate"
-    if not changed:
-        return f"{reachable}; no integer changes on these samples"
-    return (
-        f"{reachable}; {plural(changed, 'integer')} in {plural(len(result.saturated), 'node')} "
-        f"would change on these samples (each node given exact inputs)"
-    )
+    show(*map(format_paragraph, describe_remedies(result)))
 
 
 def _risks_table(nodes: Sequence[NodeRisk]) -> Table:
     table = format_table("node", "channels", "can\nsaturate", "integers", "\nchanged", "largest\n(LSB)",
                  left=["node"])  # fmt: skip
-    worst = sorted(nodes, key=lambda node: (-node.saturated, -node.saturable))
-    for node in worst[:MAX_ENTRIES]:
+    for node in rank_risks(nodes)[:MAX_ENTRIES]:
         figures = (node.channels, node.saturable, node.elements, node.saturated, node.largest)
         table.add_row(f"{one_line(node.node)} ({node.op})", *map(str, figures))
     return table

@@ -50,7 +50,7 @@ def sensitivity(
     """
     from functools import partial
 
-    from ptq.evaluation.presentation.html import render_ranking_page
+    from ptq.evaluation.presentation.html_rankings import render_ranking_page
     from ptq.optimization.mixed_precision import sensitivity as ranking
 
     from . import documents, inputs, outputs, render_drops

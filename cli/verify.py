@@ -36,6 +36,7 @@ def verify(
     cache: o.Cache = None,
     threads: o.Threads = 0,
     summary: o.SummaryFile = None,
+    page: o.Page = None,
     json: o.Json = None,
     images: Images = None,
 ) -> None:
@@ -46,16 +47,19 @@ def verify(
     The exit code is 1 if a tensor differs with optimizations on.
     """
     from dataclasses import asdict
+    from functools import partial
 
     from ptq.data.splits import SampleOptions
     from ptq.model.open import open_model
     from ptq.verification import verbs
+    from ptq.verification.html import render_verification_page
 
     from . import documents, github, outputs, render_verification, summaries
+    from .page import write_page
     from .progress import show_progress
 
     outputs.check_outputs([quantized, data], [], resumed=summary)
-    outputs.check_outputs([quantized, data], [], json)
+    outputs.check_outputs([quantized, data], [page], json)
     risks, graph = None, open_model(quantized)
     opened = SampleOptions(images, samples, skip_bad_samples, cache=cache).open(data, graph)
     with show_progress() as progress:
@@ -72,6 +76,10 @@ def verify(
         first=None if verification.first is None else asdict(verification.first),
         explanations=verification.explanations,
         portability=None if risks is None else asdict(risks) | risks.summary,
+    )
+    write_page(
+        page,
+        partial(render_verification_page, verification, model=str(quantized), portability=risks),
     )
     github.append_summary(
         summary, lambda: summaries.summarize_verification(verification, str(quantized))

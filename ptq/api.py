@@ -205,7 +205,7 @@ def quantize(
     calibrated, folds = calibrate_model(job, checkpoint)
     recipe = choose_recipe(job, calibrated, folds)
     calibrated, solved = collect_for_rounding(job, calibrated, recipe)
-    recipe, solved = keep_knee_float(job, calibrated, recipe, solved)
+    recipe, solved, frontier = keep_knee_float(job, calibrated, recipe, solved)
     recipe, solved, search = search_within_budget(job, calibrated, recipe, solved)
     sessions = SessionCache(run)
     made = quantize_and_check(job, calibrated, recipe, solved, sessions)
@@ -221,7 +221,7 @@ def quantize(
         metric=metric, task=task, max_drop=max_drop, search=search, min_speedup=min_speedup,
     )  # fmt: skip
     report = add_speed_findings(report, made.quantized_graph)
-    report = replace(report, estimated_speed=estimate_speed(made))
+    report = replace(report, estimated_speed=estimate_speed(made), frontier=frontier)
     result = build_result(job, made, report, reading, source_path(model), metadata=metadata)
     if not force:
         require_gain(result.report, result)

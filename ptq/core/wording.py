@@ -1,8 +1,10 @@
-"""Numbers with nouns and units in sentences."""
+"""Numbers with nouns and units, and counts of operators, in sentences."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
 
 def plural(number: int, thing: str) -> str:
@@ -34,3 +36,24 @@ def format_change(points: float, digits: int = 2) -> str:
 def format_decibels(value: float) -> str:
     """Return a number of dB, ``39.8``; ∞ without error."""
     return "∞" if value == math.inf else f"{value:.1f}"
+
+
+def format_tally(names: Iterable[str]) -> str:
+    """``3 Conv, 1 Add``: each name with its count, the most frequent first."""
+    return ", ".join(f"{count} {name}" for name, count in Counter(names).most_common())
+
+
+def explain_floats(nodes: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """The operators that stay in float for each reason, from the operator and the reason of each node."""
+    reasons: dict[str, list[str]] = {}
+    for op, why in nodes:
+        reasons.setdefault(why, []).append(op)
+    for why, ops in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        yield f"float: {format_tally(ops)}: {why}"
+
+
+def describe_islands(islands: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """Float islands: node groups that the integer executor runs in ONNX Runtime."""
+    if islands:
+        kinds = format_tally("+".join(ops) for ops in islands.values())
+        yield f"float islands (same result in both engines): {kinds}"

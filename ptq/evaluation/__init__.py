@@ -31,5 +31,6 @@ session_cache        open sessions of the float and the quantized model
 assess               evaluation, checks and rows → report
 html_elements        tables and lists of HTML
 presentation         verdict, sentences and HTML page of a result
+comparison_page      a comparison of two models in words and as a page
 exports              `Report`, and its other formats: Markdown, flat metrics, pandas
 """

@@ -32,6 +32,26 @@ class FrontierPoint:
 
 
 @dataclass(frozen=True)
+class EstimatedFrontier:
+    """The curve that the default rule of a quantization estimates; no point of it is measured.
+
+    Attributes:
+        prefer: The preference that chose a point.
+        points: The points, fastest first; each further one is slower, and has less error.
+        error_shares: Share of the output's error that the roundings of each node cause, by node, 0 to 1; the largest
+            first. Roundings that were not measured alone have an equal share of their group's error.
+        samples: Number of samples.
+        runs: Number of runs of the float model on each of those.
+    """
+
+    prefer: str
+    points: tuple[FrontierPoint, ...]
+    error_shares: Mapping[str, float]
+    samples: int
+    runs: int
+
+
+@dataclass(frozen=True)
 class FrontierReport:
     """A Pareto curve of speed and error, fastest first.
 

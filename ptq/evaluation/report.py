@@ -14,6 +14,7 @@ from ptq.core.wording import plural
 from ptq.data.recorded_preprocess import list_recorded_options
 from ptq.evaluation.budget import Budget, BudgetSearch
 from ptq.evaluation.diagnosis import Diagnosis as Diagnosis
+from ptq.evaluation.frontier import EstimatedFrontier
 from ptq.evaluation.measurements import Evaluation
 
 _ESTIMATED_WITHIN = 1.25
@@ -93,6 +94,7 @@ class ReportData:
             (see `ptq.evaluation.speed`); None if not measured.
         min_speedup: The lowest speed that was asked for; None for none.
         estimated_speed: The speed that the table of times estimates; None without a table, or if the model is small.
+        frontier: The trade of speed against error that the rule of ``prefer`` estimates; None if it does not apply.
         islands: Operators of each float island of the integer executor, by name; both engines give the same result.
         tensors: Quantization error of each tensor, lowest SQNR first.
         nodes: Result for each node, in graph order.
@@ -137,6 +139,7 @@ class ReportData:
     slow: tuple[str, ...] = ()
     min_speedup: float | None = None
     estimated_speed: float | None = None
+    frontier: EstimatedFrontier | None = None
 
     @property
     def over_budget(self) -> bool:

@@ -7,6 +7,7 @@ blocks        texts, cards, tables and matrices
 axis          round numbers along an axis
 plot          a plot of points and lines
 histogram     a histogram with thresholds
+channels      magnitudes of channels before and after
 layout        positions of a graph's nodes
 network       a graph whose nodes are opened one at a time
 page          a page: cards, warnings and sections of blocks

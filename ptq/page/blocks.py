@@ -265,3 +265,15 @@ class Gallery:
     kind: ClassVar[str] = "gallery"
     exhibits: tuple[Exhibit, ...]
     legend: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Legend:
+    """Colours with their meanings.
+
+    Attributes:
+        entries: Class of the style sheet and its meaning.
+    """
+
+    kind: ClassVar[str] = "legend_block"
+    entries: tuple[tuple[str, str], ...]

@@ -12,5 +12,7 @@ portability          headroom, saturation and ties: other integers on other proc
 conversion           QDQ ↔ QLinear operators
 equivalence          proof that two quantized graphs compute the same integers
 lint                 a quantized model against LiteRT's specification
+wording              a verification in sentences
+html                 a verification as one HTML page
 lint_rules           the rules for one operator
 """

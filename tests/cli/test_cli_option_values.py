@@ -110,8 +110,6 @@ def test_shell_completion_is_shown_and_completes_commands(shell: str) -> None:
     ("arguments", "line"),
     [
         (["plan", "diff", "a", "b"], "no such command 'plan'; plans are JSON texts: compare them"),
-        (["evaluate", "m.onnx", "--data", "d", "--report", "r.html"], "no such option: --report; "
-         "give --summary FILE.md or --json FILE"),
     ],
 )  # fmt: skip
 def test_what_does_not_exist_is_refused_with_what_does(ptq, arguments, line):

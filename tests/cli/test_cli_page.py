@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -90,7 +91,7 @@ def assert_nothing_missing(printed: str, page: Path) -> None:
 
 
 def _words(text: str) -> set[str]:
-    return {word.strip("()[],.:;→").lower() for word in text.replace("─", " ").split()}
+    return {word.strip("()[],.:;→").lower() for word in re.sub("[─█]", " ", text).split()}
 
 
 @pytest.mark.parametrize(
@@ -103,6 +104,35 @@ def test_nothing_that_the_terminal_says_of_a_quantization_is_missing_from_its_pa
     done = ptq("quantize", model, "--data", data, "--report", "r.html", *further)
     assert done.code == 0, done.err
     assert_nothing_missing(done.out, Path("r.html"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("sensitivity", "{model}", "--measure", 1),
+        ("evaluate", "q.onnx", "--against", "{model}", "--max-drop", 1),
+        ("evaluate", "q.onnx", "--engine", "integer"),
+        ("compare", "{model}", "q.onnx"),
+        ("verify", "q.onnx"),
+        ("verify", "q.onnx", "--no-optimizations", "--arithmetic", "fixed-point"),
+        ("frontier", "{model}", "--effort", "fast"),
+    ],
+    ids=lambda command: " ".join(map(str, command)),
+)
+def test_nothing_that_the_terminal_says_of_another_result_is_missing_from_its_page(
+    ptq, model: Path, data: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[object, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    made = ptq("quantize", model, "--data", data, "--effort", "fast", "-o", "q.onnx")
+    assert made.code == 0, made.err
+    given = [model if part == "{model}" else part for part in command]
+    done = ptq(*given, "--data", data, "--report", "p.html")
+    assert done.code in (0, 1), done.err
+    page = _Page()
+    page.feed(Path("p.html").read_text(encoding="utf-8"))
+    page.close()
+    page.assert_whole()
+    assert_nothing_missing(done.out, Path("p.html"))
 
 
 def test_names_of_a_model_are_text_in_the_page_and_never_markup(

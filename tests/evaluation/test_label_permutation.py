@@ -13,7 +13,8 @@ from PIL import Image
 import ptq
 from ptq.data.labelling import Labelling
 from ptq.evaluation.label_permutation import find_permutation
-from ptq.evaluation.presentation.html import render_page, render_ranking_page
+from ptq.evaluation.presentation.html import render_page
+from ptq.evaluation.presentation.html_rankings import render_ranking_page
 
 COLOURS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255)}
 IN_THE_MODELS_ORDER = tuple(COLOURS)

@@ -36,7 +36,9 @@ def build_changed(
     title = "Samples whose answer changed"
     if not count:
         text = f"no answer of {plural(samples, 'sample')} changed"
-        return Section("changed", title, [Lines((text,), "good")] if count == 0 else [])
+        return Section(
+            "changed", title, [Lines((text,), "good")] if count == 0 else [], short="Changed"
+        )
     by_class = {number: name for name, number in classes.items()}
     exhibits = tuple(_exhibit(sample, by_class, names) for sample in changed)
     title = f"{count} of {plural(samples, 'sample')} changed the answer"

@@ -6,26 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
 from ptq.core.plan import Plan
-from ptq.core.wording import format_decibels, plural
-from ptq.evaluation.drop import describe_drop
 from ptq.evaluation.presentation.accuracy import build_accuracy
 from ptq.evaluation.presentation.cards import build_cards
 from ptq.evaluation.presentation.changed import build_changed
+from ptq.evaluation.presentation.channels import build_weights
 from ptq.evaluation.presentation.classes import build_classes
+from ptq.evaluation.presentation.frontier import build_trade
 from ptq.evaluation.presentation.graph import build_graph
 from ptq.evaluation.presentation.making import (
     MadeFact,
     build_changes,
     build_data,
     build_provenance,
-    build_run,
 )
 from ptq.evaluation.presentation.nodes import build_nodes
-from ptq.evaluation.presentation.ranking import build_ranking
 from ptq.evaluation.presentation.tensors import build_tensors
 from ptq.evaluation.presentation.values import build_histograms, build_values
-from ptq.evaluation.presentation.verdict import VerdictFigure, summarize_verdict
-from ptq.evaluation.ranking import Ranking
+from ptq.evaluation.presentation.verdict import summarize_verdict
 from ptq.evaluation.report import ReportData
 from ptq.observers.stats import TensorStats
 from ptq.page.anchors import assign_anchors
@@ -62,7 +59,9 @@ def render_page(
             *_build_samples(report),
             build_graph(report, anchors, histograms),
             build_tensors(report, anchors),
+            *build_trade(report, anchors),
             build_values(report, anchors, histograms),
+            *([] if plan is None else [build_weights(report, plan, anchors)]),
             build_nodes(report, anchors),
             build_changes(report),
             build_data(report),
@@ -82,20 +81,3 @@ def _build_samples(report: ReportData) -> Iterator[Section]:
         yield build_changed(evaluation.changed, count, evaluation.samples, classes=classes)
         forms = evaluation.forms
         yield build_classes(forms["float"].confusion, forms["int8"].confusion, classes)
-
-
-def render_ranking_page(ranking: Ranking, made: Sequence[MadeFact] = ()) -> str:
-    """The ranking as an HTML document: every node with quantizers, largest gain first."""
-    figures = [
-        VerdictFigure("SQNR of int8", f"{format_decibels(ranking.sqnr_db)} dB", (describe_drop(ranking.drop),)),
-        VerdictFigure("nodes", str(len(ranking.nodes)), (f"{plural(ranking.sources, 'quantizer')}",)),
-    ]  # fmt: skip
-    page = Page(
-        f"{PurePath(ranking.model).name}: sensitivity",
-        f"{ranking.model}, target {ranking.target}, on {plural(ranking.samples, 'sample')}",
-        ranking.warnings,
-        build_cards(figures),
-        (*build_ranking(ranking), build_run(made)),
-        serious=sum(suspect.serious for suspect in ranking.suspects),
-    )
-    return render_html(page)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ptq.evaluation.presentation.report_wording import count_nodes, describe_islands, explain_floats
+from ptq.core.wording import describe_islands, explain_floats
+from ptq.evaluation.presentation.report_wording import count_nodes
 from ptq.evaluation.report import NodeRow, ReportData
 from ptq.page.anchors import link_to
 from ptq.page.blocks import Cell, Column, Lines, Table

@@ -1,9 +1,9 @@
-"""Sentences of a report that the terminal and the page share: nodes, float islands, the budget search."""
+"""Sentences of a report that the terminal and the page share: nodes and the budget search."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ptq.core.wording import plural
 from ptq.evaluation.budget import Budget, BudgetSearch
@@ -19,11 +19,6 @@ NODE_RESULTS: Mapping[str, str] = {
 """What each result of a node means."""
 
 
-def format_tally(names: Iterable[str]) -> str:
-    """``3 Conv, 1 Add``: each name with its count, the most frequent first."""
-    return ", ".join(f"{count} {name}" for name, count in Counter(names).most_common())
-
-
 def count_nodes(rows: Sequence[NodeRow]) -> str:
     """The number of nodes by result."""
     titles = dict(NODE_RESULTS)
@@ -37,22 +32,6 @@ def count_nodes(rows: Sequence[NodeRow]) -> str:
         if counts[fate] or fate == "float"
     ]
     return f"{plural(len(rows), 'node')}: {', '.join(results)}"
-
-
-def explain_floats(nodes: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """The operators that stay in float for each reason, from the operator and the reason of each node."""
-    reasons: dict[str, list[str]] = {}
-    for op, why in nodes:
-        reasons.setdefault(why, []).append(op)
-    for why, ops in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        yield f"float: {format_tally(ops)}: {why}"
-
-
-def describe_islands(islands: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """Float islands: node groups that the integer executor runs in ONNX Runtime."""
-    if islands:
-        kinds = format_tally("+".join(ops) for ops in islands.values())
-        yield f"float islands (same result in both engines): {kinds}"
 
 
 def describe_search(

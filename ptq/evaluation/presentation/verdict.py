@@ -8,7 +8,7 @@ from typing import Literal
 
 from ptq.core.wording import describe_size_ratio, format_decibels, format_size
 from ptq.evaluation.drop import SIGNIFICANCE_LEVEL, TOP1, describe_change
-from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.measurements import Evaluation, FormMetrics
 from ptq.evaluation.report import ReportData
 
 ON_CALIBRATION = "on calibration samples"
@@ -40,7 +40,10 @@ def summarize_verdict(report: ReportData) -> tuple[VerdictFigure, ...]:
     measured = (
         [VerdictFigure("accuracy", "not measured", ("no samples",), "warn")]
         if evaluation is None
-        else [_accuracy(report, evaluation), _similarity(evaluation)]
+        else [
+            _accuracy(report, evaluation),
+            summarize_similarity(evaluation.forms["int8"], evaluation.head),
+        ]
     )
     speed = [] if report.speed is None else [_speed(report, report.speed)]
     return (*measured, *speed, _size(report), _integers(report))
@@ -61,7 +64,7 @@ def _accuracy(report: ReportData, evaluation: Evaluation) -> VerdictFigure:
     if drop is None:
         return VerdictFigure("accuracy", "not measured", (), "warn")
     change, interval = describe_change(drop)
-    notes, value, name = [interval], change, drop.metric
+    notes, value, name = [interval], change.removeprefix(f"{drop.metric} "), drop.metric
     lost = drop.lo > 0 if drop.metric == TOP1 else False
     if drop.metric == TOP1 and before is not None and form.accuracy is not None:
         name = "top-1 accuracy"
@@ -79,12 +82,13 @@ def _accuracy(report: ReportData, evaluation: Evaluation) -> VerdictFigure:
     return VerdictFigure(name, value, tuple(notes), "bad" if exceeded else "good" if good else "")
 
 
-def _similarity(evaluation: Evaluation) -> VerdictFigure:
-    fidelity = evaluation.forms["int8"].outputs[evaluation.head]
+def summarize_similarity(form: FormMetrics, head: str) -> VerdictFigure:
+    """How close a form is to the reference in the output that decides."""
+    fidelity = form.outputs[head]
     decibels = f"{format_decibels(fidelity.sqnr_db)} dB"
     meaning = describe_sqnr(fidelity.sqnr_db)
     if fidelity.agreement is None:
-        return VerdictFigure("SQNR", decibels, (meaning, f"output {evaluation.head}"))
+        return VerdictFigure("SQNR", decibels, (meaning, f"output {head}"))
     agrees = f"{100 * fidelity.agreement:.2f} %"
     return VerdictFigure("same answer as float", agrees, (f"SQNR {decibels}: {meaning}",))
 

@@ -8,6 +8,7 @@ trials               quantizes with some nodes in float, and measures accuracy d
 budget_search        the fewest float nodes that meet an accuracy budget
 model_times          estimated times of a model with some nodes in float
 decisions            the share of decisions that a quantized model changes
+knee_frontier        the frontier that the rule of the knee sees
 knee                 nodes that stay float without being asked for
 frontier_points      the Pareto curve of sets of float nodes
 frontier_estimates   speed and error of each point, through the measured ones

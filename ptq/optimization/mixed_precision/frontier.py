@@ -46,7 +46,8 @@ from ptq.optimization.mixed_precision.float_cost import (
 from ptq.optimization.mixed_precision.float_reasons import explain_float_nodes
 from ptq.optimization.mixed_precision.frontier_estimates import estimate_points, list_anchors
 from ptq.optimization.mixed_precision.frontier_points import CurvePoint, keep_pareto, trace_curve
-from ptq.optimization.mixed_precision.knee import REASON_PREFIX, choose_float_nodes
+from ptq.optimization.mixed_precision.knee import choose_float_nodes
+from ptq.optimization.mixed_precision.knee_frontier import REASON_PREFIX
 from ptq.optimization.mixed_precision.model_times import ModelTimes
 from ptq.optimization.mixed_precision.trials import MAX_SAMPLES, Trials
 from ptq.optimization.options import QuantizeOptions

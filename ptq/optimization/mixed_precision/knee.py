@@ -15,6 +15,7 @@ from ptq.core.errors import DataError, ModelError
 from ptq.core.plan import Plan
 from ptq.core.targets import get_target
 from ptq.core.wording import plural
+from ptq.evaluation.frontier import EstimatedFrontier
 from ptq.model.external_data import weight_bytes
 from ptq.optimization.mixed_precision.decisions import SAMPLES, share_of_changed_decisions
 from ptq.optimization.mixed_precision.error_attribution import (
@@ -31,6 +32,7 @@ from ptq.optimization.mixed_precision.float_cost import (
     time_cost,
 )
 from ptq.optimization.mixed_precision.float_reasons import explain_float_nodes
+from ptq.optimization.mixed_precision.knee_frontier import REASON_PREFIX, trace_frontier
 from ptq.optimization.mixed_precision.model_times import ModelTimes
 from ptq.optimization.pipeline import Job
 from ptq.optimization.preference import (
@@ -53,19 +55,19 @@ _GROUPS = 8
 _LEAST, _LEAST_FOR_DECISIONS = 1 / 5, 1 / 6
 """The share of the error below which a group is not split."""
 _SAMPLES_FOR_DECISIONS = 4
-REASON_PREFIX = "error: "
 
 
 def keep_knee_float(
     job: Job, model: CalibratedModel, recipe: Recipe, solved: Plan | None
-) -> tuple[Recipe, Plan | None]:
+) -> tuple[Recipe, Plan | None, EstimatedFrontier | None]:
     """The recipe with the nodes that stay float by the rule; unchanged where the rule does not apply.
 
     It applies to targets with a table of times, without a plan, with calibration samples, and where the effort and
     the size of the model allow the estimate.
 
     Returns:
-        The recipe; the solved plan, None where the recipe has changed.
+        The recipe; the solved plan, None where the recipe has changed; the estimated frontier, None where the
+        rule does not apply.
 
     Raises:
         DataError: A sample is bad.
@@ -80,14 +82,14 @@ def keep_knee_float(
         or job.samples.calibration is None
         or weight_bytes(job.prepared.graph.model) > MAX_BYTES
     ):
-        return recipe, solved
+        return recipe, solved, None
     plan = solved or solve_plan(model, recipe)
     if len(plan.tensors) > MAX_TENSORS:
-        return recipe, solved
+        return recipe, solved, None
     made = apply_plan(model, recipe, plan)
     times = ModelTimes(made, table)
     if times.is_small or times.all_int8 >= times.in_float:
-        return recipe, solved
+        return recipe, solved, None
     count = min(max(2, len(job.samples.calibration) // per), SAMPLES)
     advance = job.run.start_stage("attributing the error", None)
     try:
@@ -96,14 +98,18 @@ def keep_knee_float(
         found = None
     advance.end()
     if found is None:
-        return recipe, solved
-    return replace(recipe.with_float_nodes(found.reasons), knee_note=found.note), None
+        return recipe, solved, None
+    if not found.reasons:
+        return recipe, solved, found.frontier
+    recipe = replace(recipe.with_float_nodes(found.reasons), knee_note=found.note)
+    return recipe, None, found.frontier
 
 
 @dataclass(frozen=True)
 class _Knee:
     reasons: dict[str, str]
     note: str
+    frontier: EstimatedFrontier
 
 
 def _find_knee(
@@ -135,21 +141,25 @@ def _find_knee(
     required = preference.required_error_for_decisions if lost else preference.required_error
     price, shares = time_cost(float_time_model(made)), found.mean_shares
     best = choose_float_nodes(found, price, times.all_int8, preference, changed if lost else None)
+
+    def trace(chosen: frozenset[str]) -> EstimatedFrontier:
+        return trace_frontier(found, price, times, chosen, job.options.prefer)
+
     if not best:
-        return None
+        return _Knee({}, "", trace(frozenset()))
     spent = times.estimate(best) / times.all_int8 - 1
     left = list_remaining(probe.sources, best)
     after = float(measure_joint_errors(injector, [left], samples).mean())
     fastest = job.options.min_speedup
     slow = fastest is not None and times.in_float < fastest * (1 + spent) * times.all_int8
     if slow or spent > levels[-1] or not after <= required * joint:
-        return None
+        return _Knee({}, "", trace(frozenset()))
     reasons = explain_float_nodes(probe.sources, shares, best, REASON_PREFIX)
     note = (
         f"left in float: {plural(len(best), 'node')}, which cause {100 * (1 - after / joint):.0f} % of the output "
         f"error and {_describe_time(spent)} of the int8 model's time (estimated; prefer {job.options.prefer})"
     )
-    return _Knee(reasons, note)
+    return _Knee(reasons, note, trace(best))
 
 
 def choose_float_nodes(

@@ -1,0 +1,98 @@
+"""A comparison of two models in words, and as one self-contained HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ptq.core.preprocess_wording import describe_preprocessing
+from ptq.core.wording import format_decibels, format_size, plural
+from ptq.evaluation.compare import Comparison
+from ptq.evaluation.drop import describe_change, describe_drop
+from ptq.evaluation.presentation.cards import build_cards
+from ptq.evaluation.presentation.changed import build_changed
+from ptq.evaluation.presentation.classes import build_classes
+from ptq.evaluation.presentation.making import MadeFact, build_run
+from ptq.evaluation.presentation.verdict import VerdictFigure, describe_sqnr
+from ptq.evaluation.task_wording import describe_figures, describe_task
+from ptq.page.blocks import Lines
+from ptq.page.page import Page, Section
+from ptq.page.render import render_html
+
+_NAMES = ("old", "new")
+
+
+def render_comparison_page(result: Comparison, made: Sequence[MadeFact] = ()) -> str:
+    """The comparison as an HTML document: verdict, figures, changed samples, classes.
+
+    Args:
+        result: The comparison.
+        made: What else is known of the run: names with values.
+    """
+    classes = {} if result.labels is None else result.labels.classes
+    lines = list(describe_comparison(result))
+    if result.budget is not None:
+        lines.append(result.budget.sentence)
+    skipped = tuple(f"skipped: {name}: {reason}" for name, reason in result.skipped)
+    page = Page(
+        "Comparison of two models",
+        describe_models(result),
+        result.warnings,
+        build_cards(_summarize(result)),
+        (
+            Section("figures", "Figures", [Lines(tuple(lines)), *([Lines(skipped, "warn")] if skipped else [])]),
+            build_changed(result.changed, result.changed_samples, result.samples, classes=classes, names=_NAMES),
+            build_classes(result.old_confusion, result.new_confusion, classes, _NAMES),
+            build_run(made),
+        ),
+        serious=sum(suspect.serious for suspect in result.suspects),
+    )  # fmt: skip
+    return render_html(page)
+
+
+def _summarize(result: Comparison) -> Iterator[VerdictFigure]:
+    change, interval = describe_change(result.drop)
+    worse = result.drop.lo > 0
+    yield VerdictFigure(result.drop.metric, change, (interval,), "bad" if worse else "")
+    fidelity = result.outputs[result.head]
+    decibels = f"{format_decibels(fidelity.sqnr_db)} dB"
+    yield VerdictFigure("SQNR of new against old", decibels, (describe_sqnr(fidelity.sqnr_db),))
+    yield VerdictFigure("speed", f"{result.speed:.2f}× the old model", ("ONNX Runtime, batch 1",))
+    sizes = f"{format_size(result.old_bytes)} → {format_size(result.new_bytes)}"
+    yield VerdictFigure("size", f"× {result.new_bytes / max(result.old_bytes, 1):.2f}", (sizes,))
+
+
+def describe_models(result: Comparison) -> str:
+    """What was compared."""
+    return f"{result.old} → {result.new}, on {plural(result.samples, 'sample')}"
+
+
+def describe_comparison(result: Comparison) -> Iterator[str]:
+    """All figures, a line each."""
+    if result.preprocessing:
+        yield describe_preprocessing(result.preprocessing)
+    if result.labels is not None:
+        yield str(result.labels)
+    yield from describe_task(result.task)
+    if result.old_accuracy is not None and result.new_accuracy is not None:
+        yield (
+            f"top-1 {_format_percent(result.old_accuracy.top1)} % → "
+            f"{_format_percent(result.new_accuracy.top1)} %"
+        )
+    yield describe_drop(result.drop)
+    if result.figures:
+        yield describe_figures(result.figures)
+    for name, fidelity in result.outputs.items():
+        agreement = ""
+        if fidelity.agreement is not None:
+            agreement = f"agrees {_format_percent(fidelity.agreement)} %, "
+        yield (
+            f"output {name}: {agreement}SQNR {format_decibels(fidelity.sqnr_db)} dB, "
+            f"cosine {fidelity.cosine:.6f}"
+        )
+    ratio = result.new_bytes / max(result.old_bytes, 1)
+    yield f"size {format_size(result.old_bytes)} → {format_size(result.new_bytes)} (× {ratio:.2f})"
+    yield f"speed {result.speed:.2f}× the old model (ONNX Runtime, batch 1)"
+
+
+def _format_percent(share: float) -> str:
+    return f"{100 * share:.2f}"

@@ -1,0 +1,101 @@
+"""An evaluation as one self-contained HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ptq.core.preprocess_wording import describe_preprocessing
+from ptq.core.wording import plural
+from ptq.data.recorded_preprocess import list_recorded_options
+from ptq.evaluation.budget import Budget
+from ptq.evaluation.drop import describe_change
+from ptq.evaluation.measurements import Evaluation
+from ptq.evaluation.presentation.accuracy import build_forms
+from ptq.evaluation.presentation.cards import build_cards
+from ptq.evaluation.presentation.changed import build_changed
+from ptq.evaluation.presentation.classes import build_classes
+from ptq.evaluation.presentation.making import MadeFact, build_run
+from ptq.evaluation.presentation.verdict import VerdictFigure, summarize_similarity
+from ptq.page.blocks import Facts, Lines
+from ptq.page.page import Page, Section
+from ptq.page.render import render_html
+
+NOT_LABELLED = (
+    "no sample is labelled: give labels (--boxes for boxes), or the float model with --against"
+)
+
+
+def render_evaluation_page(
+    result: Evaluation,
+    made: Sequence[MadeFact] = (),
+    *,
+    model: str,
+    engine: str = "ONNX Runtime",
+    budget: Budget | None = None,
+) -> str:
+    """The evaluation as an HTML document.
+
+    Args:
+        result: The evaluation.
+        made: What else is known of the run: names with values.
+        model: What the evaluated model is called.
+        engine: What ran it.
+        budget: The drop compared with a budget; None without.
+    """
+    titles = {"float": "float", "int8": f"int8 in {engine}", "integers": engine, "other": engine}
+    classes = {} if result.labels is None else result.labels.classes
+    names = list(result.forms)
+    reference, last = result.forms[names[0]], result.forms[names[-1]]
+    blocks = build_forms(result, titles)
+    if budget is not None:
+        blocks.append(Lines((budget.sentence,)))
+    if len(names) == 1 and reference.accuracy is None and not reference.figures:
+        blocks.append(Lines((NOT_LABELLED,), "warn"))
+    pair = (names[0], names[-1])
+    page = Page(
+        f"Evaluation of {model.replace(chr(92), '/').rpartition('/')[2]}",
+        f"{model}, {engine}, on {plural(result.samples, 'sample')}",
+        result.warnings,
+        build_cards(_summarize(result)),
+        (
+            Section("accuracy", f"Accuracy, output {result.head}", blocks, short="Accuracy"),
+            build_changed(result.changed, result.changed_samples, result.samples, classes=classes, names=pair),
+            build_classes(reference.confusion, last.confusion, classes, pair),
+            _describe_data(result),
+            build_run(made),
+        ),
+        serious=sum(suspect.serious for suspect in result.suspects),
+    )  # fmt: skip
+    return render_html(page)
+
+
+def _summarize(result: Evaluation) -> Iterator[VerdictFigure]:
+    name = list(result.forms)[-1]
+    form = result.forms[name]
+    if form.accuracy is not None:
+        notes = (f"{plural(form.accuracy.labelled, 'labelled sample')}",)
+        yield VerdictFigure("top-1 accuracy", f"{100 * form.accuracy.top1:.2f} %", notes)
+    if form.drop is not None:
+        change, interval = describe_change(form.drop)
+        tone: tuple[str, ...] = (interval,)
+        yield VerdictFigure(form.drop.metric, change, tone, "bad" if form.drop.lo > 0 else "")
+        yield summarize_similarity(form, result.head)
+
+
+def _describe_data(result: Evaluation) -> Section:
+    applied, blocks = result.applied_preprocess, list[object]()
+    rows = [("samples", str(result.samples))]
+    options = {} if applied is None else list_recorded_options(applied.record)
+    if applied is not None and options:
+        same = applied.recorded_by and not applied.difference
+        recorded = f" (as recorded by {applied.recorded_by})" if same else ""
+        rows.append(("preprocessing", describe_preprocessing(options) + recorded))
+        if applied.record.get("assumed"):
+            text = f"{applied.record['assumed']}; if this is wrong, give --scale, --mean and --std"
+            rows.append(("assumed", text))
+    blocks.append(Facts(tuple(rows)))
+    if result.skipped:
+        blocks.append(
+            Lines(tuple(f"skipped: {name}: {why}" for name, why in result.skipped), "warn")
+        )
+    return Section("data", "Data and preprocessing", blocks, short="Data")

@@ -1,0 +1,56 @@
+"""The frontier that the rule of the knee sees: the same estimates, traced over all sets of float nodes."""
+
+from __future__ import annotations
+
+import math
+
+from ptq.evaluation.frontier import EstimatedFrontier, FrontierPoint
+from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution
+from ptq.optimization.mixed_precision.float_candidates import CostFunction
+from ptq.optimization.mixed_precision.float_reasons import explain_float_nodes
+from ptq.optimization.mixed_precision.frontier_points import trace_curve
+from ptq.optimization.mixed_precision.model_times import ModelTimes
+
+REASON_PREFIX = "error: "
+_LEAST_SHARE = 1e-4
+"""Share of the error from which a node is listed."""
+
+
+def trace_frontier(
+    found: ErrorAttribution,
+    price: CostFunction,
+    times: ModelTimes,
+    chosen: frozenset[str],
+    prefer: str,
+) -> EstimatedFrontier:
+    """The curve of one attribution, and the share of each node.
+
+    Args:
+        found: The error of each source.
+        price: The passes that float nodes cost.
+        times: Estimates the time of the whole model.
+        chosen: The nodes that stay float.
+        prefer: The preference that chose them.
+    """
+    curve = trace_curve(found, price, times, [chosen] if chosen else [])
+    joint = float(found.joint_shares.mean())
+    points = tuple(
+        FrontierPoint(
+            number,
+            explain_float_nodes(found.sources, found.mean_shares, point.floats, REASON_PREFIX),
+            speed=times.in_float / point.time,
+            sqnr_db=-10 * math.log10(joint * point.error),
+            chosen=point.floats == chosen,
+        )
+        for number, point in enumerate(curve)
+    )
+    return EstimatedFrontier(prefer, points, _share_by_node(found), found.samples, found.runs)
+
+
+def _share_by_node(found: ErrorAttribution) -> dict[str, float]:
+    total, shares = float(found.mean_shares.sum()), dict[str, float]()
+    for source, share in zip(found.sources, found.mean_shares, strict=True):
+        if source.node:
+            shares[source.node] = shares.get(source.node, 0.0) + float(share) / total
+    ranked = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
+    return {node: round(share, 6) for node, share in ranked if share >= _LEAST_SHARE}

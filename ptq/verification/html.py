@@ -1,0 +1,157 @@
+"""A verification as one self-contained HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ptq.core.preprocess_wording import describe_preprocessing
+from ptq.core.wording import plural
+from ptq.data.recorded_preprocess import list_recorded_options
+from ptq.page.blocks import Card, Cell, Column, Facts, Lines, Table
+from ptq.page.page import Page, Section
+from ptq.page.render import render_html
+from ptq.verification.portability import Portability
+from ptq.verification.verify import Verification
+from ptq.verification.wording import (
+    LSB_NOTE,
+    describe_counts,
+    describe_remedies,
+    describe_risks,
+    describe_verdict,
+    explain_differences,
+    list_differing,
+    rank_risks,
+)
+
+_TENSORS = (
+    Column("#", True),
+    Column("tensor", wide=True),
+    Column("node"),
+    Column("operator"),
+    *(Column(title, True) for title in ("differ", "at the node", "of", "largest (LSB)")),
+)
+_RISKS = (
+    Column("node", wide=True),
+    *(
+        Column(t, True)
+        for t in ("channels", "can saturate", "integers", "changed", "largest (LSB)")
+    ),
+)
+
+
+def render_verification_page(
+    result: Verification,
+    made: Sequence[tuple[str, str]] = (),
+    *,
+    model: str,
+    portability: Portability | None = None,
+) -> str:
+    """The verification as an HTML document: every tensor, and risks on other processors.
+
+    Args:
+        result: The verification.
+        made: What is known of the run: names with values.
+        model: What the model is called.
+        portability: Risks on other processors; None if they were not examined.
+    """
+    page = Page(
+        f"Verification of {model.replace(chr(92), '/').rpartition('/')[2]}",
+        describe_verdict(result),
+        (),
+        tuple(_build_cards(result, portability)),
+        (
+            _build_tensors(result),
+            _build_portability(portability),
+            _build_data(result, model, made),
+        ),
+    )
+    return render_html(page)
+
+
+def _build_cards(result: Verification, portability: Portability | None) -> Iterator[Card]:
+    differing = len(list_differing(result))
+    value = "equal" if result.equal else f"{plural(differing, 'tensor')} differ"
+    notes = (
+        f"{plural(len(result.tensors), 'integer tensor')} on {plural(result.samples, 'sample')}",
+    )
+    yield Card(
+        "integers", value, notes, "good" if result.equal else "bad" if not result.passed else "warn"
+    )
+    if portability is not None and portability.nodes:
+        count = len(portability.saturable)
+        text = f"{plural(count, 'node')} can saturate" if count else "same integers"
+        yield Card("without VNNI", text, (), "warn" if count else "good")
+        yield Card("headroom", f"{portability.bits_left:.1f} bits", ("of int32, for any input",))
+
+
+def _build_tensors(result: Verification) -> Section:
+    rows = tuple(
+        (
+            Cell(str(number), number),
+            Cell(t.tensor),
+            Cell(t.node),
+            Cell(t.op),
+            Cell(str(t.differing), t.differing, tone="bad" if t.differing else ""),
+            Cell(
+                str(t.differing_locally),
+                t.differing_locally,
+                tone="bad" if t.differing_locally else "",
+            ),
+            Cell(str(t.elements), t.elements),
+            Cell(str(t.largest), t.largest),
+        )
+        for number, t in enumerate(result.tensors, 1)
+    )
+    lines = (*describe_counts(result), *explain_differences(result))
+    table = Table("tensor-table", _TENSORS, rows, choices=3)
+    return Section(
+        "tensors", "Tensors in execution order", [Lines(lines), table], LSB_NOTE, "Tensors"
+    )
+
+
+def _build_portability(result: Portability | None) -> Section:
+    title = "Portability to other processors"
+    if result is None:
+        return Section("portability", title, [])
+    blocks: list[object] = [Lines(tuple(describe_risks(result)))]
+    rows = tuple(
+        (
+            Cell(f"{node.node} ({node.op})"),
+            *(
+                Cell(str(n), n)
+                for n in (
+                    node.channels,
+                    node.saturable,
+                    node.elements,
+                    node.saturated,
+                    node.largest,
+                )
+            ),
+        )
+        for node in rank_risks(result.saturable)
+    )
+    if rows:
+        blocks += [Table("risk-table", _RISKS, rows), Lines(tuple(describe_remedies(result)))]
+    title += f", from the weights and {plural(result.samples, 'sample')}"
+    return Section("portability", title, blocks, short="Portability")
+
+
+def _build_data(result: Verification, model: str, made: Sequence[tuple[str, str]]) -> Section:
+    rows = [("model", model)]
+    applied = result.applied_preprocess
+    options = {} if applied is None else list_recorded_options(applied.record)
+    if applied is not None and options:
+        same = applied.recorded_by and not applied.difference
+        recorded = f" (as recorded by {applied.recorded_by})" if same else ""
+        rows.append(("preprocessing", describe_preprocessing(options) + recorded))
+        if applied.record.get("assumed"):
+            text = f"{applied.record['assumed']}; if this is wrong, give --scale, --mean and --std"
+            rows.append(("assumed", text))
+        if applied.difference:
+            rows.append(("warning", applied.difference))
+    blocks: list[object] = [Facts((*rows, *made))]
+    if result.skipped:
+        blocks.append(
+            Lines(tuple(f"skipped: {name}: {why}" for name, why in result.skipped), "warn")
+        )
+    return Section("provenance", "How it was made", blocks)

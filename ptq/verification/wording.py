@@ -1,0 +1,107 @@
+"""A verification, and risks on other processors, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ptq.core.wording import describe_islands, explain_floats, plural
+from ptq.verification.portability import NodeRisk, Portability
+from ptq.verification.verify import TensorDifference, Verification
+
+LSB_NOTE = "largest: the largest difference of an integer, in LSB; one LSB is one step of the scale"
+EXPECTED = (
+    "differences are expected: without VNNI, this processor makes ONNX Runtime saturate sums "
+    "of two products to 16 bits"
+)
+
+
+def list_differing(result: Verification) -> list[TensorDifference]:
+    """The tensors that differ, in execution order."""
+    return [t for t in result.tensors if t.differing or t.differing_locally]
+
+
+def describe_verdict(result: Verification) -> str:
+    """What was compared, and whether it is equal."""
+    elements = sum(t.elements for t in result.tensors)
+    return (
+        f"{plural(len(result.tensors), 'integer tensor')}, {elements} elements on "
+        f"{plural(result.samples, 'sample')}: ONNX Runtime {result.ort_version} and the integer "
+        f"executor ({result.arithmetic_version}) " + ("are equal" if result.equal else "differ")
+    )
+
+
+def describe_counts(result: Verification) -> Iterator[str]:
+    """How many integers differ, and where the first difference starts."""
+    yield f"end to end: {sum(t.differing for t in result.tensors)} differ"
+    local = sum(t.differing_locally for t in result.tensors)
+    yield f"node by node, each on ONNX Runtime's own integers: {local} differ"
+    if not result.intact:
+        yield "reading the integers changed ONNX Runtime's outputs; compare the model outputs too"
+    if result.first is not None:
+        yield _describe_first(result.first, len(list_differing(result)))
+
+
+def explain_differences(result: Verification) -> Iterator[str]:
+    """Why integers differ, and what is not computed in integers."""
+    if (
+        list_differing(result)
+        and result.arithmetic_version.startswith("ort@")
+        and not result.exact_products
+    ):
+        yield EXPECTED
+    if not result.optimized:
+        yield "ONNX Runtime ran without optimizations: differences do not fail the verification"
+    for op, why in result.explanations.items():
+        yield f"{op}: {why}"
+    yield from describe_islands(result.islands)
+    yield from explain_floats(
+        (s.op, s.why.removeprefix("must stay float: ")) for s in result.floats
+    )
+
+
+def describe_risks(result: Portability) -> Iterator[str]:
+    """Headroom, ties and saturation of all nodes."""
+    if not result.nodes:
+        yield "no operator multiplies constant weights"
+        return
+    observed = min(node.bits_left_met for node in result.nodes)
+    elements = sum(node.elements for node in result.nodes)
+    yield (
+        f"accumulators: at least {result.bits_left:.1f} bits of int32 are unused for any input, "
+        f"{observed:.1f} bits on these samples"
+    )
+    yield f"exact ties: {result.ties} of {elements} outputs; other runtimes may round them differently"
+    if not result.saturable:
+        yield "without VNNI: no pair of weights can saturate; the integers are the same"
+        return
+    changed = sum(node.saturated for node in result.saturated)
+    reachable = f"without VNNI: {plural(len(result.saturable), 'node')} can saturate"
+    yield (
+        f"{reachable}; {plural(changed, 'integer')} in {plural(len(result.saturated), 'node')} "
+        "would change on these samples (each node given exact inputs)"
+        if changed
+        else f"{reachable}; no integer changes on these samples"
+    )
+
+
+def describe_remedies(result: Portability) -> Iterator[str]:
+    """What helps against saturation; nothing if no node can saturate."""
+    for remedy in result.remedies:
+        yield f"remedy: {remedy}"
+    if result.remedies:
+        yield "options of ptq quantize: --weights reduced, --weights u8"
+
+
+def rank_risks(nodes: Sequence[NodeRisk]) -> list[NodeRisk]:
+    """Nodes with the most changed integers first."""
+    return sorted(nodes, key=lambda node: (-node.saturated, -node.saturable))
+
+
+def _describe_first(tensor: TensorDifference, count: int) -> str:
+    origin = "in this node" if tensor.differing_locally else "upstream, in float code"
+    return (
+        f"{plural(count, 'tensor')} {'differs' if count == 1 else 'differ'}; "
+        f"first: {tensor.tensor}, output of {tensor.node} ({tensor.op}): "
+        f"{tensor.differing} of {tensor.elements} elements differ, by up to {tensor.largest} LSB; "
+        f"the mismatch starts {origin}"
+    )
