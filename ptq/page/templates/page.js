@@ -71,6 +71,7 @@
   const network = document.querySelector(".network");
   if (network) {
     const articles = all(".opened article", network);
+    network.querySelector(".opened").classList.add("scripted");
     const hint = network.querySelector(".hint");
     const canvas = network.querySelector(".canvas");
     const links = new Map(all("[data-node]", network).map((link) => [link.dataset.node, link]));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -117,3 +118,27 @@ def test_an_unknown_preference_is_refused_with_all_names(data: Path, value: obje
 def _sqnr_db(result: ptq.Result) -> float:
     assert result.report.evaluation is not None
     return result.report.evaluation.forms["int8"].outputs["y"].sqnr_db
+
+
+def test_the_report_and_its_json_have_the_curve_that_the_rule_estimates(data: Path) -> None:
+    result = _quantize(data)
+    frontier = result.report.frontier
+    assert frontier is not None
+    speeds = [point.speed for point in frontier.points]
+    assert len(speeds) > 2
+    assert speeds[1:] == sorted(speeds[1:], reverse=True)  # the first is all int8 in any case
+    errors = [point.sqnr_db for point in frontier.points]
+    assert errors == sorted(errors)
+    (chosen,) = [point for point in frontier.points if point.chosen]
+    assert set(chosen.floats) == _knee(result)
+    assert not frontier.points[0].floats
+    assert list(frontier.error_shares.values()) == sorted(
+        frontier.error_shares.values(), reverse=True
+    )
+    document = json.loads(result.report.to_json())["frontier"]
+    assert [point["number"] for point in document["points"]] == list(range(len(speeds)))
+    assert "Speed against error" in result.to_html()
+
+
+def test_without_the_rule_there_is_no_curve(data: Path) -> None:
+    assert _quantize(data, prefer="speed").report.frontier is None

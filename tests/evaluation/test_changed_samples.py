@@ -1,0 +1,108 @@
+"""Samples whose answer changes: which are kept, and what is said of them."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+from networks import build_network
+from PIL import Image
+
+import ptq
+from ptq.data import Preprocess
+from ptq.data.thumbnail import MOST_PIXELS, draw_thumbnail
+from ptq.evaluation.changed_samples import MOST_KEPT, ChangedSamples
+from ptq.evaluation.presentation.changed import build_changed
+from ptq.evaluation.tasks.classify import ClassifyTask
+from ptq.evaluation.tasks.ctc import CtcTask
+from ptq.evaluation.tasks.task import Example
+
+
+def _scores(*classes: int) -> np.ndarray:
+    scores = np.zeros((1, len(classes), 5), np.float32)
+    scores[0, range(len(classes)), classes] = 1
+    return scores
+
+
+def _changed(task, pairs, metadata=None):
+    found = ChangedSamples("int8", None, metadata or {})
+    for number, (before, after) in enumerate(pairs):
+        example = Example({"x": np.zeros((1, 3))}, {"y": before}, f"s{number}", (1,))
+        found.add(task, example, {"int8": {"y": after}})
+    return found
+
+
+def test_equal_answers_are_not_kept():
+    found = _changed(ClassifyTask("y"), [(_scores(1), _scores(1)), (_scores(1), _scores(2))])
+    assert (found.count, [sample.name for sample in found.result()]) == (1, ["s1"])
+    assert found.result()[0].reference.tokens == ("1",)
+    assert found.result()[0].other.tokens == ("2",)
+
+
+def test_at_most_so_many_are_kept_and_all_are_counted():
+    pairs = [(_scores(1), _scores(2))] * (MOST_KEPT + 10)
+    found = _changed(ClassifyTask("y"), pairs)
+    assert found.count == MOST_KEPT + 10
+    assert [sample.name for sample in found.result()] == [f"s{k}" for k in range(MOST_KEPT)]
+
+
+def test_a_text_is_read_with_the_characters_of_the_metadata_and_shown_as_a_difference():
+    task = CtcTask("y", blank=0)
+    pairs = [(_scores(1, 0, 2, 3), _scores(1, 0, 0, 3))]
+    found = _changed(task, pairs, {"character": "a\nb\nc"})
+    (sample,) = found.result()
+    assert "".join(sample.reference.tokens) == "abc"
+    assert "".join(sample.other.tokens) == "ac"
+    section = build_changed(found.result(), found.count, 1, classes={})
+    answers = dict(section.blocks[0].exhibits[0].answers)
+    assert answers["float"] == (("span", "a"), ("del", "b"), ("span", "c"))
+    assert answers["int8"] == (("span", "a"), ("span", "c"))
+
+
+def test_the_names_of_classes_stand_in_the_page():
+    found = _changed(ClassifyTask("y"), [(_scores(1), _scores(2))])
+    section = build_changed(found.result(), 1, 1, classes={"cat": 1, "dog": 2})
+    answers = dict(section.blocks[0].exhibits[0].answers)
+    assert [answers[name] for name in ("label", "float", "int8")] == [
+        (("span", "cat"),), (("span", "cat"),), (("span", "dog"),),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_a_picture_is_the_image_before_its_normalization(layout):
+    pixels = np.zeros((24, 32, 3), np.float64)
+    pixels[:, 16:] = (255, 128, 0)
+    mean, std = (0.4, 0.5, 0.6), (0.2, 0.3, 0.4)
+    array = ((pixels / 255 - mean) / std).astype(np.float32)[None]
+    feed = {"x": array if layout == "NHWC" else array.transpose(0, 3, 1, 2)}
+    done = Preprocess(scale=1 / 255, mean=mean, std=std, channels="RGB")
+    drawn = np.asarray(Image.open(io.BytesIO(draw_thumbnail(feed, done))))
+    assert np.abs(drawn.astype(float) - pixels).max() <= 1
+
+
+def test_a_large_picture_becomes_a_small_file_and_what_is_no_image_none():
+    large = np.random.default_rng(0).uniform(0, 1, (1, 3, 900, 700)).astype(np.float32)
+    image = Image.open(io.BytesIO(draw_thumbnail({"x": large}, None)))
+    assert image.format == "JPEG"
+    assert max(image.size) == MOST_PIXELS
+    assert draw_thumbnail({"x": np.zeros((1, 400), np.float32)}, None) == b""
+    assert draw_thumbnail({"x": np.full((1, 3, 8, 8), np.nan, np.float32)}, None) == b""
+
+
+def test_a_comparison_has_them_and_json_leaves_the_pictures_out(tmp_path):
+    rng = np.random.default_rng(0)
+    text = "f = Flatten(x)\n y = MatMul(f, w)"
+    models = [
+        build_network(
+            text, {"x": ("N", 1, 8, 8)}, ["y"], w=rng.normal(size=(64, 4)).astype(np.float32)
+        )
+        for _ in range(2)
+    ]
+    images = rng.normal(size=(20, 1, 8, 8)).astype(np.float32)
+    result = ptq.compare(*models, images, threads=1)
+    assert result.changed_samples == len(result.changed) > 5
+    assert result.changed[0].picture.startswith(b"\x89PNG")
+    quantized = ptq.quantize(models[0], images, effort="fast", threads=1)
+    assert "picture" not in json.dumps(json.loads(quantized.report.to_json())["evaluation"])
