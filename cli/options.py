@@ -24,7 +24,15 @@ TargetName = Literal[
     "ort-xnnpack",
 ]
 ArithmeticName = Literal[
-    "ort", "ort-avx2", "litert", "tflite-micro", "gemmlowp", "tpu-mlir", "tpu-mlir-8", "fixed-point"
+    "ort",
+    "ort-avx2",
+    "litert",
+    "litert-xnnpack",
+    "tflite-micro",
+    "gemmlowp",
+    "tpu-mlir",
+    "tpu-mlir-8",
+    "fixed-point",
 ]
 EngineName = Literal["ort", "integer"]
 TaskName = Literal["classify", "detect", "ctc", "embed", "segment", "sequence"]

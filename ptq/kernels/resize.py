@@ -192,3 +192,39 @@ def litert_bilinear(
     rounded = (np.abs(value) + (1 << 19)) >> 20
     resized: IntArray = (np.sign(value) * rounded).astype(q.dtype)
     return resized
+
+
+_XNNPACK_BITS = 11
+
+
+def xnnpack_bilinear(
+    q: IntArray, height: ResizeAxis, width: ResizeAxis, litert: LitertSampling
+) -> IntArray:
+    """Return XNNPACK's bilinear interpolation of raw integers, (N, H, W, C): weights in 1/2048 of a pixel."""
+    y0, y1, dy = _xnnpack_neighbours(height, litert)
+    x0, x1, dx = _xnnpack_neighbours(width, litert)
+    wide, dy, dx = q.astype(np.int64), dy[:, None, None], dx[:, None]
+    top, bottom = wide[:, y0], wide[:, y1]
+    above, below = (
+        (row[:, :, x0] << _XNNPACK_BITS) + dx * (row[:, :, x1] - row[:, :, x0])
+        for row in (top, bottom)
+    )
+    value = (above << _XNNPACK_BITS) + dy * (below - above)
+    bits = 2 * _XNNPACK_BITS
+    resized: IntArray = ((value + (1 << (bits - 1))) >> bits).astype(q.dtype)
+    return resized
+
+
+def _xnnpack_neighbours(axis: ResizeAxis, litert: LitertSampling) -> tuple[Int64, Int64, Int64]:
+    """Return the two neighbours of every output position along one axis, and the upper one's weight in 1/2048."""
+    size, out = axis.size, axis.output_size
+    adjusted = litert.align_corners and out != 1
+    step = np.float32(size - adjusted) / np.float32(out - adjusted)
+    position = np.arange(out, dtype=np.float32) * step
+    if litert.half_pixel_centers:
+        position = position + (_HALF * step - _HALF)
+        position = np.clip(position, np.float32(0), np.float32(size - 1))
+    lower = np.floor(position).astype(np.int64)
+    upper = np.minimum(lower + 1, size - 1)
+    weight = np.rint((position - lower.astype(np.float32)) * np.float32(1 << _XNNPACK_BITS))
+    return lower, upper, weight.astype(np.int64)

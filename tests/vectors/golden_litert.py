@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
 from ptq.core.types import QuantParams
-from ptq.executor.arithmetics import litert
+from ptq.executor.arithmetics import kernels_of_arithmetic, litert
 from ptq.executor.arithmetics.litert_elementwise import activation_bounds
 from ptq.executor.arithmetics.node_site import Site
 from ptq.kernels.resize import LitertSampling
@@ -222,7 +222,7 @@ _TRANSLATIONS: Mapping[str, tuple[str, Translation]] = {
 
 
 def from_litert_case(case: Mapping[str, Any], arrays: Arrays) -> list[GoldenCase]:
-    """Convert a case into a site of the arithmetic ``litert``.
+    """Convert a case into a site of its arithmetic, ``litert`` where it names none.
 
     FULLY_CONNECTED becomes a second site with gemmlowp's rounding.
 
@@ -262,9 +262,10 @@ def from_litert_case(case: Mapping[str, Any], arrays: Arrays) -> list[GoldenCase
         tuple(values[n] if n in constants else None for n in names),
         _clamp(given, y),
     )
-    maker = litert.KERNELS.get(op)
+    arithmetic = str(case.get("arithmetic", "litert"))
+    maker = kernels_of_arithmetic(arithmetic).get(op)
     golden = GoldenCase(
-        "litert", site, tuple(values.get(n) for n in names), arrays["output"], maker
+        arithmetic, site, tuple(values.get(n) for n in names), arrays["output"], maker
     )
     if "output__tflite_micro" in arrays and name == "FULLY_CONNECTED":
         expected = arrays["output__tflite_micro"]

@@ -1,10 +1,11 @@
-"""Record small vectors: one-operator models run in LiteRT's reference kernels and in ONNX Runtime.
+"""Record small vectors: one-operator models run in LiteRT and in ONNX Runtime.
 
-    python tests/vectors/make.py litert|ort|ort-version
+    python tests/vectors/make.py litert|litert-xnnpack|ort|ort-version
 
-``litert`` needs ai-edge-litert 2.3.0, ``ort`` onnxruntime on a processor with VNNI (elsewhere u8 × s8 saturates).
-Both write index.json and one .npz a case into the folder of that name beside this file. ``ort-version`` records what
-versions of onnxruntime compute otherwise, into the folder of the installed version: ``ort-1.32``.
+``litert`` runs LiteRT's reference kernels, ``litert-xnnpack`` its default ones; both need ai-edge-litert 2.3.0.
+``ort`` needs onnxruntime on a processor with VNNI (elsewhere u8 × s8 saturates). Each writes index.json and one .npz
+a case into the folder of that name beside this file. ``ort-version`` records what versions of onnxruntime compute
+otherwise, into the folder of the installed version: ``ort-1.32``.
 """
 
 from __future__ import annotations
@@ -211,15 +212,17 @@ def litert_extremes(d: Draw) -> list[tuple[str, dict[str, Any], list[dict[str, A
     ]
 
 
-def litert() -> None:
-    """Run the LiteRT cases with the reference kernels forced."""
+def litert(arithmetic: str = "litert") -> None:
+    """Run the LiteRT cases with the reference kernels forced, or with the default ones (``litert-xnnpack``)."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
     from flatbuffer import litert_model
 
+    is_reference = arithmetic == "litert"
+    resolver = OpResolverType.BUILTIN_REF if is_reference else OpResolverType.AUTO
     cases, stored = [], []
     for seed in SEEDS:
         choices = litert_choices(Draw(200 + seed))
-        extremes = litert_extremes(Draw(300)) if seed == SEEDS[-1] else []
+        extremes = litert_extremes(Draw(300)) if seed == SEEDS[-1] and is_reference else []
         every = [*litert_cases(d := Draw(seed)), *choices, *extremes]
         for op, attributes, tensors, near, zero in every:
             fixed, plain = near is not None and zero is not None, isinstance(near, str)
@@ -228,16 +231,16 @@ def litert() -> None:
             dtype = np.dtype(near if plain else np.int8)
             output = {"name": "output", "role": "output", "value": np.zeros(1, dtype),
                       "scale": scale, "zero": zeros}  # fmt: skip
-            model = litert_model(op, attributes, [*tensors, output])
-            runner = Interpreter(
-                model_content=model, experimental_op_resolver_type=OpResolverType.BUILTIN_REF
-            )
-            runner.allocate_tensors()
-            for detail in runner.get_input_details():
-                value = next(t["value"] for t in tensors if t["name"] == detail["name"])
-                runner.set_tensor(detail["index"], value)
-            runner.invoke()
-            output["value"] = runner.get_tensor(runner.get_output_details()[0]["index"])
+            # XNNPACK takes an operator only if the file says its output's shape, which the first run tells.
+            for _ in range(1 if is_reference else 2):
+                model = litert_model(op, attributes, [*tensors, output])
+                runner = Interpreter(model_content=model, experimental_op_resolver_type=resolver)
+                runner.allocate_tensors()
+                for detail in runner.get_input_details():
+                    value = next(t["value"] for t in tensors if t["name"] == detail["name"])
+                    runner.set_tensor(detail["index"], value)
+                runner.invoke()
+                output["value"] = runner.get_tensor(runner.get_output_details()[0]["index"])
             arrays = {t["name"]: t["value"] for t in [*tensors, output]}
             for t in [*tensors, output]:
                 if t["scale"]:
@@ -248,10 +251,16 @@ def litert() -> None:
                 {"name": t["name"], "role": t["role"], "dtype": t["value"].dtype.name,
                  "quantized_dimension": t.get("axis", 0)} for t in [*tensors, output]
             ]  # fmt: skip
-            cases.append({"id": name, "file": f"{name}.npz", "op": op, "attributes": attributes,
-                          "tensors": described})  # fmt: skip
+            case = {"id": name, "file": f"{name}.npz", "op": op, "attributes": attributes,
+                    "tensors": described}  # fmt: skip
+            cases.append(case if is_reference else {**case, "arithmetic": arithmetic})
             stored.append(arrays)
-    save("litert", cases, stored)
+    save(arithmetic, cases, stored)
+
+
+def litert_xnnpack() -> None:
+    """Run the LiteRT cases with the default kernels."""
+    litert("litert-xnnpack")
 
 
 def ort_cases(d: Draw) -> list[tuple[str, dict[str, Any], dict[str, Any], list[str]]]:
@@ -356,4 +365,6 @@ def ort(folder: str = "ort", draw_cases: Any = ort_cases) -> None:
 
 
 if __name__ == "__main__":
-    {"litert": litert, "ort": ort, "ort-version": ort_version}[sys.argv[1]]()
+    {"litert": litert, "litert-xnnpack": litert_xnnpack, "ort": ort, "ort-version": ort_version}[
+        sys.argv[1]
+    ]()

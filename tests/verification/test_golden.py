@@ -19,7 +19,9 @@ VECTORS = TESTS / "vectors"
 SCRIPT = TESTS.parent / "scripts" / "golden"
 
 
-@pytest.mark.parametrize("runtime", ["litert", "ort", "ort-1.28", "ort-1.31", "ort-1.32"])
+@pytest.mark.parametrize(
+    "runtime", ["litert", "litert-xnnpack", "ort", "ort-1.28", "ort-1.31", "ort-1.32"]
+)
 def test_every_vector_of_the_runtime_is_reproduced_to_the_bit(runtime: str) -> None:
     index = json.loads((VECTORS / runtime / "index.json").read_text())
     scores = run_golden_cases([VECTORS / runtime])

@@ -27,6 +27,7 @@ In reading order:
     litert_softmax           its Softmax and LogSoftmax
     litert_select            its comparisons
     litert_image             its Resize and space-to-batch
+    litert_xnnpack           its default kernels on processors, where they round otherwise
     normalization            LayerNormalization and InstanceNormalization in integers
     tflite_micro             where tflite-micro differs from LiteRT
     gemmlowp                 the uint8 scheme of gemmlowp
@@ -54,6 +55,7 @@ from ptq.executor.arithmetics import (
     gemmlowp,
     linear,
     litert,
+    litert_xnnpack,
     ort,
     ort_avx2,
     ort_versions,
@@ -143,6 +145,12 @@ ALL_ARITHMETICS: tuple[Arithmetic, ...] = (
         "LiteRT 8-bit quantization specification; experiments",
     ),
     Arithmetic(
+        "litert-xnnpack",
+        _with_float_outputs(litert_xnnpack.KERNELS),
+        "LiteRT 2.3.0's default kernels (XNNPACK) on x86-64",
+        "experiments, where they differ from LiteRT's reference kernels",
+    ),
+    Arithmetic(
         "tflite-micro",
         _with_float_outputs(tflite_micro.KERNELS),
         "tflite-micro 0.dev20261023182759, bit for bit",
@@ -179,7 +187,15 @@ ARITHMETICS: Mapping[str, Mapping[str, KernelMaker]] = {
 }
 """Kernel makers by operator, by arithmetic."""
 ArithmeticName = Literal[
-    "ort", "ort-avx2", "litert", "tflite-micro", "gemmlowp", "tpu-mlir", "tpu-mlir-8", "fixed-point"
+    "ort",
+    "ort-avx2",
+    "litert",
+    "litert-xnnpack",
+    "tflite-micro",
+    "gemmlowp",
+    "tpu-mlir",
+    "tpu-mlir-8",
+    "fixed-point",
 ]
 """Names of the rows of `ARITHMETICS`, for type checkers. A version may follow, as in ``ort@1.31``."""
 _NEWEST_KERNELS = {"ort": ort.KERNELS, "ort-avx2": ort_avx2.KERNELS}

@@ -6,12 +6,13 @@ SpaceToBatchND and BatchToSpaceND are LiteRT's operators under their own names: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from numpy.typing import NDArray
 
 from ptq.core.errors import UnsupportedError
+from ptq.core.types import IntArray
 from ptq.executor.arithmetics.litert_elementwise import require_same_scale
 from ptq.executor.arithmetics.node_site import (
     Inputs,
@@ -52,13 +53,19 @@ def _read_image(
     return q, height, width, sampling
 
 
-def _bilinear(site: Site) -> Kernel:
-    def kernel(inputs: Inputs) -> NDArray[Any]:
-        q, height, width, sampling = _read_image(site, inputs)
-        resized = litert_bilinear(q, height, width, sampling)
-        return resized.reshape(_output_shape(site, inputs))
+def image_sampler(
+    sample: Callable[[IntArray, ResizeAxis, ResizeAxis, LitertSampling], IntArray],
+) -> KernelMaker:
+    """Return the maker of a Resize with LiteRT's positions and the given interpolation."""
 
-    return kernel
+    def make(site: Site) -> Kernel:
+        def kernel(inputs: Inputs) -> NDArray[Any]:
+            resized = sample(*_read_image(site, inputs))
+            return resized.reshape(_output_shape(site, inputs))
+
+        return kernel
+
+    return make
 
 
 def _nearest(site: Site) -> Kernel:
@@ -92,7 +99,7 @@ def _batch_to_space(site: Site) -> Kernel:
 
 KERNELS: Mapping[str, KernelMaker] = {
     "BatchToSpaceND": require_same_scale(_batch_to_space),
-    "Resize linear": require_same_scale(_bilinear),
+    "Resize linear": require_same_scale(image_sampler(litert_bilinear)),
     "Resize nearest": require_same_scale(_nearest),
     "SpaceToBatchND": require_same_scale(_space_to_batch),
 }

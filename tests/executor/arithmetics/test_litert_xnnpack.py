@@ -1,0 +1,61 @@
+"""The arithmetic ``litert-xnnpack``: hand-derived values, and LiteRT's default kernels where they are installed.
+
+The bits of every operator are held by vectors of LiteRT's default kernels (tests/verification/test_golden.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ptq.core.types import INT8, QuantParams
+from ptq.executor.arithmetics import litert, litert_xnnpack
+from ptq.executor.arithmetics.node_site import Site
+
+
+def params(scale: float, zero_point: int = 0) -> QuantParams:
+    return QuantParams(np.float32(scale), zero_point, INT8)
+
+
+def int8(*values: int) -> Any:
+    return np.array(values, np.int8)
+
+
+def run(op: str, inputs: list[Any], quantized: list[Any], y: QuantParams, **attrs: Any) -> Any:
+    site = Site(op, attrs, tuple(quantized), (y,), (None,) * len(inputs))
+    return litert_xnnpack.KERNELS[op](site)(inputs).tolist()
+
+
+def test_a_product_rounds_ties_to_even_before_the_zero_point() -> None:
+    one, half = params(1.0), params(0.5)
+    assert run("Mul", [int8(1, 3, -1), int8(1, 1, 1)], [half, one], params(1.0, 1)) == [1, 3, 1]
+
+
+def test_a_sum_rounds_ties_up() -> None:
+    half, zero = params(0.5), params(0.5)
+    assert run("Add", [int8(1, -1, 3), int8(0, 0, 0)], [half, zero], params(1.0)) == [1, 0, 2]
+
+
+def test_a_requantization_multiplies_by_a_factor_of_8_fractional_bits() -> None:
+    # 0.3 · 256 = 76.8 becomes 77: 100 · 77/256 = 30.08, 127 · 77/256 = 38.2
+    assert run("Requantize", [int8(100, 127, -100)], [params(0.3)], params(1.0)) == [30, 38, -30]
+
+
+def test_a_mean_adds_the_zero_point_before_rounding() -> None:
+    # 1/2 + 1 = 1.5 becomes 2; rounded first, 0.5 would become 0
+    x = int8(0, 1).reshape(1, 2)
+    assert run("ReduceMean", [x], [params(1.0)], params(1.0, 1), axes=[1], keepdims=0) == [2]
+
+
+@pytest.mark.parametrize(
+    ("op", "scales"), [("Mul", (1.0, 1.0, 2.0**-9)), ("Add", (1.0, 1.0, 2.0**-9)), ("Sub", (2.0**-12, 2.0**-12, 1.0))]
+)  # fmt: skip
+def test_outside_xnnpacks_scales_litert_has_kernels_of_its_own(op: str, scales: Any) -> None:
+    a, b, y = (params(scale) for scale in scales)
+    values = [np.arange(-128, 128).astype(np.int8), np.arange(127, -129, -1).astype(np.int8)]
+    site = Site(op, {}, (a, b), (y,), (None, None))
+    np.testing.assert_array_equal(
+        litert_xnnpack.KERNELS[op](site)(values), litert.KERNELS[op](site)(values)
+    )
