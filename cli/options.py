@@ -24,16 +24,8 @@ TargetName = Literal[
     "ort-xnnpack",
 ]
 ArithmeticName = Literal[
-    "ort",
-    "ort-avx2",
-    "litert",
-    "litert-xnnpack",
-    "tflite-micro",
-    "gemmlowp",
-    "tpu-mlir",
-    "tpu-mlir-8",
-    "fixed-point",
-]
+    "ort", "ort-avx2", "litert", "litert-xnnpack", "tflite-micro", "gemmlowp", "tpu-mlir", "tpu-mlir-8", "fixed-point"
+]  # fmt: skip
 EngineName = Literal["ort", "integer"]
 TaskName = Literal["classify", "detect", "ctc", "embed", "segment", "sequence"]
 EffortName = Literal["fast", "default", "best"]
