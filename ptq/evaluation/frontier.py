@@ -37,7 +37,8 @@ class EstimatedFrontier:
 
     Attributes:
         prefer: The preference that chose a point.
-        points: The points, fastest first; each further one is slower, and has less error.
+        points: All int8, then the fastest first; each further point is slower, and has less error. The chosen one is
+            there in any case.
         error_shares: Share of the output's error that the roundings of each node cause, by node, 0 to 1; the largest
             first. Roundings that were not measured alone have an equal share of their group's error.
         samples: Number of samples.

@@ -16,7 +16,7 @@ from ptq.optimization.mixed_precision.model_times import ModelTimes
 MOST_POINTS = 18
 _TRIED = 40
 """Sets whose time is estimated with the partition that the solver would choose."""
-_LOWEST_ERROR = 1e-4
+LOWEST_ERROR = 1e-4
 """The share of the error below which more float nodes show nothing."""
 _SIGNIFICANT_DB = 30.0
 """The gain of error that a plot shows as wide as the whole time."""
@@ -91,14 +91,14 @@ def _grow(found: ErrorAttribution, price: CostFunction, times: ModelTimes) -> It
     for candidate in greedy_candidates(found.sources, found.mean_shares, price, lambda _: True):
         time += price(candidate.nodes - floats, floats)
         floats, error = floats | candidate.nodes, error - candidate.error_share / total
-        if error < _LOWEST_ERROR:
+        if error < LOWEST_ERROR:
             return
         yield CurvePoint(floats, time, error)
 
 
 def _remaining_error(found: ErrorAttribution, floats: frozenset[str]) -> float:
     total = max(float(found.mean_shares.sum()), math.ulp(0.0))
-    return max(found.remaining_share(floats) / total, _LOWEST_ERROR)
+    return max(found.remaining_share(floats) / total, LOWEST_ERROR)
 
 
 def _thin_out(points: list[CurvePoint], fixed: Collection[CurvePoint]) -> list[CurvePoint]:

@@ -8,7 +8,11 @@ from ptq.evaluation.frontier import EstimatedFrontier, FrontierPoint
 from ptq.optimization.mixed_precision.error_attribution import ErrorAttribution
 from ptq.optimization.mixed_precision.float_candidates import CostFunction
 from ptq.optimization.mixed_precision.float_reasons import explain_float_nodes
-from ptq.optimization.mixed_precision.frontier_points import trace_curve
+from ptq.optimization.mixed_precision.frontier_points import (
+    LOWEST_ERROR,
+    CurvePoint,
+    trace_curve,
+)
 from ptq.optimization.mixed_precision.model_times import ModelTimes
 
 REASON_PREFIX = "error: "
@@ -33,6 +37,12 @@ def trace_frontier(
         prefer: The preference that chose them.
     """
     curve = trace_curve(found, price, times, [chosen] if chosen else [])
+    if chosen not in [
+        point.floats for point in curve
+    ]:  # another point is faster and has less error
+        error = found.remaining_share(chosen) / float(found.mean_shares.sum())
+        curve.append(CurvePoint(chosen, times.estimate(chosen), max(error, LOWEST_ERROR)))
+        curve[1:] = sorted(curve[1:], key=lambda point: point.time)
     joint = float(found.joint_shares.mean())
     points = tuple(
         FrontierPoint(
