@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptq.core.json_text import dump_json
+from ptq.core.remote import show
 
 from .document_header import SCHEMA_VERSION, ErrorBody, ErrorDocument, Header
 from .invocation import current_invocation
@@ -67,7 +68,7 @@ def _header(output: Path | None, warnings: tuple[str, ...]) -> Header:
         command=invocation.command,
         options=invocation.options,
         digests=digest_inputs(output),
-        output=None if output is None else str(output),
+        output=None if output is None else show(output),
         warnings=warnings,
     )
 
@@ -77,7 +78,7 @@ def digest_inputs(output: Path | None) -> dict[str, str]:
     invocation = current_invocation()
     named = {name: invocation.options[name] for name in sorted(invocation.files)}
     if output is not None:
-        named["output"] = str(output)
+        named["output"] = show(output)
     return _digest_files(named)
 
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import typer
 
+from ptq.core.remote import show
+
 STANDARD_OUTPUT = "-"
 _OMITTED = frozenset({"help", "json", "verbose", "quiet"})
 """Options that say nothing about the result."""
@@ -114,4 +116,4 @@ def _has_paths(value: Any) -> bool:
 def _to_plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_to_plain(item) for item in value]
-    return str(value) if isinstance(value, Path) else value
+    return show(value) if isinstance(value, (str, Path)) else value

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from ptq.core.remote import show
+
 
 def one_line(text: str) -> str:
-    """Replace line breaks by spaces and control characters by U+FFFD; names in files may contain them."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))
+    """Replace line breaks by spaces and control characters by U+FFFD; names in files may contain them.
+
+    URLs are shown without user, password and query.
+    """
+    return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(show(text).split()))

@@ -50,7 +50,7 @@ SAMPLES_HELP = (
     "Samples: a folder of images, WAV files or .txt files (class sub-folders or a labels file give labels), a .txt "
     "of one text on each line, an .npz (arrays by input name and "
     "optional 'labels', leading axis = samples), a folder of .npz (one whole feed each), an .npy for "
-    "a single input, or module:callable."
+    "a single input, tar shards, .parquet files, a URL or a pattern of these, or module:callable."
 )
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The float model, an .onnx file.")]
 Quantized = Annotated[

@@ -95,7 +95,7 @@ def check_outputs(
         for other in paths[:index]:
             if files.is_same_file(path, other):
                 raise UsageError(f"two outputs have the path {path}; give each its own name")
-    replaced = tuple(path for path in paths if path is not resumed and path.exists())
+    replaced = tuple(path for path in paths if path is not resumed and files.has_file(path))
     if no_clobber and replaced:
         raise UsageError(
             f"output {replaced[0]} exists and --no-clobber is set; give another name or remove it"

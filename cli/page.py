@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from ptq.core.remote import show
+
 from .documents import digest_inputs
 from .invocation import current_invocation
 
@@ -44,9 +46,9 @@ def write_page(
 def _describe_run(output: Path | None, following: str) -> list[RunFact]:
     facts = [("ptq", version("onnx-ptq"))]
     arguments = current_invocation().arguments or tuple(sys.argv[1:])
-    facts.append(("command", shlex.join(["ptq", *arguments])))
+    facts.append(("command", show(shlex.join(["ptq", *arguments]))))
     if output is not None:
-        facts.append(("written", str(output)))
+        facts.append(("written", show(output)))
     if following:
         facts.append(("next", following))
     return [

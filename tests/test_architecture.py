@@ -39,6 +39,8 @@ ALLOWED = {
     "fast_sugiyama": {"ptq.page.layout"},
     "jinja2": {"ptq.page.render"},
     "flatbuffers": {"ptq.rewrite.tflite.flatbuffer"},
+    "fsspec": {"ptq.core.remote"},
+    "pyarrow": {"ptq.data.sources.parquet"},
     "rich": {"ptq_cli"},
     "typer": {"ptq_cli"},
 }

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ptq.core import files
 from ptq.core.errors import StatsError
+from ptq.core.remote import show
 from ptq.data import Sample
 from ptq.observers.calibration_file import Calibration, from_bytes
 
@@ -62,11 +63,11 @@ class Checkpoint:
             return None
         except OSError as error:
             raise StatsError(
-                f"{self._path}: cannot be read ({error.strerror}); name another checkpoint"
+                f"{show(self._path)}: cannot be read ({error.strerror}); name another checkpoint"
             ) from None
         if not content.startswith(_MAGIC):
-            raise StatsError(f"{self._path}: is not a checkpoint of ptq; name another file")
-        state = from_bytes(content[_HEADER:], str(self._path))
+            raise StatsError(f"{show(self._path)}: is not a checkpoint of ptq; name another file")
+        state = from_bytes(content[_HEADER:], show(self._path))
         if state.graph != self._graph:
             raise self._mismatch_error("another model")
         for _ in range(state.samples):
@@ -110,5 +111,5 @@ class Checkpoint:
 
     def _mismatch_error(self, whose: str) -> StatsError:
         return StatsError(
-            f"{self._path}: this checkpoint belongs to {whose}; name another file, or delete it"
+            f"{show(self._path)}: this checkpoint belongs to {whose}; name another file, or delete it"
         )

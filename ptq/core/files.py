@@ -1,4 +1,4 @@
-"""Atomic writing of files: a file is written completely or not at all."""
+"""Atomic writing of files and objects: each is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from ptq.core import remote
 from ptq.core.errors import PtqError, UsageError
 
 
@@ -23,6 +24,11 @@ def check_writable(path: Path, room: int = 0) -> None:
         UsageError: The folder does not exist or is not writable; or the path is a folder or a device.
         PtqError: The folder has too little space.
     """
+    if (url := remote.as_url(path)) is not None:
+        remote.open_file_system(
+            url
+        )  # which packages are there is known now, the rest when it is written
+        return
     folder = path.parent
     try:
         # Fails if the current folder was removed.
@@ -56,6 +62,8 @@ def read(path: Path, most: int = 2**28) -> bytes:
     Raises:
         OSError: It cannot be read, or a pipe is longer than that.
     """
+    if (url := remote.as_url(path)) is not None:
+        return remote.read(url)
     with open(path, "rb") as stream:
         if path.is_file():
             return stream.read()
@@ -68,7 +76,8 @@ def read(path: Path, most: int = 2**28) -> bytes:
 def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
     """Write a file atomically: to a temporary file in the same folder, which then replaces the file.
 
-    A symbolic link stays a link; its target is written. A device or a pipe is written directly.
+    A symbolic link stays a link; its target is written. A device or a pipe is written directly. An object of a URL
+    appears whole or not at all.
 
     Args:
         path: The file.
@@ -78,6 +87,14 @@ def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
         PtqError: The file cannot be written; its former content is unchanged.
     """
     pieces = [content] if isinstance(content, bytes) else content
+    if (url := remote.as_url(path)) is not None:
+        try:
+            remote.write(url, b"".join(pieces))
+        except OSError as error:
+            raise PtqError(
+                f"{remote.show(url)} cannot be written: {error.strerror}; choose another place"
+            ) from None
+        return
     temporary: Path | None = None
     try:
         path = path.resolve()
@@ -101,8 +118,24 @@ def write(path: Path, content: bytes | Iterable[bytes | memoryview]) -> None:
             temporary.unlink(missing_ok=True)
 
 
+def has_file(path: Path) -> bool:
+    """Whether there is a file, or an object of this URL.
+
+    Raises:
+        PtqError: That cannot be found out.
+    """
+    if (url := remote.as_url(path)) is None:
+        return path.exists()
+    try:
+        return remote.has_object(url)
+    except OSError as error:
+        raise PtqError(f"{remote.show(url)}: cannot be found out: {error.strerror}") from None
+
+
 def is_same_file(one: Path, other: Path) -> bool:
     """Return whether two paths name one file, also through symbolic and hard links."""
+    if remote.as_url(one) is not None or remote.as_url(other) is not None:
+        return remote.as_url(one) == remote.as_url(other)
     try:
         return os.path.samefile(one, other)
     except (OSError, ValueError):

@@ -9,7 +9,7 @@ image_pattern: identity of images up to their preprocessing
 thumbnail: the image in a feed as a small picture
 input_spec: `InputSpec`: what a model input takes, and whether an array fits it
 open: `open_samples`: which kind of source the user named, opened
-open_folder: which kind of samples a folder holds, and with which options
+places: what a text names as data: braces, patterns, shards
 folder: the files in a folder of samples
 labelled_folder: a folder of files as samples, with their labels
 folder_labels: labels of a folder of samples, from a file in it or from class folders
@@ -38,6 +38,7 @@ preparation_kinds: the options by the kind of samples
 input_scaling: the pixel range that the first nodes of a model expect
 rows: rows of arrays, or .npz files, as samples
 arrays: reading of .npz and .npy files by rows
+trees: objects of a store and members of tar shards as a folder of samples
 sources: data as other packages give them: loaders, datasets, frames, readers, callables
 import_callable: a callable of the user, named as ``module:callable``
 read_once: a stream that is read once and kept, or compared on each pass

@@ -82,7 +82,7 @@ def list_folder(root: Path) -> FolderListing:
                 queue.append((folder / entry.name, f"{prefix}{entry.name}/"))
             else:
                 files.append(prefix + entry.name)
-    return _classify_files(root, files, top)
+    return classify_files(root, files, top)
 
 
 def _is_link_loop(entry: os.DirEntry[str]) -> bool:
@@ -93,7 +93,17 @@ def _is_link_loop(entry: os.DirEntry[str]) -> bool:
     return False
 
 
-def _classify_files(root: Path, files: Sequence[str], top: Sequence[str]) -> FolderListing:
+def classify_files(root: Path, files: Sequence[str], top: Sequence[str]) -> FolderListing:
+    """The samples among files.
+
+    Args:
+        root: Their folder.
+        files: Relative POSIX paths.
+        top: The sub-folders at the top.
+
+    Raises:
+        DataError: There are no samples, or samples of two kinds.
+    """
     by_suffix = [(Path(f).suffix.lower(), f) for f in sorted(files)]
     archives = tuple(f for suffix, f in by_suffix if suffix == ".npz")
     has_images = any(suffix in IMAGE_SUFFIXES for suffix, _ in by_suffix)

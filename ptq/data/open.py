@@ -11,25 +11,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptq.core.errors import DataError, UsageError
+from ptq.core.errors import UsageError
 from ptq.core.option_checks import refuse_unknown_options
-from ptq.data.arrays import NpyTable, NpzTable
 from ptq.data.cached_source import CachedSource
-from ptq.data.folder import AUDIO_SUFFIXES
 from ptq.data.image_options import choose_image_options
 from ptq.data.import_callable import import_callable
 from ptq.data.input_spec import InputSpec
-from ptq.data.open_folder import open_folder, open_text_file
 from ptq.data.preparation import Preparation
 from ptq.data.preprocess import Preprocess
 from ptq.data.read_once import ReadOnceSource
-from ptq.data.recorded_preprocess import RecordedPreprocess, complete_preprocess
+from ptq.data.recorded_preprocess import RecordedPreprocess
 from ptq.data.sample import Samples, SampleSource
 from ptq.data.sample_store import CacheLimits, CacheOption, parse_cache
 from ptq.data.sources.calibration_reader import is_reader
 from ptq.data.sources.indexed_items import IndexedItems
-from ptq.data.sources.open_object import only_input_name, open_object, open_table
+from ptq.data.sources.open_object import open_object
+from ptq.data.sources.open_place import PlaceOpener
 from ptq.data.sources.stream import FeedStream
+from ptq.data.trees.fetched_folder import FetchedFolder
 
 DataSource = (
     str
@@ -61,8 +60,9 @@ def open_samples(
     Args:
         source: A folder of images, of WAV files, of .txt files, or of .npz files with one feed each. A .txt file of
             one text on each line. An .npz with arrays by input name and optional ``labels``, or an .npy for a
-            single input; the leading axis counts the samples. A ``module:callable``. In Python: arrays, a
-            callable, a list of feeds, or Samples, which keep their own preprocessing and ``skip_bad``.
+            single input; the leading axis counts the samples. Tar shards as WebDataset writes them, or Parquet.
+            Each of these may be a URL or a pattern. A ``module:callable``. In Python: arrays, a callable, a list of
+            feeds, or Samples, which keep their own preprocessing and ``skip_bad``.
         inputs: The model's inputs.
         preprocess: Options for images, audio or text. The model's inputs determine options that are None.
         skip_bad: Leave bad samples out and list them, instead of raising at the first one.
@@ -100,7 +100,7 @@ def _keep(found: SampleSource, source: DataSource, limits: CacheLimits | None) -
     if isinstance(found, FeedStream):
         repeatable = not (isinstance(source, Iterator) or is_reader(source))
         return ReadOnceSource(found, limits, repeatable=repeatable)
-    keeps = limits is not None or isinstance(found, IndexedItems)
+    keeps = limits is not None or isinstance(found, (IndexedItems, FetchedFolder))
     return CachedSource(found, limits) if keeps else found
 
 
@@ -122,44 +122,7 @@ def _open_source(
         if reference and not path.exists():
             images = choose_image_options(preprocess, recorded, str(source), required=required)
             return FeedStream(import_callable(str(source)), inputs, str(source), images)
-        return _open_path(path, inputs, preprocess, recorded, required=required)
+        opener = PlaceOpener(inputs, preprocess, recorded, required=required)
+        return opener.open(os.fspath(source))
     images = choose_image_options(preprocess, recorded, "objects from Python", required=required)
     return open_object(source, inputs, images)
-
-
-def _open_path(
-    path: Path,
-    inputs: Sequence[InputSpec],
-    preprocess: Preparation | None,
-    recorded: RecordedPreprocess | None,
-    *,
-    required: bool,
-) -> SampleSource:
-    completed = None if preprocess is None else complete_preprocess(preprocess, recorded)
-    completed = completed or preprocess
-    try:
-        if path.is_dir():
-            return open_folder(path, inputs, completed, recorded, required=required)
-        path.stat()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise DataError(f"{path}: cannot open the data: {reason}") from error
-    if not path.is_file():
-        raise DataError(f"{path}: not a file or folder; give samples")
-    suffix = path.suffix.lower()
-    if suffix == ".txt":
-        return open_text_file(path, inputs, completed, recorded)
-    if suffix in AUDIO_SUFFIXES:
-        raise DataError(f"{path}: is a single WAV file; give the folder of the files")
-    if suffix in (".npz", ".npy"):
-        images = choose_image_options(preprocess, recorded, str(path), required=required)
-        table = (
-            NpzTable(path)
-            if suffix == ".npz"
-            else NpyTable(path, only_input_name(inputs, path.name))
-        )
-        return open_table(table, inputs, path.name, images, path.parent)
-    raise DataError(
-        f"{path}: unknown kind of data; give a folder of images, WAV files, texts or .npz; a .txt, an .npz, "
-        "an .npy, or module:callable"
-    )

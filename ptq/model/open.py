@@ -10,7 +10,9 @@ from typing import Protocol
 import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
+from onnx.external_data_helper import uses_external_data
 
+from ptq.core import remote
 from ptq.core.errors import ModelError, UsageError
 from ptq.model.graph import Graph
 from ptq.model.node import Node
@@ -42,6 +44,8 @@ def open_model(model: Model) -> Graph:
     """
     if isinstance(model, Graph):
         return model
+    if isinstance(model, (str, os.PathLike)) and (url := remote.as_url(model)) is not None:
+        return Graph.from_proto(_fetch_message(url))
     if isinstance(model, (str, os.PathLike)):
         return Graph.load(Path(model))
     if isinstance(model, ir.Model):
@@ -56,6 +60,21 @@ def open_model(model: Model) -> Graph:
     raise UsageError(
         f"model of type {type(model).__name__}; give a path, bytes, a ModelProto or a result of ptq"
     )
+
+
+def _fetch_message(url: str) -> onnx.ModelProto:
+    title = remote.show(url)
+    try:
+        content = remote.read(url)
+    except OSError as error:
+        raise ModelError(f"model {title} cannot be read: {error.strerror}") from error
+    try:
+        proto = _parse_message(content)
+    except ModelError:
+        raise ModelError(f"model {title} is not an ONNX file, or is damaged") from None
+    if any(map(uses_external_data, all_tensors(proto))):
+        raise ModelError(f"model {title} has weights in other files; copy them to a folder first")
+    return proto
 
 
 def _parse_message(content: bytes) -> onnx.ModelProto:

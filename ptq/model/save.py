@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from pathlib import Path
 
-from ptq.core import files
+from ptq.core import files, remote
 from ptq.core.errors import PtqError, UsageError
 from ptq.model import external_data, serialize
 from ptq.model.graph import Graph
@@ -53,6 +53,10 @@ def save(graph: Graph, path: Path) -> None:
     if external_data.weight_bytes(graph.model) <= external_data.MAX_PROTO_BYTES:
         files.write(path, serialize.to_pieces(graph.model))
         return
+    if remote.as_url(path) is not None:
+        raise PtqError(
+            f"{remote.show(path)}: a model over 2 GB needs a second file; write it to a folder, and copy both"
+        )
     if path.exists() and not path.is_file():
         raise PtqError(
             f"{path} is not a regular file; models over 2 GB need a second file next to the model"

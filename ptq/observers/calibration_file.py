@@ -25,6 +25,7 @@ from ptq.core import files
 from ptq.core.errors import StatsError
 from ptq.core.preprocess_record import describe_differences
 from ptq.core.record import Record, decode_record, encode_record
+from ptq.core.remote import show
 from ptq.observers.channel_sums import ChannelSums
 from ptq.observers.npz_bytes import decode_arrays, encode_arrays
 from ptq.observers.sample_identity import SampleIdentity
@@ -185,12 +186,12 @@ def load(path: Path, graph: str | None = None) -> Calibration:
         content = files.read(path)
     except OSError as error:
         raise StatsError(
-            f"{path}: cannot be read ({error.strerror}); create it by calibrating"
+            f"{show(path)}: cannot be read ({error.strerror}); create it by calibrating"
         ) from None
-    calibration = from_bytes(content, str(path))
+    calibration = from_bytes(content, show(path))
     if graph is not None and calibration.graph != graph:
         raise StatsError(
-            f"{path}: these statistics belong to another graph; calibrate this model again"
+            f"{show(path)}: these statistics belong to another graph; calibrate this model again"
         )
     return calibration
 

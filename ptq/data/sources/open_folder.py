@@ -8,7 +8,7 @@ from pathlib import Path
 from ptq.core.errors import UsageError
 from ptq.data.audio import AudioFolder
 from ptq.data.audio_preprocess import AudioPreprocess
-from ptq.data.folder import Kind, list_folder
+from ptq.data.folder import FolderListing, Kind
 from ptq.data.images import ImageFolder
 from ptq.data.input_spec import InputSpec
 from ptq.data.preparation import Preparation
@@ -22,7 +22,7 @@ from ptq.data.texts import TextFolder, TextLines
 
 
 def open_folder(
-    path: Path,
+    listing: FolderListing,
     inputs: Sequence[InputSpec],
     preprocess: Preparation | None,
     recorded: RecordedPreprocess | None,
@@ -32,7 +32,7 @@ def open_folder(
     """Samples of a folder.
 
     Args:
-        path: The folder.
+        listing: The files of the folder.
         inputs: The model's inputs.
         preprocess: What the user gives, completed from the record; None if nothing is given.
         recorded: What an earlier run recorded.
@@ -42,7 +42,7 @@ def open_folder(
         DataError: There are no samples, or the model does not take them.
         UsageError: The options do not apply to them, or one is missing.
     """
-    listing = list_folder(path)
+    path = listing.root
     if listing.archives:
         if required and preprocess not in (None, Preprocess()):
             raise UsageError(

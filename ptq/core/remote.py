@@ -1,0 +1,231 @@
+"""Files in object stores and on servers, by URL: found, read whole or in part, and written, with bounded retries.
+
+The package fsspec and its file systems do the transfers. Credentials come from the environment, as each file system
+documents. No message, log or record holds them: URLs are shown without user, password and query.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ptq.core.errors import UsageError, short_message
+
+EXTRAS = {
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gcs",
+    "gcs": "gcs",
+    "az": "azure",
+    "abfs": "azure",
+    "abfss": "azure",
+    "hf": "hf",
+    "http": "remote",
+    "https": "remote",
+    "memory": "remote",
+}
+"""The extra of ptq that each scheme needs."""
+
+PAUSES = (0.3, 1.0, 3.0)
+"""Seconds before each further attempt."""
+
+_URL = re.compile(rf"({'|'.join(EXTRAS)}):/{{1,2}}([^/\s].*)", re.DOTALL)
+_SHOWN_URL = re.compile(
+    rf"\b({'|'.join(EXTRAS)}):/{{1,2}}(?=[^/\s])(?:[^/\s@]*@)?([^\s?#]*)(?:[?#]\S*)?"
+)
+_SECRET_NAMES = re.compile(r"KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL|SAS|CONNECTION_STRING")
+_LEAST_SECRET = 6
+"""Shorter values of variables are no secrets, and occur in other words."""
+
+_LOG = logging.getLogger("ptq")
+T = TypeVar("T")
+
+
+def as_url(place: str | os.PathLike[str]) -> str | None:
+    """The URL in a text or in a path; None for a place of this machine.
+
+    A path made of a URL has lost one slash. A folder that is named as a scheme comes first.
+    """
+    text = os.fspath(place)
+    found = _URL.fullmatch(text)
+    if found is None or (f"{found[1]}://" not in text and Path(f"{found[1]}:").exists()):
+        return None
+    return f"{found[1]}://{found[2]}"
+
+
+def show(place: object) -> str:
+    """A path or a URL for a message; and any text, with its URLs shown without user, password and query."""
+    text = _SHOWN_URL.sub(r"\1://\2", str(place))
+    for name, value in os.environ.items():
+        if len(value) >= _LEAST_SECRET and _SECRET_NAMES.search(name.upper()) and value in text:
+            text = text.replace(value, "…")
+    return text
+
+
+def open_file_system(url: str) -> tuple[Any, str]:
+    """The file system of a URL, and the path in it.
+
+    Raises:
+        UsageError: A package is missing, or the URL cannot be understood.
+    """
+    scheme = url.partition(":")[0]
+    try:
+        import fsspec
+
+        system, path = fsspec.core.url_to_fs(url)
+    except ImportError as error:
+        raise UsageError(
+            f'{show(url)}: needs a package that is not installed; pip install "onnx-ptq[{EXTRAS[scheme]}]"'
+        ) from error
+    # file systems check URLs and credentials in their own ways
+    except Exception as error:
+        reason = show(short_message(error))
+        raise UsageError(f"{show(url)}: cannot be opened: {reason}; check the URL") from error
+    return system, path
+
+
+def run_with_retries(url: str, action: Callable[[], T]) -> T:
+    """The result of an action on a URL; it is tried four times.
+
+    Raises:
+        OSError: It failed for a reason that no retry removes, or each time. ``strerror`` is the reason.
+    """
+    for pause in (*PAUSES, None):
+        try:
+            return action()
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", show(url)) from None
+        except PermissionError as error:
+            reason = f"permission denied ({show(short_message(error))})"
+            raise PermissionError(errno.EACCES, reason, show(url)) from None
+        # Libraries of file systems raise errors of HTTP clients, of asyncio and of their own.
+        except Exception as error:
+            reason = show(getattr(error, "strerror", None) or short_message(error))
+            lasting = isinstance(error, (NotImplementedError, TypeError)) or _lacks_credentials(
+                error
+            )
+            if pause is None or lasting:
+                tries = "" if lasting else f" ({len(PAUSES) + 1} attempts)"
+                raise OSError(errno.EIO, f"{reason}{tries}", show(url)) from None
+            _LOG.info("%s: %s; next attempt in %.1f s", show(url), reason, pause)
+            time.sleep(pause)
+    raise AssertionError  # the last pause is None
+
+
+def _lacks_credentials(error: Exception) -> bool:
+    return "credential" in type(error).__name__.lower()
+
+
+def read(url: str, size: int | None = None, start: int = 0, most: int = 2**31) -> bytes:
+    """The content of an object, or ``size`` bytes from ``start`` on.
+
+    Args:
+        url: The object.
+        size: How many bytes it has, or how many are read; None to ask the file system.
+        start: The first byte.
+        most: More bytes are refused.
+
+    Raises:
+        OSError: It cannot be read, or has fewer bytes than it should.
+        UsageError: A package is missing.
+    """
+    system, path = open_file_system(url)
+
+    def fetch() -> bytes:
+        wanted = system.info(path).get("size") if size is None else size
+        if wanted is not None and wanted > most:
+            raise OSError(errno.EFBIG, f"more than {most / 1e6:.0f} MB")
+        part = start or size is not None
+        content = bytes(
+            system.cat_file(path, start=start, end=start + (wanted or 0))
+            if part
+            else system.cat_file(path)
+        )
+        if wanted is not None and len(content) != wanted:
+            raise OSError(errno.EIO, f"truncated: {len(content)} of {wanted} bytes")
+        return content
+
+    return run_with_retries(url, fetch)
+
+
+def write(url: str, content: bytes) -> None:
+    """Write an object: it appears whole or not at all.
+
+    Raises:
+        OSError: It cannot be written.
+        UsageError: A package is missing.
+    """
+    system, path = open_file_system(url)
+
+    def put() -> None:
+        system.pipe_file(path, content)
+        system.invalidate_cache()
+        size = system.info(path).get("size")
+        if size not in (None, len(content)):
+            raise OSError(errno.EIO, f"truncated: {size} of {len(content)} bytes")
+
+    run_with_retries(url, put)
+
+
+def has_object(url: str) -> bool:
+    """Whether there is an object.
+
+    Raises:
+        OSError: It cannot be found out.
+        UsageError: A package is missing.
+    """
+    system, path = open_file_system(url)
+    system.invalidate_cache()
+    return bool(run_with_retries(url, lambda: system.exists(path)))
+
+
+def open_stream(url: str) -> Any:
+    """A stream that reads an object in blocks of 1 MiB; errors are those of its file system."""
+    system, path = open_file_system(url)
+    return system.open(path, "rb", block_size=2**20, cache_type="readahead")
+
+
+def split_pattern(url: str) -> tuple[str, str]:
+    """The part of a URL or path before the first segment with ``*``, ``?`` or ``[``, and the rest."""
+    segments = url.split("/")
+    for index, segment in enumerate(segments):
+        if any(sign in segment for sign in "*?["):
+            return "/".join(segments[:index]), "/".join(segments[index:])
+    return url, ""
+
+
+def list_files(url: str) -> dict[str, int]:
+    """All objects under a URL, or that match its pattern of ``*``, ``?`` and ``[…]``.
+
+    Returns:
+        The size of each by its name relative to `split_pattern`'s first part, sorted by name.
+
+    Raises:
+        OSError: They cannot be listed.
+        UsageError: A package is missing.
+    """
+    base, pattern = split_pattern(url)
+    system, root = open_file_system(base)
+    system.invalidate_cache()
+    root = root.rstrip("/")
+
+    def find() -> dict[str, Any]:
+        found: dict[str, Any] = (
+            system.glob(f"{root}/{pattern}", detail=True)
+            if pattern
+            else system.find(root, detail=True)
+        )
+        return found
+
+    sizes = {}
+    for name, details in run_with_retries(url, find).items():
+        relative = name.removeprefix(root).lstrip("/")
+        if details.get("type", "file") == "file" and relative and not name.endswith("/"):
+            sizes[relative] = int(details.get("size") or 0)
+    return dict(sorted(sizes.items()))

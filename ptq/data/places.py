@@ -1,0 +1,105 @@
+"""What a text names as data: one place, or several by braces and patterns, on this machine or in a store."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ptq.core import remote
+from ptq.core.errors import DataError, UsageError
+
+_BRACES = re.compile(r"\{(?:(\d+)\.\.(\d+)|([^{}]*,[^{}]*))\}")
+MOST_PLACES = 10**5
+"""Places that braces may stand for."""
+_BESIDE = (".md", ".json", ".txt", ".csv")
+SHARD_SUFFIXES = (".tar", ".parquet")
+"""Files that hold many samples each."""
+
+
+def expand_braces(text: str) -> list[str]:
+    """The texts that ``{000..003}`` and ``{a,b}`` stand for, in order.
+
+    Raises:
+        UsageError: There are too many.
+    """
+    found = _BRACES.search(text)
+    if found is None:
+        return [text]
+    first, last, choice = found.groups()
+    if choice is None:
+        width = len(first) if first.startswith("0") else 0
+        numbers = range(int(first), min(int(last), int(first) + MOST_PLACES) + 1)
+        words = [f"{number:0{width}}" for number in numbers]
+    else:
+        words = choice.split(",")
+    rest = expand_braces(text[found.end() :])
+    if not 0 < len(words) * len(rest) <= MOST_PLACES:
+        raise UsageError(
+            f"{remote.show(text)}: {found[0]} stands for no place, or for more than {MOST_PLACES}"
+        )
+    return [text[: found.start()] + word + tail for word in words for tail in rest]
+
+
+def has_pattern(text: str) -> bool:
+    """Whether a text is a pattern of ``*``, ``?`` or ``[…]``, and no file of this machine."""
+    return remote.split_pattern(text)[1] != "" and not Path(text).exists()
+
+
+def find_shards(text: str) -> list[str]:
+    """The .tar or .parquet files that a text names: by their names, a pattern, or the folder that holds only such.
+
+    Returns:
+        Paths or URLs; empty if the text names something else.
+
+    Raises:
+        DataError: A file does not exist, or a place holds both kinds.
+        UsageError: A package is missing, or braces stand for too many places.
+    """
+    places = expand_braces(text) if not Path(text).exists() else [text]
+    found = [shard for place in places for shard in _find_in(place)]
+    kinds = {os.path.splitext(shard)[1].lower() for shard in found}
+    if len(kinds) > 1:
+        raise DataError(f"{remote.show(text)}: holds both .tar and .parquet files; name one kind")
+    return found
+
+
+def _find_in(place: str) -> list[str]:
+    url = remote.as_url(place)
+    is_shard = place.lower().partition("?" if url else "\0")[0].endswith(SHARD_SUFFIXES)
+    if has_pattern(place):
+        return _match_shards(place, url) if is_shard else []
+    if url is not None:
+        return [url] if is_shard else []
+    path = Path(place)
+    if path.is_dir():
+        return only_shards([str(path / name) for name in sorted(os.listdir(path))])
+    if is_shard and not path.is_file():
+        raise DataError(f"{place}: cannot open the data: No such file or directory")
+    return [place] if is_shard else []
+
+
+def _match_shards(pattern: str, url: str | None) -> list[str]:
+    if url is None:
+        found = sorted(glob.glob(pattern, recursive=True))
+    else:
+        base = remote.split_pattern(url)[0].rstrip("/")
+        try:
+            found = [f"{base}/{name}" for name in remote.list_files(url)]
+        except OSError as error:
+            raise DataError(
+                f"{remote.show(url)}: cannot list the data: {error.strerror}"
+            ) from error
+    if not found:
+        raise DataError(f"{remote.show(pattern)}: there is no such file")
+    return found
+
+
+def only_shards(files: Sequence[str]) -> list[str]:
+    """The shards among files; none if there are others but texts beside them."""
+    shards = [file for file in files if file.lower().endswith(SHARD_SUFFIXES)]
+    visible = [f for f in files if not os.path.basename(f).startswith((".", "_"))]
+    others = [f for f in visible if not f.lower().endswith((*SHARD_SUFFIXES, *_BESIDE))]
+    return [] if others else shards

@@ -1,0 +1,8 @@
+"""Trees of files that are not in a folder of this machine: objects under a URL, and members of tar shards.
+
+tree: `FileTree`: names, sizes and contents
+url_tree: objects under a URL, or that match a pattern
+tar_tree: members of tar shards, grouped by key as WebDataset writes them
+tar_index: where the members of a tar file are
+fetched_folder: a tree as a folder of samples; each file is fetched when it is read
+"""

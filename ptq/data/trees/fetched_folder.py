@@ -1,0 +1,183 @@
+"""A tree of files as a folder of samples: each file is fetched when it is read, a few of them ahead.
+
+A fetched file is in a temporary folder while it is decoded, and removed afterwards. Memory and disk therefore hold a
+few files, whatever their number.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+import tempfile
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from ptq.core.errors import DataError, PtqError
+from ptq.data.folder import FolderListing, classify_files
+from ptq.data.labelling import Labelling
+from ptq.data.preparation import Preparation
+from ptq.data.sample import BadSample, Sample, SampleSource
+from ptq.data.trees.tree import FileTree
+
+READERS = 8
+"""Files that are fetched at once."""
+AHEAD_BYTES = 64 * 2**20
+"""Bytes that are fetched ahead, at most; one file always is."""
+_SIDECAR_BYTES = 64 * 2**20
+_SIDECARS = (".txt", ".csv", ".tsv")
+_LABELS = "labels.csv"
+
+
+class FetchedFolder:
+    """The files of a tree as samples."""
+
+    def __init__(
+        self, tree: FileTree, open_listing: Callable[[FolderListing], SampleSource]
+    ) -> None:
+        """Fetch the files that may hold labels, and open the listing.
+
+        Args:
+            tree: The files.
+            open_listing: Opens a folder of which only the files with labels are there yet.
+
+        Raises:
+            DataError: There are no samples, or the model does not take them.
+        """
+        self._tree = tree
+        self._root = Path(tempfile.mkdtemp(prefix="ptq-"))
+        weakref.finalize(self, shutil.rmtree, self._root, ignore_errors=True)
+        self._lock = threading.Lock()
+        names = sorted(tree.sizes)
+        folders = sorted({name.split("/")[0] for name in names if "/" in name})
+        with self._naming():
+            listing = classify_files(self._root, names, folders)
+            self._fetch_sidecars(names, {*listing.files, *listing.archives})
+            self._source = open_listing(listing)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the class folders, in label order."""
+        return self._source.classes
+
+    @property
+    def preprocess(self) -> Preparation | None:
+        """The preprocessing of each file."""
+        return self._source.preprocess
+
+    @property
+    def labelling(self) -> Labelling:
+        """Where the labels come from."""
+        found = self._source.labelling
+        return (
+            replace(found, source=found.source.replace(_LABELS, "the shards"))
+            if self._tree.labels
+            else found
+        )
+
+    def positions(self, at_most: int | None = None) -> range:
+        """All positions, or the first ``at_most``."""
+        return self._source.positions(at_most)
+
+    def name(self, position: int) -> str:
+        """The relative path of the file."""
+        return self._source.name(position)
+
+    def identity(self, position: int) -> str:
+        """The relative path of the file, as in a folder."""
+        return self._source.identity(position)
+
+    def highest_label(self, positions: Sequence[int] | None) -> int:
+        """Highest label that is known without reading the files."""
+        return self._source.highest_label(positions)
+
+    def read(self, positions: Iterable[int]) -> Iterator[Sample | BadSample]:
+        """Fetch and read the files, in order."""
+        for position, content in self._fetch_ahead(positions):
+            name = self.name(position)
+            try:
+                found = content.result()
+            except DataError as error:
+                yield BadSample(name, error)
+                continue
+            yield self._read_one(position, name, found)
+
+    def _read_one(self, position: int, name: str, content: bytes) -> Sample | BadSample:
+        with self._lock:
+            path = self._keep(name, content)
+            try:
+                (item,) = self._source.read([position])
+            finally:
+                path.unlink(missing_ok=True)
+        if isinstance(item, BadSample):
+            return BadSample(name, DataError(self._rename(str(item.error))))
+        return item
+
+    def _fetch_ahead(self, positions: Iterable[int]) -> Iterator[tuple[int, Future[bytes]]]:
+        waiting: deque[tuple[int, Future[bytes], int]] = deque()
+        sizes, ahead = self._sizes, 0
+        pool = ThreadPoolExecutor(READERS if self._tree.is_remote else 1)
+        try:
+            for position in positions:
+                size = sizes[self.name(position)]
+                while waiting and (ahead + size > AHEAD_BYTES or len(waiting) >= 2 * READERS):
+                    done, future, freed = waiting.popleft()
+                    ahead -= freed
+                    yield done, future
+                waiting.append((position, pool.submit(self._tree.read, self.name(position)), size))
+                ahead += size
+            while waiting:
+                done, future, _ = waiting.popleft()
+                yield done, future
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    @property
+    def _sizes(self) -> Mapping[str, int]:
+        return self._tree.sizes
+
+    def _fetch_sidecars(self, names: Sequence[str], samples: set[str]) -> None:
+        """Fetch files at the top that may hold labels or class names; write the labels that the tree holds."""
+        for name in names:
+            is_sidecar = (
+                "/" not in name and name.lower().endswith(_SIDECARS) and name not in samples
+            )
+            if is_sidecar and self._tree.sizes[name] <= _SIDECAR_BYTES:
+                self._keep(name, self._tree.read(name))
+        if labels := {name: text for name, text in self._tree.labels.items() if name in samples}:
+            table = io.StringIO()
+            writer = csv.writer(table)
+            writer.writerow(["path", "label"])
+            writer.writerows(sorted(labels.items()))
+            self._keep(_LABELS, table.getvalue().encode())
+
+    def _keep(self, name: str, content: bytes) -> Path:
+        path = self._root / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        except OSError as error:
+            raise DataError(
+                f"{self._tree.title}/{name}: cannot be kept in {self._root.parent}: {error.strerror}; free space "
+                "there, or name another folder in TMPDIR"
+            ) from error
+        return path
+
+    def _rename(self, text: str) -> str:
+        return text.replace(str(self._root), self._tree.title)
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Errors name the tree in place of the temporary folder."""
+        try:
+            yield
+        except PtqError as error:
+            if str(self._root) not in str(error):
+                raise
+            raise type(error)(self._rename(str(error))) from error

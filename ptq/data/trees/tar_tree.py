@@ -1,0 +1,144 @@
+"""Members of tar shards as a tree of files, grouped by key as WebDataset writes them.
+
+The key of a member is its name up to the first dot after the last slash; the rest is its kind. Members of one key are
+one sample: an image, a WAV file, a text or arrays, with the label in ``.cls`` or ``.json``. Arrays of one key become
+one .npz: ``key.npy`` feeds the only input, and ``key.INPUT.npy`` the input of that name.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+import numpy as np
+
+from ptq.core import remote
+from ptq.core.errors import DataError
+from ptq.data.folder import SAMPLE_SUFFIXES
+from ptq.data.trees.tar_index import TarMember, index_tar
+from ptq.data.trees.tree import MAX_FILE_BYTES, require_safe_names
+
+_LABEL_KINDS = (".cls", ".json")
+_JSON_KEYS = ("label", "cls", "class", "labels")
+
+
+class TarTree:
+    """The samples of tar shards; a name that several shards hold gets the name of its shard in front."""
+
+    def __init__(self, places: Sequence[str], only_input: str | None) -> None:
+        """List the members.
+
+        Args:
+            places: Paths or URLs of the shards.
+            only_input: The input that ``key.npy`` feeds; None if the model has several inputs.
+
+        Raises:
+            DataError: A shard cannot be read, is truncated, or is no uncompressed tar file.
+        """
+        self.title = remote.show(places[0]) + (
+            f" … {len(places)} shards" if len(places) > 1 else ""
+        )
+        self.is_remote = any(remote.as_url(place) is not None for place in places)
+        self._only_input = only_input
+        self._files: dict[str, list[TarMember]] = {}
+        self.labels: dict[str, str] = {}
+        indexed = [index_tar(place, _LABEL_KINDS) for place in places]
+        often = Counter(member.name for members, _ in indexed for member in members)
+        repeated = any(count > 1 for count in often.values())
+        for place, (members, small) in zip(places, indexed, strict=True):
+            prefix = f"{PurePosixPath(place).stem}/" if repeated else ""
+            self._add_shard(members, small, prefix)
+        require_safe_names(self._files, self.title)
+
+    def _add_shard(
+        self, members: Sequence[TarMember], small: Mapping[str, bytes], prefix: str
+    ) -> None:
+        grouped: dict[str, list[TarMember]] = {}
+        for member in members:
+            grouped.setdefault(split_key(member.name)[0], []).append(member)
+        for key, group in grouped.items():
+            label = _find_label(small, group)
+            for name, parts in _list_samples(key, group).items():
+                self._files[prefix + name] = parts
+                if label is not None:
+                    self.labels[prefix + name] = label
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Bytes of each sample, and of each other file."""
+        return {name: sum(m.size for m in parts) for name, parts in self._files.items()}
+
+    def read(self, name: str) -> bytes:
+        """Content of a member, or of an .npz of the arrays of one key."""
+        parts = self._files[name]
+        if sum(part.size for part in parts) > MAX_FILE_BYTES:
+            raise DataError(
+                f"{self.title} member {name}: is larger than {MAX_FILE_BYTES >> 20} MiB"
+            )
+        if [part.name for part in parts] == [name] or not parts[0].name.endswith(".npy"):
+            return parts[0].read()
+        return self._join_arrays(parts)
+
+    def _join_arrays(self, parts: Sequence[TarMember]) -> bytes:
+        arrays = {}
+        for part in parts:
+            kind = split_key(part.name)[1].removesuffix("npy").rstrip(".")
+            key = kind or self._only_input
+            if key is None:
+                raise DataError(
+                    f"{self.title} member {part.name}: the model has several inputs; name each member "
+                    "key.INPUT.npy"
+                )
+            try:
+                arrays[key] = np.load(io.BytesIO(part.read()), allow_pickle=False)
+            except (ValueError, EOFError, OSError) as error:
+                reason = " ".join(str(error).split())
+                raise DataError(
+                    f"{self.title} member {part.name}: not an array: {reason}"
+                ) from error
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
+        return buffer.getvalue()
+
+
+def split_key(name: str) -> tuple[str, str]:
+    """The key of a member and its kind: ``a/b.seg.png`` is ``a/b`` and ``seg.png``."""
+    folder, slash, base = name.rpartition("/")
+    stem, _, kind = base.partition(".")
+    return f"{folder}{slash}{stem}", kind
+
+
+def _list_samples(key: str, group: Sequence[TarMember]) -> dict[str, list[TarMember]]:
+    """The files that the members of one key make, by name; arrays become one file."""
+    arrays = [member for member in group if member.name.lower().endswith(".npy")]
+    files = {m.name: [m] for m in group if m not in arrays and not m.name.endswith(_LABEL_KINDS)}
+    plain = [n for n in files if f".{split_key(n)[1].lower()}" in SAMPLE_SUFFIXES]
+    if plain:  # an image beside masks of the same key
+        files = {name: files[name] for name in plain}
+    elif arrays:
+        files[f"{key}.npz"] = sorted(arrays, key=lambda member: member.name)
+    return files
+
+
+def _find_label(small: Mapping[str, bytes], group: Sequence[TarMember]) -> str | None:
+    """The label of a key: the text of its ``.cls``, or the entry ``label`` or ``cls`` of its ``.json``."""
+    for kind in _LABEL_KINDS:
+        for member in group:
+            if not member.name.endswith(kind) or member.name not in small:
+                continue
+            text = small[member.name].decode("utf-8", "replace").strip()
+            if kind == ".cls":
+                return text
+            try:
+                record = json.loads(text)
+            except ValueError:
+                continue
+            found = (
+                [record[k] for k in _JSON_KEYS if k in record] if isinstance(record, dict) else []
+            )
+            if found and isinstance(found[0], (int, str)) and not isinstance(found[0], bool):
+                return str(found[0])
+    return None

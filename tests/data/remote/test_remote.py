@@ -1,0 +1,144 @@
+"""URLs without a server: how they differ from paths, how they are shown, and a store in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from brightness import brightness_model, write_brightness_images
+
+import ptq
+from ptq.core import files, remote
+from ptq.core.errors import DataError, PtqError
+from ptq.data.places import expand_braces
+
+PREPROCESS = ptq.Preprocess(mean=(0.2,), std=(0.25,))
+
+
+@pytest.mark.parametrize(
+    "url", ["s3://b/x", "gs://b/x", "az://c/x", "hf://datasets/a/b", "memory://a"]
+)
+def test_a_url_is_known_as_a_text_and_as_a_path(url: str) -> None:
+    assert remote.as_url(url) == remote.as_url(Path(url)) == url
+
+
+def test_a_folder_that_is_named_as_a_scheme_is_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert remote.as_url(Path("s3://b/x")) == "s3://b/x"
+    Path("s3:").mkdir()
+    assert remote.as_url(Path("s3:/b/x")) is None
+    assert remote.as_url("s3://b/x") == "s3://b/x"
+
+
+@pytest.mark.parametrize("text", ["data", "/data/x", "C:/x", "a.b:c", "model:feeds", "ftp://x/y"])
+def test_other_texts_are_no_urls(text: str) -> None:
+    assert remote.as_url(text) is None
+
+
+def test_user_password_query_and_secrets_of_the_environment_are_never_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MY_STORE_TOKEN", "abcdef123456")
+    assert remote.show("https://me:pass@host/x.npz?sig=1&b=2") == "https://host/x.npz"
+    assert remote.show(Path("az://c/x?sv=1")) == "az://c/x"
+    shown = remote.show("denied for abcdef123456 at s3://key@b/x#part, see s3://b/y?z")
+    assert shown == "denied for … at s3://b/x see s3://b/y"
+
+
+def test_braces_stand_for_places() -> None:
+    assert expand_braces("d-{008..010}.tar") == ["d-008.tar", "d-009.tar", "d-010.tar"]
+    assert expand_braces("{a,b}/{1..2}") == ["a/1", "a/2", "b/1", "b/2"]
+    assert expand_braces("no{brace}") == ["no{brace}"]
+    for wrong in ("{3..1}", "{0..100000000}", "{1..99999}{1..99999}"):
+        with pytest.raises(PtqError, match="stands for no place, or for more than"):
+            expand_braces(wrong)
+
+
+def test_a_pattern_of_this_machine_selects_files(tmp_path: Path) -> None:
+    onnx.save(brightness_model(), tmp_path / "model.onnx")
+    images = write_brightness_images(tmp_path / "images")
+    some = ptq.calibrate(
+        tmp_path / "model.onnx", f"{images}/*/0*.png", preprocess=PREPROCESS, threads=1
+    )
+    assert some.samples == 10
+    with pytest.raises(DataError, match="there is no such file"):
+        ptq.calibrate(tmp_path / "model.onnx", f"{images}/*/7*.png", preprocess=PREPROCESS)
+
+
+@pytest.fixture
+def memory() -> str:
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    system = fsspec.filesystem("memory")
+    system.store.clear()
+    system.pseudo_dirs[:] = [""]
+    return "memory://data"
+
+
+def fill(folder: Path, url: str) -> None:
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        remote.write(f"{url}/{path.relative_to(folder).as_posix()}", path.read_bytes())
+
+
+def test_a_store_in_memory_gives_the_bytes_of_a_folder(memory: str, tmp_path: Path) -> None:
+    images = write_brightness_images(tmp_path / "images")
+    fill(images, memory)
+    one, other = (
+        ptq.calibrate(brightness_model(), data, preprocess=PREPROCESS, threads=1)
+        for data in (images, memory)
+    )
+    assert one.to_bytes() == other.to_bytes()
+
+
+def test_feeds_audio_and_texts_are_fetched_too(memory: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for number in range(3):
+        np.savez(tmp_path / f"{number}.npz", x=rng.normal(size=(1, 3, 8, 8)).astype(np.float32))
+    fill(tmp_path, memory)
+    one, other = (ptq.calibrate(brightness_model(), d, threads=1) for d in (tmp_path, memory))
+    assert one.to_bytes() == other.to_bytes()
+
+
+@pytest.mark.parametrize("name", ["../outside.png", "a/../../x.png"])
+def test_a_name_that_leads_out_of_the_data_is_refused(
+    memory: str, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(remote, "list_files", lambda url: {name: 3})
+    with pytest.raises(DataError, match="leads out of the data; rename it"):
+        ptq.calibrate(brightness_model(), memory, preprocess=PREPROCESS)
+
+
+def test_a_full_disk_is_one_line(memory: str, tmp_path: Path, monkeypatch) -> None:
+    fill(write_brightness_images(tmp_path / "images"), memory)
+
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(DataError, match="No space left on device; free space there, or name"):
+        ptq.calibrate(brightness_model(), memory, preprocess=PREPROCESS, threads=1)
+
+
+def test_an_object_is_written_whole_or_not_at_all(memory: str, monkeypatch) -> None:
+    import fsspec
+
+    monkeypatch.setattr(remote, "PAUSES", (0.0,))
+    files.write(Path(f"{memory}/a"), [b"one", b"two"])
+    assert remote.read(f"{memory}/a") == b"onetwo"
+    assert files.read(Path(f"{memory}/a")) == b"onetwo"
+    store = fsspec.filesystem("memory")
+    monkeypatch.setattr(type(store), "pipe_file", lambda *_: (_ for _ in ()).throw(OSError("slow")))
+    with pytest.raises(PtqError, match=r"^memory://data/b cannot be written: slow \(2 attempts\)"):
+        files.write(Path(f"{memory}/b"), b"x")
+    assert not files.has_file(Path(f"{memory}/b"))
+
+
+def test_fetched_files_leave_nothing_behind(memory: str, tmp_path: Path, monkeypatch) -> None:
+    fill(write_brightness_images(tmp_path / "images"), memory)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    ptq.calibrate(brightness_model(), memory, preprocess=PREPROCESS, threads=1)
+    assert list((tmp_path / "temporary").iterdir()) == []

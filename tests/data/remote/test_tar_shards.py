@@ -1,0 +1,177 @@
+"""Tar shards as WebDataset writes them; the same samples in a folder are the oracle."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from brightness import brightness_model, write_brightness_images
+
+import ptq
+from ptq.core.errors import DataError
+
+PREPROCESS = ptq.Preprocess(mean=(0.2,), std=(0.25,))
+SPECS = [ptq.data.InputSpec("x", np.dtype(np.float32), (None, 3, 8, 8))]
+
+
+def write_tar(path: Path, members: Iterable[tuple[str, bytes]]) -> Path:
+    with tarfile.open(path, "w") as archive:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    onnx.save(brightness_model(), tmp_path / "model.onnx")
+    return write_brightness_images(tmp_path / "images")
+
+
+def shards_of(images: Path, count: int = 3) -> str:
+    files = sorted(images.rglob("*.png"))
+    for k in range(count):
+        members = [(f.relative_to(images).as_posix(), f.read_bytes()) for f in files[k::count]]
+        write_tar(images.parent / f"data-{k:03}.tar", members)
+    return str(images.parent / f"data-{{000..{count - 1:03}}}.tar")
+
+
+def calibrate(images: Path, data: object) -> bytes:
+    model = images.parent / "model.onnx"
+    return ptq.calibrate(model, data, preprocess=PREPROCESS, threads=1).to_bytes()
+
+
+def test_shards_give_the_bytes_of_the_folder(images: Path) -> None:
+    expected = calibrate(images, images)
+    assert calibrate(images, shards_of(images)) == expected
+    assert calibrate(images, str(images.parent / "data-*.tar")) == expected
+    for place in images.parent.glob("data-*.tar"):
+        (images.parent / "shards").mkdir(exist_ok=True)
+        place.rename(images.parent / "shards" / place.name)
+    assert calibrate(images, images.parent / "shards") == expected
+
+
+def test_a_quantized_model_of_shards_is_that_of_the_folder(images: Path) -> None:
+    made = [
+        ptq.quantize(
+            images.parent / "model.onnx", data, preprocess=PREPROCESS, threads=1, force=True
+        )
+        for data in (images, shards_of(images))
+    ]
+    assert made[0].plan.to_json() == made[1].plan.to_json()
+    assert made[0].graph.digest() == made[1].graph.digest()
+
+
+@pytest.mark.parametrize("kind", ["cls", "json"])
+def test_labels_stand_beside_the_images(images: Path, kind: str) -> None:
+    files = sorted(images.rglob("*.png"))
+    members = []
+    for number, file in enumerate(files):
+        label = int(file.parent.name[0])
+        text = str(label) if kind == "cls" else json.dumps({"label": label, "text": "a"})
+        members += [(f"{number:05}.png", file.read_bytes()), (f"{number:05}.{kind}", text.encode())]
+    place = write_tar(images.parent / "x.tar", members)
+    found = ptq.open_samples(place, SPECS, PREPROCESS)
+    assert [s.labels for s in found] == [(int(f.parent.name[0]),) for f in files]
+    assert found.labelling.source == "the shards"
+
+
+def test_masks_of_the_same_key_are_no_samples(images: Path) -> None:
+    content = next(images.rglob("*.png")).read_bytes()
+    members = [("a.png", content), ("a.mask.png", content), ("b.png", content), ("b.txt", b"cat")]
+    found = ptq.open_samples(write_tar(images.parent / "x.tar", members), SPECS, PREPROCESS)
+    assert found.names == ["a.png", "b.png"]
+
+
+def npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def test_arrays_of_a_key_feed_the_inputs(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(4, 1, 3)).astype(np.float32)
+    single = [(f"s{k}.npy", npy(x[k])) for k in range(4)]
+    one = [ptq.data.InputSpec("x", np.dtype(np.float32), (1, 3))]
+    found = list(ptq.open_samples(write_tar(tmp_path / "one.tar", single), one))
+    assert [np.array_equal(s.feed["x"], x[k]) for k, s in enumerate(found)] == [True] * 4
+    two = [*one, ptq.data.InputSpec("m", np.dtype(np.int64), (1, 2))]
+    mask = np.array([[1, 0]])
+    members = [
+        member
+        for k in range(4)
+        for member in ((f"s{k}.x.npy", npy(x[k])), (f"s{k}.m.npy", npy(mask)))
+    ]
+    found = list(ptq.open_samples(write_tar(tmp_path / "two.tar", members), two))
+    assert all(np.array_equal(s.feed["m"], mask) for s in found)
+    with pytest.raises(DataError, match=r"name each member key\.INPUT\.npy"):
+        list(ptq.open_samples(tmp_path / "one.tar", two))
+
+
+def test_equal_names_in_two_shards_are_different_samples(images: Path) -> None:
+    files = sorted(images.rglob("*.png"))
+    for k in range(2):
+        write_tar(images.parent / f"r-{k}.tar", [("0.png", files[k].read_bytes())])
+    found = ptq.open_samples(str(images.parent / "r-{0..1}.tar"), SPECS, PREPROCESS)
+    assert found.names == ["r-0/0.png", "r-1/0.png"]
+    assert len({sample.digest for sample in found}) == 2
+
+
+def test_a_truncated_shard_is_refused(images: Path) -> None:
+    shards_of(images, 1)
+    place = images.parent / "data-000.tar"
+    content = place.read_bytes()
+    for size in (len(content) // 2, len(content) // 2 // 512 * 512, 100, 0):
+        place.write_bytes(content[:size])
+        with pytest.raises(
+            DataError, match=r"data-000\.tar: not an uncompressed tar file, or trunc"
+        ):
+            calibrate(images, place)
+
+
+def test_a_compressed_shard_is_refused_in_one_line(images: Path) -> None:
+    with tarfile.open(images.parent / "z.tar", "w:gz") as archive:
+        archive.add(images, "images")
+    with pytest.raises(DataError, match="not an uncompressed tar file") as caught:
+        calibrate(images, images.parent / "z.tar")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["../x.png", "/etc/x.png", "a/../../x.png"])
+def test_a_member_that_leads_out_of_the_data_is_refused(images: Path, name: str) -> None:
+    content = next(images.rglob("*.png")).read_bytes()
+    place = write_tar(images.parent / "x.tar", [(name, content)])
+    with pytest.raises(DataError, match="leads out of the data; rename it"):
+        calibrate(images, place)
+
+
+def test_links_in_a_shard_are_no_samples(images: Path) -> None:
+    place = images.parent / "x.tar"
+    with tarfile.open(place, "w") as archive:
+        link = tarfile.TarInfo("a.png")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    with pytest.raises(DataError, match="no samples in this folder"):
+        calibrate(images, place)
+
+
+def test_a_bad_member_is_named_and_may_be_skipped(images: Path) -> None:
+    content = next(images.rglob("*.png")).read_bytes()
+    place = write_tar(images.parent / "x.tar", [("a.png", content), ("b.png", b"none")])
+    with pytest.raises(DataError, match=r"x\.tar/b\.png: not an image"):
+        calibrate(images, place)
+    found = ptq.open_samples(place, SPECS, PREPROCESS, skip_bad=True)
+    assert [sample.name for sample in found] == ["a.png"]
+
+
+def test_a_missing_shard_is_named(images: Path) -> None:
+    shards_of(images)
+    with pytest.raises(DataError, match=r"data-003\.tar: cannot open the data: No such file"):
+        calibrate(images, str(images.parent / "data-{000..003}.tar"))
