@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from . import options as o
+from . import runtime_options as r
 from .images import Images, add_image_options
 from .parsers import parse_number
 
@@ -41,6 +42,7 @@ def benchmark(
         ),
     ] = True,
     threads: o.Threads = 0,
+    runtime: r.Runtime = None,
     json: o.Json = None,
     no_clobber: o.NoClobber = False,
     images: Images = None,
@@ -60,7 +62,7 @@ def benchmark(
     with show_progress() as progress:
         result = timing.benchmark(
             models, data, preprocess=images, samples=samples, skip_bad_samples=skip_bad_samples, cache=cache,
-            seconds=seconds, memory=memory, threads=threads, progress=progress,
+            seconds=seconds, memory=memory, threads=threads, runtime=runtime or "ort", progress=progress,
         )  # fmt: skip
     if not documents.write_document(json, result):
         render_benchmark.render_benchmark(result)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from . import options as o
+from . import runtime_options as r
 from .images import Images, add_image_options
 
 
@@ -25,9 +26,10 @@ def evaluate(
             "--engine",
             metavar="ort|integer",
             parser=str,
-            help="Run in ONNX Runtime, or in ptq's integer executor.",
+            help="Run in ONNX Runtime, or in ptq's integer executor; --runtime says the same.",
         ),
     ] = "ort",
+    runtime: r.Runtime = None,
     arithmetic: o.Arithmetic = "ort",
     samples: o.SampleCount = None,
     skip_bad_samples: o.SkipBad = False,
@@ -66,6 +68,7 @@ def evaluate(
         inputs,
         outputs,
         render_drops,
+        render_runtime,
         render_tables,
         screen,
         summaries,
@@ -85,7 +88,7 @@ def evaluate(
     opened = SampleOptions(images, samples, skip_bad_samples, cache=cache).open(data, graph)
     with show_progress() as progress:
         evaluation = api.evaluate(
-            graph, opened, against=against, engine=engine, arithmetic=arithmetic, batch=batch,
+            graph, opened, against=against, engine=engine, runtime=runtime, arithmetic=arithmetic, batch=batch,
             threads=threads, metric=inputs.read_metric(metric), task=task, boxes=boxes, progress=progress,
         )  # fmt: skip
     drop = next((form.drop for form in evaluation.forms.values() if form.drop is not None), None)
@@ -98,7 +101,7 @@ def evaluate(
     github.append_summary(
         summary, lambda: summaries.summarize_evaluation(evaluation, str(model), budget)
     )
-    ran = f"integer executor ({arithmetic})" if engine == "integer" else "ONNX Runtime"
+    ran = render_runtime.name_engine(evaluation.runtime, arithmetic)
     write_page(
         page,
         partial(render_evaluation_page, evaluation, model=str(model), engine=ran, budget=budget),

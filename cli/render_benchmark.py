@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ptq.core.wording import format_size, plural
+from ptq.executor.runtimes.registry import RUNTIMES
 
 from .one_line import one_line
 from .screen import format_heading, format_paragraph, format_table, show
@@ -19,9 +20,10 @@ def render_benchmark(result: Benchmark) -> None:
     shapes = ", ".join(f"{name} {'×'.join(map(str, s))}" for name, s in result.shapes.items())
     inputs = plural(result.samples, "sample") if result.samples else "inputs made from shapes"
     threads = plural(result.threads, "thread") if result.threads else "one thread a core"
+    where = "" if result.runtime == "ort" else f" in {RUNTIMES[result.runtime].title}"
     show(
         format_heading(
-            f"{plural(len(result.models), 'model')}, {plural(result.rounds, 'round')} in turns, {threads}"
+            f"{plural(len(result.models), 'model')}{where}, {plural(result.rounds, 'round')} in turns, {threads}"
         ),
         format_paragraph(one_line(f"{inputs}: {shapes}")),
     )

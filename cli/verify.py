@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from . import options as o
+from . import runtime_options as r
 from .images import Images, add_image_options
 
 
@@ -31,6 +33,16 @@ def verify(
             "headroom, saturation without VNNI, exact rounding ties.",
         ),
     ] = True,
+    runtime: r.Runtime = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against",
+            metavar="QUANTIZED",
+            help="With --runtime: a quantized model with the same tensors, which says what is expected; by default "
+            "the model itself.",
+        ),
+    ] = None,
     samples: o.SampleCount = None,
     skip_bad_samples: o.SkipBad = False,
     cache: o.Cache = None,
@@ -44,7 +56,8 @@ def verify(
 
     This works for a quantized model of any tool. Compares every integer tensor on all samples, end to
     end and node by node on ONNX Runtime's own integers, and reports the first node that differs.
-    The exit code is 1 if a tensor differs with optimizations on.
+    The exit code is 1 if a tensor differs with optimizations on. With --runtime the model runs in that
+    runtime too, and the first tensor that diverges from what the file says is named; exit code 1.
     """
     from dataclasses import asdict
     from functools import partial
@@ -54,7 +67,14 @@ def verify(
     from ptq.verification import verbs
     from ptq.verification.html import render_verification_page
 
-    from . import documents, github, outputs, render_verification, summaries
+    from . import (
+        documents,
+        github,
+        outputs,
+        render_runtime,
+        render_verification,
+        summaries,
+    )
     from .page import write_page
     from .progress import show_progress
 
@@ -64,7 +84,8 @@ def verify(
     opened = SampleOptions(images, samples, skip_bad_samples, cache=cache).open(data, graph)
     with show_progress() as progress:
         verification = verbs.verify(
-            graph, opened, arithmetic=arithmetic, optimize=optimizations, threads=threads, progress=progress
+            graph, opened, arithmetic=arithmetic, optimize=optimizations, runtime=runtime, against=against,
+            threads=threads, progress=progress,
         )  # fmt: skip
         if portability:
             risks = verbs.portability(graph, opened, progress=progress)
@@ -86,6 +107,8 @@ def verify(
     )
     if not printed:
         render_verification.render_verification(verification)
+        if verification.runtime_check is not None:
+            render_runtime.render_runtime_check(verification.runtime_check)
         if risks is not None:
             render_verification.render_portability(risks)
     outputs.print_skipped(verification.skipped)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ptq.evaluation.ranking import NodeCost, Ranking
     from ptq.evaluation.result import Result
     from ptq.executor.arithmetics import ArithmeticName
+    from ptq.executor.runtimes.registry import RuntimeName
     from ptq.model.converted import Converted
     from ptq.observers.calibration_file import Calibration
     from ptq.optimization.benchmark import Benchmark, benchmark
@@ -70,6 +71,7 @@ _MODULES = {
     "ptq.data": "AudioPreprocess Preprocess Sample Samples TextPreprocess open_samples",
     "ptq.evaluation.compare": "Comparison compare",
     "ptq.evaluation.engines": "EngineName",
+    "ptq.executor.runtimes.registry": "RuntimeName",
     "ptq.evaluation.exports.mlflow_run": "log_to_mlflow",
     "ptq.evaluation.exports.report": "Report",
     "ptq.evaluation.frontier": "FrontierPoint FrontierReport",
@@ -119,7 +121,7 @@ __all__ = [
     "EngineName", "Evaluation", "Finding", "Frontier", "FrontierPoint", "FrontierReport",
     "Inspection", "MethodName", "ModelError",
     "NoGainError", "NodeCost", "OpsetOption", "Plan", "PlanError", "Portability", "Preprocess", "PtqError",
-    "QuantizedForm", "Ranking", "Report", "Result", "RoundingMethod", "Sample", "Samples",
+    "QuantizedForm", "Ranking", "Report", "Result", "RoundingMethod", "RuntimeName", "Sample", "Samples",
     "StatsError", "TargetName", "TextPreprocess", "Tuned", "UnknownOptionError", "UnsupportedError", "UsageError",
     "Verification",
     "WeightFormatOption", "__version__", "benchmark", "calibrate", "compare", "convert", "evaluate",

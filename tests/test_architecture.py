@@ -32,7 +32,12 @@ LAYERS = (
 RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer.split()}
 
 ALLOWED = {
-    "onnxruntime": {"ptq.model.ort_value", "ptq.model.ort_version", "ptq.model.session"},
+    "onnxruntime": {
+        "ptq.model.ort_value",
+        "ptq.model.ort_version",
+        "ptq.model.provider_session",
+        "ptq.model.session",
+    },
     "onnx_ir": {"ptq.model", "ptq.rewrite"},
     "onnx": {"ptq.model", "ptq.rewrite", "ptq.evaluation.result"},  # the last: a type it returns
     "PIL": {"ptq.data"},

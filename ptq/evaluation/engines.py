@@ -11,6 +11,7 @@ from ptq.core.errors import ModelError
 from ptq.core.run_options import RunOptions
 from ptq.evaluation.metrics import numeric_output
 from ptq.executor.executor import Executor
+from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.node import Value, name_of, shape_of
@@ -25,8 +26,8 @@ Engine = Callable[[Mapping[str, NDArray[Any]]], list[NDArray[Any]]]
 """Runs one form of a model: feed → outputs in order."""
 
 
-def session_engine(session: Session) -> Engine:
-    """Engine of a model in ONNX Runtime."""
+def session_engine(session: Session | RuntimeModel) -> Engine:
+    """Engine of a model in ONNX Runtime, or in another runtime."""
     return lambda feed: [numeric_output(output) for output in session.run(feed)]
 
 

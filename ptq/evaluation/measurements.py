@@ -11,6 +11,7 @@ from ptq.evaluation.answers import ChangedSample
 from ptq.evaluation.diagnosis import Diagnosis
 from ptq.evaluation.drop import Drop, TaskChoice
 from ptq.evaluation.metrics import Accuracy, Fidelity, Figure
+from ptq.executor.runtimes.runtime import Placement
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Evaluation:
         applied_preprocess: How the samples became arrays; None if they were given as an iterable.
         changed: Some samples whose answer int8, or another form that is compared, changes; the most changed first.
         changed_samples: Number of all samples whose answer it changes; None if they were not counted.
+        runtime: What ran the model that is measured.
+        placement: Where that runtime runs each node, quantizers left out; empty if it does not tell.
     """
 
     samples: int
@@ -61,6 +64,8 @@ class Evaluation:
     task: TaskChoice | None = None
     changed: tuple[ChangedSample, ...] = ()
     changed_samples: int | None = None
+    runtime: str = "ort"
+    placement: tuple[Placement, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:

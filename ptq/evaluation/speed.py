@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptq.evaluation.intervals import Interval, median_interval
+from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.model.session import Session
 
 _SECONDS, _MAX_ROUNDS = 0.6, 200
@@ -35,7 +36,9 @@ class Speed:
 
 
 def measure_speed(
-    reference: Session, candidate: Session, feed: Mapping[str, NDArray[Any]]
+    reference: Session | RuntimeModel,
+    candidate: Session | RuntimeModel,
+    feed: Mapping[str, NDArray[Any]],
 ) -> Speed:
     """Time both models in turns on one sample, until the interval of the ratio is at most 5 % wide.
 
@@ -49,7 +52,7 @@ def measure_speed(
 
 
 def time_in_turns(
-    sessions: Sequence[Session],
+    sessions: Sequence[Session | RuntimeModel],
     feeds: Sequence[Mapping[str, NDArray[Any]]],
     *,
     seconds: float,
@@ -94,7 +97,7 @@ def summarize_ratios(ratios: Sequence[float]) -> Speed:
     return Speed(float(np.median(ratios)), median_interval(ratios), len(ratios))
 
 
-def _time_run(session: Session, feed: Mapping[str, NDArray[Any]]) -> float:
+def _time_run(session: Session | RuntimeModel, feed: Mapping[str, NDArray[Any]]) -> float:
     start = perf_counter()
     session.run(feed)
     return max(perf_counter() - start, 1e-9)

@@ -13,5 +13,6 @@ In reading order:
     step_runner       how a step or an island is prepared, and what runs it
     arithmetics       how each runtime computes each operator
     row_independence  which steps may run on some rows of a batch at a time
+    runtimes          models in other runtimes: OpenVINO, LiteRT, other providers of ONNX Runtime
     batch_parallel    which segments of the program run on pieces of a batch in parallel
 """

@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import cast
+from typing import cast, get_args
 
 import numpy as np
 
 from ptq.core.errors import DataError, ModelError, UsageError
-from ptq.core.option_checks import refuse_unknown_options, require_flag, require_number
+from ptq.core.option_checks import (
+    refuse_unknown_options,
+    require_choice,
+    require_flag,
+    require_number,
+)
 from ptq.core.run_options import Progress, RunOptions
 from ptq.data import DataSource, Preparation, Sample
 from ptq.data.made_inputs import make_feed
@@ -22,6 +27,8 @@ from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions, input_specs
 from ptq.evaluation.intervals import Interval, median_interval
 from ptq.evaluation.speed import summarize_ratios, time_in_turns
+from ptq.executor.runtimes.registry import RuntimeName, open_in_runtime
+from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.model.failure import explain_failure
 from ptq.model.graph import Graph
 from ptq.model.node import dtype_of, name_of
@@ -51,7 +58,7 @@ class TimedModel:
     Attributes:
         model: Path or name.
         bytes: Size of its files.
-        load_ms: Milliseconds to load it into ONNX Runtime: the least of two loads.
+        load_ms: Milliseconds to load it into the runtime: the least of two loads.
         run_ms: Milliseconds of one run: the median.
         run_interval: 95 % interval of this median.
         speed: Time of the first model over time of this one: the median over rounds; None for the first.
@@ -81,6 +88,7 @@ class Benchmark:
         samples: Number of samples; 0 if inputs were made from shapes.
         threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
         shapes: Shape of each input.
+        runtime: What ran the models.
     """
 
     models: tuple[TimedModel, ...]
@@ -88,6 +96,7 @@ class Benchmark:
     samples: int
     threads: int
     shapes: dict[str, tuple[int, ...]]
+    runtime: str = "ort"
 
 
 @refuse_unknown_options
@@ -102,6 +111,7 @@ def benchmark(
     seconds: float = DEFAULT_SECONDS,
     memory: bool = True,
     threads: int = 0,
+    runtime: RuntimeName = "ort",
     progress: Progress | None = None,
 ) -> Benchmark:
     """Time models in turns, so that other work of the processor slows all of them.
@@ -116,13 +126,17 @@ def benchmark(
         seconds: Time for all runs of each model.
         memory: Measure the peak memory of each model that is a file, in a process of its own.
         threads: Threads of ONNX Runtime for one operator; 0 is one for each core.
+        runtime: What runs all models: ONNX Runtime, or another runtime such as ``openvino``. Peak memory is measured
+            in ONNX Runtime only.
         progress: Called with each stage and its number of steps; see `ptq.core.run_options.Progress`.
 
     Raises:
         ModelError: A model cannot be read or run, or its inputs differ from those of the first.
         DataError: A sample is missing, unreadable or does not fit, or a model fails on inputs made from shapes.
         UsageError: An option makes no sense.
+        UnsupportedError: The runtime is not installed.
     """
+    require_choice("runtime", runtime, [n for n in get_args(RuntimeName) if n != "integer"])
     given = _list_models(models)
     if not given:
         raise UsageError("no model to time; give at least one")
@@ -135,10 +149,10 @@ def benchmark(
     reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
     feeds = _read_feeds(graphs[0], data, reading)
     advance = run.start_stage("loading", len(graphs))
-    sessions, load_times = list[Session](), list[float]()
+    sessions, load_times = list[Session | RuntimeModel](), list[float]()
     for graph in graphs:
         with explain_failure(graph):
-            loads = [_load(graph, threads) for _ in range(2)]
+            loads = [_load(graph, runtime, threads) for _ in range(2)]
         sessions.append(loads[-1][0])
         load_times.append(min(taken for _, taken in loads))
         del loads
@@ -167,15 +181,16 @@ def benchmark(
                 speed=None if speed is None else speed.ratio,
                 speed_interval=None if speed is None else speed.interval,
                 peak_bytes=measure_peak_memory(path, feeds[0].feed, threads)
-                if memory and path is not None
+                if memory and path is not None and runtime == "ort"
                 else None,
                 slow=tuple(str(pattern) for pattern in find_slow_patterns(graph))
-                if is_quantized(graph)
+                if is_quantized(graph) and runtime == "ort"
                 else (),
             )
         )
     shapes = {name: array.shape for name, array in feeds[0].feed.items()}
-    return Benchmark(tuple(timed), len(rounds), 0 if data is None else len(feeds), threads, shapes)
+    used = 0 if data is None else len(feeds)
+    return Benchmark(tuple(timed), len(rounds), used, threads, shapes, runtime)
 
 
 def _list_models(models: Model | Sequence[Model]) -> list[Model]:
@@ -189,13 +204,17 @@ def _read_feeds(graph: Graph, data: DataSource | None, reading: SampleOptions) -
     return list(opened.spread(MAX_FEEDS) if reading.samples is None else opened)
 
 
-def _load(graph: Graph, threads: int) -> tuple[Session, float]:
+def _load(graph: Graph, runtime: RuntimeName, threads: int) -> tuple[Session | RuntimeModel, float]:
     start = perf_counter()
-    session = Session(graph, threads=threads)
+    session = (
+        Session(graph, threads=threads)
+        if runtime == "ort"
+        else open_in_runtime(runtime, graph, threads=threads)
+    )
     return session, perf_counter() - start
 
 
-def _run_first(session: Session, sample: Sample, *, made: bool) -> None:
+def _run_first(session: Session | RuntimeModel, sample: Sample, *, made: bool) -> None:
     """The first run, which is slower and not counted."""
     try:
         session.run(sample.feed)

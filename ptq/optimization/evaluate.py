@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from typing import get_args
 
+from ptq.core.errors import UsageError
 from ptq.core.option_checks import (
     refuse_unknown_options,
     require_callable,
@@ -34,6 +35,8 @@ from ptq.evaluation.tasks.request import TaskRequest, read_boxes, require_task
 from ptq.evaluation.tasks.task import TaskName
 from ptq.evaluation.user_metric import Metric
 from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
+from ptq.executor.runtimes.registry import OWN_RUNTIMES, RuntimeName, open_in_runtime
+from ptq.executor.runtimes.runtime import RuntimeModel
 from ptq.model.failure import explain_failure
 from ptq.model.node import name_of
 from ptq.model.open import Model, is_quantized, open_model, require_quantized
@@ -48,6 +51,7 @@ def evaluate(
     *,
     against: Model | None = None,
     engine: EngineName = "ort",
+    runtime: RuntimeName | None = None,
     arithmetic: ArithmeticName = "ort",
     preprocess: Preparation | None = None,
     samples: int | None = None,
@@ -67,6 +71,8 @@ def evaluate(
         data: Samples (see ``ptq.data.open_samples``).
         against: The float model to compare with.
         engine: ``ort`` runs ONNX Runtime; ``integer`` runs the integer executor.
+        runtime: What runs the model, in place of ``engine``: one of these two, or another runtime, such as
+            ``openvino``, ``litert`` or ``qnn``. The float model of ``against`` runs in ONNX Runtime.
         arithmetic: The integer arithmetic of the executor.
         preprocess: How images, audio or text become arrays.
         samples: Use that many samples, evenly spread.
@@ -86,8 +92,11 @@ def evaluate(
     Raises:
         ModelError: A model cannot be read or run, or is not quantized as engine ``integer`` needs.
         DataError: A sample is missing, unreadable or does not fit.
+        UnsupportedError: The runtime is not installed.
     """
     require_choice("engine", engine, get_args(EngineName))
+    runtime = _choose_runtime(engine, runtime)
+    engine = "integer" if runtime == "integer" else "ort"
     kernels_of_arithmetic(arithmetic)
     if metric is not None:
         require_callable("metric", metric)
@@ -99,8 +108,13 @@ def evaluate(
     with explain_failure(graph):
         reading = SampleOptions(preprocess, samples, skip_bad_samples, cache=cache)
         opened = reading.open(data, graph)
+        elsewhere: RuntimeModel | None = None
+        if runtime not in OWN_RUNTIMES:
+            elsewhere = open_in_runtime(runtime, graph, threads=threads)
         engine_run: Engine = (
-            session_engine(Session(graph, threads=threads))
+            session_engine(elsewhere)
+            if elsewhere is not None
+            else session_engine(Session(graph, threads=threads))
             if engine == "ort"
             else integer_engine(executor_matching_ort(graph, arithmetic), graph)
         )
@@ -115,7 +129,9 @@ def evaluate(
         candidates,
         shift.watch(run.track(opened, "evaluating")),
         [name_of(v) for v in graph.outputs],
-        batch=run.evaluation_batch if takes_any_batch(graph) else 1,
+        batch=run.evaluation_batch
+        if takes_any_batch(graph) and not _has_fixed_batch(elsewhere)
+        else 1,
         metric=metric,
         task=TaskRequest.from_graph(task, graph, read_boxes(boxes, opened, graph)),
         labelling=lambda: opened.labelling,
@@ -148,4 +164,24 @@ def evaluate(
         skipped=tuple(opened.skipped),
         suspects=tuple(sorted(suspects, key=lambda suspect: not suspect.serious)),
         applied_preprocess=reading.describe(opened, graph),
+        runtime=runtime,
+        placement=() if elsewhere is None else elsewhere.placement(),
     )
+
+
+def _choose_runtime(engine: EngineName, runtime: RuntimeName | None) -> RuntimeName:
+    """The runtime that is asked for by either name.
+
+    Raises:
+        UsageError: There is no such runtime, or the two differ.
+    """
+    if runtime is None:
+        return engine
+    require_choice("runtime", runtime, get_args(RuntimeName))
+    if engine not in ("ort", runtime):
+        raise UsageError(f"engine {engine} and runtime {runtime} differ; give one of them")
+    return runtime
+
+
+def _has_fixed_batch(model: RuntimeModel | None) -> bool:
+    return model is not None and model.fixed_batch

@@ -19,6 +19,7 @@ from ptq.data import DataSource, Preparation
 from ptq.data.sample_store import CacheOption
 from ptq.data.splits import SampleOptions
 from ptq.executor.arithmetics import ArithmeticName, kernels_of_arithmetic
+from ptq.executor.runtimes.registry import OWN_RUNTIMES, RuntimeName, require_installed
 from ptq.executor.tflite_export import encode_tflite
 from ptq.model.converted import Converted
 from ptq.model.failure import explain_failure
@@ -32,6 +33,7 @@ from ptq.verification.lint import lint_graph
 from ptq.verification.lint_preprocess import check_recorded_preprocess
 from ptq.verification.lint_rules import Finding
 from ptq.verification.portability import Portability, measure_portability
+from ptq.verification.runtime_check import check_in_runtime
 from ptq.verification.verify import Verification, verify_graph
 
 
@@ -42,6 +44,8 @@ def verify(
     *,
     arithmetic: ArithmeticName = "ort",
     optimize: bool = True,
+    runtime: RuntimeName | None = None,
+    against: Model | None = None,
     preprocess: Preparation | None = None,
     samples: int | None = None,
     skip_bad_samples: bool = False,
@@ -57,6 +61,10 @@ def verify(
         arithmetic: Arithmetic of the integer executor.
         optimize: Run ONNX Runtime with graph optimizations. Without them it computes in float between quantizers,
             and differences are explained.
+        runtime: Another runtime, such as ``openvino`` or ``qnn``, in which the model runs too. Each tensor is
+            compared with what the file says; ``runtime_check`` of the result holds the comparison.
+        against: With ``runtime``: a quantized model with the same tensors, which says what is expected; None for
+            ``model`` itself.
         preprocess: How images, audio or text become arrays.
         samples: Use that many samples, evenly spread; None for all.
         skip_bad_samples: Leave out bad samples instead of stopping.
@@ -67,9 +75,13 @@ def verify(
     Raises:
         ModelError: The model cannot be read, or has no integers.
         DataError: A sample is missing, unreadable or does not fit.
+        UnsupportedError: The runtime is not installed.
     """
     kernels_of_arithmetic(arithmetic)
     require_flag("optimize", optimize)
+    elsewhere = _other_runtime(runtime)
+    if against is not None and elsewhere is None:
+        raise UsageError("against says what another runtime should compute; give runtime too")
     run = RunOptions(threads=threads, progress=progress)
     graph = open_model(model)
     with explain_failure(graph):
@@ -82,8 +94,30 @@ def verify(
             optimize=optimize,
             run=run,
         )
+        check = None
+        if elsewhere:
+            tracked = run.track(opened, "verifying in the runtime")
+            expected = None if against is None else open_model(against)
+            check = check_in_runtime(graph, tracked, elsewhere, against=expected, run=run)
     applied = reading.describe(opened, graph)
+    verification = replace(verification, runtime_check=check)
     return replace(verification, skipped=tuple(opened.skipped), applied_preprocess=applied)
+
+
+def _other_runtime(runtime: RuntimeName | None) -> str | None:
+    """The runtime, unless it is one that every verification compares.
+
+    Raises:
+        UsageError: There is no such runtime.
+        UnsupportedError: It is not installed.
+    """
+    if runtime is None:
+        return None
+    require_choice("runtime", runtime, get_args(RuntimeName))
+    if runtime in OWN_RUNTIMES:
+        return None
+    require_installed(runtime)
+    return runtime
 
 
 @refuse_unknown_options

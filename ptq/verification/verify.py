@@ -30,6 +30,7 @@ from ptq.rewrite.shift_to_uint8 import pairs_to_uint8, to_int8
 from ptq.verification.node_status import NodeStatus, node_statuses
 from ptq.verification.ort_fusions import float_tensors
 from ptq.verification.ort_like_executor import comparable_tensors, with_integer_products
+from ptq.verification.runtime_check import RuntimeCheck
 from ptq.verification.ulp_order import float_order
 
 _FLOAT_EXPLANATION = (
@@ -93,6 +94,7 @@ class Verification:
         applied_preprocess: How the samples became arrays; None if they were given as an iterable.
         ort_version: Version of the ONNX Runtime that was compared with.
         arithmetic_version: The arithmetic with the version that it computes like, for example ``ort@1.32``.
+        runtime_check: Comparison with another runtime; None if none was asked for.
     """
 
     arithmetic: str
@@ -107,6 +109,7 @@ class Verification:
     applied_preprocess: AppliedPreprocess | None = None
     ort_version: str = ""
     arithmetic_version: str = ""
+    runtime_check: RuntimeCheck | None = None
 
     @property
     def first(self) -> TensorDifference | None:
@@ -121,7 +124,8 @@ class Verification:
     @property
     def passed(self) -> bool:
         """Whether the verification passes: without optimizations, ONNX Runtime computes in float by design."""
-        return self.equal or not self.optimized
+        elsewhere = self.runtime_check is None or self.runtime_check.passed
+        return (self.equal or not self.optimized) and elsewhere
 
     @property
     def explanations(self) -> dict[str, str]:

@@ -1,0 +1,48 @@
+"""A model in another runtime, on the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ptq.core.wording import format_decibels, plural
+from ptq.executor.runtimes.registry import RUNTIMES
+from ptq.executor.runtimes.runtime import summarize_placement
+from ptq.verification.runtime_check import describe_failure
+
+from .one_line import one_line
+from .screen import format_heading, format_paragraph, format_table, show
+
+if TYPE_CHECKING:
+    from ptq.verification.runtime_check import RuntimeCheck
+
+_WORST = 5
+
+
+def name_engine(runtime: str, arithmetic: str) -> str:
+    """What ran a model, in words."""
+    if runtime == "integer":
+        return f"integer executor ({arithmetic})"
+    return RUNTIMES[runtime].title if runtime in RUNTIMES else "ONNX Runtime"
+
+
+def render_runtime_check(check: RuntimeCheck) -> None:
+    """Print whether the runtime computes what the file says, the worst tensors, and where nodes run."""
+    verdict = "computes what the file says" if check.passed else "diverges from the file"
+    show(
+        format_heading(
+            f"{RUNTIMES[check.runtime].title}, {plural(len(check.tensors), 'tensor')} on "
+            f"{plural(check.samples, 'sample')}: {verdict}"
+        )
+    )
+    if failure := describe_failure(check):
+        show(format_paragraph(one_line(failure)))
+    differing = [(tensor.sqnr_db, tensor) for tensor in check.tensors if tensor.sqnr_db is not None]
+    if differing:
+        table = format_table("SQNR\ndB", "tensor", "node", left=["tensor", "node"])
+        for ratio, row in sorted(differing, key=lambda pair: pair[0])[:_WORST]:
+            table.add_row(
+                format_decibels(ratio), one_line(row.tensor), one_line(f"{row.op} {row.node}")
+            )
+        show(table)
+    if placed := summarize_placement(check.placement):
+        show(format_paragraph(one_line(placed)))

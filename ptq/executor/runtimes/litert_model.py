@@ -1,0 +1,46 @@
+"""A model in LiteRT's interpreter, written as a `.tflite` file first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ptq.executor.runtimes.runtime import Placement
+from ptq.executor.tflite_export import encode_tflite
+from ptq.model.graph import Graph
+from ptq.model.node import name_of
+from ptq.model.tflite.interpreter import LitertModel
+
+
+class InterpretedModel:
+    """A model that LiteRT's interpreter runs with its default kernels."""
+
+    fixed_batch = False
+
+    def __init__(self, graph: Graph, *, threads: int = 0) -> None:
+        """Write the model as a `.tflite` file and load it.
+
+        Raises:
+            UnsupportedError: LiteRT's package is not installed, or an operator has no form in LiteRT.
+            ModelError: LiteRT refuses the model.
+        """
+        self._model = LitertModel(encode_tflite(graph), threads=threads)
+        self.inputs = tuple(name_of(value) for value in graph.inputs)
+        self.outputs = tuple(name_of(value) for value in graph.outputs)
+
+    def run(
+        self, feed: Mapping[str, NDArray[Any]], outputs: Sequence[str] | None = None
+    ) -> list[NDArray[Any]]:
+        """Run once and return all outputs, or the named ones.
+
+        Raises:
+            DataError: LiteRT fails on the feed.
+        """
+        found = self._model.run(feed)
+        return [found[name] for name in outputs or self.outputs]
+
+    def placement(self) -> tuple[Placement, ...]:
+        """Nothing: the interpreter does not tell."""
+        return ()

@@ -1,0 +1,113 @@
+"""The runtimes in which a model can be measured, one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from typing import Literal
+
+from ptq.core.errors import UnsupportedError
+from ptq.core.option_checks import require_choice
+from ptq.executor.runtimes.litert_model import InterpretedModel
+from ptq.executor.runtimes.openvino_model import OpenVinoModel
+from ptq.executor.runtimes.provider_model import ProviderModel
+from ptq.executor.runtimes.runtime import RuntimeModel
+from ptq.model.graph import Graph
+from ptq.model.provider_session import Provider, is_built_in
+
+RuntimeName = Literal[
+    "ort", "integer", "openvino", "litert", "qnn", "ort-xnnpack", "ort-cuda", "ort-openvino"
+]
+"""What runs a model: ``ort`` is ONNX Runtime on the CPU, ``integer`` the integer executor; others as `RUNTIMES`."""
+OWN_RUNTIMES = ("ort", "integer")
+"""Runtimes that every installation of ptq has."""
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A runtime that need not be installed.
+
+    Attributes:
+        name: The name that a user gives.
+        title: What reports call it.
+        package: The Python package that it needs; empty if a build of ONNX Runtime brings it.
+        install: The command that installs it.
+        open: Loads a model with a number of threads.
+        provider: Its execution provider, if ONNX Runtime runs it.
+    """
+
+    name: str
+    title: str
+    package: str
+    install: str
+    open: Callable[..., RuntimeModel]
+    provider: Provider | None = None
+
+    def is_installed(self) -> bool:
+        """Whether it can run models here."""
+        if self.package:
+            return find_spec(self.package) is not None
+        return self.provider is not None and is_built_in(self.provider)
+
+
+def _built_in(name: str, provider: str, title: str, install: str) -> Runtime:
+    row = Provider(provider, title)
+    return Runtime(name, title, "", install, partial(ProviderModel, provider=row), row)
+
+
+_QNN = Provider("QNNExecutionProvider", "HTP", "onnxruntime_qnn")
+
+RUNTIMES: Mapping[str, Runtime] = {
+    runtime.name: runtime
+    for runtime in (
+        Runtime("openvino", "OpenVINO", "openvino", "pip install openvino", OpenVinoModel),
+        Runtime(
+            "litert", "LiteRT", "ai_edge_litert", "pip install 'onnx-ptq[litert]'", InterpretedModel
+        ),
+        Runtime(
+            "qnn",
+            "Qualcomm's HTP (emulator)",
+            "onnxruntime_qnn",
+            "pip install 'onnx-ptq[qnn]'",
+            partial(ProviderModel, provider=_QNN),
+            _QNN,
+        ),
+        _built_in("ort-xnnpack", "XnnpackExecutionProvider", "XNNPACK", "ONNX Runtime built with XNNPACK"),
+        _built_in("ort-cuda", "CUDAExecutionProvider", "CUDA", "pip install onnxruntime-gpu"),
+        _built_in("ort-openvino", "OpenVINOExecutionProvider", "OpenVINO's provider",
+                  "pip install onnxruntime-openvino"),
+    )
+}  # fmt: skip
+
+
+def open_in_runtime(name: str, graph: Graph, *, threads: int = 0) -> RuntimeModel:
+    """Load a model in a runtime.
+
+    Args:
+        name: A name of `RUNTIMES`.
+        graph: The model.
+        threads: Threads of one operator; 0 leaves the number to the runtime.
+
+    Raises:
+        UsageError: There is no such runtime.
+        UnsupportedError: It is not installed.
+        ModelError: The runtime refuses the model.
+    """
+    require_choice("runtime", name, RUNTIMES)
+    require_installed(name)
+    return RUNTIMES[name].open(graph, threads=threads)
+
+
+def require_installed(name: str) -> None:
+    """Check that a runtime of `RUNTIMES` is installed.
+
+    Raises:
+        UnsupportedError: It is not; the text says the command that installs it.
+    """
+    runtime = RUNTIMES[name]
+    if not runtime.is_installed():
+        raise UnsupportedError(
+            f"runtime {name} ({runtime.title}) is not installed; it needs: {runtime.install}"
+        )

@@ -1,0 +1,110 @@
+"""ONNX Runtime with another execution provider than the CPU's, built in or from a plugin package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import onnxruntime
+from numpy.typing import NDArray
+
+from ptq.core.errors import DataError, ModelError, short_message
+
+CPU = "CPUExecutionProvider"
+_LOG_FATAL_ONLY = 4
+
+
+@dataclass(frozen=True)
+class Provider:
+    """An execution provider.
+
+    Attributes:
+        name: Its name in ONNX Runtime.
+        device: What to call where its nodes run.
+        plugin: The Python package that brings it as a plugin; empty for a provider that is built in.
+    """
+
+    name: str
+    device: str
+    plugin: str = ""
+
+
+def is_built_in(provider: Provider) -> bool:
+    """Whether the installed ONNX Runtime holds the provider."""
+    return provider.name in onnxruntime.get_available_providers()
+
+
+class ProviderSession:
+    """A model of fixed shapes in ONNX Runtime with one provider; what this refuses runs on the CPU.
+
+    Attributes:
+        outputs: Names of the model's outputs.
+    """
+
+    def __init__(self, model: bytes, provider: Provider, *, threads: int = 0) -> None:
+        """Load a model from its bytes.
+
+        Raises:
+            ModelError: ONNX Runtime or the provider refuses the model.
+        """
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = _LOG_FATAL_ONLY
+        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+        given: list[str] = []
+        try:
+            if provider.plugin:
+                package = _registered(provider)
+                devices = [d for d in onnxruntime.get_ep_devices() if d.ep_name == provider.name]
+                options.add_provider_for_devices(devices[:1], _plugin_options(package))
+            else:
+                given = [provider.name, CPU]
+            self._session = onnxruntime.InferenceSession(model, options, providers=given or None)
+        except Exception as error:  # ONNX Runtime's errors have no narrower common base class
+            raise ModelError(
+                f"{provider.device} cannot load the model: {short_message(error)}"
+            ) from error
+        self._provider = provider
+        self.outputs: tuple[str, ...] = tuple(o.name for o in self._session.get_outputs())
+
+    def run(
+        self, feed: Mapping[str, NDArray[Any]], outputs: Sequence[str] | None = None
+    ) -> list[NDArray[Any]]:
+        """Run once and return all outputs, or the named ones.
+
+        Raises:
+            DataError: The provider fails on the feed.
+        """
+        try:
+            results: list[NDArray[Any]] = self._session.run(outputs, dict(feed))
+        except Exception as error:  # ONNX Runtime's errors have no narrower common base class
+            raise DataError(
+                f"{self._provider.device} cannot run the sample: {short_message(error)}"
+            ) from error
+        return results
+
+    def assigned_nodes(self) -> list[tuple[str, str, bool]]:
+        """Name, operator, and whether the provider runs it, of each node; empty if ONNX Runtime does not tell."""
+        tell = getattr(self._session, "get_provider_graph_assignment_info", None)
+        if tell is None:
+            return []
+        return [
+            (node.name, node.op_type, part.ep_name == self._provider.name)
+            for part in tell()
+            for node in part.get_nodes()
+        ]
+
+
+@cache
+def _registered(provider: Provider) -> Any:
+    """The plugin's package, with its library registered once in this process."""
+    package = import_module(provider.plugin)
+    onnxruntime.register_execution_provider_library(provider.name, package.get_library_path())
+    return package
+
+
+def _plugin_options(package: Any) -> dict[str, str]:
+    return {"backend_path": str(package.get_qnn_htp_path())}

@@ -1,0 +1,218 @@
+"""A quantized model in the runtime that it is for, tensor by tensor, against what its file says.
+
+ONNX Runtime without optimizations computes what the file says: float between quantizers. Another runtime fuses and
+rounds otherwise, so integers differ by a few steps; a tensor diverges where the differences are a hundredth of its
+energy. Deeper tensors inherit the differences of earlier ones, so the first one that diverges shows the fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptq.core.decibels import sqnr_db
+from ptq.core.errors import DataError
+from ptq.core.run_options import DEFAULT_RUN, RunOptions
+from ptq.core.types import QuantParams
+from ptq.data import Sample
+from ptq.executor.runtimes.registry import RUNTIMES, open_in_runtime
+from ptq.executor.runtimes.runtime import Placement
+from ptq.model.graph import Graph
+from ptq.model.node import QUANTIZERS, Node, Value, name_of, operator_of
+from ptq.model.qdq_units import read_quantizer
+from ptq.model.session import Session
+
+LIMIT_DB = 20.0
+"""A tensor with a lower signal-to-noise ratio diverges."""
+
+
+@dataclass(frozen=True)
+class RuntimeTensor:
+    """Comparison of one tensor, over all samples.
+
+    Attributes:
+        tensor: Name of the tensor.
+        node: Name of the node that computes it.
+        op: Operator of that node.
+        elements: Number of values.
+        sqnr_db: Energy of the tensor over energy of the difference, in decibels; None if nothing differs.
+    """
+
+    tensor: str
+    node: str
+    op: str
+    elements: int
+    sqnr_db: float | None
+
+
+@dataclass(frozen=True)
+class RuntimeCheck:
+    """Comparison of a quantized model in a runtime with what a file says.
+
+    Attributes:
+        runtime: Name of the runtime.
+        samples: Number of samples.
+        limit_db: A tensor below this ratio diverges.
+        tensors: Comparison of each tensor, in execution order.
+        placement: Where the runtime runs each node, quantizers left out; empty if it does not tell.
+    """
+
+    runtime: str
+    samples: int
+    limit_db: float
+    tensors: tuple[RuntimeTensor, ...]
+    placement: tuple[Placement, ...] = ()
+
+    @property
+    def first(self) -> RuntimeTensor | None:
+        """The first tensor that diverges; None if none does."""
+        below = (t for t in self.tensors if t.sqnr_db is not None and t.sqnr_db < self.limit_db)
+        return next(below, None)
+
+    @property
+    def passed(self) -> bool:
+        """Whether no tensor diverges."""
+        return self.first is None
+
+
+@dataclass
+class _Tally:
+    params: QuantParams | None
+    reference_params: QuantParams | None
+    node: Node
+    signal: float = 0.0
+    noise: float = 0.0
+    elements: int = 0
+
+    def add(self, reference: NDArray[Any], found: NDArray[Any]) -> None:
+        """Add one sample."""
+        expected = _real(reference, self.reference_params)
+        self.elements += expected.size
+        self.signal += float((expected**2).sum())
+        if expected.shape == found.shape:
+            self.noise += float(((expected - _real(found, self.params)) ** 2).sum())
+        else:
+            self.noise += max(self.signal, 1.0) * 1e6
+
+    def ratio(self) -> float | None:
+        """Signal over noise in decibels; None if there is no noise."""
+        return sqnr_db(self.signal, self.noise) if self.noise else None
+
+
+def check_in_runtime(
+    graph: Graph,
+    samples: Iterable[Sample],
+    runtime: str,
+    *,
+    against: Graph | None = None,
+    run: RunOptions = DEFAULT_RUN,
+) -> RuntimeCheck:
+    """Compare every quantized tensor and every output of a graph between a runtime and what a file says.
+
+    Args:
+        graph: A quantized graph.
+        samples: One feed each.
+        runtime: Name of the runtime, see `ptq.executor.runtimes.registry`.
+        against: The graph whose tensors are expected; None for the same graph.
+        run: How the job runs.
+
+    Raises:
+        UnsupportedError: The runtime is not installed.
+        ModelError: The runtime refuses the model.
+        DataError: There is no sample, or the model fails on one.
+    """
+    reference = graph if against is None else against
+    given, expected = _quantized_tensors(graph), _quantized_tensors(reference)
+    outputs = {name_of(v): _computing_node(v) for v in graph.outputs}
+    inner = [] if runtime in _WITHOUT_INNER_TENSORS else [n for n in given if n in expected]
+    tallies = {n: _Tally(given[n][1], expected[n][1], given[n][0]) for n in inner}
+    tallies |= {
+        name: _Tally(None, None, node)
+        for name, node in outputs.items()
+        if node is not None and name not in tallies
+    }
+    theirs = open_in_runtime(runtime, _expose(graph, inner), threads=run.threads)
+    ours = Session(_expose(reference, inner), threads=run.threads, optimize="none")
+    names, count = list(tallies), 0
+    for sample in samples:
+        count += 1
+        try:
+            found = theirs.run(sample.feed, names)
+            wanted = ours.run(sample.feed, names)
+        except DataError as error:
+            raise DataError(f"{sample.name}: {error}") from error
+        for name, before, after in zip(names, wanted, found, strict=True):
+            tallies[name].add(before, after)
+    if not count:
+        raise DataError("no sample to verify on; give at least one")
+    return RuntimeCheck(
+        runtime=runtime,
+        samples=count,
+        limit_db=LIMIT_DB,
+        tensors=tuple(
+            RuntimeTensor(
+                name, tally.node.name or "", operator_of(tally.node), tally.elements, tally.ratio()
+            )
+            for name, tally in tallies.items()
+        ),
+        placement=theirs.placement(),
+    )
+
+
+_WITHOUT_INNER_TENSORS = ("litert",)
+"""Runtimes that return outputs only."""
+
+
+def describe_failure(check: RuntimeCheck) -> str:
+    """One line on the first tensor that diverges; empty if none does."""
+    first = check.first
+    if first is None or first.sqnr_db is None:
+        return ""
+    title = RUNTIMES[check.runtime].title
+    return (
+        f"{title} diverges first at {first.tensor} ({first.op} {first.node}): {first.sqnr_db:.1f} dB, "
+        f"below {check.limit_db:g}"
+    )
+
+
+def _quantized_tensors(graph: Graph) -> Mapping[str, tuple[Node, QuantParams | None]]:
+    """The outputs of quantizers in graph order, each with the node that computes the values and the parameters."""
+    found = {}
+    for node in graph.nodes:
+        if operator_of(node) != "QuantizeLinear" or node.inputs[0] is None:
+            continue
+        maker = node.inputs[0].producer() or node
+        tensor = read_quantizer(node, node.outputs[0])
+        if tensor is not None:
+            found[name_of(node.outputs[0])] = maker, tensor.params
+    return found
+
+
+def _computing_node(value: Value) -> Node | None:
+    """The node that computes a value, found through quantizers."""
+    node = value.producer()
+    while node is not None and operator_of(node) in QUANTIZERS and node.inputs[0] is not None:
+        before = node.inputs[0].producer()
+        if before is None:
+            break
+        node = before
+    return node
+
+
+def _expose(graph: Graph, names: list[str]) -> Graph:
+    """A copy of the graph that returns these tensors too."""
+    exposed = graph.copy()
+    exposed.add_outputs(names)
+    return exposed
+
+
+def _real(array: NDArray[Any], params: QuantParams | None) -> NDArray[np.float64]:
+    values = np.asarray(array).astype(np.float64)
+    if params is None:
+        return values
+    scale, zero_point = params.broadcast_to_rank(values.ndim)
+    return (values - zero_point) * scale.astype(np.float64)

@@ -1,0 +1,195 @@
+"""Models in the runtimes that they are quantized for; each test is skipped where the runtime is not installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from networks import build_network, gaussian_array, quantize_network, sqnr_db
+
+import ptq
+from ptq.core.errors import DataError, UnsupportedError, UsageError
+from ptq.executor.runtimes.registry import RUNTIMES, Runtime, open_in_runtime
+from ptq.executor.runtimes.runtime import Placement, summarize_placement
+from ptq.model.graph import Graph
+from ptq.model.session import Session
+
+SAME = "<pads = [1, 1, 1, 1]>"
+MODEL = build_network(
+    f"c = Conv{SAME}(x, u, b)\nr = Relu(c)\nd = Conv{SAME}(r, v, b)\ns = Add(d, r)\n"
+    f"e = Conv{SAME}(s, v)\ny = Relu(e)",
+    u=gaussian_array(8, 3, 3, 3, scale=0.2),
+    v=gaussian_array(8, 8, 3, 3, seed=1, scale=0.1),
+    b=gaussian_array(8, seed=2),
+)
+DATA = {"x": gaussian_array(8, 3, 8, 8, seed=5)}
+TARGET_OF = {"openvino": "openvino", "qnn": "qnn", "litert": "litert", "ort-xnnpack": "ort-xnnpack"}
+
+
+def installed(name: str) -> Any:
+    """The runtime as a test parameter, skipped where it is not installed."""
+    skip = pytest.mark.skipif(
+        not RUNTIMES[name].is_installed(), reason=f"needs: {RUNTIMES[name].install}"
+    )
+    return pytest.param(name, marks=skip)
+
+
+EVERY = [installed(name) for name in TARGET_OF]
+TELLING = [installed(name) for name in ("openvino", "qnn")]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_file_for_the_runtime_computes_there_what_it_computes_here(name: str) -> None:
+    done = quantize_network(MODEL, target=TARGET_OF[name])
+    model = open_in_runtime(name, done.qdq, threads=1)
+    for row in DATA["x"][:3]:
+        feed = {"x": row[None]}
+        (theirs,), (ours,) = model.run(feed), Session(done.qdq, threads=1).run(feed)
+        assert sqnr_db(ours, theirs) > 30
+
+
+@pytest.mark.parametrize("name", TELLING)
+def test_every_node_is_placed_where_the_target_wants_it(name: str) -> None:
+    done = quantize_network(MODEL, target=TARGET_OF[name])
+    model = open_in_runtime(name, done.qdq, threads=1)
+    model.run({"x": DATA["x"][:1]})
+    placed = model.placement()
+    # ONNX Runtime gives some nodes other names before a provider takes them
+    assert [node.op for node in placed].count("Conv") == 3
+    assert all(node.intended for node in placed)
+
+
+@pytest.mark.parametrize("name", TELLING)
+def test_a_batch_that_varies_is_no_obstacle(name: str) -> None:
+    model = onnx.ModelProto()
+    model.CopyFrom(MODEL)
+    for value in (model.graph.input[0], model.graph.output[0]):
+        value.type.tensor_type.shape.dim[0].dim_param = "N"
+    done = quantize_network(model, target=TARGET_OF[name])
+    opened = open_in_runtime(name, done.qdq, threads=1)
+    one, three = (opened.run({"x": DATA["x"][:n]})[0] for n in (1, 3))
+    assert (one.shape[0], three.shape[0]) == (1, 3)
+    assert np.allclose(one[0], three[0], atol=1e-5)
+
+
+def _spoil(model: onnx.ModelProto, weight: str) -> onnx.ModelProto:
+    """A copy whose integers of one weight have the other sign."""
+    spoilt = onnx.ModelProto()
+    spoilt.CopyFrom(model)
+    (found,) = [i for i in spoilt.graph.initializer if i.name == weight]
+    values = onnx.numpy_helper.to_array(found)
+    found.CopyFrom(onnx.numpy_helper.from_array(np.negative(np.maximum(values, -127)), weight))
+    return spoilt
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_verify_names_the_first_tensor_of_a_spoilt_file(name: str) -> None:
+    done = quantize_network(MODEL, target=TARGET_OF[name])
+    good = done.qdq.to_proto()
+    reader = next(n for n in good.graph.node if n.name == "Conv_d")
+    source = next(n for n in good.graph.node if reader.input[1] in n.output)
+    spoilt = _spoil(good, source.input[0])
+    result = ptq.verify(spoilt, DATA, runtime=name, against=good, threads=1)  # type: ignore[arg-type]
+    assert result.runtime_check is not None
+    first = result.runtime_check.first
+    assert first is not None
+    assert not result.passed
+    # LiteRT returns outputs only; where no quantizer stands behind Conv_d, the sum is the first tensor
+    assert first.node in {"litert": ("Conv_e",), "qnn": ("Conv_d",)}.get(name, ("Add_s", "Conv_d"))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_verify_passes_on_the_file_itself(name: str) -> None:
+    done = quantize_network(MODEL, target=TARGET_OF[name])
+    result = ptq.verify(done.qdq.to_proto(), DATA, runtime=name, threads=1)  # type: ignore[arg-type]
+    assert result.runtime_check is not None
+    assert result.runtime_check.passed
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_evaluate_measures_in_the_runtime(name: str) -> None:
+    done = quantize_network(MODEL, target=TARGET_OF[name])
+    result = ptq.evaluate(
+        done.qdq.to_proto(), DATA, against=MODEL, runtime=name, threads=1  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert result.runtime == name
+    sqnr = result.forms["int8"].outputs["y"].sqnr_db
+    assert sqnr is not None
+    assert sqnr > 20
+
+
+@pytest.mark.parametrize("name", TELLING)
+def test_benchmark_times_the_float_model_in_the_same_runtime(name: str) -> None:
+    done = quantize_network(MODEL, target=TARGET_OF[name])
+    models = [MODEL, done.qdq.to_proto()]
+    result = ptq.benchmark(models, seconds=0, memory=False, threads=1, runtime=name)  # type: ignore[arg-type]
+    assert result.runtime == name
+    assert result.models[1].speed is not None
+
+
+@pytest.mark.skipif(not RUNTIMES["qnn"].is_installed(), reason=f"needs: {RUNTIMES['qnn'].install}")
+def test_a_narrow_clamp_is_right_on_the_htp() -> None:
+    """A clamp between two different scales would be computed wrong there."""
+    model = build_network(
+        f"c = Conv{SAME}(x, u)\nr = Clip(c, lo, hi)\ny = Conv{SAME}(r, v)",
+        u=gaussian_array(8, 3, 3, 3, scale=0.5),
+        v=gaussian_array(8, 8, 3, 3, seed=1, scale=0.1),
+        lo=np.float32(0),
+        hi=np.float32(1),
+    )
+    done = quantize_network(model, target="qnn")
+    result = ptq.verify(done.qdq.to_proto(), DATA, runtime="qnn", threads=1)
+    assert result.runtime_check is not None
+    assert result.runtime_check.passed
+
+
+@pytest.mark.parametrize("name", RUNTIMES)
+def test_a_runtime_that_is_not_installed_is_one_line_with_the_command(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Runtime, "is_installed", lambda self: False)
+    with pytest.raises(UnsupportedError) as caught:
+        ptq.evaluate(MODEL, DATA, runtime=name)  # type: ignore[arg-type]
+    assert str(caught.value).endswith(f"is not installed; it needs: {RUNTIMES[name].install}")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_runtime_is_refused_with_the_names() -> None:
+    with pytest.raises(
+        UsageError, match=r"runtime 'openvin' is unknown; .* \(did you mean openvino\?\)"
+    ):
+        ptq.evaluate(MODEL, DATA, runtime="openvin")  # type: ignore[arg-type]
+
+
+def test_engine_and_runtime_mean_the_same() -> None:
+    model = quantize_network(MODEL).qdq.to_proto()
+    one = ptq.evaluate(model, DATA, against=MODEL, engine="integer", threads=1)
+    other = ptq.evaluate(model, DATA, against=MODEL, runtime="integer", threads=1)
+    assert one == other
+    with pytest.raises(UsageError, match="engine integer and runtime ort differ"):
+        ptq.evaluate(model, DATA, engine="integer", runtime="ort")
+
+
+def test_against_alone_is_refused_by_verify() -> None:
+    with pytest.raises(UsageError, match="give runtime too"):
+        ptq.verify(MODEL, DATA, against=MODEL)
+
+
+def test_no_sample_is_an_error() -> None:
+    if not RUNTIMES["openvino"].is_installed():
+        pytest.skip(f"needs: {RUNTIMES['openvino'].install}")
+    from ptq.verification.runtime_check import check_in_runtime
+
+    with pytest.raises(DataError, match="no sample"):
+        check_in_runtime(Graph.from_proto(MODEL), [], "openvino")
+
+
+def test_placement_is_summed_up_in_one_line() -> None:
+    nodes = [Placement("a", "Conv", "HTP", True), Placement("b", "Conv", "HTP", True)]
+    assert summarize_placement(nodes) == "2 of 2 nodes on HTP"
+    nodes.append(Placement("s", "Softmax", "CPU", False))
+    assert summarize_placement(nodes) == "2 of 3 nodes on HTP; 1 Softmax on CPU"
+    assert summarize_placement(nodes[2:]) == "no node where it should be; 1 Softmax on CPU"
+    assert summarize_placement([]) == ""
